@@ -1,0 +1,31 @@
+#include "base/blob.h"
+
+struct as_blob *as_blob_new(size_t n)
+{
+    size_t head = AS_ALIGN(sizeof(struct as_blob), AS_BLOB_ALIGN);
+    struct as_blob *b;
+
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    b = aligned_alloc(AS_BLOB_ALIGN, head + AS_ALIGN(n, AS_BLOB_ALIGN));
+    if (!b)
+        return NULL;
+    atomic_init(&b->refs, 1);
+    b->n = n;
+    b->data = (uint8_t *)b + head;
+    return b;
+}
+
+struct as_blob *as_blob_ref(struct as_blob *b)
+{
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    return b;
+}
+
+void as_blob_unref(struct as_blob *b)
+{
+    if (!b)
+        return;
+    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1)
+        free(b);
+}

@@ -1,0 +1,121 @@
+#include "base/buf.h"
+
+void as_buf_fini(struct as_buf *b)
+{
+    if (!b)
+        return;
+    free(b->p);
+    as_buf_init(b);
+}
+
+uint8_t *as_buf_reserve(struct as_buf *b, size_t n)
+{
+    size_t need = b->n + n;
+
+    AS_ASSERT(need >= n);
+    if (need > b->cap) {
+        size_t cap = b->cap ? b->cap : 256;
+
+        while (cap < need)
+            cap *= 2;
+        b->p = as_xrealloc(b->p, cap);
+        b->cap = cap;
+    }
+    return b->p + b->n;
+}
+
+void as_buf_add(struct as_buf *b, const void *p, size_t n)
+{
+    if (!n)
+        return;
+    memcpy(as_buf_reserve(b, n), p, n);
+    b->n += n;
+}
+
+void as_buf_str(struct as_buf *b, const char *z)
+{
+    as_buf_add(b, z, strlen(z));
+}
+
+void as_buf_vprintf(struct as_buf *b, const char *fmt, va_list ap)
+{
+    va_list again;
+    int n;
+
+    va_copy(again, ap);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    AS_ASSERT(n >= 0);
+    vsnprintf((char *)as_buf_reserve(b, (size_t)n + 1), (size_t)n + 1, fmt, again);
+    va_end(again);
+    b->n += (size_t)n;
+}
+
+void as_buf_printf(struct as_buf *b, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    as_buf_vprintf(b, fmt, ap);
+    va_end(ap);
+}
+
+void as_buf_drop(struct as_buf *b, size_t n)
+{
+    AS_ASSERT(n <= b->n);
+    b->n -= n;
+    if (b->n)
+        memmove(b->p, b->p + n, b->n);
+}
+
+/* Length of the UTF-8 sequence at p (1–4), 0 when it is none (RFC 3629: no surrogates, no overlong). */
+static size_t utf8_len(const uint8_t *p, size_t n)
+{
+    uint32_t c;
+    size_t len;
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] >= 0xc2 && p[0] <= 0xdf)
+        len = 2;
+    else if (p[0] >= 0xe0 && p[0] <= 0xef)
+        len = 3;
+    else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+        len = 4;
+    else
+        return 0;
+    if (n < len)
+        return 0;
+    c = p[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3fu);
+    }
+    if ((len == 3 && (c < 0x800 || (c >= 0xd800 && c <= 0xdfff))) ||
+        (len == 4 && (c < 0x10000 || c > 0x10ffff)))
+        return 0;
+    return len;
+}
+
+void as_buf_json(struct as_buf *b, struct as_str s)
+{
+    const uint8_t *p = (const uint8_t *)s.p;
+
+    as_buf_str(b, "\"");
+    for (size_t i = 0; i < s.n;) {
+        size_t len = utf8_len(p + i, s.n - i);
+
+        if (len == 0) {
+            as_buf_str(b, "\\ufffd");
+            len = 1;
+        } else if (p[i] == '"' || p[i] == '\\') {
+            as_buf_printf(b, "\\%c", p[i]);
+        } else if (p[i] < 0x20 || p[i] == 0x7f) {
+            as_buf_printf(b, "\\u%04x", p[i]);
+        } else {
+            as_buf_add(b, p + i, len);
+        }
+        i += len;
+    }
+    as_buf_str(b, "\"");
+}

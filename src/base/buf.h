@@ -1,0 +1,42 @@
+/* base/buf.h — a growable run of bytes with one owner.
+ *
+ * For output that we size ourselves (texts, frames, headers). What a peer sizes is bounded by the
+ * caller before it is appended.
+ */
+#ifndef AS_BASE_BUF_H
+#define AS_BASE_BUF_H
+
+#include "base/str.h"
+
+#include <stdarg.h>
+
+struct as_buf {
+    uint8_t *p;
+    size_t n;   /* bytes in use */
+    size_t cap; /* bytes allocated */
+};
+
+static inline void as_buf_init(struct as_buf *b)
+{
+    *b = (struct as_buf){0};
+}
+
+void as_buf_fini(struct as_buf *b);
+
+/* Room for n more bytes at the end, not yet counted in b->n; the pointer lives until the next call. */
+uint8_t *as_buf_reserve(struct as_buf *b, size_t n);
+void as_buf_add(struct as_buf *b, const void *p, size_t n);
+void as_buf_str(struct as_buf *b, const char *z);
+void as_buf_printf(struct as_buf *b, const char *fmt, ...) AS_PRINTF(2, 3);
+void as_buf_vprintf(struct as_buf *b, const char *fmt, va_list ap) AS_PRINTF(2, 0);
+/* Drops n bytes at the front. */
+void as_buf_drop(struct as_buf *b, size_t n);
+/* "text" as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void as_buf_json(struct as_buf *b, struct as_str s);
+
+static inline struct as_str as_buf_slice(const struct as_buf *b)
+{
+    return (struct as_str){(const char *)b->p, b->n};
+}
+
+#endif

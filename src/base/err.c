@@ -1,0 +1,91 @@
+#include "base/err.h"
+
+#include <string.h>
+
+struct row {
+    const char *name;
+    const char *text;
+    uint32_t grpc;
+    uint32_t http;
+    bool retryable;
+    char blame;
+};
+
+static const struct row rows[AS_ERR_ROWS] = {
+    [0] = {"OK", "ok", 0, 200, false, 'n'},
+#define X(name, text, grpc, http, retry, blame)                                                    \
+    [AS_##name##_ROW] = {#name, text, grpc, http, retry, blame},
+    AS_ERR_TABLE(X)
+#undef X
+};
+
+static const char *const status_names[] = {
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+};
+
+static const struct row *row_of(int err)
+{
+    if (err > 0 || err <= -(int)AS_ERR_ROWS)
+        err = AS_EINTERNAL;
+    return &rows[-err];
+}
+
+const char *as_err_name(int err)
+{
+    return row_of(err)->name;
+}
+
+const char *as_err_text(int err)
+{
+    return row_of(err)->text;
+}
+
+uint32_t as_err_grpc(int err)
+{
+    return row_of(err)->grpc;
+}
+
+uint32_t as_err_http(int err)
+{
+    return row_of(err)->http;
+}
+
+bool as_err_retryable(int err)
+{
+    return row_of(err)->retryable;
+}
+
+char as_err_blame(int err)
+{
+    return row_of(err)->blame;
+}
+
+int as_grpc_status_of(const char *name)
+{
+    for (size_t i = 0; i < AS_COUNT(status_names); i++) {
+        if (strcmp(status_names[i], name) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+const char *as_grpc_status_name(uint32_t status)
+{
+    return status < AS_COUNT(status_names) ? status_names[status] : NULL;
+}

@@ -1,0 +1,57 @@
+/* base/err.h — the one table of errors.
+ *
+ * Functions return 0 or a negative AS_E… code. A row fixes what a client sees: text, gRPC status,
+ * HTTP status, whether trying again can help, and who is to blame. gRPC numbers are those of
+ * google.rpc.Code; HTTP numbers follow protocols.md §1.4 (deadline: 504 on /v2).
+ */
+#ifndef AS_BASE_ERR_H
+#define AS_BASE_ERR_H
+
+#include "base/defs.h"
+
+/* name, text, gRPC status, HTTP status, retryable, blame: c client, w worker, s server, n nobody */
+#define AS_ERR_TABLE(X)                                                                            \
+    X(EINVALID, "invalid argument", 3, 400, false, 'c')                                            \
+    X(ENOTFOUND, "not found", 5, 404, false, 'c')                                                  \
+    X(EFULL, "queue is full", 8, 503, true, 'n')                                                   \
+    X(ETOOBIG, "message over the limit", 8, 413, false, 'c')                                       \
+    X(EDEADLINE, "deadline exceeded", 4, 504, false, 'n')                                          \
+    X(ECANCELLED, "cancelled", 1, 499, false, 'c')                                                 \
+    X(EUNAVAILABLE, "unavailable", 14, 503, true, 's')                                             \
+    X(EMAYHAVERUN, "the worker died; the request may have executed", 14, 503, false, 'w')          \
+    X(EHANDLER, "handler failed", 13, 500, false, 'w')                                             \
+    X(EINTERNAL, "internal error", 13, 500, false, 's')                                            \
+    X(EUNIMPLEMENTED, "not implemented", 12, 501, false, 'c')                                      \
+    X(EPROTO, "protocol error", 13, 500, false, 'w')                                               \
+    X(EEXISTS, "already exists", 6, 409, false, 'w')                                               \
+    X(EDENIED, "permission denied", 7, 403, false, 'c')                                            \
+    X(ENOMEM, "out of memory", 8, 503, true, 's')                                                  \
+    X(EAGAIN, "try again", 14, 503, true, 's')                                                     \
+    X(EOF, "end of input", 14, 503, true, 'n')                                                     \
+    X(EIO, "input/output error", 14, 503, true, 's')
+
+enum as_err {
+    AS_OK = 0,
+#define X(name, text, grpc, http, retry, blame) AS_##name##_ROW,
+    AS_ERR_TABLE(X)
+#undef X
+        AS_ERR_ROWS
+};
+
+#define X(name, text, grpc, http, retry, blame) AS_##name = -AS_##name##_ROW,
+enum as_err_code { AS_ERR_TABLE(X) AS_ERR_CODES_END = -1000 };
+#undef X
+
+/* All take 0 or a negative AS_E… code; anything else reads as AS_EINTERNAL. */
+const char *as_err_name(int err); /* "EFULL" */
+const char *as_err_text(int err); /* "queue is full" */
+uint32_t as_err_grpc(int err);    /* gRPC status number, 0 for AS_OK */
+uint32_t as_err_http(int err);    /* HTTP status, 200 for AS_OK */
+bool as_err_retryable(int err);   /* may the same request be tried again at once or later? */
+char as_err_blame(int err);       /* 'c' client, 'w' worker, 's' server, 'n' nobody */
+
+/* gRPC status names as users write them ("RESOURCE_EXHAUSTED"); -1 / NULL when unknown. */
+int as_grpc_status_of(const char *name);
+const char *as_grpc_status_name(uint32_t status);
+
+#endif

@@ -1,0 +1,86 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+
+#define LINE_MAX_BYTES 4096
+
+static const char *const names[] = {"error", "warn", "info", "debug"};
+
+const char *as_log_level_name(enum as_log_level level)
+{
+    return names[level];
+}
+
+int as_log_level_of(const char *name)
+{
+    for (size_t i = 0; i < AS_COUNT(names); i++) {
+        if (strcmp(names[i], name) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+static bool plain(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        uint8_t c = (uint8_t)s.p[i];
+
+        if (c <= ' ' || c >= 0x7f || c == '"' || c == '=' || c == '\\')
+            return false;
+    }
+    return s.n > 0;
+}
+
+const char *as_log_quote(char *out, size_t cap, struct as_str s)
+{
+    size_t k = 0;
+
+    AS_ASSERT(cap >= 8);
+    if (plain(s)) {
+        size_t n = AS_MIN(s.n, cap - 1);
+
+        memcpy(out, s.p, n);
+        out[n] = 0;
+        return out;
+    }
+    out[k++] = '"';
+    for (size_t i = 0; i < s.n && k + 6 < cap; i++) {
+        uint8_t c = (uint8_t)s.p[i];
+
+        if (c == '"' || c == '\\') {
+            out[k++] = '\\';
+            out[k++] = (char)c;
+        } else if (c == '\n') {
+            out[k++] = '\\';
+            out[k++] = 'n';
+        } else if (c < 0x20 || c == 0x7f) {
+            k += (size_t)snprintf(out + k, cap - k, "\\x%02x", c);
+        } else {
+            out[k++] = (char)c;
+        }
+    }
+    out[k++] = '"';
+    out[k] = 0;
+    return out;
+}
+
+void as_log_event(const struct as_log *log, enum as_log_level level, const char *event,
+                  const char *fields, ...)
+{
+    char line[LINE_MAX_BYTES];
+    size_t n;
+    int k;
+    va_list ap;
+
+    if (!log || !log->sink || level > log->level)
+        return;
+    k = snprintf(line, sizeof(line), "level=%s event=%s ", names[level], event);
+    n = AS_MIN((size_t)k, sizeof(line) - 2);
+    va_start(ap, fields);
+    k = vsnprintf(line + n, sizeof(line) - 1 - n, fields, ap);
+    va_end(ap);
+    n = AS_MIN(n + (size_t)AS_MAX(k, 0), sizeof(line) - 2);
+    line[n++] = '\n';
+    line[n] = 0;
+    log->sink(log->ctx, level, line, n);
+}

@@ -1,0 +1,32 @@
+/* base/log.h — one log line: an event name and key=value fields.
+ *
+ * Lower layers return errors; edge, ctl and app log. Level `error` means that a human must act. A
+ * line is formatted here and handed to the sink in one piece; what it writes to is app's business.
+ * Values with spaces, quotes or control bytes are quoted and escaped.
+ */
+#ifndef AS_BASE_LOG_H
+#define AS_BASE_LOG_H
+
+#include "base/str.h"
+
+enum as_log_level { AS_LOG_ERROR, AS_LOG_WARN, AS_LOG_INFO, AS_LOG_DEBUG };
+
+struct as_log {
+    enum as_log_level level; /* lines above it are dropped */
+    /* One whole line with its newline. May be called from every thread that was given the log. */
+    void (*sink)(void *ctx, enum as_log_level level, const char *line, size_t n);
+    void *ctx;
+};
+
+/* as_log_event(log, AS_LOG_WARN, "worker_gone", "replica=%s code=%d", name, code): the format
+ * holds the fields, values that may need quotes go through %s of as_log_quote. */
+void as_log_event(const struct as_log *log, enum as_log_level level, const char *event,
+                  const char *fields, ...) AS_PRINTF(4, 5);
+
+/* `s` as a value: bare when it is plain, else in quotes; cut at what fits. Returns `out`. */
+const char *as_log_quote(char *out, size_t cap, struct as_str s);
+
+const char *as_log_level_name(enum as_log_level level);
+int as_log_level_of(const char *name); /* -1 when unknown */
+
+#endif

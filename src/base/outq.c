@@ -1,0 +1,132 @@
+#include "base/outq.h"
+
+#include <string.h>
+
+#define CHUNK 65536
+
+struct as_outq_seg {
+    struct as_outq_seg *next;
+    struct as_blob *blob; /* NULL: a chunk of ours, bytes at mem */
+    const uint8_t *p;     /* first byte not yet written */
+    size_t n;             /* bytes not yet written */
+    size_t cap;           /* chunk: size of mem */
+    uint8_t mem[] __attribute__((aligned(64)));
+};
+
+void as_outq_init(struct as_outq *q)
+{
+    *q = (struct as_outq){0};
+}
+
+static void seg_free(struct as_outq_seg *s)
+{
+    as_blob_unref(s->blob);
+    free(s);
+}
+
+void as_outq_fini(struct as_outq *q)
+{
+    if (!q)
+        return;
+    while (q->head) {
+        struct as_outq_seg *s = q->head;
+
+        q->head = s->next;
+        seg_free(s);
+    }
+    free(q->spare);
+    as_outq_init(q);
+}
+
+static struct as_outq_seg *push(struct as_outq *q, size_t cap)
+{
+    struct as_outq_seg *s;
+
+    if (cap && cap <= CHUNK && q->spare) {
+        s = q->spare;
+        q->spare = NULL;
+    } else {
+        cap = cap ? AS_MAX(cap, (size_t)CHUNK) : 0;
+        s = aligned_alloc(64, AS_ALIGN(sizeof(*s) + cap, 64));
+        AS_ASSERT(s);
+        s->cap = cap;
+    }
+    s->next = NULL;
+    s->blob = NULL;
+    s->p = s->mem;
+    s->n = 0;
+    if (q->tail)
+        q->tail->next = s;
+    else
+        q->head = s;
+    q->tail = s;
+    return s;
+}
+
+uint8_t *as_outq_room(struct as_outq *q, size_t n)
+{
+    struct as_outq_seg *s = q->tail;
+    uint8_t *p;
+
+    if (!s || s->blob || s->cap - (size_t)(s->p - s->mem) - s->n < n)
+        s = push(q, AS_MAX(n, (size_t)1));
+    p = s->mem + (s->p - s->mem) + s->n;
+    s->n += n;
+    q->bytes += n;
+    return p;
+}
+
+void as_outq_copy(struct as_outq *q, const void *p, size_t n)
+{
+    if (n)
+        memcpy(as_outq_room(q, n), p, n);
+}
+
+void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
+{
+    struct as_outq_seg *s;
+
+    if (!n)
+        return;
+    s = push(q, 0);
+    s->blob = as_blob_ref(b);
+    s->p = p;
+    s->n = n;
+    q->bytes += n;
+}
+
+int as_outq_iov(const struct as_outq *q, struct iovec *iov, int max)
+{
+    int k = 0;
+
+    for (const struct as_outq_seg *s = q->head; s && k < max; s = s->next) {
+        if (!s->n)
+            continue;
+        iov[k].iov_base = (void *)(uintptr_t)s->p;
+        iov[k].iov_len = s->n;
+        k++;
+    }
+    return k;
+}
+
+void as_outq_drop(struct as_outq *q, size_t n)
+{
+    AS_ASSERT(n <= q->bytes);
+    q->bytes -= n;
+    while (q->head && q->head->n <= n) {
+        struct as_outq_seg *s = q->head;
+
+        n -= s->n;
+        q->head = s->next;
+        if (!q->head)
+            q->tail = NULL;
+        if (!s->blob && s->cap == CHUNK && !q->spare)
+            q->spare = s;
+        else
+            seg_free(s);
+    }
+    if (n) {
+        q->head->p += n;
+        q->head->n -= n;
+    }
+}

@@ -1,0 +1,86 @@
+#include "base/str.h"
+
+#include "base/err.h"
+
+uint64_t as_str_hash(struct as_str s)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < s.n; i++)
+        h = (h ^ (uint8_t)s.p[i]) * 0x100000001b3u;
+    return h;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The run of digits at `i`: its length without leading zeros, and where those begin. */
+static size_t digits(struct as_str s, size_t *i, const char **ret_p)
+{
+    size_t from;
+
+    while (*i < s.n && s.p[*i] == '0')
+        ++*i;
+    from = *i;
+    *ret_p = s.p + from;
+    while (*i < s.n && is_digit(s.p[*i]))
+        ++*i;
+    return *i - from;
+}
+
+int as_str_natural(struct as_str a, struct as_str b)
+{
+    size_t i = 0, j = 0;
+
+    while (i < a.n && j < b.n) {
+        if (is_digit(a.p[i]) && is_digit(b.p[j])) {
+            const char *pa, *pb;
+            size_t na = digits(a, &i, &pa), nb = digits(b, &j, &pb);
+            int c;
+
+            if (na != nb)
+                return na < nb ? -1 : 1;
+            c = memcmp(pa, pb, na);
+            if (c)
+                return c;
+        } else {
+            uint8_t x = (uint8_t)a.p[i++], y = (uint8_t)b.p[j++];
+
+            if (x != y)
+                return x < y ? -1 : 1;
+        }
+    }
+    if (i < a.n || j < b.n)
+        return i < a.n ? 1 : -1;
+    if (a.n != b.n)
+        return a.n < b.n ? -1 : 1;
+    return a.n ? memcmp(a.p, b.p, a.n) : 0;
+}
+
+int as_str_u64(struct as_str s, uint64_t *ret_v)
+{
+    uint64_t v = 0;
+
+    if (s.n == 0)
+        return AS_EINVALID;
+    for (size_t i = 0; i < s.n; i++) {
+        if (!is_digit(s.p[i]))
+            return AS_EINVALID;
+        if (__builtin_mul_overflow(v, 10, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(s.p[i] - '0'), &v))
+            return AS_EINVALID;
+    }
+    *ret_v = v;
+    return 0;
+}
+
+char *as_str_dup(struct as_str s)
+{
+    char *p = as_xalloc(s.n + 1);
+
+    if (s.n)
+        memcpy(p, s.p, s.n);
+    return p;
+}

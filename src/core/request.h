@@ -1,0 +1,47 @@
+/* core/request.h — one request as the deciding part sees it: states, deadline, order.
+ *
+ *            submit              dispatch               done
+ *   NEW ───────────► QUEUED ───────────────► SENT ───────────────► DONE
+ *    │ refused         │ ▲ │ cancel, expire    │ │ cancel, expire     ▲
+ *    ▼                 │ └──────────► DONE     │ └──► ABANDONED ──────┘ worker's END/ERROR,
+ *   DONE               └───────────────────────┘                        or its death
+ *                       returned, worker died before start
+ *
+ * The edge embeds this struct in its own request. From as_deploy_submit until DONE the deployment
+ * holds it. Whether a SENT request has started is known only to the worker's status page.
+ */
+#ifndef AS_CORE_REQUEST_H
+#define AS_CORE_REQUEST_H
+
+#include "base/defs.h"
+#include "base/list.h"
+
+struct as_deploy;
+struct as_replica;
+
+enum as_request_state { AS_REQ_NEW, AS_REQ_QUEUED, AS_REQ_SENT, AS_REQ_ABANDONED, AS_REQ_DONE };
+
+#define AS_PRIORITIES 3u /* 0 most urgent; the default is 1 */
+
+struct as_request {
+    /* set by the owner before submit */
+    uint32_t model;    /* index of the model within its deployment */
+    uint8_t priority;  /* 0 … AS_PRIORITIES-1 */
+    bool idempotent;   /* may run twice */
+    as_ns deadline;    /* AS_NEVER: none */
+    /* set by core */
+    enum as_request_state state;
+    uint8_t attempts;  /* times sent */
+    bool recalled;     /* its RECALL is under way */
+    as_ns arrived;     /* submit */
+    as_ns sent;        /* last dispatch */
+    uint64_t order;    /* arrival number within the deployment; kept over replays */
+    uint64_t stream;   /* stream id on the link, set by ops->send */
+    size_t heap;       /* place in the deadline heap, SIZE_MAX: none */
+    struct as_replica *replica;
+    struct as_list node; /* queue, or the replica's sent list in stream order */
+};
+
+void as_request_init(struct as_request *q);
+
+#endif

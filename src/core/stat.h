@@ -1,0 +1,38 @@
+/* core/stat.h — counters and histograms of one deployment.
+ *
+ * Plain numbers written by the owning loop; another loop that shows them asks by message.
+ * Durations are in buckets of powers of two of microseconds (1 us … 2^26 us, then more).
+ */
+#ifndef AS_CORE_STAT_H
+#define AS_CORE_STAT_H
+
+#include "base/defs.h"
+
+#define AS_HIST_BUCKETS 28u /* bucket i: <= 2^i us; the last: everything longer */
+
+struct as_hist {
+    uint64_t bucket[AS_HIST_BUCKETS];
+    uint64_t count;
+    uint64_t sum; /* ns */
+};
+
+void as_hist_add(struct as_hist *h, as_ns v);
+
+struct as_stat {
+    uint64_t accepted;   /* submits that were accepted */
+    uint64_t refused;    /* AS_EFULL */
+    uint64_t dispatched; /* sends, replays included */
+    uint64_t completed;  /* worker's answers delivered */
+    uint64_t failed;     /* answered with an error by core (expired not counted) */
+    uint64_t expired;
+    uint64_t cancelled;
+    uint64_t replayed;   /* sent again after a death, a return or a retry */
+    uint64_t recalled;
+    uint64_t lost;       /* AS_EMAYHAVERUN */
+    uint64_t deaths;     /* replicas gone */
+    struct as_hist queue;   /* arrival to (last) dispatch */
+    struct as_hist total;   /* arrival to completion */
+    struct as_hist service; /* handler time as the worker measured it */
+};
+
+#endif

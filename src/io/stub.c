@@ -1,0 +1,2 @@
+#include "base/defs.h"
+extern int as_io_stub; int as_io_stub;

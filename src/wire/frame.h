@@ -1,0 +1,248 @@
+/* wire/frame.h — frames of the link between dispatcher and worker, bytes ↔ structs.
+ *
+ * docs/PROTOCOL.md is the specification. Every frame starts at a multiple of 64 bytes of the
+ * stream: a 16-byte little-endian header, the payload, zero padding. Decoders read from memory
+ * that only this process can change, check every length once, and return slices into it. All
+ * integers are little-endian. Pure; no allocation on the decoding side.
+ */
+#ifndef AS_WIRE_FRAME_H
+#define AS_WIRE_FRAME_H
+
+#include "base/arena.h"
+#include "base/outq.h"
+#include "base/tensor.h"
+
+#define AS_FRAME_HEADER  16u
+#define AS_FRAME_ALIGN   64u
+#define AS_FRAME_MAX     (1u << 20)  /* payload bytes of one frame, DATA included */
+#define AS_FRAME_INLINE  (64u << 10) /* a body up to this size travels inside OPEN / the first DATA */
+#define AS_FRAME_FIXED   48u         /* fixed part of a message, see struct as_frame_msg */
+#define AS_FRAME_VERSION 1u
+#define AS_FRAME_MAGIC   0x4b4c5341u /* "ASLK" */
+
+enum as_frame_type {
+    AS_FRAME_HELLO = 1,
+    AS_FRAME_REGISTER = 2,
+    AS_FRAME_REGISTERED = 3,
+    AS_FRAME_UNREGISTER = 4,
+    AS_FRAME_OPEN = 5,
+    AS_FRAME_DATA = 6,
+    AS_FRAME_END = 7,
+    AS_FRAME_ERROR = 8,
+    AS_FRAME_STARTED = 9,
+    AS_FRAME_RECALL = 10,
+    AS_FRAME_RETURNED = 11,
+    AS_FRAME_BATCH = 12,
+    AS_FRAME_CANCEL = 13,
+    AS_FRAME_CREDIT = 14,
+    AS_FRAME_CONTROL = 15,
+    AS_FRAME_ATTACH = 16,
+    AS_FRAME_DETACH = 17,
+    AS_FRAME_PING = 18,
+    AS_FRAME_PONG = 19,
+    AS_FRAME_DRAIN = 20,
+    AS_FRAME_GOODBYE = 21,
+};
+
+/* Flags of the header. */
+#define AS_FRAME_F_END      0x01u /* DATA, OPEN: the sender says nothing more on this stream */
+#define AS_FRAME_F_MSG      0x02u /* DATA: starts a message (fixed part, table, inline body) */
+#define AS_FRAME_F_OPTIONAL 0x80u /* a receiver that does not know the type skips the frame */
+
+struct as_frame {
+    uint8_t type;
+    uint8_t flags;
+    uint64_t stream; /* 0: the link itself */
+    const uint8_t *p;
+    uint32_t n; /* payload bytes at p */
+};
+
+/* Looks at a stream that starts at a frame boundary (p 8-byte aligned).
+ * >0: bytes of the stream that the whole frame takes (ret_f is set); 0: more bytes are needed;
+ * AS_EPROTO: payload over AS_FRAME_MAX or reserved bits set. */
+int64_t as_frame_next(const uint8_t *p, size_t n, struct as_frame *ret_f);
+
+/* A message: request tensors inside OPEN, response tensors inside DATA|MSG.
+ * Body layout: each tensor starts at a multiple of 64 within the body, in table order.
+ * body_len <= AS_FRAME_INLINE: the body follows the table, at the next multiple of 64 from the
+ * start of the frame. Longer: it follows in DATA frames of the same stream, raw bytes in order,
+ * the last of them flagged END. */
+struct as_frame_msg {
+    uint8_t kind;     /* AS_FRAME_TENSOR; OPEN only */
+    uint8_t priority; /* OPEN only; 0 is the most urgent */
+    uint32_t target;  /* OPEN only; number from REGISTERED */
+    uint64_t timeout; /* OPEN only; ns left, 0: no deadline */
+    uint64_t service; /* DATA only; ns that the handler ran, 0: not measured */
+    uint64_t body_len;
+    struct as_str id; /* OPEN only; the client's request id, may be empty */
+    uint32_t n_tensors, n_params, n_meta;
+    struct as_str table; /* the raw table: walk it with as_frame_table_… */
+    const uint8_t *body; /* inline body (body_len bytes), NULL when it follows in DATA frames */
+};
+
+enum as_frame_kind { AS_FRAME_TENSOR = 1, AS_FRAME_HTTP = 2, AS_FRAME_CALL = 3 };
+
+enum as_param_type {
+    AS_PARAM_BOOL = 1,
+    AS_PARAM_INT64 = 2,
+    AS_PARAM_STRING = 3,
+    AS_PARAM_DOUBLE = 4,
+    AS_PARAM_UINT64 = 5,
+};
+
+struct as_param {
+    struct as_str name;
+    enum as_param_type type;
+    union {
+        bool b;
+        int64_t i64;
+        uint64_t u64;
+        double f64;
+        struct as_str str;
+    };
+};
+
+struct as_meta { /* one header: lower-case key, value bytes (-bin values already decoded) */
+    struct as_str key, value;
+};
+
+/* Everything of a message, for the encoder, and as the result of as_frame_msg_open. */
+struct as_msg {
+    struct as_str id;
+    const struct as_tensor *tensors;
+    const struct as_param *params;
+    const struct as_meta *meta;
+    uint32_t n_tensors, n_params, n_meta;
+};
+
+/* Decodes OPEN or DATA|MSG: checks the fixed part, walks the whole table once, checks that every
+ * tensor lies inside the body at a multiple of 64, that its dtype is known, that fixed-size dtypes
+ * have exactly shape × size bytes. Arrays are taken from the arena; slices point into f and, for
+ * inline bodies, tensor data too. With a body that follows in DATA frames tensor data is
+ * (const uint8_t *)NULL + offset until as_frame_msg_place.
+ * 0, AS_EPROTO with a reason in `why` (static text), AS_ENOMEM. */
+int as_frame_msg_open(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
+                      struct as_msg *ret_msg, const char **ret_why);
+/* Points the tensors of a decoded message at the place where the body is being put together. */
+void as_frame_msg_place(const struct as_frame_msg *m, struct as_msg *msg, const uint8_t *body);
+
+/* Bytes of the body that these tensors make: each aligned to 64, the last one not padded.
+ * UINT64_MAX on overflow. */
+uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n);
+
+/* Writes an OPEN (type OPEN) or a response (type DATA; MSG is added) with everything of `msg`.
+ * Body bytes: tensors of at most AS_COPY_MAX bytes are copied, larger ones are referenced when
+ * `owner` is given (tensor data then lies in owner->data), copied otherwise. Sets END on the last
+ * frame. fixed: kind, priority, target, timeout, service are taken from here. */
+#define AS_COPY_MAX 8192u
+void as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
+                      const struct as_frame_msg *fixed, const struct as_msg *msg,
+                      struct as_blob *owner);
+
+/* The other frames. Encoders append to q; decoders return 0 or AS_EPROTO. Slices of decoded
+ * structs point into f. */
+#define AS_ERROR_F_RETRY   0x1u /* the same request may be sent to another replica */
+#define AS_ERROR_F_STARTED 0x2u /* user code has run */
+struct as_frame_error {
+    uint32_t code; /* gRPC status number, 1…16 */
+    uint32_t flags;
+    uint64_t service; /* ns that the handler ran, 0: not measured or not started */
+    struct as_str message;
+};
+void as_frame_put_error(struct as_outq *q, uint64_t stream, const struct as_frame_error *e);
+int as_frame_get_error(const struct as_frame *f, struct as_frame_error *ret_e);
+
+struct as_frame_hello {
+    uint16_t lo, hi;       /* protocol versions; in the answer both are the chosen one */
+    uint64_t capabilities; /* AS_CAP_… ; the answer holds those that both know */
+    uint64_t epoch;        /* answer: assigned by the dispatcher; worker: 0 or the last one it had */
+    uint64_t max_message;  /* bytes of a body that this side accepts */
+    uint32_t pid;          /* for messages only; identity comes from the kernel */
+    struct as_str token, replica, deployment, peer; /* peer: free text, "anyserve-python 0.1.0" */
+};
+#define AS_CAP_RECALL 0x1u
+#define AS_CAP_CANCEL 0x2u
+#define AS_CAP_PAGE   0x4u /* HELLO carries the descriptor of a status page */
+void as_frame_put_hello(struct as_outq *q, const struct as_frame_hello *h);
+int as_frame_get_hello(const struct as_frame *f, struct as_frame_hello *ret_h);
+
+/* REGISTER: one model. Options of the deployment repeat in each and must agree. */
+struct as_frame_register {
+    uint32_t model; /* the worker's own number, echoed in REGISTERED */
+    struct as_str name, version, platform;
+    uint32_t max_ongoing; /* cap of this model, 1…65535 */
+    bool idempotent;
+    bool has_inputs, has_outputs; /* false: no declared signature on that side */
+    int64_t max_queued;           /* deployment: -1 unlimited, else 1… */
+    uint32_t budget;              /* deployment: slots of a replica */
+    uint32_t n_inputs, n_outputs;
+    const struct as_tensor_spec *inputs, *outputs;
+};
+void as_frame_put_register(struct as_outq *q, const struct as_frame_register *r);
+int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
+                          struct as_frame_register *ret_r, const char **ret_why);
+
+struct as_frame_registered {
+    uint32_t model;
+    uint32_t target;  /* for OPEN; meaningless on refusal */
+    uint32_t code;    /* 0 or a gRPC status number */
+    struct as_str message;
+};
+void as_frame_put_registered(struct as_outq *q, const struct as_frame_registered *r);
+int as_frame_get_registered(const struct as_frame *f, struct as_frame_registered *ret_r);
+
+/* CREDIT: slots and prefetch are absolute grants for this link. bytes/messages: streams, later. */
+struct as_frame_credit {
+    uint32_t slots, prefetch, messages;
+    uint64_t bytes;
+};
+void as_frame_put_credit(struct as_outq *q, const struct as_frame_credit *c);
+int as_frame_get_credit(const struct as_frame *f, struct as_frame_credit *ret_c);
+
+/* RECALL and RETURNED: up to AS_FRAME_IDS stream ids, in stream order. */
+#define AS_FRAME_IDS 1024u
+void as_frame_put_ids(struct as_outq *q, enum as_frame_type type, const uint64_t *ids, uint32_t n);
+int as_frame_get_ids(const struct as_frame *f, uint64_t *ids, uint32_t cap, uint32_t *ret_n);
+
+/* CANCEL: stream, reason as gRPC status (1 cancelled, 4 deadline). */
+void as_frame_put_cancel(struct as_outq *q, uint64_t stream, uint32_t reason);
+int as_frame_get_cancel(const struct as_frame *f, uint32_t *ret_reason);
+
+/* CONTROL: a small request to the replica itself; the reply repeats stream and op with REPLY. */
+enum as_control_op { AS_CONTROL_HEALTH = 1, AS_CONTROL_RECONFIGURE = 2, AS_CONTROL_RANK = 3,
+                     AS_CONTROL_STATS = 4, AS_CONTROL_LOG_LEVEL = 5 };
+struct as_frame_control {
+    uint16_t op;
+    bool reply;
+    uint32_t code; /* reply: 0 or gRPC status number */
+    struct as_str text;
+};
+void as_frame_put_control(struct as_outq *q, uint64_t stream, const struct as_frame_control *c);
+int as_frame_get_control(const struct as_frame *f, struct as_frame_control *ret_c);
+
+/* PING, PONG: 8 opaque bytes. DRAIN: empty. GOODBYE: reason text. */
+void as_frame_put_ping(struct as_outq *q, enum as_frame_type type, uint64_t opaque);
+int as_frame_get_ping(const struct as_frame *f, uint64_t *ret_opaque);
+void as_frame_put_text(struct as_outq *q, enum as_frame_type type, struct as_str text);
+int as_frame_get_text(const struct as_frame *f, struct as_str *ret_text);
+
+/* What a receiver does with a type: known, skip (optional and unknown), or refuse. */
+enum as_frame_verdict { AS_FRAME_KNOWN, AS_FRAME_SKIP, AS_FRAME_REFUSE };
+enum as_frame_verdict as_frame_judge(const struct as_frame *f);
+const char *as_frame_type_name(uint8_t type); /* "OPEN"; "?" when unknown */
+
+/* The status page: written by the worker, mapped read-only by the dispatcher (a sealed memfd of
+ * AS_PAGE_SIZE bytes). Offsets are fixed by the specification. */
+#define AS_PAGE_SIZE  4096u
+#define AS_PAGE_MAGIC 0x47505341u /* "ASPG" */
+struct as_page {
+    uint32_t magic, version;
+    uint64_t last_started; /* stream id of the newest started stream; stored before user code runs */
+    uint64_t started;      /* streams started since the page was made */
+    uint64_t finished;     /* streams whose handler has returned */
+    uint64_t clock;        /* CLOCK_MONOTONIC ns of the last start or finish */
+    uint8_t pad[24];
+    uint32_t lock; /* robust futex: tid|FUTEX_WAITERS while the worker lives, offset 64 */
+};
+
+#endif

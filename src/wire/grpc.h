@@ -1,0 +1,54 @@
+/* wire/grpc.h — gRPC over HTTP/2 on top of headers and body bytes: framing, timeouts, status.
+ *
+ * Source of the rules: gRPC's PROTOCOL-HTTP2 and statuscodes documents (reference notes §4.1).
+ * Pure; no HTTP/2 here.
+ */
+#ifndef AS_WIRE_GRPC_H
+#define AS_WIRE_GRPC_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define AS_GRPC_PREFIX 5u /* flag byte and big-endian length before each message */
+
+/* Takes a unary request's body apart, however it is cut. Zero-initialise. */
+struct as_grpc_reader {
+    uint8_t prefix[AS_GRPC_PREFIX];
+    uint8_t have;      /* bytes of the prefix so far */
+    uint32_t messages; /* whole prefixes seen */
+    uint64_t left;     /* bytes of the current message still to come */
+};
+
+enum as_grpc_step {
+    AS_GRPC_MORE,    /* all input taken, nothing to report */
+    AS_GRPC_MESSAGE, /* a prefix is complete: *ret_len is the message's size, *ret_compressed its flag */
+    AS_GRPC_BYTES,   /* *ret_p, *ret_len: bytes of the current message */
+    AS_GRPC_BAD      /* flag byte other than 0 or 1 */
+};
+/* Consumes from *p, *n (both advance); call until AS_GRPC_MORE. */
+enum as_grpc_step as_grpc_read(struct as_grpc_reader *r, const uint8_t **p, size_t *n,
+                               const uint8_t **ret_p, uint64_t *ret_len, bool *ret_compressed);
+/* The body may end here: no half prefix, no half message. */
+bool as_grpc_at_boundary(const struct as_grpc_reader *r);
+
+void as_grpc_prefix(uint8_t out[AS_GRPC_PREFIX], uint32_t len);
+
+/* "grpc-timeout" value: 1–8 digits and a unit of H M S m u n. 0 and nanoseconds (clamped below
+ * AS_NEVER), else AS_EINVALID. */
+int as_grpc_timeout(struct as_str value, as_ns *ret_timeout);
+
+/* grpc-message: every byte outside 0x20–0x7e and '%' as %XX, upper case. At most `max` bytes are
+ * written, never half an escape, never part of a UTF-8 sequence. Returns bytes written. */
+#define AS_GRPC_MESSAGE_MAX 4096u
+size_t as_grpc_encode_message(char *out, size_t max, struct as_str text);
+
+/* application/grpc, application/grpc+proto, application/grpc;…: what we serve. */
+bool as_grpc_is_content_type(struct as_str value);
+
+/* Keys that metadata of a call does not include: pseudo headers, te, content-type, user-agent is
+ * kept, grpc-* other than what a handler may want are reserved. */
+bool as_grpc_is_reserved(struct as_str key);
+/* Value of a "-bin" key: base64 with or without padding. 0 or AS_EINVALID; appends to out. */
+int as_grpc_decode_bin(struct as_str value, struct as_buf *out);
+
+#endif

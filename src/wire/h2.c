@@ -1,0 +1,1 @@
+#include "wire/h2.h"

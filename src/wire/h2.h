@@ -1,0 +1,94 @@
+/* wire/h2.h — one HTTP/2 server connection without a socket: bytes in, events out, bytes out.
+ *
+ * A narrow wrapper around nghttp2, so that nothing above knows it. The owner feeds received bytes,
+ * gets requests by callback, answers streams, and takes the bytes to send once per loop turn.
+ * Flow control: received DATA is not given back to the peer until as_h2_consume.
+ * Thread: that of the connection. No callback may free the connection.
+ */
+#ifndef AS_WIRE_H2_H
+#define AS_WIRE_H2_H
+
+#include "base/blob.h"
+#include "base/outq.h"
+#include "base/str.h"
+
+struct as_h2;
+
+struct as_h2_header {
+    struct as_str name, value;
+};
+
+/* Headers of one request; slices live until the stream is closed. */
+struct as_h2_head {
+    struct as_str method, path, scheme, authority;
+    struct as_str content_type, te, grpc_timeout, grpc_encoding;
+    const struct as_h2_header *rest; /* everything else, in order (includes user-agent) */
+    uint32_t n_rest;
+    bool end_stream; /* no body follows */
+};
+
+struct as_h2_ops {
+    /* A request's headers are complete. Returns the owner's pointer for the stream (never NULL), that
+     * all later calls get. */
+    void *(*on_request)(void *conn, uint32_t stream, const struct as_h2_head *head);
+    void (*on_data)(void *conn, void *req, const uint8_t *p, size_t n);
+    void (*on_end)(void *conn, void *req); /* the client has sent END_STREAM; once; also for end_stream */
+    /* The stream is gone: answered, reset by either side (code: RFC 9113 error, 0 none), or the
+     * connection is being freed. Exactly once per on_request; the owner forgets the stream. */
+    void (*on_close)(void *conn, void *req, uint32_t code);
+};
+
+struct as_h2_conf {
+    uint32_t max_streams;     /* SETTINGS_MAX_CONCURRENT_STREAMS */
+    uint32_t stream_window;   /* initial window per stream, bytes */
+    uint32_t conn_window;     /* connection window, bytes */
+    uint32_t max_header_list; /* name + value + 32 summed; above: 431 or reset */
+    uint32_t max_headers;     /* count of fields, cookie crumbs included */
+};
+
+int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_h2_ops *ops,
+              void *conn);
+void as_h2_free(struct as_h2 *h); /* on_close for every open stream first */
+
+/* Received bytes. 0, or AS_EPROTO: the connection is over; send what as_h2_send gives, then close. */
+int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n);
+/* Appends to q what is ready, while q->bytes < max. Bodies given as blobs are referenced, not
+ * copied. AS_EPROTO as above. */
+int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max);
+bool as_h2_wants_write(const struct as_h2 *h);
+/* Nothing more to read or write: close the socket. */
+bool as_h2_done(const struct as_h2 *h);
+
+/* An answer. Slices of headers and trailers are copied before the call returns. Body:
+ * pieces sent in order; their bytes must stay valid until on_close, or until the bytes are written when
+ * `owner` is set (a reference is taken when they are queued). trailers: n_trailers > 0 makes END_STREAM
+ * travel on a trailing HEADERS. Without body and trailers: one HEADERS with END_STREAM.
+ * If the client has not ended its side, the stream is reset with NO_ERROR after the answer. */
+struct as_h2_piece {
+    const uint8_t *p;
+    size_t n;
+    struct as_blob *owner; /* NULL: copied when sent */
+};
+struct as_h2_answer {
+    uint32_t status;
+    const struct as_h2_header *headers;
+    uint32_t n_headers;
+    const struct as_h2_piece *body; /* the array is copied, the bytes are not */
+    uint32_t n_body;
+    const struct as_h2_header *trailers;
+    uint32_t n_trailers;
+};
+void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a);
+
+/* DATA bytes of the stream were dealt with: opens its window and the connection's. */
+void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n);
+/* A body of `n` more bytes was admitted: widen this stream's window to hold up to n of them. */
+void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n);
+void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code);
+
+/* Graceful end: GOAWAY(2^31-1) now; as_h2_shutdown_final sends the real last id. After it the
+ * connection is done when its streams are. */
+void as_h2_shutdown_notice(struct as_h2 *h);
+void as_h2_shutdown_final(struct as_h2 *h);
+
+#endif

@@ -1,0 +1,84 @@
+/* wire/oip.h — messages of inference.GRPCInferenceService (Open Inference Protocol) in protobuf.
+ *
+ * Field numbers are the official ones (reference notes §1.1). Own zero-copy reader and writer for
+ * what travels often; everything is proto3: unknown fields are skipped, the last of duplicate
+ * scalar fields and map keys wins, packed and unpacked repeated numbers are both read.
+ * Pure. Parse results point into the message and the arena.
+ */
+#ifndef AS_WIRE_OIP_H
+#define AS_WIRE_OIP_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/tensor.h"
+#include "wire/frame.h"
+
+/* Limits of one message (bad input: EINVALID with a text that names the field). */
+#define AS_OIP_TENSORS_MAX 4096u
+#define AS_OIP_PARAMS_MAX  1024u
+
+struct as_oip_requested { /* one entry of outputs */
+    struct as_str name;
+};
+
+struct as_oip_infer {
+    struct as_str model, version, id;
+    const struct as_tensor *inputs; /* data inside the message (raw) or the arena (typed contents) */
+    uint32_t n_inputs;
+    const struct as_param *params; /* request-level parameters */
+    uint32_t n_params;
+    const struct as_oip_requested *outputs; /* none: all */
+    uint32_t n_outputs;
+};
+
+/* ModelInferRequest. Checks wire types, datatypes, shapes (no negative size, no overflow), that raw
+ * and typed contents are not mixed, one raw entry per input, bytes == shape × dtype, BYTES
+ * elements well formed, typed field matching the datatype (FP16 and BF16: raw only), names given once.
+ * Typed contents are turned into raw bytes in the arena.
+ * 0, AS_EINVALID, AS_ENOMEM; on error one line in `why` (cap bytes, NUL at the end) that names
+ * the tensor or field ("input 'a': …"). Malformed protobuf: AS_EPROTO. */
+int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_infer *ret_r,
+                       char *why, size_t cap);
+
+/* ModelReadyRequest and ModelMetadataRequest: name=1, version=2. 0 or AS_EPROTO. */
+int as_oip_parse_name_version(const uint8_t *p, size_t n, struct as_str *ret_name,
+                              struct as_str *ret_version);
+
+/* ModelInferResponse: outputs always travel as raw_output_contents, one entry per output. */
+struct as_oip_response {
+    struct as_str model, version, id;
+    const struct as_tensor *outputs;
+    uint32_t n_outputs;
+    const struct as_param *params;
+    uint32_t n_params;
+};
+/* Size of the encoded message without gRPC prefix; UINT64_MAX when it is over 2^31-1. */
+uint64_t as_oip_response_len(const struct as_oip_response *r);
+/* Writes the whole message to out (exactly as_oip_response_len bytes). */
+void as_oip_put_response(uint8_t *out, const struct as_oip_response *r);
+/* The same message in parts, so that large tensors are not copied: first the head (all fields but
+ * raw_output_contents), then for each output its raw head and its bytes. */
+size_t as_oip_response_head_len(const struct as_oip_response *r);
+void as_oip_put_response_head(uint8_t *out, const struct as_oip_response *r);
+#define AS_OIP_RAW_HEAD_MAX 11u
+size_t as_oip_put_raw_head(uint8_t out[AS_OIP_RAW_HEAD_MAX], size_t nbytes); /* returns its length */
+
+/* Small responses, appended to out. */
+void as_oip_put_live(struct as_buf *out, bool live);   /* ServerLiveResponse, ServerReady…, ModelReady… : field 1 */
+struct as_oip_server {
+    struct as_str name, version;
+    const struct as_str *extensions;
+    uint32_t n_extensions;
+};
+void as_oip_put_server(struct as_buf *out, const struct as_oip_server *s);
+struct as_oip_model {
+    struct as_str name, platform;
+    const struct as_str *versions;
+    uint32_t n_versions;
+    const struct as_tensor_spec *inputs, *outputs; /* ndim AS_ANY_RANK: no shape is sent */
+    uint32_t n_inputs, n_outputs;
+};
+void as_oip_put_model(struct as_buf *out, const struct as_oip_model *m);
+
+#endif
