@@ -28,7 +28,8 @@ uint8_t *as_buf_reserve(struct as_buf *b, size_t n);
 void as_buf_add(struct as_buf *b, const void *p, size_t n);
 void as_buf_str(struct as_buf *b, const char *z);
 void as_buf_printf(struct as_buf *b, const char *fmt, ...) AS_PRINTF(2, 3);
-void as_buf_vprintf(struct as_buf *b, const char *fmt, va_list ap) AS_PRINTF(2, 0);
+void as_buf_vprintf(struct as_buf *b, const char *fmt, va_list ap) AS_PRINTF(2, 0)
+    __attribute__((nonnull(1, 2)));
 /* Drops n bytes at the front. */
 void as_buf_drop(struct as_buf *b, size_t n);
 /* "text" as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */

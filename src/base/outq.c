@@ -3,6 +3,8 @@
 #include <string.h>
 
 #define CHUNK 65536
+/* Between two references usually stands only a frame's header. */
+#define CHUNK_AFTER_BLOB 512
 
 struct as_outq_seg {
     struct as_outq_seg *next;
@@ -46,7 +48,6 @@ static struct as_outq_seg *push(struct as_outq *q, size_t cap)
         s = q->spare;
         q->spare = NULL;
     } else {
-        cap = cap ? AS_MAX(cap, (size_t)CHUNK) : 0;
         s = aligned_alloc(64, AS_ALIGN(sizeof(*s) + cap, 64));
         AS_ASSERT(s);
         s->cap = cap;
@@ -69,7 +70,7 @@ uint8_t *as_outq_room(struct as_outq *q, size_t n)
     uint8_t *p;
 
     if (!s || s->blob || s->cap - (size_t)(s->p - s->mem) - s->n < n)
-        s = push(q, AS_MAX(n, (size_t)1));
+        s = push(q, AS_MAX(n, (size_t)(s && s->blob ? CHUNK_AFTER_BLOB : CHUNK)));
     p = s->mem + (s->p - s->mem) + s->n;
     s->n += n;
     q->bytes += n;

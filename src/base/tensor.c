@@ -3,7 +3,7 @@
 #include "base/err.h"
 
 static const struct {
-    const char *name;
+    char name[8]; /* so that a name is compared as one number */
     uint8_t size;
 } types[AS_DT_COUNT] = {
     [AS_DT_INVALID] = {"INVALID", 0}, [AS_DT_BOOL] = {"BOOL", 1},     [AS_DT_UINT8] = {"UINT8", 1},
@@ -15,8 +15,13 @@ static const struct {
 
 enum as_dtype as_dtype_of(struct as_str name)
 {
+    char want[8] = {0};
+
+    if (name.n == 0 || name.n >= sizeof(want))
+        return AS_DT_INVALID;
+    memcpy(want, name.p, name.n);
     for (int t = AS_DT_BOOL; t < AS_DT_COUNT; t++) {
-        if (name.n == strlen(types[t].name) && memcmp(name.p, types[t].name, name.n) == 0)
+        if (memcmp(want, types[t].name, sizeof(want)) == 0)
             return (enum as_dtype)t;
     }
     return AS_DT_INVALID;

@@ -1,1 +1,301 @@
-#include "link/worker.h"
+#include "link/worker_priv.h"
+
+#include <string.h>
+
+#define POOL_MAX 1024
+#define PUBLISH_BYTES                                                                              \
+    (64u << 10) /* pending answers above this do not wait for the loop boundary                    \
+                 */
+
+/* --- memory of requests --- */
+
+struct as_worker_req *as_worker_req_get(struct as_worker *w)
+{
+    struct as_list *n = as_list_pop(&w->pool);
+    struct as_worker_req *q;
+
+    if (n) {
+        q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+        w->n_pool--;
+    } else {
+        q = malloc(sizeof(*q));
+        if (!q)
+            return NULL;
+        as_list_init(&q->node);
+        as_list_init(&q->cancelled);
+        as_arena_init(&q->arena, q->first, sizeof(q->first));
+    }
+    q->link = w->link;
+    q->complete = false;
+    atomic_store_explicit(&q->cancel, 0, memory_order_relaxed);
+    q->head = q->body = NULL;
+    q->got = q->body_len = 0;
+    q->data = NULL;
+    return q;
+}
+
+void as_worker_req_put(struct as_worker *w, struct as_worker_req *q)
+{
+    as_arena_reset(&q->arena);
+    if (q->body != q->head)
+        as_blob_unref(q->body);
+    as_blob_unref(q->head);
+    if (w->n_pool == POOL_MAX) {
+        free(q);
+        return;
+    }
+    /* newest first: its lines are still in the cache */
+    as_list_insert_after(&w->pool, &q->node);
+    w->n_pool++;
+}
+
+/* --- starting --- */
+
+static struct as_worker_req *first_startable(const struct as_worker *w)
+{
+    if (w->n_running >= w->conf.slots)
+        return NULL;
+    AS_LIST_EACH(n, &w->waiting)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+        const struct as_worker_model *m = &w->models[q->model];
+
+        if (!q->complete)
+            return NULL; /* bodies come in order, so this one is only a read away */
+        if (!w->capped || m->running < m->reg.max_ongoing)
+            return q;
+    }
+    return NULL;
+}
+
+bool as_worker_startable(const struct as_worker *w)
+{
+    return first_startable(w) != NULL;
+}
+
+/* A started request that ends gives its slot back. */
+static void leave(struct as_worker *w, struct as_worker_req *q)
+{
+    as_list_remove(&q->node);
+    as_list_remove(&q->cancelled);
+    w->n_running--;
+    w->models[q->model].running--;
+}
+
+static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
+{
+    as_list_remove(&q->node);
+    w->n_waiting--;
+    as_list_push(&w->running, &q->node);
+    w->n_running++;
+    w->models[q->model].running++;
+    q->begun = now;
+    as_page_start(&w->page, q->stream, now);
+}
+
+struct as_worker_req *as_worker_next(struct as_worker *w)
+{
+    struct as_worker_req *q;
+    as_ns now;
+
+    pthread_mutex_lock(&w->mu);
+    now = w->clock ? w->clock : as_worker_clock();
+    w->clock = 0;
+    w->seen = now;
+    while ((q = first_startable(w)) && q->deadline <= now) {
+        as_list_remove(&q->node);
+        w->n_waiting--;
+        as_worker_put_error(w, q->stream, as_err_grpc(AS_EDEADLINE), 0,
+                            "deadline exceeded before the request was started");
+        as_worker_req_put(w, q);
+    }
+    if (q) {
+        start(w, q, now);
+        as_worker_arm(w);
+    } else if (w->out.bytes) {
+        as_worker_send(w);
+    }
+    pthread_mutex_unlock(&w->mu);
+    return q;
+}
+
+/* --- ending --- */
+
+void as_worker_put_error(struct as_worker *w, uint64_t stream, uint32_t code, uint32_t flags,
+                         const char *text)
+{
+    struct as_frame_error e = {.code = code, .flags = flags, .message = as_str_of(text)};
+
+    as_frame_put_error(&w->out, stream, &e);
+}
+
+void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t reason)
+{
+    if (atomic_exchange_explicit(&q->cancel, reason, memory_order_relaxed))
+        return;
+    as_list_push(&w->cancelled, &q->cancelled);
+    if (w->event_loop)
+        as_worker_wake(w);
+}
+
+/* After an answer was appended: the books, and who sends it. Unlocks. */
+static void finish(struct as_worker *w, struct as_worker_req *q, as_ns now)
+{
+    struct as_blob *body = q->body != q->head ? q->body : NULL;
+
+    q->body = q->head;
+    leave(w, q);
+    w->seen = w->clock = now;
+    if (q->link == w->link)
+        as_page_finish(&w->page, now);
+    as_worker_req_put(w, q);
+    if (w->out.bytes > PUBLISH_BYTES)
+        as_worker_send(w);
+    else
+        as_worker_arm(w);
+    if (w->parked && (w->n_waiting || w->draining))
+        as_worker_wake(w); /* answered by another thread than the runner */
+    pthread_mutex_unlock(&w->mu);
+    as_blob_unref(body); /* may be large: its memory is given back outside the lock */
+}
+
+/* A body that is too large to be copied under the lock gets a blob of its own. */
+static struct as_blob *gather(const struct as_msg *msg, struct as_tensor *t, uint64_t len)
+{
+    struct as_blob *b = as_blob_new((size_t)len);
+    size_t at = 0;
+
+    if (!b)
+        return NULL;
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        t[i] = msg->tensors[i];
+        at = AS_ALIGN(at, (size_t)AS_FRAME_ALIGN);
+        if (t[i].nbytes)
+            memcpy(b->data + at, t[i].data, t[i].nbytes);
+        t[i].data = b->data + at;
+        at += t[i].nbytes;
+    }
+    return b;
+}
+
+static int answer_large(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
+                        uint64_t len)
+{
+    struct as_msg copy = *msg;
+    struct as_tensor *t = as_arena_alloc(&q->arena, msg->n_tensors * sizeof(*t), 8);
+    struct as_blob *b = t ? gather(msg, t, len) : NULL;
+    struct as_frame_msg fixed = {0};
+    as_ns now;
+    int err;
+
+    if (!b)
+        return AS_ENOMEM;
+    copy.tensors = t;
+    now = as_worker_clock();
+    fixed.service = now - q->begun;
+    pthread_mutex_lock(&w->mu);
+    err = q->link == w->link ? as_frame_put_msg(&w->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
+                             : 0;
+    if (err)
+        pthread_mutex_unlock(&w->mu);
+    else
+        finish(w, q, now);
+    as_blob_unref(b);
+    return err;
+}
+
+int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
+{
+    uint64_t len = as_frame_body_len(msg->tensors, msg->n_tensors);
+    uint32_t cancel = atomic_load_explicit(&q->cancel, memory_order_relaxed);
+    struct as_frame_msg fixed = {0};
+    as_ns now;
+    int err = 0;
+
+    if (cancel) { /* nobody reads the tensors */
+        as_worker_fail(w, q, cancel, AS_STR("cancelled"));
+        return 0;
+    }
+    if (len > w->peer_max)
+        return AS_ETOOBIG;
+    if (len > AS_FRAME_INLINE)
+        return answer_large(w, q, msg, len);
+    now = as_worker_clock();
+    fixed.service = now - q->begun;
+    pthread_mutex_lock(&w->mu);
+    if (q->link == w->link)
+        err = as_frame_put_msg(&w->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
+    if (err)
+        pthread_mutex_unlock(&w->mu);
+    else
+        finish(w, q, now);
+    return err;
+}
+
+void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_status,
+                    struct as_str message)
+{
+    as_ns now = as_worker_clock();
+    struct as_frame_error e = {.code = grpc_status,
+                               .flags = AS_ERROR_F_STARTED,
+                               .service = now - q->begun,
+                               .message = message};
+
+    pthread_mutex_lock(&w->mu);
+    if (q->link == w->link)
+        as_frame_put_error(&w->out, q->stream, &e);
+    finish(w, q, now);
+}
+
+struct as_worker_req *as_worker_cancelled(struct as_worker *w)
+{
+    struct as_list *n;
+
+    pthread_mutex_lock(&w->mu);
+    n = as_list_pop(&w->cancelled);
+    pthread_mutex_unlock(&w->mu);
+    return n ? AS_LIST_ENTRY(n, struct as_worker_req, cancelled) : NULL;
+}
+
+/* --- what a request says --- */
+
+const struct as_msg *as_worker_req_msg(const struct as_worker_req *q)
+{
+    return &q->msg;
+}
+
+uint32_t as_worker_req_model(const struct as_worker_req *q)
+{
+    return q->model;
+}
+
+as_ns as_worker_req_deadline(const struct as_worker_req *q)
+{
+    return q->deadline;
+}
+
+bool as_worker_req_cancelled(const struct as_worker_req *q)
+{
+    return atomic_load_explicit(&q->cancel, memory_order_relaxed) ||
+           (q->deadline != AS_NEVER && q->deadline <= as_worker_clock());
+}
+
+void as_worker_req_set_data(struct as_worker_req *q, void *data)
+{
+    q->data = data;
+}
+
+void *as_worker_req_data(const struct as_worker_req *q)
+{
+    return q->data;
+}
+
+void *as_worker_req_hold(struct as_worker_req *q)
+{
+    return as_blob_ref(q->body);
+}
+
+void as_worker_release_hold(void *hold)
+{
+    as_blob_unref(hold);
+}

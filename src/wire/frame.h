@@ -12,11 +12,19 @@
 #include "base/outq.h"
 #include "base/tensor.h"
 
-#define AS_FRAME_HEADER  16u
-#define AS_FRAME_ALIGN   64u
-#define AS_FRAME_MAX     (1u << 20)  /* payload bytes of one frame, DATA included */
-#define AS_FRAME_INLINE  (64u << 10) /* a body up to this size travels inside OPEN / the first DATA */
-#define AS_FRAME_FIXED   48u         /* fixed part of a message, see struct as_frame_msg */
+#define AS_FRAME_HEADER 16u
+#define AS_FRAME_ALIGN  64u
+#define AS_FRAME_MAX    (1u << 20) /* payload bytes of one frame, DATA included */
+#define AS_FRAME_INLINE                                                                            \
+    (64u << 10)            /* a body up to this size travels inside OPEN / the first DATA */
+#define AS_FRAME_FIXED 48u /* fixed part of a message, see struct as_frame_msg */
+#define AS_FRAME_TABLE                                                                             \
+    (512u << 10)                /* bytes of a message's table: names, shapes, parameters, id       \
+                                 */
+#define AS_FRAME_TENSORS 4096u  /* tensors of a message, entries of one side of a signature */
+#define AS_FRAME_PARAMS  1024u  /* parameters of a message, and as many metadata entries */
+#define AS_FRAME_TEXT    16384u /* bytes of a reason or error text */
+#define AS_FRAME_NAME    256u   /* bytes of each string in HELLO */
 #define AS_FRAME_VERSION 1u
 #define AS_FRAME_MAGIC   0x4b4c5341u /* "ASLK" */
 
@@ -45,7 +53,7 @@ enum as_frame_type {
 };
 
 /* Flags of the header. */
-#define AS_FRAME_F_END      0x01u /* DATA, OPEN: the sender says nothing more on this stream */
+#define AS_FRAME_F_END      0x01u /* OPEN, DATA: the sender says nothing more on this stream */
 #define AS_FRAME_F_MSG      0x02u /* DATA: starts a message (fixed part, table, inline body) */
 #define AS_FRAME_F_OPTIONAL 0x80u /* a receiver that does not know the type skips the frame */
 
@@ -61,6 +69,9 @@ struct as_frame {
  * >0: bytes of the stream that the whole frame takes (ret_f is set); 0: more bytes are needed;
  * AS_EPROTO: payload over AS_FRAME_MAX or reserved bits set. */
 int64_t as_frame_next(const uint8_t *p, size_t n, struct as_frame *ret_f);
+/* The same as soon as the 16 header bytes are there: ret_f->p points behind the header, where the
+ * payload may still be missing (n < the result). For a reader that takes bodies as they come. */
+int64_t as_frame_peek(const uint8_t *p, size_t n, struct as_frame *ret_f);
 
 /* A message: request tensors inside OPEN, response tensors inside DATA|MSG.
  * Body layout: each tensor starts at a multiple of 64 within the body, in table order.
@@ -76,7 +87,7 @@ struct as_frame_msg {
     uint64_t body_len;
     struct as_str id; /* OPEN only; the client's request id, may be empty */
     uint32_t n_tensors, n_params, n_meta;
-    struct as_str table; /* the raw table: walk it with as_frame_table_… */
+    struct as_str table; /* its bytes as they came */
     const uint8_t *body; /* inline body (body_len bytes), NULL when it follows in DATA frames */
 };
 
@@ -115,11 +126,14 @@ struct as_msg {
     uint32_t n_tensors, n_params, n_meta;
 };
 
-/* Decodes OPEN or DATA|MSG: checks the fixed part, walks the whole table once, checks that every
- * tensor lies inside the body at a multiple of 64, that its dtype is known, that fixed-size dtypes
- * have exactly shape × size bytes. Arrays are taken from the arena; slices point into f and, for
- * inline bodies, tensor data too. With a body that follows in DATA frames tensor data is
- * (const uint8_t *)NULL + offset until as_frame_msg_place.
+/* Decodes OPEN or DATA|MSG: checks the fixed part, walks the whole table once, checks that the
+ * tensors lie in the body as described above (no gap, no overlap), that each dtype is known, that
+ * fixed-size dtypes have exactly shape × size bytes and BYTES at least 4 per element, that tensor
+ * names are there, are UTF-8 and are given once. The elements of BYTES are not walked.
+ * A scalar has ndim 0; zero elements have zero bytes; zero tensors are a message too.
+ * Arrays are taken from the arena; slices point into f and, for inline bodies, tensor data too.
+ * With a body that follows in DATA frames tensor data is its offset until as_frame_msg_place.
+ * body_len is below 2^63; that it is acceptable is the caller's to check.
  * 0, AS_EPROTO with a reason in `why` (static text), AS_ENOMEM. */
 int as_frame_msg_open(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
                       struct as_msg *ret_msg, const char **ret_why);
@@ -133,14 +147,16 @@ uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n);
 /* Writes an OPEN (type OPEN) or a response (type DATA; MSG is added) with everything of `msg`.
  * Body bytes: tensors of at most AS_COPY_MAX bytes are copied, larger ones are referenced when
  * `owner` is given (tensor data then lies in owner->data), copied otherwise. Sets END on the last
- * frame. fixed: kind, priority, target, timeout, service are taken from here. */
+ * frame. fixed: kind, priority, target, timeout, service are taken from here; a response carries
+ * no id. 0, or AS_ETOOBIG with nothing written: the table or a count is over its limit above, a
+ * name is longer than 65535 bytes, or the body is 2^63 bytes or more. */
 #define AS_COPY_MAX 8192u
-void as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
-                      const struct as_frame_msg *fixed, const struct as_msg *msg,
-                      struct as_blob *owner);
+int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
+                     const struct as_frame_msg *fixed, const struct as_msg *msg,
+                     struct as_blob *owner);
 
-/* The other frames. Encoders append to q; decoders return 0 or AS_EPROTO. Slices of decoded
- * structs point into f. */
+/* The other frames. Encoders append to q and cut texts at AS_FRAME_TEXT; decoders return 0 or
+ * AS_EPROTO. Slices of decoded structs point into f. Texts are any bytes. */
 #define AS_ERROR_F_RETRY   0x1u /* the same request may be sent to another replica */
 #define AS_ERROR_F_STARTED 0x2u /* user code has run */
 struct as_frame_error {
@@ -155,14 +171,15 @@ int as_frame_get_error(const struct as_frame *f, struct as_frame_error *ret_e);
 struct as_frame_hello {
     uint16_t lo, hi;       /* protocol versions; in the answer both are the chosen one */
     uint64_t capabilities; /* AS_CAP_… ; the answer holds those that both know */
-    uint64_t epoch;        /* answer: assigned by the dispatcher; worker: 0 or the last one it had */
-    uint64_t max_message;  /* bytes of a body that this side accepts */
-    uint32_t pid;          /* for messages only; identity comes from the kernel */
+    uint64_t epoch;       /* answer: assigned by the dispatcher; worker: 0 or the last one it had */
+    uint64_t max_message; /* bytes of a body that this side accepts */
+    uint32_t pid;         /* for messages only; identity comes from the kernel */
     struct as_str token, replica, deployment, peer; /* peer: free text, "anyserve-python 0.1.0" */
 };
 #define AS_CAP_RECALL 0x1u
 #define AS_CAP_CANCEL 0x2u
 #define AS_CAP_PAGE   0x4u /* HELLO carries the descriptor of a status page */
+/* Each string at most AS_FRAME_NAME bytes (peer is cut, the others are the caller's to check). */
 void as_frame_put_hello(struct as_outq *q, const struct as_frame_hello *h);
 int as_frame_get_hello(const struct as_frame *f, struct as_frame_hello *ret_h);
 
@@ -174,18 +191,20 @@ struct as_frame_register {
     bool idempotent;
     bool has_inputs, has_outputs; /* false: no declared signature on that side */
     int64_t max_queued;           /* deployment: -1 unlimited, else 1… */
-    uint32_t budget;              /* deployment: slots of a replica */
+    uint32_t budget;              /* deployment: slots of a replica, 1…65535 */
     uint32_t n_inputs, n_outputs;
     const struct as_tensor_spec *inputs, *outputs;
 };
-void as_frame_put_register(struct as_outq *q, const struct as_frame_register *r);
+/* 0, or AS_ETOOBIG with nothing written: a name over 65535 bytes, more than AS_FRAME_TENSORS
+ * entries on a side, or a frame over AS_FRAME_MAX. */
+int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r);
 int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
                           struct as_frame_register *ret_r, const char **ret_why);
 
 struct as_frame_registered {
     uint32_t model;
-    uint32_t target;  /* for OPEN; meaningless on refusal */
-    uint32_t code;    /* 0 or a gRPC status number */
+    uint32_t target; /* for OPEN; meaningless on refusal */
+    uint32_t code;   /* 0 or a gRPC status number */
     struct as_str message;
 };
 void as_frame_put_registered(struct as_outq *q, const struct as_frame_registered *r);
@@ -199,7 +218,8 @@ struct as_frame_credit {
 void as_frame_put_credit(struct as_outq *q, const struct as_frame_credit *c);
 int as_frame_get_credit(const struct as_frame *f, struct as_frame_credit *ret_c);
 
-/* RECALL and RETURNED: up to AS_FRAME_IDS stream ids, in stream order. */
+/* RECALL and RETURNED: 0…AS_FRAME_IDS stream ids, in stream order. More ids make more frames.
+ * The decoder refuses a frame with more than `cap` ids. */
 #define AS_FRAME_IDS 1024u
 void as_frame_put_ids(struct as_outq *q, enum as_frame_type type, const uint64_t *ids, uint32_t n);
 int as_frame_get_ids(const struct as_frame *f, uint64_t *ids, uint32_t cap, uint32_t *ret_n);
@@ -209,8 +229,13 @@ void as_frame_put_cancel(struct as_outq *q, uint64_t stream, uint32_t reason);
 int as_frame_get_cancel(const struct as_frame *f, uint32_t *ret_reason);
 
 /* CONTROL: a small request to the replica itself; the reply repeats stream and op with REPLY. */
-enum as_control_op { AS_CONTROL_HEALTH = 1, AS_CONTROL_RECONFIGURE = 2, AS_CONTROL_RANK = 3,
-                     AS_CONTROL_STATS = 4, AS_CONTROL_LOG_LEVEL = 5 };
+enum as_control_op {
+    AS_CONTROL_HEALTH = 1,
+    AS_CONTROL_RECONFIGURE = 2,
+    AS_CONTROL_RANK = 3,
+    AS_CONTROL_STATS = 4,
+    AS_CONTROL_LOG_LEVEL = 5
+};
 struct as_frame_control {
     uint16_t op;
     bool reply;
@@ -220,7 +245,7 @@ struct as_frame_control {
 void as_frame_put_control(struct as_outq *q, uint64_t stream, const struct as_frame_control *c);
 int as_frame_get_control(const struct as_frame *f, struct as_frame_control *ret_c);
 
-/* PING, PONG: 8 opaque bytes. DRAIN: empty. GOODBYE: reason text. */
+/* PING, PONG: 8 opaque bytes. DRAIN: empty or a reason. GOODBYE: reason text. */
 void as_frame_put_ping(struct as_outq *q, enum as_frame_type type, uint64_t opaque);
 int as_frame_get_ping(const struct as_frame *f, uint64_t *ret_opaque);
 void as_frame_put_text(struct as_outq *q, enum as_frame_type type, struct as_str text);
@@ -237,10 +262,11 @@ const char *as_frame_type_name(uint8_t type); /* "OPEN"; "?" when unknown */
 #define AS_PAGE_MAGIC 0x47505341u /* "ASPG" */
 struct as_page {
     uint32_t magic, version;
-    uint64_t last_started; /* stream id of the newest started stream; stored before user code runs */
-    uint64_t started;      /* streams started since the page was made */
-    uint64_t finished;     /* streams whose handler has returned */
-    uint64_t clock;        /* CLOCK_MONOTONIC ns of the last start or finish */
+    uint64_t
+        last_started;  /* stream id of the newest started stream; stored before user code runs */
+    uint64_t started;  /* streams started since the page was made */
+    uint64_t finished; /* streams whose handler has returned */
+    uint64_t clock;    /* CLOCK_MONOTONIC ns of the last start or finish */
     uint8_t pad[24];
     uint32_t lock; /* robust futex: tid|FUTEX_WAITERS while the worker lives, offset 64 */
 };

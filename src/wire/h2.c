@@ -1,1 +1,195 @@
 #include "wire/h2.h"
+
+#include "base/err.h"
+#include "wire/h2_priv.h"
+
+/* Largest frame that clients may send: fewer frames per tensor than with the default of 16 KiB. */
+#define RECV_FRAME_MAX 262144u
+/* Largest window that one stream is widened to. */
+#define WINDOW_MAX (16u << 20)
+
+struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id)
+{
+    struct as_h2_stream *s = h->free;
+
+    if (s) {
+        h->free = s->next;
+        h->n_free--;
+    } else {
+        s = aligned_alloc(16, AS_ALIGN(sizeof(*s), 16));
+        if (!s)
+            return NULL;
+    }
+    memset(s, 0, offsetof(struct as_h2_stream, arena));
+    as_arena_init(&s->arena, s->mem, sizeof(s->mem));
+    s->id = id;
+    s->head.rest = s->inline_rest;
+    s->rest_cap = AS_H2_INLINE_REST;
+    as_list_push(&h->open, &s->node);
+    return s;
+}
+
+void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s)
+{
+    as_list_remove(&s->node);
+    as_arena_fini(&s->arena);
+    h->n_early -= s->early;
+    if (h->last == s)
+        h->last = NULL;
+    if (h->n_free == AS_H2_FREE_MAX) {
+        free(s);
+        return;
+    }
+    s->next = h->free;
+    h->free = s;
+    h->n_free++;
+}
+
+static int new_session(struct as_h2 *h)
+{
+    nghttp2_session_callbacks *cb = NULL;
+    nghttp2_option *opt = NULL;
+    int rc = nghttp2_session_callbacks_new(&cb);
+
+    if (!rc)
+        rc = nghttp2_option_new(&opt);
+    if (!rc) {
+        as_h2_recv_callbacks(cb);
+        as_h2_send_callbacks(cb);
+        nghttp2_option_set_no_auto_window_update(opt, 1);
+        nghttp2_option_set_no_closed_streams(opt, 1);
+        rc = nghttp2_session_server_new3(&h->session, cb, h, opt, &h->pool.mem);
+    }
+    nghttp2_session_callbacks_del(cb);
+    nghttp2_option_del(opt);
+    return rc;
+}
+
+static int greet(struct as_h2 *h)
+{
+    const struct as_h2_conf *c = &h->conf;
+    nghttp2_settings_entry iv[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, c->max_streams},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, c->stream_window},
+        {NGHTTP2_SETTINGS_MAX_FRAME_SIZE, RECV_FRAME_MAX},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, c->max_header_list},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    int rc = nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, iv, AS_COUNT(iv));
+
+    if (!rc)
+        rc = nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0,
+                                                   (int32_t)c->conn_window);
+    return rc;
+}
+
+int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_h2_ops *ops,
+              void *conn)
+{
+    struct as_h2 *h = malloc(sizeof(*h));
+
+    AS_ASSERT(conf->stream_window <= INT32_MAX && conf->conn_window <= INT32_MAX);
+    if (!h)
+        return AS_ENOMEM;
+    *h = (struct as_h2){.conf = *conf, .ops = ops, .conn = conn};
+    as_list_init(&h->open);
+    as_h2_pool_init(&h->pool);
+    if (new_session(h) || greet(h)) {
+        as_h2_free(h);
+        return AS_ENOMEM;
+    }
+    *ret_h = h;
+    return 0;
+}
+
+void as_h2_free(struct as_h2 *h)
+{
+    struct as_list *n;
+
+    if (!h)
+        return;
+    h->dead = true;
+    /* nghttp2 does not tell of open streams when a session goes. */
+    while ((n = as_list_pop(&h->open))) {
+        struct as_h2_stream *s = AS_LIST_ENTRY(n, struct as_h2_stream, node);
+
+        if (s->req)
+            h->ops->on_close(h->conn, s->req, NGHTTP2_CANCEL);
+        as_h2_stream_free(h, s);
+    }
+    nghttp2_session_del(h->session);
+    as_h2_pool_fini(&h->pool);
+    while (h->free) {
+        struct as_h2_stream *s = h->free;
+
+        h->free = s->next;
+        free(s);
+    }
+    free(h);
+}
+
+int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n)
+{
+    if (!h->dead && nghttp2_session_mem_recv(h->session, p, n) < 0)
+        h->dead = true;
+    return h->dead ? AS_EPROTO : 0;
+}
+
+bool as_h2_wants_write(const struct as_h2 *h)
+{
+    return !h->dead && nghttp2_session_want_write(h->session);
+}
+
+bool as_h2_done(const struct as_h2 *h)
+{
+    return h->dead ||
+           (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session));
+}
+
+void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n)
+{
+    if (!h->dead && n)
+        nghttp2_session_consume(h->session, (int32_t)stream, n);
+}
+
+void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n)
+{
+    int32_t id = (int32_t)stream;
+    int32_t had, held;
+
+    if (h->dead)
+        return;
+    had = nghttp2_session_get_stream_effective_local_window_size(h->session, id);
+    held = nghttp2_session_get_stream_effective_recv_data_length(h->session, id);
+    if (had < 0 || held < 0) /* closed by now */
+        return;
+    n = AS_MIN(n, (size_t)WINDOW_MAX) + (size_t)held;
+    if (n > (size_t)had)
+        nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, id,
+                                              (int32_t)AS_MIN(n, (size_t)WINDOW_MAX));
+}
+
+void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code)
+{
+    struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+
+    if (!s)
+        return;
+    s->answered = true;
+    s->reset = true;
+    nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code);
+}
+
+void as_h2_shutdown_notice(struct as_h2 *h)
+{
+    if (!h->dead)
+        nghttp2_submit_shutdown_notice(h->session);
+}
+
+void as_h2_shutdown_final(struct as_h2 *h)
+{
+    if (!h->dead)
+        nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
+                              nghttp2_session_get_last_proc_stream_id(h->session), NGHTTP2_NO_ERROR,
+                              NULL, 0);
+}

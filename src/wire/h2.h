@@ -28,29 +28,33 @@ struct as_h2_head {
 };
 
 struct as_h2_ops {
-    /* A request's headers are complete. Returns the owner's pointer for the stream (never NULL), that
-     * all later calls get. */
+    /* A request's headers are complete. Returns the owner's pointer for the stream (never NULL),
+     * that all later calls get. Malformed requests and those over a limit never come here. */
     void *(*on_request)(void *conn, uint32_t stream, const struct as_h2_head *head);
     void (*on_data)(void *conn, void *req, const uint8_t *p, size_t n);
-    void (*on_end)(void *conn, void *req); /* the client has sent END_STREAM; once; also for end_stream */
+    /* The client has sent END_STREAM; once; also for end_stream. Neither this nor on_data comes
+     * after the stream was answered or reset by the owner. */
+    void (*on_end)(void *conn, void *req);
     /* The stream is gone: answered, reset by either side (code: RFC 9113 error, 0 none), or the
      * connection is being freed. Exactly once per on_request; the owner forgets the stream. */
     void (*on_close)(void *conn, void *req, uint32_t code);
 };
 
 struct as_h2_conf {
-    uint32_t max_streams;     /* SETTINGS_MAX_CONCURRENT_STREAMS */
+    uint32_t max_streams;     /* one more is refused; with the SETTINGS acknowledged: GOAWAY */
     uint32_t stream_window;   /* initial window per stream, bytes */
     uint32_t conn_window;     /* connection window, bytes */
     uint32_t max_header_list; /* name + value + 32 summed; above: 431 or reset */
-    uint32_t max_headers;     /* count of fields, cookie crumbs included */
+    uint32_t max_headers;     /* count of fields, pseudo headers and cookie crumbs included */
 };
 
 int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_h2_ops *ops,
               void *conn);
 void as_h2_free(struct as_h2 *h); /* on_close for every open stream first */
 
-/* Received bytes. 0, or AS_EPROTO: the connection is over; send what as_h2_send gives, then close. */
+/* Received bytes. 0, or AS_EPROTO: the connection is over; send what as_h2_send gives, then close.
+ * A breach that is told to the client by a GOAWAY shows as AS_EPROTO of the as_h2_send that gives
+ * it. */
 int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n);
 /* Appends to q what is ready, while q->bytes < max. Bodies given as blobs are referenced, not
  * copied. AS_EPROTO as above. */
@@ -59,11 +63,12 @@ bool as_h2_wants_write(const struct as_h2 *h);
 /* Nothing more to read or write: close the socket. */
 bool as_h2_done(const struct as_h2 *h);
 
-/* An answer. Slices of headers and trailers are copied before the call returns. Body:
- * pieces sent in order; their bytes must stay valid until on_close, or until the bytes are written when
- * `owner` is set (a reference is taken when they are queued). trailers: n_trailers > 0 makes END_STREAM
- * travel on a trailing HEADERS. Without body and trailers: one HEADERS with END_STREAM.
- * If the client has not ended its side, the stream is reset with NO_ERROR after the answer. */
+/* An answer; the second one of a stream, or one to a stream that is gone, is ignored. Slices of
+ * headers and trailers (names in lower case) are copied before the call returns. Body: pieces sent
+ * in order; their bytes must stay valid until on_close, or until the bytes are written when `owner`
+ * is set (a reference is taken when they are queued). trailers: n_trailers > 0 makes END_STREAM
+ * travel on a trailing HEADERS. Without body and trailers: one HEADERS with END_STREAM. If the
+ * client has not ended its side, the stream is reset with NO_ERROR after the answer. */
 struct as_h2_piece {
     const uint8_t *p;
     size_t n;
@@ -80,7 +85,8 @@ struct as_h2_answer {
 };
 void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a);
 
-/* DATA bytes of the stream were dealt with: opens its window and the connection's. */
+/* DATA bytes of the stream were dealt with: opens its window and the connection's. Owed for every
+ * byte of on_data, also when the stream is closed by now. */
 void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n);
 /* A body of `n` more bytes was admitted: widen this stream's window to hold up to n of them. */
 void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n);

@@ -1,1 +1,458 @@
+/* ModelInferRequest: fields, tensors, parameters. Typed contents are in oip_typed.c. */
 #include "wire/oip.h"
+
+#include "wire/names.h"
+#include "wire/oip_parse.h"
+
+#include <stdarg.h>
+
+enum { MODEL = 1, VERSION = 2, ID = 3, PARAMS = 4, INPUTS = 5, OUTPUTS = 6, RAW = 7, FIELDS = 8 };
+
+static const char *const field_name[FIELDS] = {
+    [MODEL] = "model_name",       [VERSION] = "model_version", [ID] = "id",
+    [PARAMS] = "parameters",      [INPUTS] = "inputs",         [OUTPUTS] = "outputs",
+    [RAW] = "raw_input_contents",
+};
+
+#define NAME_SHOWN 64u /* bytes of a client's name that an error repeats */
+
+static size_t shown(struct as_str s)
+{
+    size_t n = AS_MIN(s.n, (size_t)NAME_SHOWN);
+
+    while (n < s.n && n && ((uint8_t)s.p[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
+#define SHOWN(s) (int)shown(s), (s).p ? (s).p : ""
+
+static int vrefuse(struct as_oip_parse *c, size_t at, int err, const char *fmt, va_list ap)
+{
+    if (at < c->cap)
+        vsnprintf(c->why + at, c->cap - at, fmt, ap);
+    return err;
+}
+
+int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vrefuse(c, 0, err, fmt, ap);
+    va_end(ap);
+    return err;
+}
+
+int as_oip_refuse_input(struct as_oip_parse *c, const struct as_tensor *t, int err, const char *fmt,
+                        ...)
+{
+    int n = snprintf(c->why, c->cap, "input '%.*s': ", SHOWN(t->name));
+    va_list ap;
+
+    va_start(ap, fmt);
+    vrefuse(c, n < 0 ? 0 : (size_t)n, err, fmt, ap);
+    va_end(ap);
+    return err;
+}
+
+const char *as_oip_shape_text(char out[AS_OIP_SHAPE_TEXT], const struct as_tensor *t)
+{
+    size_t n = 1;
+
+    out[0] = '[';
+    for (uint32_t i = 0; i < t->ndim; i++) {
+        if (n > AS_OIP_SHAPE_TEXT - 28) { /* a size, a comma, "…]" */
+            n += (size_t)snprintf(out + n, AS_OIP_SHAPE_TEXT - n, ",…");
+            break;
+        }
+        n += (size_t)snprintf(out + n, AS_OIP_SHAPE_TEXT - n, "%s%lld", i ? "," : "",
+                              (long long)t->shape[i]);
+    }
+    snprintf(out + n, AS_OIP_SHAPE_TEXT - n, "]");
+    return out;
+}
+
+/* Takes a LEN field that must be UTF-8. */
+static int get_text(struct as_oip_parse *c, const struct as_pb_field *f, const char *what,
+                    struct as_str *ret)
+{
+    if (f->wire != AS_PB_LEN)
+        return as_oip_refuse(c, AS_EPROTO, "%s: wrong wire type %d", what, (int)f->wire);
+    if (!as_names_utf8(f->s))
+        return as_oip_refuse(c, AS_EINVALID, "%s is not valid UTF-8", what);
+    *ret = f->s;
+    return 0;
+}
+
+/* The oneof of one InferParameter; fields that come later win. */
+static int get_param_value(struct as_oip_parse *c, struct as_param *m, struct as_str value)
+{
+    static const uint8_t wires[] = {[AS_PARAM_BOOL] = AS_PB_VARINT,
+                                    [AS_PARAM_INT64] = AS_PB_VARINT,
+                                    [AS_PARAM_STRING] = AS_PB_LEN,
+                                    [AS_PARAM_DOUBLE] = AS_PB_I64,
+                                    [AS_PARAM_UINT64] = AS_PB_VARINT};
+    struct as_pb r = as_pb_of(value);
+    struct as_pb_field f;
+    int more;
+
+    while ((more = as_pb_next(&r, &f)) > 0) {
+        if (f.number > AS_PARAM_UINT64)
+            continue;
+        if (f.wire != (enum as_pb_wire)wires[f.number])
+            return as_oip_refuse(c, AS_EPROTO, "parameter '%.*s': wrong wire type %d",
+                                 SHOWN(m->name), (int)f.wire);
+        m->type = (enum as_param_type)f.number;
+        if (m->type == AS_PARAM_STRING) {
+            if (!as_names_utf8(f.s))
+                return as_oip_refuse(c, AS_EINVALID, "parameter '%.*s': string_param is not UTF-8",
+                                     SHOWN(m->name));
+            m->str = f.s;
+        } else if (m->type == AS_PARAM_BOOL) {
+            m->b = f.v != 0;
+        } else {
+            m->u64 = f.v;
+        }
+    }
+    return more ? as_oip_refuse(c, AS_EPROTO, "parameter '%.*s': malformed value", SHOWN(m->name))
+                : 0;
+}
+
+/* One entry of map<string, InferParameter>. */
+static int get_param(struct as_oip_parse *c, struct as_param *m, struct as_str entry)
+{
+    struct as_pb r = as_pb_of(entry);
+    struct as_pb_field f;
+    bool valued = false;
+    int more, err;
+
+    *m = (struct as_param){0};
+    while ((more = as_pb_next(&r, &f)) > 0) {
+        if (f.number == 1) {
+            err = get_text(c, &f, "a parameter's key", &m->name);
+            if (err)
+                return err;
+        } else if (f.number == 2) {
+            if (f.wire != AS_PB_LEN)
+                return as_oip_refuse(c, AS_EPROTO, "parameters: wrong wire type %d", (int)f.wire);
+            err = get_param_value(c, m, f.s);
+            if (err)
+                return err;
+            valued = valued || m->type;
+        }
+    }
+    if (more)
+        return as_oip_refuse(c, AS_EPROTO, "parameters: malformed entry");
+    if (!valued)
+        return as_oip_refuse(c, AS_EINVALID, "parameter '%.*s' has no value", SHOWN(m->name));
+    return 0;
+}
+
+/* A tensor's own parameter is read for its key only; `what`: "input" or "output". */
+static int check_own_param(struct as_oip_parse *c, const char *what, struct as_str name,
+                           const struct as_pb_field *f)
+{
+    struct as_param m;
+    int err;
+
+    if (f->wire != AS_PB_LEN)
+        return as_oip_refuse(c, AS_EPROTO, "%s parameters: wrong wire type %d", what, (int)f->wire);
+    err = get_param(c, &m, f->s);
+    if (err)
+        return err;
+    if (as_str_eq(m.name, AS_STR("shared_memory_region")) ||
+        (what[0] == 'o' && as_str_eq(m.name, AS_STR("classification"))))
+        return as_oip_refuse(c, AS_EINVALID, "%s '%.*s': parameter '%.*s' is not supported", what,
+                             SHOWN(name), SHOWN(m.name));
+    return 0;
+}
+
+/* Appends the sizes of one shape field, packed or not, to shape[*n]. */
+static int get_shape(struct as_oip_parse *c, const struct as_tensor *t, const struct as_pb_field *f,
+                     int64_t *shape, uint32_t *n)
+{
+    struct as_pb r = as_pb_of(f->s);
+    uint64_t v = f->v;
+
+    if (f->wire != AS_PB_LEN && f->wire != AS_PB_VARINT)
+        return as_oip_refuse_input(c, t, AS_EPROTO, "shape: wrong wire type %d", (int)f->wire);
+    if (f->wire == AS_PB_LEN && !f->s.n)
+        return 0;
+    do {
+        if (f->wire == AS_PB_LEN && as_pb_varint(&r, &v))
+            return as_oip_refuse_input(c, t, AS_EPROTO, "shape: malformed number");
+        if (*n == AS_MAX_DIMS)
+            return as_oip_refuse_input(c, t, AS_EINVALID, "more than %d dimensions", AS_MAX_DIMS);
+        shape[(*n)++] = (int64_t)v;
+    } while (f->wire == AS_PB_LEN && r.p != r.end);
+    return 0;
+}
+
+static int check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64_t *ret_n)
+{
+    char text[AS_OIP_SHAPE_TEXT];
+
+    if (!as_tensor_elements(t->dtype, t->shape, t->ndim, ret_n))
+        return 0;
+    for (uint32_t i = 0; i < t->ndim; i++) {
+        if (t->shape[i] < 0)
+            return as_oip_refuse_input(c, t, AS_EINVALID, "shape %s has a negative size",
+                                       as_oip_shape_text(text, t));
+    }
+    return as_oip_refuse_input(c, t, AS_EINVALID, "shape %s of %s is too large",
+                               as_oip_shape_text(text, t), as_dtype_name(t->dtype));
+}
+
+/* One field of an InferInputTensor. `raw`: the request has raw_input_contents. */
+static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const struct as_pb_field *f,
+                           bool raw, struct as_str *datatype, int64_t *shape)
+{
+    int has;
+
+    switch (f->number) {
+    case 1:
+        return get_text(c, f, "an input's name", &t->name);
+    case 2: /* only the known names pass, so no check for UTF-8 */
+        if (f->wire != AS_PB_LEN)
+            return as_oip_refuse_input(c, t, AS_EPROTO, "datatype: wrong wire type %d",
+                                       (int)f->wire);
+        *datatype = f->s;
+        return 0;
+    case 3:
+        return get_shape(c, t, f, shape, &t->ndim);
+    case 4:
+        return check_own_param(c, "input", t->name, f);
+    case 5:
+        if (f->wire != AS_PB_LEN)
+            return as_oip_refuse_input(c, t, AS_EPROTO, "contents: wrong wire type %d",
+                                       (int)f->wire);
+        has = raw ? as_oip_has_contents(f->s) : 0;
+        if (has < 0)
+            return as_oip_refuse_input(c, t, AS_EPROTO, "contents: malformed");
+        return has ? as_oip_refuse_input(c, t, AS_EINVALID,
+                                         "contents and raw_input_contents must not be mixed")
+                   : 0;
+    default:
+        return 0;
+    }
+}
+
+/* One InferInputTensor, the index-th. Raw data is set by the caller, before or after. */
+static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str message, bool raw,
+                     uint32_t index)
+{
+    struct as_pb r = as_pb_of(message);
+    struct as_str datatype = {0};
+    int64_t shape[AS_MAX_DIMS];
+    struct as_pb_field f;
+    uint64_t elements;
+    int64_t *own;
+    int more, err;
+
+    while ((more = as_pb_next(&r, &f)) > 0) {
+        err = get_input_field(c, t, &f, raw, &datatype, shape);
+        if (err)
+            return err;
+    }
+    if (more)
+        return as_oip_refuse(c, AS_EPROTO, "inputs[%u]: malformed protobuf", index);
+    if (!t->name.n)
+        return as_oip_refuse(c, AS_EINVALID, "inputs[%u] has no name", index);
+    if (t->name.n > UINT16_MAX)
+        return as_oip_refuse_input(c, t, AS_EINVALID, "the name is longer than %d bytes",
+                                   UINT16_MAX);
+    t->dtype = as_dtype_of(datatype);
+    if (t->dtype == AS_DT_INVALID)
+        return as_oip_refuse_input(c, t, AS_EINVALID, "unknown datatype '%.*s'", SHOWN(datatype));
+    own = as_arena_alloc(c->arena, 8 * (size_t)t->ndim, 8);
+    if (!own)
+        return as_oip_refuse(c, AS_ENOMEM, "out of memory");
+    memcpy(own, shape, 8 * (size_t)t->ndim);
+    t->shape = own;
+    c->table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
+    if (raw) /* whose size and shape are checked when both are known */
+        return 0;
+    err = check_shape(c, t, &elements);
+    return err ? err : as_oip_typed(c, t, elements, message);
+}
+
+static int get_output(struct as_oip_parse *c, struct as_oip_requested *o, struct as_str message,
+                      uint32_t index)
+{
+    struct as_pb r = as_pb_of(message);
+    struct as_pb_field f;
+    int more, err = 0;
+
+    while ((more = as_pb_next(&r, &f)) > 0) {
+        if (f.number == 1)
+            err = get_text(c, &f, "an output's name", &o->name);
+        else if (f.number == 2)
+            err = check_own_param(c, "output", o->name, &f);
+        if (err)
+            return err;
+    }
+    if (more)
+        return as_oip_refuse(c, AS_EPROTO, "outputs[%u]: malformed protobuf", index);
+    if (!o->name.n)
+        return as_oip_refuse(c, AS_EINVALID, "outputs[%u] has no name", index);
+    return 0;
+}
+
+/* First walk: scalar fields, wire types, and how many of each field there are. */
+static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_infer *m,
+                       uint64_t count[FIELDS])
+{
+    struct as_str *text[] = {[MODEL] = &m->model, [VERSION] = &m->version, [ID] = &m->id};
+    struct as_pb_field f;
+    int more;
+
+    while ((more = as_pb_next(&r, &f)) > 0) {
+        if (f.number >= FIELDS)
+            continue;
+        if (f.wire != AS_PB_LEN)
+            return as_oip_refuse(c, AS_EPROTO, "%s: wrong wire type %d", field_name[f.number],
+                                 (int)f.wire);
+        count[f.number]++;
+        if (f.number <= ID)
+            *text[f.number] = f.s;
+    }
+    if (more)
+        return as_oip_refuse(c, AS_EPROTO, "malformed protobuf");
+    for (int i = MODEL; i <= ID; i++) {
+        if (!as_names_utf8(*text[i]))
+            return as_oip_refuse(c, AS_EINVALID, "%s is not valid UTF-8", field_name[i]);
+    }
+    for (int i = PARAMS; i <= OUTPUTS; i++) {
+        uint32_t limit = i == PARAMS ? AS_OIP_PARAMS_MAX : AS_OIP_TENSORS_MAX;
+
+        if (count[i] > limit)
+            return as_oip_refuse(c, AS_EINVALID, "%s: more than %u entries", field_name[i], limit);
+    }
+    if (count[RAW] && count[RAW] != count[INPUTS])
+        return as_oip_refuse(c, AS_EINVALID, "raw_input_contents: %llu entries for %llu inputs",
+                             (unsigned long long)count[RAW], (unsigned long long)count[INPUTS]);
+    c->table = AS_ALIGN(m->id.n, 8);
+    return 0;
+}
+
+/* Second walk: fills the arrays, whose sizes are known now. */
+static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct as_tensor *t,
+                       struct as_param *p, struct as_oip_requested *o)
+{
+    uint32_t n[FIELDS] = {0};
+    struct as_pb_field f;
+    int err = 0;
+
+    while (!err && as_pb_next(&r, &f) > 0) {
+        if (f.number == INPUTS) {
+            err = get_input(c, &t[n[INPUTS]], f.s, raw, n[INPUTS]);
+        } else if (f.number == RAW) {
+            t[n[RAW]].data = (const uint8_t *)f.s.p;
+            t[n[RAW]].nbytes = f.s.n;
+        } else if (f.number == PARAMS) {
+            err = get_param(c, &p[n[PARAMS]], f.s);
+            c->table += f.s.n + 16; /* not less than the link's record */
+        } else if (f.number == OUTPUTS) {
+            err = get_output(c, &o[n[OUTPUTS]], f.s, n[OUTPUTS]);
+        } else {
+            continue;
+        }
+        n[f.number]++;
+    }
+    return err;
+}
+
+static int check_raw(struct as_oip_parse *c, const struct as_tensor *t)
+{
+    char text[AS_OIP_SHAPE_TEXT];
+    uint64_t n;
+    int err = check_shape(c, t, &n);
+
+    if (err)
+        return err;
+    if (t->dtype == AS_DT_BYTES) {
+        if (as_tensor_check_bytes(t->data, t->nbytes, n))
+            return as_oip_refuse_input(
+                c, t, AS_EINVALID,
+                "%zu bytes of raw data are not the %llu BYTES elements of shape %s", t->nbytes,
+                (unsigned long long)n, as_oip_shape_text(text, t));
+        return 0;
+    }
+    if (t->nbytes != n * as_dtype_size(t->dtype))
+        return as_oip_refuse_input(c, t, AS_EINVALID,
+                                   "%zu bytes of raw data, shape %s of %s needs %llu", t->nbytes,
+                                   as_oip_shape_text(text, t), as_dtype_name(t->dtype),
+                                   (unsigned long long)(n * as_dtype_size(t->dtype)));
+    return 0;
+}
+
+int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_infer *ret_r,
+                       char *why, size_t cap)
+{
+    struct as_oip_parse c = {
+        .arena = a, .why = why, .cap = cap, .typed_room = n + AS_OIP_TYPED_MAX};
+    struct as_pb r = as_pb_of((struct as_str){(const char *)p, n});
+    struct as_oip_infer m = {0};
+    uint64_t count[FIELDS] = {0};
+    const struct as_str *twice;
+    struct as_oip_requested *outputs;
+    struct as_param *params;
+    struct as_tensor *inputs;
+    size_t size;
+    int err = get_scalars(&c, r, &m, count);
+
+    if (err)
+        return err;
+    size = (size_t)count[INPUTS] * sizeof(*inputs) + (size_t)count[PARAMS] * sizeof(*params) +
+           (size_t)count[OUTPUTS] * sizeof(*outputs);
+    inputs = as_arena_alloc(a, size, 8);
+    if (!inputs)
+        return as_oip_refuse(&c, AS_ENOMEM, "out of memory");
+    memset(inputs, 0, size);
+    params = (struct as_param *)(inputs + count[INPUTS]);
+    outputs = (struct as_oip_requested *)(params + count[PARAMS]);
+    err = get_entries(&c, r, count[RAW], inputs, params, outputs);
+    for (uint32_t i = 0; !err && i < count[RAW]; i++)
+        err = check_raw(&c, &inputs[i]);
+    if (err)
+        return err;
+    if (c.table > AS_OIP_TABLE_MAX)
+        return as_oip_refuse(&c, AS_EINVALID,
+                             "id, names, shapes and parameters take %llu bytes, the limit is %u",
+                             (unsigned long long)c.table, AS_OIP_TABLE_MAX);
+    m.n_inputs = (uint32_t)count[INPUTS];
+    twice = as_names_twice(inputs, sizeof(*inputs), m.n_inputs);
+    if (twice)
+        return as_oip_refuse(&c, AS_EINVALID, "input '%.*s' is given twice", SHOWN(*twice));
+    m.n_params = as_names_keep_last(params, sizeof(*params), (uint32_t)count[PARAMS]);
+    m.n_outputs = as_names_keep_last(outputs, sizeof(*outputs), (uint32_t)count[OUTPUTS]);
+    m.inputs = inputs;
+    m.params = params;
+    m.outputs = outputs;
+    m.typed = c.typed;
+    *ret_r = m;
+    return 0;
+}
+
+int as_oip_parse_name_version(const uint8_t *p, size_t n, struct as_str *ret_name,
+                              struct as_str *ret_version)
+{
+    struct as_str text[2] = {{0}};
+    struct as_pb r = as_pb_of((struct as_str){(const char *)p, n});
+    struct as_pb_field f;
+    int more;
+
+    while ((more = as_pb_next(&r, &f)) > 0) {
+        if (f.number > 2)
+            continue;
+        if (f.wire != AS_PB_LEN || !as_names_utf8(f.s))
+            return AS_EPROTO;
+        text[f.number - 1] = f.s;
+    }
+    if (more)
+        return AS_EPROTO;
+    *ret_name = text[0];
+    *ret_version = text[1];
+    return 0;
+}

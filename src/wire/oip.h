@@ -2,7 +2,8 @@
  *
  * Field numbers are the official ones (reference notes §1.1). Own zero-copy reader and writer for
  * what travels often; everything is proto3: unknown fields are skipped, the last of duplicate
- * scalar fields and map keys wins, packed and unpacked repeated numbers are both read.
+ * scalar fields and map keys wins, packed and unpacked repeated numbers are both read. A known
+ * field with another wire type, and strings that are not UTF-8, are refused.
  * Pure. Parse results point into the message and the arena.
  */
 #ifndef AS_WIRE_OIP_H
@@ -15,8 +16,10 @@
 #include "wire/frame.h"
 
 /* Limits of one message (bad input: EINVALID with a text that names the field). */
-#define AS_OIP_TENSORS_MAX 4096u
-#define AS_OIP_PARAMS_MAX  1024u
+#define AS_OIP_TENSORS_MAX AS_FRAME_TENSORS /* inputs, and requested outputs */
+#define AS_OIP_PARAMS_MAX  AS_FRAME_PARAMS
+#define AS_OIP_TABLE_MAX   (AS_FRAME_TABLE / 2) /* id, names, shapes, parameters, as on the link */
+#define AS_OIP_TYPED_MAX   ((uint64_t)64 << 20) /* bytes that typed contents may take beyond n */
 
 struct as_oip_requested { /* one entry of outputs */
     struct as_str name;
@@ -24,24 +27,29 @@ struct as_oip_requested { /* one entry of outputs */
 
 struct as_oip_infer {
     struct as_str model, version, id;
-    const struct as_tensor *inputs; /* data inside the message (raw) or the arena (typed contents) */
+    const struct as_tensor
+        *inputs; /* data inside the message (raw) or the arena (typed contents) */
     uint32_t n_inputs;
     const struct as_param *params; /* request-level parameters */
     uint32_t n_params;
-    const struct as_oip_requested *outputs; /* none: all */
+    const struct as_oip_requested *outputs; /* none: all; each name once */
     uint32_t n_outputs;
+    uint64_t typed; /* bytes of the arena that typed contents took, for the caller's accounts */
 };
 
 /* ModelInferRequest. Checks wire types, datatypes, shapes (no negative size, no overflow), that raw
  * and typed contents are not mixed, one raw entry per input, bytes == shape × dtype, BYTES
- * elements well formed, typed field matching the datatype (FP16 and BF16: raw only), names given once.
- * Typed contents are turned into raw bytes in the arena.
+ * elements well formed, typed field matching the datatype (FP16 and BF16: raw only), integers that
+ * fit it, names given and given once. Typed contents are turned into raw bytes in the arena; packed
+ * floats are used where they lie. Parameters of single tensors are skipped, but for those that
+ * would change where data is or what is answered (shared_memory_region, classification): refused.
  * 0, AS_EINVALID, AS_ENOMEM; on error one line in `why` (cap bytes, NUL at the end) that names
- * the tensor or field ("input 'a': …"). Malformed protobuf: AS_EPROTO. */
+ * the tensor or field ("input 'a': …"). Malformed protobuf: AS_EPROTO, with a line too. */
 int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_infer *ret_r,
                        char *why, size_t cap);
 
-/* ModelReadyRequest and ModelMetadataRequest: name=1, version=2. 0 or AS_EPROTO. */
+/* ModelReadyRequest and ModelMetadataRequest: name=1, version=2. 0 or AS_EPROTO (malformed, or not
+ * UTF-8). Slices point into the message. */
 int as_oip_parse_name_version(const uint8_t *p, size_t n, struct as_str *ret_name,
                               struct as_str *ret_version);
 
@@ -53,7 +61,8 @@ struct as_oip_response {
     const struct as_param *params;
     uint32_t n_params;
 };
-/* Size of the encoded message without gRPC prefix; UINT64_MAX when it is over 2^31-1. */
+/* Size of the encoded message without gRPC prefix; UINT64_MAX when it is over 2^31-1. The caller
+ * asks this first: the others need a message that fits. */
 uint64_t as_oip_response_len(const struct as_oip_response *r);
 /* Writes the whole message to out (exactly as_oip_response_len bytes). */
 void as_oip_put_response(uint8_t *out, const struct as_oip_response *r);
@@ -62,10 +71,12 @@ void as_oip_put_response(uint8_t *out, const struct as_oip_response *r);
 size_t as_oip_response_head_len(const struct as_oip_response *r);
 void as_oip_put_response_head(uint8_t *out, const struct as_oip_response *r);
 #define AS_OIP_RAW_HEAD_MAX 11u
-size_t as_oip_put_raw_head(uint8_t out[AS_OIP_RAW_HEAD_MAX], size_t nbytes); /* returns its length */
+size_t as_oip_put_raw_head(uint8_t out[AS_OIP_RAW_HEAD_MAX],
+                           size_t nbytes); /* returns its length */
 
 /* Small responses, appended to out. */
-void as_oip_put_live(struct as_buf *out, bool live);   /* ServerLiveResponse, ServerReady…, ModelReady… : field 1 */
+void as_oip_put_live(struct as_buf *out,
+                     bool live); /* ServerLiveResponse, ServerReady…, ModelReady… : field 1 */
 struct as_oip_server {
     struct as_str name, version;
     const struct as_str *extensions;

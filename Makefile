@@ -1,0 +1,43 @@
+# AnyServe's handles: each target is one line over meson or a script in tools/ or bench/.
+export PATH := $(CURDIR)/build/venv/bin:$(PATH)
+SANITIZED := -Db_lundef=false -Dbuildtype=debugoptimized
+configure = test -e build/$(1)/build.ninja || meson setup build/$(1) $(2) >build/$(1).log || { cat build/$(1).log; false; }
+build = $(call configure,$(1),$(2)) && ninja --quiet -C build/$(1)
+
+.DEFAULT_GOAL := all
+.PHONY: all help setup debug run test unit e2e check asan tsan fuzz bench soak fmt clean
+
+all: setup      ## build the release into build/release
+	@$(call build,release,-Dbuildtype=release)
+help:           ## this list
+	@sed -n 's/^\([a-z0-9]*\):.*##/\1\t/p' Makefile | expand -t 9
+setup:          ## install what is missing: system packages, build/venv
+	@tools/setup.sh
+debug: setup    ## build with debug information and assertions on everything into build/debug
+	@$(call build,debug,-Dbuildtype=debug)
+run: all        ## serve examples/echo_add.py, show one request answered, serve on until Ctrl-C
+	@python tools/demo.py
+test: setup     ## everything that must pass: at most 20 minutes on two cores
+	@python tools/test.py
+unit: all       ## unit tests and simulator only
+	@meson test -C build/release --suite unit --suite sim
+e2e: all        ## end-to-end tests against the release build
+	@ANYSERVE_BUILD=build/release python -m pytest -q tests/e2e
+check: all      ## layers, sizes, formatting, clang-tidy, generated pages
+	@python tools/check.py
+asan: setup     ## build with AddressSanitizer and UBSan into build/asan
+	@$(call build,asan,$(SANITIZED) -Db_sanitize=address$(comma)undefined)
+tsan: setup     ## build with ThreadSanitizer into build/tsan
+	@$(call build,tsan,$(SANITIZED) -Db_sanitize=thread)
+fuzz: setup     ## libFuzzer over every target, SECONDS each (default 60); needs clang
+	@python tools/fuzz.py --seconds $(or $(SECONDS),60)
+bench: all      ## measure against the baselines; rewrites the table in bench/RESULTS.md
+	@python bench/run.py
+soak: all       ## simulator with 100,000 seeds and load with kills for MINUTES (default 10)
+	@python tools/soak.py --minutes $(or $(MINUTES),10)
+fmt:            ## format C sources
+	@clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h')
+clean:          ## remove builds; the Python environment stays
+	@find build -mindepth 1 -maxdepth 1 ! -name venv ! -name .setup -exec rm -rf {} +
+
+comma := ,

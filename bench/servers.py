@@ -1,0 +1,190 @@
+"""Servers under measurement: how to start each, which processes it has, how to stop it."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BENCH = ROOT / "bench"
+
+
+class Failed(Exception):
+    pass
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def children(pid):
+    try:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def command_line(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def cpu_ns(pid):
+    """CPU time of all threads of a process."""
+    total = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            total += int(path.read_text().split()[0])
+        except OSError:
+            pass
+    return total
+
+
+def pin(pid, cores):
+    for task in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(task), cores)
+
+
+class Server:
+    """One server that listens on self.port; self.processes maps a role to a pid."""
+
+    def __init__(self, build):
+        self.build = Path(build)
+        self.processes = {}
+        self.log = tempfile.TemporaryFile(mode="w+")
+
+    def launch(self, command, **kwargs):
+        self.process = subprocess.Popen([str(c) for c in command], start_new_session=True,
+                                        stderr=self.log, **kwargs)
+
+    def read_port(self):
+        """The port that a server prints as "port N" when it is bound."""
+        line = self.process.stdout.readline().split()
+        if len(line) != 2:
+            raise Failed(f"{self.name} did not start: {self.log_text()}")
+        self.port = int(line[1])
+        self.processes = {self.role: self.process.pid}
+
+    def log_text(self):
+        self.log.seek(0)
+        return self.log.read()[-2000:]
+
+    def wait_ready(self, seconds=60):
+        """Until one whole call is answered rightly."""
+        probe = [self.build / "bench/load", "--port", str(self.port), "--requests", "1"]
+        end = time.monotonic() + seconds
+        while True:
+            if subprocess.run(probe, capture_output=True).returncode == 0:
+                return
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise Failed(f"{self.name} does not answer: {self.log_text()}")
+            time.sleep(0.05)
+
+    def stop(self):
+        """SIGTERM, and an exit code: callgrind writes its file on the way out."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            raise Failed(f"{self.name} did not end on SIGTERM: {self.log_text()}") from None
+
+    def counters(self):
+        return {}
+
+
+class Echo(Server):
+    """B0, and its twin on libuv."""
+
+    role = "server"
+
+    def __init__(self, build, name="b0_echo"):
+        super().__init__(build)
+        self.name = name
+
+    def start(self, wrap=()):
+        self.launch([*wrap, self.build / "bench" / self.name, "0"], stdout=subprocess.PIPE, text=True)
+        self.read_port()
+        self.wait_ready()
+
+
+class Grpcio(Server):
+    role = "server"
+
+    def __init__(self, build, mode):
+        super().__init__(build)
+        self.mode, self.name = mode, f"grpcio {mode}"
+
+    def start(self):
+        self.launch([sys.executable, BENCH / "grpcio_server.py", self.mode, self.stubs()],
+                    stdout=subprocess.PIPE, text=True)
+        self.read_port()
+        self.wait_ready()
+
+    def stubs(self):
+        folder = self.build / "bench" / "stubs"
+        source = ROOT / "proto" / "open_inference.proto"
+        made = folder / "open_inference_pb2_grpc.py"
+        if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
+            folder.mkdir(exist_ok=True)
+            subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"-I{source.parent}",
+                            f"--python_out={folder}", f"--grpc_python_out={folder}", source.name],
+                           check=True)
+        return folder
+
+
+class AnyServe(Server):
+    name = "anyserve"
+
+    def __init__(self, build, model=BENCH / "echo_model.py", options=()):
+        super().__init__(build)
+        self.model, self.options = model, options
+
+    def start(self, wrap=()):
+        self.port, self.status_port = free_port(), free_port()
+        self.runtime = tempfile.TemporaryDirectory(prefix="anyserve-bench-")
+        env = dict(os.environ, ANYSERVE_WRAP_DISPATCHER=" ".join(map(str, wrap)))
+        if not wrap:
+            del env["ANYSERVE_WRAP_DISPATCHER"]
+        self.launch([self.build / "src/app/anyserve", "run", self.model, "--port", self.port,
+                     "--status-port", self.status_port, "--runtime-dir", self.runtime.name,
+                     "--python", sys.executable, *self.options], stdout=self.log, env=env)
+        self.wait_ready()
+        self.processes = dict(self.find_processes())
+        if set(self.processes) != {"worker", "dispatcher"}:
+            raise Failed(f"processes of {self.process.pid} not recognised: {self.processes}")
+
+    def find_processes(self):
+        """(role, pid) of each process that the supervisor has now."""
+        return [("worker" if "anyserve.worker" in command_line(pid) else "dispatcher", pid)
+                for pid in children(self.process.pid)]
+
+    def stop(self):
+        code = super().stop()
+        self.runtime.cleanup()
+        return code
+
+    def counters(self):
+        """Sums of the exported counters over loops and models: {name and kind: value}."""
+        url = f"http://127.0.0.1:{self.status_port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            text = answer.read().decode()
+        sums = {}
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                kind = re.search(r'kind="(\w+)"', name)
+                name = name.split("{")[0] + (f" {kind[1]}" if kind else "")
+                sums[name] = sums.get(name, 0.0) + float(value)
+        return sums

@@ -1,0 +1,119 @@
+/* Any bytes as body, timeout, message and metadata of a call. A body gives the same however it is
+ * cut; an encoded message decodes to a prefix of the text; base64 survives the way back. */
+#include "wire/grpc.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Feeds the body in steps of `step` bytes; what comes out is written to `out` in one form. */
+static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *out)
+{
+    struct as_grpc_reader r = {0};
+    uint64_t announced = 0, got = 0;
+
+    for (size_t at = 0; at < n; at += step) {
+        const uint8_t *part = p + at, *q = NULL;
+        size_t left = AS_MIN(step, n - at);
+        enum as_grpc_step s;
+        uint64_t len = 0;
+        bool compressed = false;
+
+        while ((s = as_grpc_read(&r, &part, &left, &q, &len, &compressed)) != AS_GRPC_MORE) {
+            if (s == AS_GRPC_BAD) {
+                as_buf_str(out, "bad");
+                return;
+            }
+            if (s == AS_GRPC_MESSAGE) {
+                AS_ASSERT(announced == got);
+                announced += len;
+                as_buf_printf(out, "<%llu %d>", (unsigned long long)len, compressed);
+            } else {
+                AS_ASSERT(len > 0 && q >= p && q + len <= p + n);
+                got += len;
+                as_buf_add(out, q, (size_t)len);
+            }
+        }
+        AS_ASSERT(left == 0 && got <= announced);
+    }
+    AS_ASSERT(!as_grpc_at_boundary(&r) || got == announced);
+    as_buf_printf(out, "%s", as_grpc_at_boundary(&r) ? "." : "~");
+}
+
+static void check_framing(const uint8_t *p, size_t n)
+{
+    struct as_buf whole = {0}, cut = {0};
+
+    read_body(p, n, n + 1, &whole);
+    for (size_t step = 1; step < 8; step += 2) {
+        cut.n = 0;
+        read_body(p, n, step, &cut);
+        AS_ASSERT(as_str_eq(as_buf_slice(&whole), as_buf_slice(&cut)));
+    }
+    as_buf_fini(&whole);
+    as_buf_fini(&cut);
+}
+
+static uint8_t unhex(char c)
+{
+    AS_ASSERT((c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'));
+    return (uint8_t)(c <= '9' ? c - '0' : c - 'A' + 10);
+}
+
+static void check_message(struct as_str text, size_t max)
+{
+    char *out = as_xalloc(max);
+    size_t n = as_grpc_encode_message(out, max, text), k = 0;
+
+    AS_ASSERT(n <= max);
+    for (size_t i = 0; i < n; i++, k++) {
+        uint8_t c = (uint8_t)out[i];
+
+        AS_ASSERT(c >= 0x20 && c <= 0x7e);
+        if (c == '%') {
+            AS_ASSERT(i + 2 < n);
+            c = (uint8_t)(unhex(out[i + 1]) << 4 | unhex(out[i + 2]));
+            i += 2;
+        }
+        AS_ASSERT(k < text.n && (uint8_t)text.p[k] == c);
+    }
+    AS_ASSERT(k == text.n || n + 12 > max);
+    free(out);
+}
+
+static void check_bin(struct as_str value)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    struct as_buf out = {0}, again = {0}, text = {0};
+
+    if (as_grpc_decode_bin(value, &out) == 0) {
+        for (size_t bit = 0; bit < 8 * out.n; bit += 6) {
+            uint32_t two = (uint32_t)out.p[bit / 8] << 8;
+
+            two |= bit / 8 + 1 < out.n ? out.p[bit / 8 + 1] : 0;
+            as_buf_add(&text, &digits[two >> (10 - bit % 8) & 63], 1);
+        }
+        AS_ASSERT(as_grpc_decode_bin(as_buf_slice(&text), &again) == 0);
+        AS_ASSERT(as_str_eq(as_buf_slice(&out), as_buf_slice(&again)));
+    } else {
+        AS_ASSERT(out.n == 0);
+    }
+    as_buf_fini(&out);
+    as_buf_fini(&again);
+    as_buf_fini(&text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct as_str s = {(const char *)data, size};
+    as_ns timeout;
+
+    check_framing(data, size);
+    if (as_grpc_timeout(s, &timeout) == 0)
+        AS_ASSERT(timeout < AS_NEVER);
+    check_message(s, 3 * size);
+    check_message(s, size ? data[0] : 0);
+    check_bin(s);
+    if (as_grpc_is_content_type(s))
+        AS_ASSERT(size >= 16);
+    (void)as_grpc_is_reserved(s);
+    return 0;
+}

@@ -1,0 +1,343 @@
+/* fuzz/f_link.c — plays a hostile worker against a real link, with requests in flight.
+ *
+ * The input is a script: well-formed frames in any order with fuzzed numbers, raw frames, raw
+ * bytes, requests that are submitted and cancelled in between. Whatever it does, the dispatcher
+ * must neither crash nor leak, answer each request at most once and release each exactly once.
+ */
+#include "base/err.h"
+#include "link/fleet.h"
+#include "link/link.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CALLS 32
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct request {
+    struct as_call call;
+    struct as_arena arena;
+    bool open, answered, gone;
+    struct world *w;
+};
+
+struct world {
+    struct as_loop *loop;
+    struct as_fleet *fleet;
+    struct as_client client;
+    struct as_blob *big;
+    struct request r[CALLS];
+    uint32_t n;
+    int peer;
+    struct as_outq out; /* to the dispatcher */
+};
+
+struct script {
+    const uint8_t *p;
+    size_t n;
+};
+
+static uint8_t byte(struct script *s)
+{
+    if (!s->n)
+        return 0;
+    s->n--;
+    return *s->p++;
+}
+
+static uint64_t stream_id(struct script *s)
+{
+    return (uint64_t)(byte(s) % 48) * 2 + 1 - (byte(s) == 255);
+}
+
+static void on_answer(struct as_call *c)
+{
+    struct request *r = AS_CONTAINER(c, struct request, call);
+    volatile uint8_t sum = 0;
+
+    AS_ASSERT(r->open && !r->answered && !r->gone);
+    r->answered = true;
+    if (!c->err) {
+        for (uint32_t i = 0; i < c->result.n_tensors; i++) {
+            const struct as_tensor *t = &c->result.tensors[i];
+
+            for (size_t k = 0; k < t->nbytes; k++)
+                sum = (uint8_t)(sum + t->data[k]);
+        }
+    }
+    as_blob_unref(c->result_blob);
+    c->result_blob = NULL;
+}
+
+static void on_release(struct as_call *c)
+{
+    struct request *r = AS_CONTAINER(c, struct request, call);
+
+    AS_ASSERT(r->open && (r->answered || r->gone));
+    r->open = false;
+    as_arena_fini(&r->arena);
+}
+
+static void submit(struct world *w, struct script *s)
+{
+    static const int64_t shape[] = {4};
+    static const int64_t big_shape[] = {300000};
+    static const float values[4];
+    struct request *r;
+    struct as_tensor *t;
+    uint8_t how = byte(s);
+
+    if (w->n == CALLS || !as_registry_count(w->client.registry))
+        return;
+    r = &w->r[w->n++];
+    *r = (struct request){.open = true, .w = w};
+    as_arena_init(&r->arena, NULL, 0);
+    t = as_arena_alloc(&r->arena, sizeof(*t), 8);
+    *t = (struct as_tensor){.name = AS_STR("x"),
+                            .dtype = AS_DT_FP32,
+                            .ndim = 1,
+                            .shape = shape,
+                            .data = (const uint8_t *)values,
+                            .nbytes = sizeof(values)};
+    if (how & 4) {
+        *t = (struct as_tensor){.name = AS_STR("x"),
+                                .dtype = AS_DT_INT8,
+                                .ndim = 1,
+                                .shape = big_shape,
+                                .data = w->big->data,
+                                .nbytes = 300000};
+        r->call.blob = w->big;
+    }
+    as_request_init(&r->call.core);
+    r->call.core.priority = how % 3;
+    r->call.core.idempotent = how & 8;
+    r->call.core.deadline = how & 16 ? as_loop_now(w->loop) + AS_US * how : AS_NEVER;
+    r->call.core.model = as_registry_at(w->client.registry, 0)->index;
+    r->call.deployment = as_registry_at(w->client.registry, 0)->deployment;
+    r->call.msg = (struct as_msg){.tensors = t, .n_tensors = 1, .id = AS_STR("id")};
+    r->call.arena = &r->arena;
+    r->call.on_answer = on_answer;
+    r->call.on_release = on_release;
+    as_client_submit(&w->client, &r->call);
+}
+
+static void cancel(struct world *w, struct script *s)
+{
+    struct request *r = &w->r[byte(s) % CALLS];
+
+    if (!r->open || r->gone)
+        return;
+    r->gone = true;
+    as_client_cancel(&w->client, &r->call);
+}
+
+/* --- what the worker says --- */
+
+static void say_hello(struct world *w, struct script *s)
+{
+    uint8_t how = byte(s);
+    struct as_frame_hello h = {.lo = (uint16_t)(how & 1 ? 1 : how % 3),
+                               .hi = 1,
+                               .capabilities = how & 2 ? 0 : how,
+                               .token = how & 4 ? AS_STR("wrong") : AS_STR("secret"),
+                               .replica = AS_STR("r-0"),
+                               .deployment = how & 8 ? AS_STR("other") : AS_STR("app")};
+
+    as_frame_put_hello(&w->out, &h);
+}
+
+static void say_register(struct world *w, struct script *s)
+{
+    static const int64_t shape[] = {-1};
+    uint8_t how = byte(s);
+    struct as_tensor_spec spec = {AS_STR("x"), AS_DT_FP32, how & 1 ? AS_ANY_RANK : 1, shape};
+    struct as_frame_register r = {.model = how,
+                                  .name = how & 2 ? AS_STR("bad//name") : AS_STR("m"),
+                                  .version = how & 4 ? AS_STR("2") : AS_STR("1"),
+                                  .max_ongoing = how & 8 ? 3 : 1,
+                                  .idempotent = how & 16,
+                                  .has_inputs = how & 32,
+                                  .max_queued = 8,
+                                  .budget = how & 64 ? 0 : 4};
+
+    if (r.has_inputs) {
+        r.inputs = &spec;
+        r.n_inputs = 1;
+    }
+    as_frame_put_register(&w->out, &r);
+}
+
+static void say_answer(struct world *w, struct script *s)
+{
+    uint8_t how = byte(s);
+    int64_t shape[] = {how & 1 ? 300000 : how};
+    struct as_tensor t = {.name = AS_STR("y"),
+                          .dtype = AS_DT_INT8,
+                          .ndim = 1,
+                          .shape = shape,
+                          .data = w->big->data,
+                          .nbytes = (size_t)shape[0]};
+    struct as_frame_msg fixed = {.service = (uint64_t)how * 100};
+    struct as_msg msg = {.tensors = &t, .n_tensors = 1};
+
+    as_frame_put_msg(&w->out, AS_FRAME_DATA, stream_id(s), &fixed, &msg, NULL);
+}
+
+static void say_small(struct world *w, struct script *s)
+{
+    struct as_frame_credit credit = {.slots = byte(s), .prefetch = byte(s)};
+    struct as_frame_error error = {
+        .code = byte(s) % 18, .flags = byte(s) & 3, .message = AS_STR("no")};
+    struct as_frame_control control = {
+        .op = byte(s) % 6, .reply = byte(s) & 1, .code = byte(s) & 1};
+    uint64_t ids[3] = {stream_id(s), stream_id(s), stream_id(s)};
+
+    switch (byte(s) % 8) {
+    case 0:
+        as_frame_put_error(&w->out, stream_id(s), &error);
+        break;
+    case 1:
+        as_frame_put_ids(&w->out, AS_FRAME_RETURNED, ids, byte(s) % 4);
+        break;
+    case 2:
+        as_frame_put_control(&w->out, 0, &control);
+        break;
+    case 3:
+        as_frame_put_ping(&w->out, byte(s) & 1 ? AS_FRAME_PING : AS_FRAME_PONG, byte(s));
+        break;
+    case 4:
+        as_frame_put_text(&w->out, byte(s) & 1 ? AS_FRAME_DRAIN : AS_FRAME_GOODBYE, AS_STR(""));
+        break;
+    default:
+        as_frame_put_credit(&w->out, &credit);
+    }
+}
+
+static void say_raw(struct world *w, struct script *s, bool framed)
+{
+    size_t n = AS_MIN(s->n, (size_t)byte(s)), total = AS_ALIGN(16 + n, 64);
+    uint8_t *p;
+
+    if (!framed) {
+        n = AS_MIN(n, s->n);
+        as_outq_copy(&w->out, s->p, n);
+        s->p += n;
+        s->n -= n;
+        return;
+    }
+    p = as_outq_room(&w->out, total);
+    memset(p, 0, total);
+    p[0] = (uint8_t)n;
+    p[4] = byte(s) % 24;
+    p[5] = byte(s) & 0x83;
+    p[8] = (uint8_t)stream_id(s);
+    n = AS_MIN(n, s->n);
+    memcpy(p + 16, s->p, n);
+    s->p += n;
+    s->n -= n;
+}
+
+/* --- the world around it --- */
+
+static void turn(struct world *w)
+{
+    uint8_t sink[65536];
+    struct iovec iov[16];
+
+    for (int i = 0; i < 4; i++) {
+        while (w->out.bytes) {
+            ssize_t k = writev(w->peer, iov, as_outq_iov(&w->out, iov, 16));
+
+            if (k <= 0)
+                break;
+            as_outq_drop(&w->out, (size_t)k);
+        }
+        uv_run(&w->loop->uv, UV_RUN_NOWAIT);
+        while (recv(w->peer, sink, sizeof(sink), MSG_DONTWAIT) > 0)
+            ;
+    }
+}
+
+static void quiet(void *ctx AS_UNUSED, struct as_str a AS_UNUSED, struct as_str b AS_UNUSED,
+                  struct as_str c AS_UNUSED)
+{
+}
+
+static void begin(struct world *w)
+{
+    static const struct as_fleet_ops ops = {quiet, quiet, quiet};
+    struct as_fleet_conf conf = {.max_queued = 8,
+                                 .max_prefetch = 16,
+                                 .prefetch_work = AS_MS,
+                                 .ping_interval = 3600 * AS_SEC,
+                                 .ping_timeout = AS_SEC,
+                                 .handshake_timeout = 3600 * AS_SEC,
+                                 .max_message = 1 << 20};
+    int fds[2], err;
+
+    err = as_loop_new(&w->loop, 0);
+    AS_ASSERT(!err);
+    as_fleet_new(&w->fleet, w->loop, &conf, &ops, NULL, NULL);
+    as_client_open(&w->client, w->fleet, w->loop);
+    as_fleet_token(w->fleet, AS_STR("secret"), AS_STR("r-0"), AS_STR("app"));
+    err = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds);
+    AS_ASSERT(!err);
+    w->peer = fds[1];
+    as_outq_init(&w->out);
+    w->big = as_blob_new(300000);
+    memset(w->big->data, 1, 300000);
+    as_link_accept(w->fleet, fds[0]);
+}
+
+static void end(struct world *w)
+{
+    close(w->peer);
+    uv_run(&w->loop->uv, UV_RUN_NOWAIT);
+    as_fleet_stop(w->fleet);
+    for (uint32_t i = 0; i < w->n; i++) { /* what is still queued: its client leaves */
+        if (w->r[i].open && !w->r[i].gone) {
+            w->r[i].gone = true;
+            as_client_cancel(&w->client, &w->r[i].call);
+        }
+    }
+    for (uint32_t i = 0; i < w->n; i++)
+        AS_ASSERT(!w->r[i].open);
+    AS_ASSERT(as_fleet_unanswered(w->fleet) == 0);
+    as_client_close(&w->client);
+    as_fleet_free(w->fleet);
+    as_loop_free(w->loop);
+    as_outq_fini(&w->out);
+    as_blob_unref(w->big);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct world w;
+    struct script s = {data, size};
+
+    w = (struct world){0};
+    begin(&w);
+    while (s.n) {
+        uint8_t op = byte(&s) % 12;
+
+        if (op == 0)
+            say_hello(&w, &s);
+        else if (op == 1)
+            say_register(&w, &s);
+        else if (op <= 3)
+            say_small(&w, &s);
+        else if (op <= 5)
+            say_answer(&w, &s);
+        else if (op <= 7)
+            submit(&w, &s);
+        else if (op == 8)
+            cancel(&w, &s);
+        else if (op <= 10)
+            say_raw(&w, &s, op == 9);
+        turn(&w);
+    }
+    end(&w);
+    return 0;
+}

@@ -1,0 +1,561 @@
+/* One call of a handler: its arguments, its result or exception, its coroutine. */
+#include "native.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#define ARGS_ON_STACK 16
+
+/* --- exceptions become errors --- */
+
+static PyObject *cancelled_error; /* asyncio.CancelledError */
+
+static void fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text)
+{
+    l->calls--;
+    as_worker_fail(l->w, q, code, text);
+}
+
+/* Asks the SDK what the exception means to the client; it also logs. */
+static void fail_with(Link *l, struct model *m, struct as_worker_req *q, PyObject *exc)
+{
+    PyObject *r = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
+    unsigned int code = 13;
+    const char *text = "the handler failed, and so did reporting why";
+    Py_ssize_t n;
+
+    if (!r || !PyArg_ParseTuple(r, "Is#", &code, &text, &n) || code < 1 || code > 16) {
+        PyErr_WriteUnraisable(l->on_error);
+        code = 13;
+        n = (Py_ssize_t)strlen(text);
+    }
+    fail(l, q, code, (struct as_str){text, (size_t)n});
+    Py_XDECREF(r);
+}
+
+/* Answers with exc, which it consumes. -1: it is set again, because it ends a task or the worker.
+ */
+static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, PyObject *exc)
+{
+    bool fatal = PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
+                 PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
+    bool cancelled = PyErr_GivenExceptionMatches(exc, cancelled_error);
+
+    if (cancelled)
+        fail(l, q, 1, AS_STR("the handler was cancelled"));
+    else if (fatal)
+        fail(l, q, 14, AS_STR("the worker is ending"));
+    else
+        fail_with(l, m, q, exc);
+    if (fatal || cancelled)
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+    Py_DECREF(exc);
+    return fatal || cancelled ? -1 : 0;
+}
+
+/* --- arguments --- */
+
+struct args {
+    PyObject *stack[ARGS_ON_STACK + 1];
+    PyObject **v;   /* v[-1] may be used by the callee */
+    Py_ssize_t n;   /* filled in */
+    PyObject *rest; /* dict for **kwargs, or NULL */
+    PyObject *hold;
+};
+
+static void args_drop(struct args *a)
+{
+    for (Py_ssize_t i = 0; i < a->n; i++)
+        Py_DECREF(a->v[i]);
+    if (a->v != a->stack + 1)
+        PyMem_Free(a->v - 1);
+    Py_XDECREF(a->rest);
+    Py_XDECREF(a->hold);
+}
+
+/* Clients mostly send inputs in the order of the signature: `hint` is where the next one should be.
+ */
+static const struct as_tensor *find(const struct as_msg *msg, struct as_str name, uint32_t *hint)
+{
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        const struct as_tensor *t = &msg->tensors[(*hint + i) % msg->n_tensors];
+
+        if (as_str_eq(t->name, name)) {
+            *hint = (uint32_t)(t - msg->tensors) + 1;
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static bool is_param(const struct model *m, struct as_str name)
+{
+    for (Py_ssize_t i = 0; i < m->n_params; i++) {
+        if (!m->params[i].request && as_str_eq(m->params[i].utf8, name))
+            return true;
+    }
+    return false;
+}
+
+/* Inputs that no parameter is named after: for **kwargs, or the client's mistake. */
+static int bind_rest(struct model *m, struct as_worker_req *q, struct args *a, char *why,
+                     size_t cap)
+{
+    const struct as_msg *msg = as_worker_req_msg(q);
+
+    a->rest = m->var_keyword ? PyDict_New() : NULL;
+    if (m->var_keyword && !a->rest)
+        return -1;
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        const struct as_tensor *t = &msg->tensors[i];
+        PyObject *k, *v;
+        int err;
+
+        if (is_param(m, t->name))
+            continue;
+        if (!m->var_keyword) {
+            snprintf(why, cap, "unexpected input '%.*s' for model '%s'",
+                     (int)AS_MIN(t->name.n, (size_t)200), t->name.p, PyUnicode_AsUTF8(m->name));
+            return -1;
+        }
+        k = PyUnicode_FromStringAndSize(t->name.p, (Py_ssize_t)t->name.n);
+        v = k ? native_array(q, t, &a->hold) : NULL;
+        err = v ? PyDict_SetItem(a->rest, k, v) : -1;
+        Py_XDECREF(k);
+        Py_XDECREF(v);
+        if (err)
+            return -1;
+    }
+    return 0;
+}
+
+/* 0; -1 with an exception set, or with the client's mistake in `why`. */
+static int bind(struct model *m, struct as_worker_req *q, Request *r, struct args *a, char *why,
+                size_t cap)
+{
+    const struct as_msg *msg = as_worker_req_msg(q);
+    uint32_t hint = 0, bound = 0;
+
+    a->n = 0;
+    a->rest = a->hold = NULL;
+    a->v = a->stack + 1;
+    if (m->n_params > ARGS_ON_STACK) {
+        PyObject **v = PyMem_Malloc(((size_t)m->n_params + 1) * sizeof(PyObject *));
+
+        if (!v)
+            return PyErr_NoMemory(), -1;
+        a->v = v + 1;
+    }
+    for (Py_ssize_t i = 0; i < m->n_params; i++) {
+        const struct param *p = &m->params[i];
+        const struct as_tensor *t = p->request ? NULL : find(msg, p->utf8, &hint);
+        PyObject *v;
+
+        if (p->request) {
+            v = Py_NewRef((PyObject *)r);
+        } else if (t) {
+            v = native_array(q, t, &a->hold);
+            bound++;
+        } else if (p->fallback) {
+            v = Py_NewRef(p->fallback);
+        } else {
+            snprintf(why, cap, "missing input '%.*s' for model '%s'",
+                     (int)AS_MIN(p->utf8.n, (size_t)200), p->utf8.p, PyUnicode_AsUTF8(m->name));
+            return -1;
+        }
+        if (!v)
+            return -1;
+        a->v[a->n++] = v;
+    }
+    if (m->var_keyword || (bound < msg->n_tensors && !m->takes_request))
+        return bind_rest(m, q, a, why, cap);
+    return 0;
+}
+
+static PyObject *vectorcall(struct model *m, struct args *a)
+{
+    Py_ssize_t n_kw = m->kwnames ? PyTuple_GET_SIZE(m->kwnames) : 0;
+    size_t n = (size_t)(a->n - n_kw);
+
+    if (!a->rest)
+        return PyObject_Vectorcall(m->handler, a->v, n | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                   m->kwnames);
+    for (Py_ssize_t i = 0; i < n_kw; i++) {
+        if (PyDict_SetItem(a->rest, PyTuple_GET_ITEM(m->kwnames, i), a->v[(Py_ssize_t)n + i]) < 0)
+            return NULL;
+    }
+    return PyObject_VectorcallDict(m->handler, a->v, n | PY_VECTORCALL_ARGUMENTS_OFFSET, a->rest);
+}
+
+/* Calls the handler. NULL: an exception is set, or `why` says what the client did wrong. */
+static PyObject *invoke(struct model *m, struct as_worker_req *q, Request *r, char *why, size_t cap)
+{
+    struct args a;
+    PyObject *result = NULL;
+
+    why[0] = 0;
+    if (bind(m, q, r, &a, why, cap) == 0)
+        result = vectorcall(m, &a);
+    args_drop(&a);
+    return result;
+}
+
+/* --- the end of a call --- */
+
+/* Consumes `result`; NULL: an exception is set, or `why` says what the client did wrong. */
+static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *r, PyObject *result,
+                    const char *why)
+{
+    PyObject *exc = result || why[0] ? NULL : native_raised();
+
+    if (r)
+        native_request_detach(r);
+    if (result) {
+        int err = native_answer(l, m, q, result);
+
+        Py_DECREF(result);
+        if (!err)
+            return 0;
+        exc = native_raised();
+    }
+    if (exc)
+        return fail_exc(l, m, q, exc);
+    fail(l, q, as_err_grpc(AS_EINVALID), as_str_of(why));
+    return 0;
+}
+
+/* A new reference for the caller, and one that lives until the request is answered. */
+static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request *r)
+{
+    Call *c = PyObject_New(Call, &native_call_type);
+
+    if (!c)
+        return NULL;
+    c->link = (Link *)Py_NewRef((PyObject *)l);
+    c->m = m;
+    c->q = q;
+    c->request = (Request *)Py_XNewRef((PyObject *)r);
+    c->coro = c->task = c->first = NULL;
+    as_worker_req_set_data(q, Py_NewRef((PyObject *)c));
+    return c;
+}
+
+static int call_conclude(Call *c, PyObject *result, const char *why)
+{
+    struct as_worker_req *q = c->q;
+    Request *r = c->request;
+    int err;
+
+    c->q = NULL;
+    c->request = NULL;
+    as_worker_req_set_data(q, NULL);
+    err = conclude(c->link, c->m, q, r, result, why);
+    Py_XDECREF((PyObject *)r);
+    Py_CLEAR(c->task);
+    Py_DECREF((PyObject *)c);
+    return err;
+}
+
+/* Answers that are given outside a turn are published by the next one. */
+static void want_turn(Link *l)
+{
+    PyObject *exc, *r;
+
+    if (l->in_turn || l->scheduled || !l->schedule)
+        return;
+    exc = PyErr_Occurred() ? native_raised() : NULL;
+    r = PyObject_CallNoArgs(l->schedule);
+    l->scheduled = r != NULL;
+    if (!r)
+        PyErr_WriteUnraisable(l->schedule);
+    Py_XDECREF(r);
+    if (exc) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+        Py_DECREF(exc);
+    }
+}
+
+/* --- coroutines --- */
+
+/* The step's outcome for whoever drives the call: a task, which sees no result and no ordinary
+ * exception. */
+static PySendResult step(Call *c, PySendResult how, PyObject *out, PyObject **ret)
+{
+    int err;
+
+    *ret = NULL;
+    if (how == PYGEN_NEXT) {
+        *ret = out;
+        return PYGEN_NEXT;
+    }
+    if (!c->q) { /* answered by close() */
+        Py_XDECREF(out);
+        *ret = how == PYGEN_RETURN ? Py_NewRef(Py_None) : NULL;
+        return how;
+    }
+    err = call_conclude(c, how == PYGEN_RETURN ? out : NULL, "");
+    want_turn(c->link);
+    if (err)
+        return PYGEN_ERROR;
+    *ret = Py_NewRef(Py_None);
+    return PYGEN_RETURN;
+}
+
+static PySendResult call_send(PyObject *o, PyObject *arg, PyObject **ret)
+{
+    Call *c = (Call *)(void *)o;
+    PyObject *out = c->first;
+    PySendResult how = PYGEN_NEXT;
+
+    c->first = NULL;
+    if (!out)
+        how = PyIter_Send(c->coro, arg, &out);
+    return step(c, how, out, ret);
+}
+
+/* As the methods of a coroutine report: a value, or StopIteration. */
+static PyObject *as_method(PySendResult how, PyObject *out)
+{
+    if (how == PYGEN_RETURN) {
+        Py_DECREF(out);
+        PyErr_SetNone(PyExc_StopIteration);
+        return NULL;
+    }
+    return how == PYGEN_NEXT ? out : NULL;
+}
+
+static PyObject *call_iternext(PyObject *o)
+{
+    PyObject *out;
+    PySendResult how = call_send(o, Py_None, &out);
+
+    return as_method(how, out);
+}
+
+static PyObject *call_send_method(PyObject *o, PyObject *arg)
+{
+    PyObject *out;
+    PySendResult how = call_send(o, arg, &out);
+
+    return as_method(how, out);
+}
+
+static PyObject *call_throw(PyObject *o, PyObject *args)
+{
+    Call *c = (Call *)(void *)o;
+    PyObject *method = PyObject_GetAttrString(c->coro, "throw");
+    PyObject *out = method ? PyObject_Call(method, args, NULL) : NULL, *value = NULL;
+    PySendResult how = out ? PYGEN_NEXT : PYGEN_ERROR;
+
+    Py_XDECREF(method);
+    Py_CLEAR(c->first);
+    if (!out && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+        PyObject *exc = native_raised();
+
+        how = PYGEN_RETURN;
+        out = PyObject_GetAttrString(exc, "value");
+        Py_DECREF(exc);
+        if (!out)
+            how = PYGEN_ERROR;
+    }
+    how = step(c, how, out, &value);
+    return as_method(how, value);
+}
+
+static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
+{
+    Call *c = (Call *)(void *)o;
+    PyObject *r;
+
+    if (c->q) {
+        call_conclude(c, NULL, "the handler was closed before it answered");
+        want_turn(c->link);
+    }
+    if (!c->coro)
+        Py_RETURN_NONE;
+    r = PyObject_CallMethod(c->coro, "close", NULL);
+    return r;
+}
+
+/* Consumes coro. */
+static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request *r, PyObject *coro)
+{
+    PyObject *first = NULL, *task;
+    int err = 0;
+    Call *c;
+
+    if (m->eager) {
+        PySendResult how = PyIter_Send(coro, Py_None, &first);
+
+        if (how != PYGEN_NEXT) {
+            Py_DECREF(coro);
+            return conclude(l, m, q, r, how == PYGEN_RETURN ? first : NULL, "");
+        }
+    }
+    c = call_new(l, m, q, r);
+    if (!c) {
+        Py_XDECREF(first);
+        Py_DECREF(coro);
+        return conclude(l, m, q, r, NULL, "");
+    }
+    c->coro = coro;
+    c->first = first;
+    task = PyObject_CallOneArg(l->spawn, (PyObject *)c);
+    if (c->q && !task)
+        err = call_conclude(c, NULL, "");
+    else if (c->q)
+        c->task = Py_NewRef(task);
+    Py_XDECREF(task);
+    Py_DECREF((PyObject *)c);
+    return err;
+}
+
+/* --- starting --- */
+
+static int start_thread(Link *l, struct model *m, struct as_worker_req *q)
+{
+    Call *c = call_new(l, m, q, NULL);
+    PyObject *r = c ? PyObject_CallOneArg(m->submit, (PyObject *)c) : NULL;
+    int err = 0;
+
+    if (!c)
+        err = conclude(l, m, q, NULL, NULL, "");
+    else if (!r)
+        err = call_conclude(c, NULL, "");
+    Py_XDECREF(r);
+    Py_XDECREF((PyObject *)c);
+    return err;
+}
+
+static int start(Link *l, struct model *m, struct as_worker_req *q)
+{
+    Request *r = NULL;
+    char why[512] = "";
+    PyObject *result;
+    int err;
+
+    if (m->takes_request) {
+        r = native_request_new(l, m, q);
+        if (!r)
+            return conclude(l, m, q, NULL, NULL, "");
+    }
+    result = invoke(m, q, r, why, sizeof(why));
+    if (m->is_async && result && PyCoro_CheckExact(result))
+        err = start_coro(l, m, q, r, result);
+    else
+        err = conclude(l, m, q, r, result, why);
+    Py_XDECREF((PyObject *)r);
+    return err;
+}
+
+int native_call_start(Link *l, struct as_worker_req *q)
+{
+    struct model *m = &l->models[as_worker_req_model(q)];
+    int err;
+
+    l->calls++;
+    err = m->submit ? start_thread(l, m, q) : start(l, m, q);
+    if (err && PyErr_ExceptionMatches(cancelled_error)) {
+        PyErr_Clear(); /* of a handler that has no task */
+        err = 0;
+    }
+    return err;
+}
+
+/* In a thread of the SDK's: runs the handler of a model with threads. */
+static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw AS_UNUSED)
+{
+    Call *c = (Call *)(void *)o;
+    Link *l = c->link;
+    char why[512] = "";
+    PyObject *result = NULL;
+
+    if (!c->q)
+        Py_RETURN_NONE;
+    if (c->m->takes_request)
+        c->request = native_request_new(l, c->m, c->q);
+    if (!c->m->takes_request || c->request)
+        result = invoke(c->m, c->q, c->request, why, sizeof(why));
+    if (call_conclude(c, result, why))
+        PyErr_WriteUnraisable(c->m->handler);
+    as_worker_flush(l->w);
+    if (l->schedule)
+        as_worker_wake(l->w); /* the loop may start the next one */
+    Py_RETURN_NONE;
+}
+
+void native_call_cancel(struct as_worker_req *q)
+{
+    Call *c = as_worker_req_data(q);
+    PyObject *task, *r;
+
+    if (!c || !c->task)
+        return;
+    task = Py_NewRef(c->task);
+    r = PyObject_CallMethod(task, "cancel", NULL);
+    if (!r)
+        PyErr_WriteUnraisable(task);
+    Py_XDECREF(r);
+    Py_DECREF(task);
+}
+
+/* --- the type --- */
+
+static void call_dealloc(PyObject *o)
+{
+    Call *c = (Call *)(void *)o;
+
+    Py_XDECREF((PyObject *)c->request);
+    Py_XDECREF(c->coro);
+    Py_XDECREF(c->task);
+    Py_XDECREF(c->first);
+    Py_DECREF((PyObject *)c->link);
+    PyObject_Free(o);
+}
+
+/* A task's repr and stack look at cr_frame, __qualname__ and the like: those of the coroutine. */
+static PyObject *call_getattr(PyObject *o, PyObject *name)
+{
+    Call *c = (Call *)(void *)o;
+    PyObject *v = PyObject_GenericGetAttr(o, name);
+
+    if (v || !c->coro || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return v;
+    PyErr_Clear();
+    return PyObject_GetAttr(c->coro, name);
+}
+
+static PyMethodDef call_methods[] = {
+    {"send", call_send_method, METH_O, NULL},
+    {"throw", call_throw, METH_VARARGS, NULL},
+    {"close", call_close, METH_NOARGS, NULL},
+    {0},
+};
+
+static PyAsyncMethods call_async = {
+    .am_await = PyObject_SelfIter,
+    .am_send = call_send,
+};
+
+PyTypeObject native_call_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "anyserve._native.Call",
+    .tp_basicsize = sizeof(Call),
+    .tp_dealloc = call_dealloc,
+    .tp_call = call_call,
+    .tp_getattro = call_getattr,
+    .tp_iter = PyObject_SelfIter,
+    .tp_iternext = call_iternext,
+    .tp_as_async = &call_async,
+    .tp_methods = call_methods,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "A handler at work, as the coroutine of its task.",
+};
+
+int native_call_init(void)
+{
+    PyObject *m = PyImport_ImportModule("asyncio.exceptions");
+
+    cancelled_error = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
+    Py_XDECREF(m);
+    return cancelled_error ? 0 : -1;
+}

@@ -1,0 +1,522 @@
+/* The module and Link: one worker's end of a link, its synchronous runner, turns of an event loop.
+ */
+#define ANYSERVE_IMPORT_ARRAY
+#include "native.h"
+
+#include <signal.h>
+#include <string.h>
+
+#define STARTS_PER_TURN 256 /* then other callbacks of the event loop get their turn */
+
+PyObject *native_response_type;
+PyObject *native_output_error;
+
+/* --- models --- */
+
+static int get_bool(PyObject *o, const char *name, bool *ret)
+{
+    PyObject *v = PyObject_GetAttrString(o, name);
+    int is = v ? PyObject_IsTrue(v) : -1;
+
+    Py_XDECREF(v);
+    *ret = is == 1;
+    return is < 0 ? -1 : 0;
+}
+
+static int get_int(PyObject *o, const char *name, long long *ret)
+{
+    PyObject *v = PyObject_GetAttrString(o, name);
+
+    *ret = v ? PyLong_AsLongLong(v) : -1;
+    Py_XDECREF(v);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Slices point into the str objects, which the model keeps. */
+static int str_slice(PyObject *v, struct as_str *ret)
+{
+    Py_ssize_t n = 0;
+
+    ret->p = v ? PyUnicode_AsUTF8AndSize(v, &n) : NULL;
+    ret->n = (size_t)n;
+    return ret->p ? 0 : -1;
+}
+
+static int get_shape(PyObject *shape, struct as_tensor_spec *s)
+{
+    Py_ssize_t n;
+    int64_t *to;
+
+    if (shape == Py_None) {
+        s->ndim = AS_ANY_RANK;
+        return 0;
+    }
+    n = PySequence_Size(shape);
+    if (n < 0)
+        return -1;
+    to = PyMem_Calloc((size_t)n + 1, sizeof(*to));
+    if (!to)
+        return PyErr_NoMemory(), -1;
+    s->ndim = (uint32_t)n;
+    s->shape = to;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *v = PySequence_GetItem(shape, i);
+
+        to[i] = v ? PyLong_AsLongLong(v) : -1;
+        Py_XDECREF(v);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+/* A side of a signature: None, or a sequence of (name, datatype, shape). */
+static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret, uint32_t *ret_n,
+                     PyObject **ret_names, bool *ret_has)
+{
+    PyObject *seq = PyObject_GetAttrString(o, attr);
+    Py_ssize_t n = seq && seq != Py_None ? PySequence_Size(seq) : 0;
+    PyObject *names = n >= 0 ? PyTuple_New(n) : NULL;
+
+    *ret_has = seq && seq != Py_None;
+    *ret_n = (uint32_t)n;
+    *ret = names ? PyMem_Calloc((size_t)n + 1, sizeof(**ret)) : NULL;
+    for (Py_ssize_t i = 0; *ret && i < n; i++) {
+        struct as_tensor_spec *s = &(*ret)[i];
+        PyObject *row = PySequence_GetItem(seq, i), *name, *shape;
+        const char *dtype;
+
+        if (row && PyArg_ParseTuple(row, "UsO", &name, &dtype, &shape) &&
+            str_slice(name, &s->name) == 0 && get_shape(shape, s) == 0) {
+            s->dtype = as_dtype_of(as_str_of(dtype));
+            PyTuple_SET_ITEM(names, i, Py_NewRef(name));
+        }
+        Py_XDECREF(row);
+        if (PyErr_Occurred())
+            break;
+    }
+    Py_XDECREF(seq);
+    *ret_names = names;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* params: a sequence of (name, required, default); the last n_kwonly are keyword-only. */
+static int get_params(PyObject *o, struct model *m)
+{
+    PyObject *seq = PyObject_GetAttrString(o, "params");
+    Py_ssize_t n = seq ? PySequence_Size(seq) : -1;
+    long long n_kw = 0;
+
+    if (n < 0 || get_int(o, "n_kwonly", &n_kw) < 0) {
+        Py_XDECREF(seq);
+        return -1;
+    }
+    m->params = PyMem_Calloc((size_t)n + 1, sizeof(*m->params));
+    m->kwnames = n_kw ? PyTuple_New((Py_ssize_t)n_kw) : NULL;
+    for (Py_ssize_t i = 0; m->params && i < n; i++) {
+        struct param *p = &m->params[i];
+        PyObject *row = PySequence_GetItem(seq, i), *fallback;
+        int required;
+
+        if (row && PyArg_ParseTuple(row, "UpO", &p->name, &required, &fallback) &&
+            str_slice(p->name, &p->utf8) == 0) {
+            p->name = Py_NewRef(p->name);
+            p->fallback = required ? NULL : Py_NewRef(fallback);
+            p->request = as_str_eq(p->utf8, AS_STR("request"));
+            m->takes_request = m->takes_request || p->request;
+            m->n_params = i + 1;
+            if (i >= n - (Py_ssize_t)n_kw)
+                PyTuple_SET_ITEM(m->kwnames, i - (n - (Py_ssize_t)n_kw), Py_NewRef(p->name));
+        }
+        Py_XDECREF(row);
+        if (PyErr_Occurred())
+            break;
+    }
+    Py_DECREF(seq);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int get_model(PyObject *o, struct model *m, struct as_frame_register *r)
+{
+    PyObject *input_names = NULL;
+    long long max_ongoing, max_queued, budget;
+
+    m->name = PyObject_GetAttrString(o, "name");
+    m->version = m->name ? PyObject_GetAttrString(o, "version") : NULL;
+    m->handler = m->version ? PyObject_GetAttrString(o, "handler") : NULL;
+    m->submit = m->handler ? PyObject_GetAttrString(o, "submit") : NULL;
+    if (!m->submit || str_slice(m->name, &r->name) < 0 || str_slice(m->version, &r->version) < 0)
+        return -1;
+    if (m->submit == Py_None)
+        Py_CLEAR(m->submit);
+    if (get_bool(o, "is_async", &m->is_async) < 0 || get_bool(o, "eager", &m->eager) < 0 ||
+        get_bool(o, "var_keyword", &m->var_keyword) < 0 ||
+        get_bool(o, "idempotent", &r->idempotent) < 0 || get_params(o, m) < 0 ||
+        get_specs(o, "inputs", &m->inputs, &m->n_inputs, &input_names, &r->has_inputs) < 0 ||
+        get_specs(o, "outputs", &m->outputs, &m->n_outputs, &m->output_names, &m->has_outputs) <
+            0 ||
+        get_int(o, "max_ongoing_requests", &max_ongoing) < 0 ||
+        get_int(o, "max_queued_requests", &max_queued) < 0 || get_int(o, "budget", &budget) < 0)
+        return -1; /* the process ends: what is half made is left to it */
+    r->platform = AS_STR("python");
+    r->max_ongoing = (uint32_t)max_ongoing;
+    r->max_queued = max_queued;
+    r->budget = (uint32_t)budget;
+    r->has_outputs = m->has_outputs;
+    r->inputs = m->inputs;
+    r->outputs = m->outputs;
+    r->n_inputs = m->n_inputs;
+    r->n_outputs = m->n_outputs;
+    return 0;
+}
+
+/* --- Link: made --- */
+
+static int make_worker(Link *l, PyObject *models, struct as_worker_conf *conf)
+{
+    Py_ssize_t n = PySequence_Size(models);
+    struct as_frame_register *regs;
+    int err = 0;
+
+    if (n < 0)
+        return -1;
+    regs = PyMem_Calloc((size_t)n + 1, sizeof(*regs));
+    l->models = PyMem_Calloc((size_t)n + 1, sizeof(*l->models));
+    if (!regs || !l->models)
+        return PyErr_NoMemory(), -1;
+    l->n_models = (uint32_t)n;
+    for (Py_ssize_t i = 0; !err && i < n; i++) {
+        PyObject *o = PySequence_GetItem(models, i);
+
+        regs[i].model = (uint32_t)i;
+        err = o ? get_model(o, &l->models[i], &regs[i]) : -1;
+        Py_XDECREF(o);
+    }
+    conf->models = regs;
+    conf->n_models = l->n_models;
+    if (!err && as_worker_new(&l->w, conf)) {
+        PyErr_SetString(PyExc_OSError, "cannot make the worker's descriptors or its thread");
+        err = -1;
+    }
+    PyMem_Free(regs);
+    return err;
+}
+
+static int link_init(PyObject *self, PyObject *args, PyObject *kw)
+{
+    Link *l = (Link *)(void *)self;
+    struct as_worker_conf conf = {0};
+    PyObject *models, *on_error;
+    Py_ssize_t n[4];
+    unsigned long long max_message;
+
+    if (kw && PyDict_GET_SIZE(kw)) {
+        PyErr_SetString(PyExc_TypeError, "Link takes positional arguments");
+        return -1;
+    }
+    if (l->w ||
+        !PyArg_ParseTuple(args, "ss#s#s#s#OIIKO:Link", &conf.path, &conf.token.p, &n[0],
+                          &conf.replica.p, &n[1], &conf.deployment.p, &n[2], &conf.peer.p, &n[3],
+                          &models, &conf.slots, &conf.max_prefetch, &max_message, &on_error))
+        return -1;
+    conf.token.n = (size_t)n[0];
+    conf.replica.n = (size_t)n[1];
+    conf.deployment.n = (size_t)n[2];
+    conf.peer.n = (size_t)n[3];
+    conf.max_message = max_message;
+    l->on_error = Py_NewRef(on_error);
+    return make_worker(l, models, &conf);
+}
+
+static void link_dealloc(PyObject *self)
+{
+    Link *l = (Link *)(void *)self;
+
+    /* A handler that still runs in some thread keeps its request: then the process's end cleans up.
+     */
+    if (l->w && !l->calls)
+        as_worker_free(l->w);
+    Py_XDECREF(l->on_error);
+    Py_XDECREF(l->spawn);
+    Py_XDECREF(l->schedule);
+    Py_TYPE(self)->tp_free(self); /* its models stay: there is one link in a process */
+}
+
+/* --- Link: used --- */
+
+static PyObject *link_connect(PyObject *self, PyObject *arg)
+{
+    Link *l = (Link *)(void *)self;
+    double timeout = PyFloat_AsDouble(arg);
+    int err;
+
+    if (timeout < 0 || timeout > 1e6) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "timeout out of range");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    err = as_worker_connect(l->w, (as_ns)(timeout * 1e9));
+    Py_END_ALLOW_THREADS;
+    if (!err)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(ss)", as_err_name(err), as_worker_error(l->w));
+}
+
+static PyObject *verdict(int r)
+{
+    if (r == AS_EOF)
+        return PyUnicode_FromString("lost");
+    if (r == AS_ECANCELLED)
+        return PyUnicode_FromString("drained");
+    Py_RETURN_NONE;
+}
+
+/* A signal between Python's look at its flags and poll() would be slept over, so the end has a
+ * handler of its own. */
+static volatile sig_atomic_t stop_asked;
+static struct as_worker *stop_worker;
+
+static void on_stop(int signum AS_UNUSED)
+{
+    stop_asked = 1;
+    as_worker_wake(stop_worker);
+}
+
+static PyObject *link_stop_on(PyObject *self, PyObject *arg)
+{
+    struct sigaction sa = {.sa_handler = on_stop};
+    long signum = PyLong_AsLong(arg);
+
+    if (signum == -1 && PyErr_Occurred())
+        return NULL;
+    stop_worker = ((Link *)(void *)self)->w;
+    if (sigaction((int)signum, &sa, NULL) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static int serve_ready(Link *l)
+{
+    struct as_worker_req *q;
+
+    while (!stop_asked && (q = as_worker_next(l->w))) {
+        if (native_call_start(l, q))
+            return -1;
+    }
+    if (!stop_asked)
+        return 0;
+    as_worker_drain(l->w);
+    while ((q = as_worker_next(l->w))) {
+        if (native_call_start(l, q))
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *link_run(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    Link *l = (Link *)(void *)self;
+    int r;
+
+    for (;;) {
+        if (serve_ready(l) || PyErr_CheckSignals())
+            return NULL;
+        Py_BEGIN_ALLOW_THREADS;
+        r = as_worker_wait(l->w);
+        Py_END_ALLOW_THREADS;
+        if (r)
+            return verdict(r);
+    }
+}
+
+static PyObject *link_use_loop(PyObject *self, PyObject *args)
+{
+    Link *l = (Link *)(void *)self;
+    PyObject *spawn, *schedule;
+
+    if (!PyArg_ParseTuple(args, "OO", &spawn, &schedule))
+        return NULL;
+    Py_XSETREF(l->spawn, Py_NewRef(spawn));
+    Py_XSETREF(l->schedule, Py_NewRef(schedule));
+    return PyLong_FromLong(as_worker_fd(l->w));
+}
+
+static int start_some(Link *l)
+{
+    struct as_worker_req *q;
+
+    for (int i = 0; i < STARTS_PER_TURN; i++) {
+        q = as_worker_next(l->w);
+        if (!q)
+            return 0;
+        if (native_call_start(l, q))
+            return -1;
+    }
+    as_worker_flush(l->w);
+    as_worker_wake(l->w); /* there may be more: the next turn */
+    return 0;
+}
+
+static PyObject *link_turn(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    Link *l = (Link *)(void *)self;
+    struct as_worker_req *q;
+    int r, err;
+
+    l->scheduled = false;
+    l->in_turn = true;
+    r = as_worker_poll(l->w);
+    err = start_some(l);
+    while (!err && (q = as_worker_cancelled(l->w)))
+        native_call_cancel(q);
+    l->in_turn = false;
+    return err ? NULL : verdict(r);
+}
+
+static PyObject *link_drain(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    as_worker_drain(((Link *)(void *)self)->w);
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_wake(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    as_worker_wake(((Link *)(void *)self)->w);
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_forked(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    as_worker_forked(((Link *)(void *)self)->w);
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    Link *l = (Link *)(void *)self;
+
+    if (l->w && !l->calls) {
+        as_worker_free(l->w);
+        l->w = NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_error(PyObject *self, void *closure AS_UNUSED)
+{
+    Link *l = (Link *)(void *)self;
+
+    return PyUnicode_FromString(l->w ? as_worker_error(l->w) : "closed");
+}
+
+static PyObject *link_stopping(PyObject *self AS_UNUSED, void *closure AS_UNUSED)
+{
+    return PyBool_FromLong(stop_asked);
+}
+
+static PyObject *link_ongoing(PyObject *self, void *closure AS_UNUSED)
+{
+    return PyLong_FromSsize_t(((Link *)(void *)self)->calls);
+}
+
+/* Everything but __init__ needs a worker: a closed link has none. */
+static PyObject *link_getattr(PyObject *self, PyObject *name)
+{
+    if (!((Link *)(void *)self)->w) {
+        PyErr_SetString(PyExc_ValueError, "the link is closed");
+        return NULL;
+    }
+    return PyObject_GenericGetAttr(self, name);
+}
+
+static PyMethodDef link_methods[] = {
+    {"connect", link_connect, METH_O,
+     "connect(timeout) -> None, or (error name, reason) when it did not work."},
+    {"run", link_run, METH_NOARGS,
+     "Serves with the calling thread until the link is 'lost' or 'drained'."},
+    {"stop_on", link_stop_on, METH_O, "stop_on(signum): that signal makes run() drain the link."},
+    {"use_loop", link_use_loop, METH_VARARGS,
+     "use_loop(spawn, schedule) -> descriptor: when it is readable, turn() is due."},
+    {"turn", link_turn, METH_NOARGS,
+     "One turn of an event loop: reads, starts, cancels. None, 'lost' or 'drained'."},
+    {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
+    {"wake", link_wake, METH_NOARGS, "Makes run() look at signals."},
+    {"forked", link_forked, METH_NOARGS, "In a forked child: lets go of the link."},
+    {"close", link_close, METH_NOARGS, "Says goodbye, unless handlers still run."},
+    {0},
+};
+
+static PyGetSetDef link_getset[] = {
+    {"error", link_error, NULL, "Why the link ended or was refused.", NULL},
+    {"stopping", link_stopping, NULL, "A signal of stop_on() came.", NULL},
+    {"ongoing", link_ongoing, NULL, "Started requests that are not answered.", NULL},
+    {0},
+};
+
+static PyTypeObject link_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "anyserve._native.Link",
+    .tp_basicsize = sizeof(Link),
+    .tp_init = link_init,
+    .tp_new = PyType_GenericNew,
+    .tp_dealloc = link_dealloc,
+    .tp_getattro = link_getattr,
+    .tp_methods = link_methods,
+    .tp_getset = link_getset,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_doc = "The worker's end of a link to the dispatcher.",
+};
+
+/* --- the module --- */
+
+static PyObject *set_response_type(PyObject *module AS_UNUSED, PyObject *type)
+{
+    if (!PyType_Check(type)) {
+        PyErr_SetString(PyExc_TypeError, "not a type");
+        return NULL;
+    }
+    Py_XSETREF(native_response_type, Py_NewRef(type));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef module_methods[] = {
+    {"set_response_type", set_response_type, METH_O, "Tells which class is anyserve.Response."},
+    {0},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "anyserve._native",
+    .m_doc = "The link's worker side, bound to numpy. Internal: use the package anyserve.",
+    .m_size = -1,
+    .m_methods = module_methods,
+};
+
+PyMODINIT_FUNC PyInit__native(void); /* Python.h declares it nowhere */
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    PyTypeObject *types[] = {&link_type, &native_request_type, &native_call_type,
+                             &native_hold_type};
+    PyObject *m;
+
+    import_array();
+    for (size_t i = 0; i < AS_COUNT(types); i++) {
+        if (PyType_Ready(types[i]) < 0)
+            return NULL;
+    }
+    native_output_error =
+        PyErr_NewExceptionWithDoc("anyserve._native.OutputError",
+                                  "A handler returned something that is no answer.", NULL, NULL);
+    if (!native_output_error || native_request_init() < 0 || native_call_init() < 0)
+        return NULL;
+    m = PyModule_Create(&module);
+    if (!m || PyModule_AddObjectRef(m, "Link", (PyObject *)&link_type) < 0 ||
+        PyModule_AddObjectRef(m, "Request", (PyObject *)&native_request_type) < 0 ||
+        PyModule_AddObjectRef(m, "Call", (PyObject *)&native_call_type) < 0 ||
+        PyModule_AddObjectRef(m, "OutputError", native_output_error) < 0) {
+        Py_XDECREF(m);
+        return NULL;
+    }
+    return m;
+}

@@ -1,0 +1,119 @@
+/* native.h — the C extension anyserve._native: binds link/worker.h to Python and numpy.
+ *
+ *   native.c    the module and Link: connecting, the synchronous runner, turns of an event loop
+ *   request.c   inputs as arrays over the link's bytes; the Request object
+ *   call.c      one call of a handler: arguments, result or exception, coroutines
+ *   result.c    what a handler returned, as tensors
+ *
+ * Policy stays in Python. Everything here runs with the GIL; it is released only while waiting.
+ */
+#ifndef ANYSERVE_NATIVE_H
+#define ANYSERVE_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API  NPY_1_7_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL anyserve_array_api
+#ifndef ANYSERVE_IMPORT_ARRAY
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "base/err.h"
+#include "link/worker.h"
+
+/* A parameter of a handler that takes an input, or the Request. */
+struct param {
+    PyObject *name;
+    struct as_str utf8;
+    PyObject *fallback; /* its default; NULL: required */
+    bool request;
+};
+
+struct model {
+    PyObject *name, *version; /* str */
+    PyObject *handler;
+    PyObject *submit; /* callable that takes a Call, for models with threads; or NULL */
+    bool is_async, eager, var_keyword, takes_request;
+    struct param *params;
+    Py_ssize_t n_params;
+    PyObject *kwnames; /* tuple: names of the last parameters, which are keyword-only; or NULL */
+    bool has_outputs;
+    struct as_tensor_spec *inputs, *outputs;
+    uint32_t n_inputs, n_outputs;
+    PyObject *output_names; /* tuple of str, declared order */
+};
+
+typedef struct {
+    PyObject_HEAD struct as_worker *w;
+    struct model *models;
+    uint32_t n_models;
+    uint64_t max_message;
+    PyObject *on_error;         /* (model name, exception) -> (gRPC status, text) */
+    PyObject *spawn, *schedule; /* event loop: Call -> task; () -> a turn soon; or NULL */
+    bool in_turn, scheduled;
+    Py_ssize_t calls; /* requests that are not answered */
+} Link;
+
+typedef struct {
+    PyObject_HEAD struct as_worker_req *q; /* NULL when answered */
+    Link *link;                            /* keeps the model */
+    struct model *m;
+    PyObject *hold, *inputs, *parameters, *id, *metadata;
+    as_ns deadline;
+    bool cancelled;
+} Request;
+
+/* A started request whose handler has not returned: a coroutine, or work for a thread. */
+typedef struct {
+    PyObject_HEAD Link *link;
+    struct model *m;
+    struct as_worker_req *q; /* NULL when answered */
+    Request *request;        /* or NULL */
+    PyObject *coro, *task;
+    PyObject *first; /* what the coroutine yielded before it had a task */
+} Call;
+
+extern PyTypeObject native_request_type, native_call_type, native_hold_type;
+extern PyObject *native_response_type; /* anyserve.Response */
+extern PyObject *native_output_error;  /* raised for a result that is no answer */
+
+/* The current exception with its traceback, taken off; a new reference. */
+static inline PyObject *native_raised(void)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *trace;
+
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace)
+        PyException_SetTraceback(value, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+#endif
+}
+
+/* request.c */
+int native_request_init(void);
+PyArray_Descr *native_descr(enum as_dtype t); /* borrowed */
+/* An array over the tensor's bytes. *hold is made at the first need; the caller drops it. */
+PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObject **hold);
+Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
+/* Before the answer, no exception set: makes what it still lacks if somebody else refers to it. */
+void native_request_detach(Request *r);
+
+/* call.c */
+int native_call_init(void);
+/* Runs or starts a request; always leaves it answered, or owned by a Call. -1: an exception that
+ * ends the worker. */
+int native_call_start(Link *l, struct as_worker_req *q);
+void native_call_cancel(struct as_worker_req *q);
+
+/* result.c: answers q with what the handler returned; -1 with an exception: q is unanswered. */
+int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
+
+#endif

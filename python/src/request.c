@@ -1,0 +1,369 @@
+/* Inputs as numpy arrays over the link's bytes, and the Request object. */
+#include "native.h"
+
+#include <string.h>
+
+typedef struct hold {
+    PyObject_HEAD void *bytes; /* of as_worker_req_hold */
+} Hold;
+
+static PyArray_Descr *descrs[AS_DT_COUNT];
+
+static void hold_dealloc(PyObject *o)
+{
+    as_worker_release_hold(((Hold *)(void *)o)->bytes);
+    PyObject_Free(o);
+}
+
+PyTypeObject native_hold_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "anyserve._native.Hold",
+    .tp_basicsize = sizeof(Hold),
+    .tp_dealloc = hold_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "Keeps the bytes of a request alive for the arrays that show them.",
+};
+
+static PyObject *hold_of(struct as_worker_req *q, PyObject **hold)
+{
+    if (!*hold) {
+        Hold *h = PyObject_New(Hold, &native_hold_type);
+
+        if (!h)
+            return NULL;
+        h->bytes = as_worker_req_hold(q);
+        *hold = (PyObject *)h;
+    }
+    return *hold;
+}
+
+/* --- arrays --- */
+
+/* ml_dtypes.bfloat16 where it is installed, else two raw bytes. */
+static PyArray_Descr *bfloat16_descr(void)
+{
+    PyObject *m = PyImport_ImportModule("ml_dtypes");
+    PyObject *type = m ? PyObject_GetAttrString(m, "bfloat16") : PyUnicode_FromString("V2");
+    PyArray_Descr *d = NULL;
+
+    if (!m) {
+        if (!PyErr_ExceptionMatches(PyExc_ImportError)) {
+            Py_XDECREF(type);
+            return NULL;
+        }
+        PyErr_Clear();
+    }
+    if (type)
+        PyArray_DescrConverter(type, &d);
+    Py_XDECREF(type);
+    Py_XDECREF(m);
+    return d;
+}
+
+int native_request_init(void)
+{
+    static const int types[AS_DT_COUNT] = {
+        [AS_DT_BOOL] = NPY_BOOL,     [AS_DT_UINT8] = NPY_UINT8,   [AS_DT_UINT16] = NPY_UINT16,
+        [AS_DT_UINT32] = NPY_UINT32, [AS_DT_UINT64] = NPY_UINT64, [AS_DT_INT8] = NPY_INT8,
+        [AS_DT_INT16] = NPY_INT16,   [AS_DT_INT32] = NPY_INT32,   [AS_DT_INT64] = NPY_INT64,
+        [AS_DT_FP16] = NPY_FLOAT16,  [AS_DT_FP32] = NPY_FLOAT32,  [AS_DT_FP64] = NPY_FLOAT64,
+        [AS_DT_BYTES] = NPY_OBJECT,
+    };
+
+    for (int t = AS_DT_BOOL; t < AS_DT_COUNT; t++) {
+        descrs[t] = t == AS_DT_BF16 ? bfloat16_descr() : PyArray_DescrFromType(types[t]);
+        if (!descrs[t])
+            return -1;
+    }
+    return 0;
+}
+
+PyArray_Descr *native_descr(enum as_dtype t)
+{
+    return descrs[t];
+}
+
+/* An object array of bytes; the dispatcher has checked the lengths, a worker checks again. */
+static PyObject *bytes_array(const struct as_tensor *t)
+{
+    PyObject *a = PyArray_SimpleNew((int)t->ndim, (const npy_intp *)t->shape, NPY_OBJECT);
+    const uint8_t *p = t->data;
+    size_t left = t->nbytes;
+
+    for (npy_intp i = 0; a && i < PyArray_SIZE((PyArrayObject *)a); i++) {
+        PyObject **slot = (PyObject **)PyArray_DATA((PyArrayObject *)a) + i;
+        uint32_t n = 0;
+
+        if (left >= 4)
+            memcpy(&n, p, 4);
+        if (left < 4 || left - 4 < n) {
+            PyErr_Format(PyExc_ValueError, "malformed BYTES data");
+            Py_CLEAR(a);
+            break;
+        }
+        Py_XDECREF(*slot); /* numpy fills new object arrays with None or NULL */
+        *slot = PyBytes_FromStringAndSize((const char *)p + 4, n);
+        if (!*slot)
+            Py_CLEAR(a);
+        p += 4 + n;
+        left -= 4 + n;
+    }
+    if (a)
+        PyArray_CLEARFLAGS((PyArrayObject *)a, NPY_ARRAY_WRITEABLE);
+    return a;
+}
+
+PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObject **hold)
+{
+    PyObject *a, *base;
+
+    if (t->dtype == AS_DT_BYTES)
+        return bytes_array(t);
+    Py_INCREF(descrs[t->dtype]);
+    if (!t->nbytes) {
+        a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
+                                 (const npy_intp *)t->shape, NULL, NULL, 0, NULL);
+        if (a)
+            PyArray_CLEARFLAGS((PyArrayObject *)a, NPY_ARRAY_WRITEABLE);
+        return a;
+    }
+    a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
+                             (const npy_intp *)t->shape, NULL, (void *)(uintptr_t)t->data,
+                             NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
+    base = a ? hold_of(q, hold) : NULL;
+    if (!base) {
+        Py_XDECREF(a);
+        return NULL;
+    }
+    PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef(base));
+    return a;
+}
+
+/* --- Request --- */
+
+static PyObject *str_of(struct as_str s)
+{
+    return PyUnicode_DecodeUTF8(s.p ? s.p : "", (Py_ssize_t)s.n, "surrogateescape");
+}
+
+static PyObject *make_inputs(Request *r)
+{
+    const struct as_msg *msg = as_worker_req_msg(r->q);
+    PyObject *d = PyDict_New();
+
+    for (uint32_t i = 0; d && i < msg->n_tensors; i++) {
+        PyObject *k = str_of(msg->tensors[i].name);
+        PyObject *v = k ? native_array(r->q, &msg->tensors[i], &r->hold) : NULL;
+
+        if (!v || PyDict_SetItem(d, k, v) < 0)
+            Py_CLEAR(d);
+        Py_XDECREF(k);
+        Py_XDECREF(v);
+    }
+    return d;
+}
+
+static PyObject *param_value(const struct as_param *p)
+{
+    switch (p->type) {
+    case AS_PARAM_BOOL:
+        return PyBool_FromLong(p->b);
+    case AS_PARAM_INT64:
+        return PyLong_FromLongLong(p->i64);
+    case AS_PARAM_UINT64:
+        return PyLong_FromUnsignedLongLong(p->u64);
+    case AS_PARAM_DOUBLE:
+        return PyFloat_FromDouble(p->f64);
+    case AS_PARAM_STRING:
+        break;
+    }
+    return str_of(p->str);
+}
+
+static PyObject *make_parameters(Request *r)
+{
+    const struct as_msg *msg = as_worker_req_msg(r->q);
+    PyObject *d = PyDict_New();
+
+    for (uint32_t i = 0; d && i < msg->n_params; i++) {
+        PyObject *k = str_of(msg->params[i].name);
+        PyObject *v = k ? param_value(&msg->params[i]) : NULL;
+
+        if (!v || PyDict_SetItem(d, k, v) < 0)
+            Py_CLEAR(d);
+        Py_XDECREF(k);
+        Py_XDECREF(v);
+    }
+    return d;
+}
+
+/* Binary values (keys that end in -bin) are bytes. A key that comes twice: values joined by ", ";
+ * binary ones: the last. */
+static int add_metadata(PyObject *d, const struct as_meta *m)
+{
+    bool binary = m->key.n >= 4 && memcmp(m->key.p + m->key.n - 4, "-bin", 4) == 0;
+    PyObject *k = str_of(m->key);
+    PyObject *v = !k       ? NULL
+                  : binary ? PyBytes_FromStringAndSize(m->value.p, (Py_ssize_t)m->value.n)
+                           : str_of(m->value);
+    PyObject *old = v && !binary ? PyDict_GetItemWithError(d, k) : NULL;
+    int err;
+
+    if (old) {
+        PyObject *joined = PyUnicode_FromFormat("%U, %U", old, v);
+
+        Py_SETREF(v, joined);
+    }
+    err = v ? PyDict_SetItem(d, k, v) : -1;
+    Py_XDECREF(k);
+    Py_XDECREF(v);
+    return err;
+}
+
+static PyObject *make_metadata(Request *r)
+{
+    const struct as_msg *msg = as_worker_req_msg(r->q);
+    PyObject *d = PyDict_New();
+
+    for (uint32_t i = 0; d && i < msg->n_meta; i++) {
+        if (add_metadata(d, &msg->meta[i]) < 0)
+            Py_CLEAR(d);
+    }
+    return d;
+}
+
+static PyObject *make_id(Request *r)
+{
+    return str_of(as_worker_req_msg(r->q)->id);
+}
+
+/* Attributes that are made at the first look: where they are kept and how they are made. */
+static const struct lazy {
+    size_t at;
+    PyObject *(*make)(Request *r);
+} lazies[] = {
+    {offsetof(Request, inputs), make_inputs},
+    {offsetof(Request, parameters), make_parameters},
+    {offsetof(Request, metadata), make_metadata},
+    {offsetof(Request, id), make_id},
+};
+
+static PyObject **slot_of(Request *r, const struct lazy *z)
+{
+    return (PyObject **)(void *)((char *)r + z->at);
+}
+
+static PyObject *get_lazy(PyObject *o, void *closure)
+{
+    Request *r = (Request *)(void *)o;
+    const struct lazy *z = closure;
+    PyObject **slot = slot_of(r, z);
+
+    if (!*slot) {
+        if (!r->q) {
+            PyErr_SetString(PyExc_RuntimeError, "the request is over");
+            return NULL;
+        }
+        *slot = z->make(r);
+    }
+    return Py_XNewRef(*slot);
+}
+
+static PyObject *get_name(PyObject *o, void *closure AS_UNUSED)
+{
+    return Py_NewRef(((Request *)(void *)o)->m->name);
+}
+
+static PyObject *get_version(PyObject *o, void *closure AS_UNUSED)
+{
+    return Py_NewRef(((Request *)(void *)o)->m->version);
+}
+
+static PyObject *get_deadline(PyObject *o, void *closure AS_UNUSED)
+{
+    Request *r = (Request *)(void *)o;
+
+    if (r->deadline == AS_NEVER)
+        Py_RETURN_NONE;
+    return PyFloat_FromDouble((double)r->deadline / 1e9);
+}
+
+static PyObject *get_cancelled(PyObject *o, void *closure AS_UNUSED)
+{
+    Request *r = (Request *)(void *)o;
+
+    return PyBool_FromLong(r->q ? as_worker_req_cancelled(r->q) : r->cancelled);
+}
+
+static PyObject *request_repr(PyObject *o)
+{
+    Request *r = (Request *)(void *)o;
+
+    return PyUnicode_FromFormat("<anyserve.Request for model %R version %R>", r->m->name,
+                                r->m->version);
+}
+
+#define LAZY(i) ((void *)(uintptr_t)&lazies[i])
+static PyGetSetDef request_getset[] = {
+    {"inputs", get_lazy, NULL, "Mapping of tensor name to numpy array (read-only view).", LAZY(0)},
+    {"parameters", get_lazy, NULL, "Mapping of parameter name to bool, int, float or str.",
+     LAZY(1)},
+    {"metadata", get_lazy, NULL, "Headers of the call; values of '-bin' keys are bytes.", LAZY(2)},
+    {"id", get_lazy, NULL, "The client's request id, '' if it gave none.", LAZY(3)},
+    {"model_name", get_name, NULL, "Name of the model that was called.", NULL},
+    {"model_version", get_version, NULL, "Version of the model that was called.", NULL},
+    {"deadline", get_deadline, NULL, "When the client stops waiting (time.monotonic()), or None.",
+     NULL},
+    {"cancelled", get_cancelled, NULL, "True when nobody waits for the answer any more.", NULL},
+    {0},
+};
+
+static void request_dealloc(PyObject *o)
+{
+    Request *r = (Request *)(void *)o;
+
+    for (size_t i = 0; i < AS_COUNT(lazies); i++)
+        Py_XDECREF(*slot_of(r, &lazies[i]));
+    Py_XDECREF(r->hold);
+    Py_DECREF(r->link);
+    PyObject_Free(o);
+}
+
+PyTypeObject native_request_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "anyserve.Request",
+    .tp_basicsize = sizeof(Request),
+    .tp_dealloc = request_dealloc,
+    .tp_repr = request_repr,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_getset = request_getset,
+    .tp_doc = "One inference request, as a handler's parameter called `request` sees it.",
+};
+
+Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
+{
+    Request *r = PyObject_New(Request, &native_request_type);
+
+    if (!r)
+        return NULL;
+    r->q = q;
+    r->link = (Link *)Py_NewRef(l);
+    r->m = m;
+    r->hold = r->inputs = r->parameters = r->metadata = r->id = NULL;
+    r->deadline = as_worker_req_deadline(q);
+    r->cancelled = false;
+    return r;
+}
+
+void native_request_detach(Request *r)
+{
+    if (!r->q)
+        return;
+    if (Py_REFCNT(r) > 1) {
+        r->cancelled = as_worker_req_cancelled(r->q);
+        for (size_t i = 0; i < AS_COUNT(lazies); i++) {
+            if (!*slot_of(r, &lazies[i]))
+                *slot_of(r, &lazies[i]) = lazies[i].make(r);
+        }
+        PyErr_Clear(); /* an attribute that could not be made says so when it is asked for */
+    }
+    r->q = NULL;
+}

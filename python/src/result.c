@@ -1,0 +1,546 @@
+/* What a handler returned, as tensors: names, datatypes, contiguous little-endian bytes. */
+#include "native.h"
+
+#include <string.h>
+
+#define OUT_ON_STACK 16
+
+/* The answer while it is put together. Everything that its bytes lie in is kept until it is sent.
+ */
+struct out {
+    struct model *m;
+    struct as_tensor *t;
+    PyObject **keep; /* two per tensor: its bytes, its name; may be NULL */
+    uint32_t n, cap;
+    struct as_tensor t_stack[OUT_ON_STACK];
+    PyObject *keep_stack[2 * OUT_ON_STACK];
+    struct as_param *params;
+    uint32_t n_params;
+    PyObject *owner; /* of names that nobody else keeps, or NULL */
+};
+
+static int refuse(const char *format, ...)
+{
+    va_list ap;
+    PyObject *text;
+
+    va_start(ap, format);
+    text = PyUnicode_FromFormatV(format, ap);
+    va_end(ap);
+    if (text)
+        PyErr_SetObject(native_output_error, text);
+    Py_XDECREF(text);
+    return -1;
+}
+
+static int out_init(struct out *o, struct model *m, Py_ssize_t n)
+{
+    o->m = m;
+    o->t = o->t_stack;
+    o->keep = o->keep_stack;
+    o->n = o->n_params = 0;
+    o->params = NULL;
+    o->owner = NULL;
+    o->cap = OUT_ON_STACK;
+    if (n <= OUT_ON_STACK)
+        return 0;
+    if (n > (Py_ssize_t)AS_FRAME_TENSORS)
+        return refuse("model '%U' returned %zd outputs; the limit is %u", m->name, n,
+                      AS_FRAME_TENSORS);
+    o->t = PyMem_Malloc((size_t)n * sizeof(*o->t));
+    o->keep = PyMem_Malloc((size_t)n * 2 * sizeof(PyObject *));
+    o->cap = (uint32_t)n;
+    return o->t && o->keep ? 0 : (PyErr_NoMemory(), -1);
+}
+
+static void out_fini(struct out *o)
+{
+    for (uint32_t i = 0; i < 2 * o->n; i++)
+        Py_XDECREF(o->keep[i]);
+    if (o->t != o->t_stack)
+        PyMem_Free(o->t);
+    if (o->keep != o->keep_stack)
+        PyMem_Free(o->keep);
+    PyMem_Free(o->params);
+    Py_XDECREF(o->owner);
+}
+
+/* --- datatypes --- */
+
+static bool is_bfloat16(PyArrayObject *a)
+{
+    PyArray_Descr *d = PyArray_DESCR(a);
+
+    if (PyArray_ITEMSIZE(a) != 2)
+        return false;
+    return PyArray_EquivTypes(d, native_descr(AS_DT_BF16)) ||
+           (d->type_num == NPY_VOID && !PyDataType_HASFIELDS(d) && !PyDataType_HASSUBARRAY(d));
+}
+
+static enum as_dtype dtype_of(PyArrayObject *a)
+{
+    static const uint8_t ints[] = {
+        [1] = AS_DT_INT8, [2] = AS_DT_INT16, [4] = AS_DT_INT32, [8] = AS_DT_INT64};
+    static const uint8_t uints[] = {
+        [1] = AS_DT_UINT8, [2] = AS_DT_UINT16, [4] = AS_DT_UINT32, [8] = AS_DT_UINT64};
+    static const uint8_t floats[] = {[2] = AS_DT_FP16, [4] = AS_DT_FP32, [8] = AS_DT_FP64};
+    size_t size = (size_t)PyArray_ITEMSIZE(a);
+
+    switch (PyArray_DESCR(a)->kind) {
+    case 'f':
+        return size < AS_COUNT(floats) ? floats[size] : AS_DT_INVALID;
+    case 'i':
+        return size < AS_COUNT(ints) ? ints[size] : AS_DT_INVALID;
+    case 'u':
+        return size < AS_COUNT(uints) ? uints[size] : AS_DT_INVALID;
+    case 'b':
+        return AS_DT_BOOL;
+    case 'S':
+    case 'U':
+    case 'O':
+    case 'T':
+        return AS_DT_BYTES;
+    default:
+        return is_bfloat16(a) ? AS_DT_BF16 : AS_DT_INVALID;
+    }
+}
+
+static int wrong_dtype(struct out *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
+                       enum as_dtype want)
+{
+    PyObject *np = (PyObject *)PyArray_DESCR(a);
+
+    if (got == AS_DT_INVALID)
+        return refuse("output '%U' of model '%U' has the numpy dtype %S, which has no OIP datatype",
+                      name, o->m->name, np);
+    return refuse("output '%U' of model '%U' is %s (numpy %S), declared %s", name, o->m->name,
+                  as_dtype_name(got), np, as_dtype_name(want));
+}
+
+static int check_shape(struct out *o, PyObject *name, PyArrayObject *a,
+                       const struct as_tensor_spec *spec)
+{
+    bool fits = spec->ndim == AS_ANY_RANK || (uint32_t)PyArray_NDIM(a) == spec->ndim;
+    PyObject *shape;
+
+    for (uint32_t i = 0; fits && spec->ndim != AS_ANY_RANK && i < spec->ndim; i++)
+        fits = spec->shape[i] == -1 || spec->shape[i] == PyArray_DIM(a, (int)i);
+    if (fits)
+        return 0;
+    shape = PyObject_GetAttrString((PyObject *)a, "shape");
+    if (shape)
+        refuse("output '%U' of model '%U' has the shape %S, which does not fit the declared one",
+               name, o->m->name, shape);
+    Py_XDECREF(shape);
+    return -1;
+}
+
+/* --- values --- */
+
+/* The current exception becomes the reason why this output is none. */
+static int no_tensor(struct out *o, PyObject *name)
+{
+    PyObject *exc = native_raised();
+
+    refuse("output '%U' of model '%U' does not make a tensor: %S", name, o->m->name, exc);
+    Py_DECREF(exc);
+    return -1;
+}
+
+/* Scalars, lists and the like. Numbers take the declared datatype where that loses nothing in kind;
+ * text becomes objects, because numpy's fixed-width strings drop trailing zeros. */
+static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
+{
+    PyObject *a = PyArray_FROM_O(value);
+    PyArray_Descr *want = spec && spec->dtype != AS_DT_BYTES ? native_descr(spec->dtype) : NULL;
+    bool text;
+
+    if (!a || PyObject_HasAttrString(value, "dtype"))
+        return a;
+    text = PyArray_DESCR((PyArrayObject *)a)->kind == 'S' ||
+           PyArray_DESCR((PyArrayObject *)a)->kind == 'U';
+    if (text)
+        want = native_descr(AS_DT_BYTES);
+    else if (!want ||
+             !PyArray_CanCastTypeTo(PyArray_DESCR((PyArrayObject *)a), want, NPY_SAME_KIND_CASTING))
+        return a;
+    Py_DECREF(a);
+    Py_INCREF(want);
+    return PyArray_FromAny(value, want, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+}
+
+/* One element of a BYTES tensor: bytes as they are, text as UTF-8. */
+static int element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
+{
+    char *p;
+
+    if (PyBytes_Check(e)) {
+        if (PyBytes_AsStringAndSize(e, &p, ret_n) < 0)
+            return -1;
+        *ret_p = p;
+    } else if (PyUnicode_Check(e)) {
+        *ret_p = PyUnicode_AsUTF8AndSize(e, ret_n);
+        if (!*ret_p)
+            return -1;
+    } else {
+        PyErr_Format(PyExc_TypeError, "elements must be bytes or str, not %s", Py_TYPE(e)->tp_name);
+        return -1;
+    }
+    if (*ret_n > (Py_ssize_t)UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "an element of 4 GiB or more");
+        return -1;
+    }
+    return 0;
+}
+
+/* Length-prefixed elements of an object array, in a bytes object. */
+static PyObject *pack_bytes(PyArrayObject *a)
+{
+    PyObject **e = PyArray_DATA(a), *packed;
+    npy_intp count = PyArray_SIZE(a);
+    Py_ssize_t total = 0, n;
+    const char *p;
+    char *to;
+
+    for (npy_intp i = 0; i < count; i++) {
+        if (element(e[i] ? e[i] : Py_None, &p, &n) < 0)
+            return NULL;
+        total += 4 + n;
+    }
+    packed = PyBytes_FromStringAndSize(NULL, total);
+    if (!packed)
+        return NULL;
+    to = PyBytes_AS_STRING(packed);
+    for (npy_intp i = 0; i < count; i++) {
+        uint32_t len;
+
+        (void)element(e[i], &p, &n);
+        len = (uint32_t)n;
+        memcpy(to, &len, 4);
+        memcpy(to + 4, p, (size_t)n);
+        to += 4 + n;
+    }
+    return packed;
+}
+
+/* Native byte order and C order, whatever it is now; fixed-width strings become objects. */
+static PyArrayObject *plain(PyArrayObject *a, enum as_dtype t)
+{
+    PyArray_Descr *d = NULL;
+
+    if (t == AS_DT_BYTES)
+        d = (PyArray_Descr *)Py_NewRef((PyObject *)native_descr(AS_DT_BYTES));
+    else if (PyArray_ISBYTESWAPPED(a))
+        d = PyArray_DescrNewByteorder(PyArray_DESCR(a), NPY_NATIVE);
+    return (PyArrayObject *)PyArray_FromArray(a, d, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST);
+}
+
+/* Consumes `a`. */
+static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dtype t)
+{
+    struct as_tensor *to = &o->t[o->n];
+    Py_ssize_t n;
+
+    if (!PyArray_ISCARRAY_RO(a) || (t == AS_DT_BYTES && PyArray_DESCR(a)->kind != 'O'))
+        Py_SETREF(a, plain(a, t));
+    if (!a)
+        return no_tensor(o, name);
+    o->keep[2 * o->n] = (PyObject *)a;
+    o->keep[2 * o->n + 1] = NULL;
+    to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
+    to->name.n = (size_t)n;
+    to->dtype = t;
+    to->ndim = (uint32_t)PyArray_NDIM(a);
+    to->shape = (const int64_t *)PyArray_DIMS(a);
+    to->data = PyArray_DATA(a);
+    to->nbytes = (size_t)PyArray_NBYTES(a);
+    o->n++;
+    if (!to->name.p)
+        return -1;
+    if (t == AS_DT_BYTES) {
+        PyObject *packed = pack_bytes(a);
+
+        if (!packed)
+            return no_tensor(o, name);
+        o->keep[2 * o->n - 1] = packed;
+        to->data = (const uint8_t *)PyBytes_AS_STRING(packed);
+        to->nbytes = (size_t)PyBytes_GET_SIZE(packed);
+    }
+    return 0;
+}
+
+static int put(struct out *o, PyObject *name, PyObject *value, const struct as_tensor_spec *spec)
+{
+    PyArrayObject *a;
+    enum as_dtype t;
+
+    if (value == Py_None)
+        return refuse("output '%U' of model '%U' is None", name, o->m->name);
+    if (PyArray_Check(value))
+        a = (PyArrayObject *)Py_NewRef(value);
+    else
+        a = (PyArrayObject *)array_of(value, spec);
+    if (!a)
+        return no_tensor(o, name);
+    t = dtype_of(a);
+    if (t == AS_DT_INVALID || (spec && t != spec->dtype)) {
+        wrong_dtype(o, name, a, t, spec ? spec->dtype : AS_DT_INVALID);
+        Py_DECREF(a);
+        return -1;
+    }
+    if ((uint32_t)PyArray_NDIM(a) > AS_MAX_DIMS || (spec && check_shape(o, name, a, spec) < 0)) {
+        if (!PyErr_Occurred())
+            refuse("output '%U' of model '%U' has more than %d dimensions", name, o->m->name,
+                   AS_MAX_DIMS);
+        Py_DECREF(a);
+        return -1;
+    }
+    return put_array(o, name, a, t);
+}
+
+/* --- the forms of a result --- */
+
+static int put_numbered(struct out *o, Py_ssize_t i, PyObject *value)
+{
+    PyObject *name;
+    int err;
+
+    if (o->m->has_outputs)
+        return put(o, PyTuple_GET_ITEM(o->m->output_names, i), value, &o->m->outputs[i]);
+    name = PyUnicode_FromFormat("output%zd", i);
+    err = name ? put(o, name, value, NULL) : -1;
+    if (!err && !o->keep[2 * o->n - 1]) {
+        o->keep[2 * o->n - 1] = name;
+        return 0;
+    }
+    if (!err) { /* BYTES: the second place is taken; the packed bytes need the array no more */
+        Py_SETREF(o->keep[2 * o->n - 2], PyTuple_Pack(2, o->keep[2 * o->n - 2], name));
+        err = o->keep[2 * o->n - 2] ? 0 : -1;
+    }
+    Py_XDECREF(name);
+    return err;
+}
+
+static int wrong_count(struct out *o, Py_ssize_t n)
+{
+    return refuse("model '%U' returned %zd output%s, declared are %u", o->m->name, n,
+                  n == 1 ? "" : "s", o->m->n_outputs);
+}
+
+static int put_tuple(struct out *o, PyObject *tuple)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+
+    if (o->m->has_outputs && n != (Py_ssize_t)o->m->n_outputs)
+        return wrong_count(o, n);
+    if (out_init(o, o->m, n) < 0)
+        return -1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (put_numbered(o, i, PyTuple_GET_ITEM(tuple, i)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int put_declared(struct out *o, PyObject *dict)
+{
+    PyObject *k, *v;
+    Py_ssize_t at = 0;
+
+    for (uint32_t i = 0; i < o->m->n_outputs; i++) {
+        PyObject *name = PyTuple_GET_ITEM(o->m->output_names, i);
+
+        v = PyDict_GetItemWithError(dict, name);
+        if (!v)
+            return PyErr_Occurred()
+                       ? -1
+                       : refuse("output '%U' of model '%U' is missing", name, o->m->name);
+        if (put(o, name, v, &o->m->outputs[i]) < 0)
+            return -1;
+    }
+    while (o->n < (uint32_t)PyDict_GET_SIZE(dict) && PyDict_Next(dict, &at, &k, &v)) {
+        int known = PySequence_Contains(o->m->output_names, k);
+
+        if (known < 0)
+            return -1;
+        if (!known)
+            return refuse("model '%U' returned the output %R, which is not declared", o->m->name,
+                          k);
+    }
+    return 0;
+}
+
+static int put_dict(struct out *o, PyObject *dict)
+{
+    PyObject *k, *v;
+    Py_ssize_t at = 0;
+
+    if (out_init(o, o->m, o->m->has_outputs ? (Py_ssize_t)o->m->n_outputs : PyDict_GET_SIZE(dict)) <
+        0)
+        return -1;
+    if (o->m->has_outputs)
+        return put_declared(o, dict);
+    while (o->n < o->cap && PyDict_Next(dict, &at, &k, &v)) {
+        if (!PyUnicode_Check(k))
+            return refuse("model '%U' returned a dict with the key %R; names are str", o->m->name,
+                          k);
+        if (!PyUnicode_GET_LENGTH(k))
+            return refuse("model '%U' returned an output without a name", o->m->name);
+        if (put(o, k, v, NULL) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool is_mapping(PyObject *v)
+{
+    return !PyArray_Check(v) && !PyList_Check(v) && !PyUnicode_Check(v) && !PyBytes_Check(v) &&
+           PyMapping_Check(v) && PyObject_HasAttrString(v, "keys");
+}
+
+static int put_mapping(struct out *o, PyObject *mapping)
+{
+    PyObject *d = PyDict_New();
+    int err = d ? PyDict_Update(d, mapping) : -1;
+
+    if (!err)
+        err = put_dict(o, d);
+    o->owner = d;
+    return err;
+}
+
+static int put_result(struct out *o, PyObject *v)
+{
+    if (v == Py_None)
+        return refuse("model '%U' returned None; a handler returns an array, a dict or a tuple",
+                      o->m->name);
+    if (PyCoro_CheckExact(v)) {
+        PyObject *closed = PyObject_CallMethod(v, "close", NULL);
+
+        Py_XDECREF(closed);
+        return refuse("model '%U' returned a coroutine; declare its handler with async def",
+                      o->m->name);
+    }
+    if (PyArray_CheckExact(v) || PyList_Check(v)) {
+        if (o->m->has_outputs && o->m->n_outputs != 1)
+            return wrong_count(o, 1);
+        return put_numbered(o, 0, v);
+    }
+    if (PyDict_Check(v))
+        return put_dict(o, v);
+    if (PyTuple_Check(v))
+        return put_tuple(o, v);
+    if (is_mapping(v))
+        return put_mapping(o, v);
+    if (o->m->has_outputs && o->m->n_outputs != 1)
+        return wrong_count(o, 1);
+    return put_numbered(o, 0, v);
+}
+
+/* --- parameters of a Response --- */
+
+static int put_param(struct out *o, PyObject *k, PyObject *v)
+{
+    struct as_param *p = &o->params[o->n_params];
+    Py_ssize_t n = 0;
+    int overflow = 0;
+
+    if (!PyUnicode_Check(k))
+        return refuse("model '%U' returned a parameter whose name %R is no str", o->m->name, k);
+    p->name.p = PyUnicode_AsUTF8AndSize(k, &n);
+    p->name.n = (size_t)n;
+    if (PyBool_Check(v)) {
+        p->type = AS_PARAM_BOOL;
+        p->b = v == Py_True;
+    } else if (PyLong_Check(v)) {
+        p->type = AS_PARAM_INT64;
+        p->i64 = PyLong_AsLongLongAndOverflow(v, &overflow);
+        if (overflow > 0) {
+            p->type = AS_PARAM_UINT64;
+            p->u64 = PyLong_AsUnsignedLongLong(v);
+        } else if (overflow < 0) {
+            PyErr_SetString(PyExc_OverflowError, "too small for int64");
+        }
+    } else if (PyFloat_Check(v)) {
+        p->type = AS_PARAM_DOUBLE;
+        p->f64 = PyFloat_AS_DOUBLE(v);
+    } else if (PyUnicode_Check(v)) {
+        p->type = AS_PARAM_STRING;
+        p->str.p = PyUnicode_AsUTF8AndSize(v, &n);
+        p->str.n = (size_t)n;
+    } else {
+        return refuse("parameter '%U' of model '%U' is a %s; it must be bool, int, float or str", k,
+                      o->m->name, Py_TYPE(v)->tp_name);
+    }
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return refuse("parameter '%U' of model '%U' is out of range", k, o->m->name);
+    }
+    o->n_params++;
+    return 0;
+}
+
+/* The dict lives as long as the Response, which the caller holds. */
+static int put_params(struct out *o, PyObject *d)
+{
+    PyObject *k, *v;
+    Py_ssize_t at = 0;
+    Py_ssize_t n;
+
+    if (d == Py_None)
+        return 0;
+    if (!PyDict_Check(d))
+        return refuse("model '%U' returned parameters that are no dict", o->m->name);
+    n = PyDict_GET_SIZE(d);
+    if (n > (Py_ssize_t)AS_FRAME_PARAMS)
+        return refuse("model '%U' returned %zd parameters; the limit is %u", o->m->name, n,
+                      AS_FRAME_PARAMS);
+    o->params = PyMem_Calloc((size_t)n + 1, sizeof(*o->params));
+    if (!o->params)
+        return PyErr_NoMemory(), -1;
+    while (o->n_params < (uint32_t)n && PyDict_Next(d, &at, &k, &v)) {
+        if (put_param(o, k, v) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int put_response(struct out *o, PyObject *response)
+{
+    PyObject *outputs = PyObject_GetAttrString(response, "outputs");
+    PyObject *params = outputs ? PyObject_GetAttrString(response, "parameters") : NULL;
+    int err = params ? put_result(o, outputs) : -1;
+
+    if (!err)
+        err = put_params(o, params);
+    Py_XDECREF(params);
+    Py_XDECREF(outputs);
+    return err;
+}
+
+int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
+{
+    struct out o;
+    int err;
+
+    if (out_init(&o, m, 1) < 0)
+        return -1;
+    if (Py_IS_TYPE(result, (PyTypeObject *)native_response_type))
+        err = put_response(&o, result);
+    else
+        err = put_result(&o, result);
+    if (!err) {
+        struct as_msg msg = {
+            .tensors = o.t, .params = o.params, .n_tensors = o.n, .n_params = o.n_params};
+
+        err = as_worker_answer(l->w, q, &msg);
+        if (!err)
+            l->calls--;
+        else if (err == AS_ENOMEM)
+            PyErr_NoMemory();
+        else
+            refuse("the answer of model '%U' is larger than the dispatcher accepts", m->name);
+    }
+    out_fini(&o);
+    return err ? -1 : 0;
+}

@@ -1,0 +1,409 @@
+/* The dispatcher process: wiring of loops, fleet, edges, status page and control socket. */
+#include "app/dispatcher.h"
+
+#include "base/err.h"
+#include "ctl/message.h"
+#include "ctl/runtime_dir.h"
+#include "edge/board.h"
+#include "edge/edge.h"
+#include "edge/status.h"
+#include "io/sock.h"
+#include "link/fleet.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+struct dispatcher;
+
+struct lane { /* one loop with its thread and its clients */
+    struct dispatcher *d;
+    struct as_loop *loop;
+    struct as_edge *edge;
+    struct as_letter down, up; /* to this loop, and back to the dispatch loop */
+    pthread_t thread;
+};
+
+enum phase { SERVING, DRAINING, STOPPING };
+
+struct dispatcher {
+    const struct as_option_set *opts;
+    struct as_log log;
+    struct lane *lanes;
+    uint32_t n_lanes, n_back; /* n_back: lanes that have answered the current phase's letter */
+    struct as_fleet *fleet;
+    struct as_budget budget;
+    struct as_board board;
+    struct as_status *status;
+    struct as_sock control;
+    struct as_timer drain_timer;
+    uv_signal_t sigterm;
+    enum phase phase;
+    int exit_code;
+};
+
+static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const char *line, size_t n)
+{
+    if (write(STDERR_FILENO, line, n) < 0)
+        return; /* nobody reads our log: nothing better to do than go on */
+}
+
+/* --- letters to the lanes --- */
+
+static void post(struct lane *l, void (*open)(struct as_letter *, void *))
+{
+    l->down.open = open;
+    as_mbox_post(as_edge_box(l->edge), &l->down);
+}
+
+static void post_back(struct lane *l, void (*open)(struct as_letter *, void *))
+{
+    l->up.open = open;
+    as_mbox_post(as_edge_box(l->d->lanes[0].edge), &l->up);
+}
+
+static void to_all(struct dispatcher *d, void (*open)(struct as_letter *, void *))
+{
+    d->n_back = 0;
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        post(&d->lanes[i], open);
+}
+
+/* --- the end: drain, then stop every lane, then the links, then the loops --- */
+
+static void open_halt(struct as_letter *letter, void *to AS_UNUSED)
+{
+    as_loop_stop(AS_CONTAINER(letter, struct lane, down)->loop);
+}
+
+static void open_stopped(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct dispatcher *d = AS_CONTAINER(letter, struct lane, up)->d;
+
+    if (++d->n_back < d->n_lanes)
+        return;
+    /* no connection is left: what workers still hold is released, and told before the halt */
+    as_fleet_stop(d->fleet);
+    to_all(d, open_halt);
+}
+
+static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct lane *l = AS_CONTAINER(letter, struct lane, down);
+
+    as_edge_stop(l->edge);
+    post_back(l, open_stopped);
+}
+
+static void stop(struct dispatcher *d, int exit_code)
+{
+    if (d->phase == STOPPING)
+        return;
+    d->phase = STOPPING;
+    d->exit_code = exit_code;
+    as_timer_set(&d->drain_timer, AS_NEVER);
+    to_all(d, open_stop);
+}
+
+static void tell(struct dispatcher *d, enum as_ctl_type type, struct as_str replica,
+                 struct as_str token, struct as_str text)
+{
+    struct as_ctl_message m = {.type = type, .replica = replica, .token = token, .text = text};
+
+    if (!d->control.closing && as_ctl_send(d->control.fd, &m))
+        as_log_event(&d->log, AS_LOG_WARN, "control_full", "message=%s", as_ctl_type_name(type));
+}
+
+static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct dispatcher *d = AS_CONTAINER(letter, struct lane, up)->d;
+
+    if (d->phase != DRAINING || ++d->n_back < d->n_lanes)
+        return;
+    as_fleet_drain(d->fleet);
+    tell(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
+    as_log_event(&d->log, AS_LOG_INFO, "drained", "unanswered=%u", as_fleet_unanswered(d->fleet));
+    stop(d, 0);
+}
+
+static void lane_drained(void *arg)
+{
+    post_back(arg, open_drained);
+}
+
+static void open_drain(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct lane *l = AS_CONTAINER(letter, struct lane, down);
+
+    as_edge_drain(l->edge, lane_drained, l);
+}
+
+static void drain(struct dispatcher *d)
+{
+    struct as_loop *loop = d->lanes[0].loop;
+
+    if (d->phase != SERVING)
+        return;
+    d->phase = DRAINING;
+    d->board.draining = true;
+    as_log_event(&d->log, AS_LOG_INFO, "draining", "unanswered=%u", as_fleet_unanswered(d->fleet));
+    as_timer_set(&d->drain_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
+    to_all(d, open_drain);
+}
+
+static void on_drain_timeout(struct as_timer *t)
+{
+    struct dispatcher *d = AS_CONTAINER(t, struct dispatcher, drain_timer);
+
+    as_log_event(&d->log, AS_LOG_WARN, "drain_timeout", "unanswered=%u",
+                 as_fleet_unanswered(d->fleet));
+    stop(d, 0);
+}
+
+static void on_sigterm(uv_signal_t *h, int signum AS_UNUSED)
+{
+    drain(h->data);
+}
+
+/* --- the supervisor's word --- */
+
+/* Our parent is gone: nothing of ours may outlive it. */
+static void orphaned(struct dispatcher *d)
+{
+    as_log_event(&d->log, AS_LOG_ERROR, "supervisor_gone", "action=\"workers are killed\"");
+    AS_LIST_EACH(n, &d->board.processes)
+    {
+        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+
+        if (p->pid > 1)
+            kill(-(pid_t)p->pid, SIGKILL);
+    }
+    _exit(1);
+}
+
+static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
+{
+    switch (m->type) {
+    case AS_CTL_TOKEN:
+        as_fleet_token(d->fleet, m->token, m->replica, m->deployment);
+        break;
+    case AS_CTL_REPLICA:
+        as_board_process(&d->board, m->replica, m->deployment,
+                         as_str_of(as_ctl_state_name(m->state)), m->text, m->pid, m->restarts);
+        break;
+    case AS_CTL_FORGET:
+        as_fleet_forget(d->fleet, m->token);
+        break;
+    case AS_CTL_DOWN:
+    case AS_CTL_UP:
+        as_fleet_down(d->fleet, m->deployment, m->type == AS_CTL_DOWN);
+        break;
+    case AS_CTL_DRAIN:
+        drain(d);
+        break;
+    default:
+        as_log_event(&d->log, AS_LOG_WARN, "control_unexpected", "message=%s",
+                     as_ctl_type_name(m->type));
+    }
+}
+
+static void on_control(struct as_sock *s, int events AS_UNUSED)
+{
+    struct dispatcher *d = AS_CONTAINER(s, struct dispatcher, control);
+    uint8_t buf[AS_CTL_MESSAGE_MAX];
+    struct as_ctl_message m;
+    int err;
+
+    while ((err = as_ctl_receive(s->fd, buf, &m)) != AS_EAGAIN) {
+        if (err == AS_EOF) {
+            if (d->phase == SERVING)
+                orphaned(d);
+            as_sock_watch(s, 0);
+            return;
+        }
+        if (err)
+            as_log_event(&d->log, AS_LOG_WARN, "control_malformed", "err=%s", as_err_name(err));
+        else
+            on_message(d, &m);
+    }
+}
+
+static void on_ready(void *ctx, struct as_str replica, struct as_str token, struct as_str models)
+{
+    tell(ctx, AS_CTL_READY, replica, token, models);
+}
+
+static void on_gone(void *ctx, struct as_str replica, struct as_str token, struct as_str reason)
+{
+    tell(ctx, AS_CTL_GONE, replica, token, reason);
+}
+
+static void on_kill(void *ctx, struct as_str replica, struct as_str token, struct as_str reason)
+{
+    tell(ctx, AS_CTL_KILL, replica, token, reason);
+}
+
+/* --- setting up --- */
+
+static struct as_fleet_conf fleet_conf(const struct as_option_set *o)
+{
+    struct as_fleet_conf c = {
+        .router = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER)),
+        .max_queued = as_option_i64(o, AS_OPT_MAX_QUEUED_REQUESTS),
+        .max_prefetch = (uint32_t)as_option_u64(o, AS_OPT_MAX_PREFETCH),
+        .prefetch_work = as_option_ns(o, AS_OPT_PREFETCH_WORK),
+        .ping_interval = as_option_ns(o, AS_OPT_PING_INTERVAL),
+        .ping_timeout = as_option_ns(o, AS_OPT_PING_TIMEOUT),
+        .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
+        .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
+    };
+
+    if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))
+        c.seed = (uint64_t)getpid();
+    return c;
+}
+
+static struct as_edge_conf edge_conf(const struct as_option_set *o)
+{
+    uint64_t threads = as_option_u64(o, AS_OPT_THREADS);
+    uint64_t conns = as_option_u64(o, AS_OPT_MAX_CONNECTIONS);
+
+    return (struct as_edge_conf){
+        .h2 = {.max_streams = (uint32_t)as_option_u64(o, AS_OPT_MAX_STREAMS),
+               .stream_window = (uint32_t)as_option_u64(o, AS_OPT_STREAM_WINDOW),
+               .conn_window = (uint32_t)as_option_u64(o, AS_OPT_CONNECTION_WINDOW),
+               .max_header_list = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
+               .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS)},
+        .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
+        .max_connections = (uint32_t)((conns + threads - 1) / threads),
+        .header_timeout = as_option_ns(o, AS_OPT_HEADER_TIMEOUT),
+        .idle_timeout = as_option_ns(o, AS_OPT_IDLE_TIMEOUT),
+        .goaway_grace = as_option_ns(o, AS_OPT_GOAWAY_GRACE),
+    };
+}
+
+static void join_token(struct dispatcher *d)
+{
+    char token[AS_RUNTIME_TOKEN_LEN + 1];
+
+    if (as_runtime_read_token(as_option_str(d->opts, AS_OPT_RUNTIME_DIR),
+                              (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), token)) {
+        as_log_event(&d->log, AS_LOG_WARN, "no_join_token", "reason=\"only our own workers join\"");
+        return;
+    }
+    as_fleet_join_token(d->fleet, as_str_of(token));
+}
+
+static int set_up_lanes(struct dispatcher *d, const struct as_dispatcher_fds *fds)
+{
+    struct as_edge_conf conf = edge_conf(d->opts);
+
+    for (uint32_t i = 0; i < d->n_lanes; i++) {
+        struct lane *l = &d->lanes[i];
+
+        l->d = d;
+        if (i && as_loop_new(&l->loop, i))
+            return AS_EIO;
+        as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budget, &d->log);
+        d->board.edges[d->board.n_edges++] = l->edge;
+        for (uint32_t k = 0; k < fds->n_grpc; k++) {
+            if (as_edge_listen(l->edge, fds->grpc[k]))
+                return AS_EIO;
+        }
+    }
+    return 0;
+}
+
+static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
+{
+    static const struct as_fleet_ops ops = {
+        .on_ready = on_ready, .on_gone = on_gone, .on_kill = on_kill};
+    struct as_fleet_conf conf = fleet_conf(d->opts);
+    struct as_loop *loop;
+
+    if (as_loop_new(&d->lanes[0].loop, 0))
+        return AS_EIO;
+    loop = d->lanes[0].loop;
+    as_fleet_new(&d->fleet, loop, &conf, &ops, d, &d->log);
+    as_board_init(&d->board, d->fleet, &d->budget, as_loop_now(loop));
+    as_timer_init(&d->drain_timer, loop, on_drain_timeout);
+    uv_signal_init(&loop->uv, &d->sigterm);
+    d->sigterm.data = d;
+    uv_signal_start(&d->sigterm, on_sigterm, SIGTERM);
+    join_token(d);
+    as_status_new(&d->status, loop, &d->board);
+    for (uint32_t k = 0; k < fds->n_status; k++) {
+        if (as_status_listen(d->status, fds->status[k]))
+            return AS_EIO;
+    }
+    if (set_up_lanes(d, fds) || as_fleet_listen(d->fleet, fds->link))
+        return AS_EIO;
+    return as_sock_open(&d->control, loop, fds->control, on_control);
+}
+
+static void *run_lane(void *arg)
+{
+    as_loop_run(((struct lane *)arg)->loop);
+    return NULL;
+}
+
+static void tear_down(struct dispatcher *d)
+{
+    for (uint32_t i = 1; i < d->n_lanes; i++) {
+        pthread_join(d->lanes[i].thread, NULL);
+        as_edge_close(d->lanes[i].edge);
+        as_loop_free(d->lanes[i].loop);
+        as_edge_free(d->lanes[i].edge);
+    }
+    as_edge_close(d->lanes[0].edge);
+    as_fleet_free(d->fleet);
+    as_status_close(d->status);
+    as_sock_close(&d->control, NULL);
+    as_timer_close(&d->drain_timer, NULL);
+    uv_close((uv_handle_t *)&d->sigterm, NULL);
+    as_loop_free(d->lanes[0].loop);
+    as_edge_free(d->lanes[0].edge);
+    as_board_fini(&d->board);
+    free(d->lanes);
+}
+
+static void close_listeners(const struct as_dispatcher_fds *fds)
+{
+    for (uint32_t i = 0; i < fds->n_grpc; i++)
+        close(fds->grpc[i]);
+    for (uint32_t i = 0; i < fds->n_status; i++)
+        close(fds->status[i]);
+    close(fds->link);
+}
+
+int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds)
+{
+    struct dispatcher d = {.opts = opts};
+
+    d.log = (struct as_log){
+        .level = (enum as_log_level)as_log_level_of(as_option_str(opts, AS_OPT_LOG_LEVEL)),
+        .sink = sink};
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which drains us */
+    d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);
+    d.lanes = as_xalloc(d.n_lanes * sizeof(*d.lanes));
+    d.budget.limit = as_option_u64(opts, AS_OPT_MAX_INFLIGHT_BYTES);
+    if (set_up(&d, fds)) {
+        as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed",
+                     "reason=\"cannot set up its loops\"");
+        return 1;
+    }
+    for (uint32_t i = 1; i < d.n_lanes; i++) {
+        if (pthread_create(&d.lanes[i].thread, NULL, run_lane, &d.lanes[i])) {
+            as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed", "reason=\"no thread\"");
+            return 1;
+        }
+    }
+    tell(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
+    as_loop_run(d.lanes[0].loop);
+    tear_down(&d);
+    close_listeners(fds);
+    return d.exit_code;
+}

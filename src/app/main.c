@@ -1,0 +1,235 @@
+/* app/main.c — the command line: which command, its options, its help. */
+
+#include "app/dispatcher.h"
+#include "app/run.h"
+#include "app/status.h"
+#include "ctl/exit_code.h"
+#include "ctl/handover.h"
+#include "ctl/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#define CONNECTIONS_MOST  16384 /* unless --max-connections says so */
+#define RESERVED_FILES    512   /* descriptors for workers, listeners, files */
+#define FALLBACK_INFLIGHT ((int64_t)1 << 30)
+
+struct command {
+    const char *name, *args, *doc;
+    uint32_t scope;         /* of its options; 0: it has none */
+    uint32_t min_args, max_args;
+    bool hidden;
+    int (*run)(struct as_option_set *opts);
+};
+
+static int cmd_status(struct as_option_set *opts)
+{
+    return as_status_main(opts);
+}
+
+static int cmd_version(struct as_option_set *opts)
+{
+    (void)opts;
+    printf("anyserve %s\n", AS_VERSION);
+    return AS_CODE_OK;
+}
+
+static int cmd_help(struct as_option_set *opts);
+static int cmd_options(struct as_option_set *opts);
+static int cmd_dispatcher(struct as_option_set *opts);
+
+static const struct command commands[] = {
+    {"run", "TARGET", "serve the models of a Python file or module (file.py, module:app)",
+     AS_SCOPE_RUN, 1, 1, false, as_run_main},
+    {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, cmd_status},
+    {"version", "", "print the version", 0, 0, 0, false, cmd_version},
+    {"help", "[COMMAND]", "explain a command", 0, 0, 1, false, cmd_help},
+    {"options", "", "print the documentation page of all options", 0, 0, 0, true, cmd_options},
+    {"dispatcher", "", "serve with inherited descriptors (started by `run`)", AS_SCOPE_DISPATCHER,
+     0, 0, true, cmd_dispatcher},
+};
+
+static const struct command *find(const char *name)
+{
+    for (size_t i = 0; i < AS_COUNT(commands); i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static void help_all(struct as_buf *b)
+{
+    as_buf_printf(b, "AnyServe %s: serves Python models over KServe v2 gRPC\n\n"
+                     "usage: anyserve COMMAND [options]\n\n", AS_VERSION);
+    for (size_t i = 0; i < AS_COUNT(commands); i++) {
+        if (!commands[i].hidden)
+            as_buf_printf(b, "  %-8s %-10s %s\n", commands[i].name, commands[i].args,
+                          commands[i].doc);
+    }
+    as_buf_str(b, "\nanyserve COMMAND --help shows the options of a command.\n\nexit codes:\n");
+#define X(name, code, fatal, text) as_buf_printf(b, "  %-5d %s\n", code, text);
+    AS_CODE_TABLE(X)
+#undef X
+    as_buf_str(b, "  128+n ended by signal n\n");
+}
+
+static void help_one(struct as_buf *b, const struct command *c, bool all)
+{
+    as_buf_printf(b, "usage: anyserve %s%s%s%s\n\n%s\n", c->name, c->scope ? " [options]" : "",
+                  c->args[0] ? " " : "", c->args, c->doc);
+    if (!c->scope)
+        return;
+    as_buf_str(b, "\n");
+    as_option_help(b, c->scope, all);
+    if (!all && c->scope == AS_SCOPE_RUN)
+        as_buf_str(b, "\n--help-all shows every option; anyserve help the exit codes.\n");
+}
+
+static int print(struct as_buf *b)
+{
+    fwrite(b->p, 1, b->n, stdout);
+    as_buf_fini(b);
+    return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+}
+
+static int usage(const char *sentence)
+{
+    fprintf(stderr, "anyserve: %s\nTry: anyserve help\n", sentence);
+    return AS_CODE_USAGE;
+}
+
+static int cmd_help(struct as_option_set *opts)
+{
+    const struct command *c = opts->n_args ? find(opts->args[0]) : NULL;
+    struct as_buf b;
+
+    if (opts->n_args && !c)
+        return usage("no such command");
+    as_buf_init(&b);
+    if (c)
+        help_one(&b, c, opts->help_all);
+    else
+        help_all(&b);
+    return print(&b);
+}
+
+static int cmd_options(struct as_option_set *opts)
+{
+    struct as_buf b;
+
+    (void)opts;
+    as_buf_init(&b);
+    as_option_markdown(&b);
+    return print(&b);
+}
+
+/* What the options leave to the machine: descriptors and memory. */
+static void resolve_limits(struct as_option_set *o)
+{
+    struct rlimit files = {.rlim_cur = 1024, .rlim_max = 1024};
+    uint64_t memory = as_memory_limit("");
+    int64_t room;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+            getrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (as_option_u64(o, AS_OPT_MAX_CONNECTIONS) == 0) {
+        room = files.rlim_cur > (rlim_t)INT32_MAX ? INT32_MAX : (int64_t)files.rlim_cur;
+        room = AS_MAX(room - RESERVED_FILES, room / 2);
+        as_option_set_i64(o, AS_OPT_MAX_CONNECTIONS, AS_MIN(room, CONNECTIONS_MOST));
+    }
+    if (as_option_u64(o, AS_OPT_MAX_INFLIGHT_BYTES) == 0)
+        as_option_set_i64(o, AS_OPT_MAX_INFLIGHT_BYTES,
+                          memory ? (int64_t)AS_MIN(memory / 4, (uint64_t)1 << 50)
+                                 : FALLBACK_INFLIGHT);
+}
+
+/* The handover as the dispatcher wants it; descriptors get back what exec took from them. */
+static bool sort_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_fds)
+{
+    struct as_dispatcher_fds fds = {.link = -1, .control = -1};
+
+    for (uint32_t i = 0; i < h->n; i++) {
+        int fd = h->fd[i];
+
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+            return false;
+        if (h->kind[i] == AS_HANDOVER_GRPC && fds.n_grpc < AS_DISPATCHER_LISTENERS)
+            fds.grpc[fds.n_grpc++] = fd;
+        else if (h->kind[i] == AS_HANDOVER_STATUS && fds.n_status < AS_DISPATCHER_LISTENERS)
+            fds.status[fds.n_status++] = fd;
+        else if (h->kind[i] == AS_HANDOVER_LINK)
+            fds.link = fd;
+        else if (h->kind[i] == AS_HANDOVER_CONTROL)
+            fds.control = fd;
+        else
+            return false;
+    }
+    *ret_fds = fds;
+    return fds.n_grpc > 0 && fds.link >= 0 && fds.control >= 0;
+}
+
+static int cmd_dispatcher(struct as_option_set *opts)
+{
+    struct as_dispatcher_fds fds;
+    struct as_handover h;
+
+    if (as_handover_read(&h, as_option_str(opts, AS_OPT_FDS)) < 0 || !sort_fds(&h, &fds))
+        return usage("dispatcher is started by `anyserve run` only");
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_NAME, "as-dispatcher");
+    resolve_limits(opts);
+    return as_dispatcher_main(opts, &fds);
+}
+
+static int execute(const struct command *c, int argc, char *const *argv)
+{
+    struct as_option_set opts;
+    struct as_buf text;
+    int rc;
+
+    as_option_init(&opts, c->scope);
+    as_buf_init(&text);
+    rc = as_option_parse(&opts, argc, argv, &text);
+    if (rc < 0) {
+        fprintf(stderr, "anyserve %s: %.*s\nTry: anyserve %s --help\n", c->name,
+                AS_STR_FMT(as_buf_slice(&text)), c->name);
+        as_buf_fini(&text);
+        return AS_CODE_USAGE;
+    }
+    if (opts.help && c->run != cmd_help) {
+        help_one(&text, c, opts.help_all);
+        return print(&text);
+    }
+    as_buf_fini(&text);
+    if (opts.n_args < c->min_args || opts.n_args > c->max_args) {
+        fprintf(stderr, "anyserve %s: %s\nusage: anyserve %s%s %s\n", c->name,
+                opts.n_args < c->min_args ? "an argument is missing" : "too many arguments",
+                c->name, c->scope ? " [options]" : "", c->args);
+        return AS_CODE_USAGE;
+    }
+    return c->run(&opts);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "help";
+    const struct command *c;
+
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    c = find(name);
+    if (!c) {
+        fprintf(stderr, "anyserve: no command '%s'\nTry: anyserve help\n", name);
+        return AS_CODE_USAGE;
+    }
+    return execute(c, argc > 1 ? argc - 2 : 0, argv + 2);
+}

@@ -1,0 +1,208 @@
+#include "app/run.h"
+
+#include "ctl/banner.h"
+#include "ctl/exit_code.h"
+#include "ctl/interp.h"
+#include "ctl/runtime_dir.h"
+#include "ctl/supervisor.h"
+#include "io/listen.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define HOST_ADDRESSES 3u /* that one --host may name */
+
+struct run {
+    struct as_option_set *opts;
+    struct as_interp python;
+    struct as_runtime_dir dir;
+    struct as_handover listeners;
+    struct as_app app;
+    int signal_fd;
+    char link[AS_RUNTIME_PATH_MAX];
+};
+
+static int complain(int code, const struct as_buf *err)
+{
+    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(err)));
+    return code;
+}
+
+static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
+{
+    const char *key = as_option_key(id);
+
+    if (rc == AS_EEXISTS) {
+        fprintf(stderr,
+                "anyserve: port %u on %s is taken by another program.\n"
+                "  Choose another one:  --%s N%s\n"
+                "  See who has it:      ss -ltnp 'sport = :%u'\n",
+                port, host, key,
+                id == AS_OPT_PORT          ? "   (0: any free port)"
+                : id == AS_OPT_STATUS_PORT ? "   (off: no status port)"
+                                           : "",
+                port);
+        return AS_CODE_BUSY;
+    }
+    if (rc == AS_EINVALID)
+        fprintf(stderr,
+                "anyserve: '%s' is no address of this machine.\n"
+                "  Choose one with --host; 0.0.0.0 stands for all.\n",
+                host);
+    else
+        fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s): %s\n", host, port, key,
+                strerror(e));
+    return AS_CODE_CONFIG;
+}
+
+/* One port of the options; the one that was bound is put in its place. */
+static int listen_tcp(struct run *r, enum as_option_id id, const char *host,
+                      enum as_handover_kind kind)
+{
+    uint16_t port = (uint16_t)as_option_u64(r->opts, id);
+    int fds[HOST_ADDRESSES], e, n;
+
+    n = as_listen_tcp(host, port, fds, HOST_ADDRESSES, &port, &e);
+    if (n < 0)
+        return busy(id, host, port, n, e);
+    for (int i = 0; i < n; i++)
+        as_handover_add(&r->listeners, kind, fds[i]);
+    as_option_set_i64(r->opts, id, port);
+    return AS_CODE_OK;
+}
+
+static int listen_ports(struct run *r)
+{
+    const char *host = as_option_str(r->opts, AS_OPT_HOST);
+    int rc = listen_tcp(r, AS_OPT_PORT, host, AS_HANDOVER_GRPC);
+
+    if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_GRPC_PORT))
+        rc = listen_tcp(r, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
+    if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_STATUS_PORT))
+        rc = listen_tcp(r, AS_OPT_STATUS_PORT, "127.0.0.1", AS_HANDOVER_STATUS);
+    return rc;
+}
+
+static int listen_socket(struct run *r, const char *name, enum as_handover_kind kind,
+                         struct as_buf *err)
+{
+    char path[AS_RUNTIME_PATH_MAX];
+    uint16_t port = (uint16_t)as_option_u64(r->opts, AS_OPT_PORT);
+    int fd, e;
+
+    AS_ASSERT(as_runtime_path(path, r->dir.base, port, name) == 0);
+    if (as_listen_unix(path, &fd, &e) < 0) {
+        as_buf_printf(err, "cannot listen on %s: %s", path, strerror(e));
+        return AS_EIO;
+    }
+    as_handover_add(&r->listeners, kind, fd);
+    return 0;
+}
+
+static int open_runtime(struct run *r, struct as_buf *err)
+{
+    char *base = as_runtime_base(as_option_str(r->opts, AS_OPT_RUNTIME_DIR));
+    uint16_t port = (uint16_t)as_option_u64(r->opts, AS_OPT_PORT);
+    int rc = as_runtime_open(&r->dir, base, port, err);
+
+    free(base);
+    if (rc == AS_EEXISTS) {
+        as_buf_str(err, "\n  Choose another --port or --runtime-dir.");
+        return AS_CODE_BUSY;
+    }
+    if (rc < 0)
+        return AS_CODE_CONFIG;
+    as_option_set_str(r->opts, AS_OPT_RUNTIME_DIR, r->dir.base);
+    if (as_runtime_write_token(&r->dir, err) < 0 ||
+        listen_socket(r, AS_RUNTIME_LINK, AS_HANDOVER_LINK, err) < 0 ||
+        listen_socket(r, AS_RUNTIME_STATUS, AS_HANDOVER_STATUS, err) < 0)
+        return AS_CODE_FAILED;
+    AS_ASSERT(as_runtime_path(r->link, r->dir.base, port, AS_RUNTIME_LINK) == 0);
+    return AS_CODE_OK;
+}
+
+static void show_banner(const struct run *r)
+{
+    const struct as_option_set *o = r->opts;
+    struct as_banner v = {.version = AS_VERSION,
+                          .target = o->args[0],
+                          .app = &r->app,
+                          .workers = (uint32_t)as_option_u64(o, AS_OPT_WORKERS),
+                          .host = as_option_str(o, AS_OPT_HOST),
+                          .port = (uint16_t)as_option_u64(o, AS_OPT_PORT),
+                          .grpc_port = (uint16_t)as_option_u64(o, AS_OPT_GRPC_PORT),
+                          .status_port = (uint16_t)as_option_u64(o, AS_OPT_STATUS_PORT),
+                          .python = r->python.path,
+                          .python_why = r->python.why};
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_banner_write(&b, &v);
+    fprintf(stderr, "%.*s", AS_STR_FMT(as_buf_slice(&b)));
+    as_buf_fini(&b);
+}
+
+static int supervise(struct run *r)
+{
+    struct as_supervisor_conf conf = {.opts = r->opts,
+                                      .app = &r->app,
+                                      .python = r->python.path,
+                                      .target = r->opts->args[0],
+                                      .link = r->link,
+                                      .listeners = r->listeners,
+                                      .signal_fd = r->signal_fd};
+    struct as_buf address;
+    int code;
+
+    as_buf_init(&address);
+    as_banner_address(&address, as_option_str(r->opts, AS_OPT_HOST),
+                      (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
+    as_buf_add(&address, "", 1);
+    conf.address = (const char *)address.p;
+    r->listeners.n = 0; /* they are the supervisor's now */
+    code = as_supervisor_run(&conf);
+    as_buf_fini(&address);
+    return code;
+}
+
+/* Cheap checks first: what fails leaves nothing behind. */
+static int run(struct run *r, struct as_buf *err)
+{
+    int rc;
+
+    r->signal_fd = as_supervisor_signals();
+    if (r->signal_fd < 0)
+        return AS_CODE_FAILED;
+    as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
+    rc = listen_ports(r);
+    if (rc == AS_CODE_OK)
+        rc = open_runtime(r, err);
+    if (rc == AS_CODE_OK)
+        rc = as_app_describe(&r->app, r->python.path, r->opts->args[0], r->signal_fd, err);
+    if (rc == AS_CODE_OK) {
+        show_banner(r);
+        rc = supervise(r);
+    }
+    return rc;
+}
+
+int as_run_main(struct as_option_set *opts)
+{
+    struct run r = {.opts = opts, .dir = {.lock = -1}, .signal_fd = -1};
+    struct as_buf err;
+    int rc;
+
+    as_buf_init(&err);
+    rc = run(&r, &err);
+    if (err.n)
+        complain(rc, &err);
+    while (r.listeners.n > 0)
+        close(r.listeners.fd[--r.listeners.n]);
+    as_runtime_close(&r.dir);
+    as_app_fini(&r.app);
+    as_interp_fini(&r.python);
+    if (r.signal_fd >= 0)
+        close(r.signal_fd);
+    as_buf_fini(&err);
+    return rc;
+}

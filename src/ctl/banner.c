@@ -1,0 +1,79 @@
+#include "ctl/banner.h"
+
+#define WIDTH 78u
+
+void as_banner_address(struct as_buf *b, const char *host, uint16_t port, bool local)
+{
+    if (local && (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0))
+        host = "127.0.0.1";
+    as_buf_printf(b, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+/* The models of a deployment, wrapped under each other. */
+static void write_models(struct as_buf *b, const struct as_app_deployment *d)
+{
+    size_t column = WIDTH;
+
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        size_t n = strlen(d->models[i]);
+
+        if (i > 0 && column + 2 + n > WIDTH) {
+            as_buf_str(b, "\n              ");
+            column = 14;
+        } else if (i > 0) {
+            as_buf_str(b, "  ");
+            column += 2;
+        } else {
+            column = 14;
+        }
+        as_buf_str(b, d->models[i]);
+        column += n;
+    }
+    as_buf_str(b, "\n");
+}
+
+static void write_addresses(struct as_buf *b, const struct as_banner *v)
+{
+    as_buf_str(b, "  address     ");
+    as_banner_address(b, v->host, v->port, false);
+    as_buf_str(b, "  gRPC (KServe v2), HTTP/2\n");
+    if (v->grpc_port) {
+        as_buf_str(b, "              ");
+        as_banner_address(b, v->host, v->grpc_port, false);
+        as_buf_str(b, "  the same\n");
+    }
+    if (v->status_port)
+        as_buf_printf(b, "  status      http://127.0.0.1:%u/status and /metrics\n",
+                      v->status_port);
+}
+
+static void write_call(struct as_buf *b, const struct as_banner *v)
+{
+    const char *model = v->app->deployments[0].models[0];
+
+    as_buf_str(b, "\n  Call it (pip install tritonclient[grpc]; inputs as the model names them):\n"
+                  "    import numpy as np, tritonclient.grpc as triton\n"
+                  "    client = triton.InferenceServerClient(\"");
+    as_banner_address(b, v->host, v->port, true);
+    as_buf_printf(b,
+                  "\")\n"
+                  "    x = triton.InferInput(\"x\", [2], \"FP32\")\n"
+                  "    x.set_data_from_numpy(np.float32([1, 2]))\n"
+                  "    print(client.infer(\"%.*s\", [x]).get_response())\n\n",
+                  (int)strcspn(model, ":"), model);
+}
+
+void as_banner_write(struct as_buf *b, const struct as_banner *v)
+{
+    as_buf_printf(b, "AnyServe %s serves %s\n\n", v->version, v->target);
+    for (uint32_t i = 0; i < v->app->n; i++) {
+        const struct as_app_deployment *d = &v->app->deployments[i];
+
+        as_buf_printf(b, "  deployment  %s, %u replica%s\n  models      ", d->name, v->workers,
+                      v->workers == 1 ? "" : "s");
+        write_models(b, d);
+    }
+    write_addresses(b, v);
+    as_buf_printf(b, "  python      %s (%s)\n", v->python, v->python_why);
+    write_call(b, v);
+}

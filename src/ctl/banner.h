@@ -1,0 +1,22 @@
+/* ctl/banner.h — what a person reads when the server starts: what, where, how to call it. Pure. */
+#ifndef AS_CTL_BANNER_H
+#define AS_CTL_BANNER_H
+
+#include "base/buf.h"
+#include "ctl/describe.h"
+
+struct as_banner {
+    const char *version, *target;
+    const struct as_app *app;
+    uint32_t workers;
+    const char *host; /* as given */
+    uint16_t port, grpc_port, status_port; /* 0: off */
+    const char *python, *python_why;
+};
+
+void as_banner_write(struct as_buf *b, const struct as_banner *v);
+
+/* "127.0.0.1:8000", "[::1]:8000". local: every-address hosts become one that a client can call. */
+void as_banner_address(struct as_buf *b, const char *host, uint16_t port, bool local);
+
+#endif

@@ -1,0 +1,28 @@
+/* ctl/channel.h — the supervisor's end of the control socket.
+ *
+ * Messages that the socket does not take wait in a bounded queue, in order. A dispatcher that does
+ * not read is hung: the channel ends. Thread: the loop's.
+ */
+#ifndef AS_CTL_CHANNEL_H
+#define AS_CTL_CHANNEL_H
+
+#include "base/buf.h"
+#include "ctl/message.h"
+#include "io/sock.h"
+
+#define AS_CHANNEL_QUEUE ((size_t)16 << 20)
+
+struct as_channel;
+
+struct as_channel_ops {
+    void (*on_message)(void *ctx, const struct as_ctl_message *m);
+    void (*on_end)(void *ctx); /* once; the channel is closed already */
+};
+
+/* A pair of sockets: ours becomes the channel, *ret_fd (close-on-exec) is for the child. */
+int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
+                    const struct as_channel_ops *ops, void *ctx, int *ret_fd);
+void as_channel_say(struct as_channel *c, const struct as_ctl_message *m); /* c may be NULL */
+void as_channel_close(struct as_channel *c); /* no callback comes any more; NULL is fine */
+
+#endif

@@ -1,0 +1,114 @@
+#include "ctl/console.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RETRY     (20 * AS_MS)
+#define LAST_WAIT 1000 /* ms */
+
+/* Writes without ever blocking: the descriptor is shared with the shell and cannot be made
+ * non-blocking, but a pipe that polls writable takes PIPE_BUF bytes at once. */
+static void flush(struct as_console *c, int wait_ms)
+{
+    size_t at = 0;
+
+    while (at < c->out.n && !c->broken) {
+        struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+        ssize_t n;
+
+        if (poll(&p, 1, wait_ms) == 0)
+            break;
+        n = write(c->fd, c->out.p + at, AS_MIN(c->out.n - at, (size_t)PIPE_BUF));
+        if (n > 0)
+            at += (size_t)n;
+        else if (errno != EINTR && errno != EAGAIN)
+            c->broken = true;
+    }
+    as_buf_drop(&c->out, c->broken ? c->out.n : at);
+}
+
+static void notice(struct as_console *c)
+{
+    if (c->dropped && c->out.n == 0) {
+        as_buf_printf(&c->out, "[supervisor] %llu lines dropped: stderr was not read\n",
+                      (unsigned long long)c->dropped);
+        c->dropped = 0;
+        flush(c, 0);
+    }
+}
+
+static void on_retry(struct as_timer *t)
+{
+    struct as_console *c = AS_CONTAINER(t, struct as_console, retry);
+
+    flush(c, 0);
+    notice(c);
+    if (c->out.n)
+        as_timer_set(&c->retry, as_loop_now(t->loop) + RETRY);
+}
+
+void as_console_init(struct as_console *c, struct as_loop *loop, int fd)
+{
+    *c = (struct as_console){.fd = fd};
+    as_timer_init(&c->retry, loop, on_retry);
+}
+
+void as_console_line(struct as_console *c, const char *name, struct as_str line)
+{
+    if (c->broken)
+        return;
+    if (c->out.n + line.n > AS_CONSOLE_BUFFER) {
+        c->dropped++;
+        return;
+    }
+    if (name)
+        as_buf_printf(&c->out, "[%s] ", name);
+    as_buf_add(&c->out, line.p, line.n);
+    as_buf_str(&c->out, "\n");
+    flush(c, 0);
+    if (c->out.n && !c->closed)
+        as_timer_set(&c->retry, as_loop_now(c->retry.loop) + RETRY);
+}
+
+void as_console_close(struct as_console *c)
+{
+    flush(c, LAST_WAIT);
+    notice(c);
+    as_buf_fini(&c->out);
+    c->closed = c->broken = true;
+    as_timer_close(&c->retry, NULL);
+}
+
+static void sink(void *ctx, enum as_log_level level, const char *line, size_t n)
+{
+    char stamp[AS_CONSOLE_STAMP];
+    struct as_buf b;
+
+    (void)level;
+    as_buf_init(&b);
+    as_buf_printf(&b, "time=%s ", as_console_stamp(stamp));
+    as_buf_add(&b, line, n > 0 ? n - 1 : 0); /* the console adds the newline */
+    as_console_line(ctx, "supervisor", as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+struct as_log as_console_log(struct as_console *c, enum as_log_level level)
+{
+    return (struct as_log){.level = level, .sink = sink, .ctx = c};
+}
+
+const char *as_console_stamp(char out[AS_CONSOLE_STAMP])
+{
+    struct timespec ts;
+    struct tm tm;
+    size_t n;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    gmtime_r(&ts.tv_sec, &tm);
+    n = strftime(out, AS_CONSOLE_STAMP, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + n, AS_CONSOLE_STAMP - n, ".%03uZ", (unsigned)(ts.tv_nsec / 1000000) % 1000);
+    return out;
+}

@@ -1,0 +1,38 @@
+/* ctl/console.h — the supervisor's stderr: lines of many processes, each with its name in front.
+ *
+ * A reader that stalls must stall neither supervision nor the workers: what cannot be written at
+ * once waits in a bounded buffer, then whole lines are dropped, counted and told of.
+ */
+#ifndef AS_CTL_CONSOLE_H
+#define AS_CTL_CONSOLE_H
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "io/loop.h"
+
+#define AS_CONSOLE_BUFFER ((size_t)1 << 20)
+#define AS_CONSOLE_STAMP  25u /* "2025-11-21T03:46:00.123Z" and NUL */
+
+struct as_console {
+    int fd; /* not owned */
+    struct as_buf out;
+    uint64_t dropped; /* lines since the last notice */
+    bool broken;      /* nobody will read any more */
+    struct as_timer retry;
+    bool closed;
+};
+
+/* While `loop` runs, waiting output is tried again; before and after it nothing waits for long. */
+void as_console_init(struct as_console *c, struct as_loop *loop, int fd);
+/* "[name] line\n"; name NULL: the line alone. */
+void as_console_line(struct as_console *c, const char *name, struct as_str line);
+/* Waits up to a second for the reader, then gives up; the loop must run on to close the timer. */
+void as_console_close(struct as_console *c);
+
+/* A log whose lines go to the console as "[supervisor] time=… level=… event=…". */
+struct as_log as_console_log(struct as_console *c, enum as_log_level level);
+
+/* The wall clock now, UTC, for log lines of any process. Any thread. */
+const char *as_console_stamp(char out[AS_CONSOLE_STAMP]);
+
+#endif

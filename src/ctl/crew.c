@@ -1,0 +1,349 @@
+#include "ctl/crew.h"
+
+#include "ctl/exit_code.h"
+#include "ctl/runtime_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TOKEN_BYTES 16u
+#define TOKEN_HEX   (2 * TOKEN_BYTES + 1)
+
+struct worker {
+    struct as_child child;
+    struct as_crew *crew;
+    const char *deployment;
+    char name[AS_CTL_NAME_MAX + 1];
+    char token[TOKEN_HEX]; /* of this life */
+};
+
+struct as_crew {
+    struct as_crew_conf conf;
+    struct as_crew_ops ops;
+    void *ctx;
+    struct as_loop *loop;
+    struct as_console *console;
+    const struct as_log *log;
+    struct as_channel *channel; /* NULL: no dispatcher */
+    struct worker *workers;
+    uint32_t n;
+    bool once_ready; /* on_ready was called */
+    bool stopping;
+    struct as_task stopped;
+};
+
+static struct worker *worker_of(struct as_child *c)
+{
+    return AS_CONTAINER(c, struct worker, child);
+}
+
+static struct as_ctl_message message(const struct worker *w, enum as_ctl_type type)
+{
+    return (struct as_ctl_message){.type = type,
+                                   .state = w->child.state,
+                                   .pid = (uint32_t)w->child.pid,
+                                   .restarts = w->child.starts ? w->child.starts - 1 : 0,
+                                   .replica = as_str_of(w->name),
+                                   .deployment = as_str_of(w->deployment)};
+}
+
+static void say_token(struct worker *w, enum as_ctl_type type)
+{
+    struct as_ctl_message m = message(w, type);
+
+    m.token = as_str_of(w->token);
+    as_channel_say(w->crew->channel, &m);
+}
+
+static void say_replica(struct worker *w)
+{
+    struct as_ctl_message m = message(w, AS_CTL_REPLICA);
+
+    m.text = as_buf_slice(&w->child.reason);
+    as_channel_say(w->crew->channel, &m);
+}
+
+/* Every replica of the deployment is given up. */
+static bool is_down(const struct as_crew *c, const char *deployment)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->workers[i].deployment == deployment &&
+            c->workers[i].child.state != AS_CTL_DOWN_STATE)
+            return false;
+    }
+    return true;
+}
+
+static void say_down(struct worker *w, enum as_ctl_type type)
+{
+    struct as_ctl_message m = message(w, type);
+
+    m.text = as_buf_slice(&w->child.reason);
+    as_channel_say(w->crew->channel, &m);
+}
+
+static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, struct as_buf *err)
+{
+    struct worker *w = worker_of(child);
+    const struct as_crew_conf *conf = &w->crew->conf;
+    const char *argv[] = {conf->python, "-m", "anyserve.worker", conf->target, "--deployment",
+                          w->deployment, conf->debug_errors ? "--debug-errors" : NULL, NULL};
+    char link[AS_RUNTIME_PATH_MAX + 32], token[64], replica[AS_CTL_NAME_MAX + 32];
+    const char *env[] = {link, token, replica, "PYTHONUNBUFFERED=1", NULL};
+    struct as_proc_spec spec = {.path = conf->python, .argv = argv, .env = env, .in = -1,
+                                .group = true, .death_signal = SIGKILL};
+    int out[2], e, rc;
+
+    as_runtime_random_hex(w->token, TOKEN_BYTES);
+    snprintf(link, sizeof(link), "ANYSERVE_LINK=%s", conf->link);
+    snprintf(token, sizeof(token), "ANYSERVE_TOKEN=%s", w->token);
+    snprintf(replica, sizeof(replica), "ANYSERVE_REPLICA=%s", w->name);
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
+        return AS_EIO;
+    }
+    spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
+    rc = as_proc_spawn(ret_p, &spec, &e);
+    close(out[1]);
+    if (rc < 0) {
+        close(out[0]);
+        as_buf_printf(err, "cannot start %s: %s", conf->python, strerror(e));
+        return rc;
+    }
+    *ret_out = out[0];
+    return 0;
+}
+
+static void on_line(struct as_child *child, struct as_str line)
+{
+    struct worker *w = worker_of(child);
+
+    as_console_line(w->crew->console, w->name, line);
+}
+
+static void log_death(struct worker *w, const struct as_child_death *d)
+{
+    char reason[256], last[512], next[64];
+    struct as_str why = as_buf_slice(&w->child.reason);
+    const char *nl = memchr(why.p, '\n', why.n);
+
+    why.n = nl ? (size_t)(nl - why.p) : why.n;
+    if (d->kind == AS_EXIT_STOPPED)
+        snprintf(next, sizeof(next), "stopped");
+    else if (d->gave_up)
+        snprintf(next, sizeof(next), "given up");
+    else
+        snprintf(next, sizeof(next), "restart in %llu ms", (unsigned long long)(d->delay / AS_MS));
+    as_log_event(w->crew->log,
+                 d->kind == AS_EXIT_STOPPED ? AS_LOG_DEBUG
+                 : d->gave_up               ? AS_LOG_ERROR
+                                            : AS_LOG_WARN,
+                 "worker_exit", "replica=%s pid=%d reason=%s next=\"%s\" last=%s", w->name,
+                 (int)w->child.pid, as_log_quote(reason, sizeof(reason), why), next,
+                 as_log_quote(last, sizeof(last), d->last));
+}
+
+static void on_died(struct as_child *child, const struct as_child_death *d)
+{
+    struct worker *w = worker_of(child);
+    struct as_crew *c = w->crew;
+    int code = WIFEXITED(d->status) ? WEXITSTATUS(d->status) : AS_CODE_FAILED;
+
+    log_death(w, d);
+    say_token(w, AS_CTL_FORGET);
+    if (c->once_ready || c->stopping)
+        return;
+    if (as_code_fatal(code))
+        c->ops.on_fatal(c->ctx, code, w->name, as_buf_slice(&child->reason));
+    else if (d->gave_up)
+        c->ops.on_fatal(c->ctx, AS_CODE_FAILED, w->name, as_buf_slice(&child->reason));
+}
+
+static bool any_runs(const struct as_crew *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (as_child_runs(&c->workers[i].child))
+            return true;
+    }
+    return false;
+}
+
+static void on_moved(struct as_child *child, enum as_ctl_state from)
+{
+    struct worker *w = worker_of(child);
+    struct as_crew *c = w->crew;
+
+    if (child->state == AS_CTL_STARTING_STATE) {
+        as_log_event(c->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d", w->name,
+                     (int)child->pid);
+        say_token(w, AS_CTL_TOKEN);
+    }
+    if (child->state == AS_CTL_READY_STATE)
+        as_log_event(c->log, c->once_ready ? AS_LOG_INFO : AS_LOG_DEBUG, "worker_ready",
+                     "replica=%s pid=%d", w->name, (int)child->pid);
+    say_replica(w);
+    if (c->stopping) {
+        if (!any_runs(c))
+            as_loop_defer(c->loop, &c->stopped);
+        return;
+    }
+    if (child->state == AS_CTL_DOWN_STATE && is_down(c, w->deployment))
+        say_down(w, AS_CTL_DOWN);
+    if (from == AS_CTL_DOWN_STATE)
+        say_down(w, AS_CTL_UP);
+    if (!c->once_ready && as_crew_ready(c) == c->n) {
+        c->once_ready = true;
+        c->ops.on_ready(c->ctx);
+    }
+}
+
+static void on_stopped(struct as_task *t)
+{
+    struct as_crew *c = AS_CONTAINER(t, struct as_crew, stopped);
+
+    c->ops.on_stopped(c->ctx);
+}
+
+int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_crew_conf *conf,
+                const struct as_crew_ops *ops, void *ctx, struct as_console *console,
+                const struct as_log *log)
+{
+    static const struct as_child_ops child_ops = {spawn, on_line, on_died, on_moved};
+    struct as_crew *c = as_xalloc(sizeof(*c));
+
+    c->conf = *conf;
+    c->ops = *ops;
+    c->ctx = ctx;
+    c->loop = loop;
+    c->console = console;
+    c->log = log;
+    c->n = conf->app->n * conf->workers;
+    c->workers = as_xalloc(c->n * sizeof(*c->workers));
+    as_task_init(&c->stopped, on_stopped);
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct worker *w = &c->workers[i];
+
+        w->crew = c;
+        w->deployment = conf->app->deployments[i / conf->workers].name;
+        snprintf(w->name, sizeof(w->name), "%s-%u", w->deployment, i % conf->workers);
+        as_child_init(&w->child, w->name, loop, &conf->child, &child_ops);
+        as_child_hold(&w->child, true);
+    }
+    *ret_c = c;
+    return 0;
+}
+
+void as_crew_close(struct as_crew *c)
+{
+    as_task_cancel(&c->stopped);
+    for (uint32_t i = 0; i < c->n; i++)
+        as_child_fini(&c->workers[i].child);
+}
+
+void as_crew_free(struct as_crew *c)
+{
+    if (!c)
+        return;
+    free(c->workers);
+    free(c);
+}
+
+void as_crew_start(struct as_crew *c)
+{
+    for (uint32_t i = 0; i < c->n && !c->stopping; i++)
+        as_child_start(&c->workers[i].child);
+}
+
+void as_crew_set_channel(struct as_crew *c, struct as_channel *channel)
+{
+    c->channel = channel;
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct worker *w = &c->workers[i];
+
+        as_child_hold(&w->child, true);
+        if (!channel) {
+            as_child_lost(&w->child);
+            continue;
+        }
+        if (as_child_runs(&w->child))
+            say_token(w, AS_CTL_TOKEN);
+        say_replica(w);
+        if (w->child.state == AS_CTL_DOWN_STATE && is_down(c, w->deployment))
+            say_down(w, AS_CTL_DOWN);
+    }
+    as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD});
+}
+
+void as_crew_serving(struct as_crew *c)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        as_child_hold(&c->workers[i].child, false);
+}
+
+void as_crew_message(struct as_crew *c, const struct as_ctl_message *m)
+{
+    char why[256];
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct worker *w = &c->workers[i];
+
+        /* the token tells a word about an earlier life from one about this */
+        if (!as_child_runs(&w->child) || !as_str_eq(m->token, as_str_of(w->token)))
+            continue;
+        if (m->type == AS_CTL_READY)
+            as_child_ready(&w->child);
+        if (m->type == AS_CTL_GONE)
+            as_child_lost(&w->child);
+        if (m->type == AS_CTL_KILL) {
+            snprintf(why, sizeof(why), "%.*s", AS_STR_FMT(m->text));
+            as_child_kill(&w->child, why);
+        }
+        return;
+    }
+}
+
+void as_crew_stop(struct as_crew *c, int signal, as_ns timeout)
+{
+    c->stopping = true;
+    for (uint32_t i = 0; i < c->n; i++)
+        as_child_stop(&c->workers[i].child, signal, timeout);
+    if (!any_runs(c))
+        as_loop_defer(c->loop, &c->stopped);
+}
+
+uint32_t as_crew_revive(struct as_crew *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n && !c->stopping; i++) {
+        n += c->workers[i].child.state == AS_CTL_DOWN_STATE;
+        as_child_revive(&c->workers[i].child);
+    }
+    return n;
+}
+
+uint32_t as_crew_size(const struct as_crew *c)
+{
+    return c->n;
+}
+
+uint32_t as_crew_ready(const struct as_crew *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        n += c->workers[i].child.state == AS_CTL_READY_STATE;
+    return n;
+}
+
+bool as_crew_has(const struct as_crew *c, pid_t pid)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->workers[i].child.pid == pid)
+            return true;
+    }
+    return false;
+}

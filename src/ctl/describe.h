@@ -1,0 +1,40 @@
+/* ctl/describe.h — what an application file serves, asked of the worker program before it is served.
+ *
+ * `PYTHON -m anyserve.worker TARGET --describe=lines` prints a line per deployment: its name, then
+ * model:version for each model, separated by tabs. Lines without a tab are what the user's module
+ * printed while it was imported.
+ */
+#ifndef AS_CTL_DESCRIBE_H
+#define AS_CTL_DESCRIBE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define AS_APP_DEPLOYMENTS_MAX 256u
+#define AS_APP_MODELS_MAX      1024u       /* of one deployment */
+#define AS_APP_BYTES_MAX       (4u << 20) /* of the whole description */
+
+struct as_app_deployment {
+    char *name;
+    char **models; /* "name:version" */
+    uint32_t n_models;
+};
+
+struct as_app {
+    struct as_app_deployment *deployments;
+    uint32_t n;
+};
+
+/* Pure. Lines that are not ours are handed to `other` (may be NULL). 0; AS_EINVALID: `err` says
+ * what is wrong with the description. */
+int as_app_parse(struct as_app *ret_app, struct as_str text,
+                 void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err);
+void as_app_fini(struct as_app *app);
+
+/* Runs the interpreter and waits; its stderr is ours. signal_fd: a signalfd whose first signal ends
+ * the child. Returns 0; an exit code of as_code (the child has told why on stderr, or `err` does);
+ * AS_CODE_SIGNAL + n after a signal. */
+int as_app_describe(struct as_app *ret_app, const char *python, const char *target, int signal_fd,
+                    struct as_buf *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* ctl/exit_code.h — what the exit codes of `anyserve` mean.
+ *
+ * The numbers follow sysexits.h where it has one. A worker uses the same ones to say why it cannot
+ * start; those marked fatal end a server that has not been ready yet: trying again cannot help.
+ */
+#ifndef AS_CTL_EXIT_CODE_H
+#define AS_CTL_EXIT_CODE_H
+
+#include "base/defs.h"
+
+/* name, code, fatal when a worker says it at start, text */
+#define AS_CODE_TABLE(X)                                                                           \
+    X(OK, 0, false, "ended as asked")                                                              \
+    X(FAILED, 1, false, "failed while running")                                                    \
+    X(USAGE, 2, false, "wrong command line")                                                       \
+    X(NOT_FOUND, 66, true, "file, module or attribute not found")                                  \
+    X(INTERPRETER, 69, true, "the Python interpreter cannot be used")                              \
+    X(RAISED, 70, true, "the model's code raised on start")                                        \
+    X(BUSY, 75, false, "a port is taken by another program")                                       \
+    X(CONFIG, 78, true, "wrong configuration")
+
+enum as_code {
+#define X(name, code, fatal, text) AS_CODE_##name = code,
+    AS_CODE_TABLE(X)
+#undef X
+};
+
+#define AS_CODE_SIGNAL 128 /* + n: ended by signal n before it was asked twice */
+
+static inline bool as_code_fatal(int code)
+{
+    switch (code) {
+#define X(name, number, fatal, text)                                                               \
+    case number:                                                                                   \
+        return fatal;
+        AS_CODE_TABLE(X)
+#undef X
+    default:
+        return false;
+    }
+}
+
+#endif

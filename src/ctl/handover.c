@@ -1,0 +1,58 @@
+#include "ctl/handover.h"
+
+#define FD_MAX 1023u
+
+static const char *const names[AS_HANDOVER_KINDS] = {
+#define X(id, name) [AS_HANDOVER_##id] = name,
+    AS_HANDOVER_TABLE(X)
+#undef X
+};
+
+void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd)
+{
+    AS_ASSERT(h->n < AS_HANDOVER_MAX);
+    h->kind[h->n] = kind;
+    h->fd[h->n++] = fd;
+}
+
+void as_handover_write(const struct as_handover *h, struct as_buf *b)
+{
+    for (uint32_t i = 0; i < h->n; i++)
+        as_buf_printf(b, "%s%s:%u", i ? "," : "", names[h->kind[i]], 3 + i);
+}
+
+static int read_entry(struct as_handover *h, struct as_str s)
+{
+    const char *colon = memchr(s.p, ':', s.n);
+    uint64_t fd;
+
+    if (!colon || h->n == AS_HANDOVER_MAX)
+        return AS_EINVALID;
+    if (as_str_u64((struct as_str){colon + 1, (size_t)(s.p + s.n - colon - 1)}, &fd) < 0 ||
+        fd < 3 || fd > FD_MAX)
+        return AS_EINVALID;
+    for (size_t k = 0; k < AS_HANDOVER_KINDS; k++) {
+        if (as_str_eq((struct as_str){s.p, (size_t)(colon - s.p)}, as_str_of(names[k]))) {
+            as_handover_add(h, (enum as_handover_kind)k, (int)fd);
+            return 0;
+        }
+    }
+    return AS_EINVALID;
+}
+
+int as_handover_read(struct as_handover *ret_h, const char *text)
+{
+    struct as_handover h = {.n = 0};
+
+    for (const char *p = text;;) {
+        size_t n = strcspn(p, ",");
+
+        if (read_entry(&h, (struct as_str){p, n}) < 0)
+            return AS_EINVALID;
+        if (!p[n])
+            break;
+        p += n + 1;
+    }
+    *ret_h = h;
+    return 0;
+}

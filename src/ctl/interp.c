@@ -1,0 +1,32 @@
+#include "ctl/interp.h"
+
+#include "base/buf.h"
+
+void as_interp_choose(struct as_interp *ret_i, const char *option)
+{
+    const char *script = getenv("ANYSERVE_PYTHON"), *venv = getenv("VIRTUAL_ENV");
+    struct as_buf b;
+
+    as_buf_init(&b);
+    if (option[0]) {
+        as_buf_str(&b, option);
+        ret_i->why = "--python";
+    } else if (script && script[0]) {
+        as_buf_str(&b, script);
+        ret_i->why = "$ANYSERVE_PYTHON";
+    } else if (venv && venv[0]) {
+        as_buf_printf(&b, "%s/bin/python", venv);
+        ret_i->why = "$VIRTUAL_ENV";
+    } else {
+        as_buf_str(&b, "python3");
+        ret_i->why = "$PATH";
+    }
+    ret_i->path = as_str_dup(as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+void as_interp_fini(struct as_interp *i)
+{
+    free(i->path);
+    i->path = NULL;
+}

@@ -1,0 +1,138 @@
+#include "ctl/message.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Little-endian: u16 format, u16 type, u32 state, u32 pid, u32 restarts, four times u16 length,
+ * then the bytes of the four strings, nothing behind them. */
+#define FORMAT 1u
+#define FIXED  24u
+
+static const char *const type_names[AS_CTL_TYPES] = {
+    [AS_CTL_NONE] = "NONE",
+#define X(name) [AS_CTL_##name] = #name,
+    AS_CTL_MESSAGE_TABLE(X)
+#undef X
+};
+
+static const char *const state_names[AS_CTL_STATES] = {
+#define X(name, text) [AS_CTL_##name##_STATE] = text,
+    AS_CTL_STATE_TABLE(X)
+#undef X
+};
+
+const char *as_ctl_type_name(enum as_ctl_type type)
+{
+    return type < AS_CTL_TYPES ? type_names[type] : "?";
+}
+
+const char *as_ctl_state_name(enum as_ctl_state state)
+{
+    return state < AS_CTL_STATES ? state_names[state] : "?";
+}
+
+static void put16(uint8_t *p, uint32_t v)
+{
+    p[0] = (uint8_t)v;
+    p[1] = (uint8_t)(v >> 8);
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+    put16(p, v);
+    put16(p + 2, v >> 16);
+}
+
+static uint32_t get16(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8;
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+    return get16(p) | get16(p + 2) << 16;
+}
+
+size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_MAX])
+{
+    struct as_str s[4] = {m->replica, m->deployment, m->token, m->text};
+    size_t n = FIXED;
+
+    AS_ASSERT(m->type > AS_CTL_NONE && m->type < AS_CTL_TYPES && m->state < AS_CTL_STATES);
+    put16(out, FORMAT);
+    put16(out + 2, (uint32_t)m->type);
+    put32(out + 4, (uint32_t)m->state);
+    put32(out + 8, m->pid);
+    put32(out + 12, m->restarts);
+    s[3].n = AS_MIN(s[3].n, AS_CTL_TEXT_MAX);
+    for (size_t i = 0; i < AS_COUNT(s); i++) {
+        AS_ASSERT(i == 3 || s[i].n <= AS_CTL_NAME_MAX);
+        put16(out + 16 + 2 * i, (uint32_t)s[i].n);
+        if (s[i].n)
+            memcpy(out + n, s[i].p, s[i].n);
+        n += s[i].n;
+    }
+    AS_ASSERT(n <= AS_CTL_MESSAGE_MAX);
+    return n;
+}
+
+int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m)
+{
+    struct as_ctl_message m = {0};
+    struct as_str *const s[4] = {&m.replica, &m.deployment, &m.token, &m.text};
+    size_t at = FIXED;
+    uint32_t type, state;
+
+    if (n < FIXED || n > AS_CTL_MESSAGE_MAX || get16(p) != FORMAT)
+        return AS_EPROTO;
+    type = get16(p + 2);
+    state = get32(p + 4);
+    if (type == AS_CTL_NONE || type >= AS_CTL_TYPES || state >= AS_CTL_STATES)
+        return AS_EPROTO;
+    m.type = (enum as_ctl_type)type;
+    m.state = (enum as_ctl_state)state;
+    m.pid = get32(p + 8);
+    m.restarts = get32(p + 12);
+    for (size_t i = 0; i < AS_COUNT(s); i++) {
+        size_t len = get16(p + 16 + 2 * i);
+
+        if (len > (i == 3 ? AS_CTL_TEXT_MAX : AS_CTL_NAME_MAX) || len > n - at)
+            return AS_EPROTO;
+        *s[i] = (struct as_str){(const char *)p + at, len};
+        at += len;
+    }
+    if (at != n)
+        return AS_EPROTO;
+    *ret_m = m;
+    return 0;
+}
+
+int as_ctl_send(int fd, const struct as_ctl_message *m)
+{
+    uint8_t buf[AS_CTL_MESSAGE_MAX];
+    size_t n = as_ctl_encode(m, buf);
+
+    for (;;) {
+        if (send(fd, buf, n, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+            return 0;
+        if (errno == EAGAIN || errno == ENOBUFS)
+            return AS_EAGAIN;
+        if (errno != EINTR)
+            return AS_EOF;
+    }
+}
+
+int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m)
+{
+    ssize_t n;
+
+    do {
+        /* MSG_TRUNC: the true length, so that a datagram over the bound is refused, not cut */
+        n = recv(fd, buf, AS_CTL_MESSAGE_MAX, MSG_DONTWAIT | MSG_TRUNC);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == EAGAIN ? AS_EAGAIN : AS_EOF;
+    /* an empty datagram cannot be told from the end; nobody sends one */
+    return n == 0 ? AS_EOF : as_ctl_decode(buf, (size_t)n, ret_m);
+}

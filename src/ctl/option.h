@@ -1,0 +1,164 @@
+/* ctl/option.h — the one table of options.
+ *
+ * A row feeds the parser, validation, --help, the documentation page and the command line of child
+ * processes. Values are numbers in base units (bytes, nanoseconds, counts) or strings that point
+ * into the parsed argv, which must outlive the set. One thread.
+ */
+#ifndef AS_CTL_OPTION_H
+#define AS_CTL_OPTION_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Which commands know an option; "basic" rows are shown by --help, all rows by --help-all. */
+#define AS_SCOPE_RUN        0x1u
+#define AS_SCOPE_DISPATCHER 0x2u
+#define AS_SCOPE_STATUS     0x4u
+#define AS_SCOPE_HIDDEN     0x8u  /* between our own processes; in no help and on no page */
+#define AS_SCOPE_BASIC      0x10u
+
+#define AS_SCOPE_R   AS_SCOPE_RUN
+#define AS_SCOPE_RD  (AS_SCOPE_RUN | AS_SCOPE_DISPATCHER)
+#define AS_SCOPE_RB  (AS_SCOPE_RUN | AS_SCOPE_BASIC)
+#define AS_SCOPE_RDB (AS_SCOPE_RD | AS_SCOPE_BASIC)
+
+enum as_option_type {
+    AS_OPTION_BOOL,     /* --key, --no-key, --key=on|off */
+    AS_OPTION_INT,      /* decimal, may be negative */
+    AS_OPTION_SIZE,     /* bytes; suffix K, M, G, T (1024) */
+    AS_OPTION_DURATION, /* ns; suffix ns, us, ms, s, m, h; a bare number is seconds */
+    AS_OPTION_STRING,   /* min and max are lengths */
+    AS_OPTION_ENUM      /* the value is the index in `words` */
+};
+
+/* id, key, type, min, max, default as it is typed, words, scope, group, one line of documentation.
+ * words: "a|b|c" of an enum; for numbers, a word that stands for 0 ("off"); for strings and the
+ * rest, what --help shows as the value ("ADDRESS"), "" for the type's usual placeholder. */
+#define AS_OPTION_TABLE(X)                                                                         \
+    X(HOST, "host", STRING, 1, 255, "127.0.0.1", "ADDRESS", RDB, "Listening",                      \
+      "address that clients connect to; 0.0.0.0 or :: for all")                                    \
+    X(PORT, "port", INT, 0, 65535, "8000", "", RDB | AS_SCOPE_STATUS, "Listening",                 \
+      "gRPC and HTTP port; 0 takes any free port")                                                 \
+    X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
+      "one more port, for clients that expect gRPC on 8001")                                       \
+    X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
+      "/metrics and /status on 127.0.0.1")                                                         \
+    X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR", RDB | AS_SCOPE_STATUS, "Listening",    \
+      "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                                      \
+    X(WORKERS, "workers", INT, 1, 1024, "1", "", RB, "Workers",                                    \
+      "replicas of each deployment")                                                               \
+    X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RB, "Workers",                                \
+      "interpreter; default the one of this script, $VIRTUAL_ENV, python3")                        \
+    X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB, "Workers",                         \
+      "send tracebacks of handlers to clients")                                                    \
+    X(START_TIMEOUT, "start-timeout", DURATION, AS_MS, 86400 * AS_SEC, "120s", "", RB, "Workers",  \
+      "a worker must be ready within this time")                                                   \
+    X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RB, "Workers",         \
+      "from SIGTERM to SIGKILL of a worker")                                                       \
+    X(MAX_START_FAILURES, "max-start-failures", INT, 0, 1000000, "5", "off", R, "Workers",         \
+      "failed starts in a row until a replica is given up; off: never")                            \
+    X(RESTART_BACKOFF, "restart-backoff", DURATION, AS_MS, 3600 * AS_SEC, "100ms", "", R,          \
+      "Workers", "first delay before a failed worker is started again")                            \
+    X(RESTART_BACKOFF_MAX, "restart-backoff-max", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", R,    \
+      "Workers", "longest delay between two starts")                                               \
+    X(RESTART_HEALTHY_AFTER, "restart-healthy-after", DURATION, 0, 86400 * AS_SEC, "10s", "", R,   \
+      "Workers", "ready for this long: earlier failures are forgotten")                            \
+    X(HANDSHAKE_TIMEOUT, "handshake-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", RD,        \
+      "Workers", "a connected worker must say HELLO and register in this time")                    \
+    X(PING_INTERVAL, "ping-interval", DURATION, 10 * AS_MS, 3600 * AS_SEC, "5s", "", RD,           \
+      "Workers", "how often a silent worker is asked whether it lives")                            \
+    X(PING_TIMEOUT, "ping-timeout", DURATION, 10 * AS_MS, 3600 * AS_SEC, "10s", "", RD, "Workers", \
+      "an unanswered ping ends the worker after this time")                                        \
+    X(ROUTER, "router", ENUM, 0, 0, "least_ongoing", "least_ongoing|pow2", RDB, "Queues",          \
+      "how a replica is chosen")                                                                   \
+    X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \
+      "per deployment, if it sets none; -1: bounded by bytes only")                                \
+    X(MAX_PREFETCH, "max-prefetch", INT, 0, 65536, "256", "off", RD, "Queues",                     \
+      "requests that may wait inside one worker")                                                  \
+    X(PREFETCH_WORK, "prefetch-work", DURATION, 0, AS_SEC, "100us", "off", RD, "Queues",           \
+      "a worker holds as many requests as it serves in this time")                                 \
+    X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
+      "request bytes held at once; 0: a quarter of the memory limit")                              \
+    X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "", RDB,          \
+      "Limits", "largest gRPC message")                                                            \
+    X(MAX_CONNECTIONS, "max-connections", INT, 0, 1000000, "0", "", RDB, "Limits",                 \
+      "client connections; 0: 16384 or what the descriptor limit allows")                          \
+    X(MAX_STREAMS, "max-streams", INT, 1, 1000000, "1024", "", RD, "Limits",                       \
+      "concurrent streams of one HTTP/2 connection")                                               \
+    X(MAX_HEADER_BYTES, "max-header-bytes", SIZE, 1024, 1 << 20, "16K", "", RD, "Limits",          \
+      "all header fields of one request together")                                                 \
+    X(MAX_HEADERS, "max-headers", INT, 16, 10000, "100", "", RD, "Limits",                         \
+      "header fields of one request")                                                              \
+    X(STREAM_WINDOW, "stream-window", SIZE, 65535, 2147483647, "1M", "", RD, "Limits",             \
+      "HTTP/2 receive window of a stream")                                                         \
+    X(CONNECTION_WINDOW, "connection-window", SIZE, 65535, 2147483647, "16M", "", RD, "Limits",    \
+      "HTTP/2 receive window of a connection")                                                     \
+    X(HEADER_TIMEOUT, "header-timeout", DURATION, AS_MS, 3600 * AS_SEC, "10s", "", RD, "Clients",  \
+      "a new connection must send a complete request header in this time")                         \
+    X(IDLE_TIMEOUT, "idle-timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off", RD, "Clients",      \
+      "a connection without a request is closed after this time")                                  \
+    X(DRAIN_TIMEOUT, "drain-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "", RDB, "Server",       \
+      "requests in flight may end within this time after SIGTERM")                                 \
+    X(GOAWAY_GRACE, "goaway-grace", DURATION, 0, 60 * AS_SEC, "1s", "", RD, "Server",              \
+      "from the announcement of the end to refusing new streams")                                  \
+    X(THREADS, "threads", INT, 1, 64, "1", "", RDB, "Server", "event loops of the dispatcher")     \
+    X(LOG_LEVEL, "log-level", ENUM, 0, 0, "info", "error|warn|info|debug", RDB, "Server",          \
+      "what is logged to stderr")                                                                  \
+    X(JSON, "json", BOOL, 0, 1, "off", "", STATUS | AS_SCOPE_BASIC, "Output",                      \
+      "print the status as JSON")                                                                  \
+    X(FDS, "fds", STRING, 0, 1024, "", "LIST", DISPATCHER | AS_SCOPE_HIDDEN, "Internal",           \
+      "inherited descriptors")
+
+enum as_option_id {
+#define X(id, key, type, min, max, def, words, scope, group, doc) AS_OPT_##id,
+    AS_OPTION_TABLE(X)
+#undef X
+        AS_OPT_COUNT
+};
+
+#define AS_OPTION_ARGS_MAX 16u /* positional arguments of a command */
+
+struct as_option_value {
+    int64_t i;     /* all types but STRING */
+    const char *s; /* STRING, ENUM; never NULL */
+    bool given;    /* on the command line or by as_option_put, not the default */
+};
+
+struct as_option_set {
+    uint32_t scope; /* one AS_SCOPE_ command bit */
+    struct as_option_value v[AS_OPT_COUNT];
+    const char *args[AS_OPTION_ARGS_MAX];
+    uint32_t n_args;
+    bool help, help_all; /* --help, --help-all: the values were not checked */
+};
+
+void as_option_init(struct as_option_set *o, uint32_t scope); /* all defaults */
+
+/* argv without the names of program and command. 0, or AS_EINVALID with a sentence in `err` that
+ * names the option, the value and its bounds, or the nearest known name. "--" ends the options. */
+int as_option_parse(struct as_option_set *o, int argc, char *const *argv, struct as_buf *err);
+/* One option by its text; `key` without dashes. Same results. The set keeps `value` of strings. */
+int as_option_put(struct as_option_set *o, const char *key, const char *value, struct as_buf *err);
+
+/* The id's type decides which of these may be called: asserted. */
+uint64_t as_option_u64(const struct as_option_set *o, enum as_option_id id); /* INT >= 0, SIZE, ENUM */
+int64_t as_option_i64(const struct as_option_set *o, enum as_option_id id);  /* INT */
+as_ns as_option_ns(const struct as_option_set *o, enum as_option_id id);     /* DURATION */
+bool as_option_bool(const struct as_option_set *o, enum as_option_id id);    /* BOOL */
+const char *as_option_str(const struct as_option_set *o, enum as_option_id id); /* STRING, ENUM */
+
+const char *as_option_key(enum as_option_id id);
+/* A value computed by us (a port that was bound, a limit that was measured): INT, SIZE, DURATION. */
+void as_option_set_i64(struct as_option_set *o, enum as_option_id id, int64_t v);
+void as_option_set_str(struct as_option_set *o, enum as_option_id id, const char *v); /* kept */
+
+/* "--key=value" for every given option that commands of `scope` know, as one NULL-terminated
+ * vector; free with as_option_argv_free. */
+char **as_option_argv(const struct as_option_set *o, uint32_t scope);
+void as_option_argv_free(char **argv);
+
+/* Texts for people: the options of a command (all: advanced ones too), the documentation page. */
+void as_option_help(struct as_buf *b, uint32_t scope, bool all);
+void as_option_markdown(struct as_buf *b);
+
+#endif

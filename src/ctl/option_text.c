@@ -1,0 +1,114 @@
+#include "ctl/option.h"
+
+#include "ctl/option_row.h"
+
+#define HELP_COLUMN 34
+
+char **as_option_argv(const struct as_option_set *o, uint32_t scope)
+{
+    char **argv = as_xalloc((AS_OPT_COUNT + 1) * sizeof(*argv));
+    size_t n = 0;
+
+    for (size_t i = 0; i < AS_OPT_COUNT; i++) {
+        const struct as_option_row *row = &as_option_rows[i];
+        struct as_buf b;
+
+        if (!o->v[i].given || !(row->scope & scope))
+            continue;
+        as_buf_init(&b);
+        as_buf_printf(&b, "--%s=", row->key);
+        as_option_write(row, &o->v[i], &b);
+        argv[n++] = as_str_dup(as_buf_slice(&b));
+        as_buf_fini(&b);
+    }
+    return argv;
+}
+
+void as_option_argv_free(char **argv)
+{
+    for (size_t i = 0; argv && argv[i]; i++)
+        free(argv[i]);
+    free(argv);
+}
+
+static bool shown(const struct as_option_row *row, uint32_t scope, bool all)
+{
+    return (row->scope & scope) && !(row->scope & AS_SCOPE_HIDDEN) &&
+           (all || (row->scope & AS_SCOPE_BASIC));
+}
+
+/* The default as people read it; nothing where the text says it. */
+static bool show_default(const struct as_option_row *row)
+{
+    return row->def[0] && row->type != AS_OPTION_BOOL && strcmp(row->def, "0") != 0;
+}
+
+void as_option_help(struct as_buf *b, uint32_t scope, bool all)
+{
+    const char *group = "";
+
+    for (size_t i = 0; i < AS_OPT_COUNT; i++) {
+        const struct as_option_row *row = &as_option_rows[i];
+        const char *place = as_option_placeholder(row);
+        size_t from = b->n;
+
+        if (!shown(row, scope, all))
+            continue;
+        if (strcmp(group, row->group) != 0)
+            as_buf_printf(b, "%s:\n", row->group);
+        group = row->group;
+        from = b->n;
+        as_buf_printf(b, "  --%s%s%s", row->key, place[0] ? " " : "", place);
+        as_buf_printf(b, "%*s%s", b->n - from < HELP_COLUMN ? HELP_COLUMN - (int)(b->n - from) : 1,
+                      "", row->doc);
+        if (show_default(row))
+            as_buf_printf(b, " [%s]", row->def);
+        as_buf_str(b, "\n");
+    }
+}
+
+static void bounds(const struct as_option_row *row, struct as_buf *b)
+{
+    struct as_option_value lo = {.i = row->min}, hi = {.i = row->max};
+
+    switch (row->type) {
+    case AS_OPTION_BOOL:
+        as_buf_str(b, "on, off");
+        break;
+    case AS_OPTION_ENUM:
+        for (size_t i = 0; as_option_word(row->words, i).p; i++)
+            as_buf_printf(b, "%s%.*s", i ? ", " : "", AS_STR_FMT(as_option_word(row->words, i)));
+        break;
+    case AS_OPTION_STRING:
+        as_buf_printf(b, "up to %lld bytes", (long long)row->max);
+        break;
+    case AS_OPTION_INT:
+    case AS_OPTION_SIZE:
+    case AS_OPTION_DURATION:
+        as_option_write(row, &lo, b);
+        as_buf_str(b, " … ");
+        as_option_write(row, &hi, b);
+        break;
+    }
+}
+
+void as_option_markdown(struct as_buf *b)
+{
+    const char *group = "";
+
+    for (size_t i = 0; i < AS_OPT_COUNT; i++) {
+        const struct as_option_row *row = &as_option_rows[i];
+
+        if (row->scope & AS_SCOPE_HIDDEN)
+            continue;
+        if (strcmp(group, row->group) != 0) {
+            as_buf_printf(b, "\n## %s\n\n| option | default | values | meaning |\n|---|---|---|---|\n",
+                          row->group);
+        }
+        group = row->group;
+        as_buf_printf(b, "| `--%s` | %s%s%s | ", row->key, row->def[0] ? "`" : "", row->def,
+                      row->def[0] ? "`" : "");
+        bounds(row, b);
+        as_buf_printf(b, " | %s |\n", row->doc);
+    }
+}

@@ -1,0 +1,87 @@
+#include "ctl/output.h"
+
+#define CUT_MARK " [cut]"
+
+void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx)
+{
+    o->line = line;
+    o->ctx = ctx;
+    o->n = 0;
+    o->cut = o->returned = false;
+    o->lines = 0;
+}
+
+static void end_line(struct as_output *o)
+{
+    uint32_t slot = o->lines++ % AS_OUTPUT_TAIL;
+    size_t keep = AS_MIN(o->n, (size_t)AS_OUTPUT_KEEP);
+
+    if (o->cut)
+        memcpy(o->text + AS_OUTPUT_LINE - (sizeof(CUT_MARK) - 1), CUT_MARK, sizeof(CUT_MARK) - 1);
+    memcpy(o->tail[slot], o->text, keep);
+    o->tail_n[slot] = (uint16_t)keep;
+    o->line(o->ctx, (struct as_str){o->text, o->n});
+    o->n = 0;
+    o->cut = o->returned = false;
+}
+
+void as_output_feed(struct as_output *o, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == '\n') {
+            end_line(o);
+        } else if (p[i] == '\r') {
+            o->returned = true;
+        } else {
+            if (o->returned) {
+                o->n = 0;
+                o->cut = o->returned = false;
+            }
+            if (o->n < AS_OUTPUT_LINE)
+                o->text[o->n++] = p[i];
+            else
+                o->cut = true;
+        }
+    }
+}
+
+void as_output_end(struct as_output *o)
+{
+    if (o->n > 0)
+        end_line(o);
+}
+
+static struct as_str kept(const struct as_output *o, uint32_t line)
+{
+    uint32_t slot = line % AS_OUTPUT_TAIL;
+
+    return (struct as_str){o->tail[slot], o->tail_n[slot]};
+}
+
+static uint32_t first_kept(const struct as_output *o)
+{
+    return o->lines > AS_OUTPUT_TAIL ? o->lines - AS_OUTPUT_TAIL : 0;
+}
+
+void as_output_tail(const struct as_output *o, struct as_buf *b)
+{
+    for (uint32_t i = first_kept(o); i < o->lines; i++) {
+        struct as_str s = kept(o, i);
+
+        as_buf_add(b, s.p, s.n);
+        as_buf_str(b, "\n");
+    }
+}
+
+struct as_str as_output_last(const struct as_output *o)
+{
+    for (uint32_t i = o->lines; i > first_kept(o); i--) {
+        struct as_str s = kept(o, i - 1);
+
+        for (size_t k = 0; k < s.n; k++) {
+            if (s.p[k] != ' ' && s.p[k] != '\t')
+                return s;
+        }
+    }
+    return (struct as_str){NULL, 0};
+}

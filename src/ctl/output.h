@@ -1,0 +1,37 @@
+/* ctl/output.h — what a process prints, cut into lines, the last of them kept.
+ *
+ * A line ends with a newline; a bare carriage return starts it again, as on a terminal (progress
+ * bars). Longer lines than AS_OUTPUT_LINE are cut there and marked. No I/O.
+ */
+#ifndef AS_CTL_OUTPUT_H
+#define AS_CTL_OUTPUT_H
+
+#include "base/buf.h"
+
+#define AS_OUTPUT_LINE 16384u /* bytes of a line that are passed on */
+#define AS_OUTPUT_TAIL 20u    /* lines kept for the exit report */
+#define AS_OUTPUT_KEEP 256u   /* bytes of a kept line */
+
+struct as_output {
+    /* One whole line without its end; the bytes live until it returns. */
+    void (*line)(void *ctx, struct as_str line);
+    void *ctx;
+    char text[AS_OUTPUT_LINE];
+    size_t n;
+    bool cut;      /* the line is longer: the rest is skipped */
+    bool returned; /* the last byte was a carriage return */
+    char tail[AS_OUTPUT_TAIL][AS_OUTPUT_KEEP];
+    uint16_t tail_n[AS_OUTPUT_TAIL];
+    uint32_t lines; /* seen; the newest is in tail[(lines - 1) % AS_OUTPUT_TAIL] */
+};
+
+void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx);
+void as_output_feed(struct as_output *o, const char *p, size_t n);
+void as_output_end(struct as_output *o); /* passes on a last line without its newline */
+
+/* The kept lines, oldest first, each with a newline. */
+void as_output_tail(const struct as_output *o, struct as_buf *b);
+/* The newest line that is not blank; empty when there is none. Lives until the next feed. */
+struct as_str as_output_last(const struct as_output *o);
+
+#endif

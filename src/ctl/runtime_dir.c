@@ -1,0 +1,248 @@
+#include "ctl/runtime_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOCK "lock"
+
+char *as_runtime_base(const char *option)
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    struct as_buf b;
+    char *base;
+
+    if (option[0])
+        return as_str_dup(as_str_of(option));
+    as_buf_init(&b);
+    if (xdg && xdg[0] == '/')
+        as_buf_printf(&b, "%s/anyserve", xdg);
+    else if (geteuid() == 0)
+        as_buf_str(&b, "/run/anyserve");
+    else
+        as_buf_printf(&b, "/tmp/anyserve-%u", (unsigned)geteuid());
+    base = as_str_dup(as_buf_slice(&b));
+    as_buf_fini(&b);
+    return base;
+}
+
+int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16_t port,
+                    const char *name)
+{
+    int n = snprintf(ret_path, AS_RUNTIME_PATH_MAX, "%s/%u/%s", base, port, name);
+
+    return n < 0 || n >= (int)AS_RUNTIME_PATH_MAX ? AS_EINVALID : 0;
+}
+
+/* One folder of ours: made when it is missing, refused when it is anybody else's. */
+static int own_folder(const char *path, struct as_buf *err)
+{
+    struct stat st;
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        as_buf_printf(err, "cannot make the runtime folder %s: %s", path, strerror(errno));
+        return errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EIO;
+    }
+    if (lstat(path, &st) < 0) {
+        as_buf_printf(err, "cannot look at the runtime folder %s: %s", path, strerror(errno));
+        return AS_EIO;
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        as_buf_printf(err, "the runtime folder %s is a %s; remove it or choose another --runtime-dir",
+                      path, S_ISLNK(st.st_mode) ? "symbolic link" : "file");
+        return AS_EDENIED;
+    }
+    if (st.st_uid != geteuid()) {
+        as_buf_printf(err, "the runtime folder %s belongs to user %u; choose another --runtime-dir",
+                      path, (unsigned)st.st_uid);
+        return AS_EDENIED;
+    }
+    if ((st.st_mode & 07777) != 0700 && chmod(path, 0700) < 0) {
+        as_buf_printf(err, "cannot make the runtime folder %s private: %s", path, strerror(errno));
+        return AS_EIO;
+    }
+    return 0;
+}
+
+/* 0; AS_EEXISTS when another process holds the lock. */
+static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
+{
+    char pid[16];
+    int dir = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), n;
+
+    d->lock = dir < 0 ? -1 : openat(dir, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (dir >= 0)
+        close(dir);
+    if (d->lock < 0) {
+        as_buf_printf(err, "cannot open %s/" LOCK ": %s", d->path, strerror(errno));
+        return AS_EIO;
+    }
+    if (flock(d->lock, LOCK_EX | LOCK_NB) < 0) {
+        close(d->lock);
+        d->lock = -1;
+        as_buf_printf(err, "another server holds %s", d->path);
+        return AS_EEXISTS;
+    }
+    n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    if (ftruncate(d->lock, 0) < 0 || write(d->lock, pid, (size_t)n) != n) {
+        as_buf_printf(err, "cannot write %s/" LOCK ": %s", d->path, strerror(errno));
+        return AS_EIO;
+    }
+    return 0;
+}
+
+static void remove_file(const struct as_runtime_dir *d, const char *name)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s/%s%c", d->path, name, 0);
+    unlink((const char *)b.p);
+    as_buf_fini(&b);
+}
+
+static void remove_files(const struct as_runtime_dir *d)
+{
+    remove_file(d, AS_RUNTIME_LINK);
+    remove_file(d, AS_RUNTIME_STATUS);
+    remove_file(d, AS_RUNTIME_TOKEN);
+}
+
+int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, struct as_buf *err)
+{
+    char probe[AS_RUNTIME_PATH_MAX];
+    struct as_buf path;
+    int rc;
+
+    *d = (struct as_runtime_dir){.lock = -1};
+    if (as_runtime_path(probe, base, port, AS_RUNTIME_STATUS) < 0) {
+        as_buf_printf(err, "the runtime folder %s/%u is too long a path for a socket; choose a "
+                           "shorter --runtime-dir", base, port);
+        return AS_EINVALID;
+    }
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/%u", base, port);
+    d->base = as_str_dup(as_str_of(base));
+    d->path = as_str_dup(as_buf_slice(&path));
+    as_buf_fini(&path);
+    rc = own_folder(d->base, err);
+    if (rc == 0)
+        rc = own_folder(d->path, err);
+    if (rc == 0)
+        rc = take_lock(d, err);
+    if (rc == 0)
+        remove_files(d);
+    else
+        as_runtime_close(d);
+    return rc;
+}
+
+void as_runtime_close(struct as_runtime_dir *d)
+{
+    if (d->lock >= 0) {
+        remove_files(d);
+        remove_file(d, LOCK);
+        rmdir(d->path);
+        close(d->lock);
+    }
+    free(d->base);
+    free(d->path);
+    *d = (struct as_runtime_dir){.lock = -1};
+}
+
+void as_runtime_random_hex(char *out, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < n; i++) {
+        uint8_t byte;
+
+        AS_ASSERT(getrandom(&byte, 1, 0) == 1);
+        out[2 * i] = digits[byte >> 4];
+        out[2 * i + 1] = digits[byte & 15];
+    }
+    out[2 * n] = 0;
+}
+
+int as_runtime_write_token(const struct as_runtime_dir *d, struct as_buf *err)
+{
+    char token[AS_RUNTIME_TOKEN_LEN + 1], path[4096];
+    int fd;
+    bool ok;
+
+    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_TOKEN, d->path);
+    as_runtime_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    ok = fd >= 0 && write(fd, token, AS_RUNTIME_TOKEN_LEN) == AS_RUNTIME_TOKEN_LEN;
+    if (!ok)
+        as_buf_printf(err, "cannot write %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return ok ? 0 : AS_EIO;
+}
+
+int as_runtime_read_token(const char *base, uint16_t port, char ret_token[AS_RUNTIME_TOKEN_LEN + 1])
+{
+    char path[AS_RUNTIME_PATH_MAX], token[AS_RUNTIME_TOKEN_LEN + 1];
+    ssize_t n;
+    int fd;
+
+    if (as_runtime_path(path, base, port, AS_RUNTIME_TOKEN) < 0)
+        return AS_EINVALID;
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return AS_ENOTFOUND;
+    n = read(fd, token, sizeof(token));
+    close(fd);
+    if (n != AS_RUNTIME_TOKEN_LEN)
+        return AS_EPROTO;
+    memcpy(ret_token, token, AS_RUNTIME_TOKEN_LEN);
+    ret_token[AS_RUNTIME_TOKEN_LEN] = 0;
+    return 0;
+}
+
+static bool locked(const char *base, const char *port)
+{
+    char path[4096];
+    bool held;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s/" LOCK, base, port);
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    held = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return held;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint16_t *x = a, *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
+uint32_t as_runtime_ports(const char *base, uint16_t *out, uint32_t cap)
+{
+    DIR *dir = opendir(base);
+    struct dirent *e;
+    uint32_t n = 0;
+
+    while (dir && n < cap && (e = readdir(dir))) {
+        uint64_t port;
+
+        if (as_str_u64(as_str_of(e->d_name), &port) == 0 && port <= UINT16_MAX &&
+            locked(base, e->d_name))
+            out[n++] = (uint16_t)port;
+    }
+    if (dir)
+        closedir(dir);
+    qsort(out, n, sizeof(*out), by_number);
+    return n;
+}

@@ -1,2 +1,0 @@
-#include "base/defs.h"
-extern int as_ctl_stub; int as_ctl_stub;

@@ -1,0 +1,282 @@
+#include "ctl/supervisor.h"
+
+#include "ctl/crew.h"
+#include "ctl/exit_code.h"
+#include "ctl/front.h"
+#include "ctl/memory.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* The dispatcher keeps the drain timeout itself; this much later it is killed. */
+#define DRAIN_MARGIN (2 * AS_SEC)
+
+enum phase { STARTING, SERVING, DRAINING, STOPPING, ENDED, PHASES };
+
+static const uint32_t moves[PHASES] = {
+    [STARTING] = 1u << SERVING | 1u << DRAINING | 1u << STOPPING,
+    [SERVING] = 1u << DRAINING | 1u << STOPPING,
+    [DRAINING] = 1u << STOPPING,
+    [STOPPING] = 1u << ENDED,
+};
+
+struct supervisor {
+    const struct as_supervisor_conf *conf;
+    enum phase phase;
+    int code;
+    struct as_loop *loop;
+    struct as_console console;
+    struct as_log log;
+    struct as_sock signals;
+    struct as_front *front;
+    struct as_crew *crew;
+    struct as_rand rand;
+    uint64_t oom_seen;
+    as_ns began;
+    struct as_task strays;
+    bool front_down, crew_down;
+};
+
+static void move(struct supervisor *s, enum phase to)
+{
+    AS_ASSERT(moves[s->phase] & (1u << to));
+    s->phase = to;
+}
+
+static as_ns option_ns(const struct supervisor *s, enum as_option_id id)
+{
+    return as_option_ns(s->conf->opts, id);
+}
+
+static void try_end(struct supervisor *s)
+{
+    if (s->phase == STOPPING && s->front_down && s->crew_down) {
+        move(s, ENDED);
+        as_loop_stop(s->loop);
+    }
+}
+
+/* Nothing is served any more. */
+static void stop(struct supervisor *s)
+{
+    if (s->phase == STOPPING || s->phase == ENDED)
+        return;
+    move(s, STOPPING);
+    as_front_stop(s->front);
+    as_crew_stop(s->crew, SIGTERM, option_ns(s, AS_OPT_STOP_TIMEOUT));
+}
+
+static void fail(struct supervisor *s, int code)
+{
+    if (s->phase == STARTING || s->phase == SERVING)
+        s->code = code;
+    stop(s);
+}
+
+static void drain(struct supervisor *s, uint32_t signo)
+{
+    move(s, DRAINING);
+    as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu", signo,
+                 (unsigned long long)(option_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS));
+    as_front_drain(s->front, option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
+}
+
+static void kill_all(struct supervisor *s, uint32_t signo)
+{
+    s->code = AS_CODE_SIGNAL + (int)signo;
+    stop(s);
+    as_front_stop(s->front);
+    as_crew_stop(s->crew, SIGKILL, 0);
+}
+
+static bool is_ours(void *ctx, pid_t pid)
+{
+    struct supervisor *s = ctx;
+
+    return as_front_has(s->front, pid) || as_crew_has(s->crew, pid);
+}
+
+/* At the end of the turn, when the dead of ours that SIGCHLD may be about have been reaped. */
+static void reap_strays(struct as_task *t)
+{
+    struct supervisor *s = AS_CONTAINER(t, struct supervisor, strays);
+
+    as_proc_reap_strays(is_ours, s);
+}
+
+static void on_signal(struct as_sock *sock, int events)
+{
+    struct supervisor *s = AS_CONTAINER(sock, struct supervisor, signals);
+    struct signalfd_siginfo si;
+
+    (void)events;
+    while (read(sock->fd, &si, sizeof(si)) == sizeof(si)) {
+        if (si.ssi_signo == SIGCHLD)
+            as_loop_defer(s->loop, &s->strays);
+        else if (si.ssi_signo == SIGUSR1)
+            as_log_event(&s->log, AS_LOG_INFO, "revive", "replicas=%u", as_crew_revive(s->crew));
+        else if (s->phase == STARTING || s->phase == SERVING)
+            drain(s, si.ssi_signo);
+        else
+            kill_all(s, si.ssi_signo);
+    }
+}
+
+static void on_channel(void *ctx, struct as_channel *channel)
+{
+    struct supervisor *s = ctx;
+
+    as_crew_set_channel(s->crew, channel);
+}
+
+static void on_serving(void *ctx)
+{
+    struct supervisor *s = ctx;
+
+    as_crew_serving(s->crew);
+}
+
+static void on_message(void *ctx, const struct as_ctl_message *m)
+{
+    struct supervisor *s = ctx;
+
+    as_log_event(&s->log, AS_LOG_DEBUG, "dispatcher_says", "type=%s replica=%.*s",
+                 as_ctl_type_name(m->type), AS_STR_FMT(m->replica));
+    as_crew_message(s->crew, m);
+}
+
+static void on_front_down(void *ctx, bool gave_up)
+{
+    struct supervisor *s = ctx;
+
+    s->front_down = true;
+    if (gave_up)
+        fail(s, AS_CODE_FAILED);
+    stop(s);
+    try_end(s);
+}
+
+static void on_fatal(void *ctx, int code, const char *replica, struct as_str reason)
+{
+    struct supervisor *s = ctx;
+    const char *nl = memchr(reason.p, '\n', reason.n);
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s cannot start (%.*s); its output is above. Nothing is served.", replica,
+                  (int)(nl ? nl - reason.p : (ptrdiff_t)reason.n), reason.p);
+    as_console_line(&s->console, NULL, as_buf_slice(&b));
+    as_buf_fini(&b);
+    fail(s, code);
+}
+
+static void on_ready(void *ctx)
+{
+    struct supervisor *s = ctx;
+    struct as_buf b;
+
+    if (s->phase != STARTING)
+        return;
+    move(s, SERVING);
+    as_buf_init(&b);
+    as_buf_printf(&b, "Ready: %s (%u replica%s, %.1f s)", s->conf->address, as_crew_size(s->crew),
+                  as_crew_size(s->crew) == 1 ? "" : "s",
+                  (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
+    as_console_line(&s->console, NULL, as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+static void on_crew_stopped(void *ctx)
+{
+    struct supervisor *s = ctx;
+
+    s->crew_down = true;
+    try_end(s);
+}
+
+static struct as_child_conf child_conf(struct supervisor *s)
+{
+    const struct as_option_set *o = s->conf->opts;
+
+    return (struct as_child_conf){
+        .restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),
+                    .max = as_option_ns(o, AS_OPT_RESTART_BACKOFF_MAX),
+                    .healthy = as_option_ns(o, AS_OPT_RESTART_HEALTHY_AFTER),
+                    .give_up = (uint32_t)as_option_u64(o, AS_OPT_MAX_START_FAILURES)},
+        .start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT),
+        .rand = &s->rand,
+        .oom_seen = &s->oom_seen};
+}
+
+static int make_parts(struct supervisor *s)
+{
+    static const struct as_front_ops front_ops = {on_channel, on_serving, on_message,
+                                                  on_front_down};
+    static const struct as_crew_ops crew_ops = {on_fatal, on_ready, on_crew_stopped};
+    const struct as_supervisor_conf *conf = s->conf;
+    struct as_front_conf front = {.program = "/proc/self/exe",
+                                  .opts = conf->opts,
+                                  .listeners = conf->listeners,
+                                  .child = child_conf(s)};
+    struct as_crew_conf crew = {.app = conf->app,
+                                .python = conf->python,
+                                .target = conf->target,
+                                .link = conf->link,
+                                .workers = (uint32_t)as_option_u64(conf->opts, AS_OPT_WORKERS),
+                                .debug_errors = as_option_bool(conf->opts, AS_OPT_DEBUG_ERRORS),
+                                .child = child_conf(s)};
+
+    as_crew_new(&s->crew, s->loop, &crew, &crew_ops, s, &s->console, &s->log);
+    as_front_new(&s->front, s->loop, &front, &front_ops, s, &s->log);
+    return as_sock_open(&s->signals, s->loop, fcntl(conf->signal_fd, F_DUPFD_CLOEXEC, 3),
+                        on_signal);
+}
+
+int as_supervisor_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGCHLD);
+    signal(SIGPIPE, SIG_IGN);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -1;
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int as_supervisor_run(const struct as_supervisor_conf *conf)
+{
+    struct supervisor s = {.conf = conf, .code = AS_CODE_OK};
+
+    if (as_loop_new(&s.loop, 0) < 0)
+        return AS_CODE_FAILED;
+    s.began = as_loop_now(s.loop);
+    s.oom_seen = as_memory_oom_kills("");
+    AS_ASSERT(getrandom(&s.rand.s, sizeof(s.rand.s), 0) == sizeof(s.rand.s));
+    as_console_init(&s.console, s.loop, STDERR_FILENO);
+    s.log = as_console_log(&s.console,
+                           (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
+    as_task_init(&s.strays, reap_strays);
+    if (make_parts(&s) == 0) {
+        as_front_start(s.front);
+        as_crew_start(s.crew);
+        as_loop_run(s.loop);
+        as_sock_close(&s.signals, NULL);
+    } else {
+        s.code = AS_CODE_FAILED;
+    }
+    as_crew_close(s.crew);
+    as_front_close(s.front);
+    as_console_close(&s.console);
+    as_loop_free(s.loop);
+    as_crew_free(s.crew);
+    as_front_free(s.front);
+    return s.code;
+}

@@ -1,0 +1,233 @@
+#include "edge/board.h"
+
+#include "base/counter.h"
+
+#include <unistd.h>
+
+static struct as_board_process *find(struct as_board *b, struct as_str replica)
+{
+    AS_LIST_EACH(n, &b->processes)
+    {
+        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+
+        if (as_str_eq(as_str_of(p->replica), replica))
+            return p;
+    }
+    return NULL;
+}
+
+static void drop(struct as_board_process *p)
+{
+    as_list_remove(&p->node);
+    free(p->replica);
+    free(p->deployment);
+    free(p->state);
+    free(p->reason);
+    free(p);
+}
+
+void as_board_init(struct as_board *b, struct as_fleet *fleet, struct as_budget *budget, as_ns now)
+{
+    *b = (struct as_board){.fleet = fleet, .budget = budget, .started = now};
+    as_list_init(&b->processes);
+}
+
+void as_board_fini(struct as_board *b)
+{
+    AS_LIST_EACH(n, &b->processes) drop(AS_LIST_ENTRY(n, struct as_board_process, node));
+}
+
+void as_board_process(struct as_board *b, struct as_str replica, struct as_str deployment,
+                      struct as_str state, struct as_str reason, uint32_t pid, uint32_t restarts)
+{
+    struct as_board_process *p = find(b, replica);
+
+    if (!p) {
+        p = as_xalloc(sizeof(*p));
+        p->replica = as_str_dup(replica);
+        as_list_push(&b->processes, &p->node);
+    } else {
+        free(p->deployment);
+        free(p->state);
+        free(p->reason);
+    }
+    p->deployment = as_str_dup(deployment);
+    p->state = as_str_dup(state);
+    p->reason = as_str_dup(reason);
+    p->pid = pid;
+    p->restarts = restarts;
+}
+
+/* --- JSON --- */
+
+struct json {
+    struct as_board *b;
+    struct as_buf *out;
+    uint32_t n;
+};
+
+static void json_deploy(void *arg, struct as_deploy *d, bool down)
+{
+    struct json *j = arg;
+    const struct as_stat *s = as_deploy_stat(d);
+
+    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
+    as_buf_json(j->out, as_deploy_name(d));
+    as_buf_printf(j->out,
+                  ",\"down\":%s,\"replicas\":%u,\"ready\":%u,\"queued\":%u,\"prefetched\":%u,"
+                  "\"ongoing\":%u,\"counts\":{\"accepted\":%lu,\"refused\":%lu,"
+                  "\"dispatched\":%lu,\"completed\":%lu,\"failed\":%lu,\"expired\":%lu,"
+                  "\"cancelled\":%lu,\"replayed\":%lu,\"recalled\":%lu,\"lost\":%lu,"
+                  "\"deaths\":%lu}}",
+                  down ? "true" : "false", as_deploy_replicas(d), as_deploy_ready(d),
+                  as_deploy_queued(d), as_deploy_prefetched(d), as_deploy_ongoing(d), s->accepted,
+                  s->refused, s->dispatched, s->completed, s->failed, s->expired, s->cancelled,
+                  s->replayed, s->recalled, s->lost, s->deaths);
+}
+
+static void json_models(struct json *j)
+{
+    const struct as_registry *g = as_fleet_registry(j->b->fleet);
+
+    as_buf_str(j->out, "\"models\":[");
+    for (uint32_t i = 0; i < as_registry_count(g); i++) {
+        const struct as_model *m = as_registry_at(g, i);
+
+        as_buf_str(j->out, i ? ",{\"name\":" : "{\"name\":");
+        as_buf_json(j->out, m->name);
+        as_buf_str(j->out, ",\"version\":");
+        as_buf_json(j->out, m->version);
+        as_buf_printf(j->out, ",\"ready\":%s}",
+                      as_fleet_model_ready(j->b->fleet, m->deployment) ? "true" : "false");
+    }
+    as_buf_str(j->out, "]");
+}
+
+static void json_replica(void *arg, const struct as_fleet_replica *r)
+{
+    struct json *j = arg;
+    const struct as_board_process *p = find(j->b, r->name);
+
+    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
+    as_buf_json(j->out, r->name);
+    as_buf_str(j->out, ",\"deployment\":");
+    as_buf_json(j->out, r->deployment);
+    as_buf_printf(j->out,
+                  ",\"state\":\"%.*s\",\"pid\":%u,\"slots\":%u,\"ongoing\":%u,"
+                  "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u}",
+                  AS_STR_FMT(r->state), r->pid, r->slots, r->ongoing, r->unanswered,
+                  (double)r->service / 1e3, (unsigned long)r->epoch, p ? p->restarts : 0);
+}
+
+static void json_processes(struct json *j)
+{
+    bool first = true;
+
+    as_buf_str(j->out, "\"processes\":[");
+    AS_LIST_EACH(n, &j->b->processes)
+    {
+        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+
+        as_buf_str(j->out, first ? "{\"replica\":" : ",{\"replica\":");
+        first = false;
+        as_buf_json(j->out, as_str_of(p->replica));
+        as_buf_str(j->out, ",\"deployment\":");
+        as_buf_json(j->out, as_str_of(p->deployment));
+        as_buf_printf(j->out, ",\"state\":\"%s\",\"pid\":%u,\"restarts\":%u,\"reason\":", p->state,
+                      p->pid, p->restarts);
+        as_buf_json(j->out, as_str_of(p->reason));
+        as_buf_str(j->out, "}");
+    }
+    as_buf_str(j->out, "]");
+}
+
+static uint64_t open_connections(const struct as_board *b)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < b->n_edges; i++) {
+        const struct as_edge_stat *s = as_edge_stat(b->edges[i]);
+
+        n += as_counted(&s->accepted) - as_counted(&s->closed);
+    }
+    return n;
+}
+
+void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
+{
+    struct json j = {b, out, 0};
+
+    as_buf_printf(out,
+                  "{\"server\":{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"pid\":%d,"
+                  "\"uptime_seconds\":%.3f,\"ready\":%s,\"draining\":%s,\"threads\":%u,"
+                  "\"connections\":%lu,\"inflight_bytes\":%lu,\"unanswered\":%u},",
+                  (int)getpid(), (double)(now - b->started) / 1e9,
+                  as_fleet_ready(b->fleet) && !b->draining ? "true" : "false",
+                  b->draining ? "true" : "false", b->n_edges, open_connections(b),
+                  (unsigned long)atomic_load(&b->budget->used), as_fleet_unanswered(b->fleet));
+    json_models(&j);
+    as_buf_str(out, ",\"deployments\":[");
+    as_fleet_each_deploy(b->fleet, json_deploy, &j);
+    as_buf_str(out, "],\"replicas\":[");
+    j.n = 0;
+    as_fleet_each_replica(b->fleet, json_replica, &j);
+    as_buf_str(out, "],");
+    json_processes(&j);
+    as_buf_str(out, "}\n");
+}
+
+/* --- plain text --- */
+
+static void text_deploy(void *arg, struct as_deploy *d, bool down)
+{
+    struct json *j = arg;
+    const struct as_stat *s = as_deploy_stat(d);
+
+    as_buf_printf(j->out, "%-20.*s %5u/%-5u %7u %8u %10lu %8lu %8lu%s\n",
+                  AS_STR_FMT(as_deploy_name(d)), as_deploy_ready(d), as_deploy_replicas(d),
+                  as_deploy_queued(d) + as_deploy_prefetched(d), as_deploy_ongoing(d), s->completed,
+                  s->failed + s->expired + s->lost, s->refused, down ? "  DOWN" : "");
+}
+
+static void text_replica(void *arg, const struct as_fleet_replica *r)
+{
+    struct json *j = arg;
+    const struct as_board_process *p = find(j->b, r->name);
+
+    as_buf_printf(j->out, "%-20.*s %-9.*s %8u %8u %7u %8u %11.1f\n", AS_STR_FMT(r->name),
+                  AS_STR_FMT(r->state), r->pid, p ? p->restarts : 0, r->slots, r->ongoing,
+                  (double)r->service / 1e3);
+}
+
+void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
+{
+    struct json j = {b, out, 0};
+    const struct as_registry *g = as_fleet_registry(b->fleet);
+
+    as_buf_printf(out, "anyserve " AS_VERSION "  pid %d  up %.0f s  %s  %lu connections\n",
+                  (int)getpid(), (double)(now - b->started) / 1e9,
+                  b->draining                ? "draining"
+                  : as_fleet_ready(b->fleet) ? "ready"
+                                             : "not ready",
+                  open_connections(b));
+    as_buf_str(out, "\nMODEL                VERSION    READY\n");
+    for (uint32_t i = 0; i < as_registry_count(g); i++) {
+        const struct as_model *m = as_registry_at(g, i);
+
+        as_buf_printf(out, "%-20.*s %-10.*s %s\n", AS_STR_FMT(m->name), AS_STR_FMT(m->version),
+                      as_fleet_model_ready(b->fleet, m->deployment) ? "yes" : "no");
+    }
+    as_buf_str(
+        out, "\nDEPLOYMENT           READY/OF     QUEUED  ONGOING  COMPLETED   FAILED  REFUSED\n");
+    as_fleet_each_deploy(b->fleet, text_deploy, &j);
+    as_buf_str(out,
+               "\nREPLICA              STATE          PID RESTARTS   SLOTS  ONGOING  SERVICE_US\n");
+    as_fleet_each_replica(b->fleet, text_replica, &j);
+    AS_LIST_EACH(n, &b->processes)
+    {
+        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+
+        if (p->reason[0])
+            as_buf_printf(out, "\n%s: %s, %s\n", p->replica, p->state, p->reason);
+    }
+}

@@ -1,0 +1,41 @@
+/* edge/board.h — what the status page shows: everything that the dispatcher knows or was told.
+ *
+ * Assembled by app on the dispatch loop; the supervisor's word on each process is kept here, the
+ * rest is asked from the fleet and the edges when somebody looks. Thread: the dispatch loop.
+ */
+#ifndef AS_EDGE_BOARD_H
+#define AS_EDGE_BOARD_H
+
+#include "base/buf.h"
+#include "edge/edge.h"
+
+#define AS_BOARD_LOOPS 64u
+
+struct as_board_process { /* one replica's process, as the supervisor tells it */
+    struct as_list node;
+    char *replica, *deployment, *state, *reason;
+    uint32_t pid, restarts;
+};
+
+struct as_board {
+    struct as_fleet *fleet;
+    struct as_edge *edges[AS_BOARD_LOOPS];
+    uint32_t n_edges;
+    struct as_budget *budget;
+    struct as_list processes;
+    as_ns started; /* of the dispatcher */
+    bool draining;
+};
+
+void as_board_init(struct as_board *b, struct as_fleet *fleet, struct as_budget *budget, as_ns now);
+void as_board_fini(struct as_board *b);
+/* Sets or replaces the process of that replica name; strings are copied. */
+void as_board_process(struct as_board *b, struct as_str replica, struct as_str deployment,
+                      struct as_str state, struct as_str reason, uint32_t pid, uint32_t restarts);
+
+void as_board_json(struct as_board *b, as_ns now, struct as_buf *out); /* /status */
+void as_board_text(struct as_board *b, as_ns now, struct as_buf *out); /* /status?format=text */
+void as_board_metrics(struct as_board *b, as_ns now,
+                      struct as_buf *out); /* /metrics, Prometheus text 0.0.4 */
+
+#endif

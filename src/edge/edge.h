@@ -1,0 +1,68 @@
+/* edge/edge.h — the client side of one event loop: listeners, connections, requests.
+ *
+ * Each loop has one edge with its own connections and counters; all share the listening sockets,
+ * the byte budget and the fleet. Thread: its loop's, but for reading the counters.
+ */
+#ifndef AS_EDGE_EDGE_H
+#define AS_EDGE_EDGE_H
+
+#include "base/log.h"
+#include "edge/budget.h"
+#include "link/fleet.h"
+#include "wire/h2.h"
+
+struct as_edge;
+
+struct as_edge_conf {
+    struct as_h2_conf h2;
+    uint64_t max_message;     /* bytes of one gRPC message */
+    uint32_t max_connections; /* of this loop */
+    as_ns header_timeout;     /* from accept to the first complete request header */
+    as_ns idle_timeout;       /* without a request; 0: never */
+    as_ns goaway_grace;       /* from the first GOAWAY to the final one */
+};
+
+/* The RPCs that we count and answer; the table of names is in edge/service.c. */
+enum as_rpc {
+    AS_RPC_MODEL_INFER,
+    AS_RPC_SERVER_LIVE,
+    AS_RPC_SERVER_READY,
+    AS_RPC_SERVER_METADATA,
+    AS_RPC_MODEL_READY,
+    AS_RPC_MODEL_METADATA,
+    AS_RPC_UNKNOWN,
+    AS_RPC_HTTP, /* plain GET */
+    AS_RPC_COUNT
+};
+#define AS_GRPC_CODES 17u
+const char *as_rpc_name(enum as_rpc rpc);
+
+struct as_edge_stat { /* base/counter.h */
+    uint64_t accepted;
+    uint64_t closed;
+    uint64_t refused;                               /* over max_connections */
+    uint64_t requests[AS_RPC_COUNT][AS_GRPC_CODES]; /* by gRPC status; plain GET: 0 or not */
+    uint64_t bytes_in, bytes_out;                   /* of connections */
+};
+
+int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
+                const struct as_edge_conf *conf, struct as_budget *budget,
+                const struct as_log *log);
+/* Accepts from a shared listening socket (not owned). */
+int as_edge_listen(struct as_edge *e, int fd);
+/* Graceful end: no accept, GOAWAY; `drained` is called on this loop when no connection is left. */
+void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg);
+/* Closes every connection at once. When as_edge_held is 0 (the fleet has released all requests):
+ * as_edge_close, run the loop to its end, as_edge_free. */
+void as_edge_stop(struct as_edge *e);
+uint32_t as_edge_held(const struct as_edge *e); /* requests that are not freed yet */
+void as_edge_close(struct as_edge *e);
+void as_edge_free(struct as_edge *e);
+
+/* Letters to this loop (any thread). */
+struct as_mbox *as_edge_box(struct as_edge *e);
+
+const struct as_edge_stat *as_edge_stat(const struct as_edge *e); /* any thread */
+const struct as_loop_stat *as_edge_loop_stat(const struct as_edge *e);
+
+#endif

@@ -1,0 +1,71 @@
+/* edge/exchange.h — one request of a client and its answer.
+ *
+ *   RECEIVING ──► WAITING ──► ANSWERED       RECEIVING: body comes in
+ *       │  end      (fleet)       ▲          WAITING: a worker has it, or the queue
+ *       └── refused, small RPC ───┘          ANSWERED: everything was handed to HTTP/2
+ *
+ * Freed (back to the edge's pool) when its stream is closed and the fleet has released it. Memory
+ * of the request comes from its arena; bodies above AS_COPY_MAX from a blob.
+ */
+#ifndef AS_EDGE_EXCHANGE_H
+#define AS_EDGE_EXCHANGE_H
+
+#include "edge/edge_own.h"
+#include "wire/grpc.h"
+#include "wire/oip.h"
+
+#define AS_EXCHANGE_FIRST                                                                          \
+    3072u /* bytes of arena inside; larger requests take blocks from the heap */
+
+enum as_exchange_state { AS_X_RECEIVING, AS_X_WAITING, AS_X_ANSWERED };
+
+struct as_exchange {
+    struct as_call call;
+    struct as_edge *edge;
+    struct as_conn *conn; /* NULL: its stream is closed */
+    struct as_exchange *next_free;
+    uint32_t stream;
+    enum as_exchange_state state;
+    enum as_rpc rpc;
+    bool in_fleet;
+    bool grpc;
+    struct as_grpc_reader reader;
+    uint8_t *body; /* the message */
+    size_t body_len, body_have;
+    struct as_blob *blob; /* holds body when it is large */
+    uint64_t reserved;    /* bytes taken from the budget */
+    as_ns deadline;
+    struct as_registry *registry; /* keeps `model` */
+    const struct as_model *model;
+    struct as_oip_infer infer;
+    const struct as_h2_head *head; /* valid while conn is not NULL */
+    struct as_arena arena;
+    uint8_t first[AS_EXCHANGE_FIRST] __attribute__((aligned(64)));
+};
+
+void as_exchange_pool_free(struct as_edge *e);
+void as_exchange_released(struct as_exchange *x); /* the fleet holds it no longer */
+
+/* Answers; each ends the exchange's part (state ANSWERED). No-ops when the client has gone. */
+void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...) AS_PRINTF(3, 4);
+/* With a gRPC status and a text of the worker. */
+void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_str message,
+                             const struct as_h2_header *extra, uint32_t n_extra);
+/* One small message, copied. */
+void as_exchange_reply(struct as_exchange *x, const struct as_buf *message);
+/* A plain HTTP answer with a JSON body. */
+void as_exchange_http(struct as_exchange *x, uint32_t status, const char *json);
+/* The message of a unary call is complete: edge/service.c. */
+void as_service_call(struct as_exchange *x);
+enum as_rpc as_service_rpc(struct as_str path); /* AS_RPC_UNKNOWN */
+/* ModelInfer: edge/infer.c. */
+void as_infer_begin(struct as_exchange *x);
+/* GET and the rest that is not gRPC: edge/http.c. */
+void as_http_request(struct as_exchange *x);
+/* Hands pieces to HTTP/2 as a successful gRPC answer. */
+void as_exchange_ok(struct as_exchange *x, const struct as_h2_piece *body, uint32_t n);
+/* The model of a name and version, with `registry` kept; NULL: answered NOT_FOUND. */
+const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
+                                        struct as_str version);
+
+#endif

@@ -1,0 +1,276 @@
+/* ModelInfer: from the message to a worker and from its outputs to the message that answers. */
+#include "base/buf.h"
+#include "edge/exchange.h"
+
+#define WHY_MAX      512
+#define PIECES_MAX   64u  /* pieces of one answer; more outputs than fit are copied together */
+#define METADATA_MAX 128u /* entries handed to the worker; the header limits are lower */
+
+static struct as_exchange *exchange_of(struct as_call *c)
+{
+    return AS_CONTAINER(c, struct as_exchange, call);
+}
+
+/* --- the request --- */
+
+/* Headers that the handler may see, copied: the worker may be asked after the stream has gone. */
+static int take_metadata(struct as_exchange *x)
+{
+    const struct as_h2_head *head = x->head;
+    struct as_msg *msg = &x->call.msg;
+    struct as_meta *meta;
+
+    msg->n_meta = 0;
+    if (!head->n_rest)
+        return 0;
+    meta = as_arena_alloc(&x->arena, sizeof(*meta) * AS_MIN(head->n_rest, METADATA_MAX), 8);
+    if (!meta)
+        return AS_ENOMEM;
+    for (uint32_t i = 0; i < head->n_rest && msg->n_meta < METADATA_MAX; i++) {
+        const struct as_h2_header *h = &head->rest[i];
+        struct as_buf bin;
+        struct as_meta *m = &meta[msg->n_meta];
+
+        if (as_grpc_is_reserved(h->name))
+            continue;
+        m->key.n = h->name.n;
+        m->key.p = as_arena_dup(&x->arena, h->name);
+        as_buf_init(&bin);
+        if (h->name.n > 4 && memcmp(h->name.p + h->name.n - 4, "-bin", 4) == 0) {
+            if (as_grpc_decode_bin(h->value, &bin)) {
+                as_buf_fini(&bin);
+                return AS_EINVALID;
+            }
+            m->value.n = bin.n;
+            m->value.p = as_arena_dup(&x->arena, as_buf_slice(&bin));
+            as_buf_fini(&bin);
+        } else {
+            m->value.n = h->value.n;
+            m->value.p = as_arena_dup(&x->arena, h->value);
+        }
+        if (!m->key.p || !m->value.p)
+            return AS_ENOMEM;
+        msg->n_meta++;
+    }
+    msg->meta = meta;
+    return 0;
+}
+
+/* Large inputs travel by reference only where they lie in the received message. */
+static bool all_in_blob(const struct as_exchange *x)
+{
+    for (uint32_t i = 0; i < x->infer.n_inputs; i++) {
+        const struct as_tensor *t = &x->infer.inputs[i];
+
+        if (t->nbytes && (t->data < x->body || t->data >= x->body + x->body_len))
+            return false;
+    }
+    return true;
+}
+
+static bool prepare(struct as_exchange *x)
+{
+    char why[WHY_MAX];
+    int err;
+
+    why[0] = 0;
+    err = as_oip_parse_infer(x->body, x->body_len, &x->arena, &x->infer, why, sizeof(why));
+    if (err) {
+        as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
+                         why[0] ? why : "malformed ModelInferRequest");
+        return false;
+    }
+    if (!as_exchange_find(x, x->infer.model, x->infer.version))
+        return false;
+    err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
+    if (err) {
+        as_exchange_fail(x, err, "%s", why);
+        return false;
+    }
+    err = take_metadata(x);
+    if (err) {
+        as_exchange_fail(x, err,
+                         err == AS_EINVALID ? "malformed base64 in a -bin header"
+                                            : "no memory for the request");
+        return false;
+    }
+    return true;
+}
+
+static void on_answer(struct as_call *c);
+
+static void on_release(struct as_call *c)
+{
+    as_exchange_released(exchange_of(c));
+}
+
+void as_infer_begin(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+
+    if (!prepare(x))
+        return;
+    as_request_init(&c->core);
+    c->core.model = x->model->index;
+    c->core.priority = 1;
+    c->core.idempotent = x->model->idempotent;
+    c->core.deadline = x->deadline;
+    c->deployment = x->model->deployment;
+    c->msg.id = x->infer.id;
+    c->msg.tensors = x->infer.inputs;
+    c->msg.n_tensors = x->infer.n_inputs;
+    c->msg.params = x->infer.params;
+    c->msg.n_params = x->infer.n_params;
+    c->blob = x->blob && all_in_blob(x) ? x->blob : NULL;
+    c->arena = &x->arena;
+    c->on_answer = on_answer;
+    c->on_release = on_release;
+    x->state = AS_X_WAITING;
+    x->in_fleet = true;
+    as_client_submit(&x->edge->client, c);
+}
+
+/* --- the answer --- */
+
+/* The outputs that were asked for, in that order; all of them when none was named. */
+static bool select_outputs(struct as_exchange *x, struct as_oip_response *r)
+{
+    const struct as_msg *res = &x->call.result;
+    struct as_tensor *picked;
+
+    r->outputs = res->tensors;
+    r->n_outputs = res->n_tensors;
+    if (!x->infer.n_outputs)
+        return true;
+    picked = as_arena_alloc(&x->arena, sizeof(*picked) * x->infer.n_outputs, 8);
+    if (!picked)
+        return false;
+    for (uint32_t i = 0; i < x->infer.n_outputs; i++) {
+        uint32_t k = 0;
+
+        while (k < res->n_tensors && !as_str_eq(res->tensors[k].name, x->infer.outputs[i].name))
+            k++;
+        if (k == res->n_tensors) {
+            as_exchange_fail(
+                x, AS_EINVALID, "model '%.*s' has no output '%.*s'", AS_STR_FMT(x->model->name),
+                (int)AS_MIN(x->infer.outputs[i].name.n, (size_t)128), x->infer.outputs[i].name.p);
+            return false;
+        }
+        picked[i] = res->tensors[k];
+    }
+    r->outputs = picked;
+    r->n_outputs = x->infer.n_outputs;
+    return true;
+}
+
+/* One piece: prefix, message, tensor bytes, copied together. */
+static void send_copied(struct as_exchange *x, const struct as_oip_response *r, size_t len)
+{
+    struct as_blob *b = len > AS_COPY_MAX ? as_blob_new(AS_GRPC_PREFIX + len) : NULL;
+    uint8_t *p = b ? b->data : as_arena_alloc(&x->arena, AS_GRPC_PREFIX + len, 1);
+    struct as_h2_piece piece = {p, AS_GRPC_PREFIX + len, b};
+
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    as_grpc_prefix(p, (uint32_t)len);
+    as_oip_put_response(p + AS_GRPC_PREFIX, r);
+    as_exchange_ok(x, &piece, 1);
+    as_blob_unref(b); /* HTTP/2 has taken its own */
+}
+
+/* Head, then for each output its raw head and its bytes where the worker's answer lies. */
+static void send_by_reference(struct as_exchange *x, const struct as_oip_response *r, size_t len)
+{
+    struct as_h2_piece pieces[PIECES_MAX];
+    size_t head = as_oip_response_head_len(r);
+    uint8_t *p =
+        as_arena_alloc(&x->arena, AS_GRPC_PREFIX + head + r->n_outputs * AS_OIP_RAW_HEAD_MAX, 1);
+    uint32_t n = 0;
+
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    as_grpc_prefix(p, (uint32_t)len);
+    as_oip_put_response_head(p + AS_GRPC_PREFIX, r);
+    pieces[n++] = (struct as_h2_piece){p, AS_GRPC_PREFIX + head, NULL};
+    p += AS_GRPC_PREFIX + head;
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        size_t k = as_oip_put_raw_head(p, r->outputs[i].nbytes);
+
+        pieces[n++] = (struct as_h2_piece){p, k, NULL};
+        pieces[n++] =
+            (struct as_h2_piece){r->outputs[i].data, r->outputs[i].nbytes, x->call.result_blob};
+        p += k;
+    }
+    as_exchange_ok(x, pieces, n);
+}
+
+static void send_result(struct as_exchange *x)
+{
+    const struct as_msg *res = &x->call.result;
+    struct as_oip_response r = {.model = x->model->name,
+                                .version = x->model->version,
+                                .id = x->infer.id,
+                                .params = res->params,
+                                .n_params = res->n_params};
+    char why[WHY_MAX];
+    uint64_t len;
+
+    if (as_model_check_outputs(x->model, res->tensors, res->n_tensors, why, sizeof(why))) {
+        as_exchange_fail(x, AS_EHANDLER, "%s", why);
+        return;
+    }
+    if (!select_outputs(x, &r)) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    len = as_oip_response_len(&r);
+    if (len > INT32_MAX)
+        as_exchange_fail(x, AS_ETOOBIG, "the answer is over 2147483647 bytes");
+    else if (!x->call.result_blob || 1 + 2 * r.n_outputs > PIECES_MAX)
+        send_copied(x, &r, (size_t)len);
+    else
+        send_by_reference(x, &r, (size_t)len);
+}
+
+static void send_error(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+
+    if (c->status) {
+        as_exchange_fail_status(x, c->status, c->message, NULL, 0);
+        return;
+    }
+    switch (c->err) {
+    case AS_EFULL:
+        as_exchange_fail(x, c->err, "the queue of model '%.*s' is full (max_queued_requests)",
+                         AS_STR_FMT(x->model->name));
+        break;
+    case AS_EMAYHAVERUN:
+        as_exchange_fail(x, c->err,
+                         "the worker of model '%.*s' died; the request may have been executed",
+                         AS_STR_FMT(x->model->name));
+        break;
+    case AS_EUNAVAILABLE:
+        as_exchange_fail(x, c->err, "no worker of model '%.*s' is available",
+                         AS_STR_FMT(x->model->name));
+        break;
+    default:
+        as_exchange_fail(x, c->err, "%s", as_err_text(c->err));
+    }
+}
+
+static void on_answer(struct as_call *c)
+{
+    struct as_exchange *x = exchange_of(c);
+
+    if (c->err)
+        send_error(x);
+    else if (x->conn)
+        send_result(x);
+    as_blob_unref(c->result_blob);
+    c->result_blob = NULL;
+}

@@ -1,0 +1,229 @@
+/* /metrics in the Prometheus text format: base units, _total for counters, no unbounded labels. */
+#include "base/counter.h"
+#include "base/err.h"
+#include "edge/board.h"
+
+static void head(struct as_buf *o, const char *name, const char *type, const char *help)
+{
+    as_buf_printf(o, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+struct each {
+    struct as_buf *out;
+    const char *name;
+    size_t offset; /* of a counter within as_stat, or of a histogram */
+};
+
+static void label(struct as_buf *o, struct as_str deployment)
+{
+    as_buf_str(o, "{deployment=");
+    as_buf_json(o, deployment);
+}
+
+static void counter_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+{
+    const struct each *e = arg;
+    const uint64_t *v =
+        (const uint64_t *)(const void *)((const char *)as_deploy_stat(d) + e->offset);
+
+    as_buf_str(e->out, e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, "} %lu\n", *v);
+}
+
+static void hist_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+{
+    const struct each *e = arg;
+    const struct as_hist *h =
+        (const struct as_hist *)(const void *)((const char *)as_deploy_stat(d) + e->offset);
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < AS_HIST_BUCKETS - 1; i++) {
+        sum += h->bucket[i];
+        as_buf_printf(e->out, "%s_bucket", e->name);
+        label(e->out, as_deploy_name(d));
+        as_buf_printf(e->out, ",le=\"%.6f\"} %lu\n", (double)(1ull << i) / 1e6, sum);
+    }
+    as_buf_printf(e->out, "%s_bucket", e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, ",le=\"+Inf\"} %lu\n%s_sum", h->count, e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, "} %.9f\n%s_count", (double)h->sum / 1e9, e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, "} %lu\n", h->count);
+}
+
+static void gauges_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+{
+    const struct each *e = arg;
+    uint32_t v;
+
+    switch (e->offset) {
+    case 0:
+        v = as_deploy_queued(d) + as_deploy_prefetched(d);
+        break;
+    case 1:
+        v = as_deploy_ongoing(d);
+        break;
+    case 2:
+        v = as_deploy_ready(d);
+        break;
+    default:
+        v = as_deploy_replicas(d);
+    }
+    as_buf_str(e->out, e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, "} %u\n", v);
+}
+
+static void deployments(struct as_board *b, struct as_buf *o)
+{
+    static const struct {
+        const char *name, *help;
+        size_t offset;
+    } counters[] = {
+        {"anyserve_deployment_accepted_total", "Requests accepted into the queue or a slot.",
+         offsetof(struct as_stat, accepted)},
+        {"anyserve_rejected_requests_total", "Requests refused because the queue was full.",
+         offsetof(struct as_stat, refused)},
+        {"anyserve_dispatched_total", "Requests sent to a replica, replays included.",
+         offsetof(struct as_stat, dispatched)},
+        {"anyserve_completed_total", "Answers of replicas that were delivered.",
+         offsetof(struct as_stat, completed)},
+        {"anyserve_failed_total", "Requests that ended without a replica's answer.",
+         offsetof(struct as_stat, failed)},
+        {"anyserve_expired_total", "Requests whose deadline passed.",
+         offsetof(struct as_stat, expired)},
+        {"anyserve_cancelled_total", "Requests whose client left.",
+         offsetof(struct as_stat, cancelled)},
+        {"anyserve_replayed_total", "Requests sent again to another replica.",
+         offsetof(struct as_stat, replayed)},
+        {"anyserve_recalled_total", "Prefetched requests asked back.",
+         offsetof(struct as_stat, recalled)},
+        {"anyserve_lost_total", "Requests that a dead replica may have executed.",
+         offsetof(struct as_stat, lost)},
+        {"anyserve_replica_deaths_total", "Replicas whose link ended.",
+         offsetof(struct as_stat, deaths)},
+    };
+    static const struct {
+        const char *name, *help;
+        size_t offset;
+    } hists[] = {
+        {"anyserve_queue_duration_seconds", "Arrival to dispatch.",
+         offsetof(struct as_stat, queue)},
+        {"anyserve_request_duration_seconds", "Arrival to the replica's answer.",
+         offsetof(struct as_stat, total)},
+        {"anyserve_service_duration_seconds", "Handler time as the replica measured it.",
+         offsetof(struct as_stat, service)},
+    };
+    static const struct {
+        const char *name, *help;
+    } gauges[] = {
+        {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
+        {"anyserve_ongoing_requests", "Requests that execute."},
+        {"anyserve_replicas_ready", "Replicas that take requests."},
+        {"anyserve_replicas", "Replicas that are connected."},
+    };
+
+    for (size_t i = 0; i < AS_COUNT(counters); i++) {
+        struct each e = {o, counters[i].name, counters[i].offset};
+
+        head(o, e.name, "counter", counters[i].help);
+        as_fleet_each_deploy(b->fleet, counter_of, &e);
+    }
+    for (size_t i = 0; i < AS_COUNT(gauges); i++) {
+        struct each e = {o, gauges[i].name, i};
+
+        head(o, e.name, "gauge", gauges[i].help);
+        as_fleet_each_deploy(b->fleet, gauges_of, &e);
+    }
+    for (size_t i = 0; i < AS_COUNT(hists); i++) {
+        struct each e = {o, hists[i].name, hists[i].offset};
+
+        head(o, e.name, "histogram", hists[i].help);
+        as_fleet_each_deploy(b->fleet, hist_of, &e);
+    }
+}
+
+static void requests(struct as_board *b, struct as_buf *o)
+{
+    head(o, "anyserve_requests_total", "counter", "Requests answered, by method and gRPC status.");
+    for (uint32_t rpc = 0; rpc < AS_RPC_COUNT; rpc++) {
+        for (uint32_t code = 0; code < AS_GRPC_CODES; code++) {
+            uint64_t n = 0;
+
+            for (uint32_t i = 0; i < b->n_edges; i++)
+                n += as_counted(&as_edge_stat(b->edges[i])->requests[rpc][code]);
+            if (n)
+                as_buf_printf(o, "anyserve_requests_total{method=\"%s\",code=\"%s\"} %lu\n",
+                              as_rpc_name((enum as_rpc)rpc), as_grpc_status_name(code), n);
+        }
+    }
+}
+
+static void loops(struct as_board *b, struct as_buf *o)
+{
+    static const char *const names[] = {"anyserve_loop_wakes_total",
+                                        "anyserve_syscalls_total{kind=\"read\"",
+                                        "anyserve_syscalls_total{kind=\"write\""};
+
+    head(o, "anyserve_loop_wakes_total", "counter", "Times that an event loop woke up.");
+    for (uint32_t i = 0; i < b->n_edges; i++)
+        as_buf_printf(o, "%s{loop=\"%u\"} %lu\n", names[0], i,
+                      as_counted(&as_edge_loop_stat(b->edges[i])->wakes));
+    head(o, "anyserve_syscalls_total", "counter", "System calls for bytes, by kind.");
+    for (uint32_t i = 0; i < b->n_edges; i++) {
+        const struct as_loop_stat *s = as_edge_loop_stat(b->edges[i]);
+
+        as_buf_printf(o, "%s,loop=\"%u\"} %lu\n%s,loop=\"%u\"} %lu\n", names[1], i,
+                      as_counted(&s->reads), names[2], i, as_counted(&s->writes));
+    }
+}
+
+static void server(struct as_board *b, as_ns now, struct as_buf *o)
+{
+    uint64_t sum[5] = {0};
+
+    for (uint32_t i = 0; i < b->n_edges; i++) {
+        const struct as_edge_stat *s = as_edge_stat(b->edges[i]);
+
+        sum[0] += as_counted(&s->accepted);
+        sum[1] += as_counted(&s->closed);
+        sum[2] += as_counted(&s->refused);
+        sum[3] += as_counted(&s->bytes_in);
+        sum[4] += as_counted(&s->bytes_out);
+    }
+    head(o, "anyserve_build_info", "gauge", "The version that runs.");
+    as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");
+    head(o, "anyserve_uptime_seconds", "gauge", "Since the dispatcher started.");
+    as_buf_printf(o, "anyserve_uptime_seconds %.3f\n", (double)(now - b->started) / 1e9);
+    head(o, "anyserve_connections", "gauge", "Client connections that are open.");
+    as_buf_printf(o, "anyserve_connections %lu\n", sum[0] - sum[1]);
+    head(o, "anyserve_connections_refused_total", "counter", "Connections over the limit.");
+    as_buf_printf(o, "anyserve_connections_refused_total %lu\n", sum[2]);
+    head(o, "anyserve_received_bytes_total", "counter", "Bytes read from clients.");
+    as_buf_printf(o, "anyserve_received_bytes_total %lu\n", sum[3]);
+    head(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
+    as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
+    head(o, "anyserve_inflight_bytes", "gauge", "Request bytes held.");
+    as_buf_printf(o, "anyserve_inflight_bytes %lu\n", (unsigned long)atomic_load(&b->budget->used));
+    head(o, "anyserve_unanswered_requests", "gauge", "Requests held by the dispatcher.");
+    as_buf_printf(o, "anyserve_unanswered_requests %u\n", as_fleet_unanswered(b->fleet));
+    head(o, "anyserve_worker_restarts_total", "counter", "Starts after the first, by replica.");
+    AS_LIST_EACH(n, &b->processes)
+    {
+        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+
+        as_buf_str(o, "anyserve_worker_restarts_total{replica=");
+        as_buf_json(o, as_str_of(p->replica));
+        as_buf_printf(o, "} %u\n", p->restarts);
+    }
+}
+
+void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
+{
+    server(b, now, out);
+    requests(b, out);
+    deployments(b, out);
+    loops(b, out);
+}

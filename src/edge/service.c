@@ -1,0 +1,132 @@
+/* The RPCs of inference.GRPCInferenceService that need no worker. */
+#include "edge/exchange.h"
+
+#define SERVICE "/inference.GRPCInferenceService/"
+
+static const char *const names[AS_RPC_COUNT] = {
+    [AS_RPC_MODEL_INFER] = "ModelInfer",   [AS_RPC_SERVER_LIVE] = "ServerLive",
+    [AS_RPC_SERVER_READY] = "ServerReady", [AS_RPC_SERVER_METADATA] = "ServerMetadata",
+    [AS_RPC_MODEL_READY] = "ModelReady",   [AS_RPC_MODEL_METADATA] = "ModelMetadata",
+    [AS_RPC_UNKNOWN] = "unknown",          [AS_RPC_HTTP] = "http",
+};
+
+const char *as_rpc_name(enum as_rpc rpc)
+{
+    return names[rpc];
+}
+
+enum as_rpc as_service_rpc(struct as_str path)
+{
+    size_t n = sizeof(SERVICE) - 1;
+
+    if (path.n <= n || memcmp(path.p, SERVICE, n) != 0)
+        return AS_RPC_UNKNOWN;
+    for (int i = 0; i < AS_RPC_UNKNOWN; i++) {
+        if (as_str_eq((struct as_str){path.p + n, path.n - n}, as_str_of(names[i])))
+            return (enum as_rpc)i;
+    }
+    return AS_RPC_UNKNOWN;
+}
+
+static void reply_bool(struct as_exchange *x, bool v)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_oip_put_live(&b, v);
+    as_exchange_reply(x, &b);
+    as_buf_fini(&b);
+}
+
+static void server_metadata(struct as_exchange *x)
+{
+    struct as_oip_server s = {.name = AS_STR("anyserve"), .version = AS_STR(AS_VERSION)};
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_oip_put_server(&b, &s);
+    as_exchange_reply(x, &b);
+    as_buf_fini(&b);
+}
+
+/* The model that a small request names; NULL: answered. */
+static const struct as_model *named(struct as_exchange *x)
+{
+    struct as_str name, version;
+
+    if (as_oip_parse_name_version(x->body, x->body_len, &name, &version)) {
+        as_exchange_fail(x, AS_EINVALID, "malformed request message");
+        return NULL;
+    }
+    return as_exchange_find(x, name, version);
+}
+
+static void model_ready(struct as_exchange *x)
+{
+    const struct as_model *m = named(x);
+
+    if (m)
+        reply_bool(x, !x->edge->draining &&
+                          as_fleet_model_ready(x->edge->client.fleet, m->deployment));
+}
+
+static void model_metadata(struct as_exchange *x)
+{
+    const struct as_model *m = named(x);
+    struct as_oip_model out;
+    struct as_str *versions;
+    const struct as_model **all;
+    struct as_buf b;
+    uint32_t n;
+
+    if (!m)
+        return;
+    n = as_registry_versions(x->registry, m->name, NULL, 0);
+    all = as_arena_alloc(&x->arena, n * sizeof(struct as_model *), 8);
+    versions = as_arena_alloc(&x->arena, n * sizeof(*versions), 8);
+    if (!all || !versions) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    as_registry_versions(x->registry, m->name, all, n);
+    for (uint32_t i = 0; i < n; i++)
+        versions[i] = all[i]->version;
+    out = (struct as_oip_model){.name = m->name,
+                                .platform = m->platform,
+                                .versions = versions,
+                                .n_versions = n,
+                                .inputs = m->inputs,
+                                .outputs = m->outputs,
+                                .n_inputs = m->n_inputs,
+                                .n_outputs = m->n_outputs};
+    as_buf_init(&b);
+    as_oip_put_model(&b, &out);
+    as_exchange_reply(x, &b);
+    as_buf_fini(&b);
+}
+
+void as_service_call(struct as_exchange *x)
+{
+    switch (x->rpc) {
+    case AS_RPC_MODEL_INFER:
+        as_infer_begin(x);
+        break;
+    case AS_RPC_SERVER_LIVE:
+        reply_bool(x, true);
+        break;
+    case AS_RPC_SERVER_READY:
+        reply_bool(x, !x->edge->draining && as_fleet_ready(x->edge->client.fleet));
+        break;
+    case AS_RPC_SERVER_METADATA:
+        server_metadata(x);
+        break;
+    case AS_RPC_MODEL_READY:
+        model_ready(x);
+        break;
+    case AS_RPC_MODEL_METADATA:
+        model_metadata(x);
+        break;
+    default:
+        as_exchange_fail(x, AS_EUNIMPLEMENTED, "unknown method");
+    }
+}

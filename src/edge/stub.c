@@ -1,2 +1,0 @@
-#include "base/defs.h"
-extern int as_edge_stub; int as_edge_stub;

@@ -1,0 +1,210 @@
+#include "io/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Our environment with spec->env in front: the first of two equal names is found by getenv, but
+ * not by every program, so overridden ones are left out. The strings are not copied. */
+static char **merged_env(const char *const *add)
+{
+    size_t n = 0, k = 0;
+    char **env;
+
+    while (environ[n])
+        n++;
+    while (add && add[k])
+        k++;
+    env = as_xalloc((n + k + 1) * sizeof(*env));
+    n = 0;
+    for (size_t i = 0; i < k; i++)
+        memcpy(&env[n++], &add[i], sizeof(add[i]));
+    for (size_t i = 0; environ[i]; i++) {
+        size_t name = strcspn(environ[i], "=") + 1;
+        bool overridden = false;
+
+        for (size_t j = 0; j < k && !overridden; j++)
+            overridden = strncmp(environ[i], add[j], name) == 0;
+        if (!overridden)
+            env[n++] = environ[i];
+    }
+    return env;
+}
+
+static void reset_signals(void)
+{
+    struct sigaction dfl = {.sa_handler = SIG_DFL};
+    sigset_t none;
+
+    for (int s = 1; s < NSIG; s++)
+        sigaction(s, &dfl, NULL); /* SIGKILL, SIGSTOP and the C library's own: refused, no harm */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Moves the child's descriptors to 0 …; they are lifted above all targets first, so that none is
+ * overwritten before its turn. Everything else is closed by exec. */
+static bool place_fds(const struct as_proc_spec *spec)
+{
+    int from[3 + AS_PROC_FDS];
+    int n = 3 + (int)spec->n_fds;
+
+    from[0] = spec->in >= 0 ? spec->in : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    from[1] = spec->out >= 0 ? spec->out : 1;
+    from[2] = spec->err >= 0 ? spec->err : 2;
+    for (uint32_t i = 0; i < spec->n_fds; i++)
+        from[3 + i] = spec->fds[i];
+    for (int i = 0; i < n; i++) {
+        from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, n);
+        if (from[i] < 0)
+            return false;
+    }
+    for (int i = 0; i < n; i++) {
+        if (dup2(from[i], i) < 0)
+            return false;
+    }
+    /* CLOSE_RANGE_CLOEXEC: `report` must live until exec. Kernels before 5.11 refuse: our own
+     * descriptors are all close-on-exec anyway. */
+    syscall(SYS_close_range, (unsigned)n, ~0u, 1u << 2);
+    return true;
+}
+
+/* In the child, between fork and exec: system calls only. */
+static void __attribute__((noreturn))
+become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
+{
+    char *const *argv;
+    int e;
+
+    memcpy(&argv, &spec->argv, sizeof(argv)); /* execvpe promises not to write to them */
+    reset_signals();
+    if (spec->group)
+        setpgid(0, 0);
+    if (spec->death_signal && prctl(PR_SET_PDEATHSIG, spec->death_signal) == 0 &&
+        getppid() != parent)
+        _exit(127); /* the parent died before the kernel was told to watch it */
+    report = fcntl(report, F_DUPFD_CLOEXEC, 3 + AS_PROC_FDS);
+    if (place_fds(spec))
+        execvpe(spec->path, argv, env);
+    e = errno;
+    if (write(report, &e, sizeof(e)) != sizeof(e))
+        _exit(126);
+    _exit(127);
+}
+
+static int code_of(int e)
+{
+    return e == ENOENT || e == ENOTDIR ? AS_ENOTFOUND : e == EACCES ? AS_EDENIED : AS_EIO;
+}
+
+int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *ret_errno)
+{
+    pid_t parent = getpid(), pid;
+    int report[2], e = 0;
+    char **env;
+    ssize_t n;
+
+    AS_ASSERT(spec->n_fds <= AS_PROC_FDS);
+    if (pipe2(report, O_CLOEXEC) < 0) {
+        *ret_errno = errno;
+        return AS_EIO;
+    }
+    env = merged_env(spec->env);
+    pid = fork();
+    if (pid == 0)
+        become(spec, env, parent, report[1]);
+    *ret_errno = errno;
+    free(env);
+    close(report[1]);
+    if (pid < 0) {
+        close(report[0]);
+        return AS_EIO;
+    }
+    if (spec->group)
+        setpgid(pid, pid); /* both sides do it: neither has to wait for the other */
+    do {
+        n = read(report[0], &e, sizeof(e));
+    } while (n < 0 && errno == EINTR);
+    close(report[0]);
+    *ret_p = (struct as_proc){.pid = pid, .pidfd = -1, .group = spec->group};
+    if (n == 0) {
+        ret_p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0u);
+        if (ret_p->pidfd >= 0)
+            return 0;
+        e = errno;
+        as_proc_signal(ret_p, SIGKILL);
+    }
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    *ret_errno = n < 0 ? EIO : e;
+    return code_of(*ret_errno);
+}
+
+void as_proc_signal(const struct as_proc *p, int signal)
+{
+    if (p->pid > 0)
+        kill(p->group ? -p->pid : p->pid, signal);
+}
+
+int as_proc_reap(struct as_proc *p, int *ret_status)
+{
+    siginfo_t si = {0};
+    pid_t pid;
+
+    if (waitid(P_PID, (id_t)p->pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == 0)
+        return AS_EAGAIN;
+    /* while the leader is not reaped, its number cannot name another group */
+    if (p->group)
+        kill(-p->pid, SIGKILL);
+    do {
+        pid = waitpid(p->pid, ret_status, 0);
+    } while (pid < 0 && errno == EINTR);
+    AS_ASSERT(pid == p->pid);
+    if (p->pidfd >= 0)
+        close(p->pidfd);
+    *p = (struct as_proc){.pid = 0, .pidfd = -1};
+    return 0;
+}
+
+int as_proc_wait(struct as_proc *p)
+{
+    siginfo_t si;
+    int status = 0;
+
+    while (waitid(P_PID, (id_t)p->pid, &si, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
+    AS_ASSERT(as_proc_reap(p, &status) == 0);
+    return status;
+}
+
+void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx)
+{
+    for (;;) {
+        siginfo_t si = {0};
+
+        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || si.si_pid == 0 ||
+            ours(ctx, si.si_pid))
+            return; /* one of ours hides those behind it until its owner reaped it and asks again */
+        waitpid(si.si_pid, NULL, WNOHANG);
+    }
+}
+
+const char *as_proc_describe(int status, char out[48])
+{
+    const char *name;
+
+    if (WIFEXITED(status)) {
+        snprintf(out, 48, "exit code %d", WEXITSTATUS(status));
+        return out;
+    }
+    name = sigabbrev_np(WTERMSIG(status));
+    snprintf(out, 48, "signal %d (%s%s)", WTERMSIG(status), name ? "SIG" : "", name ? name : "?");
+    return out;
+}

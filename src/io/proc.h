@@ -1,0 +1,50 @@
+/* io/proc.h — child processes: start, watch, signal, reap.
+ *
+ * A child starts with exactly the descriptors it is given (0, 1, 2 and 3 …), default signal
+ * handling and an empty signal mask. The pidfd becomes readable when it ends. Thread: the one that
+ * spawned must live as long as the child when a death signal is asked for (Linux binds the two).
+ */
+#ifndef AS_IO_PROC_H
+#define AS_IO_PROC_H
+
+#include "base/err.h"
+
+#include <sys/types.h>
+
+#define AS_PROC_FDS 32u
+
+struct as_proc_spec {
+    const char *path;        /* of the program; without a slash it is looked up in $PATH */
+    const char *const *argv; /* NULL-terminated */
+    const char *const *env;  /* "NAME=value" on top of our own environment; NULL-terminated, or NULL */
+    int in, out, err;        /* become 0, 1, 2; -1: /dev/null for in, ours for out and err */
+    const int *fds;          /* become 3, 4, … */
+    uint32_t n_fds;          /* at most AS_PROC_FDS */
+    bool group;              /* a process group of its own, whose number is the pid */
+    int death_signal;        /* sent to the child when we die; 0: none */
+};
+
+struct as_proc {
+    pid_t pid;
+    int pidfd;
+    bool group;
+};
+
+/* 0; AS_ENOTFOUND, AS_EDENIED, AS_EIO: the program could not be started, *ret_errno says why. */
+int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *ret_errno);
+/* To the whole group when it has one. Harmless after its end and before its reaping. */
+void as_proc_signal(const struct as_proc *p, int signal);
+/* After pidfd became readable: kills what is left of its group, then takes the wait status and
+ * closes the pidfd. 0; AS_EAGAIN: it lives. */
+int as_proc_reap(struct as_proc *p, int *ret_status);
+/* Blocks until it ends, then reaps and returns the wait status; for a child that was sent SIGKILL. */
+int as_proc_wait(struct as_proc *p);
+
+/* Reaps dead children that as_proc_spawn did not start: orphans that we inherit as process 1 of a
+ * container. `ours` tells which pids belong to somebody else's as_proc. */
+void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx);
+
+/* "exit code 3", "signal 11 (SIGSEGV)" */
+const char *as_proc_describe(int status, char out[48]);
+
+#endif

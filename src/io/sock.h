@@ -1,0 +1,40 @@
+/* io/sock.h — a descriptor watched by a loop, with plain system calls for its bytes.
+ *
+ * uv_poll_t with own recvmsg/sendmsg, because a libuv stream can neither receive a memfd nor write
+ * many frames from where they lie. Level-triggered. Closing is asynchronous.
+ */
+#ifndef AS_IO_SOCK_H
+#define AS_IO_SOCK_H
+
+#include "base/outq.h"
+#include "io/loop.h"
+
+struct as_sock {
+    uv_poll_t uv;
+    struct as_loop *loop;
+    int fd;
+    int events; /* UV_READABLE | UV_WRITABLE now watched */
+    bool closing;
+    /* events: UV_READABLE, UV_WRITABLE; an error of the descriptor shows as both */
+    void (*on_event)(struct as_sock *s, int events);
+    void (*on_closed)(struct as_sock *s);
+};
+
+/* Takes fd (made non-blocking); on failure fd is closed. Watches UV_READABLE. */
+int as_sock_open(struct as_sock *s, struct as_loop *l, int fd,
+                 void (*on_event)(struct as_sock *s, int events));
+void as_sock_watch(struct as_sock *s, int events); /* 0: rest */
+/* The descriptor is closed, then on_closed(s) from the loop; then the memory may go. */
+void as_sock_close(struct as_sock *s, void (*on_closed)(struct as_sock *s));
+/* Gives the descriptor back instead of closing it (to move it to another loop). */
+int as_sock_detach(struct as_sock *s, void (*on_closed)(struct as_sock *s));
+
+/* >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO. */
+int64_t as_sock_read(struct as_sock *s, void *p, size_t n);
+int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n);
+/* Also takes one descriptor that travels along: -1 when none. */
+int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd);
+/* Writes as much of q as goes; watches for writability while something is left. 0 or AS_EIO. */
+int as_sock_flush(struct as_sock *s, struct as_outq *q);
+
+#endif

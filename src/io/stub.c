@@ -1,2 +1,0 @@
-#include "base/defs.h"
-extern int as_io_stub; int as_io_stub;

@@ -1,0 +1,104 @@
+/* The client loops' way into the fleet (the second half of link/fleet.h). */
+#include "link/fleet_deploy.h"
+
+int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop)
+{
+    int err = as_mbox_open(&c->box, loop, c);
+
+    if (err)
+        return err;
+    c->fleet = f;
+    c->loop = loop;
+    c->local = loop == f->loop;
+    c->registry = as_registry_ref(f->registry);
+    if (c->local)
+        f->box = &c->box; /* other loops' letters to the fleet come here */
+    as_list_push(&f->clients, &c->node);
+    return 0;
+}
+
+void as_client_close(struct as_client *c)
+{
+    as_list_remove(&c->node);
+    as_registry_unref(c->registry);
+    c->registry = NULL;
+    as_mbox_close(&c->box);
+}
+
+static void refuse(struct as_call *c, int err)
+{
+    c->err = err;
+    c->status = 0;
+    c->message = (struct as_str){0};
+    as_fleet_deliver(c);
+}
+
+/* Dispatch loop. */
+static void submit(struct as_fleet *f, struct as_call *c)
+{
+    struct as_fleet_deploy *d = f->deploys[c->deployment];
+    as_ns deadline = c->core.deadline;
+    int err;
+
+    f->unanswered++;
+    if (f->draining) {
+        refuse(c, AS_EUNAVAILABLE);
+        return;
+    }
+    err = as_deploy_submit(d->core, &c->core, as_loop_now(f->loop));
+    if (err)
+        refuse(c, err);
+    else if (deadline < d->timer.at)
+        as_timer_set(&d->timer, deadline);
+}
+
+static void open_submit(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_call *c = AS_CONTAINER(letter, struct as_call, submit_letter);
+
+    submit(c->client->fleet, c);
+}
+
+void as_client_submit(struct as_client *c, struct as_call *call)
+{
+    call->client = c;
+    call->cancel_posted = call->released = call->answered = false;
+    call->result_blob = NULL;
+    if (c->local) {
+        submit(c->fleet, call);
+        return;
+    }
+    call->submit_letter.open = open_submit;
+    as_mbox_post(c->fleet->box, &call->submit_letter);
+}
+
+static void open_cancel_back(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_call *c = AS_CONTAINER(letter, struct as_call, cancel_letter);
+
+    c->cancel_posted = false;
+    if (c->released)
+        c->on_release(c);
+}
+
+static void open_cancel(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_call *c = AS_CONTAINER(letter, struct as_call, cancel_letter);
+    struct as_fleet *f = c->client->fleet;
+
+    as_deploy_cancel(f->deploys[c->deployment]->core, &c->core, as_loop_now(f->loop));
+    c->cancel_letter.open = open_cancel_back;
+    as_mbox_post(&c->client->box, &c->cancel_letter);
+}
+
+void as_client_cancel(struct as_client *c, struct as_call *call)
+{
+    if (c->local) {
+        as_deploy_cancel(c->fleet->deploys[call->deployment]->core, &call->core,
+                         as_loop_now(c->loop));
+        return;
+    }
+    call->cancel_posted = true;
+    call->cancel_letter.open = open_cancel;
+    as_mbox_post(c->fleet->box, &call->cancel_letter);
+}

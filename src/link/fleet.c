@@ -1,0 +1,541 @@
+#include "link/fleet.h"
+
+#include "base/buf.h"
+#include "link/link.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TICKS_PER_INTERVAL 2 /* how often a ping interval is looked at */
+
+static struct as_call *call_of(struct as_request *q)
+{
+    return AS_CONTAINER(q, struct as_call, core);
+}
+
+/* --- verdicts on their way home --- */
+
+static void open_answer(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_call *c = AS_CONTAINER(letter, struct as_call, answer_letter);
+
+    if (!c->cancel_posted)
+        c->on_answer(c);
+    else
+        as_blob_unref(c->result_blob);
+}
+
+static void home_release(struct as_call *c)
+{
+    if (c->cancel_posted)
+        c->released = true; /* the cancel letter comes back first */
+    else
+        c->on_release(c);
+}
+
+static void open_release(struct as_letter *letter, void *to AS_UNUSED)
+{
+    home_release(AS_CONTAINER(letter, struct as_call, release_letter));
+}
+
+static void answer(struct as_call *c)
+{
+    c->answered = true;
+    if (c->client->local) {
+        c->on_answer(c);
+        return;
+    }
+    c->answer_letter.open = open_answer;
+    as_mbox_post(&c->client->box, &c->answer_letter);
+}
+
+static void release(struct as_call *c)
+{
+    c->client->fleet->unanswered--;
+    if (c->client->local) {
+        c->on_release(c);
+        return;
+    }
+    c->release_letter.open = open_release;
+    as_mbox_post(&c->client->box, &c->release_letter);
+}
+
+void as_fleet_deliver(struct as_call *c)
+{
+    answer(c);
+    release(c);
+}
+
+/* --- what core decides --- */
+
+static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
+{
+    as_link_send(as_replica_link(r), call_of(q));
+}
+
+static void op_recall(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *const *q,
+                      uint32_t n)
+{
+    as_link_recall(as_replica_link(r), q, n);
+}
+
+static void op_cancel(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q, int reason)
+{
+    as_link_cancel(as_replica_link(r), call_of(q), reason);
+}
+
+static void op_answer(void *ctx AS_UNUSED, struct as_request *q, int err)
+{
+    struct as_call *c = call_of(q);
+
+    if (c->result_blob) /* a part of the answer had come when the deadline passed */
+        as_link_pass_over(as_replica_link(q->replica), c);
+    c->err = err;
+    c->status = 0;
+    c->message = (struct as_str){0};
+    answer(c);
+}
+
+static void op_release(void *ctx AS_UNUSED, struct as_request *q)
+{
+    release(call_of(q));
+}
+
+static const struct as_deploy_ops deploy_ops = {
+    .send = op_send,
+    .recall = op_recall,
+    .cancel = op_cancel,
+    .answer = op_answer,
+    .release = op_release,
+};
+
+static void on_deadline(struct as_timer *t)
+{
+    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
+
+    as_deploy_expire(d->core, as_loop_now(d->fleet->loop));
+    as_timer_set(t, as_deploy_next_deadline(d->core));
+}
+
+/* --- deployments and their models --- */
+
+struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
+{
+    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
+    struct as_fleet_deploy *d;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (as_str_eq(as_str_of(f->deploys[i]->name), name))
+            return f->deploys[i];
+    }
+    if (n == AS_FLEET_DEPLOYS_MAX)
+        return NULL;
+    d = as_xalloc(sizeof(*d));
+    d->fleet = f;
+    d->name = as_str_dup(name);
+    d->number = n;
+    atomic_init(&d->ready, false);
+    as_timer_init(&d->timer, f->loop, on_deadline);
+    f->deploys[n] = d;
+    /* release: a client loop that sees the count sees the entry */
+    atomic_store_explicit(&f->n_deploys, n + 1, memory_order_release);
+    return d;
+}
+
+static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register *r,
+                       const char **ret_why)
+{
+    struct as_fleet *f = d->fleet;
+    int64_t max_queued = r->max_queued ? r->max_queued : f->conf.max_queued;
+    struct as_deploy_conf conf = {.max_queued = max_queued,
+                                  .router = f->conf.router,
+                                  .prefetch_work = f->conf.prefetch_work,
+                                  .seed = f->conf.seed + d->number};
+    int err;
+
+    if (d->core) {
+        if (d->max_queued == max_queued && d->budget == r->budget)
+            return 0;
+        *ret_why = "the deployment's options differ from those of its other models or replicas";
+        return AS_EINVALID;
+    }
+    err = as_deploy_new(&d->core, as_str_of(d->name), &conf, &deploy_ops, d);
+    if (err)
+        return err;
+    d->max_queued = max_queued;
+    d->budget = r->budget;
+    if (d->down)
+        as_deploy_set_down(d->core, true, as_loop_now(f->loop));
+    return 0;
+}
+
+static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
+                                         const struct as_frame_register *r)
+{
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        if (as_str_eq(as_str_of(d->models[i].name), r->name) &&
+            as_str_eq(as_str_of(d->models[i].version), r->version))
+            return &d->models[i];
+    }
+    return NULL;
+}
+
+static void open_registry(struct as_letter *letter, void *to);
+
+struct registry_letter {
+    struct as_letter letter;
+    struct as_registry *registry;
+};
+
+/* The new snapshot for every client loop. */
+static void publish(struct as_fleet *f, struct as_registry *g)
+{
+    as_registry_unref(f->registry);
+    f->registry = g;
+    AS_LIST_EACH(n, &f->clients)
+    {
+        struct as_client *c = AS_LIST_ENTRY(n, struct as_client, node);
+        struct registry_letter *l = as_xalloc(sizeof(*l));
+
+        l->registry = as_registry_ref(g);
+        l->letter.open = open_registry;
+        if (c->local)
+            open_registry(&l->letter, c);
+        else
+            as_mbox_post(&c->box, &l->letter);
+    }
+}
+
+static void open_registry(struct as_letter *letter, void *to)
+{
+    struct registry_letter *l = AS_CONTAINER(letter, struct registry_letter, letter);
+    struct as_client *c = to;
+
+    as_registry_unref(c->registry);
+    c->registry = l->registry;
+    free(l);
+    if (c->on_registry)
+        c->on_registry(c);
+}
+
+int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register *r,
+                      uint32_t *ret_target, const char **ret_why)
+{
+    struct as_fleet *f = d->fleet;
+    struct as_fleet_model *known = find_model(d, r);
+    struct as_model m = {.name = r->name,
+                         .version = r->version,
+                         .platform = r->platform,
+                         .deployment = d->number,
+                         .index = known ? (uint32_t)(known - d->models) : d->n_models,
+                         .idempotent = r->idempotent,
+                         .has_inputs = r->has_inputs,
+                         .has_outputs = r->has_outputs,
+                         .inputs = r->inputs,
+                         .outputs = r->outputs,
+                         .n_inputs = r->n_inputs,
+                         .n_outputs = r->n_outputs};
+    struct as_registry *g;
+    int err;
+
+    *ret_why = "";
+    if (!known && d->n_models == AS_DEPLOY_MODELS_MAX) {
+        *ret_why = "too many models in one deployment";
+        return AS_EINVALID;
+    }
+    err = ensure_core(d, r, ret_why);
+    if (err)
+        return err;
+    err = as_registry_with(f->registry, &m, &g, ret_why);
+    if (err)
+        return err;
+    if (!known) {
+        d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
+        d->models[d->n_models++] =
+            (struct as_fleet_model){as_str_dup(r->name), as_str_dup(r->version), r->max_ongoing};
+        err = as_deploy_set_model(d->core, m.index, r->max_ongoing);
+        AS_ASSERT(!err);
+    }
+    if (g == f->registry)
+        as_registry_unref(g);
+    else
+        publish(f, g);
+    *ret_target = m.index;
+    return 0;
+}
+
+void as_fleet_refresh(struct as_fleet_deploy *d)
+{
+    atomic_store_explicit(&d->ready, d->core && as_deploy_ready(d->core) > 0, memory_order_relaxed);
+}
+
+void as_fleet_link_ready(struct as_link *l)
+{
+    struct as_fleet *f = l->fleet;
+    struct as_buf models;
+
+    as_buf_init(&models);
+    for (uint32_t i = 0; i < l->deploy->n_models; i++)
+        as_buf_printf(&models, "%s%s:%s", i ? " " : "", l->deploy->models[i].name,
+                      l->deploy->models[i].version);
+    f->ops.on_ready(f->ctx, as_str_of(l->name), as_str_of(l->token ? l->token->token : ""),
+                    as_buf_slice(&models));
+    as_buf_fini(&models);
+}
+
+/* --- tokens --- */
+
+struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token)
+{
+    AS_LIST_EACH(n, &f->tokens)
+    {
+        struct as_fleet_token *t = AS_LIST_ENTRY(n, struct as_fleet_token, node);
+
+        if (as_str_eq(as_str_of(t->token), token))
+            return t;
+    }
+    return NULL;
+}
+
+void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
+                    struct as_str deployment)
+{
+    struct as_fleet_token *t;
+
+    if (as_fleet_find_token(f, token))
+        return;
+    as_fleet_deploy(f, deployment); /* expected from now on: not ready until it is */
+    t = as_xalloc(sizeof(*t));
+    t->token = as_str_dup(token);
+    t->replica = as_str_dup(replica);
+    t->deployment = as_str_dup(deployment);
+    as_list_push(&f->tokens, &t->node);
+}
+
+static void free_token(struct as_fleet_token *t)
+{
+    as_list_remove(&t->node);
+    free(t->token);
+    free(t->replica);
+    free(t->deployment);
+    free(t);
+}
+
+void as_fleet_forget(struct as_fleet *f, struct as_str token)
+{
+    struct as_fleet_token *t = as_fleet_find_token(f, token);
+
+    if (!t)
+        return;
+    if (t->link) {
+        struct as_link *l = t->link;
+
+        /* answers that it had written before it died still count */
+        if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
+            as_link_end(l, "process ended", true);
+    }
+    free_token(t);
+}
+
+void as_fleet_join_token(struct as_fleet *f, struct as_str token)
+{
+    free(f->join_token);
+    f->join_token = as_str_dup(token);
+}
+
+void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
+{
+    struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
+
+    if (!d || d->down == down)
+        return;
+    d->down = down;
+    if (d->core)
+        as_deploy_set_down(d->core, down, as_loop_now(f->loop));
+}
+
+/* --- state for others --- */
+
+bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
+{
+    return atomic_load_explicit(&f->deploys[deployment]->ready, memory_order_relaxed);
+}
+
+bool as_fleet_ready(const struct as_fleet *f)
+{
+    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!as_fleet_model_ready(f, i))
+            return false;
+    }
+    return n > 0;
+}
+
+uint32_t as_fleet_unanswered(const struct as_fleet *f)
+{
+    return f->unanswered;
+}
+
+struct as_registry *as_fleet_registry(const struct as_fleet *f)
+{
+    return f->registry;
+}
+
+static const char *link_state(const struct as_link *l)
+{
+    if (l->state == AS_LINK_BROKEN)
+        return "lost";
+    if (l->state != AS_LINK_READY)
+        return "starting";
+    return l->draining ? "draining" : "ready";
+}
+
+void as_fleet_each_replica(struct as_fleet *f,
+                           void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg)
+{
+    AS_LIST_EACH(n, &f->links)
+    {
+        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, node);
+        struct as_fleet_replica r = {.name = as_str_of(l->name ? l->name : ""),
+                                     .deployment = as_str_of(l->deploy ? l->deploy->name : ""),
+                                     .state = as_str_of(link_state(l)),
+                                     .pid = l->pid,
+                                     .epoch = l->epoch};
+
+        if (l->replica) {
+            r.slots = as_replica_slots(l->replica);
+            r.ongoing = as_replica_ongoing(l->replica);
+            r.unanswered = as_replica_unanswered(l->replica);
+            r.service = as_replica_service(l->replica);
+        }
+        fn(arg, &r);
+    }
+}
+
+void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_deploy *d, bool down),
+                          void *arg)
+{
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        if (f->deploys[i]->core)
+            fn(arg, f->deploys[i]->core, f->deploys[i]->down);
+    }
+}
+
+void as_fleet_drain(struct as_fleet *f)
+{
+    f->draining = true;
+    AS_LIST_EACH(n, &f->links) as_link_drain(AS_LIST_ENTRY(n, struct as_link, node));
+}
+
+void as_fleet_stop(struct as_fleet *f)
+{
+    f->draining = true;
+    AS_LIST_EACH(n, &f->links)
+    as_link_end(AS_LIST_ENTRY(n, struct as_link, node), "the dispatcher ends", true);
+}
+
+/* --- the listener and the pulse --- */
+
+static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED)
+{
+    struct as_fleet *f = h->data;
+
+    for (;;) {
+        int fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd < 0)
+            return;
+        as_link_accept(f, fd);
+    }
+}
+
+int as_fleet_listen(struct as_fleet *f, int fd)
+{
+    f->listen_fd = fd;
+    f->listener = as_xalloc(sizeof(*f->listener));
+    if (uv_poll_init(&f->loop->uv, f->listener, fd)) {
+        free(f->listener);
+        f->listener = NULL;
+        return AS_EIO;
+    }
+    f->listener->data = f;
+    uv_poll_start(f->listener, UV_READABLE, on_listener);
+    return 0;
+}
+
+static void on_tick(struct as_timer *t)
+{
+    struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tick);
+    as_ns now = as_loop_now(f->loop);
+
+    AS_LIST_EACH(n, &f->links) as_link_tick(AS_LIST_ENTRY(n, struct as_link, node), now);
+    as_timer_set(t, now + f->conf.ping_interval / TICKS_PER_INTERVAL);
+}
+
+/* --- life --- */
+
+int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
+                 const struct as_fleet_ops *ops, void *ctx, const struct as_log *log)
+{
+    struct as_fleet *f = as_xalloc(sizeof(*f));
+
+    f->loop = loop;
+    f->conf = *conf;
+    f->ops = *ops;
+    f->ctx = ctx;
+    f->log = log;
+    f->listen_fd = -1;
+    atomic_init(&f->n_deploys, 0);
+    as_list_init(&f->links);
+    as_list_init(&f->tokens);
+    as_list_init(&f->clients);
+    f->registry = as_registry_new();
+    (void)as_deathwatch_new(&f->watch); /* an old kernel: pidfd tells, only later */
+    as_timer_init(&f->tick, loop, on_tick);
+    as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
+    *ret_f = f;
+    return 0;
+}
+
+static void free_handle(uv_handle_t *h)
+{
+    free(h);
+}
+
+static void free_deploy(struct as_timer *t)
+{
+    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
+
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        free(d->models[i].name);
+        free(d->models[i].version);
+    }
+    free(d->models);
+    free(d->name);
+    free(d);
+}
+
+static void free_fleet(struct as_timer *t)
+{
+    free(AS_CONTAINER(t, struct as_fleet, tick));
+}
+
+void as_fleet_free(struct as_fleet *f)
+{
+    if (!f)
+        return;
+    AS_ASSERT(as_list_empty(&f->clients));
+    as_fleet_stop(f);
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        as_deploy_free(f->deploys[i]->core);
+        as_timer_close(&f->deploys[i]->timer, free_deploy);
+    }
+    AS_LIST_EACH(n, &f->tokens) free_token(AS_LIST_ENTRY(n, struct as_fleet_token, node));
+    if (f->listener)
+        uv_close((uv_handle_t *)f->listener, free_handle);
+    as_deathwatch_free(f->watch);
+    as_registry_unref(f->registry);
+    free(f->join_token);
+    as_timer_close(&f->tick, free_fleet);
+}

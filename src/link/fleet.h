@@ -1,0 +1,96 @@
+/* link/fleet.h — all deployments, their replicas' links, and the way in for client loops.
+ *
+ * The fleet lives on one loop (the dispatch loop), which owns every queue and every worker link, so
+ * that counts are exact without locks. Client loops submit through a handle of their own: directly
+ * when it is the same loop, else by mailbox. The registry is a snapshot that the fleet hands to
+ * every client loop when it changes.
+ */
+#ifndef AS_LINK_FLEET_H
+#define AS_LINK_FLEET_H
+
+#include "base/log.h"
+#include "core/deploy.h"
+#include "core/registry.h"
+#include "link/call.h"
+
+struct as_fleet;
+
+struct as_fleet_conf {
+    enum as_router router;
+    int64_t max_queued; /* for deployments that set none */
+    uint32_t max_prefetch;
+    as_ns prefetch_work;
+    as_ns ping_interval, ping_timeout, handshake_timeout;
+    uint64_t max_message; /* bytes of one answer's body */
+    uint64_t seed;
+};
+
+/* What the owner hears; on the dispatch loop. */
+struct as_fleet_ops {
+    void (*on_ready)(void *ctx, struct as_str replica, struct as_str token, struct as_str models);
+    void (*on_gone)(void *ctx, struct as_str replica, struct as_str token, struct as_str reason);
+    /* A worker of ours hangs or broke the rules: end its process. */
+    void (*on_kill)(void *ctx, struct as_str replica, struct as_str token, struct as_str reason);
+};
+
+int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
+                 const struct as_fleet_ops *ops, void *ctx, const struct as_log *log);
+/* Ends every link, answers what is left. Client handles must be closed before. */
+void as_fleet_free(struct as_fleet *f);
+/* Takes workers from a listening unix socket (not owned). */
+int as_fleet_listen(struct as_fleet *f, int fd);
+
+/* Tokens that a worker may say in HELLO. pid is for messages. Repeating one is harmless. */
+void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
+                    struct as_str deployment);
+void as_fleet_forget(struct as_fleet *f, struct as_str token); /* that process is dead */
+void as_fleet_join_token(struct as_fleet *f,
+                         struct as_str token); /* for workers not started by us */
+/* No replica of it will come (again): its requests are refused. */
+void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down);
+
+/* Every deployment that has a token or models has a replica with slots. */
+bool as_fleet_ready(const struct as_fleet *f);                            /* any thread */
+bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment); /* any thread */
+uint32_t as_fleet_unanswered(const struct as_fleet *f); /* requests held, whatever their state */
+/* DRAIN to all workers: what they hold is finished, nothing new is accepted. */
+void as_fleet_drain(struct as_fleet *f);
+
+/* Ends every link at once; what the workers hold is answered and released. */
+void as_fleet_stop(struct as_fleet *f);
+
+/* For the status page; dispatch loop only. */
+struct as_fleet_replica {
+    struct as_str name, deployment, state; /* "ready", "draining", "starting", "lost" */
+    uint32_t pid, slots, ongoing, unanswered;
+    as_ns service;
+    uint64_t epoch;
+};
+void as_fleet_each_replica(struct as_fleet *f,
+                           void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg);
+void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_deploy *d, bool down),
+                          void *arg);
+struct as_registry *as_fleet_registry(const struct as_fleet *f); /* borrowed; dispatch loop */
+
+/* One client loop's handle. */
+struct as_client {
+    struct as_fleet *fleet;
+    struct as_loop *loop;
+    bool local; /* the same loop: no letters */
+    struct as_mbox box;
+    struct as_registry *registry; /* this loop's snapshot; ref it to keep pointers into it */
+    void (*on_registry)(struct as_client *c); /* may be NULL */
+    struct as_list node;
+};
+/* Opened on the dispatch loop's thread before the client loop runs. */
+int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop);
+void as_client_close(struct as_client *c); /* no call may be open */
+
+/* Client loop. The outcome comes by on_answer and on_release, refusals (queue full, down, deadline)
+ * too; both may come before submit returns. */
+void as_client_submit(struct as_client *c, struct as_call *call);
+/* The client has gone: no on_answer comes any more, on_release still does. Once per call, not after
+ * on_release. */
+void as_client_cancel(struct as_client *c, struct as_call *call);
+
+#endif

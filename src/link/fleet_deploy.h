@@ -1,0 +1,72 @@
+/* link/fleet_deploy.h — what the fleet keeps beside core's deployment, shared inside the folder.
+ *
+ * Names and caps of the models, the deadline timer, the flag that other threads read. A token
+ * belongs to a process that the supervisor started. Thread: the dispatch loop, but for `ready`.
+ */
+#ifndef AS_LINK_FLEET_DEPLOY_H
+#define AS_LINK_FLEET_DEPLOY_H
+
+#include "link/deathwatch.h"
+#include "link/fleet.h"
+
+#define AS_FLEET_DEPLOYS_MAX 1024u
+
+struct as_fleet_model {
+    char *name, *version;
+    uint32_t max_ongoing;
+};
+
+struct as_fleet_deploy {
+    struct as_fleet *fleet;
+    char *name;
+    struct as_deploy *core; /* NULL until a worker has registered */
+    uint32_t number;
+    int64_t max_queued;
+    uint32_t budget;
+    struct as_fleet_model *models;
+    uint32_t n_models;
+    struct as_timer timer; /* the next deadline */
+    bool down;
+    atomic_bool ready;
+};
+
+struct as_fleet_token {
+    struct as_list node;
+    char *token, *replica, *deployment;
+    struct as_link *link; /* the live one, or NULL */
+};
+
+struct as_fleet {
+    struct as_loop *loop;
+    struct as_fleet_conf conf;
+    struct as_fleet_ops ops;
+    void *ctx;
+    const struct as_log *log;
+    struct as_fleet_deploy *deploys[AS_FLEET_DEPLOYS_MAX];
+    atomic_uint n_deploys;
+    struct as_list links, tokens, clients;
+    struct as_mbox *box; /* of the client handle on this loop */
+    char *join_token;
+    struct as_registry *registry;
+    struct as_deathwatch *watch; /* NULL: pidfd only */
+    uv_poll_t *listener;
+    int listen_fd;
+    struct as_timer tick; /* pings */
+    uint64_t epoch;
+    uint32_t unanswered;
+    bool draining;
+};
+
+struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token);
+/* The deployment of that name, made if it is new; NULL when there are too many. */
+struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name);
+/* core's deployment is made with the first registration's options; later ones must agree.
+ * Gives the target number. 0, AS_EEXISTS, AS_EINVALID with a reason. */
+int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register *r,
+                      uint32_t *ret_target, const char **ret_why);
+void as_fleet_refresh(struct as_fleet_deploy *d); /* after replicas came, went or drained */
+void as_fleet_link_ready(struct as_link *l);
+void as_fleet_deliver(
+    struct as_call *c); /* verdict is set: on_answer on its loop, then on_release */
+
+#endif

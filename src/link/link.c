@@ -1,0 +1,325 @@
+#include "link/link.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DEATH_WAIT                                                                                 \
+    (500 * AS_MS) /* from the end of the socket until all streams count as started                 \
+                   */
+#define RX_CAP (256u << 10)
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+static void on_event(struct as_sock *s, int events);
+
+static struct as_link *link_of(struct as_sock *s)
+{
+    return AS_CONTAINER(s, struct as_link, sock);
+}
+
+/* --- the end --- */
+
+static void maybe_free(struct as_link *l)
+{
+    if (--l->closing)
+        return;
+    as_outq_fini(&l->out);
+    free(l->rx.p);
+    free(l->calls);
+    free(l->name);
+    free(l);
+}
+
+static void on_sock_closed(struct as_sock *s)
+{
+    maybe_free(link_of(s));
+}
+
+static void on_pid_closed(struct as_sock *s)
+{
+    maybe_free(AS_CONTAINER(s, struct as_link, pid_sock));
+}
+
+static void on_timer_closed(struct as_timer *t)
+{
+    maybe_free(AS_CONTAINER(t, struct as_link, timer));
+}
+
+static void close_socket(struct as_link *l)
+{
+    if (!l->sock.closing) {
+        l->closing++;
+        as_task_cancel(&l->flush);
+        as_sock_close(&l->sock, on_sock_closed);
+    }
+}
+
+static void close_handles(struct as_link *l)
+{
+    l->closing++; /* the timer; also keeps l until all closes are under way */
+    close_socket(l);
+    if (l->pid_open) {
+        l->pid_open = false;
+        l->closing++;
+        as_sock_close(&l->pid_sock, on_pid_closed);
+    }
+    if (l->watched && as_deathwatch_remove(l->fleet->watch, &l->page->lock) && !l->told)
+        l->closing++; /* its letter is still under way */
+    if (l->page)
+        munmap((void *)(uintptr_t)l->page, AS_PAGE_SIZE);
+    if (l->rx.fd >= 0)
+        close(l->rx.fd);
+    as_timer_close(&l->timer, on_timer_closed);
+}
+
+void as_link_end(struct as_link *l, const char *reason, bool exact)
+{
+    struct as_fleet *f = l->fleet;
+    uint64_t last = UINT64_MAX;
+    char quoted[256];
+    struct as_str token = as_str_of(l->token ? l->token->token : "");
+
+    if (exact && l->page)
+        last = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
+    as_log_event(f->log, l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
+                 "replica=%s pid=%u unanswered=%u reason=%s", l->name ? l->name : "?", l->pid,
+                 l->n_calls, as_log_quote(quoted, sizeof(quoted), as_str_of(reason)));
+    AS_ASSERT(!l->ended);
+    l->ended = true;
+    as_list_remove(&l->node);
+    if (l->token && l->token->link == l)
+        l->token->link = NULL;
+    as_link_drop_partial(l);
+    if (l->replica) {
+        /* core answers or queues again all that this link held; the table dies with it */
+        as_replica_free(l->replica, last, as_loop_now(f->loop));
+        as_fleet_refresh(l->deploy);
+        f->ops.on_gone(f->ctx, as_str_of(l->name), token, as_str_of(reason));
+    }
+    close_handles(l);
+}
+
+void as_link_refuse(struct as_link *l, const char *why)
+{
+    struct as_fleet *f = l->fleet;
+
+    if (l->token)
+        f->ops.on_kill(f->ctx, as_str_of(l->name), as_str_of(l->token->token), as_str_of(why));
+    as_link_end(l, why, false);
+}
+
+/* The socket ended; the process may live (or its death is still being told). */
+void as_link_broken(struct as_link *l)
+{
+    if (!l->replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
+        as_link_end(l,
+                    l->goodbye ? "said goodbye"
+                    : l->dead  ? "process died"
+                               : "link closed",
+                    true);
+        return;
+    }
+    l->state = AS_LINK_BROKEN;
+    close_socket(l);
+    as_replica_drain(l->replica, true, as_loop_now(l->fleet->loop));
+    as_fleet_refresh(l->deploy);
+    as_timer_set(&l->timer, as_loop_now(l->fleet->loop) + DEATH_WAIT);
+}
+
+static void on_timer(struct as_timer *t)
+{
+    struct as_link *l = AS_CONTAINER(t, struct as_link, timer);
+
+    if (l->state == AS_LINK_BROKEN)
+        as_link_refuse(l, "closed its link with requests in hand, and lives");
+    else if (l->state != AS_LINK_READY)
+        as_link_refuse(l, "did not register in time");
+}
+
+/* What it wrote before it died still counts. The socket may stay open in a forked child: then the
+ * death alone ends the link. */
+static void on_death(struct as_link *l)
+{
+    l->dead = true;
+    if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
+        as_link_end(l, "process died", true);
+}
+
+static void on_pid(struct as_sock *s, int events AS_UNUSED)
+{
+    as_sock_watch(s, 0);
+    on_death(AS_CONTAINER(s, struct as_link, pid_sock));
+}
+
+static void open_death(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_link *l = AS_CONTAINER(letter, struct as_link, death_letter);
+
+    l->told = true;
+    if (l->ended)
+        maybe_free(l);
+    else
+        on_death(l);
+}
+
+void as_link_watch(struct as_link *l)
+{
+    l->death_letter.open = open_death;
+    l->watched =
+        l->fleet->watch && l->fleet->box &&
+        as_deathwatch_add(l->fleet->watch, &l->page->lock, l->fleet->box, &l->death_letter);
+}
+
+bool as_link_drain_socket(struct as_link *l)
+{
+    int r;
+
+    do {
+        r = as_link_read(l);
+    } while (r > 0);
+    return r == 0;
+}
+
+/* --- writing --- */
+
+static void on_flush(struct as_task *t)
+{
+    struct as_link *l = AS_CONTAINER(t, struct as_link, flush);
+
+    if (as_sock_flush(&l->sock, &l->out))
+        as_link_broken(l);
+}
+
+void as_link_touch(struct as_link *l)
+{
+    if (!l->sock.closing)
+        as_loop_defer(l->fleet->loop, &l->flush);
+}
+
+static void on_event(struct as_sock *s, int events)
+{
+    struct as_link *l = link_of(s);
+
+    if (events & UV_WRITABLE)
+        as_loop_defer(s->loop, &l->flush);
+    if (events & UV_READABLE)
+        as_link_read(l);
+}
+
+void as_link_send(struct as_link *l, struct as_call *c)
+{
+    as_ns now = as_loop_now(l->fleet->loop);
+    struct as_frame_msg fixed = {
+        .kind = AS_FRAME_TENSOR, .priority = c->core.priority, .target = c->core.model};
+
+    if (c->core.deadline != AS_NEVER)
+        fixed.timeout = c->core.deadline > now ? c->core.deadline - now : 1;
+    as_link_add_call(l, c);
+    c->rx_have = 0;
+    c->rx_msg.body_len = 0;
+    as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
+    as_link_touch(l);
+}
+
+void as_link_recall(struct as_link *l, struct as_request *const *q, uint32_t n)
+{
+    uint64_t ids[AS_FRAME_IDS];
+
+    AS_ASSERT(n <= AS_FRAME_IDS);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = q[i]->stream;
+    as_frame_put_ids(&l->out, AS_FRAME_RECALL, ids, n);
+    as_link_touch(l);
+}
+
+void as_link_cancel(struct as_link *l, struct as_call *c, int reason)
+{
+    as_link_pass_over(l, c);
+    as_frame_put_cancel(&l->out, c->core.stream, as_err_grpc(reason));
+    as_link_touch(l);
+}
+
+void as_link_drain(struct as_link *l)
+{
+    if (l->state != AS_LINK_READY)
+        return;
+    as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
+    as_link_touch(l);
+}
+
+void as_link_tick(struct as_link *l, as_ns now)
+{
+    const struct as_fleet_conf *conf = &l->fleet->conf;
+    struct as_frame_control ask = {.op = AS_CONTROL_HEALTH};
+
+    if (l->state != AS_LINK_READY)
+        return;
+    if (l->ping_sent) {
+        if (now - l->ping_sent >= conf->ping_timeout)
+            as_link_refuse(l, "did not answer a ping in time");
+        return;
+    }
+    if (now - l->last_rx < conf->ping_interval && l->health_asked)
+        return;
+    l->ping_sent = now;
+    l->health_asked = true;
+    as_frame_put_ping(&l->out, AS_FRAME_PING, now);
+    as_frame_put_control(&l->out, 0, &ask);
+    as_link_touch(l);
+}
+
+/* --- the beginning --- */
+
+/* The kernel's word on who is at the other end. */
+static int identify(struct as_link *l, int fd)
+{
+    struct ucred cred;
+    socklen_t n = sizeof(cred);
+    int pidfd = -1;
+    socklen_t m = sizeof(pidfd);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || cred.uid != geteuid())
+        return AS_EDENIED;
+    l->pid = (uint32_t)cred.pid;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) < 0)
+        pidfd = cred.pid > 0 ? (int)syscall(SYS_pidfd_open, cred.pid, 0) : -1;
+    if (pidfd >= 0)
+        l->pid_open = as_sock_open(&l->pid_sock, l->fleet->loop, pidfd, on_pid) == 0;
+    return 0;
+}
+
+void as_link_accept(struct as_fleet *f, int fd)
+{
+    struct as_link *l = as_xalloc(sizeof(*l));
+
+    l->fleet = f;
+    l->state = AS_LINK_HELLO;
+    l->next_stream = 1;
+    l->rx.fd = -1;
+    l->rx.cap = RX_CAP;
+    l->rx.p = aligned_alloc(AS_FRAME_ALIGN, RX_CAP);
+    AS_ASSERT(l->rx.p);
+    as_outq_init(&l->out);
+    as_task_init(&l->flush, on_flush);
+    as_timer_init(&l->timer, f->loop, on_timer);
+    as_list_push(&f->links, &l->node);
+    l->sock.closing = true; /* until it is open there is nothing to close */
+    if (as_sock_open(&l->sock, f->loop, fd, on_event)) {
+        as_link_end(l, "cannot watch its socket", true);
+        return;
+    }
+    if (identify(l, fd)) {
+        as_link_end(l, "a process of another user", true);
+        return;
+    }
+    as_timer_set(&l->timer, as_loop_now(f->loop) + f->conf.handshake_timeout);
+}

@@ -1,0 +1,120 @@
+/* link/link.h — one connection from a worker: handshake, streams out, answers in, its death.
+ *
+ *   accepted ──► HELLO ──────► OPEN ───────► READY ─────► BROKEN ──► gone
+ *              (token said)  (registering)  (slots)    socket ended,
+ *                  │              │           ▲ │      waiting for the
+ *                  └── any error ─┴───────────┼─┘      process to die
+ *                      or time-out: gone      └ DRAIN of the worker: no new streams
+ *
+ * Worker bytes are hostile: whatever breaks the rules ends this link with a logged reason. The end
+ * of the socket alone is not the death of the process (descriptors are inherited); death is told by
+ * pidfd, and then the status page says which streams had not started. Without that certainty every
+ * stream may have run. Thread: the dispatch loop. Internal to the folder: the rest of the house
+ * talks to link/fleet.h.
+ */
+#ifndef AS_LINK_LINK_H
+#define AS_LINK_LINK_H
+
+#include "io/sock.h"
+#include "link/call.h"
+#include "link/fleet_deploy.h"
+
+enum as_link_state {
+    AS_LINK_HELLO, /* waits for HELLO */
+    AS_LINK_OPEN,  /* HELLO accepted; models are being registered */
+    AS_LINK_READY, /* has granted slots */
+    AS_LINK_BROKEN /* socket closed, process not known to be dead */
+};
+
+/* The part of receiving that survives between two reads. */
+struct as_link_rx {
+    uint8_t *p; /* 64-byte aligned; offset ≡ stream offset mod 64 */
+    size_t cap, at, end;
+    size_t need;      /* bytes that the frame at `at` takes; 0: not known */
+    size_t skip;      /* padding bytes still to pass over */
+    uint8_t *sink;    /* where the rest of a DATA payload goes; NULL: nowhere */
+    size_t sink_left; /* bytes of that payload still to come */
+    size_t sink_pad;  /* padding behind it */
+    bool sink_end;    /* that frame carries END */
+    uint64_t sink_stream;
+    int fd; /* descriptor that came along before HELLO was read, -1 */
+};
+
+struct as_link {
+    struct as_sock sock;
+    struct as_sock pid_sock; /* pidfd of the worker */
+    struct as_timer timer;   /* handshake, then wait for death */
+    struct as_task flush;
+    struct as_letter death_letter;
+    struct as_outq out;
+    struct as_link_rx rx;
+    struct as_fleet *fleet;
+    struct as_fleet_deploy *deploy; /* from HELLO on */
+    struct as_fleet_token *token;   /* NULL: joined by the join token */
+    struct as_replica *replica;     /* from the first grant on */
+    char *name;                     /* replica name */
+    enum as_link_state state;
+    bool draining;   /* the worker asked for no more */
+    bool goodbye;    /* the worker said that it goes */
+    bool dead;       /* the kernel told that the process died */
+    bool watched;    /* the death watch knows its page */
+    bool told;       /* the death watch's letter was opened */
+    bool ended;      /* as_link_end was called; only handles are left to close */
+    bool pid_open;   /* pid_sock is in use */
+    uint8_t closing; /* handles still to be closed before the memory goes */
+    uint32_t pid;
+    uint64_t epoch;
+    const struct as_page *page; /* NULL: the worker has none */
+    uint64_t next_stream;       /* odd */
+    struct as_call **calls;     /* ring by stream number / 2 */
+    uint32_t n_calls, cap_calls;
+    as_ns last_rx, ping_sent; /* ping_sent 0: none under way */
+    bool health_asked;
+    bool sick;           /* the worker's last word on its health */
+    struct as_list node; /* the fleet's list */
+};
+
+/* Accepts a connected socket; it registers itself with the fleet or goes away by itself. */
+void as_link_accept(struct as_fleet *f, int fd);
+/* Ends it now: reason is logged and told. exact: the process is dead or has let go of its streams
+ * (the status page is final). */
+void as_link_end(struct as_link *l, const char *reason, bool exact);
+/* The peer broke the rules: the link ends, a worker of ours is killed. */
+void as_link_refuse(struct as_link *l, const char *why);
+
+/* From HELLO on: death by the robust lock of the status page. */
+void as_link_watch(struct as_link *l);
+
+/* Carries out what core decides. */
+void as_link_send(struct as_link *l, struct as_call *c);
+void as_link_recall(struct as_link *l, struct as_request *const *q, uint32_t n);
+void as_link_cancel(struct as_link *l, struct as_call *c, int reason);
+void as_link_drain(struct as_link *l);
+/* Once per ping interval: asks, and judges what was asked before. */
+void as_link_tick(struct as_link *l, as_ns now);
+void as_link_touch(struct as_link *l); /* something was appended to out */
+
+/* Stream table (link_streams.c). */
+struct as_call *as_link_call(const struct as_link *l, uint64_t stream); /* NULL: no such stream */
+void as_link_add_call(struct as_link *l, struct as_call *c);
+void as_link_forget_call(struct as_link *l, struct as_call *c);
+
+/* Nobody waits for the answer any more: what came of it is freed, what still comes is passed over.
+ */
+void as_link_pass_over(struct as_link *l, struct as_call *c);
+/* The same for all streams of a link that ends. */
+void as_link_drop_partial(struct as_link *l);
+
+/* Receiving (link_rx.c): one read and what it brought. >0: there may be more; 0: nothing more now;
+ * <0: the link has ended. */
+int as_link_read(struct as_link *l);
+/* Reads all there is: false when that ended the link. */
+bool as_link_drain_socket(struct as_link *l);
+/* The socket ended, the process may live or its death is still to be told. */
+void as_link_broken(struct as_link *l);
+/* Frames of a link that is being set up (link_hello.c). */
+void as_link_on_hello(struct as_link *l, const struct as_frame *f);
+void as_link_on_register(struct as_link *l, const struct as_frame *f);
+void as_link_on_credit(struct as_link *l, const struct as_frame *f);
+
+#endif

@@ -1,0 +1,177 @@
+/* A link that is being set up: who is it, what does it serve, how much may it be given. */
+#include "base/err.h"
+#include "link/link.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SLOTS_MAX 65535u
+
+/* Maps the status page that came along. Sealed against shrinking, or a read could fault. */
+static int map_page(struct as_link *l)
+{
+    int need = F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat st;
+    int seals;
+    void *p;
+
+    if (l->rx.fd < 0)
+        return AS_EINVALID;
+    seals = fcntl(l->rx.fd, F_GET_SEALS);
+    if (seals < 0 || (seals & need) != need || fstat(l->rx.fd, &st) < 0 ||
+        st.st_size != AS_PAGE_SIZE)
+        return AS_EINVALID;
+    p = mmap(NULL, AS_PAGE_SIZE, PROT_READ, MAP_SHARED, l->rx.fd, 0);
+    close(l->rx.fd);
+    l->rx.fd = -1;
+    if (p == MAP_FAILED)
+        return AS_EIO;
+    l->page = p;
+    return l->page->magic == AS_PAGE_MAGIC ? 0 : AS_EINVALID;
+}
+
+static void say_goodbye(struct as_link *l, const char *why)
+{
+    as_frame_put_text(&l->out, AS_FRAME_GOODBYE, as_str_of(why));
+    (void)as_sock_flush(&l->sock, &l->out); /* a few bytes into an empty socket; then it closes */
+    as_link_end(l, why, true);
+}
+
+/* Name and deployment: those of the token for a process that we started. */
+static const char *admit(struct as_link *l, const struct as_frame_hello *h)
+{
+    struct as_fleet *f = l->fleet;
+    struct as_fleet_token *t = as_fleet_find_token(f, h->token);
+    struct as_str deployment = h->deployment, replica = h->replica;
+    const char *why;
+
+    if (t) {
+        deployment = as_str_of(t->deployment);
+        replica = as_str_of(t->replica);
+        if (h->deployment.n && !as_str_eq(h->deployment, deployment))
+            return "the token belongs to another deployment";
+        /* A process that says its token again has let go of its former link. */
+        if (t->link)
+            as_link_end(t->link, "connected again", true);
+        t->link = l;
+        l->token = t;
+    } else if (!f->join_token || !as_str_eq(h->token, as_str_of(f->join_token))) {
+        return "wrong token";
+    }
+    if (as_registry_check_name(deployment, &why))
+        return "bad deployment name";
+    if (!replica.n || replica.n > AS_NAME_MAX)
+        return "bad replica name";
+    l->deploy = as_fleet_deploy(f, deployment);
+    if (!l->deploy)
+        return "too many deployments";
+    l->name = as_str_dup(replica);
+    return NULL;
+}
+
+void as_link_on_hello(struct as_link *l, const struct as_frame *f)
+{
+    struct as_frame_hello h;
+    struct as_frame_hello ours = {.lo = AS_FRAME_VERSION,
+                                  .hi = AS_FRAME_VERSION,
+                                  .max_message = l->fleet->conf.max_message,
+                                  .pid = (uint32_t)getpid()};
+    const char *why;
+
+    if (l->state != AS_LINK_HELLO || as_frame_get_hello(f, &h)) {
+        as_link_refuse(l, "malformed or repeated HELLO");
+        return;
+    }
+    if (h.lo > AS_FRAME_VERSION || h.hi < AS_FRAME_VERSION) {
+        say_goodbye(l, "no common protocol version");
+        return;
+    }
+    why = admit(l, &h);
+    if (why) {
+        say_goodbye(l, why);
+        return;
+    }
+    if ((h.capabilities & AS_CAP_PAGE) && map_page(l)) {
+        say_goodbye(l, "bad status page");
+        return;
+    }
+    if (l->page)
+        as_link_watch(l);
+    ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL);
+    ours.epoch = l->epoch = ++l->fleet->epoch;
+    ours.replica = as_str_of(l->name);
+    ours.deployment = as_str_of(l->deploy->name);
+    ours.peer = AS_STR("anyserve");
+    l->state = AS_LINK_OPEN;
+    as_frame_put_hello(&l->out, &ours);
+    as_link_touch(l);
+}
+
+void as_link_on_register(struct as_link *l, const struct as_frame *f)
+{
+    struct as_frame_registered answer = {0};
+    struct as_frame_register r;
+    struct as_arena a;
+    const char *why = "";
+    int err;
+
+    if (l->state == AS_LINK_HELLO) {
+        as_link_refuse(l, "REGISTER before HELLO");
+        return;
+    }
+    as_arena_init(&a, NULL, 0);
+    err = as_frame_get_register(f, &a, &r, &why);
+    if (err) {
+        as_arena_fini(&a);
+        as_link_refuse(l, "malformed REGISTER");
+        return;
+    }
+    err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing
+              ? as_fleet_register(l->deploy, &r, &answer.target, &why)
+              : AS_EINVALID;
+    answer.model = r.model;
+    answer.code = as_err_grpc(err);
+    answer.message = as_str_of(err ? (why[0] ? why : as_err_text(err)) : "");
+    if (err)
+        as_log_event(l->fleet->log, AS_LOG_WARN, "model_refused",
+                     "replica=%s model=%.*s version=%.*s reason=\"%s\"", l->name,
+                     AS_STR_FMT(r.name), AS_STR_FMT(r.version), answer.message.p);
+    as_arena_fini(&a);
+    as_frame_put_registered(&l->out, &answer);
+    as_link_touch(l);
+}
+
+void as_link_on_credit(struct as_link *l, const struct as_frame *f)
+{
+    struct as_fleet *fleet = l->fleet;
+    as_ns now = as_loop_now(fleet->loop);
+    struct as_frame_credit c;
+    bool first = !l->replica;
+
+    if (as_frame_get_credit(f, &c) || c.slots > SLOTS_MAX) {
+        as_link_refuse(l, "malformed CREDIT");
+        return;
+    }
+    if (l->state == AS_LINK_HELLO || !l->deploy->core) {
+        as_link_refuse(l, "CREDIT before a model was registered");
+        return;
+    }
+    if (first && as_replica_new(&l->replica, l->deploy->core, as_str_of(l->name), l)) {
+        as_link_end(l, "too many replicas", true);
+        return;
+    }
+    l->state = AS_LINK_READY;
+    l->last_rx = now;
+    as_timer_set(&l->timer, AS_NEVER);
+    as_replica_grant(l->replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
+    as_fleet_refresh(l->deploy);
+    if (first) {
+        as_log_event(fleet->log, AS_LOG_INFO, "worker_ready",
+                     "replica=%s pid=%u slots=%u epoch=%lu", l->name, l->pid, c.slots,
+                     (unsigned long)l->epoch);
+        as_fleet_link_ready(l);
+    }
+}

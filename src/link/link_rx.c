@@ -1,0 +1,462 @@
+/* Receiving on a link: reads, frames, and the bodies of large answers straight to their place. */
+#include "base/err.h"
+#include "link/link.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static as_ns now_of(const struct as_link *l)
+{
+    return as_loop_now(l->fleet->loop);
+}
+
+/* --- answers --- */
+
+/* The worker ended the stream with this outcome; the call's verdict fields are set. */
+static void settle(struct as_link *l, struct as_call *c, as_ns service, bool retry)
+{
+    as_link_forget_call(l, c);
+    if (as_replica_done(l->replica, &c->core, service, retry, now_of(l)))
+        as_fleet_deliver(c);
+}
+
+static void give_result(struct as_link *l, struct as_call *c, as_ns service)
+{
+    c->err = 0;
+    c->status = 0;
+    c->message = (struct as_str){0};
+    settle(l, c, service, false);
+}
+
+/* A large answer that nobody waits for any more keeps its place in the table, without memory. */
+static bool wanted(const struct as_call *c)
+{
+    return c->core.state == AS_REQ_SENT;
+}
+
+/* A message whose body follows in DATA frames: the table is kept, the body gets its memory. */
+static const char *begin_large(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    struct as_frame copy = *f;
+    struct as_frame_msg m;
+    const char *why = NULL;
+    uint8_t *p;
+
+    if (f->flags & AS_FRAME_F_END)
+        return "a message without its body has END";
+    p = as_arena_alloc(c->arena, f->n, 8);
+    if (!p)
+        return "out of memory";
+    memcpy(p, f->p, f->n);
+    copy.p = p;
+    if (as_frame_msg_open(&copy, c->arena, &m, &c->result, &why))
+        return why ? why : "malformed message";
+    if (m.body || !m.body_len)
+        return "message without END";
+    if (m.body_len > l->fleet->conf.max_message)
+        return "answer over the message limit";
+    c->result_blob = as_blob_new((size_t)m.body_len);
+    if (!c->result_blob)
+        return "out of memory";
+    c->rx_msg = m;
+    c->rx_have = 0;
+    return NULL;
+}
+
+/* For another loop the bytes must outlive the read buffer. */
+static const char *begin_small(struct as_call *c, const struct as_frame *f, struct as_frame_msg *m)
+{
+    struct as_frame copy = *f;
+    const char *why = NULL;
+
+    if (!c->client->local) {
+        uint8_t *p = as_arena_alloc(c->arena, f->n, 8);
+
+        if (!p)
+            return "out of memory";
+        memcpy(p, f->p, f->n);
+        copy.p = p;
+    }
+    if (as_frame_msg_open(&copy, c->arena, m, &c->result, &why))
+        return why ? why : "malformed message";
+    return NULL;
+}
+
+static void on_message(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    struct as_frame_msg m;
+    const char *why;
+
+    if (c->result_blob || c->rx_msg.body_len) {
+        as_link_refuse(l, "two messages on a unary stream");
+        return;
+    }
+    if (!wanted(c) && !(f->flags & AS_FRAME_F_END)) {
+        c->rx_msg.body_len = UINT64_MAX; /* its DATA is passed over until END */
+        return;
+    }
+    if (!wanted(c)) {
+        settle(l, c, 0, false);
+        return;
+    }
+    if (f->flags & AS_FRAME_F_END) {
+        why = begin_small(c, f, &m);
+        if (!why && m.body_len && !m.body)
+            why = "END before the body";
+        if (why)
+            as_link_refuse(l, why);
+        else
+            give_result(l, c, m.service);
+        return;
+    }
+    why = begin_large(l, c, f);
+    if (why)
+        as_link_refuse(l, why);
+}
+
+static void on_error(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    struct as_frame_error e;
+    bool retry;
+
+    if (as_frame_get_error(f, &e) || !e.code || e.code > 16) {
+        as_link_refuse(l, "malformed ERROR");
+        return;
+    }
+    as_blob_unref(c->result_blob);
+    c->result_blob = NULL;
+    retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
+    c->err = AS_EHANDLER;
+    c->status = e.code;
+    c->message = e.message;
+    if (!c->client->local && e.message.n) {
+        c->message.p = as_arena_dup(c->arena, e.message);
+        c->message.n = c->message.p ? e.message.n : 0;
+    }
+    settle(l, c, e.service, retry);
+}
+
+/* The payload of a continuation frame is complete. */
+static void body_done(struct as_link *l)
+{
+    struct as_call *c = as_link_call(l, l->rx.sink_stream);
+
+    if (!c || !l->rx.sink_end)
+        return;
+    if (!wanted(c)) {
+        as_blob_unref(c->result_blob);
+        c->result_blob = NULL;
+        settle(l, c, 0, false);
+        return;
+    }
+    if (c->rx_have != c->rx_msg.body_len) {
+        as_link_refuse(l, "END before the body was complete");
+        return;
+    }
+    as_frame_msg_place(&c->rx_msg, &c->result, c->result_blob->data);
+    give_result(l, c, c->rx_msg.service);
+}
+
+/* Starts a continuation frame of which only the header must be there yet. */
+static const char *begin_body(struct as_link *l, const struct as_frame *f)
+{
+    struct as_call *c = as_link_call(l, f->stream);
+
+    if (!c)
+        return "DATA on a stream that is not open";
+    l->rx.sink_stream = f->stream;
+    l->rx.sink_left = f->n;
+    l->rx.sink_pad =
+        AS_ALIGN(AS_FRAME_HEADER + (size_t)f->n, AS_FRAME_ALIGN) - (AS_FRAME_HEADER + (size_t)f->n);
+    l->rx.sink_end = f->flags & AS_FRAME_F_END;
+    l->rx.sink = NULL;
+    if (!c->result_blob) /* passed over: nobody waits */
+        return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
+    if (f->n > c->rx_msg.body_len - c->rx_have)
+        return "more DATA than the message said";
+    l->rx.sink = c->result_blob->data + c->rx_have;
+    c->rx_have += f->n;
+    return NULL;
+}
+
+/* --- other frames --- */
+
+static void on_returned(struct as_link *l, const struct as_frame *f)
+{
+    uint64_t ids[AS_FRAME_IDS];
+    uint32_t n;
+
+    if (as_frame_get_ids(f, ids, AS_FRAME_IDS, &n)) {
+        as_link_refuse(l, "malformed RETURNED");
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_call *c = as_link_call(l, ids[i]);
+
+        if (!c || !c->core.recalled) {
+            as_link_refuse(l, "RETURNED for a stream that was not recalled");
+            return;
+        }
+        as_link_forget_call(l, c);
+        as_replica_returned(l->replica, &c->core, now_of(l));
+    }
+    as_replica_recall_done(l->replica, now_of(l));
+}
+
+static void on_control(struct as_link *l, const struct as_frame *f)
+{
+    struct as_frame_control c;
+    bool sick;
+
+    if (as_frame_get_control(f, &c) || !c.reply) {
+        as_link_refuse(l, "malformed CONTROL");
+        return;
+    }
+    if (c.op != AS_CONTROL_HEALTH)
+        return;
+    sick = c.code != 0;
+    if (sick != l->sick) {
+        l->sick = sick;
+        as_log_event(l->fleet->log, sick ? AS_LOG_WARN : AS_LOG_INFO, "worker_health",
+                     "replica=%s healthy=%d", l->name, !sick);
+        as_replica_drain(l->replica, sick || l->draining, now_of(l));
+        as_fleet_refresh(l->deploy);
+    }
+}
+
+static void on_link_frame(struct as_link *l, const struct as_frame *f)
+{
+    uint64_t opaque;
+
+    switch (f->type) {
+    case AS_FRAME_RETURNED:
+        on_returned(l, f);
+        break;
+    case AS_FRAME_PING:
+        if (as_frame_get_ping(f, &opaque)) {
+            as_link_refuse(l, "malformed PING");
+            break;
+        }
+        as_frame_put_ping(&l->out, AS_FRAME_PONG, opaque);
+        as_link_touch(l);
+        break;
+    case AS_FRAME_PONG:
+        if (as_frame_get_ping(f, &opaque) || !l->ping_sent || opaque != l->ping_sent)
+            as_link_refuse(l, "PONG without its PING");
+        else
+            l->ping_sent = 0;
+        break;
+    case AS_FRAME_CONTROL:
+        on_control(l, f);
+        break;
+    case AS_FRAME_DRAIN:
+        l->draining = true;
+        as_replica_drain(l->replica, true, now_of(l));
+        as_fleet_refresh(l->deploy);
+        break;
+    case AS_FRAME_GOODBYE:
+        l->goodbye = true;
+        as_replica_drain(l->replica, true, now_of(l));
+        as_fleet_refresh(l->deploy);
+        break;
+    case AS_FRAME_STARTED: /* a hint; the status page is the truth */
+        break;
+    default:
+        as_link_refuse(l, as_frame_judge(f) == AS_FRAME_REFUSE
+                              ? "unknown mandatory frame"
+                              : "frame that a worker may not send");
+    }
+}
+
+static void on_stream_frame(struct as_link *l, const struct as_frame *f)
+{
+    struct as_call *c = as_link_call(l, f->stream);
+
+    if (!c) {
+        as_link_refuse(l, "frame on a stream that is not open");
+        return;
+    }
+    if (f->type == AS_FRAME_ERROR)
+        on_error(l, c, f);
+    else if (f->type == AS_FRAME_DATA)
+        on_message(l, c, f);
+    else
+        as_link_refuse(l, "END without an answer");
+}
+
+static void on_frame(struct as_link *l, const struct as_frame *f)
+{
+    if (as_frame_judge(f) == AS_FRAME_SKIP)
+        return;
+    if (f->type == AS_FRAME_HELLO)
+        as_link_on_hello(l, f);
+    else if (f->type == AS_FRAME_REGISTER)
+        as_link_on_register(l, f);
+    else if (f->type == AS_FRAME_CREDIT)
+        as_link_on_credit(l, f);
+    else if (!l->replica)
+        as_link_refuse(l, "frame before slots were granted");
+    else if (f->type == AS_FRAME_DATA || f->type == AS_FRAME_ERROR || f->type == AS_FRAME_END)
+        on_stream_frame(l, f);
+    else
+        on_link_frame(l, f);
+}
+
+/* --- bytes --- */
+
+/* Takes what is in the buffer for the current continuation frame. */
+static void fill_sink(struct as_link *l)
+{
+    struct as_link_rx *rx = &l->rx;
+    size_t n = AS_MIN(rx->sink_left, rx->end - rx->at);
+
+    if (rx->sink) {
+        memcpy(rx->sink, rx->p + rx->at, n);
+        rx->sink += n;
+    }
+    rx->at += n;
+    rx->sink_left -= n;
+    if (!rx->sink_left) {
+        rx->skip = rx->sink_pad;
+        body_done(l);
+    }
+}
+
+/* One frame out of the buffer. False: more bytes are needed, or the link has ended. */
+static bool step(struct as_link *l)
+{
+    struct as_link_rx *rx = &l->rx;
+    struct as_frame f;
+    int64_t n;
+
+    if (rx->skip) {
+        size_t k = AS_MIN(rx->skip, rx->end - rx->at);
+
+        rx->at += k;
+        rx->skip -= k;
+        return rx->skip == 0;
+    }
+    if (rx->sink_left) {
+        if (rx->at == rx->end)
+            return false;
+        fill_sink(l);
+        return !l->ended;
+    }
+    n = as_frame_peek(rx->p + rx->at, rx->end - rx->at, &f);
+    if (n < 0) {
+        as_link_refuse(l, "malformed frame header");
+        return false;
+    }
+    if (n == 0)
+        return false;
+    if (f.type == AS_FRAME_DATA && !(f.flags & AS_FRAME_F_MSG) && l->replica) {
+        const char *why = begin_body(l, &f);
+
+        if (why) {
+            as_link_refuse(l, why);
+            return false;
+        }
+        rx->at += AS_FRAME_HEADER;
+        if (!rx->sink_left) {
+            rx->skip = rx->sink_pad;
+            body_done(l);
+        }
+        return !l->ended;
+    }
+    rx->need = (size_t)n;
+    if ((size_t)n > rx->end - rx->at)
+        return false;
+    rx->at += (size_t)n;
+    rx->need = 0;
+    on_frame(l, &f);
+    return !l->ended;
+}
+
+/* Room for the next read, with the rest of a cut frame at an aligned offset. */
+static void make_room(struct as_link_rx *rx)
+{
+    size_t rest = rx->end - rx->at, to = 0;
+
+    /* in the middle of a frame the buffer is empty: it starts where the stream stands, modulo 64 */
+    if (rx->sink_left)
+        to = -(rx->sink_pad + (rx->sink ? 0 : rx->sink_left)) % AS_FRAME_ALIGN;
+    else if (rx->skip)
+        to = AS_FRAME_ALIGN - rx->skip;
+    if (rx->need > rx->cap) {
+        uint8_t *p = aligned_alloc(AS_FRAME_ALIGN, AS_ALIGN(rx->need, (size_t)4096));
+
+        AS_ASSERT(p);
+        memcpy(p, rx->p + rx->at, rest);
+        free(rx->p);
+        rx->p = p;
+        rx->cap = AS_ALIGN(rx->need, (size_t)4096);
+    } else if (rest && rx->at) {
+        memmove(rx->p, rx->p + rx->at, rest);
+    }
+    rx->at = to;
+    rx->end = to + rest;
+}
+
+static int64_t receive(struct as_link *l)
+{
+    struct as_link_rx *rx = &l->rx;
+    struct iovec iov[2];
+    int64_t n;
+    int fd;
+
+    make_room(rx);
+    if (l->state == AS_LINK_HELLO) {
+        n = as_sock_read_fd(&l->sock, rx->p + rx->end, rx->cap - rx->end, &fd);
+        if (fd >= 0) {
+            if (rx->fd >= 0)
+                close(rx->fd);
+            rx->fd = fd;
+        }
+        if (n > 0)
+            rx->end += (size_t)n;
+        return n;
+    }
+    if (!rx->sink_left || !rx->sink) {
+        n = as_sock_read(&l->sock, rx->p + rx->end, rx->cap - rx->end);
+        if (n > 0)
+            rx->end += (size_t)n;
+        return n;
+    }
+    iov[0] = (struct iovec){rx->sink, rx->sink_left};
+    iov[1] = (struct iovec){rx->p + rx->end, rx->cap - rx->end};
+    n = as_sock_readv(&l->sock, iov, 2);
+    if (n <= 0)
+        return n;
+    if ((size_t)n < rx->sink_left) {
+        rx->sink += n;
+        rx->sink_left -= (size_t)n;
+        return n;
+    }
+    rx->end += (size_t)n - rx->sink_left;
+    rx->sink += rx->sink_left;
+    rx->sink_left = 0;
+    rx->skip = rx->sink_pad;
+    body_done(l);
+    return n;
+}
+
+int as_link_read(struct as_link *l)
+{
+    int64_t n;
+
+    if (l->ended || l->sock.closing)
+        return -1;
+    n = receive(l);
+    if (l->ended)
+        return -1;
+    if (n == AS_EAGAIN)
+        return 0;
+    if (n <= 0) {
+        as_link_broken(l);
+        return -1;
+    }
+    l->last_rx = now_of(l);
+    while (step(l))
+        ;
+    return l->ended ? -1 : 1;
+}

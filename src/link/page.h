@@ -1,0 +1,44 @@
+/* link/page.h — the worker's status page: what it has started, told without a message.
+ *
+ * A sealed memfd that the worker writes and the dispatcher maps read-only (struct as_page). Its
+ * lock word is a robust futex held by the thread that made the page: when that thread or its
+ * process ends, the kernel marks the word and wakes who sleeps on it, before the memory is torn
+ * down. Thread: made and freed by the runner; stores from whoever holds the worker's lock.
+ */
+#ifndef AS_LINK_PAGE_H
+#define AS_LINK_PAGE_H
+
+#include "wire/frame.h"
+
+struct as_page_writer {
+    struct as_page *page;
+    int fd; /* to hand over with HELLO */
+};
+
+/* 0 or AS_EIO. The calling thread owns the lock from now on. */
+int as_page_open(struct as_page_writer *w);
+/* By the thread that opened it. Releases the lock: whoever watches sees the owner's word go. */
+void as_page_close(struct as_page_writer *w);
+/* In a forked child: the mapping and the lock are the parent's. */
+void as_page_forked(struct as_page_writer *w);
+
+/* Before user code of this stream runs. */
+static inline void as_page_start(struct as_page_writer *w, uint64_t stream, as_ns now)
+{
+    struct as_page *p = w->page;
+
+    if (stream > p->last_started)
+        __atomic_store_n(&p->last_started, stream, __ATOMIC_RELEASE);
+    __atomic_store_n(&p->started, p->started + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->clock, now, __ATOMIC_RELEASE);
+}
+
+static inline void as_page_finish(struct as_page_writer *w, as_ns now)
+{
+    struct as_page *p = w->page;
+
+    __atomic_store_n(&p->finished, p->finished + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->clock, now, __ATOMIC_RELEASE);
+}
+
+#endif

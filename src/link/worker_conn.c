@@ -1,0 +1,348 @@
+/* The worker's life: made, connected, its link ended, freed. */
+#include "link/worker_priv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SOCKET_BYTES (4 << 20) /* asked for; the kernel gives what net.core.wmem_max allows */
+
+/* --- the end of a link --- */
+
+void as_worker_set_error(struct as_worker *w, struct as_str text)
+{
+    snprintf(w->error, sizeof(w->error), "%.*s", AS_STR_FMT(text));
+}
+
+static void drop_waiting(struct as_worker *w)
+{
+    struct as_list *n;
+
+    while ((n = as_list_pop(&w->waiting)))
+        as_worker_req_put(w, AS_LIST_ENTRY(n, struct as_worker_req, node));
+    w->n_waiting = 0;
+}
+
+void as_worker_end(struct as_worker *w, const char *why)
+{
+    if (w->sock < 0)
+        return;
+    if (!w->error[0])
+        as_worker_set_error(w, as_str_of(why));
+    close(w->sock); /* leaves the epoll set with it */
+    w->sock = -1;
+    w->state = AS_WORKER_DOWN;
+    w->lost = true;
+    w->link++;
+    as_worker_rx_reset(w);
+    as_outq_fini(&w->out);
+    drop_waiting(w);
+    AS_LIST_EACH(n, &w->running)
+    {
+        as_worker_req_cancel(w, AS_LIST_ENTRY(n, struct as_worker_req, node), 1);
+    }
+    as_worker_wake(w);
+}
+
+/* --- connecting --- */
+
+static int open_socket(struct as_worker *w)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t n = strlen(w->conf.path);
+    int bytes = SOCKET_BYTES;
+    struct epoll_event ev = {.events = EPOLLIN};
+    int fd;
+
+    if (n >= sizeof(to.sun_path)) {
+        as_worker_set_error(w, AS_STR("the path of the dispatcher's socket is too long"));
+        return AS_EINVALID;
+    }
+    memcpy(to.sun_path, w->conf.path, n + 1);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        as_worker_set_error(w, as_str_of(strerror(errno)));
+        return AS_EIO;
+    }
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
+        int err = errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EUNAVAILABLE;
+
+        snprintf(w->error, sizeof(w->error), "cannot connect to %s: %s", w->conf.path,
+                 strerror(errno));
+        close(fd);
+        return err;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    if (epoll_ctl(w->ep_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
+        close(fd);
+        return AS_EIO;
+    }
+    w->want_write = false;
+    w->sock = fd;
+    return 0;
+}
+
+/* The page's descriptor travels with the first bytes; the rest of what waits goes the usual way. */
+static int send_with_page(struct as_worker *w)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec iov[8];
+    struct msghdr m = {
+        .msg_iov = iov, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    ssize_t n;
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &w->page.fd, sizeof(int));
+    m.msg_iovlen = (size_t)as_outq_iov(&w->out, iov, (int)AS_COUNT(iov));
+    n = sendmsg(w->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0)
+        return AS_EUNAVAILABLE;
+    as_outq_drop(&w->out, (size_t)n);
+    return 0;
+}
+
+static int greet(struct as_worker *w)
+{
+    struct as_frame_hello h = {.lo = AS_FRAME_VERSION,
+                               .hi = AS_FRAME_VERSION,
+                               .capabilities = AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_PAGE,
+                               .epoch = w->epoch,
+                               .max_message = w->conf.max_message,
+                               .pid = (uint32_t)getpid(),
+                               .token = w->conf.token,
+                               .replica = w->conf.replica,
+                               .deployment = w->conf.deployment,
+                               .peer = w->conf.peer};
+
+    as_frame_put_hello(&w->out, &h);
+    for (uint32_t i = 0; i < w->conf.n_models; i++) {
+        w->models[i].registered = false;
+        if (as_frame_put_register(&w->out, &w->models[i].reg)) {
+            as_worker_set_error(w, AS_STR("a model's signature is too large"));
+            return AS_EINVALID;
+        }
+    }
+    w->state = AS_WORKER_GREETING;
+    w->n_registered = 0;
+    w->refused = 0;
+    return send_with_page(w);
+}
+
+/* Until every REGISTERED is here. Called and returns with the lock, waits without. */
+static int await_answers(struct as_worker *w, as_ns until)
+{
+    while (w->state == AS_WORKER_GREETING && !w->refused &&
+           (!w->peer_max || w->n_registered < w->conf.n_models)) {
+        struct pollfd p = {.fd = w->sock, .events = POLLIN};
+        as_ns now = as_worker_clock();
+
+        if (now >= until) {
+            as_worker_set_error(w, AS_STR("the dispatcher did not answer in time"));
+            return AS_EUNAVAILABLE;
+        }
+        if (w->out.bytes)
+            p.events |= POLLOUT;
+        pthread_mutex_unlock(&w->mu);
+        (void)poll(&p, 1, (int)AS_MIN((until - now) / AS_MS + 1, (as_ns)60000));
+        pthread_mutex_lock(&w->mu);
+        if (p.revents & POLLOUT)
+            as_worker_send(w);
+        as_worker_pump(w);
+    }
+    if (w->refused)
+        return w->refused;
+    return w->state == AS_WORKER_GREETING ? 0 : AS_EUNAVAILABLE;
+}
+
+static void grant(struct as_worker *w)
+{
+    struct as_frame_credit c = {.slots = w->conf.slots, .prefetch = w->conf.max_prefetch};
+
+    as_frame_put_credit(&w->out, &c);
+    w->state = AS_WORKER_LIVE;
+    as_worker_send(w);
+    w->clock = 0;
+    w->seen = as_worker_clock();
+    as_worker_arm(w);
+}
+
+int as_worker_connect(struct as_worker *w, as_ns timeout)
+{
+    as_ns until = as_worker_clock() + timeout;
+    int err;
+
+    pthread_mutex_lock(&w->mu);
+    as_worker_end(w, "connecting anew");
+    w->error[0] = 0;
+    w->draining = w->wait_pong = false;
+    w->top_stream = w->peer_max = 0;
+    as_page_close(&w->page);
+    err = as_page_open(&w->page);
+    if (err)
+        as_worker_set_error(w, AS_STR("cannot make the status page (memfd)"));
+    if (!err)
+        err = open_socket(w);
+    if (!err)
+        err = greet(w);
+    if (!err)
+        err = await_answers(w, until);
+    if (err)
+        as_worker_end(w, "connecting failed");
+    else
+        grant(w);
+    w->lost = w->sock < 0; /* a link that ended before is news no more */
+    pthread_mutex_unlock(&w->mu);
+    return err;
+}
+
+const char *as_worker_error(const struct as_worker *w)
+{
+    return w->error;
+}
+
+void as_worker_drain(struct as_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    if (w->state == AS_WORKER_LIVE && !w->draining) {
+        as_frame_put_text(&w->out, AS_FRAME_DRAIN, (struct as_str){0});
+        as_frame_put_ping(&w->out, AS_FRAME_PING, 1);
+        w->wait_pong = true;
+        as_worker_send(w);
+    }
+    w->draining = true;
+    as_worker_wake(w);
+    pthread_mutex_unlock(&w->mu);
+}
+
+/* --- made and freed --- */
+
+static struct as_str keep(struct as_worker *w, struct as_str s)
+{
+    char *p = as_arena_dup(&w->arena, s);
+
+    AS_ASSERT(p);
+    return (struct as_str){p, s.n};
+}
+
+static const struct as_tensor_spec *keep_specs(struct as_worker *w, const struct as_tensor_spec *s,
+                                               uint32_t n)
+{
+    struct as_tensor_spec *t = as_arena_alloc(&w->arena, n * sizeof(*t), 8);
+
+    AS_ASSERT(t);
+    for (uint32_t i = 0; i < n; i++) {
+        t[i] = s[i];
+        t[i].name = keep(w, s[i].name);
+        if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
+            int64_t *shape = as_arena_alloc(&w->arena, s[i].ndim * sizeof(*shape), 8);
+
+            AS_ASSERT(shape);
+            memcpy(shape, s[i].shape, s[i].ndim * sizeof(*shape));
+            t[i].shape = shape;
+        }
+    }
+    return t;
+}
+
+static void keep_conf(struct as_worker *w, const struct as_worker_conf *conf)
+{
+    w->conf = *conf;
+    w->conf.path = keep(w, as_str_of(conf->path)).p;
+    w->conf.token = keep(w, conf->token);
+    w->conf.replica = keep(w, conf->replica);
+    w->conf.deployment = keep(w, conf->deployment);
+    w->conf.peer = keep(w, conf->peer);
+    w->conf.models = NULL;
+    w->models = as_xalloc(conf->n_models * sizeof(*w->models));
+    for (uint32_t i = 0; i < conf->n_models; i++) {
+        struct as_frame_register *r = &w->models[i].reg;
+
+        *r = conf->models[i];
+        AS_ASSERT(r->model == i);
+        r->name = keep(w, r->name);
+        r->version = keep(w, r->version);
+        r->platform = keep(w, r->platform);
+        r->inputs = keep_specs(w, r->inputs, r->n_inputs);
+        r->outputs = keep_specs(w, r->outputs, r->n_outputs);
+        w->capped = w->capped || r->max_ongoing < conf->slots;
+    }
+}
+
+int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
+{
+    struct as_worker *w = as_xalloc(sizeof(*w));
+    struct epoll_event ev = {.events = EPOLLIN};
+
+    as_arena_init(&w->arena, NULL, 0);
+    pthread_mutex_init(&w->mu, NULL);
+    as_list_init(&w->waiting);
+    as_list_init(&w->running);
+    as_list_init(&w->cancelled);
+    as_list_init(&w->pool);
+    as_outq_init(&w->out);
+    w->sock = w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = w->page.fd = -1;
+    keep_conf(w, conf);
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->ep_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (w->wake_fd < 0 || w->ep_fd < 0 || epoll_ctl(w->ep_fd, EPOLL_CTL_ADD, w->wake_fd, &ev) < 0 ||
+        as_worker_guard_start(w)) {
+        as_worker_forked(w); /* no thread runs: closing the descriptors is all there is */
+        return AS_EIO;
+    }
+    *ret_w = w;
+    return 0;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void as_worker_forked(struct as_worker *w)
+{
+    w->forked = true;
+    close_fd(&w->sock);
+    close_fd(&w->wake_fd);
+    close_fd(&w->ep_fd);
+    close_fd(&w->timer_fd);
+    close_fd(&w->stop_fd);
+    as_page_forked(&w->page);
+}
+
+void as_worker_free(struct as_worker *w)
+{
+    struct as_list *n;
+
+    if (!w || w->forked)
+        return;
+    as_worker_guard_stop(w);
+    AS_ASSERT(as_list_empty(&w->running));
+    if (w->state == AS_WORKER_LIVE) {
+        as_frame_put_text(&w->out, AS_FRAME_GOODBYE, AS_STR("the worker ends"));
+        as_worker_send(w);
+    }
+    as_worker_end(w, "freed");
+    while ((n = as_list_pop(&w->pool)))
+        free(AS_LIST_ENTRY(n, struct as_worker_req, node));
+    as_worker_rx_fini(w);
+    as_outq_fini(&w->out);
+    as_page_close(&w->page);
+    as_worker_forked(w);
+    pthread_mutex_destroy(&w->mu);
+    as_arena_fini(&w->arena);
+    free(w->models);
+    free(w);
+}

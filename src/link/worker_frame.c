@@ -1,0 +1,314 @@
+/* What each frame of the dispatcher does to the worker. A broken rule ends the link. */
+#include "link/worker_priv.h"
+
+#include <string.h>
+
+static struct as_worker_req *find(const struct as_list *head, uint64_t stream)
+{
+    AS_LIST_EACH(n, head)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+
+        if (q->stream == stream)
+            return q;
+    }
+    return NULL;
+}
+
+static void drop(struct as_worker *w, struct as_worker_req *q)
+{
+    as_list_remove(&q->node);
+    w->n_waiting--;
+    as_worker_req_put(w, q);
+}
+
+/* --- greeting --- */
+
+static void on_hello(struct as_worker *w, const struct as_frame *f)
+{
+    struct as_frame_hello h;
+
+    if (w->state != AS_WORKER_GREETING || w->peer_max || as_frame_get_hello(f, &h) ||
+        h.lo != AS_FRAME_VERSION || h.hi != AS_FRAME_VERSION || !h.max_message) {
+        as_worker_end(w, "the dispatcher sent a bad HELLO");
+        return;
+    }
+    w->epoch = h.epoch;
+    w->peer_max = h.max_message;
+}
+
+static void on_registered(struct as_worker *w, const struct as_frame *f)
+{
+    struct as_frame_registered r;
+
+    if (w->state != AS_WORKER_GREETING || as_frame_get_registered(f, &r) ||
+        r.model >= w->conf.n_models || w->models[r.model].registered) {
+        as_worker_end(w, "the dispatcher sent a bad REGISTERED");
+        return;
+    }
+    w->models[r.model].registered = true;
+    w->models[r.model].target = r.target;
+    w->n_registered++;
+    if (r.code && !w->refused) {
+        const struct as_frame_register *m = &w->models[r.model].reg;
+
+        w->refused = r.code == as_err_grpc(AS_EEXISTS)   ? AS_EEXISTS
+                     : r.code == as_err_grpc(AS_EDENIED) ? AS_EDENIED
+                                                         : AS_EINVALID;
+        snprintf(w->error, sizeof(w->error), "model %.*s version %.*s was refused: %.*s",
+                 AS_STR_FMT(m->name), AS_STR_FMT(m->version), AS_STR_FMT(r.message));
+    }
+}
+
+static void on_goodbye(struct as_worker *w, const struct as_frame *f)
+{
+    struct as_str why;
+
+    if (as_frame_get_text(f, &why) || !why.n)
+        why = AS_STR("the dispatcher said goodbye");
+    if (w->state == AS_WORKER_GREETING) {
+        w->refused = AS_EDENIED;
+        as_worker_set_error(w, why);
+    } else if (!w->error[0]) {
+        as_worker_set_error(w, why);
+    }
+    as_worker_end(w, "");
+}
+
+/* --- requests --- */
+
+static bool find_model(struct as_worker *w, uint32_t target, uint32_t *ret_model)
+{
+    uint32_t i = w->last_target;
+
+    if (w->models[i].target != target) {
+        for (i = 0; i < w->conf.n_models && w->models[i].target != target; i++)
+            ;
+        if (i == w->conf.n_models)
+            return false;
+        w->last_target = i;
+    }
+    *ret_model = i;
+    return true;
+}
+
+/* Too many buffers are held by somebody: these bytes get a place of their own. */
+static void copy_out(struct as_worker_req *q, const struct as_frame_msg *m)
+{
+    struct as_blob *b = as_blob_new((size_t)m->body_len);
+
+    if (!b)
+        return;
+    memcpy(b->data, m->body, (size_t)m->body_len);
+    for (uint32_t i = 0; i < q->msg.n_tensors; i++) {
+        struct as_tensor *t = (struct as_tensor *)(uintptr_t)&q->msg.tensors[i];
+
+        if (t->nbytes)
+            t->data = b->data + (t->data - m->body);
+    }
+    q->body = b;
+}
+
+static int take_body(struct as_worker *w, struct as_worker_req *q, const struct as_frame_msg *m)
+{
+    q->body_len = m->body_len;
+    if (m->body || !m->body_len) {
+        q->body = q->head;
+        q->complete = true;
+        if (w->rx.pinned && m->body_len)
+            copy_out(q, m);
+        return 0;
+    }
+    if (m->body_len > w->conf.max_message)
+        return AS_EPROTO;
+    q->body = as_blob_new((size_t)m->body_len);
+    if (!q->body)
+        return AS_ENOMEM;
+    as_frame_msg_place(m, &q->msg, q->body->data);
+    return 0;
+}
+
+/* 0, AS_ENOMEM (this request only), AS_EPROTO with the reason. */
+static int decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
+                  struct as_blob *buf, const char **ret_why)
+{
+    struct as_frame_msg m;
+    int err = as_frame_msg_open(f, &q->arena, &m, &q->msg, ret_why);
+
+    if (err)
+        return err;
+    q->head = as_blob_ref(buf);
+    q->deadline = m.timeout ? as_worker_clock() + m.timeout : AS_NEVER;
+    *ret_why = "OPEN for an unknown target";
+    if (m.kind != AS_FRAME_TENSOR || !find_model(w, m.target, &q->model))
+        return AS_EPROTO;
+    *ret_why = "OPEN with a body over the limit";
+    return take_body(w, q, &m);
+}
+
+static void on_open(struct as_worker *w, const struct as_frame *f, struct as_blob *buf)
+{
+    struct as_worker_req *q;
+    const char *why = NULL;
+    int err;
+
+    if (!(f->stream & 1) || f->stream <= w->top_stream ||
+        w->n_waiting + w->n_running >= (uint64_t)w->conf.slots + w->conf.max_prefetch) {
+        as_worker_end(w, "the dispatcher sent OPEN out of order or beyond the granted slots");
+        return;
+    }
+    w->top_stream = f->stream;
+    q = as_worker_req_get(w);
+    err = q ? decode(w, q, f, buf, &why) : AS_ENOMEM;
+    if (!err) {
+        q->stream = f->stream;
+        as_list_push(&w->waiting, &q->node);
+        w->n_waiting++;
+        return;
+    }
+    if (q)
+        as_worker_req_put(w, q);
+    if (err == AS_ENOMEM)
+        as_worker_put_error(w, f->stream, as_err_grpc(err), AS_ERROR_F_RETRY,
+                            "the worker is out of memory");
+    else
+        as_worker_end(w, why ? why : "the dispatcher sent a malformed OPEN");
+}
+
+bool as_worker_on_body(struct as_worker *w, const struct as_frame *f, struct as_worker_req **ret_q)
+{
+    struct as_worker_req *q = find(&w->waiting, f->stream);
+    bool last = f->flags & AS_FRAME_F_END;
+
+    if (!q && f->stream <= w->top_stream)
+        return false; /* of a stream that was cancelled, returned or refused meanwhile */
+    if (!q || q->complete || f->n > q->body_len - q->got ||
+        last != (q->got + f->n == q->body_len)) {
+        as_worker_end(w, "the dispatcher sent DATA that does not fit its stream");
+        return false;
+    }
+    *ret_q = q;
+    return true;
+}
+
+void as_worker_body_came(struct as_worker *w AS_UNUSED, struct as_worker_req *q, size_t n)
+{
+    q->got += n;
+    q->complete = q->got == q->body_len;
+}
+
+static void on_recall(struct as_worker *w, const struct as_frame *f)
+{
+    uint64_t ids[AS_FRAME_IDS];
+    uint32_t n, i = 0, k = 0;
+
+    if (as_frame_get_ids(f, ids, AS_FRAME_IDS, &n)) {
+        as_worker_end(w, "the dispatcher sent a malformed RECALL");
+        return;
+    }
+    /* both the ids and the list are in stream order; what is not found has started or ended */
+    AS_LIST_EACH(node, &w->waiting)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(node, struct as_worker_req, node);
+
+        while (i < n && ids[i] < q->stream)
+            i++;
+        if (i < n && ids[i] == q->stream) {
+            ids[k++] = q->stream;
+            drop(w, q);
+        }
+    }
+    as_frame_put_ids(&w->out, AS_FRAME_RETURNED, ids, k);
+}
+
+static void on_cancel(struct as_worker *w, const struct as_frame *f)
+{
+    struct as_worker_req *q;
+    uint32_t reason;
+
+    if (as_frame_get_cancel(f, &reason) || !reason || reason > 16) {
+        as_worker_end(w, "the dispatcher sent a malformed CANCEL");
+        return;
+    }
+    q = find(&w->waiting, f->stream);
+    if (q) {
+        drop(w, q);
+        as_worker_put_error(w, f->stream, reason, 0, "cancelled before it was started");
+        return;
+    }
+    q = find(&w->running, f->stream);
+    if (q && q->link == w->link)
+        as_worker_req_cancel(w, q, reason);
+}
+
+/* --- the replica itself --- */
+
+static void on_control(struct as_worker *w, const struct as_frame *f)
+{
+    struct as_frame_control c;
+    const char *text = NULL;
+
+    if (as_frame_get_control(f, &c) || c.reply) {
+        as_worker_end(w, "the dispatcher sent a malformed CONTROL");
+        return;
+    }
+    c.reply = true;
+    c.code = as_err_grpc(AS_EUNIMPLEMENTED);
+    if (c.op == AS_CONTROL_HEALTH)
+        c.code = w->conf.health ? w->conf.health(w->conf.ctx, &text) : 0;
+    c.text = as_str_of(text);
+    as_frame_put_control(&w->out, f->stream, &c);
+}
+
+static void on_ping(struct as_worker *w, const struct as_frame *f)
+{
+    uint64_t opaque;
+
+    if (as_frame_get_ping(f, &opaque))
+        as_worker_end(w, "the dispatcher sent a malformed PING or PONG");
+    else if (f->type == AS_FRAME_PING)
+        as_frame_put_ping(&w->out, AS_FRAME_PONG, opaque);
+    else
+        w->wait_pong = false;
+}
+
+void as_worker_on_frame(struct as_worker *w, const struct as_frame *f, struct as_blob *buf)
+{
+    if (f->type == AS_FRAME_OPEN && w->state == AS_WORKER_LIVE) {
+        on_open(w, f, buf);
+        return;
+    }
+    switch (f->type) {
+    case AS_FRAME_HELLO:
+        on_hello(w, f);
+        return;
+    case AS_FRAME_REGISTERED:
+        on_registered(w, f);
+        return;
+    case AS_FRAME_RECALL:
+        on_recall(w, f);
+        return;
+    case AS_FRAME_CANCEL:
+        on_cancel(w, f);
+        return;
+    case AS_FRAME_CONTROL:
+        on_control(w, f);
+        return;
+    case AS_FRAME_PING:
+    case AS_FRAME_PONG:
+        on_ping(w, f);
+        return;
+    case AS_FRAME_DRAIN:
+        w->draining = true;
+        return;
+    case AS_FRAME_GOODBYE:
+        on_goodbye(w, f);
+        return;
+    case AS_FRAME_CREDIT: /* of bytes and messages: for streams of answers, which nobody opens yet
+                           */
+        return;
+    default:
+        if (as_frame_judge(f) != AS_FRAME_SKIP)
+            as_worker_end(w, "the dispatcher sent a frame that a worker does not take");
+    }
+}

@@ -1,0 +1,282 @@
+/* Who looks after the socket: the runner while it waits, the guard while the runner is late.
+ *
+ * The runner leaves a time (`seen`) at each step and arms the guard's timer if it does not run: at
+ * most one system call per millisecond. When the timer fires, the guard
+ *   - goes to sleep without a timer if the runner is parked (it reads by itself),
+ *   - arms the timer again if the runner was seen within the last millisecond,
+ *   - else takes over: writes what is pending, and waits on the socket.
+ * An event loop that sits in its own poll looks late too. There the guard only watches: when
+ * something comes, the loop gets a millisecond before the guard reads in its place.
+ */
+#include "link/worker_priv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define IOV_MAX_AT_ONCE 64
+
+static void watch_for_room(struct as_worker *w, bool on)
+{
+    struct epoll_event ev = {.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN};
+
+    if (w->want_write == on || w->sock < 0)
+        return;
+    w->want_write = on;
+    (void)epoll_ctl(w->ep_fd, EPOLL_CTL_MOD, w->sock, &ev);
+}
+
+void as_worker_send(struct as_worker *w)
+{
+    while (w->out.bytes && w->sock >= 0) {
+        struct iovec iov[IOV_MAX_AT_ONCE];
+        struct msghdr m = {.msg_iov = iov};
+        ssize_t n;
+
+        m.msg_iovlen = (size_t)as_outq_iov(&w->out, iov, IOV_MAX_AT_ONCE);
+        n = sendmsg(w->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            if (errno != EAGAIN)
+                as_worker_end(w, "the dispatcher closed the link");
+            break;
+        }
+        as_outq_drop(&w->out, (size_t)n);
+    }
+    if (w->event_loop)
+        watch_for_room(w, w->out.bytes > 0);
+    if (w->out.bytes && w->parked)
+        as_worker_wake(w); /* so that it waits for room as well */
+    else if (w->out.bytes)
+        as_worker_arm(w);
+}
+
+void as_worker_flush(struct as_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    as_worker_send(w);
+    pthread_mutex_unlock(&w->mu);
+}
+
+/* --- waking the runner --- */
+
+void as_worker_wake(struct as_worker *w)
+{
+    uint64_t one = 1;
+
+    if (!atomic_exchange(&w->woken, true))
+        (void)!write(w->wake_fd, &one, sizeof(one));
+}
+
+/* Before looking at what there is to do: who finds `woken` still set has changed that already. */
+static void clear_wake(struct as_worker *w)
+{
+    uint64_t n;
+
+    (void)!read(w->wake_fd, &n, sizeof(n));
+    atomic_store(&w->woken, false);
+}
+
+/* --- the runner --- */
+
+/* What wait and poll say; AS_EAGAIN: nothing to do. */
+static int verdict(struct as_worker *w)
+{
+    bool held = w->n_waiting || w->n_running;
+
+    if (w->draining && !held && (w->sock < 0 || (!w->wait_pong && !w->out.bytes)))
+        return AS_ECANCELLED;
+    if (w->lost && !(w->draining && held))
+        return AS_EOF;
+    if (as_worker_startable(w))
+        return 0;
+    return AS_EAGAIN;
+}
+
+/* Answers to PING and the like are sent at once: they do not wait for a handler. */
+static void exchange(struct as_worker *w)
+{
+    as_worker_pump(w);
+    if (w->out.bytes)
+        as_worker_send(w);
+}
+
+static void park(struct as_worker *w)
+{
+    struct pollfd p[2] = {{.fd = w->sock, .events = POLLIN}, {.fd = w->wake_fd, .events = POLLIN}};
+
+    if (w->out.bytes)
+        p[0].events |= POLLOUT;
+    w->parked = true;
+    pthread_mutex_unlock(&w->mu);
+    (void)poll(p, 2, -1);
+    pthread_mutex_lock(&w->mu);
+    w->parked = false;
+    if (p[1].revents)
+        clear_wake(w);
+}
+
+int as_worker_wait(struct as_worker *w)
+{
+    int r;
+
+    pthread_mutex_lock(&w->mu);
+    w->clock = 0;
+    exchange(w);
+    r = verdict(w);
+    if (r == AS_EAGAIN) {
+        park(w);
+        exchange(w);
+        r = verdict(w);
+        if (r == AS_EAGAIN)
+            r = 0; /* let the caller look at its signals */
+    }
+    w->seen = as_worker_clock();
+    pthread_mutex_unlock(&w->mu);
+    return r;
+}
+
+int as_worker_fd(const struct as_worker *w)
+{
+    return w->ep_fd;
+}
+
+int as_worker_poll(struct as_worker *w)
+{
+    int r;
+
+    pthread_mutex_lock(&w->mu);
+    w->event_loop = true;
+    w->clock = 0;
+    w->seen = as_worker_clock();
+    if (atomic_load(&w->woken))
+        clear_wake(w);
+    exchange(w);
+    r = verdict(w);
+    pthread_mutex_unlock(&w->mu);
+    return r;
+}
+
+/* --- the guard --- */
+
+void as_worker_arm(struct as_worker *w)
+{
+    struct itimerspec in = {.it_value = {.tv_nsec = (long)AS_WORKER_LATE}};
+
+    if (w->armed)
+        return;
+    w->armed = true;
+    (void)timerfd_settime(w->timer_fd, 0, &in, NULL);
+}
+
+/* The guard's own thread keeps this between two looks. */
+struct look {
+    bool watch;   /* the socket is among what it waits for */
+    bool graced;  /* the event loop was given its millisecond … */
+    as_ns grace;  /* … when it was last seen then */
+    short events; /* what it waits for on the socket */
+};
+
+/* In the runner's place. Streams that became startable wait for the runner; an event loop has to be
+ * told. */
+static void take_over(struct as_worker *w, struct look *k)
+{
+    as_worker_pump(w);
+    as_worker_send(w);
+    if (w->event_loop && verdict(w) != AS_EAGAIN)
+        as_worker_wake(w);
+    k->watch = w->sock >= 0;
+    k->events = w->out.bytes ? POLLIN | POLLOUT : POLLIN;
+}
+
+static void look_after(struct as_worker *w, struct look *k, bool readable)
+{
+    as_ns now = as_worker_clock();
+    bool graced = k->graced && k->grace == w->seen;
+
+    k->graced = false;
+    if (w->state != AS_WORKER_LIVE || w->parked) {
+        k->watch = false;
+        if (w->out.bytes)
+            as_worker_send(w);
+        return;
+    }
+    if (now - w->seen < AS_WORKER_LATE) {
+        k->watch = false;
+        as_worker_arm(w);
+        return;
+    }
+    if (w->event_loop && readable && !graced) {
+        k->graced = true;
+        k->grace = w->seen;
+        k->watch = false;
+        as_worker_arm(w);
+        return;
+    }
+    if (w->event_loop && !readable && !graced && !w->out.bytes) {
+        k->watch = true;
+        k->events = POLLIN;
+        return;
+    }
+    take_over(w, k);
+}
+
+static void *guard_main(void *arg)
+{
+    struct as_worker *w = arg;
+    struct look k = {0};
+
+    for (;;) {
+        struct pollfd p[3] = {{.fd = w->stop_fd, .events = POLLIN},
+                              {.fd = w->timer_fd, .events = POLLIN},
+                              {.fd = -1}};
+
+        pthread_mutex_lock(&w->mu);
+        if (k.watch)
+            p[2] = (struct pollfd){.fd = w->sock, .events = k.events};
+        pthread_mutex_unlock(&w->mu);
+        if (poll(p, 3, -1) < 0)
+            continue;
+        if (p[0].revents)
+            return NULL;
+        pthread_mutex_lock(&w->mu);
+        if (p[1].revents) {
+            uint64_t n;
+
+            (void)!read(w->timer_fd, &n, sizeof(n));
+            w->armed = false;
+        }
+        look_after(w, &k, p[2].revents != 0);
+        pthread_mutex_unlock(&w->mu);
+    }
+}
+
+int as_worker_guard_start(struct as_worker *w)
+{
+    sigset_t all, old;
+    int err;
+
+    w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->timer_fd < 0 || w->stop_fd < 0)
+        return AS_EIO;
+    sigfillset(&all); /* signals belong to the caller's threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&w->guard, NULL, guard_main, w);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return err ? AS_EIO : 0;
+}
+
+void as_worker_guard_stop(struct as_worker *w)
+{
+    uint64_t one = 1;
+
+    (void)!write(w->stop_fd, &one, sizeof(one));
+    pthread_join(w->guard, NULL);
+}

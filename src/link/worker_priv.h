@@ -1,0 +1,157 @@
+/* link/worker_priv.h — what the worker_*.c files share; nobody else includes it.
+ *
+ * One mutex guards everything in struct as_worker that is not said to be otherwise. It is held for
+ * a batch of frames at most, never while waiting, and never while the caller's code runs.
+ *
+ *   worker.c        requests: starting, answering, the lists and the memory of requests
+ *   worker_conn.c   connecting, the end of a link, the life of the worker
+ *   worker_rx.c     bytes in: buffers, frame boundaries, bodies
+ *   worker_frame.c  what each frame does
+ *   worker_guard.c  who looks after the socket when: waiting, event loop, guard thread; bytes out
+ */
+#ifndef AS_LINK_WORKER_PRIV_H
+#define AS_LINK_WORKER_PRIV_H
+
+#include "base/err.h"
+#include "base/list.h"
+#include "link/page.h"
+#include "link/worker.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#define AS_WORKER_LATE     AS_MS        /* the runner is late when it was not seen for this long */
+#define AS_WORKER_RX_CAP   (256u << 10) /* bytes of one receive buffer */
+#define AS_WORKER_RX_SPARE 64u  /* buffers kept for reuse; all held: bodies are copied out */
+#define AS_WORKER_ARENA    768u /* arrays of a request that need no heap */
+
+enum as_worker_state {
+    AS_WORKER_DOWN,     /* not connected */
+    AS_WORKER_GREETING, /* HELLO and REGISTER are out */
+    AS_WORKER_LIVE,     /* slots granted */
+};
+
+struct as_worker_req {
+    struct as_list node;      /* waiting, running, or the pool */
+    struct as_list cancelled; /* running: newly cancelled */
+    uint64_t stream, link;    /* link: number of the one that it came on */
+    uint32_t model;
+    bool complete;      /* the whole body is here */
+    atomic_uint cancel; /* 0, or why nobody waits for it, as gRPC status */
+    as_ns deadline, begun;
+    struct as_msg msg;
+    struct as_blob *head; /* holds the frame */
+    struct as_blob *body; /* holds the tensors' bytes, may be the same one */
+    uint64_t got;         /* bytes of a following body that are here */
+    uint64_t body_len;
+    void *data; /* the caller's */
+    struct as_arena arena;
+    uint8_t first[AS_WORKER_ARENA] __attribute__((aligned(16)));
+};
+
+struct as_worker_model {
+    struct as_frame_register reg;
+    uint32_t target; /* for OPEN, from REGISTERED */
+    bool registered;
+    uint32_t running;
+};
+
+struct as_worker_rx {
+    struct as_blob *buf;
+    size_t at, end;             /* bytes [at, end) are not yet looked at */
+    size_t skip;                /* padding still to pass over */
+    struct as_worker_req *into; /* a DATA payload goes straight into its body … */
+    size_t left;                /* … this many bytes are to come */
+    struct as_blob *spare[AS_WORKER_RX_SPARE];
+    uint32_t n_spare;
+    bool pinned; /* every spare is held by somebody */
+};
+
+struct as_worker {
+    pthread_mutex_t mu;
+    struct as_arena arena; /* copies of the configuration */
+    struct as_worker_conf conf;
+    struct as_worker_model *models;
+    bool capped; /* some model's max_ongoing is below the slots */
+
+    /* the link */
+    enum as_worker_state state;
+    int sock;          /* -1 */
+    uint64_t link;     /* counts links; answers to requests of an earlier one go nowhere */
+    uint64_t epoch;    /* what the dispatcher called us last */
+    uint64_t peer_max; /* bytes of an answer's body that it accepts */
+    struct as_worker_rx rx;
+    struct as_outq out;
+    struct as_page_writer page;
+    uint32_t n_registered;
+    int refused;    /* AS_E… while greeting */
+    bool draining;  /* nothing new comes: one side said DRAIN */
+    bool wait_pong; /* our DRAIN has not been answered by a PONG */
+    bool lost;      /* the runner has to be told that the link ended */
+    char error[512];
+
+    /* requests */
+    struct as_list waiting; /* in stream order */
+    struct as_list running;
+    struct as_list cancelled;
+    struct as_list pool;
+    uint32_t n_waiting, n_running, n_pool;
+    uint64_t top_stream;  /* highest id opened on this link */
+    uint32_t last_target; /* index of the model of the last OPEN */
+
+    /* who looks after the socket */
+    as_ns seen;        /* the runner's last step */
+    as_ns clock;       /* a clock reading that is fresh enough to start with, 0: none */
+    bool parked;       /* the runner sleeps in as_worker_wait and reads by itself */
+    bool event_loop;   /* the runner uses as_worker_fd */
+    bool armed;        /* the timer of the guard runs */
+    bool want_write;   /* event loop: epfd watches for room in the socket */
+    atomic_bool woken; /* wake_fd was written and not yet read */
+    int wake_fd, ep_fd, timer_fd, stop_fd;
+    pthread_t guard;
+    bool forked;
+};
+
+static inline as_ns as_worker_clock(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
+}
+
+/* All below: with the lock held. */
+
+/* worker.c */
+struct as_worker_req *as_worker_req_get(struct as_worker *w);
+void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* in no list any more */
+bool as_worker_startable(const struct as_worker *w);
+void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q,
+                          uint32_t reason); /* running */
+void as_worker_put_error(struct as_worker *w, uint64_t stream, uint32_t code, uint32_t flags,
+                         const char *text);
+
+/* worker_conn.c */
+/* The link is over; the reason is kept unless there is one already. */
+void as_worker_end(struct as_worker *w, const char *why);
+void as_worker_set_error(struct as_worker *w, struct as_str text);
+
+/* worker_rx.c: reads what is there and handles it; may end the link. */
+void as_worker_pump(struct as_worker *w);
+void as_worker_rx_reset(struct as_worker *w);
+void as_worker_rx_fini(struct as_worker *w);
+
+/* worker_frame.c: one whole frame, `buf` holds it. Ends the link on a broken rule. */
+void as_worker_on_frame(struct as_worker *w, const struct as_frame *f, struct as_blob *buf);
+/* Begins a DATA frame that continues a body; its payload may still be missing. False: passed over,
+ * or the link has ended. True: write f->n bytes at ret_q->body->data + ret_q->got. */
+bool as_worker_on_body(struct as_worker *w, const struct as_frame *f, struct as_worker_req **ret_q);
+void as_worker_body_came(struct as_worker *w, struct as_worker_req *q, size_t n);
+
+/* worker_guard.c */
+int as_worker_guard_start(struct as_worker *w);
+void as_worker_guard_stop(struct as_worker *w); /* without the lock */
+void as_worker_arm(struct as_worker *w);        /* the guard looks in 1 ms, if it does not anyway */
+void as_worker_send(struct as_worker *w);       /* writes what the socket takes */
+
+#endif

@@ -1,0 +1,211 @@
+/* REGISTER: one model with its signature. */
+#include "base/err.h"
+#include "wire/frame_le.h"
+#include "wire/names.h"
+
+#define FIXED      40u /* of the payload */
+#define SPEC_FIXED 8u
+#define ANY_RANK   0xffu
+
+#define IDEMPOTENT  1u
+#define HAS_INPUTS  2u
+#define HAS_OUTPUTS 4u
+
+static int specs_len(const struct as_tensor_spec *s, uint32_t n, size_t *total)
+{
+    if (n > AS_FRAME_TENSORS)
+        return AS_ETOOBIG;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t ndim = s[i].ndim == AS_ANY_RANK ? 0 : s[i].ndim;
+
+        AS_ASSERT(ndim <= AS_MAX_DIMS);
+        if (s[i].name.n > UINT16_MAX)
+            return AS_ETOOBIG;
+        *total += SPEC_FIXED + 8 * (size_t)ndim + AS_ALIGN(s[i].name.n, 8);
+    }
+    return 0;
+}
+
+static uint8_t *put_specs(uint8_t *p, const struct as_tensor_spec *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t ndim = s[i].ndim == AS_ANY_RANK ? 0 : s[i].ndim;
+        size_t room = AS_ALIGN(s[i].name.n, 8);
+
+        put16(p, (uint16_t)s[i].name.n);
+        p[2] = (uint8_t)s[i].dtype;
+        p[3] = s[i].ndim == AS_ANY_RANK ? (uint8_t)ANY_RANK : (uint8_t)ndim;
+        put32(p + 4, 0);
+        p += SPEC_FIXED;
+        if (ndim)
+            memcpy(p, s[i].shape, 8 * (size_t)ndim);
+        p += 8 * (size_t)ndim;
+        memset(p, 0, room);
+        if (s[i].name.n)
+            memcpy(p, s[i].name.p, s[i].name.n);
+        p += room;
+    }
+    return p;
+}
+
+int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r)
+{
+    const struct as_str text[] = {r->name, r->version, r->platform};
+    size_t n = FIXED;
+    uint8_t *p;
+
+    if (specs_len(r->inputs, r->n_inputs, &n) || specs_len(r->outputs, r->n_outputs, &n))
+        return AS_ETOOBIG;
+    for (size_t i = 0; i < AS_COUNT(text); i++) {
+        if (text[i].n > UINT16_MAX)
+            return AS_ETOOBIG;
+        n += text[i].n;
+    }
+    if (n > AS_FRAME_MAX)
+        return AS_ETOOBIG;
+    p = put_frame(q, AS_FRAME_REGISTER, 0, n);
+    put32(p, r->model);
+    put16(p + 4, (uint16_t)r->name.n);
+    put16(p + 6, (uint16_t)r->version.n);
+    put16(p + 8, (uint16_t)r->platform.n);
+    put16(p + 10, (uint16_t)((r->idempotent ? IDEMPOTENT : 0) | (r->has_inputs ? HAS_INPUTS : 0) |
+                             (r->has_outputs ? HAS_OUTPUTS : 0)));
+    put32(p + 12, r->max_ongoing);
+    put32(p + 16, r->budget);
+    put32(p + 20, 0);
+    put64(p + 24, (uint64_t)r->max_queued);
+    put32(p + 32, r->n_inputs);
+    put32(p + 36, r->n_outputs);
+    p = put_specs(p + FIXED, r->inputs, r->n_inputs);
+    p = put_specs(p, r->outputs, r->n_outputs);
+    for (size_t i = 0; i < AS_COUNT(text); i++) {
+        if (text[i].n)
+            memcpy(p, text[i].p, text[i].n);
+        p += text[i].n;
+    }
+    return 0;
+}
+
+/* One entry at p; its size in bytes, or 0 with a reason. */
+static size_t get_spec(const uint8_t *p, size_t n, struct as_tensor_spec *s, const char **ret_why)
+{
+    size_t name, ndim, len;
+
+    *ret_why = "signature: cut short";
+    if (n < SPEC_FIXED)
+        return 0;
+    name = get16(p);
+    ndim = p[3] == ANY_RANK ? 0 : p[3];
+    len = SPEC_FIXED + 8 * ndim + AS_ALIGN(name, 8);
+    if (n < len)
+        return 0;
+    s->dtype = (enum as_dtype)p[2];
+    s->ndim = p[3] == ANY_RANK ? AS_ANY_RANK : (uint32_t)ndim;
+    s->shape = (const int64_t *)(const void *)(p + SPEC_FIXED);
+    s->name = (struct as_str){(const char *)p + SPEC_FIXED + 8 * ndim, name};
+    *ret_why = "signature: unknown datatype";
+    if (s->dtype == AS_DT_INVALID || s->dtype >= AS_DT_COUNT)
+        return 0;
+    *ret_why = "signature: bad shape";
+    if (ndim > AS_MAX_DIMS || get32(p + 4))
+        return 0;
+    for (size_t i = 0; i < ndim; i++) {
+        if (s->shape[i] < -1)
+            return 0;
+    }
+    *ret_why = "signature: a tensor name is empty or not UTF-8";
+    return name && as_names_utf8(s->name) ? len : 0;
+}
+
+/* n entries from *at on; *at advances. */
+static int get_specs(const struct as_frame *f, size_t *at, uint32_t n, struct as_arena *a,
+                     const struct as_tensor_spec **ret, const char **ret_why)
+{
+    struct as_tensor_spec *v;
+
+    *ret = NULL;
+    *ret_why = "signature: too many tensors";
+    if (n > AS_FRAME_TENSORS || n > (f->n - *at) / SPEC_FIXED)
+        return AS_EPROTO;
+    if (!n)
+        return 0;
+    v = as_arena_alloc(a, n * sizeof(*v), _Alignof(struct as_tensor_spec));
+    if (!v)
+        return AS_ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t len = get_spec(f->p + *at, f->n - *at, &v[i], ret_why);
+
+        if (!len)
+            return AS_EPROTO;
+        *at += len;
+    }
+    *ret_why = "signature: a tensor name is given twice";
+    if (as_names_twice(v, sizeof(*v), n))
+        return AS_EPROTO;
+    *ret = v;
+    return 0;
+}
+
+static int get_fixed(const struct as_frame *f, struct as_frame_register *r, const char **ret_why)
+{
+    const uint8_t *p = f->p;
+    uint16_t flags;
+
+    *ret_why = "REGISTER: fixed part";
+    if (f->n < FIXED || get32(p + 20))
+        return AS_EPROTO;
+    flags = get16(p + 10);
+    r->model = get32(p);
+    r->idempotent = flags & IDEMPOTENT;
+    r->has_inputs = flags & HAS_INPUTS;
+    r->has_outputs = flags & HAS_OUTPUTS;
+    r->max_ongoing = get32(p + 12);
+    r->budget = get32(p + 16);
+    r->max_queued = (int64_t)get64(p + 24);
+    r->n_inputs = get32(p + 32);
+    r->n_outputs = get32(p + 36);
+    if (flags & ~(IDEMPOTENT | HAS_INPUTS | HAS_OUTPUTS))
+        return AS_EPROTO;
+    *ret_why = "REGISTER: tensors on a side without a signature";
+    if ((r->n_inputs && !r->has_inputs) || (r->n_outputs && !r->has_outputs))
+        return AS_EPROTO;
+    *ret_why = "REGISTER: max_ongoing or budget is not within 1…65535";
+    if (r->max_ongoing < 1 || r->max_ongoing > 65535 || r->budget < 1 || r->budget > 65535)
+        return AS_EPROTO;
+    *ret_why = "REGISTER: max_queued is neither -1 nor positive";
+    return r->max_queued == -1 || r->max_queued > 0 ? 0 : AS_EPROTO;
+}
+
+int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
+                          struct as_frame_register *ret_r, const char **ret_why)
+{
+    struct as_frame_register r = {0};
+    struct as_str *text[] = {&r.name, &r.version, &r.platform};
+    size_t at = FIXED;
+    int err = get_fixed(f, &r, ret_why);
+
+    if (!err)
+        err = get_specs(f, &at, r.n_inputs, a, &r.inputs, ret_why);
+    if (!err)
+        err = get_specs(f, &at, r.n_outputs, a, &r.outputs, ret_why);
+    if (err)
+        return err;
+    *ret_why = "REGISTER: names do not fill the frame";
+    for (size_t i = 0; i < AS_COUNT(text); i++) {
+        size_t len = get16(f->p + 4 + 2 * i);
+
+        if (len > f->n - at)
+            return AS_EPROTO;
+        *text[i] = (struct as_str){(const char *)f->p + at, len};
+        at += len;
+    }
+    if (at != f->n)
+        return AS_EPROTO;
+    *ret_why = "REGISTER: a name is not UTF-8";
+    for (size_t i = 0; i < AS_COUNT(text); i++) {
+        if (!as_names_utf8(*text[i]))
+            return AS_EPROTO;
+    }
+    *ret_r = r;
+    return 0;
+}

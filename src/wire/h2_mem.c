@@ -1,0 +1,100 @@
+#include "wire/h2_priv.h"
+
+#define STEP 32u /* sizes of neighbouring classes, header included, differ by this */
+
+/* Stands before every block that nghttp2 gets; the size keeps it aligned. */
+struct as_h2_block {
+    struct as_h2_block *next;
+    size_t size; /* header included */
+} __attribute__((aligned(16)));
+
+static void *pool_malloc(size_t n, void *user)
+{
+    struct as_h2_pool *p = user;
+    struct as_h2_block *b;
+    size_t size, class;
+
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    size = AS_ALIGN(n + sizeof(*b), STEP);
+    class = size / STEP - 1;
+    if (class < AS_H2_POOL_CLASSES && p->free[class]) {
+        b = p->free[class];
+        p->free[class] = b->next;
+        p->kept -= size;
+        return b + 1;
+    }
+    b = malloc(size);
+    if (!b)
+        return NULL;
+    b->size = size;
+    return b + 1;
+}
+
+static void pool_free(void *ptr, void *user)
+{
+    struct as_h2_pool *p = user;
+    struct as_h2_block *b;
+    size_t class;
+
+    if (!ptr)
+        return;
+    b = (struct as_h2_block *)ptr - 1;
+    class = b->size / STEP - 1;
+    if (class >= AS_H2_POOL_CLASSES || p->kept + b->size > AS_H2_POOL_MAX) {
+        free(b);
+        return;
+    }
+    b->next = p->free[class];
+    p->free[class] = b;
+    p->kept += b->size;
+}
+
+static void *pool_calloc(size_t n, size_t each, void *user)
+{
+    size_t size;
+    void *ptr;
+
+    if (__builtin_mul_overflow(n, each, &size))
+        return NULL;
+    ptr = pool_malloc(size, user);
+    return ptr ? memset(ptr, 0, size) : NULL;
+}
+
+static void *pool_realloc(void *ptr, size_t n, void *user)
+{
+    size_t had;
+    void *to;
+
+    if (!ptr)
+        return pool_malloc(n, user);
+    had = ((struct as_h2_block *)ptr - 1)->size - sizeof(struct as_h2_block);
+    if (n <= had)
+        return ptr;
+    to = pool_malloc(n, user);
+    if (to) {
+        memcpy(to, ptr, had);
+        pool_free(ptr, user);
+    }
+    return to;
+}
+
+void as_h2_pool_init(struct as_h2_pool *p)
+{
+    *p = (struct as_h2_pool){
+        .mem = {p, pool_malloc, pool_free, pool_calloc, pool_realloc},
+    };
+}
+
+void as_h2_pool_fini(struct as_h2_pool *p)
+{
+    for (size_t i = 0; i < AS_H2_POOL_CLASSES; i++) {
+        while (p->free[i]) {
+            struct as_h2_block *b = p->free[i];
+
+            p->free[i] = b->next;
+            free(b);
+        }
+    }
+    p->kept = 0;
+}

@@ -1,0 +1,153 @@
+/* wire/h2_priv.h — what the files of the HTTP/2 wrapper share; nobody else includes it.
+ *
+ * h2.c: the connection and its stream records; h2_recv.c, h2_send.c: nghttp2's callbacks for the
+ * two directions; h2_mem.c: nghttp2's memory. A stream's record lives from its first header to
+ * on_stream_close and is then used for the next stream. It keeps headers, trailers and body pieces
+ * in itself as far as they fit, so that a usual request allocates nothing.
+ */
+#ifndef AS_WIRE_H2_PRIV_H
+#define AS_WIRE_H2_PRIV_H
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "wire/h2.h"
+
+#include <nghttp2/nghttp2.h>
+
+/* Under AddressSanitizer nothing is kept for the next use, so that it sees every use after free. */
+#if defined(__SANITIZE_ADDRESS__)
+#define AS_H2_KEEP 0u
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define AS_H2_KEEP 0u
+#endif
+#endif
+#ifndef AS_H2_KEEP
+#define AS_H2_KEEP 1u
+#endif
+
+#define AS_H2_INLINE_MEM    1024
+#define AS_H2_INLINE_REST   16
+#define AS_H2_INLINE_PIECES 4
+#define AS_H2_FREE_MAX      (128 * AS_H2_KEEP) /* stream records kept by one connection */
+#define AS_H2_POOL_CLASSES  16
+#define AS_H2_POOL_MAX      ((128u << 10) * AS_H2_KEEP) /* bytes kept by one connection */
+
+/* Small blocks that nghttp2 gave back, by size: it takes and frees about ten per request. */
+struct as_h2_pool {
+    struct as_h2_block *free[AS_H2_POOL_CLASSES];
+    size_t kept; /* bytes in all lists */
+    nghttp2_mem mem;
+};
+
+void as_h2_pool_init(struct as_h2_pool *p);
+void as_h2_pool_fini(struct as_h2_pool *p);
+
+struct as_h2_stream {
+    struct as_list node;       /* in as_h2.open */
+    struct as_h2_stream *next; /* in as_h2.free */
+    uint32_t id;
+    void *req;       /* the owner's pointer; NULL: on_request was not called */
+    bool ended;      /* the client has sent END_STREAM */
+    bool answered;   /* by the owner or by us, or reset; nothing but on_close follows */
+    bool reset;      /* by us, on purpose */
+    bool early;      /* answered before the client ended: counted in as_h2.n_early */
+    bool over_limit; /* headers above a limit: the rest of the block is not stored */
+    char status[3];
+
+    struct as_h2_head head;
+    uint32_t n_fields;
+    uint32_t rest_cap;
+    size_t list_size;
+
+    const struct as_h2_piece *pieces;
+    uint32_t n_pieces, piece; /* piece: the one being sent */
+    size_t piece_at;          /* bytes of it already sent */
+    size_t body_left;
+    nghttp2_nv *trailers;
+    uint32_t n_trailers;
+
+    struct as_arena arena; /* over mem */
+    struct as_h2_header inline_rest[AS_H2_INLINE_REST];
+    struct as_h2_piece inline_pieces[AS_H2_INLINE_PIECES];
+    uint8_t mem[AS_H2_INLINE_MEM] __attribute__((aligned(16)));
+};
+
+struct as_h2 {
+    nghttp2_session *session;
+    struct as_h2_conf conf;
+    const struct as_h2_ops *ops;
+    void *conn;
+    struct as_list open;       /* every stream record in use */
+    struct as_h2_stream *last; /* the one looked up last; NULL when it is gone */
+    struct as_h2_stream *free;
+    uint32_t n_free;
+    uint32_t n_early;
+    uint32_t n_broken; /* streams that went wrong, less those that went well */
+    bool dead;         /* the session must not be used any more */
+    bool over;         /* a GOAWAY with an error was sent */
+    struct as_outq *q; /* where as_h2_send puts bytes; NULL outside of it */
+    size_t max;        /* and until how many wait there */
+    struct as_h2_pool pool;
+};
+
+struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id); /* NULL: out of memory */
+void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s);
+
+/* The record of an open stream, or NULL. */
+static inline struct as_h2_stream *as_h2_find(struct as_h2 *h, int32_t id)
+{
+    if (h->last && h->last->id == (uint32_t)id)
+        return h->last;
+    h->last = nghttp2_session_get_stream_user_data(h->session, id);
+    return h->last;
+}
+
+/* n bytes that live until the stream is closed; NULL when memory is out. */
+static inline void *as_h2_alloc(struct as_h2_stream *s, size_t n, size_t align)
+{
+    size_t pad = -(uintptr_t)s->arena.p & (align - 1);
+
+    if (n <= AS_H2_INLINE_MEM && pad + n <= (size_t)(s->arena.end - s->arena.p)) {
+        uint8_t *p = s->arena.p + pad;
+
+        s->arena.p = p + n;
+        return p;
+    }
+    return as_arena_alloc(&s->arena, n, align);
+}
+
+/* memcpy for the lengths of header fields, without a call. */
+static inline void as_h2_copy(char *to, const char *from, size_t n)
+{
+    if (n > 32) {
+        memcpy(to, from, n);
+    } else if (n >= 16) {
+        memcpy(to, from, 16);
+        memcpy(to + n - 16, from + n - 16, 16);
+    } else if (n >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + n - 8, from + n - 8, 8);
+    } else if (n >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + n - 4, from + n - 4, 4);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            to[i] = from[i];
+    }
+}
+
+/* A copy that lives until the stream is closed; p is NULL when memory is out. */
+static inline struct as_str as_h2_store(struct as_h2_stream *s, struct as_str from)
+{
+    char *p = as_h2_alloc(s, from.n, 1);
+
+    if (p)
+        as_h2_copy(p, from.p, from.n);
+    return (struct as_str){p, from.n};
+}
+
+void as_h2_recv_callbacks(nghttp2_session_callbacks *cb);
+void as_h2_send_callbacks(nghttp2_session_callbacks *cb);
+
+#endif

@@ -1,0 +1,209 @@
+#include "wire/h2_priv.h"
+
+#include "base/err.h"
+
+/* A slice of a blob below this is cheaper to copy than to carry as an iovec of its own. */
+#define REF_MIN 8192
+/* Largest DATA frame that we send, whatever the peer allows: other streams get their turn. */
+#define FRAME_MAX   262144
+#define NV_ON_STACK 32
+#define NO_COPY     (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
+
+/* Appends the next n body bytes to the output. */
+static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
+{
+    s->body_left -= n;
+    while (n) {
+        const struct as_h2_piece *piece = &s->pieces[s->piece];
+        size_t take = AS_MIN(n, piece->n - s->piece_at);
+        const uint8_t *p = piece->p + s->piece_at;
+
+        if (piece->owner && take >= REF_MIN)
+            as_outq_ref(q, piece->owner, p, take);
+        else
+            as_outq_copy(q, p, take);
+        n -= take;
+        s->piece_at += take;
+        if (s->piece_at == piece->n) {
+            s->piece++;
+            s->piece_at = 0;
+        }
+    }
+}
+
+static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *framehd,
+                     size_t length, nghttp2_data_source *source, void *user)
+{
+    struct as_h2 *h = user;
+
+    (void)session;
+    (void)frame;
+    as_outq_copy(h->q, framehd, 9);
+    append_body(h->q, source->ptr, length);
+    return h->q->bytes >= h->max ? NGHTTP2_ERR_PAUSE : 0;
+}
+
+/* Says how much of the body the next DATA frame carries; send_data appends the bytes. */
+static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
+                         uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+    struct as_h2_stream *s = source->ptr;
+    size_t n = AS_MIN(length, s->body_left);
+
+    (void)buf;
+    (void)user;
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (n == s->body_left) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (s->n_trailers) {
+            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            if (nghttp2_submit_trailer(session, id, s->trailers, s->n_trailers))
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        }
+    }
+    return (ssize_t)n;
+}
+
+static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, int32_t conn_window,
+                            int32_t stream_window, uint32_t max_frame, void *user)
+{
+    (void)session;
+    (void)type;
+    (void)id;
+    (void)conn_window;
+    (void)stream_window;
+    (void)user;
+    return (ssize_t)AS_MIN(max_frame, (uint32_t)FRAME_MAX);
+}
+
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    struct as_h2 *h = user;
+
+    if (h->n_early && frame->hd.type <= NGHTTP2_HEADERS &&
+        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+        struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
+
+        if (s && s->early)
+            nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+                                      NGHTTP2_NO_ERROR);
+    } else if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR) {
+        h->over = true;
+    }
+    return 0;
+}
+
+/* A block above nghttp2's limit is dropped in silence; the client must not wait for it. */
+static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int why,
+                             void *user)
+{
+    struct as_h2 *h = user;
+
+    (void)session;
+    (void)why;
+    if (frame->hd.type == NGHTTP2_HEADERS)
+        as_h2_reset(h, (uint32_t)frame->hd.stream_id, NGHTTP2_INTERNAL_ERROR);
+    return 0;
+}
+
+void as_h2_send_callbacks(nghttp2_session_callbacks *cb)
+{
+    nghttp2_session_callbacks_set_send_data_callback(cb, send_data);
+    nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_length);
+    nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
+    nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_frame_not_send);
+}
+
+int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
+{
+    const uint8_t *p;
+    ssize_t n = 0;
+
+    h->q = q;
+    h->max = max;
+    while (!h->dead && q->bytes < max && (n = nghttp2_session_mem_send(h->session, &p)) != 0) {
+        if (n > 0)
+            as_outq_copy(q, p, (size_t)n);
+        else
+            h->dead = true;
+    }
+    h->q = NULL;
+    return h->dead || h->over ? AS_EPROTO : 0;
+}
+
+/* Copies fields into the stream, where nghttp2 reads them when their frame is packed. */
+static bool keep_fields(struct as_h2_stream *s, const struct as_h2_header *f, uint32_t n,
+                        nghttp2_nv *to)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_str name = as_h2_store(s, f[i].name), value = as_h2_store(s, f[i].value);
+
+        if (!name.p || !value.p)
+            return false;
+        to[i] = (nghttp2_nv){(uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p, name.n,
+                             value.n, NO_COPY};
+    }
+    return true;
+}
+
+static bool keep_trailers(struct as_h2_stream *s, const struct as_h2_answer *a)
+{
+    s->trailers = as_h2_alloc(s, a->n_trailers * sizeof(*s->trailers), _Alignof(nghttp2_nv));
+    s->n_trailers = a->n_trailers;
+    return s->trailers && keep_fields(s, a->trailers, a->n_trailers, s->trailers);
+}
+
+static bool keep_body(struct as_h2_stream *s, const struct as_h2_answer *a)
+{
+    struct as_h2_piece *to = s->inline_pieces;
+    size_t total = 0;
+
+    if (a->n_body > AS_H2_INLINE_PIECES)
+        to = as_h2_alloc(s, a->n_body * sizeof(*to), _Alignof(struct as_h2_piece));
+    if (!to)
+        return false;
+    s->n_pieces = 0;
+    for (uint32_t i = 0; i < a->n_body; i++) {
+        if (!a->body[i].n)
+            continue;
+        to[s->n_pieces++] = a->body[i];
+        total += a->body[i].n;
+    }
+    s->pieces = to;
+    s->body_left = total;
+    return true;
+}
+
+static int submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_answer *a)
+{
+    nghttp2_nv stack[NV_ON_STACK], *nv = stack;
+    nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_body};
+    uint32_t n = a->n_headers + 1;
+
+    if (n > NV_ON_STACK)
+        nv = as_h2_alloc(s, n * sizeof(*nv), _Alignof(nghttp2_nv));
+    if (!nv || !keep_fields(s, a->headers, a->n_headers, nv + 1))
+        return NGHTTP2_ERR_NOMEM;
+    s->status[0] = (char)('0' + a->status / 100);
+    s->status[1] = (char)('0' + a->status / 10 % 10);
+    s->status[2] = (char)('0' + a->status % 10);
+    nv[0] = (nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)s->status, 7, 3, NO_COPY};
+    return nghttp2_submit_response(h->session, (int32_t)s->id, nv, n,
+                                   s->body_left || s->n_trailers ? &body : NULL);
+}
+
+void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a)
+{
+    struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+
+    AS_ASSERT(a->status >= 200 && a->status <= 999);
+    if (!s || s->answered)
+        return;
+    s->answered = true;
+    if (!s->ended) {
+        s->early = true;
+        h->n_early++;
+    }
+    if (!keep_body(s, a) || (a->n_trailers && !keep_trailers(s, a)) || submit(h, s, a))
+        as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
+}

@@ -1,0 +1,37 @@
+/* wire/oip_parse.h — what the files that read a ModelInferRequest share. Private to oip*.c.
+ *
+ * One parse carries where errors are written and what the arena has given, so that every helper
+ * can refuse with a line that names the tensor.
+ */
+#ifndef AS_WIRE_OIP_PARSE_H
+#define AS_WIRE_OIP_PARSE_H
+
+#include "wire/oip.h"
+#include "wire/pb.h"
+
+struct as_oip_parse {
+    struct as_arena *arena;
+    char *why;
+    size_t cap;
+    uint64_t table; /* bytes that the message's names, shapes and parameters take on the link */
+    uint64_t typed; /* bytes that typed contents took */
+    uint64_t typed_room; /* and may take */
+};
+
+/* Writes the line and returns `err`. */
+int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...) AS_PRINTF(3, 4);
+/* The same behind "input 'NAME': ". */
+int as_oip_refuse_input(struct as_oip_parse *c, const struct as_tensor *t, int err, const char *fmt,
+                        ...) AS_PRINTF(4, 5);
+
+/* A shape as text, "[2,-1]", cut after a few sizes; returns `out`. */
+#define AS_OIP_SHAPE_TEXT 128u
+const char *as_oip_shape_text(char out[AS_OIP_SHAPE_TEXT], const struct as_tensor *t);
+
+/* Fills t->data and t->nbytes from the contents fields of one InferInputTensor message; t has name,
+ * dtype and shape already, n is the product of the shape. */
+int as_oip_typed(struct as_oip_parse *c, struct as_tensor *t, uint64_t n, struct as_str message);
+/* Whether an InferTensorContents message has any element: 0, 1 or AS_EPROTO. */
+int as_oip_has_contents(struct as_str contents);
+
+#endif

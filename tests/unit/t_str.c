@@ -1,0 +1,89 @@
+#include "base/str.h"
+
+#include "base/err.h"
+#include "unit.h"
+
+static int natural(const char *a, const char *b)
+{
+    return as_str_natural(as_str_of(a), as_str_of(b));
+}
+
+static void digit_runs_compare_as_numbers(void **state AS_UNUSED)
+{
+    assert_true(natural("2", "10") < 0);
+    assert_true(natural("v2", "v10") < 0);
+    assert_true(natural("v1.9", "v1.10") < 0);
+    assert_true(natural("1.10.0", "1.9.9") > 0);
+    assert_true(natural("a", "b") < 0);
+    assert_true(natural("a", "a1") < 0);
+    assert_true(natural("", "0") < 0);
+    assert_int_equal(natural("x7", "x7"), 0);
+    assert_int_equal(natural("", ""), 0);
+}
+
+static void numbers_of_any_length_compare(void **state AS_UNUSED)
+{
+    assert_true(natural("99999999999999999999999998", "99999999999999999999999999") < 0);
+    assert_true(natural("9", "99999999999999999999999999") < 0);
+}
+
+static void leading_zeros_count_only_as_a_tie_break(void **state AS_UNUSED)
+{
+    assert_true(natural("01", "2") < 0);
+    assert_true(natural("1", "01") < 0);
+    assert_true(natural("01", "1") > 0);
+    assert_true(natural("010", "9") > 0);
+}
+
+static void natural_order_is_antisymmetric(void **state AS_UNUSED)
+{
+    static const char *const v[] = {"", "0", "00", "1", "01", "1a", "a1", "a01", "a1b", "10", "9"};
+
+    for (size_t i = 0; i < AS_COUNT(v); i++) {
+        for (size_t j = 0; j < AS_COUNT(v); j++) {
+            int ij = natural(v[i], v[j]), ji = natural(v[j], v[i]);
+
+            assert_int_equal((ij > 0) - (ij < 0), (ji < 0) - (ji > 0));
+            assert_true((ij == 0) == (i == j));
+        }
+    }
+}
+
+static void u64_takes_exactly_its_range(void **state AS_UNUSED)
+{
+    uint64_t v = 7;
+
+    assert_int_equal(as_str_u64(AS_STR("18446744073709551615"), &v), 0);
+    assert_true(v == UINT64_MAX);
+    v = 7;
+    assert_int_equal(as_str_u64(AS_STR("18446744073709551616"), &v), AS_EINVALID);
+    assert_int_equal(as_str_u64(AS_STR(""), &v), AS_EINVALID);
+    assert_int_equal(as_str_u64(AS_STR("-1"), &v), AS_EINVALID);
+    assert_int_equal(as_str_u64(AS_STR("1 "), &v), AS_EINVALID);
+    assert_true(v == 7);
+}
+
+static void dup_ends_with_nul(void **state AS_UNUSED)
+{
+    char *p = as_str_dup((struct as_str){"abc", 2});
+
+    assert_string_equal(p, "ab");
+    free(p);
+    p = as_str_dup((struct as_str){NULL, 0});
+    assert_string_equal(p, "");
+    free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digit_runs_compare_as_numbers),
+        cmocka_unit_test(numbers_of_any_length_compare),
+        cmocka_unit_test(leading_zeros_count_only_as_a_tie_break),
+        cmocka_unit_test(natural_order_is_antisymmetric),
+        cmocka_unit_test(u64_takes_exactly_its_range),
+        cmocka_unit_test(dup_ends_with_nul),
+    };
+
+    return cmocka_run_group_tests_name("str", tests, NULL, NULL);
+}

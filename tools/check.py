@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""What can be said about the sources without running them; `make check` is this.
+
+Layers, sizes, format, clang-tidy over src/ (where it is installed), generated pages.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build/release"
+
+
+def sources(*tops, suffixes=(".c", ".h")):
+    return sorted(str(p) for top in tops for p in (ROOT / top).rglob("*") if p.suffix in suffixes)
+
+
+def call(command):
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+    return done.returncode, done.stdout
+
+
+def tidy():
+    """clang-tidy file by file, as many at a time as there are cores."""
+    if not shutil.which("clang-tidy"):
+        return 0, "clang-tidy is not installed: skipped\n"
+    files = sources("src", suffixes=(".c",))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = list(pool.map(lambda f: call(["clang-tidy", "--quiet", "-p", str(BUILD), f]), files))
+    bad = [out for code, out in done if code]
+    return len(bad), "".join(bad) + f"{len(files)} files, {len(bad)} with findings\n"
+
+
+CHECKS = {
+    "layers": lambda: call([sys.executable, "tools/check_layers.py"]),
+    "sizes": lambda: call([sys.executable, "tools/size_report.py"]),
+    "format": lambda: call(["clang-format", "--dry-run", "-Werror",
+                            *sources("src", "python/src", "tests", "fuzz", "bench")]),
+    "clang-tidy": tidy,
+}
+
+
+def main():
+    failed = []
+    for name, check in CHECKS.items():
+        code, out = check()
+        print(f"== {name}\n{out}", end="", flush=True)
+        if code:
+            failed.append(name)
+    print(f"{len(CHECKS) - len(failed)} checks passed, {len(failed)} failed"
+          + (": " + ", ".join(failed) if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""The include law of the house, checked over the #include lines of src/ and python/src/.
+
+A folder of src/ includes only itself and what lies below it along a line of the picture in
+docs/ARCHITECTURE.md. No file includes itself through others. A .c file that has a header of its own
+includes it first, which proves that the header can be read alone. System headers that bring descriptors,
+threads or a clock stay out of the layers that promise to have none.
+
+Prints every offending line; exit code 1 if there is one.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+
+BELOW = {
+    "base": [],
+    "io": ["base"],
+    "wire": ["base"],
+    "core": ["base"],
+    "link": ["io", "wire", "core", "base"],
+    "edge": ["link", "io", "wire", "core", "base"],
+    "ctl": ["link", "io", "wire", "core", "base"],
+    "app": ["ctl", "edge", "link", "io", "wire", "core", "base"],
+    "python": ["link", "wire", "base"],
+}
+UV = {"io", "link", "edge", "ctl", "app"}
+# base promises no I/O, wire no descriptors, core neither descriptors nor a clock.
+PURE = {"base", "wire", "core"}
+IMPURE = re.compile(r"(unistd|fcntl|poll|pthread|threads|signal|time)\.h|"
+                    r"sys/(socket|mman|epoll|eventfd|un|wait|time)\.h|linux/.*|netinet/.*|arpa/.*")
+
+
+def layer_of(path):
+    parts = path.relative_to(ROOT).parts
+    return "python" if parts[0] == "python" else parts[1]
+
+
+def includes(path):
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        m = INCLUDE.match(line)
+        if m:
+            yield number, line.strip(), m[1] == "<", m[2]
+
+
+def resolve(path, name):
+    """The file of ours that a quoted name means: below src/, else beside the file; else None."""
+    for candidate in (ROOT / "src" / name, path.parent / name):
+        if candidate.is_file():
+            return candidate.resolve()
+    return None
+
+
+def system_fault(path, name):
+    layer = layer_of(path)
+    if name == "uv.h" and layer not in UV:
+        return f"{layer} may not know libuv"
+    if name.startswith("nghttp2/") and not (layer == "wire" and path.stem.startswith("h2")):
+        return "only wire/h2* knows nghttp2"
+    if name == "Python.h" and layer != "python":
+        return "only python/src knows Python"
+    if layer in PURE and IMPURE.fullmatch(name):
+        return f"{layer} has no descriptors, threads or clock"
+    return None
+
+
+def own_fault(path, name, target):
+    layer = layer_of(path)
+    if target is None:
+        return "no such file of ours (system headers go in <>)"
+    if not target.is_relative_to(ROOT / "src") and layer != "python":
+        return "outside src/"
+    other = layer_of(target)
+    if other != layer and other not in BELOW[layer]:
+        return f"{layer} may not know {other}"
+    if layer != "python" and "/" not in name:
+        return f'write "{layer}/{name}"'
+    return None
+
+
+def check_file(path, graph):
+    """Faults of one file's lines; records its edges in graph."""
+    faults = []
+    rows = list(includes(path))
+    for number, line, is_system, name in rows:
+        if is_system:
+            fault = system_fault(path, name)
+        else:
+            target = resolve(path, name)
+            fault = own_fault(path, name, target)
+            if target:
+                graph.setdefault(path, []).append((number, target))
+        if fault:
+            faults.append((path, number, line, fault))
+    own = path.with_suffix(".h")
+    if path.suffix == ".c" and own.exists() and rows:
+        number, line, _, name = rows[0]
+        # Python.h must come before any other header: its own rule.
+        if name != "Python.h" and resolve(path, name) != own.resolve():
+            faults.append((path, number, line, f"{own.name} must be the first include"))
+    return faults
+
+
+def find_cycles(graph):
+    done, stack, faults = set(), [], []
+
+    def walk(path):
+        stack.append(path)
+        for number, target in graph.get(path, []):
+            if target in stack:
+                chain = " -> ".join(p.name for p in stack[stack.index(target):] + [target])
+                faults.append((path, number, "", f"circle: {chain}"))
+            elif target not in done:
+                walk(target)
+        stack.pop()
+        done.add(path)
+
+    for path in sorted(graph):
+        if path not in done:
+            walk(path)
+    return faults
+
+
+def main():
+    files = sorted(p for top in ("src", "python/src") if (ROOT / top).exists()
+                   for p in (ROOT / top).rglob("*") if p.suffix in (".c", ".h", ".cc", ".hh"))
+    graph, faults = {}, []
+    for path in files:
+        if layer_of(path) not in BELOW:
+            faults.append((path, 1, "", "folder without a place in the picture"))
+            continue
+        faults += check_file(path, graph)
+    faults += find_cycles(graph)
+    for path, number, line, fault in faults:
+        print(f"{path.relative_to(ROOT)}:{number}: {fault}" + (f": {line}" if line else ""))
+    print(f"layers: {len(files)} files, {len(faults)} faults")
+    return 1 if faults or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Everything that must pass, one step after the other; `make test` is this.
+
+    tools/test.py [--only STEP[,STEP]] [--list]
+
+Each step prints the closing lines of its runner; the last line of all is "N passed, N failed". What a step
+printed in full is in build/test/STEP.log. Exit code 1 if anything failed or a step could not run.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build/test"
+SANITIZER_ENV = {
+    "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+# ThreadSanitizer of gcc 12 does not start where addresses are randomised widely.
+UNRANDOMIZED = ["setarch", "-R"] if subprocess.run(["setarch", "-R", "true"], capture_output=True,
+                                                   check=False).returncode == 0 else []
+
+
+def count_meson(build, _):
+    """Single tests of TAP programs, else whole programs, as meson's log has them."""
+    passed = failed = 0
+    for line in (ROOT / build / "meson-logs/testlog.json").read_text().splitlines():
+        row = json.loads(line)
+        out = row.get("stdout", "")
+        ok = len(re.findall(r"^ok \d+", out, re.M))
+        bad = len(re.findall(r"^not ok \d+", out, re.M))
+        if row["result"] in ("OK", "EXPECTEDFAIL"):
+            passed += max(ok, 1)
+        elif row["result"] != "SKIP":
+            passed, failed = passed + ok, failed + max(bad, 1)
+    return passed, failed
+
+
+def count_pytest(_, text):
+    found = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", text)}
+    return found.get("passed", 0), found.get("failed", 0) + found.get("error", 0)
+
+
+def count_one(_, text):
+    return 1, 0
+
+
+def meson_test(build, *suites):
+    args = [word for suite in suites for word in ("--suite", suite)]
+    return ["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", *args]
+
+
+def make(target):
+    return ["make", "--no-print-directory", target]
+
+
+def pytest(build, *args):
+    return ["env", f"ANYSERVE_BUILD={build}", sys.executable, "-m", "pytest", "-q", "-p",
+            "no:cacheprovider", "tests/e2e", *args]
+
+
+RELEASE, ASAN, TSAN = "build/release", "build/asan", "build/tsan"
+
+# name, command, how to count, build, how many closing lines to show, minutes it may take
+STEPS = [
+    ("build", make("all"), count_one, RELEASE, 1, 6),
+    ("layers", [sys.executable, "tools/check_layers.py"], count_one, RELEASE, 1, 1),
+    ("sizes", [sys.executable, "tools/size_report.py"], count_one, RELEASE, 1, 1),
+    ("unit", meson_test(RELEASE, "unit"), count_meson, RELEASE, 8, 5),
+    ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
+    ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 8, 5),
+    ("e2e", pytest(RELEASE), count_pytest, RELEASE, 1, 8),
+    ("build asan", make("asan"), count_one, ASAN, 1, 6),
+    ("asan unit, corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 8, 5),
+    ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
+    ("asan e2e", pytest(ASAN, "-m", "core"), count_pytest, ASAN, 1, 5),
+    ("build tsan", make("tsan"), count_one, TSAN, 1, 6),
+    ("tsan unit, stress", UNRANDOMIZED + meson_test(TSAN, "unit", "stress"), count_meson, TSAN, 8, 5),
+]
+
+
+def run(step):
+    """(passed, failed) of one step; a step that ends badly has at least one failure."""
+    name, command, count, build, lines, minutes = step
+    log = LOGS / (re.sub(r"\W+", "-", name) + ".log")
+    start = time.monotonic()
+    print(f"== {name}", flush=True)
+    with log.open("w") as out:
+        try:
+            code = subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT,
+                                  env=dict(os.environ, **SANITIZER_ENV), check=False,
+                                  timeout=60 * minutes).returncode
+        except subprocess.TimeoutExpired:
+            code = f"none after {minutes} minutes"
+        except OSError as e:
+            code = e
+    text = log.read_text(errors="replace")
+    shown = [line for line in text.splitlines() if line.strip()]
+    print("\n".join(shown[-lines if code == 0 else -60:]))
+    passed, failed = count(build, text) if code == 0 or count is not count_one else (0, 1)
+    if code != 0 and not failed:
+        failed = 1
+    if code == 0 and not passed:
+        print(f"{name}: nothing was run")
+        failed = 1
+    print(f"   {name}: {passed} passed, {failed} failed, {time.monotonic() - start:.0f} s"
+          + ("" if code == 0 else f" (exit code {code}; all of it: {log.relative_to(ROOT)})"), flush=True)
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", help="steps by name, with commas")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    steps = [s for s in STEPS if not options.only or s[0] in options.only.split(",")]
+    if options.list:
+        print("\n".join(f"{s[0]:20} {' '.join(s[1])}" for s in steps))
+        return 0
+    LOGS.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    results = [run(step) for step in steps]
+    passed, failed = (sum(column) for column in zip(*results)) if results else (0, 1)
+    print(f"time: {(time.monotonic() - start) / 60:.1f} minutes")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
