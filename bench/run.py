@@ -238,6 +238,10 @@ def main():
             started.append(server)
         pinned = measure(servers, options, True)
         unpinned = None if options.quick else measure(servers, options, False)
+    except Exception:
+        for server in started:
+            print(f"--- last words of {server.name}:\n{server.log_text()}", file=sys.stderr)
+        raise
     finally:
         for server in started:
             server.stop()

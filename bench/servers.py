@@ -154,9 +154,9 @@ class AnyServe(Server):
     def start(self, wrap=()):
         self.port, self.status_port = free_port(), free_port()
         self.runtime = tempfile.TemporaryDirectory(prefix="anyserve-bench-")
-        env = dict(os.environ, ANYSERVE_WRAP_DISPATCHER=" ".join(map(str, wrap)))
-        if not wrap:
-            del env["ANYSERVE_WRAP_DISPATCHER"]
+        env = dict(os.environ, PYTHONPATH=str(self.build.resolve() / "python"))
+        if wrap:
+            env["ANYSERVE_WRAP_DISPATCHER"] = " ".join(map(str, wrap))
         self.launch([self.build / "src/app/anyserve", "run", self.model, "--port", self.port,
                      "--status-port", self.status_port, "--runtime-dir", self.runtime.name,
                      "--python", sys.executable, *self.options], stdout=self.log, env=env)

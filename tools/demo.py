@@ -14,7 +14,7 @@ import numpy as np
 import tritonclient.grpc as triton
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVER = ROOT / "build/release/src/app/anyserve"
+BUILD = ROOT / "build/release"
 
 
 def wait_ready(server, client):
@@ -48,8 +48,9 @@ def show_one(client, port):
 def main():
     port = os.environ.get("PORT", "8000")
     is_oneshot = os.environ.get("ONESHOT") == "1" or not sys.stdin.isatty()
-    server = subprocess.Popen([SERVER, "run", "examples/echo_add.py", "--port", port,
-                               "--python", sys.executable], cwd=ROOT)
+    server = subprocess.Popen([BUILD / "src/app/anyserve", "run", "examples/echo_add.py",
+                               "--port", port, "--python", sys.executable],
+                              cwd=ROOT, env=dict(os.environ, PYTHONPATH=str(BUILD / "python")))
     try:
         client = triton.InferenceServerClient(f"127.0.0.1:{port}")
         if not wait_ready(server, client):

@@ -62,8 +62,8 @@ def make(target):
 
 
 def pytest(build, *args):
-    return ["env", f"ANYSERVE_BUILD={build}", sys.executable, "-m", "pytest", "-q", "-p",
-            "no:cacheprovider", "tests/e2e", *args]
+    return ["env", f"ANYSERVE_BUILD={build}", sys.executable, "-m", "pytest", "-q", "tests/e2e",
+            *args]
 
 
 RELEASE, ASAN, TSAN = "build/release", "build/asan", "build/tsan"

@@ -38,10 +38,12 @@ struct dispatcher {
     struct as_board board;
     struct as_status *status;
     struct as_sock control;
+    int link_fd; /* listened on when all tokens are known */
     struct as_timer drain_timer;
     uv_signal_t sigterm;
     enum phase phase;
     int exit_code;
+    int link; /* listens for workers from TOLD on; -1 then */
 };
 
 static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const char *line, size_t n)
@@ -169,6 +171,14 @@ static void on_sigterm(uv_signal_t *h, int signum AS_UNUSED)
 
 /* --- the supervisor's word --- */
 
+/* All tokens are known now: nobody of ours is refused. */
+static void let_workers_in(struct dispatcher *d)
+{
+    if (d->link >= 0 && as_fleet_listen(d->fleet, d->link))
+        as_log_event(&d->log, AS_LOG_ERROR, "link_failed", "reason=\"cannot watch its socket\"");
+    d->link = -1;
+}
+
 /* Our parent is gone: nothing of ours may outlive it. */
 static void orphaned(struct dispatcher *d)
 {
@@ -199,6 +209,14 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
     case AS_CTL_DOWN:
     case AS_CTL_UP:
         as_fleet_down(d->fleet, m->deployment, m->type == AS_CTL_DOWN);
+        break;
+    case AS_CTL_TOLD:
+        if (as_fleet_listen(d->fleet, d->link_fd))
+            as_log_event(&d->log, AS_LOG_ERROR, "link_listener_failed",
+                         "action=\"no worker can come\"");
+        break;
+    case AS_CTL_TOLD:
+        let_workers_in(d);
         break;
     case AS_CTL_DRAIN:
         drain(d);
@@ -338,8 +356,9 @@ static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
         if (as_status_listen(d->status, fds->status[k]))
             return AS_EIO;
     }
-    if (set_up_lanes(d, fds) || as_fleet_listen(d->fleet, fds->link))
+    if (set_up_lanes(d, fds))
         return AS_EIO;
+    d->link_fd = fds->link;
     return as_sock_open(&d->control, loop, fds->control, on_control);
 }
 

@@ -19,7 +19,7 @@
 
 struct command {
     const char *name, *args, *doc;
-    uint32_t scope;         /* of its options; 0: it has none */
+    uint32_t scope; /* of its options; 0: it has none */
     uint32_t min_args, max_args;
     bool hidden;
     int (*run)(struct as_option_set *opts);
@@ -63,8 +63,10 @@ static const struct command *find(const char *name)
 
 static void help_all(struct as_buf *b)
 {
-    as_buf_printf(b, "AnyServe %s: serves Python models over KServe v2 gRPC\n\n"
-                     "usage: anyserve COMMAND [options]\n\n", AS_VERSION);
+    as_buf_printf(b,
+                  "AnyServe %s: serves Python models over KServe v2 gRPC\n\n"
+                  "usage: anyserve COMMAND [options]\n\n",
+                  AS_VERSION);
     for (size_t i = 0; i < AS_COUNT(commands); i++) {
         if (!commands[i].hidden)
             as_buf_printf(b, "  %-8s %-10s %s\n", commands[i].name, commands[i].args,
@@ -183,6 +185,7 @@ static int cmd_dispatcher(struct as_option_set *opts)
     if (as_handover_read(&h, as_option_str(opts, AS_OPT_FDS)) < 0 || !sort_fds(&h, &fds))
         return usage("dispatcher is started by `anyserve run` only");
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGTTOU, SIG_IGN); /* our log may go to a terminal that we are in the background of */
     prctl(PR_SET_NAME, "as-dispatcher");
     resolve_limits(opts);
     return as_dispatcher_main(opts, &fds);

@@ -1,4 +1,5 @@
-/* app/run.h — `anyserve run`: everything before the supervisor's loop, in order, with its messages. */
+/* app/run.h — `anyserve run`: everything before the supervisor's loop, in order, with its messages.
+ */
 #ifndef AS_APP_RUN_H
 #define AS_APP_RUN_H
 

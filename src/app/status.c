@@ -115,8 +115,7 @@ static int print_answer(struct as_str answer, const char *path)
 
 int as_status_main(const struct as_option_set *opts)
 {
-    const char *target =
-        as_option_bool(opts, AS_OPT_JSON) ? "/status" : "/status?format=text";
+    const char *target = as_option_bool(opts, AS_OPT_JSON) ? "/status" : "/status?format=text";
     char *base = as_runtime_base(as_option_str(opts, AS_OPT_RUNTIME_DIR));
     char path[AS_RUNTIME_PATH_MAX];
     uint16_t ports[PORTS_MAX], port;

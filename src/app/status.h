@@ -1,4 +1,5 @@
-/* app/status.h — `anyserve status`: asks a running server over its unix socket and prints the answer. */
+/* app/status.h — `anyserve status`: asks a running server over its unix socket and prints the
+ * answer. */
 #ifndef AS_APP_STATUS_H
 #define AS_APP_STATUS_H
 

@@ -1,1 +1,240 @@
-#include "core/deploy.h"
+/* The lives of requests in a deployment: submit, cancel, expire, down, the end. */
+#include "core/replica.h"
+
+int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_deploy_conf *conf,
+                  const struct as_deploy_ops *ops, void *ctx)
+{
+    struct as_deploy *d;
+
+    if (conf->max_queued < -1 || (size_t)conf->router > AS_ROUTER_POW2)
+        return AS_EINVALID;
+    d = as_xalloc(sizeof(*d));
+    d->conf = *conf;
+    d->ops = *ops;
+    d->ctx = ctx;
+    d->name = as_str_dup(name);
+    d->router = as_router_ops(conf->router);
+    d->rand.s = conf->seed;
+    as_queue_init(&d->queue);
+    as_heap_init(&d->deadlines);
+    *ret_d = d;
+    return 0;
+}
+
+void as_deploy_end(struct as_deploy *d, struct as_request *q)
+{
+    as_heap_remove(&d->deadlines, q);
+    as_request_move(q, AS_REQ_DONE);
+    d->ops.release(d->ctx, q);
+}
+
+void as_deploy_tell(struct as_deploy *d, struct as_request *q, int err)
+{
+    if (err == AS_EDEADLINE)
+        d->stat.expired++;
+    else
+        d->stat.failed++;
+    if (err == AS_EMAYHAVERUN)
+        d->stat.lost++;
+    as_heap_remove(&d->deadlines, q);
+    d->ops.answer(d->ctx, q, err);
+}
+
+void as_deploy_fail(struct as_deploy *d, struct as_request *q, int err)
+{
+    as_deploy_tell(d, q, err);
+    as_deploy_end(d, q);
+}
+
+static void fail_queued(struct as_deploy *d, int err)
+{
+    struct as_request *q;
+
+    while ((q = as_queue_any(&d->queue))) {
+        as_queue_remove(&d->queue, q);
+        as_deploy_fail(d, q, err);
+    }
+}
+
+static void fail_sent(struct as_replica *r)
+{
+    struct as_deploy *d = r->deploy;
+
+    AS_LIST_EACH(it, &r->sent)
+    {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        if (q->state == AS_REQ_SENT)
+            as_deploy_tell(d, q, AS_EUNAVAILABLE);
+        as_dispatch_detach(q);
+        as_deploy_end(d, q);
+    }
+}
+
+void as_deploy_free(struct as_deploy *d)
+{
+    if (!d)
+        return;
+    fail_queued(d, AS_EUNAVAILABLE);
+    while (d->n_all) {
+        struct as_replica *r = d->all[d->n_all - 1];
+
+        fail_sent(r);
+        as_replica_free(r, UINT64_MAX, 0);
+    }
+    as_queue_fini(&d->queue);
+    as_heap_fini(&d->deadlines);
+    free(d->all);
+    free(d->free);
+    free(d->name);
+    free(d);
+}
+
+int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoing)
+{
+    if (model >= AS_DEPLOY_MODELS_MAX || !max_ongoing)
+        return AS_EINVALID;
+    if (d->cap_of[model])
+        return d->cap_of[model] == max_ongoing ? 0 : AS_EEXISTS;
+    d->cap_of[model] = max_ongoing;
+    as_dispatch_restrict(d);
+    return 0;
+}
+
+static bool is_full(const struct as_deploy *d)
+{
+    return d->conf.max_queued >= 0 && (int64_t)d->queue.n + d->prefetched >= d->conf.max_queued;
+}
+
+static int refuse(struct as_request *q, int err)
+{
+    as_request_move(q, AS_REQ_DONE);
+    return err;
+}
+
+int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    struct as_replica *r;
+
+    AS_ASSERT(q->model < AS_DEPLOY_MODELS_MAX && q->priority < AS_PRIORITIES);
+    if (d->down)
+        return refuse(q, AS_EUNAVAILABLE);
+    if (q->deadline <= now)
+        return refuse(q, AS_EDEADLINE);
+    r = as_dispatch_free_for(d, q);
+    if (!r) {
+        if (is_full(d)) {
+            d->stat.refused++;
+            return refuse(q, AS_EFULL);
+        }
+        r = as_dispatch_prefetch_for(d, q);
+    }
+    as_request_move(q, AS_REQ_QUEUED);
+    q->arrived = now;
+    q->order = ++d->orders;
+    if (q->deadline != AS_NEVER)
+        as_heap_push(&d->deadlines, q);
+    d->stat.accepted++;
+    if (r)
+        as_dispatch_send(r, q, now);
+    else
+        as_queue_push(&d->queue, q);
+    return 0;
+}
+
+/* The worker is told that nobody waits; q keeps its slot until it answers. */
+static void abandon(struct as_deploy *d, struct as_request *q, int reason)
+{
+    d->ops.cancel(d->ctx, q->replica, q, reason);
+    as_heap_remove(&d->deadlines, q);
+    as_request_move(q, AS_REQ_ABANDONED);
+}
+
+void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now AS_UNUSED)
+{
+    if (q->state == AS_REQ_QUEUED) {
+        d->stat.cancelled++;
+        as_queue_remove(&d->queue, q);
+        as_deploy_end(d, q);
+    } else if (q->state == AS_REQ_SENT) {
+        d->stat.cancelled++;
+        abandon(d, q, AS_ECANCELLED);
+    }
+}
+
+void as_deploy_expire(struct as_deploy *d, as_ns now)
+{
+    struct as_request *q;
+
+    while ((q = as_heap_first(&d->deadlines)) && q->deadline <= now) {
+        if (q->state == AS_REQ_QUEUED) {
+            as_queue_remove(&d->queue, q);
+            as_deploy_fail(d, q, AS_EDEADLINE);
+        } else {
+            as_deploy_tell(d, q, AS_EDEADLINE);
+            abandon(d, q, AS_EDEADLINE);
+        }
+    }
+}
+
+as_ns as_deploy_next_deadline(const struct as_deploy *d)
+{
+    const struct as_request *q = as_heap_first(&d->deadlines);
+
+    return q ? q->deadline : AS_NEVER;
+}
+
+void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now AS_UNUSED)
+{
+    d->down = down;
+    if (down)
+        fail_queued(d, AS_EUNAVAILABLE);
+}
+
+/* --- inspection --- */
+
+struct as_str as_deploy_name(const struct as_deploy *d)
+{
+    return as_str_of(d->name);
+}
+
+uint32_t as_deploy_queued(const struct as_deploy *d)
+{
+    return d->queue.n;
+}
+
+uint32_t as_deploy_prefetched(const struct as_deploy *d)
+{
+    return d->prefetched;
+}
+
+uint32_t as_deploy_ongoing(const struct as_deploy *d)
+{
+    return d->ongoing;
+}
+
+uint32_t as_deploy_replicas(const struct as_deploy *d)
+{
+    return d->n_all;
+}
+
+uint32_t as_deploy_ready(const struct as_deploy *d)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < d->n_all; i++)
+        n += d->all[i]->slots > 0 && !d->all[i]->draining;
+    return n;
+}
+
+struct as_stat *as_deploy_stat(struct as_deploy *d)
+{
+    return &d->stat;
+}
+
+void as_deploy_each_replica(struct as_deploy *d, void (*fn)(void *arg, struct as_replica *r),
+                            void *arg)
+{
+    for (uint32_t i = 0; i < d->n_all; i++)
+        fn(arg, d->all[i]);
+}

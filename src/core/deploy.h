@@ -19,15 +19,16 @@
 #include "core/stat.h"
 
 struct as_deploy_ops {
-    /* Sends q to the replica's worker and sets q->stream (increasing per replica). Never fails: a link that breaks
-     * reports the death later. */
+    /* Sends q to the replica's worker and sets q->stream (increasing per replica). Never fails: a
+     * link that breaks reports the death later. */
     void (*send)(void *ctx, struct as_replica *r, struct as_request *q);
     /* Asks streams back; the answer comes as as_replica_returned for each that will not start. */
     void (*recall)(void *ctx, struct as_replica *r, struct as_request *const *q, uint32_t n);
     /* Tells the worker that nobody waits for q any more (reason AS_ECANCELLED or AS_EDEADLINE). */
     void (*cancel)(void *ctx, struct as_replica *r, struct as_request *q, int reason);
-    /* q ends here without a worker's answer: err is the verdict (AS_EDEADLINE, AS_EUNAVAILABLE, AS_EMAYHAVERUN …).
-     * Not called for a cancel by the client, nor for a refused submit. The client is answered now. */
+    /* q ends here without a worker's answer: err is the verdict (AS_EDEADLINE, AS_EUNAVAILABLE,
+     * AS_EMAYHAVERUN …). Not called for a cancel by the client, nor for a refused submit. The
+     * client is answered now. */
     void (*answer)(void *ctx, struct as_request *q, int err);
     /* The deployment holds q no longer (state DONE): its memory may go. Called for every request
      * that was accepted by submit, exactly once, except when as_replica_done said that the caller
@@ -40,20 +41,27 @@ int as_router_of(const char *name); /* "least_ongoing", "pow2"; -1 */
 const char *as_router_name(enum as_router r);
 
 struct as_deploy_conf {
-    int64_t max_queued;  /* queued + prefetched; -1: no limit by count */
+    int64_t max_queued; /* queued + prefetched; -1: no limit by count */
     enum as_router router;
     as_ns prefetch_work; /* prefetch as much as fits in this much measured service time (100 us) */
     uint64_t seed;
 };
 
-#define AS_DEPLOY_MODELS_MAX 1024u
+#define AS_DEPLOY_MODELS_MAX   1024u
+#define AS_DEPLOY_REPLICAS_MAX 4096u
+#define AS_DEPLOY_SLOTS_MAX    65535u /* a larger grant counts as this; prefetch likewise */
 
 /* conf and ops are copied; ctx is handed to every op. */
 int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_deploy_conf *conf,
                   const struct as_deploy_ops *ops, void *ctx);
-void as_deploy_free(struct as_deploy *d); /* answers what is left with AS_EUNAVAILABLE, releases it */
+/* Answers what is left with AS_EUNAVAILABLE and releases it; frees the replicas too. */
+void as_deploy_free(struct as_deploy *d);
 
-/* Cap of executing requests for one model (index 0 …); models not set have none. */
+/* Cap of executing requests for one model (index 0 …) in each replica; models not set have none.
+ * Set once, before the model's first request: AS_EEXISTS when it has another cap already,
+ * AS_EINVALID for an index that is too large or a cap of 0. A cap below the most slots that a
+ * replica was ever granted bounds what that replica holds of the model: nothing of it is prefetched
+ * beyond the cap. */
 int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoing);
 
 /* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down):
@@ -65,23 +73,28 @@ void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now);
 /* Ends all whose deadline is <= now: QUEUED and SENT are answered AS_EDEADLINE. */
 void as_deploy_expire(struct as_deploy *d, as_ns now);
 as_ns as_deploy_next_deadline(const struct as_deploy *d); /* AS_NEVER: none */
-/* No replica will come (crash loop): down answers all queued with AS_EUNAVAILABLE and refuses new ones. */
+/* No replica will come (crash loop): down answers all queued with AS_EUNAVAILABLE and refuses new
+ * ones. What is sent goes on; a replay that finds no room at once is answered likewise. */
 void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now);
 
-/* A replica of the deployment. Without slots until granted. */
+/* A replica of the deployment. Without slots until granted. AS_EFULL: there are too many. */
 int as_replica_new(struct as_replica **ret_r, struct as_deploy *d, struct as_str name, void *link);
 void *as_replica_link(const struct as_replica *r);
 struct as_str as_replica_name(const struct as_replica *r);
 void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now);
-void as_replica_drain(struct as_replica *r, bool draining, as_ns now); /* true: nothing new is sent to it */
+/* true: nothing new is sent to it. What waits there is recalled when another has a free slot. */
+void as_replica_drain(struct as_replica *r, bool draining, as_ns now);
 /* The worker ended stream q->stream (END or ERROR). service: ns the handler ran, 0 unknown.
- * retry: the worker says that it did not start it and another may (then QUEUED again unless the client left).
- * True: the client still waits; the caller delivers the worker's answer and owns q again (state
- * DONE, no release call). False: q was released or queued again; do not touch it. */
-bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry, as_ns now);
+ * retry: the worker says that it did not start it and another may (then QUEUED again unless the
+ * client left, or workers have said so AS_REQUEST_RETRIES times). True: the client still waits; the
+ * caller delivers the worker's answer and owns q again (state DONE, no release call). False: q was
+ * released or queued again; do not touch it. */
+bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
+                     as_ns now);
 /* q will not start there (answer to RECALL): queued again in its old place, or released. */
 void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now);
-/* A RECALL was answered; requests of it that were not returned have started or ended. */
+/* A RECALL was answered; requests of it that were not returned have started or ended. Harmless when
+ * none was under way: the worker may lie. */
 void as_replica_recall_done(struct as_replica *r, as_ns now);
 /* The worker is dead or its link is broken beyond use. Streams up to last_started may have run:
  * replayed if idempotent, else AS_EMAYHAVERUN. Later ones are always replayed. Frees r. */
@@ -89,18 +102,19 @@ void as_replica_free(struct as_replica *r, uint64_t last_started, as_ns now);
 
 /* Inspection. */
 struct as_str as_deploy_name(const struct as_deploy *d);
-uint32_t as_deploy_queued(const struct as_deploy *d);     /* queue only */
+uint32_t as_deploy_queued(const struct as_deploy *d); /* queue only */
 uint32_t as_deploy_prefetched(const struct as_deploy *d);
-uint32_t as_deploy_ongoing(const struct as_deploy *d);    /* executing */
+uint32_t as_deploy_ongoing(const struct as_deploy *d); /* executing */
 uint32_t as_deploy_replicas(const struct as_deploy *d);
-uint32_t as_deploy_ready(const struct as_deploy *d);      /* replicas with slots, not draining */
+uint32_t as_deploy_ready(const struct as_deploy *d); /* replicas with slots, not draining */
 struct as_stat *as_deploy_stat(struct as_deploy *d);
 uint32_t as_replica_ongoing(const struct as_replica *r);
 uint32_t as_replica_slots(const struct as_replica *r);
 uint32_t as_replica_unanswered(const struct as_replica *r);
-as_ns as_replica_service(const struct as_replica *r);     /* measured service time, 0 unknown */
+as_ns as_replica_service(const struct as_replica *r); /* measured service time, 0 unknown */
 /* Visits replicas in the order they came. */
-void as_deploy_each_replica(struct as_deploy *d, void (*fn)(void *arg, struct as_replica *r), void *arg);
+void as_deploy_each_replica(struct as_deploy *d, void (*fn)(void *arg, struct as_replica *r),
+                            void *arg);
 bool as_deploy_ok(const struct as_deploy *d); /* every invariant, for asserts and the simulator */
 
 #endif

@@ -1,10 +1,13 @@
 /* core/registry.h — which model:version is served by which deployment; an immutable snapshot.
  *
  * Built by its owner, then shared for reading by every loop: a change makes a new snapshot that is
- * swapped in by message; the last unref frees (atomic count). A model without a version in the request
- * goes to the highest integer version, else to the greatest in natural order.
- * Name and version rules: 1–128 of [A-Za-z0-9._/-], no empty, "." , ".." or "versions" segment,
- * the last segment no REST verb; versions 1–64 of [A-Za-z0-9._-].
+ * swapped in by message; the last unref frees (atomic count). A model without a version in the
+ * request goes to the highest integer version, else to the greatest in natural order. Name and
+ * version rules: 1–128 of [A-Za-z0-9._/-], no empty, "." , ".." or "versions" segment, the last
+ * segment no REST verb; versions 1–64 of [A-Za-z0-9._-]. The verbs are what servers of the protocol
+ * put behind /v2/models/NAME: config, generate, generate_stream, infer, infer_stream, load, ready,
+ * setting (of trace/setting), stats, trace, unload. So every path has one reading, with names that
+ * hold slashes too.
  */
 #ifndef AS_CORE_REGISTRY_H
 #define AS_CORE_REGISTRY_H
@@ -14,8 +17,10 @@
 
 #include <stdatomic.h>
 
-#define AS_NAME_MAX    128u
-#define AS_VERSION_MAX 64u
+#define AS_NAME_MAX          128u
+#define AS_VERSION_MAX       64u
+#define AS_REGISTRY_MAX      16384u /* models of a snapshot */
+#define AS_MODEL_TENSORS_MAX 4096u  /* entries of one side of a signature */
 
 /* 0, or AS_EINVALID with the reason (static text). */
 int as_registry_check_name(struct as_str name, const char **ret_why);
@@ -39,28 +44,31 @@ struct as_registry *as_registry_ref(struct as_registry *g);
 void as_registry_unref(struct as_registry *g);
 /* A new snapshot: those of g and m (deep copy). AS_EEXISTS when another deployment serves
  * name:version, or when the same deployment serves it with another signature; the same again is 0
- * and gives g itself with one more reference. AS_EINVALID for bad names. *ret_why: static text. */
+ * and gives g itself with one more reference. AS_EINVALID for bad names, versions and signatures,
+ * AS_EFULL when there are too many. *ret_why: static text. */
 int as_registry_with(struct as_registry *g, const struct as_model *m, struct as_registry **ret_g,
                      const char **ret_why);
-/* A new snapshot without the models of one deployment. */
+/* A snapshot without the models of one deployment; g itself when it has none. */
 struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment);
 
 /* The model, or NULL. version.n == 0: the default version. *ret_known (may be NULL): the name
  * exists in some version. Pointers live as long as the snapshot. */
 const struct as_model *as_registry_find(const struct as_registry *g, struct as_str name,
                                         struct as_str version, bool *ret_known);
-/* All versions of a name in order, lowest first; returns how many there are, fills at most cap. */
+/* All versions of a name in natural order, lowest first; returns how many there are, fills at most
+ * cap. */
 uint32_t as_registry_versions(const struct as_registry *g, struct as_str name,
                               const struct as_model **ret, uint32_t cap);
 uint32_t as_registry_count(const struct as_registry *g);
-const struct as_model *as_registry_at(const struct as_registry *g, uint32_t i); /* by name, version */
+const struct as_model *as_registry_at(const struct as_registry *g,
+                                      uint32_t i); /* by name, version */
 
 /* Request inputs against the declared signature: 0, or AS_EINVALID with a line in `why` that names
  * the tensor: missing, unexpected, wrong datatype, wrong shape. Always 0 without a signature. */
-int as_model_check_inputs(const struct as_model *m, const struct as_tensor *t, uint32_t n, char *why,
-                          size_t cap);
+int as_model_check_inputs(const struct as_model *m, const struct as_tensor *t, uint32_t n,
+                          char *why, size_t cap);
 /* The worker's outputs likewise (AS_EHANDLER). */
-int as_model_check_outputs(const struct as_model *m, const struct as_tensor *t, uint32_t n, char *why,
-                           size_t cap);
+int as_model_check_outputs(const struct as_model *m, const struct as_tensor *t, uint32_t n,
+                           char *why, size_t cap);
 
 #endif

@@ -1,1 +1,45 @@
 #include "core/request.h"
+
+#define BIT(s) (1u << (s))
+
+/* Row: from; bits: where the arrows of the header's picture lead. */
+static const uint8_t arrows[] = {
+    [AS_REQ_NEW] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_DONE),
+    [AS_REQ_QUEUED] = BIT(AS_REQ_SENT) | BIT(AS_REQ_DONE),
+    [AS_REQ_SENT] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_ABANDONED) | BIT(AS_REQ_DONE),
+    [AS_REQ_ABANDONED] = BIT(AS_REQ_DONE),
+    [AS_REQ_DONE] = 0,
+};
+
+void as_request_init(struct as_request *q)
+{
+    *q = (struct as_request){.priority = 1, .deadline = AS_NEVER, .heap = SIZE_MAX};
+    as_list_init(&q->node);
+}
+
+void as_request_move(struct as_request *q, enum as_request_state to)
+{
+    AS_ASSERT(arrows[q->state] & BIT(to));
+    q->state = to;
+}
+
+bool as_request_ok(const struct as_request *q)
+{
+    bool held = q->state == AS_REQ_SENT || q->state == AS_REQ_ABANDONED;
+    bool timed = q->state == AS_REQ_QUEUED || q->state == AS_REQ_SENT;
+
+    if (q->priority >= AS_PRIORITIES || held != (q->replica != NULL))
+        return false;
+    if (!held && (q->recalled || q->started))
+        return false;
+    if (held && !q->attempts)
+        return false;
+    return (q->heap != SIZE_MAX) == (timed && q->deadline != AS_NEVER);
+}
+
+const char *as_request_state_name(enum as_request_state s)
+{
+    static const char *const names[] = {"NEW", "QUEUED", "SENT", "ABANDONED", "DONE"};
+
+    return (size_t)s < AS_COUNT(names) ? names[s] : "?";
+}

@@ -25,23 +25,34 @@ enum as_request_state { AS_REQ_NEW, AS_REQ_QUEUED, AS_REQ_SENT, AS_REQ_ABANDONED
 
 struct as_request {
     /* set by the owner before submit */
-    uint32_t model;    /* index of the model within its deployment */
-    uint8_t priority;  /* 0 … AS_PRIORITIES-1 */
-    bool idempotent;   /* may run twice */
-    as_ns deadline;    /* AS_NEVER: none */
+    uint32_t model;   /* index of the model within its deployment */
+    uint8_t priority; /* 0 … AS_PRIORITIES-1 */
+    bool idempotent;  /* may run twice */
+    as_ns deadline;   /* AS_NEVER: none */
     /* set by core */
     enum as_request_state state;
-    uint8_t attempts;  /* times sent */
-    bool recalled;     /* its RECALL is under way */
-    as_ns arrived;     /* submit */
-    as_ns sent;        /* last dispatch */
-    uint64_t order;    /* arrival number within the deployment; kept over replays */
-    uint64_t stream;   /* stream id on the link, set by ops->send */
-    size_t heap;       /* place in the deadline heap, SIZE_MAX: none */
+    uint8_t attempts; /* times sent */
+    uint8_t retries;  /* times a worker handed it back unstarted, as_replica_done(retry) */
+    bool recalled;    /* its RECALL is under way */
+    bool started;     /* a RECALL left it with its worker: it runs, do not ask again */
+    as_ns arrived;    /* submit */
+    as_ns sent;       /* last dispatch */
+    uint64_t order;   /* arrival number within the deployment; kept over replays */
+    uint64_t stream;  /* stream id on the link, set by ops->send */
+    size_t heap;      /* place in the deadline heap, SIZE_MAX: none */
     struct as_replica *replica;
     struct as_list node; /* queue, or the replica's sent list in stream order */
 };
 
+/* Times that a worker may hand one request back; then its answer is the answer. */
+#define AS_REQUEST_RETRIES 8u
+
+/* State NEW, default priority, no deadline. */
 void as_request_init(struct as_request *q);
+/* The only writer of q->state; asserts that the picture above has the arrow. */
+void as_request_move(struct as_request *q, enum as_request_state to);
+/* Whether the fields fit the state. */
+bool as_request_ok(const struct as_request *q);
+const char *as_request_state_name(enum as_request_state s); /* "QUEUED" */
 
 #endif

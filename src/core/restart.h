@@ -1,8 +1,8 @@
 /* core/restart.h — when a dead worker (or dispatcher) is started again.
  *
  * Pure: the supervisor asks, later the controller. At once after an outside kill (SIGKILL, SIGTERM
- * not sent by us, OOM included) that followed READY; otherwise exponential backoff: base, doubled to
- * a maximum, with jitter ±20 %; forgotten after `healthy` of being READY.
+ * not sent by us, OOM included) that followed READY; otherwise exponential backoff: base, doubled
+ * to a maximum, with jitter ±20 %; forgotten after `healthy` of being READY.
  */
 #ifndef AS_CORE_RESTART_H
 #define AS_CORE_RESTART_H
@@ -11,23 +11,25 @@
 #include "base/rand.h"
 
 struct as_restart_conf {
-    as_ns base;       /* first delay */
-    as_ns max;        /* longest delay */
-    as_ns healthy;    /* READY this long: failures are forgotten */
-    uint32_t give_up; /* consecutive failures without READY until the replica is given up; 0 never */
+    as_ns base;    /* first delay */
+    as_ns max;     /* longest delay */
+    as_ns healthy; /* READY this long: failures are forgotten */
+    uint32_t
+        give_up; /* consecutive failures without READY until the replica is given up; 0 never */
 };
 
 struct as_restart {
     uint32_t failures; /* consecutive */
+    uint32_t unready;  /* consecutive failures without READY */
     bool ready;        /* this incarnation has been READY */
     as_ns ready_at;
 };
 
 enum as_exit_kind {
-    AS_EXIT_CODE,    /* ended by itself with a code */
-    AS_EXIT_CRASH,   /* by SEGV, BUS, ABRT, ILL, FPE */
-    AS_EXIT_KILLED,  /* by a signal from outside */
-    AS_EXIT_STOPPED  /* because we asked: never started again */
+    AS_EXIT_CODE,   /* ended by itself with a code */
+    AS_EXIT_CRASH,  /* by SEGV, BUS, ABRT, ILL, FPE */
+    AS_EXIT_KILLED, /* by a signal from outside */
+    AS_EXIT_STOPPED /* because we asked: never started again */
 };
 
 struct as_restart_verdict {

@@ -1,5 +1,7 @@
 /* core/stat.h — counters and histograms of one deployment.
  *
+ * Every accepted request is counted once as completed, failed, expired or cancelled; what is not
+ * yet counted waits: accepted == completed + failed + expired + cancelled + waiting.
  * Plain numbers written by the owning loop; another loop that shows them asks by message.
  * Durations are in buckets of powers of two of microseconds (1 us … 2^26 us, then more).
  */
@@ -26,10 +28,10 @@ struct as_stat {
     uint64_t failed;     /* answered with an error by core (expired not counted) */
     uint64_t expired;
     uint64_t cancelled;
-    uint64_t replayed;   /* sent again after a death, a return or a retry */
+    uint64_t replayed; /* sent again after a death, a return or a retry */
     uint64_t recalled;
-    uint64_t lost;       /* AS_EMAYHAVERUN */
-    uint64_t deaths;     /* replicas gone */
+    uint64_t lost;          /* AS_EMAYHAVERUN */
+    uint64_t deaths;        /* replicas gone */
     struct as_hist queue;   /* arrival to (last) dispatch */
     struct as_hist total;   /* arrival to completion */
     struct as_hist service; /* handler time as the worker measured it */

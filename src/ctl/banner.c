@@ -43,8 +43,7 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
         as_buf_str(b, "  the same\n");
     }
     if (v->status_port)
-        as_buf_printf(b, "  status      http://127.0.0.1:%u/status and /metrics\n",
-                      v->status_port);
+        as_buf_printf(b, "  status      http://127.0.0.1:%u/status and /metrics\n", v->status_port);
 }
 
 static void write_call(struct as_buf *b, const struct as_banner *v)

@@ -9,7 +9,7 @@ struct as_banner {
     const char *version, *target;
     const struct as_app *app;
     uint32_t workers;
-    const char *host; /* as given */
+    const char *host;                      /* as given */
     uint16_t port, grpc_port, status_port; /* 0: off */
     const char *python, *python_why;
 };

@@ -145,8 +145,8 @@ static bool out_of_memory(struct as_child *c, int status)
 /* What comes after a death. */
 static struct as_restart_verdict judge(struct as_child *c, struct as_child_death *d)
 {
-    struct as_restart_verdict v = as_restart_died(&c->restart, &c->conf.restart, d->kind,
-                                                  c->conf.rand, now_of(c));
+    struct as_restart_verdict v =
+        as_restart_died(&c->restart, &c->conf.restart, d->kind, c->conf.rand, now_of(c));
 
     d->gave_up = !v.restart && d->kind != AS_EXIT_STOPPED;
     d->delay = v.restart ? v.at - now_of(c) : 0;
@@ -273,11 +273,8 @@ static void on_timer(struct as_timer *t)
 void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
                    const struct as_child_conf *conf, const struct as_child_ops *ops)
 {
-    *c = (struct as_child){.name = name,
-                           .state = AS_CTL_WAITING_STATE,
-                           .conf = *conf,
-                           .ops = *ops,
-                           .loop = loop};
+    *c = (struct as_child){
+        .name = name, .state = AS_CTL_WAITING_STATE, .conf = *conf, .ops = *ops, .loop = loop};
     as_timer_init(&c->timer, loop, on_timer);
 }
 

@@ -33,10 +33,10 @@ struct as_child_conf {
 struct as_child_death {
     int status; /* of waitpid */
     enum as_exit_kind kind;
-    bool oom;       /* the kernel ended it for want of memory, as far as can be told */
-    bool was_ready; /* in this life */
-    bool gave_up;   /* it is not started again */
-    as_ns delay;    /* until the next start */
+    bool oom;           /* the kernel ended it for want of memory, as far as can be told */
+    bool was_ready;     /* in this life */
+    bool gave_up;       /* it is not started again */
+    as_ns delay;        /* until the next start */
     struct as_str last; /* line that it printed */
 };
 
@@ -52,8 +52,8 @@ struct as_child_ops {
 struct as_child {
     const char *name; /* the owner's */
     enum as_ctl_state state;
-    uint32_t starts; /* processes so far */
-    pid_t pid;       /* 0 without a process */
+    uint32_t starts;      /* processes so far */
+    pid_t pid;            /* 0 without a process */
     struct as_buf reason; /* why the last life ended, then its last lines; one per line */
     struct as_child_conf conf;
     struct as_child_ops ops;

@@ -89,12 +89,22 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
 {
     struct worker *w = worker_of(child);
     const struct as_crew_conf *conf = &w->crew->conf;
-    const char *argv[] = {conf->python, "-m", "anyserve.worker", conf->target, "--deployment",
-                          w->deployment, conf->debug_errors ? "--debug-errors" : NULL, NULL};
+    const char *argv[] = {conf->python,
+                          "-m",
+                          "anyserve.worker",
+                          conf->target,
+                          "--deployment",
+                          w->deployment,
+                          conf->debug_errors ? "--debug-errors" : NULL,
+                          NULL};
     char link[AS_RUNTIME_PATH_MAX + 32], token[64], replica[AS_CTL_NAME_MAX + 32];
     const char *env[] = {link, token, replica, "PYTHONUNBUFFERED=1", NULL};
-    struct as_proc_spec spec = {.path = conf->python, .argv = argv, .env = env, .in = -1,
-                                .group = true, .death_signal = SIGKILL};
+    struct as_proc_spec spec = {.path = conf->python,
+                                .argv = argv,
+                                .env = env,
+                                .in = -1,
+                                .group = true,
+                                .death_signal = SIGKILL};
     int out[2], e, rc;
 
     as_runtime_random_hex(w->token, TOKEN_BYTES);
@@ -124,6 +134,16 @@ static void on_line(struct as_child *child, struct as_str line)
     as_console_line(w->crew->console, w->name, line);
 }
 
+/* The server's exit code when this death means that the application cannot start, else 0. */
+static int fatal_code(const struct as_crew *c, const struct as_child_death *d)
+{
+    int code = WIFEXITED(d->status) ? WEXITSTATUS(d->status) : AS_CODE_FAILED;
+
+    if (c->once_ready || c->stopping)
+        return 0;
+    return as_code_fatal(code) ? code : d->gave_up ? AS_CODE_FAILED : 0;
+}
+
 static void log_death(struct worker *w, const struct as_child_death *d)
 {
     char reason[256], last[512], next[64];
@@ -132,9 +152,11 @@ static void log_death(struct worker *w, const struct as_child_death *d)
 
     why.n = nl ? (size_t)(nl - why.p) : why.n;
     if (d->kind == AS_EXIT_STOPPED)
-        snprintf(next, sizeof(next), "stopped");
+        snprintf(next, sizeof(next), "none: asked to stop");
+    else if (fatal_code(w->crew, d))
+        snprintf(next, sizeof(next), "none: the server ends");
     else if (d->gave_up)
-        snprintf(next, sizeof(next), "given up");
+        snprintf(next, sizeof(next), "none: given up");
     else
         snprintf(next, sizeof(next), "restart in %llu ms", (unsigned long long)(d->delay / AS_MS));
     as_log_event(w->crew->log,
@@ -150,16 +172,12 @@ static void on_died(struct as_child *child, const struct as_child_death *d)
 {
     struct worker *w = worker_of(child);
     struct as_crew *c = w->crew;
-    int code = WIFEXITED(d->status) ? WEXITSTATUS(d->status) : AS_CODE_FAILED;
+    int code = fatal_code(c, d);
 
     log_death(w, d);
     say_token(w, AS_CTL_FORGET);
-    if (c->once_ready || c->stopping)
-        return;
-    if (as_code_fatal(code))
+    if (code)
         c->ops.on_fatal(c->ctx, code, w->name, as_buf_slice(&child->reason));
-    else if (d->gave_up)
-        c->ops.on_fatal(c->ctx, AS_CODE_FAILED, w->name, as_buf_slice(&child->reason));
 }
 
 static bool any_runs(const struct as_crew *c)

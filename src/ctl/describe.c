@@ -153,12 +153,8 @@ int as_app_describe(struct as_app *ret_app, const char *python, const char *targ
                     struct as_buf *err)
 {
     const char *argv[] = {python, "-m", "anyserve.worker", target, "--describe=lines", NULL};
-    struct as_proc_spec spec = {.path = python,
-                                .argv = argv,
-                                .in = -1,
-                                .err = -1,
-                                .group = true,
-                                .death_signal = SIGKILL};
+    struct as_proc_spec spec = {
+        .path = python, .argv = argv, .in = -1, .err = -1, .group = true, .death_signal = SIGKILL};
     struct as_buf text;
     struct as_proc p;
     int out[2], e, rc, sig, status;

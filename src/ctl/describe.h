@@ -1,4 +1,5 @@
-/* ctl/describe.h — what an application file serves, asked of the worker program before it is served.
+/* ctl/describe.h — what an application file serves, asked of the worker program before it is
+ * served.
  *
  * `PYTHON -m anyserve.worker TARGET --describe=lines` prints a line per deployment: its name, then
  * model:version for each model, separated by tabs. Lines without a tab are what the user's module
@@ -11,7 +12,7 @@
 #include "base/err.h"
 
 #define AS_APP_DEPLOYMENTS_MAX 256u
-#define AS_APP_MODELS_MAX      1024u       /* of one deployment */
+#define AS_APP_MODELS_MAX      1024u      /* of one deployment */
 #define AS_APP_BYTES_MAX       (4u << 20) /* of the whole description */
 
 struct as_app_deployment {

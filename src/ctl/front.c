@@ -36,6 +36,7 @@ static void on_channel_end(void *ctx)
 
     /* most likely it has just died; if not, it has until the start timeout */
     f->channel = NULL;
+    f->ops.on_channel(f->ctx, NULL);
     as_child_lost(&f->child);
 }
 
@@ -63,8 +64,8 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
     static const struct as_channel_ops channel_ops = {on_message, on_channel_end};
     struct as_front *f = front_of(child);
     struct as_handover h = f->conf.listeners;
-    struct as_proc_spec spec = {.path = f->conf.program, .in = -1, .out = -1, .err = -1,
-                                .group = true};
+    struct as_proc_spec spec = {
+        .path = f->conf.program, .in = -1, .out = -1, .err = -1, .group = true};
     struct as_buf fds;
     char **argv;
     int fd, e, rc;

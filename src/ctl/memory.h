@@ -1,7 +1,7 @@
 /* ctl/memory.h — how much memory we may use, and whether somebody ran out of it.
  *
- * Read from the control group (v2, else v1) and from /proc. `root` is put before every path: "" on a
- * running system, a folder of sample files in tests.
+ * Read from the control group (v2, else v1) and from /proc. `root` is put before every path: "" on
+ * a running system, a folder of sample files in tests.
  */
 #ifndef AS_CTL_MEMORY_H
 #define AS_CTL_MEMORY_H

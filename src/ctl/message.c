@@ -9,10 +9,9 @@
 #define FORMAT 1u
 #define FIXED  24u
 
-static const char *const type_names[AS_CTL_TYPES] = {
-    [AS_CTL_NONE] = "NONE",
+static const char *const type_names[AS_CTL_TYPES] = {[AS_CTL_NONE] = "NONE",
 #define X(name) [AS_CTL_##name] = #name,
-    AS_CTL_MESSAGE_TABLE(X)
+                                                     AS_CTL_MESSAGE_TABLE(X)
 #undef X
 };
 

@@ -1,9 +1,9 @@
 /* ctl/message.h — what supervisor and dispatcher say to each other.
  *
  * One message is one datagram of the SOCK_SEQPACKET control socket. The supervisor repeats every
- * TOKEN, REPLICA and DOWN to a new dispatcher and then says TOLD: only then may the dispatcher accept
- * workers, whose tokens it would not know before. Decoding trusts no byte: the dispatcher talks to
- * the network.
+ * TOKEN, REPLICA and DOWN to a new dispatcher and then says TOLD: only then may the dispatcher
+ * accept workers, whose tokens it would not know before. Decoding trusts no byte: the dispatcher
+ * talks to the network.
  */
 #ifndef AS_CTL_MESSAGE_H
 #define AS_CTL_MESSAGE_H
@@ -27,7 +27,7 @@
     X(DRAIN)   /* no new work; end when the rest is answered */                                    \
     /* dispatcher to supervisor */                                                                 \
     X(SERVING) /* listens and knows how to serve */                                                \
-    X(READY)   /* replica, token, text = "model:version …": it is registered and has slots */      \
+    X(READY)   /* replica, token, text = "model:version …": it is registered and has slots */    \
     X(GONE)    /* replica, token, text: its link ended; the process may live */                    \
     X(DRAINED) /* everything is answered */                                                        \
     X(KILL)    /* replica, token, text: it hangs or breaks the protocol: end it */

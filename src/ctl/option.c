@@ -3,8 +3,15 @@
 #include "ctl/option_row.h"
 
 #define X(id, key, type, min, max, def, words, scope, group, doc)                                  \
-    [AS_OPT_##id] = {key, AS_OPTION_##type, (int64_t)(min), (int64_t)(max), def,                   \
-                     words, AS_SCOPE_##scope, group, doc},
+    [AS_OPT_##id] = {key,                                                                          \
+                     AS_OPTION_##type,                                                             \
+                     (int64_t)(min),                                                               \
+                     (int64_t)(max),                                                               \
+                     def,                                                                          \
+                     words,                                                                        \
+                     AS_SCOPE_##scope,                                                             \
+                     group,                                                                        \
+                     doc},
 const struct as_option_row as_option_rows[AS_OPT_COUNT] = {AS_OPTION_TABLE(X)};
 #undef X
 

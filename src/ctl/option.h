@@ -14,7 +14,7 @@
 #define AS_SCOPE_RUN        0x1u
 #define AS_SCOPE_DISPATCHER 0x2u
 #define AS_SCOPE_STATUS     0x4u
-#define AS_SCOPE_HIDDEN     0x8u  /* between our own processes; in no help and on no page */
+#define AS_SCOPE_HIDDEN     0x8u /* between our own processes; in no help and on no page */
 #define AS_SCOPE_BASIC      0x10u
 
 #define AS_SCOPE_R   AS_SCOPE_RUN
@@ -45,8 +45,7 @@ enum as_option_type {
       "/metrics and /status on 127.0.0.1")                                                         \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR", RDB | AS_SCOPE_STATUS, "Listening",    \
       "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                                      \
-    X(WORKERS, "workers", INT, 1, 1024, "1", "", RB, "Workers",                                    \
-      "replicas of each deployment")                                                               \
+    X(WORKERS, "workers", INT, 1, 1024, "1", "", RB, "Workers", "replicas of each deployment")     \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RB, "Workers",                                \
       "interpreter; default the one of this script, $VIRTUAL_ENV, python3")                        \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB, "Workers",                         \
@@ -141,14 +140,16 @@ int as_option_parse(struct as_option_set *o, int argc, char *const *argv, struct
 int as_option_put(struct as_option_set *o, const char *key, const char *value, struct as_buf *err);
 
 /* The id's type decides which of these may be called: asserted. */
-uint64_t as_option_u64(const struct as_option_set *o, enum as_option_id id); /* INT >= 0, SIZE, ENUM */
-int64_t as_option_i64(const struct as_option_set *o, enum as_option_id id);  /* INT */
-as_ns as_option_ns(const struct as_option_set *o, enum as_option_id id);     /* DURATION */
-bool as_option_bool(const struct as_option_set *o, enum as_option_id id);    /* BOOL */
+uint64_t as_option_u64(const struct as_option_set *o,
+                       enum as_option_id id); /* INT >= 0, SIZE, ENUM */
+int64_t as_option_i64(const struct as_option_set *o, enum as_option_id id);     /* INT */
+as_ns as_option_ns(const struct as_option_set *o, enum as_option_id id);        /* DURATION */
+bool as_option_bool(const struct as_option_set *o, enum as_option_id id);       /* BOOL */
 const char *as_option_str(const struct as_option_set *o, enum as_option_id id); /* STRING, ENUM */
 
 const char *as_option_key(enum as_option_id id);
-/* A value computed by us (a port that was bound, a limit that was measured): INT, SIZE, DURATION. */
+/* A value computed by us (a port that was bound, a limit that was measured): INT, SIZE, DURATION.
+ */
 void as_option_set_i64(struct as_option_set *o, enum as_option_id id, int64_t v);
 void as_option_set_str(struct as_option_set *o, enum as_option_id id, const char *v); /* kept */
 

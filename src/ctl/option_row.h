@@ -21,8 +21,8 @@ extern const struct as_option_row as_option_rows[AS_OPT_COUNT];
 
 /* The text of a value of this row. 0; AS_EINVALID: `err` says what is wrong with it, as the end of
  * a sentence ("is not a number", "is above 65535"). */
-int as_option_read(const struct as_option_row *row, const char *text,
-                   struct as_option_value *ret_v, struct as_buf *err);
+int as_option_read(const struct as_option_row *row, const char *text, struct as_option_value *ret_v,
+                   struct as_buf *err);
 /* The shortest exact text that as_option_read takes back ("16K", "100ms", "off"). */
 void as_option_write(const struct as_option_row *row, const struct as_option_value *v,
                      struct as_buf *out);

@@ -2,7 +2,7 @@
 
 #include "ctl/option_row.h"
 
-#define HELP_COLUMN 34
+#define HELP_COLUMN 36
 
 char **as_option_argv(const struct as_option_set *o, uint32_t scope)
 {
@@ -102,7 +102,8 @@ void as_option_markdown(struct as_buf *b)
         if (row->scope & AS_SCOPE_HIDDEN)
             continue;
         if (strcmp(group, row->group) != 0) {
-            as_buf_printf(b, "\n## %s\n\n| option | default | values | meaning |\n|---|---|---|---|\n",
+            as_buf_printf(b,
+                          "\n## %s\n\n| option | default | values | meaning |\n|---|---|---|---|\n",
                           row->group);
         }
         group = row->group;

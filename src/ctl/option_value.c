@@ -11,12 +11,9 @@ static const struct unit sizes[] = {{"T", (int64_t)1 << 40},
                                     {"M", (int64_t)1 << 20},
                                     {"K", (int64_t)1 << 10},
                                     {"", 1}};
-static const struct unit times[] = {{"h", 3600 * (int64_t)AS_SEC},
-                                    {"m", 60 * (int64_t)AS_SEC},
-                                    {"s", (int64_t)AS_SEC},
-                                    {"ms", (int64_t)AS_MS},
-                                    {"us", (int64_t)AS_US},
-                                    {"ns", 1}};
+static const struct unit times[] = {{"h", 3600 * (int64_t)AS_SEC}, {"m", 60 * (int64_t)AS_SEC},
+                                    {"s", (int64_t)AS_SEC},        {"ms", (int64_t)AS_MS},
+                                    {"us", (int64_t)AS_US},        {"ns", 1}};
 
 struct as_str as_option_word(const char *words, size_t i)
 {
@@ -165,8 +162,8 @@ static int read_bool(const char *text, struct as_option_value *ret_v, struct as_
     return AS_EINVALID;
 }
 
-int as_option_read(const struct as_option_row *row, const char *text,
-                   struct as_option_value *ret_v, struct as_buf *err)
+int as_option_read(const struct as_option_row *row, const char *text, struct as_option_value *ret_v,
+                   struct as_buf *err)
 {
     int64_t v;
     int rc;

@@ -53,7 +53,8 @@ static int own_folder(const char *path, struct as_buf *err)
         return AS_EIO;
     }
     if (!S_ISDIR(st.st_mode)) {
-        as_buf_printf(err, "the runtime folder %s is a %s; remove it or choose another --runtime-dir",
+        as_buf_printf(err,
+                      "the runtime folder %s is a %s; remove it or choose another --runtime-dir",
                       path, S_ISLNK(st.st_mode) ? "symbolic link" : "file");
         return AS_EDENIED;
     }
@@ -121,8 +122,10 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
 
     *d = (struct as_runtime_dir){.lock = -1};
     if (as_runtime_path(probe, base, port, AS_RUNTIME_STATUS) < 0) {
-        as_buf_printf(err, "the runtime folder %s/%u is too long a path for a socket; choose a "
-                           "shorter --runtime-dir", base, port);
+        as_buf_printf(err,
+                      "the runtime folder %s/%u is too long a path for a socket; choose a "
+                      "shorter --runtime-dir",
+                      base, port);
         return AS_EINVALID;
     }
     as_buf_init(&path);

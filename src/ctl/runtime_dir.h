@@ -25,7 +25,8 @@ struct as_runtime_dir {
 /* Where servers are: `option`, or when that is empty $XDG_RUNTIME_DIR/anyserve, /run/anyserve for
  * root, else /tmp/anyserve-UID. The caller frees. */
 char *as_runtime_base(const char *option);
-/* The path of a file of the server on `port`. 0, or AS_EINVALID when it is too long for a socket. */
+/* The path of a file of the server on `port`. 0, or AS_EINVALID when it is too long for a socket.
+ */
 int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16_t port,
                     const char *name);
 
@@ -36,7 +37,8 @@ void as_runtime_close(struct as_runtime_dir *d); /* removes the files and the po
 
 /* join-token: a new one of 32 random bytes as hex, file mode 0600. */
 int as_runtime_write_token(const struct as_runtime_dir *d, struct as_buf *err);
-int as_runtime_read_token(const char *base, uint16_t port, char ret_token[AS_RUNTIME_TOKEN_LEN + 1]);
+int as_runtime_read_token(const char *base, uint16_t port,
+                          char ret_token[AS_RUNTIME_TOKEN_LEN + 1]);
 
 /* n random bytes of the kernel as 2 n hex digits and a NUL. */
 void as_runtime_random_hex(char *out, size_t n);

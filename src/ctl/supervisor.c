@@ -261,8 +261,8 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     s.oom_seen = as_memory_oom_kills("");
     AS_ASSERT(getrandom(&s.rand.s, sizeof(s.rand.s), 0) == sizeof(s.rand.s));
     as_console_init(&s.console, s.loop, STDERR_FILENO);
-    s.log = as_console_log(&s.console,
-                           (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
+    s.log =
+        as_console_log(&s.console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
     as_task_init(&s.strays, reap_strays);
     if (make_parts(&s) == 0) {
         as_front_start(s.front);

@@ -40,6 +40,7 @@ static void maybe_free(struct as_exchange *x)
         return;
     as_budget_give(e->budget, x->reserved);
     as_blob_unref(x->blob);
+    as_blob_unref(x->answer);
     as_registry_unref(x->registry);
     as_arena_reset(&x->arena);
     e->n_exchanges--;
@@ -314,7 +315,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *he
     x->reader = (struct as_grpc_reader){0};
     x->body = NULL;
     x->body_len = x->body_have = 0;
-    x->blob = NULL;
+    x->blob = x->answer = NULL;
     x->reserved = 0;
     x->deadline = AS_NEVER;
     x->registry = NULL;

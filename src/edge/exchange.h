@@ -32,8 +32,9 @@ struct as_exchange {
     struct as_grpc_reader reader;
     uint8_t *body; /* the message */
     size_t body_len, body_have;
-    struct as_blob *blob; /* holds body when it is large */
-    uint64_t reserved;    /* bytes taken from the budget */
+    struct as_blob *blob;   /* holds body when it is large */
+    struct as_blob *answer; /* holds the answer's bytes when they are many */
+    uint64_t reserved;      /* bytes taken from the budget */
     as_ns deadline;
     struct as_registry *registry; /* keeps `model` */
     const struct as_model *model;

@@ -110,17 +110,22 @@ void as_infer_begin(struct as_exchange *x)
 
     if (!prepare(x))
         return;
+    c->msg.id = x->infer.id;
+    c->msg.tensors = x->infer.inputs;
+    c->msg.n_tensors = x->infer.n_inputs;
+    c->msg.params = x->infer.params;
+    c->msg.n_params = x->infer.n_params;
+    if (!as_frame_msg_fits(&c->msg)) {
+        as_exchange_fail(x, AS_ETOOBIG, "id, names and parameters together are over %u bytes",
+                         AS_FRAME_TABLE);
+        return;
+    }
     as_request_init(&c->core);
     c->core.model = x->model->index;
     c->core.priority = 1;
     c->core.idempotent = x->model->idempotent;
     c->core.deadline = x->deadline;
     c->deployment = x->model->deployment;
-    c->msg.id = x->infer.id;
-    c->msg.tensors = x->infer.inputs;
-    c->msg.n_tensors = x->infer.n_inputs;
-    c->msg.params = x->infer.params;
-    c->msg.n_params = x->infer.n_params;
     c->blob = x->blob && all_in_blob(x) ? x->blob : NULL;
     c->arena = &x->arena;
     c->on_answer = on_answer;
@@ -176,8 +181,8 @@ static void send_copied(struct as_exchange *x, const struct as_oip_response *r, 
     }
     as_grpc_prefix(p, (uint32_t)len);
     as_oip_put_response(p + AS_GRPC_PREFIX, r);
+    x->answer = b; /* HTTP/2 takes references as it sends, until the stream is closed */
     as_exchange_ok(x, &piece, 1);
-    as_blob_unref(b); /* HTTP/2 has taken its own */
 }
 
 /* Head, then for each output its raw head and its bytes where the worker's answer lies. */
@@ -271,6 +276,9 @@ static void on_answer(struct as_call *c)
         send_error(x);
     else if (x->conn)
         send_result(x);
-    as_blob_unref(c->result_blob);
+    if (x->answer)
+        as_blob_unref(c->result_blob);
+    else
+        x->answer = c->result_blob;
     c->result_blob = NULL;
 }

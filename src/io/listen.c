@@ -62,9 +62,8 @@ static int listen_on(const struct addrinfo *ai, bool only_v6)
 int as_listen_tcp(const char *host, uint16_t port, int *ret_fds, uint32_t cap, uint16_t *ret_port,
                   int *ret_errno)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE};
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct addrinfo *list = NULL;
     uint32_t n = 0;
 

@@ -16,12 +16,13 @@
 struct as_proc_spec {
     const char *path;        /* of the program; without a slash it is looked up in $PATH */
     const char *const *argv; /* NULL-terminated */
-    const char *const *env;  /* "NAME=value" on top of our own environment; NULL-terminated, or NULL */
-    int in, out, err;        /* become 0, 1, 2; -1: /dev/null for in, ours for out and err */
-    const int *fds;          /* become 3, 4, … */
-    uint32_t n_fds;          /* at most AS_PROC_FDS */
-    bool group;              /* a process group of its own, whose number is the pid */
-    int death_signal;        /* sent to the child when we die; 0: none */
+    const char *const
+        *env;         /* "NAME=value" on top of our own environment; NULL-terminated, or NULL */
+    int in, out, err; /* become 0, 1, 2; -1: /dev/null for in, ours for out and err */
+    const int *fds;   /* become 3, 4, … */
+    uint32_t n_fds;   /* at most AS_PROC_FDS */
+    bool group;       /* a process group of its own, whose number is the pid */
+    int death_signal; /* sent to the child when we die; 0: none */
 };
 
 struct as_proc {
@@ -37,7 +38,8 @@ void as_proc_signal(const struct as_proc *p, int signal);
 /* After pidfd became readable: kills what is left of its group, then takes the wait status and
  * closes the pidfd. 0; AS_EAGAIN: it lives. */
 int as_proc_reap(struct as_proc *p, int *ret_status);
-/* Blocks until it ends, then reaps and returns the wait status; for a child that was sent SIGKILL. */
+/* Blocks until it ends, then reaps and returns the wait status; for a child that was sent SIGKILL.
+ */
 int as_proc_wait(struct as_proc *p);
 
 /* Reaps dead children that as_proc_spawn did not start: orphans that we inherit as process 1 of a

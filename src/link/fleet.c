@@ -452,6 +452,8 @@ static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED
 
 int as_fleet_listen(struct as_fleet *f, int fd)
 {
+    if (f->listener)
+        return 0;
     f->listen_fd = fd;
     f->listener = as_xalloc(sizeof(*f->listener));
     if (uv_poll_init(&f->loop->uv, f->listener, fd)) {

@@ -37,7 +37,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
                  const struct as_fleet_ops *ops, void *ctx, const struct as_log *log);
 /* Ends every link, answers what is left. Client handles must be closed before. */
 void as_fleet_free(struct as_fleet *f);
-/* Takes workers from a listening unix socket (not owned). */
+/* Takes workers from a listening unix socket (not owned). Once: a second call changes nothing. */
 int as_fleet_listen(struct as_fleet *f, int fd);
 
 /* Tokens that a worker may say in HELLO. pid is for messages. Repeating one is harmless. */
@@ -86,7 +86,7 @@ struct as_client {
 int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop);
 void as_client_close(struct as_client *c); /* no call may be open */
 
-/* Client loop. The outcome comes by on_answer and on_release, refusals (queue full, down, deadline)
+/* Client loop; the message fits a frame (as_frame_msg_fits). The outcome comes by on_answer and on_release, refusals (queue full, down, deadline)
  * too; both may come before submit returns. */
 void as_client_submit(struct as_client *c, struct as_call *call);
 /* The client has gone: no on_answer comes any more, on_release still does. Once per call, not after

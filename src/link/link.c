@@ -226,7 +226,9 @@ void as_link_send(struct as_link *l, struct as_call *c)
     as_link_add_call(l, c);
     c->rx_have = 0;
     c->rx_msg.body_len = 0;
-    as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
+    /* that it fits was checked before it was submitted */
+    if (as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob))
+        AS_ASSERT(!"an OPEN that does not fit");
     as_link_touch(l);
 }
 

@@ -38,7 +38,8 @@ struct as_worker_conf {
     void *ctx;
 };
 
-/* Everything is copied. Makes the guard thread; does not connect. */
+/* Everything is copied. Makes the guard thread; does not connect. 0, AS_EIO, AS_EINVALID: token,
+ * replica or deployment longer than AS_FRAME_NAME. */
 int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf);
 /* Says GOODBYE if it can; requests that the caller still has must be answered before. Runner. */
 void as_worker_free(struct as_worker *w);

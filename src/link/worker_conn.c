@@ -281,9 +281,13 @@ static void keep_conf(struct as_worker *w, const struct as_worker_conf *conf)
 
 int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
 {
-    struct as_worker *w = as_xalloc(sizeof(*w));
     struct epoll_event ev = {.events = EPOLLIN};
+    struct as_worker *w;
 
+    if (conf->token.n > AS_FRAME_NAME || conf->replica.n > AS_FRAME_NAME ||
+        conf->deployment.n > AS_FRAME_NAME)
+        return AS_EINVALID;
+    w = as_xalloc(sizeof(*w));
     as_arena_init(&w->arena, NULL, 0);
     pthread_mutex_init(&w->mu, NULL);
     as_list_init(&w->waiting);

@@ -144,6 +144,8 @@ void as_frame_msg_place(const struct as_frame_msg *m, struct as_msg *msg, const 
  * UINT64_MAX on overflow. */
 uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n);
 
+/* Whether an OPEN can carry it: put_msg would not say AS_ETOOBIG. */
+bool as_frame_msg_fits(const struct as_msg *msg);
 /* Writes an OPEN (type OPEN) or a response (type DATA; MSG is added) with everything of `msg`.
  * Body bytes: tensors of at most AS_COPY_MAX bytes are copied, larger ones are referenced when
  * `owner` is given (tensor data then lies in owner->data), copied otherwise. Sets END on the last

@@ -236,6 +236,18 @@ __attribute__((noinline)) static void put_large(struct as_outq *q, uint64_t stre
     put_pieces(&w, msg, owner);
 }
 
+static bool describable(const struct as_msg *msg, uint64_t body)
+{
+    return msg->n_tensors <= AS_FRAME_TENSORS && msg->n_params <= AS_FRAME_PARAMS &&
+           msg->n_meta <= AS_FRAME_PARAMS && body <= BODY_MAX;
+}
+
+bool as_frame_msg_fits(const struct as_msg *msg)
+{
+    return describable(msg, as_frame_body_len(msg->tensors, msg->n_tensors)) &&
+           table_len(msg, msg->id.n) <= AS_FRAME_TABLE;
+}
+
 int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
                      const struct as_frame_msg *fixed, const struct as_msg *msg,
                      struct as_blob *owner)
@@ -246,8 +258,7 @@ int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream
     uint8_t *p;
 
     AS_ASSERT(type == AS_FRAME_OPEN || type == AS_FRAME_DATA);
-    if (msg->n_tensors > AS_FRAME_TENSORS || msg->n_params > AS_FRAME_PARAMS ||
-        msg->n_meta > AS_FRAME_PARAMS || body > BODY_MAX)
+    if (!describable(msg, body))
         return AS_ETOOBIG;
     table = table_len(msg, type == AS_FRAME_OPEN ? msg->id.n : 0);
     if (table > AS_FRAME_TABLE)

@@ -117,6 +117,7 @@ void as_h2_free(struct as_h2 *h)
             h->ops->on_close(h->conn, s->req, NGHTTP2_CANCEL);
         as_h2_stream_free(h, s);
     }
+    AS_ASSERT(h->n_early == 0);
     nghttp2_session_del(h->session);
     as_h2_pool_fini(&h->pool);
     while (h->free) {

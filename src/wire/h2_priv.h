@@ -61,8 +61,8 @@ struct as_h2_stream {
     size_t list_size;
 
     const struct as_h2_piece *pieces;
-    uint32_t n_pieces, piece; /* piece: the one being sent */
-    size_t piece_at;          /* bytes of it already sent */
+    uint32_t piece;  /* the one being sent */
+    size_t piece_at; /* bytes of it already sent */
     size_t body_left;
     nghttp2_nv *trailers;
     uint32_t n_trailers;

@@ -5,7 +5,9 @@
 /* A slice of a blob below this is cheaper to copy than to carry as an iovec of its own. */
 #define REF_MIN 8192
 /* Largest DATA frame that we send, whatever the peer allows: other streams get their turn. */
-#define FRAME_MAX   262144
+#define FRAME_MAX 262144
+/* Longer bodies take turns, frame by frame; nghttp2 sends others whole, one after the other. */
+#define TURNS_MIN   65536
 #define NV_ON_STACK 32
 #define NO_COPY     (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
 
@@ -64,16 +66,20 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
     return (ssize_t)n;
 }
 
+/* nghttp2 grows its buffer to this, though send_data fills none: no more than the body needs. */
 static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, int32_t conn_window,
                             int32_t stream_window, uint32_t max_frame, void *user)
 {
+    const struct as_h2_stream *s = as_h2_find(user, id);
+    size_t most = AS_MIN(max_frame, (uint32_t)FRAME_MAX);
+
     (void)session;
     (void)type;
-    (void)id;
     (void)conn_window;
     (void)stream_window;
-    (void)user;
-    return (ssize_t)AS_MIN(max_frame, (uint32_t)FRAME_MAX);
+    if (s && s->body_left < most)
+        most = AS_MAX(s->body_left, (size_t)1);
+    return (ssize_t)most;
 }
 
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -156,21 +162,16 @@ static bool keep_trailers(struct as_h2_stream *s, const struct as_h2_answer *a)
 static bool keep_body(struct as_h2_stream *s, const struct as_h2_answer *a)
 {
     struct as_h2_piece *to = s->inline_pieces;
-    size_t total = 0;
 
     if (a->n_body > AS_H2_INLINE_PIECES)
         to = as_h2_alloc(s, a->n_body * sizeof(*to), _Alignof(struct as_h2_piece));
     if (!to)
         return false;
-    s->n_pieces = 0;
     for (uint32_t i = 0; i < a->n_body; i++) {
-        if (!a->body[i].n)
-            continue;
-        to[s->n_pieces++] = a->body[i];
-        total += a->body[i].n;
+        to[i] = a->body[i];
+        s->body_left += to[i].n;
     }
     s->pieces = to;
-    s->body_left = total;
     return true;
 }
 
@@ -178,6 +179,7 @@ static int submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_an
 {
     nghttp2_nv stack[NV_ON_STACK], *nv = stack;
     nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_body};
+    const nghttp2_extpri turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
     uint32_t n = a->n_headers + 1;
 
     if (n > NV_ON_STACK)
@@ -188,6 +190,8 @@ static int submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_an
     s->status[1] = (char)('0' + a->status / 10 % 10);
     s->status[2] = (char)('0' + a->status % 10);
     nv[0] = (nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)s->status, 7, 3, NO_COPY};
+    if (s->body_left >= TURNS_MIN)
+        nghttp2_session_change_extpri_stream_priority(h->session, (int32_t)s->id, &turns, 1);
     return nghttp2_submit_response(h->session, (int32_t)s->id, nv, n,
                                    s->body_left || s->n_trailers ? &body : NULL);
 }

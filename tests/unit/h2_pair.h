@@ -28,6 +28,7 @@ enum pair_mode {
 
 struct pair_req {
     uint32_t stream;
+    const struct as_h2_head *head;
     struct as_buf text; /* the head as lines */
     struct as_buf body;
     unsigned n_data, n_end, n_close;
@@ -92,22 +93,29 @@ static void pair_trailers_only(struct pair *t, uint32_t stream)
     as_h2_answer(t->h, stream, &(struct as_h2_answer){.status = 200, .headers = h, .n_headers = 2});
 }
 
-static void *pair_on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+static void pair_print(struct as_buf *b, const struct as_h2_head *head)
 {
-    struct pair *t = conn;
-    struct pair_req *r = as_xalloc(sizeof(*r));
     const struct as_str known[] = {head->method,       head->path,         head->scheme,
                                    head->authority,    head->content_type, head->te,
                                    head->grpc_timeout, head->grpc_encoding};
 
-    r->stream = stream;
-    r->end_stream = head->end_stream;
     for (size_t i = 0; i < AS_COUNT(known); i++)
-        as_buf_printf(&r->text, "%.*s|", AS_STR_FMT(known[i]));
+        as_buf_printf(b, "%.*s|", AS_STR_FMT(known[i]));
     for (uint32_t i = 0; i < head->n_rest; i++)
-        as_buf_printf(&r->text, "\n%.*s: %.*s", AS_STR_FMT(head->rest[i].name),
+        as_buf_printf(b, "\n%.*s: %.*s", AS_STR_FMT(head->rest[i].name),
                       AS_STR_FMT(head->rest[i].value));
-    as_buf_add(&r->text, "", 1);
+    as_buf_add(b, "", 1);
+}
+
+static void *pair_on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+{
+    struct pair *t = conn;
+    struct pair_req *r = as_xalloc(sizeof(*r));
+
+    r->stream = stream;
+    r->head = head;
+    r->end_stream = head->end_stream;
+    pair_print(&r->text, head);
     assert_null(t->req[(stream - 1) / 2]);
     t->req[(stream - 1) / 2] = r;
     t->n_req++;
@@ -148,8 +156,12 @@ static void pair_on_close(void *conn, void *req, uint32_t code)
 {
     struct pair *t = conn;
     struct pair_req *r = req;
+    struct as_buf now = {0};
 
     assert_int_equal(r->n_close, 0);
+    pair_print(&now, r->head); /* lives until here */
+    assert_string_equal(now.p, r->text.p);
+    as_buf_fini(&now);
     r->n_close++;
     r->code = code;
     t->n_close++;
@@ -385,7 +397,7 @@ static void pair_free(struct pair *t)
     free(t);
 }
 
-static const char *pair_text(struct as_buf *b)
+AS_UNUSED static const char *pair_text(struct as_buf *b)
 {
     as_buf_reserve(b, 1)[0] = 0;
     return (const char *)b->p;

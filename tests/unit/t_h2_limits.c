@@ -1,4 +1,4 @@
-/* Specification of wire/h2: flow control, large bodies, limits, hostile clients. */
+/* Specification of wire/h2: flow control, large bodies, limits. */
 #include "h2_pair.h"
 
 #define REQ(t, id)   ((t)->req[((id)-1) / 2])
@@ -183,6 +183,30 @@ static void test_frames_respect_the_peers_limit(void **state)
     pair_free(t);
 }
 
+static void test_a_large_answer_does_not_hold_up_small_ones(void **state)
+{
+    struct pair *t = pair_new_with(&pair_conf, 1 << 20, 16384);
+    int32_t large = pair_request(t, NULL, NULL, 0), small = pair_request(t, NULL, NULL, 0);
+    uint8_t *body = as_xalloc(300000);
+
+    (void)state;
+    t->mode = PAIR_HOLD;
+    nghttp2_session_set_local_window_size(t->client, NGHTTP2_FLAG_NONE, 0, 1 << 20);
+    pair_pump(t);
+    pair_answer(t, (uint32_t)large, &(struct as_h2_piece){body, 300000, NULL}, 1, true);
+    t->send_max = 20000;
+    pair_to_client(t);
+    assert_in_range(REPLY(t, large)->body.n, 1, 40000);
+    pair_answer(t, (uint32_t)small, &(struct as_h2_piece){body, 100, NULL}, 1, true);
+    while (!REPLY(t, small)->closed)
+        assert_true(pair_to_client(t));
+    assert_in_range(REPLY(t, large)->body.n, 1, 100000);
+    pair_pump(t);
+    assert_int_equal(REPLY(t, large)->body.n, 300000);
+    free(body);
+    pair_free(t);
+}
+
 static void test_send_stops_at_max(void **state)
 {
     struct pair *t = pair_new_with(&pair_conf, 1 << 20, 16384);
@@ -222,6 +246,22 @@ static int32_t request_with(struct pair *t, size_t n_fields, size_t pad)
         extra[0].valuelen = pad;
     }
     return pair_request(t, NULL, extra, n_fields);
+}
+
+static void test_fields_of_every_length(void **state)
+{
+    struct pair *t = pair_new();
+
+    (void)state;
+    for (size_t n = 600; n < 1100; n++) { /* around what a stream's record holds itself */
+        int32_t id = request_with(t, 1, n);
+
+        pair_pump(t);
+        assert_int_equal(strlen(strrchr((char *)REQ(t, id)->text.p, ' ')), 1 + n);
+        assert_true(REPLY(t, id)->closed);
+        assert_non_null(strstr(pair_text(&REPLY(t, id)->headers), "grpc-status: 0\n"));
+    }
+    pair_free(t);
 }
 
 static void check_431(struct pair *t, int32_t id)
@@ -338,260 +378,6 @@ static void test_too_many_streams_are_refused(void **state)
     pair_free(t);
 }
 
-/* ---- clients that break the rules: frames by hand ---- */
-
-static void raw(struct pair *t, uint8_t type, uint8_t flags, uint32_t stream, const void *payload,
-                size_t n)
-{
-    uint8_t frame[9 + 512] = {0};
-
-    assert_true(n <= 512 && stream < 65536);
-    frame[1] = (uint8_t)(n >> 8);
-    frame[2] = (uint8_t)n;
-    frame[3] = type;
-    frame[4] = flags;
-    frame[7] = (uint8_t)(stream >> 8);
-    frame[8] = (uint8_t)stream;
-    if (n)
-        memcpy(frame + 9, payload, n);
-    pair_feed(t, frame, 9 + n);
-}
-
-/* A literal field that leaves the compression tables alone. */
-static size_t literal(uint8_t *to, const char *name, const char *value)
-{
-    size_t a = strlen(name), b = strlen(value);
-
-    to[0] = 0;
-    to[1] = (uint8_t)a;
-    memcpy(to + 2, name, a);
-    to[2 + a] = (uint8_t)b;
-    memcpy(to + 3 + a, value, b);
-    return 3 + a + b;
-}
-
-static void raw_request(struct pair *t, uint32_t stream, uint8_t flags, const char *name,
-                        const char *value)
-{
-    uint8_t block[256];
-    size_t n = literal(block, ":method", "POST");
-
-    n += literal(block + n, ":scheme", "http");
-    n += literal(block + n, ":path", "/m");
-    n += literal(block + n, ":authority", "host");
-    n += literal(block + n, name, value);
-    raw(t, NGHTTP2_HEADERS, flags | NGHTTP2_FLAG_END_HEADERS, stream, block, n);
-}
-
-/* What the server sends, as "R3:1 " (RST_STREAM of 3, code 1), "G:1 " (GOAWAY), "H3 ". */
-static const char *sent(struct pair *t)
-{
-    static char text[512];
-    struct as_buf all = {0};
-    struct iovec iov[64];
-    size_t w = 0;
-
-    text[0] = 0;
-    t->send_rc = as_h2_send(t->h, &t->q, 1 << 20);
-    for (int k = as_outq_iov(&t->q, iov, 64), i = 0; i < k; i++)
-        as_buf_add(&all, iov[i].iov_base, iov[i].iov_len);
-    as_outq_drop(&t->q, t->q.bytes);
-    for (const uint8_t *p = all.p; p && p < all.p + all.n;) {
-        size_t n = (size_t)p[0] << 16 | (size_t)p[1] << 8 | p[2];
-
-        if (p[3] == NGHTTP2_RST_STREAM)
-            w += (size_t)snprintf(text + w, sizeof(text) - w, "R%u:%u ", p[7] << 8 | p[8], p[12]);
-        else if (p[3] == NGHTTP2_GOAWAY)
-            w += (size_t)snprintf(text + w, sizeof(text) - w, "G:%u ", p[9 + 7]);
-        else if (p[3] == NGHTTP2_HEADERS)
-            w += (size_t)snprintf(text + w, sizeof(text) - w, "H%u ", p[7] << 8 | p[8]);
-        p += 9 + n;
-    }
-    as_buf_fini(&all);
-    return text;
-}
-
-static struct pair *pair_greeted(void)
-{
-    struct pair *t = pair_new();
-
-    t->mode = PAIR_HOLD;
-    pair_pump(t);
-    return t;
-}
-
-static void test_a_wrong_preface_ends_the_connection(void **state)
-{
-    static const char *const wrong[] = {"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-                                        "PRI * HTTP/2.0\r\n\r\nSM\r\n\n"};
-
-    (void)state;
-    for (size_t i = 0; i < AS_COUNT(wrong); i++) {
-        struct pair *t = pair_new();
-
-        pair_feed(t, wrong[i], strlen(wrong[i]));
-        assert_int_equal(t->recv_rc, AS_EPROTO);
-        assert_true(as_h2_done(t->h));
-        assert_false(as_h2_wants_write(t->h));
-        assert_int_equal(as_h2_send(t->h, &t->q, 1000), AS_EPROTO);
-        assert_int_equal(as_h2_recv(t->h, (const uint8_t *)"x", 1), AS_EPROTO);
-        pair_free(t);
-    }
-}
-
-static void test_a_broken_frame_ends_the_connection_with_a_goaway(void **state)
-{
-    struct pair *t = pair_greeted();
-
-    (void)state;
-    raw_request(t, 1, 0, "x", "y");
-    raw(t, NGHTTP2_PING, 0, 0, "1234567", 7);
-    assert_string_equal(sent(t), "G:6 "); /* FRAME_SIZE_ERROR */
-    assert_int_equal(t->send_rc, AS_EPROTO);
-    assert_true(as_h2_done(t->h));
-    pair_answer(t, 1, NULL, 0, true);
-    assert_string_equal(sent(t), "");
-    assert_int_equal(t->n_req, 1);
-    pair_free(t);
-}
-
-static void test_malformed_requests_are_never_seen(void **state)
-{
-    static const char *const bad[][2] = {
-        {"Upper", "x"},    {"connection", "close"}, {"te", "gzip"},         {":path", "/twice"},
-        {":unknown", "x"}, {"x", "a\nb"},           {"content-length", "x"}};
-    struct pair *t = pair_greeted();
-
-    (void)state;
-    raw_request(t, 1, NGHTTP2_FLAG_END_STREAM, "te", "trailers");
-    assert_int_equal(t->n_req, 1);
-    for (uint32_t i = 0; i < AS_COUNT(bad); i++) {
-        char want[32];
-
-        raw_request(t, 2 * i + 3, NGHTTP2_FLAG_END_STREAM, bad[i][0], bad[i][1]);
-        snprintf(want, sizeof(want), "R%u:1 ", 2 * i + 3);
-        assert_string_equal(sent(t), want);
-    }
-    assert_int_equal(t->n_req, 1);
-    assert_int_equal(t->send_rc, 0);
-    pair_free(t);
-}
-
-static void test_a_body_that_belies_its_content_length(void **state)
-{
-    struct pair *t = pair_greeted();
-
-    (void)state;
-    raw_request(t, 1, 0, "content-length", "3");
-    raw(t, NGHTTP2_DATA, 0, 1, "1234", 4);
-    assert_string_equal(sent(t), "R1:1 ");
-    assert_int_equal(REQ(t, 1)->n_end, 0);
-    assert_int_equal(REQ(t, 1)->n_close, 1);
-    assert_int_equal(REQ(t, 1)->code, NGHTTP2_PROTOCOL_ERROR);
-    raw_request(t, 3, 0, "content-length", "3");
-    raw(t, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 3, "12", 2);
-    assert_string_equal(sent(t), "R3:1 ");
-    assert_int_equal(REQ(t, 3)->n_end, 0);
-    pair_free(t);
-}
-
-static void test_more_streams_than_acknowledged_end_the_connection(void **state)
-{
-    struct as_h2_conf conf = pair_conf;
-    struct pair *t;
-
-    (void)state;
-    conf.max_streams = 2;
-    t = pair_new_with(&conf, 65535, 16384);
-    t->mode = PAIR_HOLD;
-    pair_pump(t);
-    for (uint32_t id = 1; id <= 5; id += 2)
-        raw_request(t, id, NGHTTP2_FLAG_END_STREAM, "x", "y");
-    assert_string_equal(sent(t), "G:1 ");
-    assert_int_equal(t->send_rc, AS_EPROTO);
-    assert_int_equal(t->n_req, 2);
-    pair_free(t);
-}
-
-static void test_pings_that_nobody_reads_are_a_flood(void **state)
-{
-    struct pair *t = pair_greeted();
-    unsigned n = 0;
-
-    (void)state;
-    while (!t->recv_rc && n < 5000) {
-        raw(t, NGHTTP2_PING, 0, 0, "12345678", 8);
-        n++;
-    }
-    assert_int_equal(t->recv_rc, AS_EPROTO);
-    assert_int_equal(n, 1001);
-    pair_free(t);
-}
-
-static void test_streams_that_go_wrong_are_limited(void **state)
-{
-    struct pair *t = pair_greeted();
-    uint32_t stream = 1;
-
-    (void)state;
-    for (unsigned i = 0; i < 1000; i++, stream += 2) {
-        raw_request(t, stream, NGHTTP2_FLAG_END_STREAM, "te", "gzip");
-        sent(t);
-        assert_int_equal(t->send_rc, 0);
-    }
-    raw_request(t, stream, NGHTTP2_FLAG_END_STREAM, "te", "gzip");
-    assert_string_equal(sent(t), "R2001:1 G:11 "); /* ENHANCE_YOUR_CALM */
-    assert_int_equal(t->send_rc, AS_EPROTO);
-    pair_free(t);
-}
-
-static void test_streams_that_end_well_pay_for_those_that_go_wrong(void **state)
-{
-    struct pair *t = pair_greeted();
-    uint32_t stream = 1;
-
-    (void)state;
-    for (unsigned i = 0; i < 1000; i++, stream += 2) {
-        raw_request(t, stream, NGHTTP2_FLAG_END_STREAM, "te", "gzip");
-        sent(t);
-    }
-    for (unsigned i = 0; i < 10; i++, stream += 2) {
-        int32_t id = (int32_t)stream;
-
-        raw_request(t, stream, NGHTTP2_FLAG_END_STREAM, "te", i % 2 ? "gzip" : "trailers");
-        if (i % 2 == 0)
-            pair_answer(t, (uint32_t)id, NULL, 0, true);
-        sent(t);
-        assert_int_equal(t->send_rc, 0);
-    }
-    assert_int_equal(t->n_close, 5);
-    pair_free(t);
-}
-
-static void test_an_answer_that_cannot_be_sent_resets_the_stream(void **state)
-{
-    static char value[70000];
-    struct pair *t = pair_new();
-    int32_t id = pair_request(t, NULL, NULL, 0), id2 = pair_request(t, NULL, NULL, 0);
-    struct as_h2_header big = {AS_STR("x"), {value, sizeof(value)}};
-
-    (void)state;
-    memset(value, 'v', sizeof(value));
-    t->mode = PAIR_HOLD;
-    pair_pump(t);
-    as_h2_answer(t->h, (uint32_t)id,
-                 &(struct as_h2_answer){.status = 200, .headers = &big, .n_headers = 1});
-    as_h2_answer(t->h, (uint32_t)id2,
-                 &(struct as_h2_answer){.status = 200, .trailers = &big, .n_trailers = 1});
-    pair_pump(t);
-    assert_string_equal(REPLY(t, id)->frames, "r");
-    assert_int_equal(REPLY(t, id)->code, NGHTTP2_INTERNAL_ERROR);
-    assert_int_equal(REQ(t, id)->n_close, 1);
-    assert_string_equal(REPLY(t, id2)->frames, "hr");
-    assert_int_equal(REPLY(t, id2)->code, NGHTTP2_INTERNAL_ERROR);
-    pair_free(t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -602,21 +388,14 @@ int main(void)
         cmocka_unit_test(test_data_after_an_early_answer_is_given_back),
         cmocka_unit_test(test_large_bodies_travel_by_reference),
         cmocka_unit_test(test_frames_respect_the_peers_limit),
+        cmocka_unit_test(test_a_large_answer_does_not_hold_up_small_ones),
         cmocka_unit_test(test_send_stops_at_max),
+        cmocka_unit_test(test_fields_of_every_length),
         cmocka_unit_test(test_the_number_of_fields_is_limited),
         cmocka_unit_test(test_the_size_of_the_list_is_limited),
         cmocka_unit_test(test_a_request_over_a_limit_is_reset_if_its_body_goes_on),
         cmocka_unit_test(test_request_trailers_are_counted_and_dropped),
         cmocka_unit_test(test_too_many_streams_are_refused),
-        cmocka_unit_test(test_a_wrong_preface_ends_the_connection),
-        cmocka_unit_test(test_a_broken_frame_ends_the_connection_with_a_goaway),
-        cmocka_unit_test(test_malformed_requests_are_never_seen),
-        cmocka_unit_test(test_a_body_that_belies_its_content_length),
-        cmocka_unit_test(test_more_streams_than_acknowledged_end_the_connection),
-        cmocka_unit_test(test_pings_that_nobody_reads_are_a_flood),
-        cmocka_unit_test(test_streams_that_go_wrong_are_limited),
-        cmocka_unit_test(test_streams_that_end_well_pay_for_those_that_go_wrong),
-        cmocka_unit_test(test_an_answer_that_cannot_be_sent_resets_the_stream),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

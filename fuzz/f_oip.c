@@ -1,0 +1,115 @@
+/* fuzz/f_oip.c — any bytes as a ModelInferRequest and as a name/version request.
+ *
+ * What is accepted obeys the promises of wire/oip.h, fits a frame of the link, and its inputs sent
+ * back as a response have exactly the announced length and parse again as a request's fields do.
+ */
+#include "wire/oip.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static volatile unsigned sink;
+
+static void touch(const void *p, size_t n)
+{
+    const uint8_t *b = p;
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += b[i];
+    sink = sum;
+}
+
+static void check_inputs(const struct as_oip_infer *r)
+{
+    for (uint32_t i = 0; i < r->n_inputs; i++) {
+        const struct as_tensor *t = &r->inputs[i];
+        uint64_t n;
+
+        AS_ASSERT(t->name.n && t->dtype != AS_DT_INVALID);
+        AS_ASSERT(as_tensor_elements(t->dtype, t->shape, t->ndim, &n) == 0);
+        if (t->dtype == AS_DT_BYTES)
+            AS_ASSERT(as_tensor_check_bytes(t->data, t->nbytes, n) == 0);
+        else
+            AS_ASSERT(t->nbytes == n * as_dtype_size(t->dtype));
+        touch(t->name.p, t->name.n);
+        touch(t->data, t->nbytes);
+    }
+}
+
+static void check_response(const struct as_oip_infer *r)
+{
+    struct as_oip_response out = {.model = r->model,
+                                  .version = r->version,
+                                  .id = r->id,
+                                  .outputs = r->inputs,
+                                  .n_outputs = r->n_inputs,
+                                  .params = r->params,
+                                  .n_params = r->n_params};
+    uint64_t n = as_oip_response_len(&out), sum = as_oip_response_head_len(&out);
+    uint8_t head[AS_OIP_RAW_HEAD_MAX], *p;
+
+    AS_ASSERT(n != UINT64_MAX);
+    for (uint32_t i = 0; i < r->n_inputs; i++)
+        sum += as_oip_put_raw_head(head, r->inputs[i].nbytes) + r->inputs[i].nbytes;
+    AS_ASSERT(sum == n);
+    p = malloc(n ? n : 1); /* exactly so large: one byte too many is seen by a sanitizer */
+    AS_ASSERT(p);
+    as_oip_put_response(p, &out);
+    touch(p, n);
+    free(p);
+}
+
+/* A request that was accepted can always be sent to a worker, and is the same there. */
+static void check_link(const struct as_oip_infer *r)
+{
+    struct as_msg in = {.id = r->id,
+                        .tensors = r->inputs,
+                        .params = r->params,
+                        .n_tensors = r->n_inputs,
+                        .n_params = r->n_params};
+    struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR}, m;
+    struct as_arena a;
+    struct as_frame f;
+    struct as_outq q;
+    struct as_msg msg;
+    struct iovec v;
+    const char *why;
+
+    as_outq_init(&q);
+    as_arena_init(&a, NULL, 0);
+    AS_ASSERT(as_frame_put_msg(&q, AS_FRAME_OPEN, 1, &fixed, &in, NULL) == 0);
+    AS_ASSERT(as_outq_iov(&q, &v, 1) == 1);
+    AS_ASSERT(as_frame_next(v.iov_base, v.iov_len, &f) > 0);
+    AS_ASSERT(as_frame_msg_open(&f, &a, &m, &msg, &why) == 0);
+    AS_ASSERT(msg.n_tensors == r->n_inputs && msg.n_params == r->n_params);
+    as_arena_fini(&a);
+    as_outq_fini(&q);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct as_str name, version;
+    struct as_oip_infer r;
+    struct as_arena a;
+    char why[64];
+    int err;
+
+    as_arena_init(&a, NULL, 0);
+    err = as_oip_parse_infer(data, size, &a, &r, why, sizeof(why));
+    if (err == 0) {
+        check_inputs(&r);
+        check_response(&r);
+        check_link(&r);
+        touch(r.model.p, r.model.n);
+        touch(r.version.p, r.version.n);
+    } else {
+        AS_ASSERT(err == AS_EINVALID || err == AS_EPROTO || err == AS_ENOMEM);
+        AS_ASSERT(strlen(why) > 0 && strlen(why) < sizeof(why));
+    }
+    as_arena_fini(&a);
+    if (as_oip_parse_name_version(data, size, &name, &version) == 0) {
+        touch(name.p, name.n);
+        touch(version.p, version.n);
+    }
+    return 0;
+}

@@ -1,0 +1,37 @@
+"""AnyServe: serve Python models over KServe v2 (Open Inference Protocol).
+
+    from anyserve import AnyServe, Tensor
+
+    app = AnyServe()
+
+    @app.model("add", inputs={"a": Tensor("FP32", [-1]), "b": Tensor("FP32", [-1])},
+               outputs={"sum": Tensor("FP32", [-1])})
+    def add(a, b):
+        return a + b
+
+Run it with ``anyserve run file.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .app import AnyServe, model
+from .errors import DeclarationError, Error
+from .signature import Response, Tensor
+
+if TYPE_CHECKING:
+    from ._native import Request
+
+__version__ = "0.1.0"
+__all__ = ["AnyServe", "DeclarationError", "Error", "Request", "Response", "Tensor", "model"]
+
+
+def __getattr__(name):
+    # Request comes with the extension, which needs numpy: without it this module still imports,
+    # so that the worker can say in plain words what is missing.
+    if name == "Request":
+        from ._native import Request
+
+        return Request
+    raise AttributeError("module 'anyserve' has no attribute %r" % name)

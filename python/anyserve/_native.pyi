@@ -1,0 +1,69 @@
+"""Types of the C extension."""
+
+from typing import Any, Callable, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+class Request:
+    """One inference request, as a handler's parameter called `request` sees it."""
+
+    @property
+    def inputs(self) -> Mapping[str, np.ndarray]:
+        """Mapping of tensor name to numpy array (read-only view)."""
+    @property
+    def parameters(self) -> Mapping[str, Union[bool, int, float, str]]:
+        """Mapping of parameter name to bool, int, float or str."""
+    @property
+    def metadata(self) -> Mapping[str, Union[str, bytes]]:
+        """Headers of the call; values of '-bin' keys are bytes."""
+    @property
+    def id(self) -> str:
+        """The client's request id, '' if it gave none."""
+    @property
+    def model_name(self) -> str:
+        """Name of the model that was called."""
+    @property
+    def model_version(self) -> str:
+        """Version of the model that was called."""
+    @property
+    def deadline(self) -> Optional[float]:
+        """When the client stops waiting (time.monotonic()), or None."""
+    @property
+    def cancelled(self) -> bool:
+        """True when nobody waits for the answer any more."""
+
+class OutputError(Exception):
+    """A handler returned something that is no answer."""
+
+class Call: ...
+
+class Link:
+    error: str
+    ongoing: int
+    stopping: bool
+
+    def __init__(
+        self,
+        path: str,
+        token: str,
+        replica: str,
+        deployment: str,
+        peer: str,
+        models: Sequence[Any],
+        slots: int,
+        max_prefetch: int,
+        max_message: int,
+        on_error: Callable[[str, BaseException], Tuple[int, str]],
+        /,
+    ) -> None: ...
+    def connect(self, timeout: float, /) -> Optional[Tuple[str, str]]: ...
+    def run(self) -> Optional[str]: ...
+    def stop_on(self, signum: int, /) -> None: ...
+    def use_loop(self, spawn: Callable[[Call], Any], schedule: Callable[[], Any], /) -> int: ...
+    def turn(self) -> Optional[str]: ...
+    def drain(self) -> None: ...
+    def wake(self) -> None: ...
+    def forked(self) -> None: ...
+    def close(self) -> None: ...
+
+def set_response_type(type: type, /) -> None: ...

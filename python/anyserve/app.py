@@ -1,0 +1,178 @@
+"""AnyServe: the object that collects a file's models."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar
+
+from .errors import DeclarationError
+from .signature import Signature, Tensor, is_async, signature_of
+
+__all__ = ["AnyServe", "model"]
+
+T = TypeVar("T")
+
+DEFAULT_ONGOING_ASYNC = 100
+MAX_ONGOING = 65535
+VERBS = {"infer", "ready", "generate", "generate_stream", "stats", "load", "unload", "config", "trace"}
+_NAME = re.compile(r"[A-Za-z0-9._/-]{1,128}\Z")
+_VERSION = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+
+
+class Model(NamedTuple):
+    """One declared model, checked."""
+
+    name: str
+    version: str
+    handler: Any  # function, instance or class
+    signature: Signature
+    is_async: bool
+    max_ongoing_requests: int
+    deployment: Optional[str]
+    threads: Optional[int]
+    eager: bool
+    idempotent: bool
+    max_queued_requests: Optional[int]
+
+
+def check_name(name: Any, what: str = "model") -> str:
+    """A name that can be part of a URL path."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise DeclarationError(
+            "%r is no %s name: 1-128 characters of A-Z a-z 0-9 . _ / -" % (name, what)
+        )
+    segments = name.split("/")
+    for segment in segments:
+        if segment in ("", ".", "..", "versions"):
+            raise DeclarationError("%s name %r: the segment %r is not allowed" % (what, name, segment))
+    if what == "model" and segments[-1] in VERBS:
+        raise DeclarationError("model name %r: its last segment is a REST verb" % name)
+    return name
+
+
+def _check_int(value: Any, what: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise DeclarationError("%s is an integer from %d to %d, not %r" % (what, low, high, value))
+    return value
+
+
+def _check_flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise DeclarationError("%s is True or False, not %r" % (what, value))
+    return value
+
+
+def _split_name(name: Any, version: Optional[str]) -> "tuple[str, str]":
+    if isinstance(name, str) and ":" in name:
+        if version is not None:
+            raise DeclarationError("%r names a version, and version=%r another" % (name, version))
+        name, version = name.split(":", 1)
+    version = "1" if version is None else version
+    if not isinstance(version, str) or not _VERSION.match(version):
+        raise DeclarationError("%r is no version: 1-64 characters of A-Z a-z 0-9 . _ -" % (version,))
+    return check_name(name), version
+
+
+class AnyServe:
+    """An application: the models that one file serves.
+
+    Decorate functions or classes with :meth:`model`, then ``anyserve run file.py``.
+    """
+
+    def __init__(self) -> None:
+        self._models: Dict["tuple[str, str]", Model] = {}
+
+    @property
+    def models(self) -> List[Model]:
+        """The declared models, in the order of their declaration."""
+        return list(self._models.values())
+
+    def model(
+        self,
+        name: str,
+        *,
+        version: Optional[str] = None,
+        inputs: Optional[Mapping[str, Tensor]] = None,
+        outputs: Optional[Mapping[str, Tensor]] = None,
+        max_ongoing_requests: Optional[int] = None,
+        deployment: Optional[str] = None,
+        threads: Optional[int] = None,
+        eager: bool = False,
+        idempotent: bool = False,
+        max_queued_requests: Optional[int] = None,
+    ) -> Callable[[T], T]:
+        """Declares the decorated function, async function or class as a model.
+
+        A parameter called ``request`` gets the whole request; the others get the inputs of their
+        names, as read-only numpy arrays. Return one array, a dict or tuple of arrays, or a
+        Response. A class is constructed once in each worker; its ``__call__`` is the handler.
+
+        name: also "name:version". version: default "1".
+        inputs, outputs: signature, name to Tensor; default: inferred from annotations
+            (``Annotated[np.ndarray, Tensor(...)]``), else any tensors.
+        max_ongoing_requests: executing at once in one worker; default 1 for a sync handler
+            (``threads`` if given), 100 for an async one.
+        deployment: the models of one deployment share workers and a queue; default: one per file.
+        threads: run this sync handler in that many threads instead of the main thread.
+        eager: run an async handler up to its first suspension without a task. Faster, but until
+            then there is no current task (no asyncio.timeout, no TaskGroup) and context
+            variables are shared with the event loop.
+        idempotent: requests may be repeated on another worker when one dies while executing.
+        max_queued_requests: of the deployment; more are refused; -1: no limit; default 1024.
+        """
+        model_name, model_version = _split_name(name, version)
+
+        def declare(handler: T) -> T:
+            try:
+                self._add(
+                    model_name, model_version, handler, inputs, outputs, max_ongoing_requests,
+                    deployment, threads, eager, idempotent, max_queued_requests,
+                )  # fmt: skip
+            except DeclarationError as e:
+                if str(e).startswith("model "):
+                    raise
+                raise DeclarationError("model %r: %s" % (model_name, e)) from None
+            return handler
+
+        return declare
+
+    def _add(
+        self, name: str, version: str, handler: Any, inputs: Any, outputs: Any, ongoing: Any,
+        deployment: Any, threads: Any, eager: Any, idempotent: Any, queued: Any,
+    ) -> None:  # fmt: skip
+        if (name, version) in self._models:
+            raise DeclarationError("model %r version %r is declared twice" % (name, version))
+        if not callable(handler):
+            raise DeclarationError("%r cannot be called" % (handler,))
+        asynchronous = is_async(handler)
+        if threads is not None:
+            _check_int(threads, "threads", 1, 1024)
+            if asynchronous:
+                raise DeclarationError("threads is for sync handlers; this one is async")
+        if _check_flag(eager, "eager") and not asynchronous:
+            raise DeclarationError("eager is for async handlers; this one is not")
+        if ongoing is None:
+            ongoing = DEFAULT_ONGOING_ASYNC if asynchronous else threads or 1
+        if queued is not None and queued != -1:
+            _check_int(queued, "max_queued_requests", 1, 2**31 - 1)
+        self._models[name, version] = Model(
+            name,
+            version,
+            handler,
+            signature_of(handler, inputs, outputs),
+            asynchronous,
+            _check_int(ongoing, "max_ongoing_requests", 1, MAX_ONGOING),
+            None if deployment is None else check_name(deployment, "deployment"),
+            threads,
+            eager,
+            _check_flag(idempotent, "idempotent"),
+            queued,
+        )
+
+    def __repr__(self) -> str:
+        return "<AnyServe with %d models>" % len(self._models)
+
+
+default_app = AnyServe()
+model = default_app.model
+

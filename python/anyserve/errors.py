@@ -1,0 +1,36 @@
+"""The exceptions of the SDK."""
+
+from __future__ import annotations
+
+__all__ = ["DeclarationError", "Error"]
+
+# In the order of their numbers.
+STATUS_NAMES = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
+    "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+    "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+
+
+class Error(Exception):
+    """Raise it in a handler to answer with a status of your own.
+
+    ``code`` is a gRPC status name such as ``"INVALID_ARGUMENT"`` or ``"NOT_FOUND"``, ``message``
+    is what the client reads. Any other exception answers INTERNAL.
+    """
+
+    def __init__(self, code: str, message: str = "") -> None:
+        if code not in STATUS_NAMES or code == "OK":
+            raise ValueError(
+                "%r is no gRPC status name; one of: %s" % (code, ", ".join(STATUS_NAMES[1:]))
+            )
+        super().__init__(code, message)
+        self.code = code
+        self.message = str(message)
+
+    def __str__(self) -> str:
+        return "%s: %s" % (self.code, self.message)
+
+
+class DeclarationError(ValueError):
+    """A model is declared in a way that cannot be served. Raised where it is declared."""

@@ -1,0 +1,221 @@
+"""Serving one deployment: handlers are made, the link is kept, requests are run."""
+
+from __future__ import annotations
+
+import asyncio
+import collections.abc
+import functools
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from . import __version__, _native
+from .app import Model
+from .errors import STATUS_NAMES, Error
+from .signature import Param, Response
+from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, Deployment, stop, user_traceback
+
+MAX_PREFETCH = 256
+MAX_MESSAGE = 2**31 - 1
+CONNECT_TIMEOUT = 10.0  # seconds for the whole greeting
+BACKOFF = (0.01, 0.02, 0.05, 0.1, 0.25)  # seconds between attempts; the last one repeats
+TEXT_MAX = 16000  # bytes of an error text that a client is sent
+
+_native.set_response_type(Response)
+collections.abc.Coroutine.register(_native.Call)
+
+
+class Binding(NamedTuple):
+    """A model as the extension reads it."""
+
+    name: str
+    version: str
+    handler: Callable[..., Any]
+    submit: Optional[Callable[[Any], Any]]
+    is_async: bool
+    eager: bool
+    idempotent: bool
+    params: Sequence[Param]
+    n_kwonly: int
+    var_keyword: bool
+    inputs: Optional[List[Tuple[str, str, Optional[Tuple[int, ...]]]]]
+    outputs: Optional[List[Tuple[str, str, Optional[Tuple[int, ...]]]]]
+    max_ongoing_requests: int
+    max_queued_requests: int
+    budget: int
+
+
+def _pool(name: str, threads: int) -> Callable[[Any], Any]:
+    """Threads that run the calls they are given."""
+    calls: "queue.SimpleQueue[Callable[[], Any]]" = queue.SimpleQueue()
+
+    def work() -> None:
+        while True:
+            calls.get()()
+
+    for i in range(threads):
+        threading.Thread(target=work, name="%s-%d" % (name, i), daemon=True).start()
+    return calls.put
+
+
+def _construct(m: Model) -> Callable[..., Any]:
+    if not isinstance(m.handler, type):
+        return m.handler
+    try:
+        return m.handler()
+    except Exception as e:
+        stop(EX_RAISED, "model %r: constructing %s failed:\n\n%s"
+             % (m.name, m.handler.__name__, user_traceback(e)))  # fmt: skip
+
+
+def _specs(side: Any) -> Any:
+    return None if side is None else [(n, t.datatype, t.shape) for n, t in side.items()]
+
+
+def bind(m: Model, d: Deployment) -> Binding:
+    """Makes the handler and what the extension needs to call it."""
+    s = m.signature
+    return Binding(
+        m.name, m.version, _construct(m), _pool(m.name, m.threads) if m.threads else None,
+        m.is_async, m.eager, m.idempotent, s.params, s.n_kwonly, s.var_keyword, _specs(s.inputs),
+        _specs(s.outputs), m.max_ongoing_requests, d.max_queued_requests, d.budget,
+    )  # fmt: skip
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace")[:TEXT_MAX].decode("utf-8", "ignore")
+
+
+def report(debug: bool, model: str, exc: BaseException) -> Tuple[int, str]:
+    """What the client gets to read of an exception; the log gets the rest."""
+    if isinstance(exc, Error):
+        return STATUS_NAMES.index(exc.code), _clean(exc.message)
+    internal = STATUS_NAMES.index("INTERNAL")
+    if isinstance(exc, _native.OutputError):
+        print("anyserve: %s" % exc, file=sys.stderr)
+        return internal, _clean(str(exc))
+    trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
+    print("anyserve: the handler of model %r raised:\n%s" % (model, trace), end="", file=sys.stderr)
+    short = "%s: %s" % (type(exc).__name__, exc)
+    return internal, _clean(trace if debug else "model %r raised %s" % (model, short))
+
+
+def _refused(error: Tuple[str, str]) -> None:
+    """Ends the worker unless trying again can help."""
+    name, why = error
+    if name == "EDENIED":
+        stop(EX_DENIED, "the dispatcher refuses this worker: %s" % why)
+    if name in ("EEXISTS", "EINVALID"):
+        stop(EX_DECLARATION, "the dispatcher refuses to serve this: %s" % why)
+
+
+def _pauses() -> Iterator[float]:
+    yield from BACKOFF
+    while True:
+        yield BACKOFF[-1]
+
+
+class Server:
+    """One worker process at work: the link, and who drives it."""
+
+    def __init__(self, deployment: Deployment, path: str, token: str, replica: str, debug: bool):
+        bindings = [bind(m, deployment) for m in deployment.models]
+        self.needs_loop = any(b.is_async for b in bindings)
+        self.link = _native.Link(
+            path, token, replica, deployment.name, "anyserve-python " + __version__, bindings,
+            deployment.budget, MAX_PREFETCH, MAX_MESSAGE, functools.partial(report, debug),
+        )  # fmt: skip
+        os.register_at_fork(after_in_child=self.link.forked)
+
+    def lost(self) -> None:
+        print("anyserve: the link is lost: %s; connecting again" % self.link.error, file=sys.stderr)
+
+    # --- sync handlers: the extension drives ---
+
+    def connect(self) -> bool:
+        """Until connected; False: asked to stop meanwhile."""
+        for pause in _pauses():
+            if self.link.stopping:
+                return False
+            error = self.link.connect(CONNECT_TIMEOUT)
+            if error is None:
+                return True
+            _refused(error)
+            time.sleep(pause)
+        return False
+
+    def run(self) -> None:
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            self.link.stop_on(signum)
+        while self.connect():
+            if self.link.run() == "drained" or self.link.stopping:
+                return
+            self.lost()
+
+    # --- async handlers: an event loop drives ---
+
+    async def connect_async(self) -> None:
+        for pause in _pauses():
+            error = self.link.connect(CONNECT_TIMEOUT)
+            if error is None:
+                return
+            _refused(error)
+            await asyncio.sleep(pause)
+
+    def _spawner(self, loop: asyncio.AbstractEventLoop) -> Callable[[Any], Any]:
+        if sys.version_info >= (3, 12) and loop.get_task_factory() is None:
+            return functools.partial(asyncio.Task, loop=loop, eager_start=True)
+        return loop.create_task
+
+    async def run_async(self) -> None:
+        loop = asyncio.get_running_loop()
+        ended: "asyncio.Queue[str]" = asyncio.Queue()
+        stopping = asyncio.Event()
+        state: Dict[str, bool] = {"live": False}
+
+        def turn() -> None:
+            how = self.link.turn()
+            if how is not None and state["live"]:
+                state["live"] = False
+                ended.put_nowait(how)
+
+        def ask_to_stop() -> None:
+            stopping.set()
+            self.link.drain()
+
+        fd = self.link.use_loop(self._spawner(loop), functools.partial(loop.call_soon, turn))
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(signum, ask_to_stop)
+        loop.add_reader(fd, turn)
+        try:
+            while True:
+                connecting = asyncio.ensure_future(self.connect_async())
+                stop_asked = asyncio.ensure_future(stopping.wait())
+                await asyncio.wait((connecting, stop_asked), return_when=asyncio.FIRST_COMPLETED)
+                stop_asked.cancel()
+                if not connecting.done():
+                    connecting.cancel()
+                    return
+                connecting.result()
+                state["live"] = True
+                turn()
+                if await ended.get() == "drained" or stopping.is_set():
+                    return
+                self.lost()
+        finally:
+            loop.remove_reader(fd)
+
+
+def serve(deployment: Deployment, path: str, token: str, replica: str, debug: bool) -> None:
+    """Serves until drained. Raises Stop when it cannot."""
+    server = Server(deployment, path, token, replica, debug)
+    if server.needs_loop:
+        asyncio.run(server.run_async())
+    else:
+        server.run()
+    server.link.close()

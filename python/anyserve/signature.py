@@ -1,0 +1,233 @@
+"""Signatures: what tensors a model takes and gives, declared or inferred from annotations."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from .errors import DeclarationError
+
+__all__ = ["Response", "Tensor"]
+
+DATATYPES = (
+    "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
+    "FP16", "FP32", "FP64", "BYTES", "BF16",
+)  # fmt: skip
+MAX_DIMS = 32
+
+
+class Tensor:
+    """One entry of a signature: a datatype of the protocol and a shape.
+
+    ``Tensor("FP32", [-1, 4])``: -1 stands for any size; no shape at all means any shape. A tensor
+    is also an annotation: ``x: Annotated[np.ndarray, Tensor("FP32", [-1, 4])]``.
+    """
+
+    __slots__ = ("datatype", "shape")
+
+    datatype: str
+    shape: Optional[Tuple[int, ...]]
+
+    def __init__(self, datatype: str, shape: Optional[Sequence[int]] = None) -> None:
+        if datatype not in DATATYPES:
+            raise DeclarationError(
+                "%r is no datatype; one of: %s" % (datatype, ", ".join(DATATYPES))
+            )
+        if shape is not None:
+            try:
+                dims = tuple(shape)
+            except TypeError:
+                raise DeclarationError("shape is a list of sizes, not %r" % (shape,)) from None
+            if len(dims) > MAX_DIMS:
+                raise DeclarationError("a shape has at most %d dimensions" % MAX_DIMS)
+            for size in dims:
+                if not isinstance(size, int) or isinstance(size, bool) or not -1 <= size < 2**63:
+                    raise DeclarationError(
+                        "sizes of a shape are integers >= -1, not %r in %r" % (size, shape)
+                    )
+            shape = dims
+        self.datatype = datatype
+        self.shape = shape
+
+    def __repr__(self) -> str:
+        if self.shape is None:
+            return "Tensor(%r)" % self.datatype
+        return "Tensor(%r, %r)" % (self.datatype, list(self.shape))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tensor):
+            return NotImplemented
+        return (self.datatype, self.shape) == (other.datatype, other.shape)
+
+    def __hash__(self) -> int:
+        return hash((self.datatype, self.shape))
+
+
+class Response:
+    """What a handler returns when it has more to say than tensors.
+
+    ``outputs`` is what it would have returned (an array, a dict or a tuple); ``parameters`` maps
+    names to bool, int, float or str and travels in the response's parameters.
+    """
+
+    __slots__ = ("outputs", "parameters")
+
+    def __init__(self, outputs: Any, parameters: Optional[Mapping[str, Any]] = None) -> None:
+        self.outputs = outputs
+        self.parameters = dict(parameters) if parameters else None
+
+    def __repr__(self) -> str:
+        return "Response(%r, %r)" % (self.outputs, self.parameters)
+
+
+class Param(typing.NamedTuple):
+    """A parameter of a handler that the worker fills in by name."""
+
+    name: str
+    required: bool
+    default: Any
+
+
+class Signature(typing.NamedTuple):
+    """How a handler is called and what it declares. The last n_kwonly params are keyword-only."""
+
+    params: Tuple[Param, ...]
+    n_kwonly: int
+    var_keyword: bool
+    inputs: Optional[Dict[str, Tensor]]
+    outputs: Optional[Dict[str, Tensor]]
+
+
+def check_side(side: Any, what: str) -> Optional[Dict[str, Tensor]]:
+    """A declared `inputs` or `outputs`, checked and copied."""
+    if side is None:
+        return None
+    if not isinstance(side, Mapping):
+        raise DeclarationError("%s is a dict of name to Tensor, not %r" % (what, side))
+    for name, tensor in side.items():
+        if not isinstance(name, str) or not name or len(name.encode("utf-8", "replace")) > 65535:
+            raise DeclarationError("%r in %s is no name of a tensor" % (name, what))
+        if not isinstance(tensor, Tensor):
+            raise DeclarationError("%s[%r] is a Tensor(datatype, shape), not %r" % (what, name, tensor))
+    return dict(side)
+
+
+def _function_of(handler: Any) -> Tuple[Callable[..., Any], bool]:
+    """The function that will run, and whether its first parameter is the instance."""
+    if inspect.isclass(handler):
+        call = getattr(handler, "__call__", None)
+        if not inspect.isfunction(call):
+            raise DeclarationError("class %s has no __call__" % handler.__name__)
+        return call, True
+    return handler, False
+
+
+def is_async(handler: Any) -> bool:
+    """Does calling the handler give a coroutine?"""
+    function, _ = _function_of(handler)
+    if inspect.iscoroutinefunction(function):
+        return True
+    return inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
+def _params(handler: Any) -> Tuple[List[Param], int, bool]:
+    function, method = _function_of(handler)
+    try:
+        found = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as e:
+        raise DeclarationError("cannot read the parameters of %r: %s" % (handler, e)) from None
+    params, kwonly, var_keyword = [], [], False
+    for p in found[1:] if method else found:
+        row = Param(p.name, p.default is p.empty, None if p.default is p.empty else p.default)
+        if p.kind is p.VAR_POSITIONAL:
+            raise DeclarationError(
+                "a handler takes inputs by name: *%s cannot be filled in" % p.name
+            )
+        if p.kind is p.VAR_KEYWORD:
+            var_keyword = True
+        elif p.kind is p.KEYWORD_ONLY:
+            kwonly.append(row)
+        else:
+            params.append(row)
+    return params + kwonly, len(kwonly), var_keyword
+
+
+def _hints(handler: Any) -> Dict[str, Any]:
+    function, _ = _function_of(handler)
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        function = type(function).__call__
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception as e:
+        text = " ".join(str(a) for a in getattr(function, "__annotations__", {}).values())
+        if "Tensor(" in text:
+            raise DeclarationError("cannot read the annotations: %s" % e) from None
+        return {}  # annotations that are not for us
+
+
+def _tensor_of(hint: Any) -> Optional[Tensor]:
+    for extra in getattr(hint, "__metadata__", ()):
+        if isinstance(extra, Tensor):
+            return extra
+    return None
+
+
+def _inferred_inputs(params: List[Param], hints: Dict[str, Any]) -> Optional[Dict[str, Tensor]]:
+    found = {}
+    for p in params:
+        tensor = _tensor_of(hints.get(p.name))
+        if tensor is not None and p.name != "request":
+            found[p.name] = tensor
+    if not found:
+        return None
+    for p in params:
+        if p.required and p.name not in found and p.name != "request":
+            raise DeclarationError(
+                "parameter %r needs an annotation with a Tensor, as the others have" % p.name
+            )
+    return found
+
+
+def _inferred_outputs(hints: Dict[str, Any]) -> Optional[Dict[str, Tensor]]:
+    hint = hints.get("return")
+    single = _tensor_of(hint)
+    if single is not None:
+        return {"output0": single}
+    if typing.get_origin(hint) is tuple:
+        tensors = [_tensor_of(arg) for arg in typing.get_args(hint)]
+        if tensors and all(t is not None for t in tensors):
+            return {"output%d" % i: t for i, t in enumerate(tensors)}  # type: ignore[misc]
+    return None
+
+
+def _check_fit(params: List[Param], var_keyword: bool, inputs: Dict[str, Tensor]) -> None:
+    """Every declared input goes somewhere, every parameter gets something."""
+    names = [p.name for p in params]
+    for p in params:
+        if p.required and p.name != "request" and p.name not in inputs:
+            raise DeclarationError(
+                "parameter %r is not among the inputs: %s" % (p.name, ", ".join(inputs) or "none")
+            )
+    if var_keyword or "request" in names:
+        return
+    for name in inputs:
+        if name not in names:
+            raise DeclarationError(
+                "input %r has no parameter; the handler takes: %s"
+                % (name, ", ".join(names) or "nothing")
+            )
+
+
+def signature_of(handler: Any, inputs: Any = None, outputs: Any = None) -> Signature:
+    """What the worker needs to call the handler; declared sides win over annotations."""
+    params, n_kwonly, var_keyword = _params(handler)
+    declared_in, declared_out = check_side(inputs, "inputs"), check_side(outputs, "outputs")
+    hints = _hints(handler) if declared_in is None or declared_out is None else {}
+    if declared_in is None:
+        declared_in = _inferred_inputs(params, hints)
+    if declared_out is None:
+        declared_out = _inferred_outputs(hints)
+    if declared_in is not None:
+        _check_fit(params, var_keyword, declared_in)
+    return Signature(tuple(params), n_kwonly, var_keyword, declared_in, declared_out)

@@ -1,0 +1,238 @@
+"""From what the user typed to the deployments that it declares.
+
+A target is ``file.py``, ``package.module``, or either with ``:attribute``. Whatever goes wrong
+here is the user's to mend, so it ends in one screen of text and an exit code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from types import ModuleType
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Tuple
+
+from .app import AnyServe, Model, check_name, default_app
+from .errors import DeclarationError
+
+EX_USAGE = 64
+EX_NOTFOUND = 66  # file, module or attribute not found
+EX_INTERPRETER = 69  # this Python cannot run workers
+EX_RAISED = 70  # the user's code raised
+EX_DENIED = 77  # the dispatcher does not let this worker in
+EX_DECLARATION = 78  # models that cannot be served
+
+DEFAULT_QUEUED = 1024
+TRACEBACK_LINES = 24
+
+
+class Stop(Exception):
+    """The worker ends: exit code and text for people."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Deployment(NamedTuple):
+    """What one worker process serves."""
+
+    name: str
+    models: List[Model]
+    budget: int
+    max_queued_requests: int
+
+
+def stop(code: int, text: str) -> NoReturn:
+    raise Stop(code, text)
+
+
+def user_traceback(exc: BaseException) -> str:
+    """The traceback without our own frames and the import system's, cut to one screen."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    tb = exc.__traceback__
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        if not (name.startswith(here + os.sep) or "importlib" in name):
+            break
+        tb = tb.tb_next
+    lines = "".join(traceback.format_exception(type(exc), exc, tb)).rstrip().splitlines()
+    if len(lines) > TRACEBACK_LINES:
+        lines = lines[:2] + ["  ..."] + lines[-(TRACEBACK_LINES - 3) :]
+    return "\n".join(lines)
+
+
+def _split(target: str) -> Tuple[str, Optional[str]]:
+    head, colon, attribute = target.rpartition(":")
+    if not colon:
+        return target, None
+    if not head or not attribute:
+        stop(EX_USAGE, "%r is no target; use file.py, file.py:attribute or module:attribute" % target)
+    return head, attribute
+
+
+def _is_file(head: str) -> bool:
+    return head.endswith(".py") or os.sep in head
+
+
+def _import_file(path: str) -> ModuleType:
+    if not os.path.isfile(path):
+        what = "is a directory" if os.path.isdir(path) else "does not exist"
+        stop(EX_NOTFOUND, "%s %s (in %s)" % (path, what, os.getcwd()))
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(1, folder)
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        stop(EX_NOTFOUND, "%s is no Python file" % path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name is None or not (name == e.name or name.startswith(e.name + ".")):
+            raise
+        hint = "; did you mean %s.py?" % name if os.path.isfile(name + ".py") else ""
+        stop(EX_NOTFOUND, "no module named %r (in %s)%s" % (e.name, os.getcwd(), hint))
+
+
+def _import(head: str) -> ModuleType:
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return _import_file(head) if _is_file(head) else _import_module(head)
+    except Stop:
+        raise
+    except DeclarationError as e:
+        stop(EX_DECLARATION, "%s: %s\n\n%s" % (head, e, user_traceback(e)))
+    except BaseException as e:
+        if isinstance(e, KeyboardInterrupt):
+            raise
+        stop(EX_RAISED, "importing %s failed:\n\n%s" % (head, user_traceback(e)))
+
+
+def _candidates(module: ModuleType) -> Dict[str, AnyServe]:
+    return {k: v for k, v in vars(module).items() if isinstance(v, AnyServe)}
+
+
+def _describe_candidates(found: Dict[str, AnyServe]) -> str:
+    rows = ["    %s (%d models)" % (k, len(v.models)) for k, v in found.items()]
+    if default_app.models:
+        rows.append("    models of the decorator anyserve.model (no attribute needed)")
+    return "found there:\n" + "\n".join(rows) if rows else "there is no AnyServe object in it"
+
+
+def _attribute(module: ModuleType, head: str, attribute: str) -> AnyServe:
+    value: Any = module
+    for part in attribute.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            stop(
+                EX_NOTFOUND,
+                "%s has no attribute %r; %s"
+                % (head, attribute, _describe_candidates(_candidates(module))),
+            )
+    if not isinstance(value, AnyServe):
+        stop(
+            EX_NOTFOUND,
+            "%s:%s is %s %r, not an AnyServe object; %s"
+            % (
+                head,
+                attribute,
+                "a" if type(value).__name__[0] not in "aeiou" else "an",
+                type(value).__name__,
+                _describe_candidates(_candidates(module)),
+            ),
+        )
+    return value
+
+
+def _default(module: ModuleType, head: str) -> AnyServe:
+    """`app`; else the only AnyServe object; else what hangs on the default app."""
+    value = getattr(module, "app", None)
+    if isinstance(value, AnyServe):
+        return value
+    found = list({id(v): v for v in _candidates(module).values()}.values())
+    if len(found) == 1 and (found[0].models or not default_app.models):
+        return found[0]
+    if not found and default_app.models:
+        return default_app
+    stop(
+        EX_NOTFOUND,
+        "%s has no attribute 'app'; %s" % (head, _describe_candidates(_candidates(module))),
+    )
+
+
+def _deployment(name: str, models: List[Model]) -> Deployment:
+    queued = {m.max_queued_requests for m in models if m.max_queued_requests is not None}
+    if len(queued) > 1:
+        stop(
+            EX_DECLARATION,
+            "deployment %r: its models disagree on max_queued_requests: %s"
+            % (name, ", ".join(str(q) for q in sorted(queued))),
+        )
+    budget = max(m.max_ongoing_requests for m in models)
+    return Deployment(name, models, budget, queued.pop() if queued else DEFAULT_QUEUED)
+
+
+def load(target: str) -> List[Deployment]:
+    """Imports the target; its deployments in the order of their first models."""
+    head, attribute = _split(target)
+    module = _import(head)
+    app = _attribute(module, head, attribute) if attribute else _default(module, head)
+    if not app.models:
+        stop(EX_DECLARATION, "%s declares no models" % target)
+    stem = os.path.splitext(os.path.basename(head))[0] if _is_file(head) else head
+    default = re.sub(r"[^A-Za-z0-9._-]", "-", stem)[:128]
+    groups: Dict[str, List[Model]] = {}
+    for m in app.models:
+        groups.setdefault(m.deployment or default, []).append(m)
+    try:
+        return [_deployment(check_name(name, "deployment"), models) for name, models in groups.items()]
+    except DeclarationError as e:
+        stop(EX_DECLARATION, str(e))
+
+
+def describe(deployments: List[Deployment]) -> Dict[str, Any]:
+    """What the supervisor wants to know, for JSON."""
+
+    def side(tensors: Any) -> Any:
+        if tensors is None:
+            return None
+        return [
+            {"name": n, "datatype": t.datatype, "shape": None if t.shape is None else list(t.shape)}
+            for n, t in tensors.items()
+        ]
+
+    return {
+        "deployments": [
+            {
+                "name": d.name,
+                "budget": d.budget,
+                "max_queued_requests": d.max_queued_requests,
+                "models": [
+                    {
+                        "name": m.name,
+                        "version": m.version,
+                        "max_ongoing_requests": m.max_ongoing_requests,
+                        "async": m.is_async,
+                        "idempotent": m.idempotent,
+                        "inputs": side(m.signature.inputs),
+                        "outputs": side(m.signature.outputs),
+                    }
+                    for m in d.models
+                ],
+            }
+            for d in deployments
+        ]
+    }

@@ -1,0 +1,118 @@
+"""``python -m anyserve.worker TARGET``: one replica of one deployment.
+
+Started by ``anyserve run``, which sets ANYSERVE_LINK (the dispatcher's socket), ANYSERVE_TOKEN and
+ANYSERVE_REPLICA. Exit codes: 0 drained; 64 wrong usage; 66 file, module or attribute not found; 69
+this interpreter cannot run workers; 70 the user's code raised; 77 the dispatcher refused the token; 78
+models that cannot be served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any, Dict, List, Optional
+
+from .target import (
+    EX_INTERPRETER,
+    EX_NOTFOUND,
+    EX_USAGE,
+    Deployment,
+    Stop,
+    describe,
+    load,
+    stop,
+)
+
+MIN_PYTHON = (3, 11)
+
+
+def check_interpreter() -> None:
+    """Before anything needs numpy or the extension: can this Python do it at all?"""
+    who = "%s (Python %d.%d.%d)" % ((sys.executable or "this interpreter",) + sys.version_info[:3])
+    advice = "\nChoose another one with `anyserve run --python PATH`."
+    if sys.version_info < MIN_PYTHON:
+        stop(EX_INTERPRETER, "%s is too old: workers need Python %d.%d or newer.%s"
+             % ((who,) + MIN_PYTHON + (advice,)))  # fmt: skip
+    try:
+        import numpy  # noqa: F401
+    except ImportError as e:
+        stop(EX_INTERPRETER, "%s cannot import numpy: %s\nInstall it with: %s -m pip install numpy%s"
+             % (who, e, sys.executable, advice))  # fmt: skip
+    try:
+        from . import _native  # noqa: F401
+    except ImportError as e:
+        stop(EX_INTERPRETER, "%s cannot load AnyServe's extension: %s%s" % (who, e, advice))
+
+
+def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
+    p = argparse.ArgumentParser(prog="python -m anyserve.worker", description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    p.add_argument("target", help="file.py, module, file.py:attribute or module:attribute")
+    p.add_argument("--deployment", help="which of the target's deployments to serve")
+    p.add_argument("--describe", nargs="?", const="json", choices=["json", "lines"],
+                   help="print what the target declares; lines: a deployment per line, its name and"
+                   " its model:version, separated by tabs")  # fmt: skip
+    p.add_argument("--debug-errors", action="store_true", help="send tracebacks to clients")
+    try:
+        return p.parse_args(argv)
+    except SystemExit as e:
+        raise SystemExit(EX_USAGE if e.code else 0) from None
+
+
+def as_lines(what: Dict[str, Any]) -> str:
+    return "\n".join(
+        "\t".join([d["name"]] + ["%s:%s" % (m["name"], m["version"]) for m in d["models"]])
+        for d in what["deployments"]
+    )
+
+
+def print_description(target: str, form: str) -> None:
+    """stdout carries the description only: what the user's module prints goes to stderr."""
+    sys.stdout.flush()
+    out = os.dup(1)
+    os.dup2(2, 1)
+    what = describe(load(target))
+    text = as_lines(what) if form == "lines" else json.dumps(what)
+    sys.stdout.flush()
+    with os.fdopen(out, "w") as f:
+        f.write(text + "\n")
+
+
+def choose(deployments: List[Deployment], name: Optional[str]) -> Deployment:
+    names = ", ".join(d.name for d in deployments)
+    if name is None and len(deployments) > 1:
+        stop(EX_USAGE, "the target has several deployments, one worker serves one; --deployment is one of: " + names)
+    for d in deployments:
+        if name is None or d.name == name:
+            return d
+    stop(EX_NOTFOUND, "the target has no deployment %r; it has: %s" % (name, names))
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    args = parse(argv)
+    # A pipe to the supervisor: whole lines, as they come.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.stderr.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    try:
+        check_interpreter()
+        if args.describe:
+            print_description(args.target, args.describe)
+            return 0
+        link = os.environ.get("ANYSERVE_LINK")
+        if not link:
+            stop(EX_USAGE, "ANYSERVE_LINK is not set: workers are started by `anyserve run`")
+        deployment = choose(load(args.target), args.deployment)
+        from .serve import serve
+
+        serve(deployment, link, os.environ.pop("ANYSERVE_TOKEN", ""),
+              os.environ.get("ANYSERVE_REPLICA", ""), args.debug_errors)  # fmt: skip
+    except Stop as e:
+        print("anyserve: %s" % e, file=sys.stderr)
+        return e.code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

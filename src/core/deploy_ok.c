@@ -1,0 +1,99 @@
+/* The invariants of a deployment, as replica.h states them: for asserts, tests and the simulator.
+ */
+#include "core/replica.h"
+
+static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
+{
+    uint32_t n = 0;
+    uint64_t stream = 0;
+
+    for (struct as_list *it = r->sent.next; it != &r->sent; it = it->next, n++) {
+        const struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        if (q->state != AS_REQ_SENT && q->state != AS_REQ_ABANDONED)
+            return false;
+        if (!as_request_ok(q) || q->replica != r || q->stream <= stream)
+            return false;
+        stream = q->stream;
+        *recalled += q->recalled;
+    }
+    return n == r->unanswered && stream <= r->last_stream;
+}
+
+static bool models_ok(const struct as_replica *r)
+{
+    uint32_t total = 0;
+
+    if (!r->of_model)
+        return r->deploy->queue.n_lanes == 0;
+    for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++)
+        total += r->of_model[m];
+    AS_LIST_EACH(it, &r->sent)
+    {
+        if (!r->of_model[AS_LIST_ENTRY(it, struct as_request, node)->model])
+            return false;
+    }
+    return total == r->unanswered;
+}
+
+static bool replica_ok(const struct as_replica *r)
+{
+    const struct as_deploy *d = r->deploy;
+    bool is_free = r->unanswered < r->slots && !r->draining;
+    uint32_t recalled = 0;
+
+    if (r->held || !sent_ok(r, &recalled) || !models_ok(r))
+        return false;
+    if (recalled != r->recalled || (recalled && !r->recalling))
+        return false;
+    if (is_free != (r->free_at != AS_NOWHERE))
+        return false;
+    if (is_free && (r->free_at >= d->n_free || d->free[r->free_at] != r))
+        return false;
+    /* rule 1 */
+    if (is_free || as_replica_may_prefetch(r))
+        return !as_queue_first(&d->queue, r->of_model, r->most_slots);
+    return true;
+}
+
+/* Rule 2: nothing is left in r that could fill a free slot elsewhere. */
+static bool balanced(const struct as_replica *r)
+{
+    uint32_t waiting = as_replica_waiting(r);
+    struct as_list *it = r->sent.prev;
+
+    for (; waiting && !r->recalling; waiting--, it = it->prev) {
+        if (as_dispatch_recallable(r->deploy, AS_LIST_ENTRY(it, struct as_request, node)))
+            return false;
+    }
+    return true;
+}
+
+bool as_deploy_ok(const struct as_deploy *d)
+{
+    uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0;
+
+    if (!as_queue_ok(&d->queue) || !as_heap_ok(&d->deadlines) || (d->down && d->queue.n))
+        return false;
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        const struct as_replica *r = d->all[i];
+
+        if (r->index != i || r->deploy != d || !replica_ok(r))
+            return false;
+        ongoing += as_replica_ongoing(r);
+        prefetched += as_replica_waiting(r);
+        recalled += r->recalled;
+        if (r->free_at != AS_NOWHERE) {
+            n_free++;
+            idle += r->slots - r->unanswered;
+        }
+    }
+    if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||
+        n_free != d->n_free)
+        return false;
+    for (uint32_t i = 0; idle > d->recalled && i < d->n_all; i++) {
+        if (!balanced(d->all[i]))
+            return false;
+    }
+    return true;
+}

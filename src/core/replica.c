@@ -1,0 +1,225 @@
+/* The lives of replicas: they come, get slots, end streams, drain, die. */
+#include "core/replica.h"
+
+#define SERVICE_MAX (3600 * AS_SEC) /* what a worker may claim for one call */
+
+int as_replica_new(struct as_replica **ret_r, struct as_deploy *d, struct as_str name, void *link)
+{
+    struct as_replica *r;
+
+    if (d->n_all == AS_DEPLOY_REPLICAS_MAX)
+        return AS_EFULL;
+    if (d->n_all == d->cap_all) {
+        d->cap_all = d->cap_all ? 2 * d->cap_all : 8;
+        d->all = as_xrealloc(d->all, d->cap_all * sizeof(struct as_replica *));
+        d->free = as_xrealloc(d->free, d->cap_all * sizeof(struct as_replica *));
+    }
+    r = as_xalloc(sizeof(*r));
+    r->deploy = d;
+    r->name = as_str_dup(name);
+    r->link = link;
+    r->index = d->n_all;
+    r->free_at = AS_NOWHERE;
+    as_list_init(&r->sent);
+    d->all[d->n_all++] = r;
+    as_dispatch_restrict(d);
+    *ret_r = r;
+    return 0;
+}
+
+void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+
+    d->ongoing -= as_replica_ongoing(r);
+    d->prefetched -= as_replica_waiting(r);
+    r->slots = AS_MIN(slots, AS_DEPLOY_SLOTS_MAX);
+    r->prefetch = AS_MIN(prefetch, AS_DEPLOY_SLOTS_MAX);
+    d->ongoing += as_replica_ongoing(r);
+    d->prefetched += as_replica_waiting(r);
+    r->most_slots = AS_MAX(r->most_slots, r->slots);
+    if (r->most_slots > d->most_slots) {
+        d->most_slots = r->most_slots;
+        as_dispatch_restrict(d);
+    }
+    as_dispatch_refresh(r);
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(d);
+}
+
+void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
+{
+    r->draining = draining;
+    as_dispatch_refresh(r);
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(r->deploy);
+}
+
+static void learn(struct as_replica *r, as_ns service)
+{
+    service = AS_MIN(service, SERVICE_MAX);
+    as_hist_add(&r->deploy->stat.service, service);
+    if (r->service)
+        r->service = AS_MAX(r->service - r->service / 8 + service / 8, 1);
+    else
+        r->service = service;
+}
+
+/* q (SENT) leaves r without an answer; others are asked before r takes more. */
+static void give_back(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    r->held = true;
+    as_dispatch_detach(q);
+    as_dispatch_again(r->deploy, q, now);
+    r->held = false;
+    as_dispatch_refresh(r);
+}
+
+bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
+                     as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    bool waits = q->state == AS_REQ_SENT;
+    bool again = waits && retry && q->retries < AS_REQUEST_RETRIES;
+
+    AS_ASSERT(q->replica == r);
+    if (service)
+        learn(r, service);
+    if (again) {
+        q->retries++;
+        give_back(r, q, now);
+    } else {
+        as_dispatch_detach(q);
+        if (waits) {
+            as_heap_remove(&d->deadlines, q);
+            as_request_move(q, AS_REQ_DONE);
+            d->stat.completed++;
+            as_hist_add(&d->stat.total, now - q->arrived);
+        } else {
+            as_deploy_end(d, q);
+        }
+    }
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(d);
+    return waits && !again;
+}
+
+void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    AS_ASSERT(q->replica == r && q->recalled);
+    if (q->state == AS_REQ_SENT) {
+        give_back(r, q, now);
+    } else {
+        as_dispatch_detach(q);
+        as_deploy_end(r->deploy, q);
+    }
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(r->deploy);
+}
+
+void as_replica_recall_done(struct as_replica *r, as_ns now)
+{
+    r->deploy->recalled -= r->recalled;
+    for (struct as_list *it = r->sent.prev; r->recalled; it = it->prev) {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        if (!q->recalled)
+            continue;
+        q->recalled = false;
+        q->started = true; /* or a worker that keeps it for itself: asking again would not end */
+        r->recalled--;
+    }
+    r->recalling = false;
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(r->deploy);
+}
+
+/* --- death --- */
+
+static void forget(struct as_replica *r)
+{
+    struct as_deploy *d = r->deploy;
+
+    r->draining = true;
+    as_dispatch_refresh(r);
+    for (uint32_t i = r->index; i + 1 < d->n_all; i++) {
+        d->all[i] = d->all[i + 1];
+        d->all[i]->index = i;
+    }
+    d->n_all--;
+    d->stat.deaths++;
+}
+
+/* By order: the oldest finds its place first. */
+static void insert(struct as_list *back, struct as_request *q)
+{
+    struct as_list *at = back->prev;
+
+    while (at != back && AS_LIST_ENTRY(at, struct as_request, node)->order > q->order)
+        at = at->prev;
+    as_list_insert_after(at, &q->node);
+}
+
+void as_replica_free(struct as_replica *r, uint64_t last_started, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    struct as_list back[AS_PRIORITIES], *n;
+
+    forget(r);
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        as_list_init(&back[p]);
+    AS_LIST_EACH(it, &r->sent)
+    {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        bool waits = q->state == AS_REQ_SENT;
+        bool replay = waits && (q->stream > last_started || q->idempotent);
+
+        if (waits && !replay)
+            as_deploy_tell(d, q, AS_EMAYHAVERUN);
+        as_dispatch_detach(q);
+        if (replay)
+            insert(&back[q->priority], q);
+        else
+            as_deploy_end(d, q);
+    }
+    free(r->of_model);
+    free(r->name);
+    free(r);
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        while ((n = as_list_pop(&back[p])))
+            as_dispatch_again(d, AS_LIST_ENTRY(n, struct as_request, node), now);
+    }
+    as_dispatch_balance(d);
+}
+
+/* --- inspection --- */
+
+void *as_replica_link(const struct as_replica *r)
+{
+    return r->link;
+}
+
+struct as_str as_replica_name(const struct as_replica *r)
+{
+    return as_str_of(r->name);
+}
+
+uint32_t as_replica_ongoing(const struct as_replica *r)
+{
+    return AS_MIN(r->unanswered, r->slots);
+}
+
+uint32_t as_replica_slots(const struct as_replica *r)
+{
+    return r->slots;
+}
+
+uint32_t as_replica_unanswered(const struct as_replica *r)
+{
+    return r->unanswered;
+}
+
+as_ns as_replica_service(const struct as_replica *r)
+{
+    return r->service;
+}

@@ -1,0 +1,124 @@
+/* core/replica.h — the inside of a deployment, for the files of this folder only.
+ *
+ * deploy.c holds the requests' lives (submit, cancel, expire), replica.c the replicas' lives,
+ * dispatch.c who gets what, deploy_ok.c the invariants. Two rules hold between public calls:
+ *
+ * 1. A replica with a free slot or prefetch room has nothing in the queue that it could take. So a
+ *    new request may go straight to any replica with room without passing an older one.
+ * 2. Free slots are at most as many as requests under recall, unless nothing that is prefetched
+ *    elsewhere could be recalled for them.
+ *
+ * Whatever gives a replica room must therefore end with as_dispatch_pull for it and
+ * as_dispatch_balance.
+ */
+#ifndef AS_CORE_REPLICA_H
+#define AS_CORE_REPLICA_H
+
+#include "core/deploy.h"
+#include "core/heap.h"
+#include "core/queue.h"
+#include "core/router.h"
+
+#define AS_NOWHERE UINT32_MAX
+
+struct as_replica {
+    struct as_deploy *deploy;
+    char *name;
+    void *link;
+    struct as_list sent;      /* SENT and ABANDONED, in stream order; the first `slots` execute */
+    uint32_t unanswered;      /* length of sent */
+    uint32_t slots, prefetch; /* granted */
+    uint32_t most_slots;      /* ever granted */
+    uint32_t index;           /* in deploy->all */
+    uint32_t free_at;         /* in deploy->free, or AS_NOWHERE */
+    uint32_t recalled; /* requests of the RECALL under way that have not come back or ended */
+    bool recalling;    /* a RECALL is under way */
+    bool draining;
+    bool held;     /* takes nothing while a request that it gave back finds a place */
+    uint64_t used; /* deploy->uses at the last dispatch */
+    uint64_t last_stream;
+    as_ns service;      /* moving average, weight 1/8; 0 unknown */
+    uint32_t *of_model; /* unanswered by model; NULL while the deployment has no lanes */
+};
+
+struct as_deploy {
+    struct as_deploy_conf conf;
+    struct as_deploy_ops ops;
+    void *ctx;
+    char *name;
+    const struct as_router_ops *router;
+    struct as_rand rand;
+    struct as_queue queue;
+    struct as_heap deadlines; /* of QUEUED and SENT */
+    struct as_replica **all;  /* in the order they came */
+    struct as_replica **free; /* those that have a free slot and may take requests; any order */
+    uint32_t n_all, n_free, cap_all;
+    uint32_t prefetched, ongoing, recalled; /* sums over the replicas */
+    uint32_t most_slots;
+    uint32_t cap_of[AS_DEPLOY_MODELS_MAX]; /* 0: none */
+    uint64_t orders, uses;
+    bool down;
+    struct as_stat stat;
+};
+
+static inline uint32_t as_replica_waiting(const struct as_replica *r) /* prefetched there */
+{
+    return r->unanswered > r->slots ? r->unanswered - r->slots : 0;
+}
+
+static inline bool as_replica_open(const struct as_replica *r)
+{
+    return !r->draining && !r->held;
+}
+
+/* Has the request's model room under its cap? */
+static inline bool as_replica_fits(const struct as_replica *r, const struct as_request *q)
+{
+    const struct as_lane *l;
+
+    if (!r->of_model)
+        return true;
+    l = as_queue_lane(&r->deploy->queue, q->model);
+    return !l || as_lane_fits(l, r->of_model, r->most_slots);
+}
+
+/* May one more request wait behind the slots of r? */
+static inline bool as_replica_may_prefetch(const struct as_replica *r)
+{
+    uint32_t n = as_replica_waiting(r);
+    as_ns work = r->deploy->conf.prefetch_work;
+
+    return n < r->prefetch && r->service != 0 && r->service <= work &&
+           (n + 1) * r->service <= work && r->unanswered >= r->slots && r->slots > 0 &&
+           !r->recalling && as_replica_open(r);
+}
+
+/* --- dispatch.c --- */
+
+/* Puts r into, or takes it out of, deploy->free after its slots, load or openness changed. */
+void as_dispatch_refresh(struct as_replica *r);
+/* A replica that may have q at once (ret_slot) or in advance, or NULL. */
+struct as_replica *as_dispatch_free_for(struct as_deploy *d, const struct as_request *q);
+struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as_request *q);
+/* Binds q (QUEUED, in no list) to r and sends it. */
+void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
+/* Unbinds q (SENT or ABANDONED) from its replica, which gains room: pull must follow. */
+void as_dispatch_detach(struct as_request *q);
+/* q (SENT, detached) goes to the best replica with room, else back into the queue. */
+void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now);
+void as_dispatch_pull(struct as_replica *r, as_ns now);
+void as_dispatch_balance(struct as_deploy *d);
+bool as_dispatch_recallable(const struct as_deploy *d, const struct as_request *q);
+/* Lanes for all models whose cap is below most_slots. */
+void as_dispatch_restrict(struct as_deploy *d);
+
+/* --- deploy.c --- */
+
+/* q is held no longer: state DONE, release. */
+void as_deploy_end(struct as_deploy *d, struct as_request *q);
+/* Tells the client err: counters, op. q (QUEUED or SENT) must end or be abandoned next. */
+void as_deploy_tell(struct as_deploy *d, struct as_request *q, int err);
+/* Both: q (QUEUED or SENT, in no list) ends here with err. */
+void as_deploy_fail(struct as_deploy *d, struct as_request *q, int err);
+
+#endif

@@ -1,0 +1,115 @@
+"""Fixtures: servers that are checked when they end, and after each test that used them."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from support import oip, paths, stage as stages  # noqa: E402
+from support.server import Server  # noqa: E402
+
+_alive = []  # servers, in the order of their start
+
+
+def pytest_configure():
+    for needed in (paths.BINARY, paths.SDK / "anyserve", paths.PROTO):
+        if not needed.exists():
+            pytest.exit(f"{needed} does not exist: build first (ANYSERVE_BUILD names the build)", 2)
+
+
+def _factory(tmp_path_factory):
+    started = []
+
+    def serve(target, *options, source=None, **kwargs):
+        """Starts a server for a file in apps/, for any path, or for `source`, saved as `target`."""
+        if source is not None:
+            target = tmp_path_factory.mktemp("app") / target
+            target.write_text(source)
+        server = Server(target, *options, **kwargs)
+        started.append(server)
+        _alive.append(server)
+        return server
+
+    def finish(is_failed):
+        errors = []
+        for server in reversed(started):
+            _alive.remove(server)
+            try:
+                if is_failed or server.exit_code is not None:
+                    server.kill()
+                else:
+                    server.settle()
+                    server.stop()
+            except AssertionError as e:
+                errors.append(str(e))
+        assert not errors, "\n".join(errors)
+
+    return serve, finish
+
+
+@pytest.fixture(scope="module")
+def serve_module(tmp_path_factory):
+    """serve(target, *options): a server for all tests of the file."""
+    serve, finish = _factory(tmp_path_factory)
+    yield serve
+    finish(False)
+
+
+@pytest.fixture
+def serve(tmp_path_factory, request):
+    """serve(target, *options): a server for this test alone."""
+    serve, finish = _factory(tmp_path_factory)
+    yield serve
+    finish(getattr(request.node, "has_failed", False))
+
+
+@pytest.fixture
+def connect(serve):
+    """connect(server) → a client that is closed before any server is checked."""
+    clients = []
+
+    def connect(server, **kwargs):
+        clients.append(oip.Client(server if isinstance(server, str) else server.address, **kwargs))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(server, connect):
+    """A client of the file's `server`."""
+    return connect(server)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    """Where handlers wait for their cue; give its path to the server as ANYSERVE_TEST_STAGE."""
+    import tempfile
+    with tempfile.TemporaryDirectory(prefix="as-", dir="/tmp") as folder:
+        stage = stages.Stage(folder)
+        yield stage
+        stage.close()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        item.has_failed = True
+        for server in _alive:
+            report.sections.append((f"output of the server {server.process.pid}", server.log.text()[-20000:]))
+
+
+@pytest.fixture(autouse=True)
+def settled(request):
+    """After each test every server is at rest again."""
+    yield
+    if getattr(request.node, "has_failed", False):
+        return
+    for server in _alive:
+        server.settle()

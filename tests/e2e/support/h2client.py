@@ -1,0 +1,145 @@
+"""A raw HTTP/2 client, for what no gRPC library would send."""
+
+import dataclasses
+import socket
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
+
+from . import oip, wait
+
+
+@dataclasses.dataclass
+class Reply:
+    headers: dict = dataclasses.field(default_factory=dict)
+    trailers: dict = dataclasses.field(default_factory=dict)
+    data: bytes = b""
+    ended: bool = False
+    reset: object = None  # error code of RST_STREAM
+
+    @property
+    def all(self):
+        return {**self.headers, **self.trailers}
+
+    @property
+    def grpc_status(self):
+        value = self.all.get("grpc-status")
+        return None if value is None else int(value)
+
+    @property
+    def grpc_message(self):
+        return self.all.get("grpc-message", "")
+
+
+class H2:
+    def __init__(self, host, port):
+        self.sock = socket.create_connection((host, port), wait.SECONDS)
+        config = h2.config.H2Configuration(header_encoding="utf-8", validate_outbound_headers=False,
+                                           normalize_outbound_headers=False)
+        self.conn = h2.connection.H2Connection(config)
+        self.replies = {}
+        self.goaways = []  # last stream ids
+        self.closed = False
+        self.conn.initiate_connection()
+        self.flush()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sock.close()
+
+    def flush(self):
+        if out := self.conn.data_to_send():
+            self.sock.sendall(out)
+
+    # --- sending ---
+
+    def open(self, headers, end=False):
+        stream = self.conn.get_next_available_stream_id()
+        self.replies[stream] = Reply()
+        self.conn.send_headers(stream, headers, end_stream=end)
+        self.flush()
+        return stream
+
+    def open_grpc(self, method="ModelInfer", extra=(), end=False, content_type="application/grpc"):
+        return self.open([(":method", "POST"), (":scheme", "http"), (":path", f"/{oip.SERVICE}/{method}"),
+                          (":authority", "localhost"), ("content-type", content_type), ("te", "trailers"), *extra],
+                         end)
+
+    def send(self, stream, data, end=False):
+        """As far as the server's window and patience allow: less when the stream was answered."""
+        view = memoryview(data)
+        while len(view) and not self.replies[stream].ended and self.replies[stream].reset is None:
+            room = min(self.conn.local_flow_control_window(stream), self.conn.max_outbound_frame_size, len(view))
+            if room == 0:
+                self.read()
+                continue
+            self.conn.send_data(stream, bytes(view[:room]), end_stream=end and room == len(view))
+            view = view[room:]
+            self.flush()
+        if not len(data) and end:
+            self.conn.end_stream(stream)
+            self.flush()
+
+    def request(self, method, path, headers=(), body=None):
+        """A plain HTTP request and its reply."""
+        stream = self.open([(":method", method), (":scheme", "http"), (":path", path), (":authority", "localhost"),
+                            *headers], end=body is None)
+        if body is not None:
+            self.send(stream, body, end=True)
+        return self.reply(stream)
+
+    def grpc(self, frames, method="ModelInfer", extra=(), content_type="application/grpc"):
+        """A unary call whose body is exactly these bytes."""
+        stream = self.open_grpc(method, extra, content_type=content_type)
+        self.send(stream, frames, end=True)
+        return self.reply(stream)
+
+    # --- receiving ---
+
+    def read(self):
+        """One read and its events; False at the end of the connection."""
+        try:
+            data = self.sock.recv(65536)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self.closed = True
+            return False
+        for event in self.conn.receive_data(data):
+            self._on(event)
+        self.flush()
+        return True
+
+    def _on(self, event):
+        reply = self.replies.get(getattr(event, "stream_id", None))
+        if isinstance(event, h2.events.ConnectionTerminated):
+            self.goaways.append(event.last_stream_id)
+        elif reply is None:
+            return
+        elif isinstance(event, h2.events.ResponseReceived):
+            reply.headers = dict(event.headers)
+        elif isinstance(event, h2.events.TrailersReceived):
+            reply.trailers = dict(event.headers)
+        elif isinstance(event, h2.events.DataReceived):
+            reply.data += event.data
+            self.conn.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, h2.events.StreamEnded):
+            reply.ended = True
+        elif isinstance(event, h2.events.StreamReset):
+            reply.reset = event.error_code
+
+    def reply(self, stream):
+        """The whole reply of a stream."""
+        reply = self.replies[stream]
+        while not reply.ended and reply.reset is None and self.read():
+            pass
+        return reply
+
+
+def prefixed(message, compressed=0, length=None):
+    """A gRPC frame."""
+    return bytes([compressed]) + (len(message) if length is None else length).to_bytes(4, "big") + message

@@ -1,0 +1,58 @@
+"""Processes as the kernel has them: who lives, whose children they are, which descriptors they hold."""
+
+import os
+import signal
+from pathlib import Path
+
+
+def alive(pid):
+    """It runs; a zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def command(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    except OSError:
+        return ""
+
+
+def _pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def family(session, mark):
+    """Living processes of that session, or with that string in their environment."""
+    found = []
+    for pid in _pids():
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ours = int(fields[3]) == session or mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        except (OSError, IndexError):
+            continue
+        if ours and alive(pid):
+            found.append(pid)
+    return found
+
+
+def fds(pid):
+    """What each open descriptor refers to."""
+    found = {}
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return found
+    for name in names:
+        try:
+            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            pass
+    return found
+
+
+def kill(pid, signum=signal.SIGKILL):
+    os.kill(pid, signum)

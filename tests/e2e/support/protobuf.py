@@ -1,0 +1,34 @@
+"""Protobuf by hand, for messages that no serializer would write."""
+
+VARINT, I64, LEN, I32 = 0, 1, 2, 5
+
+
+def varint(n):
+    out = bytearray()
+    n &= (1 << 64) - 1
+    while n >= 0x80:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def tag(number, wire):
+    return varint(number << 3 | wire)
+
+
+def field(number, value):
+    """A length-delimited field of bytes or str, or a varint."""
+    if isinstance(value, int):
+        return tag(number, VARINT) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return tag(number, LEN) + varint(len(value)) + value
+
+
+def tensor(name="x", datatype="FP32", shape=(1,), contents=b""):
+    dims = b"".join(varint(d) for d in shape)
+    return field(1, name) + field(2, datatype) + (field(3, dims) if dims else b"") + contents
+
+
+def request(model="echo", tensors=(), raws=(), extra=b""):
+    return (field(1, model) + b"".join(field(5, t) for t in tensors) + b"".join(field(7, r) for r in raws) + extra)

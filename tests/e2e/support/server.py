@@ -1,0 +1,231 @@
+"""A real server: `anyserve run FILE` in a session of its own, its output read, its state asked over status.sock.
+
+Server.settle and Server.stop check what a server must leave behind: nothing. Counters return to zero, descriptors are
+closed, processes end, sockets vanish, and the log holds no error that the test did not expect.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+
+from . import paths, procs, wait
+
+READY = re.compile(r"^Ready: (\S+):(\d+) ")
+ALARMS = re.compile(r"Sanitizer|runtime error:|assertion|AS_ASSERT|stack smashing|double free|Segmentation", re.I)
+
+
+class Log:
+    """Lines of a pipe, as they come."""
+
+    def __init__(self, pipe):
+        self.lines = []
+        self._news = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
+        self._thread.start()
+
+    def _read(self, pipe):
+        with pipe:
+            for line in pipe:
+                with self._news:
+                    self.lines.append(line.decode(errors="replace").rstrip("\n"))
+                    self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def find(self, pattern, since=0):
+        return next((m for m in (re.search(pattern, line) for line in self.lines[since:]) if m), None)
+
+    def wait(self, pattern, since=0, seconds=wait.SECONDS):
+        """The match in the first line that has one."""
+        with self._news:
+            self._news.wait_for(lambda: self.find(pattern, since) or self._ended, seconds)
+            found = self.find(pattern, since)
+        assert found, f"no line matches {pattern!r} in:\n{self.text(since)}"
+        return found
+
+    def join(self):
+        self._thread.join(wait.SECONDS)
+
+    def text(self, since=0):
+        return "\n".join(self.lines[since:])
+
+
+class Server:
+    def __init__(self, target, *options, env=None, cwd=paths.APPS, wait_ready=True):
+        self.folder = tempfile.mkdtemp(prefix="as-", dir="/tmp")  # short: the limit of a socket's path is 108
+        self.runtime = os.path.join(self.folder, "run")
+        self.mark = f"ANYSERVE_TEST={uuid.uuid4().hex}"
+        self.expected = []  # patterns of error lines that the test wants
+        self.exit_code = None
+        self._fds = {}  # dispatcher pid: its number of descriptors without a client
+        name, _, value = self.mark.partition("=")
+        python_path = os.pathsep.join([str(paths.SDK), str(paths.APPS)])
+        self.env = {**os.environ, "PYTHONPATH": python_path, name: value, **(env or {})}
+        self.env.pop("VIRTUAL_ENV", None)
+        command = [paths.BINARY, "run", target, "--port", "0", "--status-port", "0", "--runtime-dir",
+                   self.runtime, "--python", sys.executable, *options]
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, env=self.env, cwd=cwd,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        self.log = Log(self.process.stdout)
+        if wait_ready:
+            self.wait_ready()
+
+    # --- being there ---
+
+    def wait_ready(self):
+        try:
+            found = self.log.wait(READY.pattern)
+        except BaseException:
+            self.kill()
+            raise
+        self.host, self.port = found[1].strip("[]"), int(found[2])
+        self.address = f"{self.host}:{self.port}"
+        self.note_fds()
+
+    def folder_of_port(self):
+        return os.path.join(self.runtime, str(self.port))
+
+    def link_path(self):
+        return os.path.join(self.folder_of_port(), "link.sock")
+
+    def join_token(self):
+        with open(os.path.join(self.folder_of_port(), "join-token")) as f:
+            return f.read().strip()
+
+    def get(self, target, host="localhost"):
+        """(status, body) of a GET on the status socket."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(wait.SECONDS)
+            s.connect(os.path.join(self.folder_of_port(), "status.sock"))
+            return http_get(s, target, host)
+
+    def status(self):
+        code, body = self.get("/status")
+        assert code == 200, body
+        return json.loads(body)
+
+    def metrics(self):
+        code, body = self.get("/metrics")
+        assert code == 200, body
+        return body
+
+    @property
+    def supervisor(self):
+        return self.process.pid
+
+    @property
+    def dispatcher(self):
+        return self.status()["server"]["pid"]
+
+    def workers(self):
+        """Replica name → pid, of those that are ready."""
+        return {r["name"]: r["pid"] for r in self.status()["replicas"] if r["state"] == "ready"}
+
+    def worker(self):
+        (pid,) = self.workers().values()
+        return pid
+
+    def deployment(self, name=None):
+        found = [d for d in self.status()["deployments"] if name in (None, d["name"])]
+        assert len(found) == 1, found
+        return found[0]
+
+    def counts(self, name=None):
+        return self.deployment(name)["counts"]
+
+    # --- hygiene ---
+
+    def note_fds(self):
+        """Remembers how many descriptors this dispatcher has while nobody is connected."""
+        pid = self.dispatcher
+        if pid not in self._fds:
+            # the kernel may still be closing the connection of our own question
+            self._fds[pid] = min(len(procs.fds(pid)) for _ in range(20))
+
+    def unsettled(self):
+        """What is not back at rest yet, as text; empty when everything is."""
+        state = self.status()
+        server = state["server"]
+        left = [f"{key}={server[key]}" for key in ("connections", "inflight_bytes", "unanswered") if server[key]]
+        for d in state["deployments"]:
+            left += [f"{d['name']}: {key}={d[key]}" for key in ("queued", "prefetched", "ongoing") if d[key]]
+        for r in state["replicas"]:
+            left += [f"{r['name']}: {key}={r[key]}" for key in ("ongoing", "unanswered") if r[key]]
+        open_now, at_rest = procs.fds(server["pid"]), self._fds.get(server["pid"])
+        if at_rest is not None and len(open_now) > at_rest:
+            left.append(f"{len(open_now)} descriptors, {at_rest} at rest: {sorted(open_now.items())}")
+        return ", ".join(left)
+
+    def settle(self):
+        """Waits until nothing of what the test did is left in the server; call it when its clients are closed."""
+        if self.process.poll() is None:
+            wait.until(lambda: not self.unsettled(), lambda: f"the server is not at rest: {self.unsettled()}")
+        self.check_log()
+
+    def expect_error(self, pattern):
+        self.expected.append(pattern)
+
+    def check_log(self):
+        for line in self.log.lines:
+            assert not ALARMS.search(line), f"alarm in the log:\n{self.log.text()}"
+            if "level=error" in line:
+                assert any(re.search(p, line) for p in self.expected), f"unexpected error in the log:\n{line}"
+
+    def stop(self, code=0, signum=signal.SIGTERM):
+        """Ends the server and checks that nothing of it stays."""
+        try:
+            if self.process.poll() is None:
+                self.process.send_signal(signum)
+            self.wait_exit(code)
+            self.check_gone()
+            self.check_log()
+        finally:
+            self.kill()
+
+    def wait_exit(self, code):
+        try:
+            self.exit_code = self.process.wait(wait.SECONDS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the server does not end:\n{self.log.text()}") from None
+        self.log.join()
+        assert self.exit_code == code, f"exit code {self.exit_code}, not {code}:\n{self.log.text()}"
+
+    def family(self):
+        return procs.family(self.process.pid, self.mark)
+
+    def check_gone(self):
+        left = [f"{pid}: {procs.command(pid)}" for pid in self.family()]
+        assert not left, f"processes outlive the server: {left}"
+        sockets = [os.path.join(d, f) for d, _, files in os.walk(self.runtime) for f in files if f != "lock"]
+        assert not sockets, f"files outlive the server: {sockets}"
+
+    def kill(self):
+        """Whatever is left, without a word."""
+        for pid in self.family():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+        self.log.join()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def http_get(s, target, host):
+    """One HTTP/1.1 GET on a connected socket: (status, body)."""
+    s.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    data = b""
+    while chunk := s.recv(65536):
+        data += chunk
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body.decode()

@@ -1,0 +1,197 @@
+/* Specification of ctl/describe: what the worker program says of an application, and its failures.
+ */
+#include "ctl/describe.h"
+
+#include "ctl/banner.h"
+#include "ctl/exit_code.h"
+#include "ctl/supervisor.h"
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void collect(void *ctx, struct as_str line)
+{
+    as_buf_add(ctx, line.p, line.n);
+    as_buf_str(ctx, ";");
+}
+
+static void a_line_is_a_deployment(void **state AS_UNUSED)
+{
+    struct as_buf other = {0}, err = {0};
+    struct as_app app;
+
+    assert_int_equal(as_app_parse(&app,
+                                  AS_STR("importing\necho\techo:1\tadd:1\n\ntext\ttext:v2\nbye"),
+                                  collect, &other, &err),
+                     0);
+    assert_int_equal(app.n, 2);
+    assert_string_equal(app.deployments[0].name, "echo");
+    assert_int_equal(app.deployments[0].n_models, 2);
+    assert_string_equal(app.deployments[0].models[1], "add:1");
+    assert_string_equal(app.deployments[1].models[0], "text:v2");
+    assert_true(as_str_eq(as_buf_slice(&other), AS_STR("importing;bye;")));
+    as_app_fini(&app);
+    as_buf_fini(&other);
+}
+
+static void check_refused(struct as_str text, const char *want)
+{
+    struct as_buf err = {0};
+    struct as_app app;
+
+    assert_int_equal(as_app_parse(&app, text, NULL, NULL, &err), AS_EINVALID);
+    as_buf_add(&err, "", 1);
+    assert_non_null(strstr((char *)err.p, want));
+    as_buf_fini(&err);
+}
+
+static void nonsense_is_refused(void **state AS_UNUSED)
+{
+    check_refused(AS_STR(""), "described no model");
+    check_refused(AS_STR("just prints\n"), "described no model");
+    check_refused(AS_STR("\techo:1\n"), "bad name");
+    check_refused(AS_STR("echo\t\n"), "without a version");
+    check_refused(AS_STR("echo\techo\n"), "without a version: 'echo'");
+    check_refused(AS_STR("echo\techo:1\t\n"), "without a version");
+}
+
+static void add(struct as_buf *b, const char *text, uint32_t times)
+{
+    for (uint32_t i = 0; i < times; i++)
+        as_buf_str(b, text);
+}
+
+static void numbers_are_bounded(void **state AS_UNUSED)
+{
+    struct as_buf b = {0}, err = {0};
+    struct as_app app;
+
+    for (uint32_t extra = 0; extra <= 1; extra++) {
+        as_buf_drop(&b, b.n);
+        add(&b, "d\tm:1\n", AS_APP_DEPLOYMENTS_MAX + extra);
+        if (extra)
+            check_refused(as_buf_slice(&b), "too many deployments");
+        else
+            assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
+    }
+    assert_int_equal(app.n, AS_APP_DEPLOYMENTS_MAX);
+    as_app_fini(&app);
+    for (uint32_t extra = 0; extra <= 1; extra++) {
+        as_buf_drop(&b, b.n);
+        as_buf_str(&b, "d");
+        add(&b, "\tm:1", AS_APP_MODELS_MAX + extra);
+        if (extra)
+            check_refused(as_buf_slice(&b), "too many models");
+        else
+            assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
+    }
+    as_app_fini(&app);
+    as_buf_drop(&b, b.n);
+    add(&b, "n", 129);
+    as_buf_str(&b, "\tm:1\n");
+    check_refused(as_buf_slice(&b), "bad name");
+    assert_int_equal(
+        as_app_parse(&app, (struct as_str){(char *)b.p + 1, b.n - 1}, NULL, NULL, &err), 0);
+    as_app_fini(&app);
+    as_buf_fini(&b);
+}
+
+/* A program in the place of the interpreter; called with -m anyserve.worker TARGET … */
+static int describe(struct as_app *app, const char *script, int signal_fd, const char *want)
+{
+    char path[] = "/tmp/as_describe_XXXXXX";
+    struct as_buf err = {0};
+    int fd = mkstemp(path), rc;
+
+    dprintf(fd, "#!/bin/sh\n%s\n", script);
+    fchmod(fd, 0700);
+    close(fd);
+    rc = as_app_describe(app, path, "app.py", signal_fd, &err);
+    unlink(path);
+    as_buf_add(&err, "", 1);
+    assert_non_null(strstr((char *)err.p, want));
+    as_buf_fini(&err);
+    return rc;
+}
+
+static void the_program_is_asked_and_its_exit_code_is_ours(void **state AS_UNUSED)
+{
+    struct as_app app;
+    int fd = as_supervisor_signals();
+
+    assert_int_equal(describe(&app, "printf '%s\\t%s:1\\n' $4 $3", fd, ""), 0);
+    assert_string_equal(app.deployments[0].name, "--describe=lines");
+    assert_string_equal(app.deployments[0].models[0], "app.py:1");
+    as_app_fini(&app);
+    assert_int_equal(describe(&app, "exit 66", fd, ""), AS_CODE_NOT_FOUND);
+    assert_int_equal(describe(&app, "exit 70", fd, ""), AS_CODE_RAISED);
+    assert_int_equal(describe(&app, "exit 1", fd, "could not run the worker program (exit code 1)"),
+                     AS_CODE_INTERPRETER);
+    assert_int_equal(describe(&app, "kill -9 $$", fd, "signal 9 (SIGKILL)"), AS_CODE_INTERPRETER);
+    assert_int_equal(describe(&app, "exit 0", fd, "described no model"), AS_CODE_INTERPRETER);
+    assert_int_equal(describe(&app, "cat /dev/zero", fd, "SIGKILL"), AS_CODE_INTERPRETER);
+    assert_int_equal(describe(&app, "kill -INT $PPID; exec sleep 1000", fd, ""),
+                     AS_CODE_SIGNAL + SIGINT);
+    close(fd);
+}
+
+static void a_missing_interpreter_is_told(void **state AS_UNUSED)
+{
+    struct as_buf err = {0};
+    struct as_app app;
+    int fd = as_supervisor_signals();
+
+    assert_int_equal(as_app_describe(&app, "/nonexistent/python", "x", fd, &err),
+                     AS_CODE_INTERPRETER);
+    as_buf_add(&err, "", 1);
+    assert_non_null(strstr((char *)err.p, "/nonexistent/python: No such file"));
+    as_buf_fini(&err);
+    close(fd);
+}
+
+static void the_banner_says_what_and_where(void **state AS_UNUSED)
+{
+    struct as_buf b = {0}, err = {0};
+    struct as_banner v = {.version = "1.2",
+                          .target = "app.py",
+                          .workers = 2,
+                          .host = "::",
+                          .port = 8000,
+                          .grpc_port = 8001,
+                          .python = "/p",
+                          .python_why = "--python"};
+    struct as_app app;
+
+    assert_int_equal(as_app_parse(&app, AS_STR("d\techo:1\tadd:7\n"), NULL, NULL, &err), 0);
+    v.app = &app;
+    as_banner_write(&b, &v);
+    as_buf_add(&b, "", 1);
+    assert_non_null(strstr((char *)b.p, "AnyServe 1.2 serves app.py\n"));
+    assert_non_null(
+        strstr((char *)b.p, "deployment  d, 2 replicas\n  models      echo:1  add:7\n"));
+    assert_non_null(strstr((char *)b.p, "[::]:8000"));
+    assert_non_null(strstr((char *)b.p, "[::]:8001"));
+    assert_null(strstr((char *)b.p, "/status"));
+    assert_non_null(strstr((char *)b.p, "/p (--python)"));
+    assert_non_null(strstr((char *)b.p, "InferenceServerClient(\"127.0.0.1:8000\")"));
+    assert_non_null(strstr((char *)b.p, "client.infer(\"echo\""));
+    as_app_fini(&app);
+    as_buf_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_is_a_deployment),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(numbers_are_bounded),
+        cmocka_unit_test(the_program_is_asked_and_its_exit_code_is_ours),
+        cmocka_unit_test(a_missing_interpreter_is_told),
+        cmocka_unit_test(the_banner_says_what_and_where),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

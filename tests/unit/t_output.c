@@ -1,0 +1,112 @@
+/* Specification of ctl/output: bytes of a process become lines, the last ones are kept. */
+#include "ctl/output.h"
+
+#include "unit.h"
+
+/* Lines come out as "<line>". */
+static void collect(void *ctx, struct as_str line)
+{
+    struct as_buf *b = ctx;
+
+    as_buf_str(b, "<");
+    as_buf_add(b, line.p, line.n);
+    as_buf_str(b, ">");
+}
+
+static const char *text(struct as_buf *b)
+{
+    as_buf_add(b, "", 1);
+    return (char *)b->p;
+}
+
+static void check(const char *bytes, const char *want)
+{
+    size_t n = strlen(bytes);
+
+    for (size_t cut = 0; cut <= n; cut++) {
+        struct as_output *o = as_xalloc(sizeof(*o));
+        struct as_buf b = {0};
+
+        as_output_init(o, collect, &b);
+        as_output_feed(o, bytes, cut);
+        as_output_feed(o, bytes + cut, n - cut);
+        as_output_end(o);
+        assert_string_equal(text(&b), want);
+        as_buf_fini(&b);
+        free(o);
+    }
+}
+
+static void lines_may_be_cut_anywhere(void **state AS_UNUSED)
+{
+    check("", "");
+    check("one\ntwo\n", "<one><two>");
+    check("\n\n", "<><>");
+    check("without end", "<without end>");
+}
+
+static void a_carriage_return_starts_the_line_again(void **state AS_UNUSED)
+{
+    check("10%\r50%\r100%\ndone\n", "<100%><done>");
+    check("dos\r\nends\r\n", "<dos><ends>");
+    check("last\r", "<last>");
+}
+
+static void a_long_line_is_cut_at_the_bound(void **state AS_UNUSED)
+{
+    struct as_output *o = as_xalloc(sizeof(*o));
+    char *line = as_xalloc(AS_OUTPUT_LINE + 2);
+
+    for (size_t extra = 0; extra <= 1; extra++) {
+        struct as_buf b = {0};
+
+        memset(line, 'x', AS_OUTPUT_LINE + 1);
+        line[AS_OUTPUT_LINE + extra] = '\n';
+        as_output_init(o, collect, &b);
+        as_output_feed(o, line, AS_OUTPUT_LINE + extra + 1);
+        as_output_feed(o, "next\n", 5);
+        assert_int_equal(b.n, AS_OUTPUT_LINE + 2 + 6);
+        assert_int_equal(memcmp(b.p + AS_OUTPUT_LINE - 5, " [cut]", 6) == 0, extra == 1);
+        as_buf_fini(&b);
+    }
+    free(line);
+    free(o);
+}
+
+static void the_last_lines_are_kept(void **state AS_UNUSED)
+{
+    struct as_output *o = as_xalloc(sizeof(*o));
+    struct as_buf lines = {0}, tail = {0}, want = {0};
+    char line[16];
+
+    as_output_init(o, collect, &lines);
+    assert_int_equal(as_output_last(o).n, 0);
+    as_output_tail(o, &tail);
+    assert_int_equal(tail.n, 0);
+    for (unsigned i = 0; i <= AS_OUTPUT_TAIL; i++) {
+        snprintf(line, sizeof(line), "line %u\n", i);
+        as_output_feed(o, line, strlen(line));
+        if (i > 0)
+            as_buf_str(&want, line);
+    }
+    as_output_tail(o, &tail);
+    assert_string_equal(text(&tail), text(&want));
+    as_output_feed(o, "  \n\n", 4); /* blank lines say nothing */
+    assert_true(as_str_eq(as_output_last(o), AS_STR("line 20")));
+    as_buf_fini(&lines);
+    as_buf_fini(&tail);
+    as_buf_fini(&want);
+    free(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_may_be_cut_anywhere),
+        cmocka_unit_test(a_carriage_return_starts_the_line_again),
+        cmocka_unit_test(a_long_line_is_cut_at_the_bound),
+        cmocka_unit_test(the_last_lines_are_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/* Specification of ctl/runtime_dir: private folders, one server each, found by port. */
+#include "ctl/runtime_dir.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char base[64];
+
+static int make_base(void **state AS_UNUSED)
+{
+    snprintf(base, sizeof(base), "/tmp/as_runtime_XXXXXX");
+    return mkdtemp(base) ? 0 : -1;
+}
+
+static int remove_base(void **state AS_UNUSED)
+{
+    return rmdir(base); /* fails when a test or the module left something */
+}
+
+static mode_t mode_of(const char *name)
+{
+    struct stat st;
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", base, name);
+    return lstat(path, &st) < 0 ? 0 : st.st_mode & 07777;
+}
+
+static void check_refused(const char *where, int want, const char *why)
+{
+    struct as_runtime_dir d;
+    struct as_buf err = {0};
+
+    assert_int_equal(as_runtime_open(&d, where, 8000, &err), want);
+    as_buf_add(&err, "", 1);
+    assert_non_null(strstr((char *)err.p, why));
+    as_buf_fini(&err);
+    as_runtime_close(&d); /* a refused one may be closed */
+}
+
+static void the_place_follows_option_and_environment(void **state AS_UNUSED)
+{
+    char *p;
+
+    setenv("XDG_RUNTIME_DIR", "/run/user/1", 1);
+    p = as_runtime_base("/x");
+    assert_string_equal(p, "/x");
+    free(p);
+    p = as_runtime_base("");
+    assert_string_equal(p, "/run/user/1/anyserve");
+    free(p);
+    setenv("XDG_RUNTIME_DIR", "not/absolute", 1);
+    p = as_runtime_base("");
+    assert_string_not_equal(p, "not/absolute/anyserve");
+    free(p);
+    unsetenv("XDG_RUNTIME_DIR");
+    p = as_runtime_base("");
+    if (geteuid() == 0)
+        assert_string_equal(p, "/run/anyserve");
+    else
+        assert_memory_equal(p, "/tmp/anyserve-", 14);
+    free(p);
+}
+
+static void a_server_gets_a_private_folder_and_leaves_nothing(void **state AS_UNUSED)
+{
+    struct as_runtime_dir d;
+    struct as_buf err = {0};
+    char token[AS_RUNTIME_TOKEN_LEN + 1], again[AS_RUNTIME_TOKEN_LEN + 1];
+
+    chmod(base, 0755);
+    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    assert_int_equal(mode_of(""), 0700);
+    assert_int_equal(mode_of("8000"), 0700);
+    assert_int_equal(as_runtime_read_token(base, 8000, token), AS_ENOTFOUND);
+    assert_int_equal(as_runtime_write_token(&d, &err), 0);
+    assert_int_equal(mode_of("8000/join-token"), 0600);
+    assert_int_equal(as_runtime_read_token(base, 8000, token), 0);
+    assert_int_equal(strspn(token, "0123456789abcdef"), AS_RUNTIME_TOKEN_LEN);
+    as_runtime_close(&d);
+    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    assert_int_equal(as_runtime_write_token(&d, &err), 0);
+    assert_int_equal(as_runtime_read_token(base, 8000, again), 0);
+    assert_string_not_equal(token, again);
+    as_runtime_close(&d);
+    assert_int_equal(err.n, 0);
+}
+
+static void one_folder_is_one_servers(void **state AS_UNUSED)
+{
+    struct as_runtime_dir d, other;
+    struct as_buf err = {0};
+    uint16_t ports[2];
+
+    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    check_refused(base, AS_EEXISTS, "another server holds");
+    assert_int_equal(as_runtime_open(&other, base, 70, &err), 0);
+    assert_int_equal(as_runtime_ports(base, ports, 2), 2);
+    assert_int_equal(ports[0], 70);
+    assert_int_equal(ports[1], 8000);
+    assert_int_equal(as_runtime_ports(base, ports, 1), 1);
+    as_runtime_close(&other);
+    assert_int_equal(as_runtime_ports(base, ports, 2), 1);
+    as_runtime_close(&d);
+    assert_int_equal(as_runtime_ports(base, ports, 2), 0);
+    assert_int_equal(as_runtime_ports("/nonexistent", ports, 2), 0);
+}
+
+static void what_a_killed_server_left_is_taken_over(void **state AS_UNUSED)
+{
+    struct as_runtime_dir d;
+    struct as_buf err = {0};
+    uint16_t ports[2];
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (as_runtime_open(&d, base, 8000, &err) == 0)
+            as_runtime_write_token(&d, &err);
+        _exit(0); /* as if killed: nothing is removed */
+    }
+    waitpid(pid, NULL, 0);
+    assert_int_equal(mode_of("8000/join-token"), 0600);
+    assert_int_equal(as_runtime_ports(base, ports, 2), 0);
+    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    assert_int_equal(mode_of("8000/join-token"), 0);
+    assert_int_equal(as_runtime_write_token(&d, &err), 0);
+    as_runtime_close(&d);
+}
+
+static void links_files_and_strangers_are_refused(void **state AS_UNUSED)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/link", base);
+    assert_int_equal(symlink("/tmp", path), 0);
+    check_refused(path, AS_EDENIED, "is a symbolic link");
+    unlink(path);
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+    check_refused(path, AS_EDENIED, "is a file");
+    unlink(path);
+    if (geteuid() == 0) { /* only root can make a stranger's folder */
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(chown(path, 12345, 12345), 0);
+        check_refused(path, AS_EDENIED, "belongs to user 12345");
+        rmdir(path);
+    }
+    check_refused("/nonexistent/x", AS_EIO, "cannot make");
+}
+
+static void a_path_must_fit_a_socket(void **state AS_UNUSED)
+{
+    char path[AS_RUNTIME_PATH_MAX], longest[AS_RUNTIME_PATH_MAX];
+    size_t room = AS_RUNTIME_PATH_MAX - 1 - strlen("/8000/s");
+
+    memset(longest, 'x', sizeof(longest));
+    longest[room] = 0;
+    assert_int_equal(as_runtime_path(path, longest, 8000, "s"), 0);
+    assert_int_equal(strlen(path), AS_RUNTIME_PATH_MAX - 1);
+    longest[room] = 'x';
+    longest[room + 1] = 0;
+    assert_int_equal(as_runtime_path(path, longest, 8000, "s"), AS_EINVALID);
+    check_refused(longest, AS_EINVALID, "shorter --runtime-dir");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_place_follows_option_and_environment),
+        cmocka_unit_test_setup_teardown(a_server_gets_a_private_folder_and_leaves_nothing,
+                                        make_base, remove_base),
+        cmocka_unit_test_setup_teardown(one_folder_is_one_servers, make_base, remove_base),
+        cmocka_unit_test_setup_teardown(what_a_killed_server_left_is_taken_over, make_base,
+                                        remove_base),
+        cmocka_unit_test_setup_teardown(links_files_and_strangers_are_refused, make_base,
+                                        remove_base),
+        cmocka_unit_test_setup_teardown(a_path_must_fit_a_socket, make_base, remove_base),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
