@@ -156,7 +156,8 @@ class AnyServe(Server):
         self.runtime = tempfile.TemporaryDirectory(prefix="anyserve-bench-")
         env = dict(os.environ, PYTHONPATH=str(self.build.resolve() / "python"))
         if wrap:
-            env["ANYSERVE_WRAP_DISPATCHER"] = " ".join(map(str, wrap))
+            env["BENCH_WRAP"] = " ".join(map(str, wrap))
+            env["LD_PRELOAD"] = str(self.build.resolve() / "bench/wrap_dispatcher.so")
         self.launch([self.build / "src/app/anyserve", "run", self.model, "--port", self.port,
                      "--status-port", self.status_port, "--runtime-dir", self.runtime.name,
                      "--python", sys.executable, *self.options], stdout=self.log, env=env)

@@ -43,7 +43,6 @@ struct dispatcher {
     uv_signal_t sigterm;
     enum phase phase;
     int exit_code;
-    int link; /* listens for workers from TOLD on; -1 then */
 };
 
 static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const char *line, size_t n)
@@ -171,14 +170,6 @@ static void on_sigterm(uv_signal_t *h, int signum AS_UNUSED)
 
 /* --- the supervisor's word --- */
 
-/* All tokens are known now: nobody of ours is refused. */
-static void let_workers_in(struct dispatcher *d)
-{
-    if (d->link >= 0 && as_fleet_listen(d->fleet, d->link))
-        as_log_event(&d->log, AS_LOG_ERROR, "link_failed", "reason=\"cannot watch its socket\"");
-    d->link = -1;
-}
-
 /* Our parent is gone: nothing of ours may outlive it. */
 static void orphaned(struct dispatcher *d)
 {
@@ -214,9 +205,6 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
         if (as_fleet_listen(d->fleet, d->link_fd))
             as_log_event(&d->log, AS_LOG_ERROR, "link_listener_failed",
                          "action=\"no worker can come\"");
-        break;
-    case AS_CTL_TOLD:
-        let_workers_in(d);
         break;
     case AS_CTL_DRAIN:
         drain(d);

@@ -150,7 +150,7 @@ int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *r
 void as_proc_signal(const struct as_proc *p, int signal)
 {
     if (p->pid > 0)
-        kill(p->group ? -p->pid : p->pid, signal);
+        kill(p->group && signal == SIGKILL ? -p->pid : p->pid, signal);
 }
 
 int as_proc_reap(struct as_proc *p, int *ret_status)

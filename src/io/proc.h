@@ -33,7 +33,8 @@ struct as_proc {
 
 /* 0; AS_ENOTFOUND, AS_EDENIED, AS_EIO: the program could not be started, *ret_errno says why. */
 int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *ret_errno);
-/* To the whole group when it has one. Harmless after its end and before its reaping. */
+/* SIGKILL goes to the whole group when it has one; anything else to the process alone, which ends
+ * its own children as it likes. Harmless after its end. */
 void as_proc_signal(const struct as_proc *p, int signal);
 /* After pidfd became readable: kills what is left of its group, then takes the wait status and
  * closes the pidfd. 0; AS_EAGAIN: it lives. */

@@ -29,7 +29,7 @@ static int take_lock(struct as_page *p)
     pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
     err = pthread_mutex_init(mutex_of(p), &attr);
     if (!err)
-        err = pthread_mutex_lock(mutex_of(p));
+        err = pthread_mutex_trylock(mutex_of(p)); /* it is new: nobody else can have it */
     pthread_mutexattr_destroy(&attr);
     if (err || (p->lock & FUTEX_TID_MASK) != (uint32_t)gettid())
         return AS_EIO;

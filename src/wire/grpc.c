@@ -33,7 +33,7 @@ enum as_grpc_step as_grpc_read(struct as_grpc_reader *r, const uint8_t **p, size
     r->have = 0;
     r->left = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 |
               (uint32_t)r->prefix[3] << 8 | r->prefix[4];
-    if (r->messages < UINT32_MAX)
+    if (r->messages < UINT32_MAX) /* empty messages cost a client five bytes each */
         r->messages++;
     *ret_len = r->left;
     *ret_compressed = r->prefix[0] == 1;
@@ -142,6 +142,7 @@ bool as_grpc_is_content_type(struct as_str v)
         return false;
     if (v.n == n || v.p[n] == ';')
         return true;
+    /* grpc-web and other codecs begin alike but are not what we read. */
     if (v.n < n + 6 || memcmp(v.p + n, "+proto", 6) != 0)
         return false;
     return v.n == n + 6 || v.p[n + 6] == ';';
@@ -174,7 +175,7 @@ int as_grpc_decode_bin(struct as_str v, struct as_buf *out)
     uint8_t *w;
     size_t n = v.n;
 
-    if (n && n % 4 == 0) {
+    if (n && n % 4 == 0) { /* padding is either whole or absent */
         n -= v.p[n - 1] == '=';
         n -= n < v.n && v.p[n - 1] == '=';
     }
@@ -187,7 +188,7 @@ int as_grpc_decode_bin(struct as_str v, struct as_buf *out)
         if (d < 0)
             return AS_EINVALID;
         acc = acc << 6 | (uint32_t)d;
-        if (i % 4)
+        if (i % 4) /* every digit but a group's first completes a byte */
             *w++ = (uint8_t)(acc >> (6 - 2 * (i % 4)));
     }
     out->n = (size_t)(w - out->p);

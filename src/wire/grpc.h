@@ -21,7 +21,7 @@ struct as_grpc_reader {
 
 enum as_grpc_step {
     AS_GRPC_MORE,    /* all input taken, nothing to report */
-    AS_GRPC_MESSAGE, /* a prefix is complete: *ret_len is the message's size, *ret_compressed its flag */
+    AS_GRPC_MESSAGE, /* a prefix is complete: *ret_len is the size, *ret_compressed the flag */
     AS_GRPC_BYTES,   /* *ret_p, *ret_len: bytes of the current message */
     AS_GRPC_BAD      /* flag byte other than 0 or 1 */
 };

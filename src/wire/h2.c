@@ -20,6 +20,7 @@ struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id)
         if (!s)
             return NULL;
     }
+    /* The inline room behind is not cleared: it is larger than what most requests use of it. */
     memset(s, 0, offsetof(struct as_h2_stream, arena));
     as_arena_init(&s->arena, s->mem, sizeof(s->mem));
     s->id = id;
@@ -68,6 +69,7 @@ static int new_session(struct as_h2 *h)
 static int greet(struct as_h2 *h)
 {
     const struct as_h2_conf *c = &h->conf;
+    /* RFC 7540 priorities are off: their tree costs time per stream and no gRPC client uses it. */
     nghttp2_settings_entry iv[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, c->max_streams},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, c->stream_window},
@@ -131,6 +133,7 @@ void as_h2_free(struct as_h2 *h)
 
 int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n)
 {
+    /* Negative only for what ends the session at once; other breaches queue a GOAWAY. */
     if (!h->dead && nghttp2_session_mem_recv(h->session, p, n) < 0)
         h->dead = true;
     return h->dead ? AS_EPROTO : 0;
@@ -164,6 +167,7 @@ void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n)
     held = nghttp2_session_get_stream_effective_recv_data_length(h->session, id);
     if (had < 0 || held < 0) /* closed by now */
         return;
+    /* The window counts what is held as well, so n more go on top of it. */
     n = AS_MIN(n, (size_t)WINDOW_MAX) + (size_t)held;
     if (n > (size_t)had)
         nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, id,
@@ -176,7 +180,7 @@ void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code)
 
     if (!s)
         return;
-    s->answered = true;
+    s->answered = true; /* the stream lives until the frame is sent, but nobody hears of it */
     s->reset = true;
     nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code);
 }

@@ -24,6 +24,7 @@ static void *pool_malloc(size_t n, void *user)
         p->kept -= size;
         return b + 1;
     }
+    /* Rounded up, so that the block serves its whole class later. */
     b = malloc(size);
     if (!b)
         return NULL;
@@ -68,6 +69,7 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
 
     if (!ptr)
         return pool_malloc(n, user);
+    /* nghttp2 grows few things: moving beats a second path through realloc. */
     had = ((struct as_h2_block *)ptr - 1)->size - sizeof(struct as_h2_block);
     if (n <= had)
         return ptr;

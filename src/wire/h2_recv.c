@@ -1,5 +1,6 @@
 #include "wire/h2_priv.h"
 
+/* Streams that may go wrong on one connection without others that go well. */
 #define BROKEN_MAX 1000u
 
 /* Where a field that has a place of its own in the head goes, or NULL. */
@@ -62,6 +63,7 @@ static void add_field(const struct as_h2 *h, struct as_h2_stream *s, struct as_s
 {
     struct as_str *to;
 
+    /* The rest of the block is still decoded by nghttp2, for the sake of the compression table. */
     if (s->over_limit)
         return;
     if (!count_field(h, s, name, value)) {
@@ -82,7 +84,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct as_h2 *h = user;
     struct as_h2_stream *s;
 
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) { /* trailers: counted anew */
         s = as_h2_find(h, frame->hd.stream_id);
         if (s) {
             s->n_fields = 0;
@@ -171,6 +173,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     struct as_h2_stream *s = as_h2_find(h, id);
 
     (void)flags;
+    /* What nobody waits for any more must not eat up the connection's window. */
     if (s && s->req && !s->answered)
         h->ops->on_data(h->conn, s->req, p, n);
     else
@@ -194,7 +197,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     struct as_h2_stream *s = as_h2_find(h, id);
 
     (void)session;
-    if (!s)
+    if (!s) /* its record could not be allocated */
         return 0;
     judge_close(h, s, code);
     s->answered = true;

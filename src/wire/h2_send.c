@@ -11,7 +11,7 @@
 #define NV_ON_STACK 32
 #define NO_COPY     (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
 
-/* Appends the next n body bytes to the output. */
+/* The next n body bytes; nghttp2 has chosen n by the windows. */
 static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
 {
     s->body_left -= n;
@@ -86,6 +86,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 {
     struct as_h2 *h = user;
 
+    /* Here the answer's last frame is out, so that a reset comes behind it; submitted any earlier
+     * it would make nghttp2 drop the trailers. */
     if (h->n_early && frame->hd.type <= NGHTTP2_HEADERS &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
@@ -127,6 +129,7 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
 
     h->q = q;
     h->max = max;
+    /* DATA does not show here: send_data appends it from inside of the call. */
     while (!h->dead && q->bytes < max && (n = nghttp2_session_mem_send(h->session, &p)) != 0) {
         if (n > 0)
             as_outq_copy(q, p, (size_t)n);

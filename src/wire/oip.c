@@ -27,6 +27,7 @@ static size_t shown(struct as_str s)
 
 #define SHOWN(s) (int)shown(s), (s).p ? (s).p : ""
 
+AS_PRINTF(4, 0)
 static int vrefuse(struct as_oip_parse *c, size_t at, int err, const char *fmt, va_list ap)
 {
     if (at < c->cap)

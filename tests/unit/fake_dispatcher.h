@@ -1,7 +1,8 @@
-/* tests/unit/fake_dispatcher.h — the other end of a worker's link: listens, greets, asks, reads answers.
+/* tests/unit/fake_dispatcher.h — the other end of a worker's link: listens, greets, asks, reads
+ * answers.
  *
- * The greeting runs in a thread of its own, because as_worker_connect blocks; after it everything is
- * driven by the test. Waits are bounded by WAIT_MS and end the test when nothing comes.
+ * The greeting runs in a thread of its own, because as_worker_connect blocks; after it everything
+ * is driven by the test. Waits are bounded by WAIT_MS and end the test when nothing comes.
  */
 #ifndef AS_TESTS_FAKE_DISPATCHER_H
 #define AS_TESTS_FAKE_DISPATCHER_H
@@ -29,14 +30,14 @@ struct fake {
     struct as_outq out;
     uint8_t *rx;
     size_t at, end;
-    struct as_frame f;            /* the last frame read; valid until the next read */
-    struct as_frame_hello hello;  /* of the worker; texts point into hello_bytes */
+    struct as_frame f;           /* the last frame read; valid until the next read */
+    struct as_frame_hello hello; /* of the worker; texts point into hello_bytes */
     uint8_t hello_bytes[2048];
     struct as_frame_credit credit;
     uint32_t n_registered;
     /* how to greet */
-    const char *goodbye;   /* instead of an answer to HELLO */
-    uint32_t refuse_code;  /* of REGISTERED */
+    const char *goodbye;  /* instead of an answer to HELLO */
+    uint32_t refuse_code; /* of REGISTERED */
     uint64_t max_message;
     pthread_t thread;
 };
@@ -85,8 +86,8 @@ static inline void fake_send(struct fake *d)
     while (d->out.bytes) {
         struct iovec iov[16];
         int k = as_outq_iov(&d->out, iov, 16);
-        ssize_t n = sendmsg(d->fd, &(struct msghdr){.msg_iov = iov, .msg_iovlen = (size_t)k},
-                            MSG_NOSIGNAL);
+        ssize_t n =
+            sendmsg(d->fd, &(struct msghdr){.msg_iov = iov, .msg_iovlen = (size_t)k}, MSG_NOSIGNAL);
 
         assert_true(n > 0);
         as_outq_drop(&d->out, (size_t)n);
@@ -198,7 +199,7 @@ static inline void *fake_greet(void *arg)
     while (fake_read(d)) {
         if (d->f.type == AS_FRAME_HELLO) {
             fake_on_hello(d);
-        } else if (d->f.type == AS_FRAME_REGISTER) {
+        } else if (d->f.type == AS_FRAME_REGISTER && !d->goodbye) {
             fake_on_register(d);
         } else if (d->f.type == AS_FRAME_CREDIT) {
             assert_int_equal(as_frame_get_credit(&d->f, &d->credit), 0);

@@ -98,7 +98,7 @@ static inline void pair_sync(struct pair *p)
     as_frame_put_ping(&p->d.out, AS_FRAME_PING, 99);
     fake_send(&p->d);
     while (fake_is_quiet(&p->d))
-        (void)as_worker_wait(p->w);
+        (void)as_worker_poll(p->w);
     fake_expect(&p->d, AS_FRAME_PONG);
     assert_int_equal(as_frame_get_ping(&p->d.f, &opaque), 0);
     assert_int_equal(opaque, 99);

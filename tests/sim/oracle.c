@@ -1,0 +1,365 @@
+/* The books beside core's: what must be true after every event, told from what core asked for and
+ * what workers said, without looking into core. */
+#include "sim.h"
+
+static uint32_t number_of(const struct sim *s, const struct call *c)
+{
+    return (uint32_t)(c - s->calls);
+}
+
+static bool waits(const struct call *c) /* a client does */
+{
+    return !c->answered && !c->cancelled;
+}
+
+/* --- what a replica could take --- */
+
+static uint32_t held_of_model(const struct sim *s, const struct worker *w, uint32_t model)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < w->n_bound; i++)
+        n += s->calls[w->bound[i]].q.model == model;
+    return n;
+}
+
+static bool fits(const struct sim *s, const struct worker *w, const struct call *c)
+{
+    uint32_t cap = s->is.cap[c->q.model];
+
+    return !cap || cap >= w->most_granted || held_of_model(s, w, c->q.model) < cap;
+}
+
+static bool has_slot(const struct worker *w)
+{
+    return w->registered && !w->draining && w->n_bound < w->granted;
+}
+
+static uint32_t prefetch_of(const struct sim *s, const struct worker *w)
+{
+    as_ns service = as_replica_service(w->replica);
+    as_ns n = service ? s->is.prefetch_work / service : 0;
+
+    return w->recalling || !w->granted ? 0 : (uint32_t)AS_MIN(n, w->prefetch);
+}
+
+static bool has_room(const struct sim *s, const struct worker *w)
+{
+    return w->registered && !w->draining &&
+           (w->n_bound < w->granted || w->n_bound - w->granted < prefetch_of(s, w));
+}
+
+static uint32_t excess(const struct worker *w) /* prefetched there */
+{
+    return w->registered && w->n_bound > w->granted ? w->n_bound - w->granted : 0;
+}
+
+static uint32_t count_waiting(const struct sim *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_live; i++)
+        n += s->calls[s->live[i]].place == WAITING;
+    return n;
+}
+
+static uint32_t count_prefetched(const struct sim *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_workers; i++)
+        n += excess(s->workers[i]);
+    return n;
+}
+
+int expect_submit(const struct sim *s, const struct call *c)
+{
+    if (s->down)
+        return AS_EUNAVAILABLE;
+    if (c->q.deadline <= s->now)
+        return AS_EDEADLINE;
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        if (has_slot(s->workers[i]) && fits(s, s->workers[i], c))
+            return 0;
+    }
+    if (s->is.max_queued >= 0 && count_waiting(s) + count_prefetched(s) >= s->is.max_queued)
+        return AS_EFULL;
+    return 0;
+}
+
+/* --- the life of a call --- */
+
+void note_accepted(struct sim *s, struct call *c)
+{
+    c->accepted = true;
+    c->place = WAITING;
+    c->order = ++s->last_order;
+    c->live_at = s->n_live;
+    s->live[s->n_live++] = number_of(s, c);
+    s->books.accepted++;
+}
+
+void note_gone(struct sim *s, struct call *c)
+{
+    uint32_t last = s->live[--s->n_live];
+
+    if (c->released || c->place == BOUND)
+        fail(s, "call %u is released %s", number_of(s, c), c->released ? "twice" : "while sent");
+    s->live[c->live_at] = last;
+    s->calls[last].live_at = c->live_at;
+    c->place = FREE;
+    c->released = true;
+}
+
+void note_unbound(struct sim *s, struct call *c)
+{
+    struct worker *w = s->workers[c->worker];
+    uint32_t i = 0;
+
+    AS_ASSERT(c->place == BOUND);
+    while (w->bound[i] != number_of(s, c))
+        i++;
+    memmove(w->bound + i, w->bound + i + 1, (--w->n_bound - i) * sizeof(w->bound[0]));
+    w->recalled -= c->recalled;
+    c->recalled = c->kept = false;
+    c->place = WAITING;
+}
+
+static bool passes(const struct call *a, const struct call *b) /* a should go before b */
+{
+    return a->q.priority != b->q.priority ? a->q.priority < b->q.priority : a->order < b->order;
+}
+
+static void check_send(struct sim *s, const struct worker *w, const struct call *c)
+{
+    uint32_t n = number_of(s, c);
+
+    if (c->place != WAITING || !waits(c) || c->doomed)
+        fail(s, "call %u is sent and does not wait", n);
+    if (c->q.deadline <= s->now)
+        fail(s, "call %u is sent after its deadline", n);
+    if (!has_room(s, w))
+        fail(s, "call %u is sent to worker %u, which has no room", n, w->number);
+    if (!fits(s, w, c))
+        fail(s, "call %u is sent to worker %u over the model's cap", n, w->number);
+    if (c->runs && !c->q.idempotent)
+        fail(s, "call %u is sent again and has run", n);
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *o = &s->calls[s->live[i]];
+
+        if (o != c && o->place == WAITING && waits(o) && !o->doomed && o->q.deadline > s->now &&
+            passes(o, c) && fits(s, w, o))
+            fail(s, "call %u is sent before call %u", n, s->live[i]);
+    }
+}
+
+void note_sent(struct sim *s, struct worker *w, struct call *c)
+{
+    check_send(s, w, c);
+    if (w->n_bound == w->cap_bound) {
+        w->cap_bound = w->cap_bound ? 2 * w->cap_bound : 32;
+        w->bound = as_xrealloc(w->bound, w->cap_bound * sizeof(w->bound[0]));
+    }
+    w->bound[w->n_bound++] = number_of(s, c);
+    c->place = BOUND;
+    c->worker = w->number;
+    c->stream = c->q.stream;
+    s->books.dispatched++;
+    s->books.replayed += c->sends++ > 0;
+}
+
+static bool fits_a_slot(const struct sim *s, const struct call *c)
+{
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        if (has_slot(s->workers[i]) && fits(s, s->workers[i], c))
+            return true;
+    }
+    return false;
+}
+
+static bool recallable(const struct sim *s, const struct call *c)
+{
+    return waits(c) && !c->recalled && !c->kept && fits_a_slot(s, c);
+}
+
+static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall will fill */
+{
+    uint32_t idle = 0, coming = 0;
+
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *w = s->workers[i];
+
+        idle += has_slot(w) ? w->granted - w->n_bound : 0;
+        coming += w->registered ? w->recalled : 0;
+    }
+    return idle > coming ? idle - coming : 0;
+}
+
+/* The newest that may be asked, in stream order, from whoever has most. */
+void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n)
+{
+    uint32_t left = n;
+
+    if (w->recalling || !n || n > idle_slots(s))
+        fail(s, "recall of %u from worker %u is wrong", n, w->number);
+    for (uint32_t k = w->n_bound; left && k > w->granted; k--) {
+        struct call *c = &s->calls[w->bound[k - 1]];
+
+        if (recallable(s, c) && &c->q != q[--left])
+            fail(s, "call %u should be recalled", w->bound[k - 1]);
+    }
+    if (left)
+        fail(s, "recall from worker %u asks for more than waits there", w->number);
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *o = s->workers[i];
+
+        for (uint32_t k = o->granted; excess(o) > excess(w) && !o->recalling && k < o->n_bound;
+             k++) {
+            if (recallable(s, &s->calls[o->bound[k]]))
+                fail(s, "recall from worker %u, more waits at %u", w->number, i);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        AS_CONTAINER(q[i], struct call, q)->recalled = true;
+    w->recalling = true;
+    w->recalled = n;
+    s->books.recalled += n;
+}
+
+void note_answer(struct sim *s, struct call *c, int err)
+{
+    uint32_t n = number_of(s, c);
+
+    if (!c->accepted || c->released || !waits(c))
+        fail(s, "call %u is answered twice", n);
+    c->answered = true;
+    if (err == AS_EDEADLINE) {
+        s->books.expired++;
+        if (c->q.deadline > s->now)
+            fail(s, "call %u expires early", n);
+        return;
+    }
+    s->books.failed++;
+    if (err == AS_EMAYHAVERUN) {
+        s->books.lost++;
+        if (!c->doomed)
+            fail(s, "call %u may not have run", n);
+    } else if (err != AS_EUNAVAILABLE || !(s->down || s->freeing)) {
+        fail(s, "call %u ends with %s", n, as_err_name(err));
+    }
+    c->doomed = false;
+}
+
+/* --- after every event --- */
+
+static void check_calls(struct sim *s)
+{
+    as_ns next = AS_NEVER;
+
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *c = &s->calls[s->live[i]];
+        enum as_request_state want = c->place == WAITING ? AS_REQ_QUEUED
+                                     : waits(c)          ? AS_REQ_SENT
+                                                         : AS_REQ_ABANDONED;
+
+        if (c->q.state != want || c->doomed)
+            fail(s, "call %u is %s, not %s", s->live[i], as_request_state_name(c->q.state),
+                 as_request_state_name(want));
+        if (waits(c))
+            next = AS_MIN(next, c->q.deadline);
+    }
+    if (as_deploy_next_deadline(s->d) != next)
+        fail(s, "the next deadline is wrong");
+}
+
+static void check_slots(struct sim *s)
+{
+    uint32_t idle = idle_slots(s);
+
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *w = s->workers[i];
+
+        for (uint32_t k = 0; has_room(s, w) && k < s->n_live; k++) {
+            const struct call *c = &s->calls[s->live[k]];
+
+            if (c->place == WAITING && fits(s, w, c))
+                fail(s, "call %u waits, worker %u has room", s->live[k], w->number);
+        }
+        for (uint32_t k = w->granted; idle && w->registered && !w->recalling && k < w->n_bound;
+             k++) {
+            if (recallable(s, &s->calls[w->bound[k]]))
+                fail(s, "call %u is not recalled from worker %u, slots are idle", w->bound[k],
+                     w->number);
+        }
+    }
+}
+
+static void check_counts(struct sim *s)
+{
+    uint32_t ongoing = 0, registered = 0, ready = 0;
+
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *w = s->workers[i];
+
+        if (!w->registered)
+            continue;
+        registered++;
+        ready += w->granted && !w->draining;
+        ongoing += AS_MIN(w->n_bound, w->granted);
+        if (as_replica_unanswered(w->replica) != w->n_bound ||
+            as_replica_slots(w->replica) != w->granted ||
+            as_replica_ongoing(w->replica) != AS_MIN(w->n_bound, w->granted))
+            fail(s, "the counts of worker %u are wrong", w->number);
+    }
+    if (as_deploy_queued(s->d) != count_waiting(s) ||
+        as_deploy_prefetched(s->d) != count_prefetched(s) || as_deploy_ongoing(s->d) != ongoing)
+        fail(s, "queued, prefetched or ongoing are wrong");
+    if (as_deploy_replicas(s->d) != registered || as_deploy_ready(s->d) != ready)
+        fail(s, "the number of replicas is wrong");
+}
+
+static void check_stat(struct sim *s)
+{
+    const struct as_stat *a = as_deploy_stat(s->d);
+    const struct books *b = &s->books;
+    uint64_t pending = 0;
+
+    if (a->accepted != b->accepted || a->refused != b->refused || a->dispatched != b->dispatched ||
+        a->completed != b->completed || a->failed != b->failed || a->expired != b->expired)
+        fail(s, "statistics of calls are wrong");
+    if (a->cancelled != b->cancelled || a->replayed != b->replayed || a->recalled != b->recalled ||
+        a->lost != b->lost || a->deaths != b->deaths)
+        fail(s, "statistics of trouble are wrong");
+    for (uint32_t i = 0; i < s->n_live; i++)
+        pending += waits(&s->calls[s->live[i]]);
+    if (a->accepted != a->completed + a->failed + a->expired + a->cancelled + pending)
+        fail(s, "statistics do not add up");
+    if (a->queue.count != a->dispatched || a->total.count != a->completed)
+        fail(s, "histograms do not add up");
+}
+
+void check(struct sim *s)
+{
+    check_calls(s);
+    check_slots(s);
+    check_counts(s);
+    check_stat(s);
+    if (!as_deploy_ok(s->d))
+        fail(s, "core's own invariants do not hold");
+}
+
+void check_end(struct sim *s)
+{
+    if (s->failed)
+        return;
+    if (s->n_live)
+        fail(s, "%u calls have no end, the first is call %u", s->n_live, s->live[0]);
+    if (s->d && (as_deploy_queued(s->d) || as_deploy_prefetched(s->d) || as_deploy_ongoing(s->d)))
+        fail(s, "counters do not return to zero");
+    for (uint32_t i = 0; i < s->is.n_calls; i++) {
+        const struct call *c = &s->calls[i];
+
+        if (c->accepted != c->released || (c->q.state != AS_REQ_DONE && !s->is.stop_early))
+            fail(s, "call %u is not done", i);
+    }
+}

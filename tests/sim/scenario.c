@@ -1,0 +1,106 @@
+/* What a seed means: the deployment's options, the workers' habits, the clients' behaviour. */
+#include "sim.h"
+
+static as_ns pick(struct sim *s, const as_ns *list, uint32_t n)
+{
+    return list[below(s, n)];
+}
+#define PICK(s, ...)                                                                               \
+    pick(s, (const as_ns[]){__VA_ARGS__}, (uint32_t)AS_COUNT(((as_ns[]){__VA_ARGS__})))
+
+struct habits invent_habits(struct sim *s)
+{
+    struct habits h = {0}; /* one statement each: the order of the draws is part of the seed */
+
+    h.slots = (uint32_t)PICK(s, 1, 1, 1, 2, 3, 5, 8);
+    h.prefetch = (uint32_t)PICK(s, 0, 1, 4, 16, 64);
+    h.service_lo = PICK(s, 1 * AS_US, 5 * AS_US, 20 * AS_US, 200 * AS_US);
+    h.service_hi = h.service_lo * PICK(s, 1, 2, 10);
+    h.start_delay = PICK(s, 0, 0, 1 * AS_US, 30 * AS_US);
+    h.delay = (uint32_t)PICK(s, 1, 2 * AS_US, 10 * AS_US, 100 * AS_US);
+    h.refuse = (uint32_t)PICK(s, 0, 0, 0, 30, 700);
+    h.silent = (uint32_t)PICK(s, 0, 0, 100, 1000);
+    h.stubborn = (uint32_t)PICK(s, 0, 0, 200, 1000);
+    h.cancel_stop = (uint32_t)PICK(s, 0, 500, 1000);
+    h.eager = chance(s, 200);
+    if (h.eager)
+        h.prefetch = 0;
+    return h;
+}
+
+static void invent_calls(struct sim *s)
+{
+    as_ns when = 0, gap = PICK(s, 0, 500, 3 * AS_US, 20 * AS_US, 100 * AS_US);
+    uint32_t burst = (uint32_t)PICK(s, 1, 1, 4, 30), left = 0;
+    uint32_t timed = (uint32_t)PICK(s, 0, 0, 200, 1000);
+    uint32_t leaves = (uint32_t)PICK(s, 0, 0, 100, 500);
+    uint32_t urgent = (uint32_t)PICK(s, 0, 0, 300);
+    uint32_t idempotent = (uint32_t)PICK(s, 0, 0, 500, 1000);
+    as_ns patience = PICK(s, 20 * AS_US, 200 * AS_US, 2 * AS_MS);
+
+    for (uint32_t i = 0; i < s->is.n_calls; i++) {
+        struct as_request *q = &s->calls[i].q;
+
+        as_request_init(q);
+        if (left-- == 0) {
+            when += between(s, 0, 2 * gap * burst);
+            left = below(s, burst);
+        }
+        q->model = below(s, s->is.n_models);
+        if (chance(s, urgent))
+            q->priority = (uint8_t)below(s, AS_PRIORITIES);
+        q->idempotent = chance(s, idempotent);
+        if (chance(s, timed)) /* some have passed on arrival */
+            q->deadline = when + between(s, 0, patience);
+        at(s, when, E_SUBMIT, i, 0);
+        if (chance(s, leaves))
+            at(s, when + between(s, 0, patience), E_CANCEL, i, 0);
+    }
+    s->end = when + 1;
+}
+
+/* Rarely more than one kind of trouble at a time, so that each is met under load. */
+static void invent_trouble(struct sim *s)
+{
+    uint32_t kills = (uint32_t)PICK(s, 0, 0, 1, 4, 12);
+    uint32_t grants = (uint32_t)PICK(s, 0, 0, 0, 10);
+    uint32_t drains = (uint32_t)PICK(s, 0, 0, 0, 6);
+    uint32_t downs = (uint32_t)PICK(s, 0, 0, 0, 0, 2);
+
+    for (uint32_t i = 0; i < kills; i++)
+        at(s, between(s, 0, s->end), E_KILL, below(s, 1000), 0);
+    for (uint32_t i = 0; i < grants; i++)
+        at(s, between(s, 0, s->end), E_GRANT, below(s, 1000), 0);
+    for (uint32_t i = 0; i < drains; i++)
+        at(s, between(s, 0, s->end), E_DRAIN, below(s, 1000), chance(s, 600));
+    for (uint32_t i = 0; i < downs; i++) {
+        as_ns when = between(s, 0, s->end);
+
+        at(s, when, E_DOWN, 0, 1);
+        at(s, when + between(s, 0, s->end / 8), E_DOWN, 0, 0);
+    }
+    for (uint32_t i = 0; i < s->is.n_workers; i++)
+        at(s, chance(s, 500) ? 0 : between(s, 0, s->end), E_SPAWN, 0, 0);
+}
+
+void invent(struct sim *s)
+{
+    struct scenario *i = &s->is;
+
+    i->n_calls = 20 + below(s, chance(s, 100) ? CALLS_MAX - 20 : 100);
+    i->n_workers = 1 + below(s, 5);
+    i->n_models = 1 + below(s, MODELS_MAX);
+    for (uint32_t m = 0; m < i->n_models; m++)
+        i->cap[m] = (uint32_t)PICK(s, 0, 0, 1, 2, 4);
+    i->max_queued = (int64_t)PICK(s, 0, 1, 3, 10, 40, 1024);
+    if (chance(s, 150))
+        i->max_queued = -1;
+    i->prefetch_work = PICK(s, 20 * AS_US, 100 * AS_US, 1 * AS_MS);
+    i->timer_late = PICK(s, 0, 1, 5 * AS_US, 100 * AS_US);
+    i->router = chance(s, 300) ? AS_ROUTER_POW2 : AS_ROUTER_LEAST_ONGOING;
+    i->blind = (uint32_t)PICK(s, 0, 0, 300);
+    i->stop_early = chance(s, 50);
+    invent_calls(s);
+    invent_trouble(s);
+    at(s, s->end, E_CLOSE, 0, 0);
+}

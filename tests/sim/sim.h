@@ -1,0 +1,197 @@
+/* tests/sim/sim.h — a world in which core/deploy serves simulated clients and workers.
+ *
+ * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
+ * world.c moves events and plays the dispatcher's side of the links (what src/link does in the
+ * server), worker.c plays the workers, scenario.c invents both and the clients, oracle.c keeps its
+ * own books beside core's and compares them after every event.
+ */
+#ifndef AS_SIM_H
+#define AS_SIM_H
+
+#include "base/err.h"
+#include "core/deploy.h"
+
+#define CALLS_MAX   400u
+#define WORKERS_MAX 96u /* incarnations in one run */
+#define MODELS_MAX  4u
+#define NOBODY      UINT32_MAX
+
+/* Where a call is, as the oracle knows it. FREE: not yet submitted, or released. */
+enum place { FREE, WAITING, BOUND };
+
+struct call {
+    struct as_request q;
+    enum place place;
+    uint32_t live_at; /* in sim.live */
+    uint32_t worker;  /* BOUND: which */
+    bool accepted, answered, released;
+    bool cancelled; /* the client has left; CANCEL may be under way */
+    bool recalled, kept;
+    bool doomed; /* its worker is being buried: MAYHAVERUN must come */
+    uint64_t stream;
+    uint64_t order; /* of acceptance */
+    uint32_t sends, runs, retries;
+};
+
+enum message_type { M_OPEN, M_CANCEL, M_RECALL, M_GRANT, M_DONE, M_RETURNED, M_DRAIN, M_DEATH };
+
+struct message {
+    struct message *next;
+    as_ns due;
+    enum message_type type;
+    uint64_t stream;
+    uint32_t call;
+    as_ns service;
+    bool flag; /* DONE: retry; DRAIN: on */
+    uint32_t slots, prefetch;
+    uint32_t n;
+    uint64_t ids[]; /* RECALL, RETURNED */
+};
+
+/* One direction of a link: first in, first out, each with a delay. */
+struct pipe {
+    struct message *head, *tail;
+    as_ns last; /* arrival of the newest */
+};
+
+enum stream_state { S_WAITING, S_RUNNING, S_ENDED };
+
+struct stream {
+    uint32_t call, model;
+    enum stream_state state;
+    as_ns started, finish_at;
+};
+
+/* How a worker behaves; drawn by the scenario. */
+struct habits {
+    uint32_t slots, prefetch;
+    as_ns service_lo, service_hi, start_delay;
+    uint32_t delay;       /* of its link, at most, ns */
+    uint32_t refuse;      /* per mille of OPENs answered "not started, retry" */
+    uint32_t silent;      /* per mille of answers without a service time */
+    uint32_t stubborn;    /* per mille of recalled streams that it keeps */
+    uint32_t cancel_stop; /* per mille of CANCELs that end the stream early */
+    bool eager;           /* starts what comes, whatever its slots: only core keeps the limit */
+};
+
+struct worker {
+    uint32_t number;
+    bool alive;      /* the process */
+    bool registered; /* core has its replica */
+    struct habits is;
+    /* process */
+    uint32_t slots, running;
+    uint32_t of_model[MODELS_MAX]; /* running */
+    struct stream *streams;        /* of stream id 2i+1 */
+    uint32_t n_streams, cap_streams;
+    uint64_t *queue; /* waiting stream ids, oldest first */
+    uint32_t n_queue, cap_queue;
+    uint64_t last_started;
+    bool start_due;
+    /* link */
+    struct pipe to_worker, to_core;
+    struct as_replica *replica;
+    uint64_t next_stream;
+    /* oracle: what core knows of it */
+    uint32_t granted, prefetch, most_granted;
+    bool draining, recalling;
+    uint32_t recalled;
+    uint32_t *bound; /* calls in stream order */
+    uint32_t n_bound, cap_bound;
+};
+
+enum event_type {
+    E_SUBMIT,
+    E_CANCEL,
+    E_EXPIRE,
+    E_TO_WORKER,
+    E_TO_CORE,
+    E_START,
+    E_FINISH,
+    E_KILL,
+    E_SPAWN,
+    E_GRANT,
+    E_DRAIN,
+    E_DOWN,
+    E_CLOSE
+};
+
+struct event {
+    as_ns at;
+    uint64_t seq;
+    enum event_type type;
+    uint32_t n;   /* call or worker */
+    uint64_t arg; /* stream, or on/off */
+};
+
+struct books { /* what core's statistics must say */
+    uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
+        recalled, lost, deaths;
+};
+
+struct scenario {
+    uint32_t n_calls, n_workers, n_models;
+    uint32_t cap[MODELS_MAX]; /* 0: none */
+    int64_t max_queued;
+    as_ns prefetch_work;
+    as_ns timer_late; /* the deadline timer fires up to so much late */
+    enum as_router router;
+    uint32_t blind;  /* per mille of deaths whose page is lost */
+    bool stop_early; /* the deployment is freed with work in it */
+};
+
+struct sim {
+    uint64_t seed;
+    bool verbose, failed, closing, down, freeing;
+    struct as_rand rand;
+    as_ns now, end, expire_at, timer_for;
+    uint64_t seq, steps, last_order;
+    struct event *heap;
+    uint32_t n_heap, cap_heap;
+    struct scenario is;
+    struct as_deploy *d;
+    struct call calls[CALLS_MAX];
+    uint32_t live[CALLS_MAX], n_live; /* accepted, not released */
+    struct worker *workers[WORKERS_MAX];
+    uint32_t n_workers;
+    struct books books;
+};
+
+/* --- main.c --- */
+void fail(struct sim *s, const char *fmt, ...) AS_PRINTF(2, 3);
+void trace(struct sim *s, const char *fmt, ...) AS_PRINTF(2, 3);
+
+/* --- world.c --- */
+bool run(struct sim *s); /* from the first event to the last; false: violation */
+void at(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t arg);
+uint32_t below(struct sim *s, uint32_t n);
+bool chance(struct sim *s, uint32_t per_mille);
+as_ns between(struct sim *s, as_ns lo, as_ns hi);
+struct message *message(enum message_type type, uint32_t n_ids);
+void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m);
+
+/* --- scenario.c --- */
+void invent(struct sim *s); /* parameters and the first events */
+struct habits invent_habits(struct sim *s);
+
+/* --- worker.c --- */
+uint32_t worker_new(struct sim *s); /* its number; NOBODY: there were enough */
+void worker_free(struct worker *w);
+void worker_hear(struct sim *s, struct worker *w, struct message *m); /* keeps nothing of m */
+void worker_start(struct sim *s, struct worker *w);
+void worker_finish(struct sim *s, struct worker *w, uint64_t stream);
+void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t prefetch);
+void worker_kill(struct sim *s, struct worker *w);
+
+/* --- oracle.c --- */
+int expect_submit(const struct sim *s, const struct call *c);
+void note_accepted(struct sim *s, struct call *c);
+void note_gone(struct sim *s, struct call *c); /* released, or owned by the caller again */
+void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that it may be */
+void note_unbound(struct sim *s, struct call *c);
+void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);
+void note_answer(struct sim *s, struct call *c, int err);
+void check(struct sim *s);     /* after every event */
+void check_end(struct sim *s); /* when nothing is left to do */
+
+#endif

@@ -1,0 +1,239 @@
+/* A simulated worker: starts streams in the order they came, at most `slots` at once, and answers
+ * each. Starting and returning a stream exclude each other, as link.md asks. */
+#include "sim.h"
+
+uint32_t worker_new(struct sim *s)
+{
+    struct worker *w;
+
+    if (s->n_workers == WORKERS_MAX)
+        return NOBODY;
+    w = as_xalloc(sizeof(*w));
+    w->number = s->n_workers;
+    w->alive = true;
+    w->is = invent_habits(s);
+    w->next_stream = 1;
+    s->workers[s->n_workers++] = w;
+    return w->number;
+}
+
+static void free_pipe(struct pipe *p)
+{
+    while (p->head) {
+        struct message *m = p->head;
+
+        p->head = m->next;
+        free(m);
+    }
+    p->tail = NULL;
+}
+
+void worker_free(struct worker *w)
+{
+    free_pipe(&w->to_worker);
+    free_pipe(&w->to_core);
+    free(w->streams);
+    free(w->queue);
+    free(w->bound);
+    free(w);
+}
+
+static struct stream *stream_of(struct worker *w, uint64_t id)
+{
+    AS_ASSERT(id % 2 == 1 && id / 2 < w->n_streams);
+    return &w->streams[id / 2];
+}
+
+static void answer(struct sim *s, struct worker *w, uint64_t id, as_ns service, bool retry)
+{
+    struct stream *t = stream_of(w, id);
+    struct message *m = message(M_DONE, 0);
+
+    AS_ASSERT(t->state != S_ENDED);
+    t->state = S_ENDED;
+    m->stream = id;
+    m->call = t->call;
+    m->service = service;
+    m->flag = retry;
+    send_message(s, w, true, m);
+}
+
+/* --- starting --- */
+
+static void start_one(struct sim *s, struct worker *w)
+{
+    uint64_t id = w->queue[0];
+    struct stream *t = stream_of(w, id);
+    struct call *c = &s->calls[t->call];
+    uint32_t cap = s->is.cap[t->model];
+
+    memmove(w->queue, w->queue + 1, --w->n_queue * sizeof(w->queue[0]));
+    if (id <= w->last_started)
+        fail(s, "stream %llu starts after %llu", (unsigned long long)id,
+             (unsigned long long)w->last_started);
+    w->last_started = id;
+    t->state = S_RUNNING;
+    t->started = s->now;
+    t->finish_at = s->now + between(s, w->is.service_lo, w->is.service_hi);
+    w->running++;
+    w->of_model[t->model]++;
+    trace(s, "worker %u starts call %u", w->number, t->call);
+    if (w->running > w->is.slots)
+        fail(s, "worker %u runs %u with %u slots", w->number, w->running, w->is.slots);
+    if (cap && w->of_model[t->model] > cap)
+        fail(s, "worker %u runs %u of model %u, capped at %u", w->number, w->of_model[t->model],
+             t->model, cap);
+    if (c->runs++ && !c->q.idempotent)
+        fail(s, "call %u runs twice", t->call);
+    at(s, t->finish_at, E_FINISH, w->number, id);
+}
+
+void worker_start(struct sim *s, struct worker *w)
+{
+    w->start_due = false;
+    while (w->alive && w->n_queue && (w->is.eager || w->running < w->slots))
+        start_one(s, w);
+}
+
+static void start_soon(struct sim *s, struct worker *w)
+{
+    if (!w->n_queue || w->start_due)
+        return;
+    if (!w->is.start_delay) {
+        worker_start(s, w);
+        return;
+    }
+    w->start_due = true;
+    at(s, s->now + between(s, 0, w->is.start_delay), E_START, w->number, 0);
+}
+
+void worker_finish(struct sim *s, struct worker *w, uint64_t id)
+{
+    struct stream *t = stream_of(w, id);
+    as_ns ran = s->now - t->started;
+
+    if (!w->alive || t->state != S_RUNNING || t->finish_at != s->now)
+        return;
+    w->running--;
+    w->of_model[t->model]--;
+    answer(s, w, id, chance(s, w->is.silent) ? 0 : ran, false);
+    start_soon(s, w);
+}
+
+/* --- what comes over the link --- */
+
+static void hear_open(struct sim *s, struct worker *w, const struct message *m)
+{
+    AS_ASSERT(m->stream == 2 * (uint64_t)w->n_streams + 1);
+    if (w->n_streams == w->cap_streams) {
+        w->cap_streams = w->cap_streams ? 2 * w->cap_streams : 64;
+        w->streams = as_xrealloc(w->streams, w->cap_streams * sizeof(w->streams[0]));
+    }
+    w->streams[w->n_streams++] =
+        (struct stream){.call = m->call, .model = s->calls[m->call].q.model};
+    if (chance(s, w->is.refuse)) {
+        answer(s, w, m->stream, 0, true);
+        return;
+    }
+    if (w->n_queue == w->cap_queue) {
+        w->cap_queue = w->cap_queue ? 2 * w->cap_queue : 64;
+        w->queue = as_xrealloc(w->queue, w->cap_queue * sizeof(w->queue[0]));
+    }
+    w->queue[w->n_queue++] = m->stream;
+    start_soon(s, w);
+}
+
+/* Takes a waiting stream out of the queue. */
+static void unqueue(struct worker *w, uint64_t id)
+{
+    uint32_t i = 0;
+
+    while (w->queue[i] != id)
+        i++;
+    memmove(w->queue + i, w->queue + i + 1, (--w->n_queue - i) * sizeof(w->queue[0]));
+}
+
+static void hear_cancel(struct sim *s, struct worker *w, const struct message *m)
+{
+    struct stream *t = stream_of(w, m->stream);
+
+    if (t->state == S_ENDED || !chance(s, w->is.cancel_stop))
+        return;
+    if (t->state == S_WAITING) {
+        unqueue(w, m->stream);
+        answer(s, w, m->stream, 0, false);
+    } else {
+        t->finish_at = s->now;
+        at(s, s->now, E_FINISH, w->number, m->stream);
+    }
+}
+
+static void hear_recall(struct sim *s, struct worker *w, const struct message *m)
+{
+    struct message *back = message(M_RETURNED, m->n);
+
+    back->n = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        struct stream *t = stream_of(w, m->ids[i]);
+
+        if (t->state != S_WAITING || chance(s, w->is.stubborn))
+            continue;
+        unqueue(w, m->ids[i]);
+        t->state = S_ENDED;
+        back->ids[back->n++] = m->ids[i];
+    }
+    trace(s, "worker %u returns %u of %u", w->number, back->n, m->n);
+    send_message(s, w, true, back);
+}
+
+void worker_hear(struct sim *s, struct worker *w, struct message *m)
+{
+    if (!w->alive)
+        return;
+    if (m->type == M_OPEN)
+        hear_open(s, w, m);
+    else if (m->type == M_CANCEL)
+        hear_cancel(s, w, m);
+    else
+        hear_recall(s, w, m);
+}
+
+void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t prefetch)
+{
+    struct message *m = message(M_GRANT, 0);
+
+    trace(s, "worker %u grants %u slots, %u prefetch", w->number, slots, prefetch);
+    w->slots = slots;
+    m->slots = slots;
+    m->prefetch = prefetch;
+    send_message(s, w, true, m);
+    start_soon(s, w);
+}
+
+/* What it had written may be lost from any point on; what was on its way to it is lost. */
+void worker_kill(struct sim *s, struct worker *w)
+{
+    struct message *m = w->to_core.head;
+
+    trace(s, "worker %u dies, last started %llu", w->number, (unsigned long long)w->last_started);
+    w->alive = false;
+    free_pipe(&w->to_worker);
+    while (m && chance(s, 700))
+        m = m->next;
+    if (m) {
+        while (m->next) {
+            struct message *lost = m->next;
+
+            m->next = lost->next;
+            free(lost);
+        }
+        w->to_core.tail = m;
+    }
+    if (chance(s, 300)) { /* the link is seen broken before the process is seen dead */
+        m = message(M_DRAIN, 0);
+        m->flag = true;
+        send_message(s, w, true, m);
+    }
+    send_message(s, w, true, message(M_DEATH, 0));
+    at(s, s->now + between(s, 0, 200 * AS_US), E_SPAWN, 0, 0);
+}

@@ -1,0 +1,480 @@
+/* Events, and the dispatcher's side of the links: what core asks for is done, what workers say is
+ * told to core. */
+#include "sim.h"
+
+uint32_t below(struct sim *s, uint32_t n)
+{
+    return (uint32_t)as_rand_below(&s->rand, n);
+}
+
+bool chance(struct sim *s, uint32_t per_mille)
+{
+    return below(s, 1000) < per_mille;
+}
+
+as_ns between(struct sim *s, as_ns lo, as_ns hi)
+{
+    return lo + as_rand_below(&s->rand, hi - lo + 1);
+}
+
+/* --- the heap of events --- */
+
+static bool earlier(const struct event *a, const struct event *b)
+{
+    return a->at != b->at ? a->at < b->at : a->seq < b->seq;
+}
+
+void at(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t arg)
+{
+    struct event e = {when, s->seq++, type, n, arg};
+    uint32_t i = s->n_heap++;
+
+    if (s->n_heap > s->cap_heap) {
+        s->cap_heap = s->cap_heap ? 2 * s->cap_heap : 256;
+        s->heap = as_xrealloc(s->heap, s->cap_heap * sizeof(s->heap[0]));
+    }
+    for (; i > 0 && earlier(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        s->heap[i] = s->heap[(i - 1) / 2];
+    s->heap[i] = e;
+}
+
+static struct event next_event(struct sim *s)
+{
+    struct event first = s->heap[0], e = s->heap[--s->n_heap];
+    uint32_t i = 0;
+
+    for (;;) {
+        uint32_t k = 2 * i + 1;
+
+        if (k >= s->n_heap)
+            break;
+        if (k + 1 < s->n_heap && earlier(&s->heap[k + 1], &s->heap[k]))
+            k++;
+        if (!earlier(&s->heap[k], &e))
+            break;
+        s->heap[i] = s->heap[k];
+        i = k;
+    }
+    s->heap[i] = e;
+    return first;
+}
+
+/* --- messages --- */
+
+struct message *message(enum message_type type, uint32_t n_ids)
+{
+    struct message *m = as_xalloc(sizeof(*m) + n_ids * sizeof(m->ids[0]));
+
+    m->type = type;
+    m->n = n_ids;
+    return m;
+}
+
+void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m)
+{
+    struct pipe *p = to_core ? &w->to_core : &w->to_worker;
+
+    p->last = AS_MAX(p->last, s->now + between(s, 0, w->is.delay));
+    m->due = p->last;
+    if (p->head)
+        p->tail->next = m;
+    else
+        p->head = m;
+    p->tail = m;
+    at(s, m->due, to_core ? E_TO_CORE : E_TO_WORKER, w->number, 0);
+}
+
+static struct message *receive(struct sim *s, struct pipe *p)
+{
+    struct message *m = p->head;
+
+    if (!m || m->due > s->now) /* it was lost when its sender or receiver died */
+        return NULL;
+    p->head = m->next;
+    return m;
+}
+
+/* --- what core asks for --- */
+
+static struct call *call_of(struct as_request *q)
+{
+    return AS_CONTAINER(q, struct call, q);
+}
+
+static uint32_t number_of(const struct sim *s, const struct call *c)
+{
+    return (uint32_t)(c - s->calls);
+}
+
+static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
+{
+    struct sim *s = ctx;
+    struct worker *w = as_replica_link(r);
+    struct call *c = call_of(q);
+    struct message *m = message(M_OPEN, 0);
+
+    q->stream = w->next_stream;
+    w->next_stream += 2;
+    trace(s, "call %u to worker %u as stream %llu", number_of(s, c), w->number,
+          (unsigned long long)q->stream);
+    note_sent(s, w, c);
+    m->stream = q->stream;
+    m->call = number_of(s, c);
+    send_message(s, w, false, m);
+}
+
+static void op_recall(void *ctx, struct as_replica *r, struct as_request *const *q, uint32_t n)
+{
+    struct sim *s = ctx;
+    struct worker *w = as_replica_link(r);
+    struct message *m = message(M_RECALL, n);
+
+    trace(s, "recall %u from worker %u", n, w->number);
+    note_recall(s, w, q, n);
+    for (uint32_t i = 0; i < n; i++)
+        m->ids[i] = q[i]->stream;
+    send_message(s, w, false, m);
+}
+
+static void op_cancel(void *ctx, struct as_replica *r, struct as_request *q, int reason)
+{
+    struct sim *s = ctx;
+    struct call *c = call_of(q);
+    struct message *m = message(M_CANCEL, 0);
+
+    trace(s, "CANCEL call %u", number_of(s, c));
+    if (c->place != BOUND || as_replica_link(r) != s->workers[c->worker] ||
+        reason != (c->cancelled ? AS_ECANCELLED : AS_EDEADLINE))
+        fail(s, "CANCEL for call %u is wrong", number_of(s, c));
+    m->stream = q->stream;
+    send_message(s, as_replica_link(r), false, m);
+}
+
+static void op_answer(void *ctx, struct as_request *q, int err)
+{
+    struct sim *s = ctx;
+
+    trace(s, "call %u ends with %s", number_of(s, call_of(q)), as_err_name(err));
+    note_answer(s, call_of(q), err);
+}
+
+static void op_release(void *ctx, struct as_request *q)
+{
+    struct sim *s = ctx;
+    struct call *c = call_of(q);
+
+    if (q->state != AS_REQ_DONE || !(c->answered || c->cancelled))
+        fail(s, "call %u is released unanswered", number_of(s, c));
+    if (c->place == BOUND && s->freeing)
+        note_unbound(s, c);
+    note_gone(s, c);
+}
+
+static const struct as_deploy_ops ops = {op_send, op_recall, op_cancel, op_answer, op_release};
+
+/* --- what workers say --- */
+
+static void on_done(struct sim *s, struct worker *w, const struct message *m)
+{
+    struct call *c = &s->calls[m->call];
+    bool waits = !c->answered && !c->cancelled;
+    bool again = waits && m->flag && c->retries < AS_REQUEST_RETRIES;
+
+    trace(s, "worker %u ends call %u%s", w->number, m->call, m->flag ? ", retry" : "");
+    note_unbound(s, c);
+    if (again) {
+        c->retries++;
+    } else if (waits) {
+        c->answered = true;
+        s->books.completed++;
+        note_gone(s, c);
+    }
+    if (as_replica_done(w->replica, &c->q, m->service, m->flag, s->now) != (waits && !again))
+        fail(s, "call %u: done says the wrong thing", m->call);
+    if (!again && !c->released)
+        fail(s, "call %u is not released", m->call);
+}
+
+static void on_returned(struct sim *s, struct worker *w, const struct message *m)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        struct call *c = &s->calls[w->streams[m->ids[i] / 2].call];
+
+        note_unbound(s, c);
+        as_replica_returned(w->replica, &c->q, s->now);
+    }
+    for (uint32_t i = 0; i < w->n_bound; i++) {
+        struct call *c = &s->calls[w->bound[i]];
+
+        c->kept = c->kept || c->recalled;
+        c->recalled = false;
+    }
+    w->recalled = 0;
+    w->recalling = false;
+    as_replica_recall_done(w->replica, s->now);
+}
+
+static void on_death(struct sim *s, struct worker *w)
+{
+    uint64_t last = chance(s, s->is.blind) ? UINT64_MAX : w->last_started;
+    uint32_t doomed[CALLS_MAX], n = 0;
+
+    trace(s, "worker %u is buried", w->number);
+    while (w->n_bound) {
+        struct call *c = &s->calls[w->bound[0]];
+
+        c->doomed = !c->answered && !c->cancelled && c->stream <= last && !c->q.idempotent;
+        if (c->doomed)
+            doomed[n++] = w->bound[0];
+        note_unbound(s, c);
+    }
+    w->registered = false;
+    s->books.deaths++;
+    as_replica_free(w->replica, last, s->now);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!s->calls[doomed[i]].released)
+            fail(s, "call %u died with its worker and is not answered", doomed[i]);
+    }
+}
+
+static void hear(struct sim *s, struct worker *w)
+{
+    struct message *m = receive(s, &w->to_core);
+
+    if (!m)
+        return;
+    switch (m->type) {
+    case M_GRANT:
+        w->granted = m->slots;
+        w->prefetch = m->prefetch;
+        w->most_granted = AS_MAX(w->most_granted, m->slots);
+        as_replica_grant(w->replica, m->slots, m->prefetch, s->now);
+        break;
+    case M_DONE:
+        on_done(s, w, m);
+        break;
+    case M_RETURNED:
+        on_returned(s, w, m);
+        break;
+    case M_DRAIN:
+        w->draining = m->flag;
+        as_replica_drain(w->replica, m->flag, s->now);
+        break;
+    default:
+        on_death(s, w);
+    }
+    free(m);
+}
+
+/* --- clients and trouble --- */
+
+static void submit(struct sim *s, uint32_t n)
+{
+    struct call *c = &s->calls[n];
+    int want = expect_submit(s, c), got;
+
+    trace(s, "call %u comes, model %u, priority %u", n, c->q.model, c->q.priority);
+    if (!want)
+        note_accepted(s, c);
+    s->books.refused += want == AS_EFULL;
+    got = as_deploy_submit(s->d, &c->q, s->now);
+    if (got != want)
+        fail(s, "submit of call %u says %s instead of %s", n, as_err_name(got), as_err_name(want));
+    if (got && c->q.state != AS_REQ_DONE)
+        fail(s, "call %u is refused and not DONE", n);
+}
+
+static void leave(struct sim *s, uint32_t n)
+{
+    struct call *c = &s->calls[n];
+
+    if (!c->accepted || c->released)
+        return;
+    trace(s, "client of call %u leaves", n);
+    if (!c->answered && !c->cancelled) {
+        c->cancelled = true;
+        s->books.cancelled++;
+    }
+    as_deploy_cancel(s->d, &c->q, s->now);
+}
+
+static void spawn(struct sim *s)
+{
+    uint32_t n = worker_new(s);
+    struct worker *w;
+
+    if (n == NOBODY)
+        return;
+    w = s->workers[n];
+    if (as_replica_new(&w->replica, s->d, AS_STR("worker"), w))
+        fail(s, "no replica");
+    w->registered = true;
+    worker_grant(s, w, w->is.slots, w->is.prefetch);
+}
+
+/* One of the living, or NULL. */
+static struct worker *somebody(struct sim *s, uint32_t n)
+{
+    struct worker *alive[WORKERS_MAX];
+    uint32_t n_alive = 0;
+
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        if (s->workers[i]->alive)
+            alive[n_alive++] = s->workers[i];
+    }
+    return n_alive ? alive[n % n_alive] : NULL;
+}
+
+static void set_drain(struct sim *s, struct worker *w, bool on)
+{
+    struct message *m = message(M_DRAIN, 0);
+
+    m->flag = on;
+    send_message(s, w, true, m);
+}
+
+static void trouble(struct sim *s, const struct event *e)
+{
+    struct worker *w = somebody(s, e->n);
+
+    if (!w)
+        return;
+    if (e->type == E_KILL)
+        worker_kill(s, w);
+    else if (e->type == E_DRAIN)
+        set_drain(s, w, e->arg);
+    else if (!w->is.eager)
+        worker_grant(s, w, below(s, w->is.slots + 1), below(s, w->is.prefetch + 1));
+}
+
+static void set_down(struct sim *s, bool down)
+{
+    trace(s, "down: %d", down);
+    s->down = down;
+    as_deploy_set_down(s->d, down, s->now);
+}
+
+/* No more trouble: whatever waits must come to its end. */
+static void close_world(struct sim *s)
+{
+    trace(s, "closing");
+    s->closing = true;
+    if (s->is.stop_early) {
+        s->freeing = true;
+        as_deploy_free(s->d);
+        s->d = NULL;
+        return;
+    }
+    set_down(s, false);
+    if (!somebody(s, 0))
+        spawn(s);
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        struct worker *w = s->workers[i];
+
+        if (w->alive) {
+            set_drain(s, w, false);
+            worker_grant(s, w, w->is.slots, w->is.prefetch);
+        }
+    }
+}
+
+static void expire(struct sim *s)
+{
+    if (s->expire_at != s->now) /* set anew meanwhile */
+        return;
+    s->timer_for = AS_NEVER;
+    as_deploy_expire(s->d, s->now);
+}
+
+static void set_timer(struct sim *s)
+{
+    as_ns next = as_deploy_next_deadline(s->d);
+
+    if (next == s->timer_for)
+        return;
+    s->timer_for = s->expire_at = next;
+    if (next == AS_NEVER)
+        return;
+    s->expire_at = AS_MAX(next, s->now) + between(s, 0, s->is.timer_late);
+    at(s, s->expire_at, E_EXPIRE, 0, 0);
+}
+
+static void step(struct sim *s, const struct event *e)
+{
+    struct worker *w = e->n < s->n_workers ? s->workers[e->n] : NULL;
+    struct message *m;
+
+    switch (e->type) {
+    case E_SUBMIT:
+        submit(s, e->n);
+        break;
+    case E_CANCEL:
+        leave(s, e->n);
+        break;
+    case E_EXPIRE:
+        expire(s);
+        break;
+    case E_TO_WORKER:
+        m = receive(s, &w->to_worker);
+        if (m)
+            worker_hear(s, w, m);
+        free(m);
+        break;
+    case E_TO_CORE:
+        hear(s, w);
+        break;
+    case E_START:
+        worker_start(s, w);
+        break;
+    case E_FINISH:
+        worker_finish(s, w, e->arg);
+        break;
+    case E_SPAWN:
+        spawn(s);
+        break;
+    case E_DOWN:
+        set_down(s, e->arg);
+        break;
+    case E_CLOSE:
+        close_world(s);
+        break;
+    default:
+        trouble(s, e);
+    }
+}
+
+bool run(struct sim *s)
+{
+    struct as_deploy_conf conf;
+
+    invent(s);
+    s->timer_for = AS_NEVER;
+    conf = (struct as_deploy_conf){.max_queued = s->is.max_queued,
+                                   .router = s->is.router,
+                                   .prefetch_work = s->is.prefetch_work,
+                                   .seed = s->seed};
+    AS_ASSERT(!as_deploy_new(&s->d, AS_STR("sim"), &conf, &ops, s));
+    for (uint32_t m = 0; m < s->is.n_models; m++)
+        AS_ASSERT(!s->is.cap[m] || !as_deploy_set_model(s->d, m, s->is.cap[m]));
+    while (s->n_heap && s->d && !s->failed) {
+        struct event e = next_event(s);
+
+        AS_ASSERT(e.at >= s->now);
+        s->now = e.at;
+        s->steps++;
+        step(s, &e);
+        if (s->d) {
+            check(s);
+            set_timer(s);
+        }
+    }
+    check_end(s);
+    if (!s->failed) { /* else the books cannot take its answers */
+        s->freeing = true;
+        as_deploy_free(s->d);
+    }
+    for (uint32_t i = 0; i < s->n_workers; i++)
+        worker_free(s->workers[i]);
+    free(s->heap);
+    return !s->failed;
+}
