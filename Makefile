@@ -1,14 +1,17 @@
 # AnyServe's handles: each target is one line over meson or a script in tools/ or bench/.
 export PATH := $(CURDIR)/build/venv/bin:$(PATH)
 SANITIZED := -Db_lundef=false -Dbuildtype=debugoptimized
-configure = test -e build/$(1)/build.ninja || meson setup build/$(1) $(2) >build/$(1).log || { cat build/$(1).log; false; }
+# A build folder is made anew when its options change.
+configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf build/$(1) && \
+    { meson setup build/$(1) $(2) >build/$(1).log || { cat build/$(1).log; false; }; } && \
+    echo "$(2)" >build/$(1).args; }
 build = $(call configure,$(1),$(2)) && ninja --quiet -C build/$(1)
 
 .DEFAULT_GOAL := all
 .PHONY: all help setup debug run test unit e2e check asan tsan fuzz bench soak fmt clean
 
 all: setup      ## build the release into build/release
-	@$(call build,release,-Dbuildtype=release)
+	@$(call build,release,-Dbuildtype=release -Db_lto=true)
 help:           ## this list
 	@sed -n 's/^\([a-z0-9]*\):.*##/\1\t/p' Makefile | expand -t 9
 setup:          ## install what is missing: system packages, build/venv

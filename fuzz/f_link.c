@@ -8,6 +8,7 @@
 #include "link/fleet.h"
 #include "link/link.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -277,6 +278,7 @@ static void begin(struct world *w)
                                  .max_message = 1 << 20};
     int fds[2], err;
 
+    signal(SIGPIPE, SIG_IGN); /* the dispatcher hangs up in the middle of our script */
     err = as_loop_new(&w->loop, 0);
     AS_ASSERT(!err);
     as_fleet_new(&w->fleet, w->loop, &conf, &ops, NULL, NULL);

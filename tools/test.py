@@ -31,7 +31,8 @@ UNRANDOMIZED = ["setarch", "-R"] if subprocess.run(["setarch", "-R", "true"], ca
 def count_meson(build, _):
     """Single tests of TAP programs, else whole programs, as meson's log has them."""
     passed = failed = 0
-    for line in (ROOT / build / "meson-logs/testlog.json").read_text().splitlines():
+    log = ROOT / build / "meson-logs/testlog.json"
+    for line in log.read_text().splitlines() if log.exists() else []:
         row = json.loads(line)
         out = row.get("stdout", "")
         ok = len(re.findall(r"^ok \d+", out, re.M))
@@ -90,6 +91,7 @@ def run(step):
     """(passed, failed) of one step; a step that ends badly has at least one failure."""
     name, command, count, build, lines, minutes = step
     log = LOGS / (re.sub(r"\W+", "-", name) + ".log")
+    (ROOT / build / "meson-logs/testlog.json").unlink(missing_ok=True)
     start = time.monotonic()
     print(f"== {name}", flush=True)
     with log.open("w") as out:

@@ -16,6 +16,7 @@ DEFAULT_ONGOING_ASYNC = 100
 MAX_ONGOING = 65535
 VERBS = {"infer", "ready", "generate", "generate_stream", "stats", "load", "unload", "config", "trace"}
 _NAME = re.compile(r"[A-Za-z0-9._/-]{1,128}\Z")
+_DEPLOYMENT = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
 _VERSION = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -35,18 +36,27 @@ class Model(NamedTuple):
     max_queued_requests: Optional[int]
 
 
-def check_name(name: Any, what: str = "model") -> str:
+def check_name(name: Any) -> str:
     """A name that can be part of a URL path."""
     if not isinstance(name, str) or not _NAME.match(name):
         raise DeclarationError(
-            "%r is no %s name: 1-128 characters of A-Z a-z 0-9 . _ / -" % (name, what)
+            "%r is no model name: 1-128 characters of A-Z a-z 0-9 . _ / -" % (name,)
         )
     segments = name.split("/")
     for segment in segments:
         if segment in ("", ".", "..", "versions"):
-            raise DeclarationError("%s name %r: the segment %r is not allowed" % (what, name, segment))
-    if what == "model" and segments[-1] in VERBS:
+            raise DeclarationError("model name %r: the segment %r is not allowed" % (name, segment))
+    if segments[-1] in VERBS:
         raise DeclarationError("model name %r: its last segment is a REST verb" % name)
+    return name
+
+
+def check_deployment(name: Any) -> str:
+    """Files name deployments too: no rule about segments."""
+    if not isinstance(name, str) or not _DEPLOYMENT.match(name):
+        raise DeclarationError(
+            "%r is no deployment name: 1-128 characters of A-Z a-z 0-9 . _ -" % (name,)
+        )
     return name
 
 
@@ -118,7 +128,8 @@ class AnyServe:
             then there is no current task (no asyncio.timeout, no TaskGroup) and context
             variables are shared with the event loop.
         idempotent: requests may be repeated on another worker when one dies while executing.
-        max_queued_requests: of the deployment; more are refused; -1: no limit; default 1024.
+        max_queued_requests: of the deployment; more are refused; -1: no limit; default: the
+            server's --max-queued-requests.
         """
         model_name, model_version = _split_name(name, version)
 
@@ -162,7 +173,7 @@ class AnyServe:
             signature_of(handler, inputs, outputs),
             asynchronous,
             _check_int(ongoing, "max_ongoing_requests", 1, MAX_ONGOING),
-            None if deployment is None else check_name(deployment, "deployment"),
+            None if deployment is None else check_deployment(deployment),
             threads,
             eager,
             _check_flag(idempotent, "idempotent"),

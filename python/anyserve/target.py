@@ -15,7 +15,7 @@ import traceback
 from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Tuple
 
-from .app import AnyServe, Model, check_name, default_app
+from .app import AnyServe, Model, check_deployment, default_app
 from .errors import DeclarationError
 
 EX_USAGE = 64
@@ -25,7 +25,7 @@ EX_RAISED = 70  # the user's code raised
 EX_DENIED = 77  # the dispatcher does not let this worker in
 EX_DECLARATION = 78  # models that cannot be served
 
-DEFAULT_QUEUED = 1024
+QUEUED_NOT_SET = 0  # the server's --max-queued-requests decides
 TRACEBACK_LINES = 24
 
 
@@ -182,7 +182,7 @@ def _deployment(name: str, models: List[Model]) -> Deployment:
             % (name, ", ".join(str(q) for q in sorted(queued))),
         )
     budget = max(m.max_ongoing_requests for m in models)
-    return Deployment(name, models, budget, queued.pop() if queued else DEFAULT_QUEUED)
+    return Deployment(name, models, budget, queued.pop() if queued else QUEUED_NOT_SET)
 
 
 def load(target: str) -> List[Deployment]:
@@ -198,7 +198,7 @@ def load(target: str) -> List[Deployment]:
     for m in app.models:
         groups.setdefault(m.deployment or default, []).append(m)
     try:
-        return [_deployment(check_name(name, "deployment"), models) for name, models in groups.items()]
+        return [_deployment(check_deployment(name), models) for name, models in groups.items()]
     except DeclarationError as e:
         stop(EX_DECLARATION, str(e))
 

@@ -89,6 +89,19 @@ int as_registry_check_name(struct as_str name, const char **ret_why)
     return 0;
 }
 
+int as_registry_check_deployment(struct as_str name, const char **ret_why)
+{
+    if (name.n == 0 || name.n > AS_NAME_MAX) {
+        *ret_why = "deployment name must have 1 to 128 characters";
+        return AS_EINVALID;
+    }
+    if (!plain(name)) {
+        *ret_why = "deployment name may hold letters, digits and . _ - only";
+        return AS_EINVALID;
+    }
+    return 0;
+}
+
 int as_registry_check_version(struct as_str version, const char **ret_why)
 {
     if (version.n == 0 || version.n > AS_VERSION_MAX) {

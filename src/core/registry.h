@@ -24,6 +24,8 @@
 
 /* 0, or AS_EINVALID with the reason (static text). */
 int as_registry_check_name(struct as_str name, const char **ret_why);
+/* Deployments are named after files too: 1–128 of [A-Za-z0-9._-], no rule about segments. */
+int as_registry_check_deployment(struct as_str name, const char **ret_why);
 int as_registry_check_version(struct as_str version, const char **ret_why);
 
 struct as_model {

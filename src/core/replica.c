@@ -120,7 +120,7 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
 void as_replica_recall_done(struct as_replica *r, as_ns now)
 {
     r->deploy->recalled -= r->recalled;
-    for (struct as_list *it = r->sent.prev; r->recalled; it = it->prev) {
+    for (struct as_list *it = r->sent.prev; r->recalled && it != &r->sent; it = it->prev) {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
         if (!q->recalled)
@@ -129,6 +129,7 @@ void as_replica_recall_done(struct as_replica *r, as_ns now)
         q->started = true; /* or a worker that keeps it for itself: asking again would not end */
         r->recalled--;
     }
+    AS_ASSERT(!r->recalled);
     r->recalling = false;
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);

@@ -254,6 +254,13 @@ static void spawn(struct as_child *c)
     as_buf_fini(&err);
 }
 
+static void revive(struct as_child *c)
+{
+    c->restart = (struct as_restart){0};
+    move(c, AS_CTL_WAITING_STATE);
+    spawn(c);
+}
+
 static void on_timer(struct as_timer *t)
 {
     struct as_child *c = AS_CONTAINER(t, struct as_child, timer);
@@ -261,6 +268,8 @@ static void on_timer(struct as_timer *t)
 
     if (c->state == AS_CTL_WAITING_STATE) {
         spawn(c);
+    } else if (c->state == AS_CTL_DOWN_STATE) {
+        revive(c);
     } else if (c->state == AS_CTL_STOPPING_STATE) {
         as_proc_signal(&c->life->proc, SIGKILL);
     } else if (c->state == AS_CTL_STARTING_STATE || c->state == AS_CTL_LOST_STATE) {
@@ -335,13 +344,13 @@ void as_child_stop(struct as_child *c, int signal, as_ns timeout)
         move(c, AS_CTL_STOPPING_STATE);
 }
 
-void as_child_revive(struct as_child *c)
+void as_child_revive(struct as_child *c, as_ns at)
 {
     if (c->state != AS_CTL_DOWN_STATE)
         return;
-    c->restart = (struct as_restart){0};
-    move(c, AS_CTL_WAITING_STATE);
-    spawn(c);
+    as_timer_set(&c->timer, at > now_of(c) ? at : AS_NEVER);
+    if (at <= now_of(c))
+        revive(c);
 }
 
 void as_child_hold(struct as_child *c, bool held)

@@ -77,7 +77,7 @@ void as_child_lost(struct as_child *c);  /* READY; else nothing */
 void as_child_kill(struct as_child *c, const char *why);
 /* `signal` (0: it was told otherwise), after `timeout` SIGKILL; may be repeated to hurry. */
 void as_child_stop(struct as_child *c, int signal, as_ns timeout);
-void as_child_revive(struct as_child *c); /* DOWN: a fresh start */
+void as_child_revive(struct as_child *c, as_ns at); /* DOWN: a fresh start then, or at once */
 void as_child_hold(struct as_child *c, bool held);
 
 static inline bool as_child_runs(const struct as_child *c)

@@ -12,10 +12,15 @@
 #define TOKEN_BYTES 16u
 #define TOKEN_HEX   (2 * TOKEN_BYTES + 1)
 
+struct deployment {
+    const char *name;
+    bool down; /* every replica was given up and none has been READY since */
+};
+
 struct worker {
     struct as_child child;
     struct as_crew *crew;
-    const char *deployment;
+    struct deployment *deployment;
     char name[AS_CTL_NAME_MAX + 1];
     char token[TOKEN_HEX]; /* of this life */
 };
@@ -28,6 +33,7 @@ struct as_crew {
     struct as_console *console;
     const struct as_log *log;
     struct as_channel *channel; /* NULL: no dispatcher */
+    struct deployment *deployments;
     struct worker *workers;
     uint32_t n;
     bool once_ready; /* on_ready was called */
@@ -47,7 +53,7 @@ static struct as_ctl_message message(const struct worker *w, enum as_ctl_type ty
                                    .pid = (uint32_t)w->child.pid,
                                    .restarts = w->child.starts ? w->child.starts - 1 : 0,
                                    .replica = as_str_of(w->name),
-                                   .deployment = as_str_of(w->deployment)};
+                                   .deployment = as_str_of(w->deployment->name)};
 }
 
 static void say_token(struct worker *w, enum as_ctl_type type)
@@ -66,12 +72,10 @@ static void say_replica(struct worker *w)
     as_channel_say(w->crew->channel, &m);
 }
 
-/* Every replica of the deployment is given up. */
-static bool is_down(const struct as_crew *c, const char *deployment)
+static bool all_given_up(const struct as_crew *c, const struct deployment *d)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        if (c->workers[i].deployment == deployment &&
-            c->workers[i].child.state != AS_CTL_DOWN_STATE)
+        if (c->workers[i].deployment == d && c->workers[i].child.state != AS_CTL_DOWN_STATE)
             return false;
     }
     return true;
@@ -94,7 +98,7 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
                           "anyserve.worker",
                           conf->target,
                           "--deployment",
-                          w->deployment,
+                          w->deployment->name,
                           conf->debug_errors ? "--debug-errors" : NULL,
                           NULL};
     char link[AS_RUNTIME_PATH_MAX + 32], token[64], replica[AS_CTL_NAME_MAX + 32];
@@ -156,7 +160,8 @@ static void log_death(struct worker *w, const struct as_child_death *d)
     else if (fatal_code(w->crew, d))
         snprintf(next, sizeof(next), "none: the server ends");
     else if (d->gave_up)
-        snprintf(next, sizeof(next), "none: given up");
+        snprintf(next, sizeof(next), "given up for %llu ms",
+                 (unsigned long long)(w->child.conf.restart.max / AS_MS));
     else
         snprintf(next, sizeof(next), "restart in %llu ms", (unsigned long long)(d->delay / AS_MS));
     as_log_event(w->crew->log,
@@ -189,7 +194,25 @@ static bool any_runs(const struct as_crew *c)
     return false;
 }
 
-static void on_moved(struct as_child *child, enum as_ctl_state from)
+/* A given-up replica rests for the longest backoff, then tries again. Its deployment is down, and
+ * refuses requests instead of queueing them, from the last one given up to the first one READY. */
+static void after_move(struct worker *w)
+{
+    struct as_crew *c = w->crew;
+
+    if (w->child.state == AS_CTL_DOWN_STATE) {
+        as_child_revive(&w->child, as_loop_now(c->loop) + c->conf.child.restart.max);
+        if (!w->deployment->down && all_given_up(c, w->deployment)) {
+            w->deployment->down = true;
+            say_down(w, AS_CTL_DOWN);
+        }
+    } else if (w->child.state == AS_CTL_READY_STATE && w->deployment->down) {
+        w->deployment->down = false;
+        say_down(w, AS_CTL_UP);
+    }
+}
+
+static void on_moved(struct as_child *child, enum as_ctl_state from AS_UNUSED)
 {
     struct worker *w = worker_of(child);
     struct as_crew *c = w->crew;
@@ -200,18 +223,15 @@ static void on_moved(struct as_child *child, enum as_ctl_state from)
         say_token(w, AS_CTL_TOKEN);
     }
     if (child->state == AS_CTL_READY_STATE)
-        as_log_event(c->log, c->once_ready ? AS_LOG_INFO : AS_LOG_DEBUG, "worker_ready",
-                     "replica=%s pid=%d", w->name, (int)child->pid);
+        as_log_event(c->log, AS_LOG_DEBUG, "worker_ready", "replica=%s pid=%d", w->name,
+                     (int)child->pid);
     say_replica(w);
     if (c->stopping) {
         if (!any_runs(c))
             as_loop_defer(c->loop, &c->stopped);
         return;
     }
-    if (child->state == AS_CTL_DOWN_STATE && is_down(c, w->deployment))
-        say_down(w, AS_CTL_DOWN);
-    if (from == AS_CTL_DOWN_STATE)
-        say_down(w, AS_CTL_UP);
+    after_move(w);
     if (!c->once_ready && as_crew_ready(c) == c->n) {
         c->once_ready = true;
         c->ops.on_ready(c->ctx);
@@ -239,14 +259,16 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
     c->console = console;
     c->log = log;
     c->n = conf->app->n * conf->workers;
+    c->deployments = as_xalloc(conf->app->n * sizeof(*c->deployments));
     c->workers = as_xalloc(c->n * sizeof(*c->workers));
     as_task_init(&c->stopped, on_stopped);
     for (uint32_t i = 0; i < c->n; i++) {
         struct worker *w = &c->workers[i];
 
         w->crew = c;
-        w->deployment = conf->app->deployments[i / conf->workers].name;
-        snprintf(w->name, sizeof(w->name), "%s-%u", w->deployment, i % conf->workers);
+        w->deployment = &c->deployments[i / conf->workers];
+        w->deployment->name = conf->app->deployments[i / conf->workers].name;
+        snprintf(w->name, sizeof(w->name), "%s-%u", w->deployment->name, i % conf->workers);
         as_child_init(&w->child, w->name, loop, &conf->child, &child_ops);
         as_child_hold(&w->child, true);
     }
@@ -266,6 +288,7 @@ void as_crew_free(struct as_crew *c)
     if (!c)
         return;
     free(c->workers);
+    free(c->deployments);
     free(c);
 }
 
@@ -289,7 +312,7 @@ void as_crew_set_channel(struct as_crew *c, struct as_channel *channel)
         if (as_child_runs(&w->child))
             say_token(w, AS_CTL_TOKEN);
         say_replica(w);
-        if (w->child.state == AS_CTL_DOWN_STATE && is_down(c, w->deployment))
+        if (w->deployment->down)
             say_down(w, AS_CTL_DOWN);
     }
     as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD});
@@ -338,7 +361,7 @@ uint32_t as_crew_revive(struct as_crew *c)
 
     for (uint32_t i = 0; i < c->n && !c->stopping; i++) {
         n += c->workers[i].child.state == AS_CTL_DOWN_STATE;
-        as_child_revive(&c->workers[i].child);
+        as_child_revive(&c->workers[i].child, 0);
     }
     return n;
 }

@@ -43,7 +43,7 @@ void as_crew_serving(struct as_crew *c); /* the dispatcher takes workers: deadli
 void as_crew_message(struct as_crew *c, const struct as_ctl_message *m); /* READY, GONE, KILL */
 /* Signal now, SIGKILL after `timeout`; again to hurry. on_stopped comes later, never from here. */
 void as_crew_stop(struct as_crew *c, int signal, as_ns timeout);
-uint32_t as_crew_revive(struct as_crew *c); /* starts given-up replicas again; returns how many */
+uint32_t as_crew_revive(struct as_crew *c); /* given-up replicas rest no longer; returns how many */
 
 uint32_t as_crew_size(const struct as_crew *c);
 uint32_t as_crew_ready(const struct as_crew *c); /* replicas READY */

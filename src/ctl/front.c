@@ -117,8 +117,10 @@ static void on_moved(struct as_child *child, enum as_ctl_state from)
 {
     struct as_front *f = front_of(child);
 
-    if (child->state == AS_CTL_READY_STATE && from == AS_CTL_STARTING_STATE)
+    if (child->state == AS_CTL_READY_STATE && from == AS_CTL_STARTING_STATE) {
+        child->conf.restart.give_up = 0; /* it can serve: it is brought back whatever happens */
         f->ops.on_serving(f->ctx);
+    }
     if (child->state == AS_CTL_DOWN_STATE)
         as_loop_defer(f->loop, &f->down);
 }

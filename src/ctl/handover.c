@@ -3,7 +3,7 @@
 #define FD_MAX 1023u
 
 static const char *const names[AS_HANDOVER_KINDS] = {
-#define X(id, name) [AS_HANDOVER_##id] = name,
+#define X(id, name) [AS_HANDOVER_##id] = (name),
     AS_HANDOVER_TABLE(X)
 #undef X
 };

@@ -16,7 +16,7 @@ static const char *const type_names[AS_CTL_TYPES] = {[AS_CTL_NONE] = "NONE",
 };
 
 static const char *const state_names[AS_CTL_STATES] = {
-#define X(name, text) [AS_CTL_##name##_STATE] = text,
+#define X(name, text) [AS_CTL_##name##_STATE] = (text),
     AS_CTL_STATE_TABLE(X)
 #undef X
 };

@@ -21,8 +21,8 @@
     X(TOKEN)   /* replica, deployment, token, pid: a worker may come and say this token */         \
     X(REPLICA) /* replica, deployment, state, pid, restarts, text = reason: for the status page */ \
     X(FORGET)  /* token: that worker is dead; its link ends */                                     \
-    X(DOWN)    /* deployment, text: given up; its requests are refused */                          \
-    X(UP)      /* deployment: takes DOWN back */                                                   \
+    X(DOWN)    /* deployment, text: all given up; its requests are refused */                      \
+    X(UP)      /* deployment: one is READY again; takes DOWN back */                               \
     X(TOLD)    /* all of the above has been said: workers may be let in (no HELLO before it) */    \
     X(DRAIN)   /* no new work; end when the rest is answered */                                    \
     /* dispatcher to supervisor */                                                                 \
@@ -47,7 +47,7 @@ enum as_ctl_type {
     X(LOST, "lost")         /* the process runs, its link does not (dispatcher restarted) */       \
     X(WAITING, "waiting")   /* dead, to be started after a delay */                                \
     X(STOPPING, "stopping") /* told to end */                                                      \
-    X(DOWN, "down")         /* dead and given up */
+    X(DOWN, "down")         /* dead and given up for a while, or stopped */
 
 enum as_ctl_state {
 #define X(name, text) AS_CTL_##name##_STATE,

@@ -55,7 +55,7 @@ enum as_option_type {
     X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RB, "Workers",         \
       "from SIGTERM to SIGKILL of a worker")                                                       \
     X(MAX_START_FAILURES, "max-start-failures", INT, 0, 1000000, "5", "off", R, "Workers",         \
-      "failed starts in a row until a replica is given up; off: never")                            \
+      "failed starts in a row until a replica rests for restart-backoff-max; off: never")          \
     X(RESTART_BACKOFF, "restart-backoff", DURATION, AS_MS, 3600 * AS_SEC, "100ms", "", R,          \
       "Workers", "first delay before a failed worker is started again")                            \
     X(RESTART_BACKOFF_MAX, "restart-backoff-max", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", R,    \
@@ -158,7 +158,7 @@ void as_option_set_str(struct as_option_set *o, enum as_option_id id, const char
 char **as_option_argv(const struct as_option_set *o, uint32_t scope);
 void as_option_argv_free(char **argv);
 
-/* Texts for people: the options of a command (all: advanced ones too), the documentation page. */
+/* Texts for people: the options of a command (all: advanced ones too); docs/guide/options.md. */
 void as_option_help(struct as_buf *b, uint32_t scope, bool all);
 void as_option_markdown(struct as_buf *b);
 

@@ -1,5 +1,6 @@
 #include "ctl/option.h"
 
+#include "ctl/exit_code.h"
 #include "ctl/option_row.h"
 
 #define HELP_COLUMN 36
@@ -92,24 +93,44 @@ static void bounds(const struct as_option_row *row, struct as_buf *b)
     }
 }
 
+static const char head[] =
+    "# Options\n\n"
+    "This page is printed by `anyserve options`. An option is written `--key value` or\n"
+    "`--key=value`, a switch `--key` or `--no-key`; `--` ends the options. Sizes are bytes and\n"
+    "take `K`, `M`, `G`, `T` (1024); times take `ns`, `us`, `ms`, `s`, `m`, `h`, a bare number is\n"
+    "seconds. An unknown option is an error that names the nearest known one.\n\n"
+    "`anyserve status` knows `--port`, `--runtime-dir` and `--json`; the others are of\n"
+    "`anyserve run`.\n";
+
+static void markdown_codes(struct as_buf *b)
+{
+    as_buf_str(b, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+#define X(name, code, fatal, text) as_buf_printf(b, "| %d | %s |\n", code, text);
+    AS_CODE_TABLE(X)
+#undef X
+    as_buf_str(b, "| 128 + n | ended by signal n: while starting, or asked a second time |\n");
+}
+
 void as_option_markdown(struct as_buf *b)
 {
     const char *group = "";
 
+    as_buf_str(b, head);
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         const struct as_option_row *row = &as_option_rows[i];
 
         if (row->scope & AS_SCOPE_HIDDEN)
             continue;
-        if (strcmp(group, row->group) != 0) {
+        if (strcmp(group, row->group) != 0)
             as_buf_printf(b,
-                          "\n## %s\n\n| option | default | values | meaning |\n|---|---|---|---|\n",
+                          "\n## %s\n\n| option | default | values | meaning |\n"
+                          "|---|---|---|---|\n",
                           row->group);
-        }
         group = row->group;
         as_buf_printf(b, "| `--%s` | %s%s%s | ", row->key, row->def[0] ? "`" : "", row->def,
                       row->def[0] ? "`" : "");
         bounds(row, b);
         as_buf_printf(b, " | %s |\n", row->doc);
     }
+    markdown_codes(b);
 }

@@ -9,8 +9,8 @@
  *      ▼
  *   ENDED
  *
- * A second signal kills at once. SIGUSR1 starts replicas again that were given up. One thread; the
- * only process that forks.
+ * A second signal kills at once. SIGUSR1 ends the rest of replicas that were given up. One thread;
+ * the only process that forks.
  */
 #ifndef AS_CTL_SUPERVISOR_H
 #define AS_CTL_SUPERVISOR_H

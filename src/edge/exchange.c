@@ -298,7 +298,7 @@ static void check_grpc(struct as_exchange *x)
     }
     if (timeout == 0)
         as_exchange_fail(x, AS_EDEADLINE, "the deadline has passed already");
-    else
+    else if (timeout < AS_NEVER - as_loop_now(x->edge->loop))
         x->deadline = as_loop_now(x->edge->loop) + timeout;
 }
 

@@ -4,7 +4,9 @@
 
 #define WHY_MAX      512
 #define PIECES_MAX   64u  /* pieces of one answer; more outputs than fit are copied together */
-#define METADATA_MAX 128u /* entries handed to the worker; the header limits are lower */
+#define METADATA_MAX 128u /* entries handed to the worker */
+/* Bytes of metadata: with AS_OIP_TABLE_MAX of the message's own, an OPEN's table always fits. */
+#define METADATA_BYTES (AS_FRAME_TABLE - AS_OIP_TABLE_MAX - METADATA_MAX * 16)
 
 static struct as_exchange *exchange_of(struct as_call *c)
 {
@@ -19,6 +21,7 @@ static int take_metadata(struct as_exchange *x)
     const struct as_h2_head *head = x->head;
     struct as_msg *msg = &x->call.msg;
     struct as_meta *meta;
+    size_t bytes = 0;
 
     msg->n_meta = 0;
     if (!head->n_rest)
@@ -50,6 +53,9 @@ static int take_metadata(struct as_exchange *x)
         }
         if (!m->key.p || !m->value.p)
             return AS_ENOMEM;
+        bytes += m->key.n + m->value.n;
+        if (bytes > METADATA_BYTES)
+            return AS_ETOOBIG;
         msg->n_meta++;
     }
     msg->meta = meta;
@@ -115,11 +121,6 @@ void as_infer_begin(struct as_exchange *x)
     c->msg.n_tensors = x->infer.n_inputs;
     c->msg.params = x->infer.params;
     c->msg.n_params = x->infer.n_params;
-    if (!as_frame_msg_fits(&c->msg)) {
-        as_exchange_fail(x, AS_ETOOBIG, "id, names and parameters together are over %u bytes",
-                         AS_FRAME_TABLE);
-        return;
-    }
     as_request_init(&c->core);
     c->core.model = x->model->index;
     c->core.priority = 1;

@@ -16,6 +16,9 @@ static void on_poll(uv_poll_t *h, int status, int events)
     struct as_sock *s = h->data;
 
     s->on_event(s, status < 0 ? UV_READABLE | UV_WRITABLE : events);
+    /* libuv stops at an error, but bytes that came before it may still be there to be read */
+    if (status < 0 && !s->closing && s->events)
+        uv_poll_start(h, s->events, on_poll);
 }
 
 int as_sock_open(struct as_sock *s, struct as_loop *l, int fd,

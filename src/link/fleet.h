@@ -86,7 +86,7 @@ struct as_client {
 int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop);
 void as_client_close(struct as_client *c); /* no call may be open */
 
-/* Client loop; the message fits a frame (as_frame_msg_fits). The outcome comes by on_answer and on_release, refusals (queue full, down, deadline)
+/* Client loop; the message fits a frame (wire/frame.h, AS_FRAME_TABLE). The outcome comes by on_answer and on_release, refusals (queue full, down, deadline)
  * too; both may come before submit returns. */
 void as_client_submit(struct as_client *c, struct as_call *call);
 /* The client has gone: no on_answer comes any more, on_release still does. Once per call, not after

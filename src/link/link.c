@@ -30,7 +30,7 @@ static struct as_link *link_of(struct as_sock *s)
 
 static void maybe_free(struct as_link *l)
 {
-    if (--l->closing)
+    if (--l->closing || !l->ended) /* a broken link has closed its socket and lives on */
         return;
     as_outq_fini(&l->out);
     free(l->rx.p);
@@ -220,15 +220,15 @@ void as_link_send(struct as_link *l, struct as_call *c)
     as_ns now = as_loop_now(l->fleet->loop);
     struct as_frame_msg fixed = {
         .kind = AS_FRAME_TENSOR, .priority = c->core.priority, .target = c->core.model};
+    int err;
 
     if (c->core.deadline != AS_NEVER)
         fixed.timeout = c->core.deadline > now ? c->core.deadline - now : 1;
     as_link_add_call(l, c);
     c->rx_have = 0;
     c->rx_msg.body_len = 0;
-    /* that it fits was checked before it was submitted */
-    if (as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob))
-        AS_ASSERT(!"an OPEN that does not fit");
+    err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
+    AS_ASSERT(!err); /* that it fits was seen to before it was submitted */
     as_link_touch(l);
 }
 

@@ -61,7 +61,7 @@ static const char *admit(struct as_link *l, const struct as_frame_hello *h)
     } else if (!f->join_token || !as_str_eq(h->token, as_str_of(f->join_token))) {
         return "wrong token";
     }
-    if (as_registry_check_name(deployment, &why))
+    if (as_registry_check_deployment(deployment, &why))
         return "bad deployment name";
     if (!replica.n || replica.n > AS_NAME_MAX)
         return "bad replica name";

@@ -144,8 +144,6 @@ void as_frame_msg_place(const struct as_frame_msg *m, struct as_msg *msg, const 
  * UINT64_MAX on overflow. */
 uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n);
 
-/* Whether an OPEN can carry it: put_msg would not say AS_ETOOBIG. */
-bool as_frame_msg_fits(const struct as_msg *msg);
 /* Writes an OPEN (type OPEN) or a response (type DATA; MSG is added) with everything of `msg`.
  * Body bytes: tensors of at most AS_COPY_MAX bytes are copied, larger ones are referenced when
  * `owner` is given (tensor data then lies in owner->data), copied otherwise. Sets END on the last
@@ -192,7 +190,7 @@ struct as_frame_register {
     uint32_t max_ongoing; /* cap of this model, 1…65535 */
     bool idempotent;
     bool has_inputs, has_outputs; /* false: no declared signature on that side */
-    int64_t max_queued;           /* deployment: -1 unlimited, else 1… */
+    int64_t max_queued;           /* deployment: -1 unlimited, 0 not set, else 1… */
     uint32_t budget;              /* deployment: slots of a replica, 1…65535 */
     uint32_t n_inputs, n_outputs;
     const struct as_tensor_spec *inputs, *outputs;

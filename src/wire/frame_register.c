@@ -172,8 +172,8 @@ static int get_fixed(const struct as_frame *f, struct as_frame_register *r, cons
     *ret_why = "REGISTER: max_ongoing or budget is not within 1…65535";
     if (r->max_ongoing < 1 || r->max_ongoing > 65535 || r->budget < 1 || r->budget > 65535)
         return AS_EPROTO;
-    *ret_why = "REGISTER: max_queued is neither -1 nor positive";
-    return r->max_queued == -1 || r->max_queued > 0 ? 0 : AS_EPROTO;
+    *ret_why = "REGISTER: max_queued is below -1";
+    return r->max_queued >= -1 ? 0 : AS_EPROTO;
 }
 
 int as_frame_get_register(const struct as_frame *f, struct as_arena *a,

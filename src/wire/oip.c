@@ -353,7 +353,7 @@ static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct 
             t[n[RAW]].nbytes = f.s.n;
         } else if (f.number == PARAMS) {
             err = get_param(c, &p[n[PARAMS]], f.s);
-            c->table += f.s.n + 16; /* not less than the link's record */
+            c->table += f.s.n + 24; /* never less than the link's record, whose names are padded */
         } else if (f.number == OUTPUTS) {
             err = get_output(c, &o[n[OUTPUTS]], f.s, n[OUTPUTS]);
         } else {

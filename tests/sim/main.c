@@ -1,6 +1,7 @@
 /* The simulator's command line: sim [--seeds N] [--first S] [--verbose]. */
 #include "sim.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -13,8 +14,7 @@ void trace(struct sim *s, const char *fmt, ...)
 
     if (!s->verbose)
         return;
-    printf("%10llu.%03llu us  ", (unsigned long long)(s->now / 1000),
-           (unsigned long long)(s->now % 1000));
+    printf("%10" PRIu64 ".%03" PRIu64 " us  ", (s->now / 1000), (s->now % 1000));
     va_start(ap, fmt);
     vprintf(fmt, ap);
     va_end(ap);
@@ -28,15 +28,40 @@ void fail(struct sim *s, const char *fmt, ...)
     if (s->failed)
         return;
     s->failed = true;
-    printf("seed %llu, %llu ns, event %llu: ", (unsigned long long)s->seed,
-           (unsigned long long)s->now, (unsigned long long)s->steps);
+    printf("seed %" PRIu64 ", %" PRIu64 " ns, event %" PRIu64 ": ", s->seed, s->now, s->steps);
     va_start(ap, fmt);
     vprintf(fmt, ap);
     va_end(ap);
     printf("\n");
 }
 
-static bool run_seed(uint64_t seed, bool verbose, uint64_t *steps)
+/* What all runs together have met: a figure near zero means that the scenarios miss something. */
+static void add(struct books *sum, const struct books *b)
+{
+    sum->accepted += b->accepted;
+    sum->refused += b->refused;
+    sum->dispatched += b->dispatched;
+    sum->completed += b->completed;
+    sum->failed += b->failed;
+    sum->expired += b->expired;
+    sum->cancelled += b->cancelled;
+    sum->replayed += b->replayed;
+    sum->recalled += b->recalled;
+    sum->lost += b->lost;
+    sum->deaths += b->deaths;
+}
+
+static void print(const struct books *b, uint64_t events)
+{
+    printf("%" PRIu64 " events; calls: %" PRIu64 " accepted, %" PRIu64 " refused, %" PRIu64
+           " completed, %" PRIu64 " failed, %" PRIu64 " expired, %" PRIu64 " cancelled\n",
+           events, b->accepted, b->refused, b->completed, b->failed, b->expired, b->cancelled);
+    printf("%" PRIu64 " sent, %" PRIu64 " replayed, %" PRIu64 " recalled, %" PRIu64
+           " lost with their worker, %" PRIu64 " deaths\n",
+           b->dispatched, b->replayed, b->recalled, b->lost, b->deaths);
+}
+
+static bool run_seed(uint64_t seed, bool verbose, uint64_t *steps, struct books *sum)
 {
     struct sim *s = as_xalloc(sizeof(*s));
     bool ok;
@@ -46,15 +71,18 @@ static bool run_seed(uint64_t seed, bool verbose, uint64_t *steps)
     s->rand.s = seed * 0x9e3779b97f4a7c15u + 1;
     ok = run(s);
     *steps += s->steps;
+    add(sum, &s->books);
     free(s);
     return ok;
 }
 
-static void on_abort(int sig AS_UNUSED)
+#define PATIENCE 60u /* seconds for one seed, which takes a millisecond */
+
+static void on_signal(int sig)
 {
     char line[64];
-    int n =
-        snprintf(line, sizeof(line), "core asserted at seed %llu\n", (unsigned long long)current);
+    int n = snprintf(line, sizeof(line), "seed %" PRIu64 ": core %s\n", current,
+                     sig == SIGABRT ? "asserted" : "does not end");
 
     (void)!write(STDOUT_FILENO, line, (size_t)AS_MAX(n, 0));
     _exit(1);
@@ -69,6 +97,7 @@ static int usage(void)
 int main(int argc, char **argv)
 {
     uint64_t seeds = 1000, first = 1, passed = 0, failed = 0, steps = 0;
+    struct books sum = {0};
     bool verbose = false;
 
     for (int i = 1; i < argc; i++) {
@@ -85,18 +114,20 @@ int main(int argc, char **argv)
             return usage();
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    signal(SIGABRT, on_abort);
+    signal(SIGABRT, on_signal);
+    signal(SIGALRM, on_signal);
     for (current = first; current - first < seeds && failed < 20; current++) {
-        if (run_seed(current, verbose, &steps)) {
+        alarm(PATIENCE);
+        if (run_seed(current, verbose, &steps, &sum)) {
             passed++;
             continue;
         }
         if (++failed == 1 && !verbose) {
-            printf("trace of seed %llu:\n", (unsigned long long)current);
-            run_seed(current, true, &steps);
+            printf("trace of seed %" PRIu64 ":\n", current);
+            run_seed(current, true, &steps, &sum);
         }
     }
-    printf("%llu events\n", (unsigned long long)steps);
-    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+    print(&sum, steps);
+    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
     return failed ? 1 : 0;
 }

@@ -265,6 +265,8 @@ static void check_calls(struct sim *s)
         if (c->q.state != want || c->doomed)
             fail(s, "call %u is %s, not %s", s->live[i], as_request_state_name(c->q.state),
                  as_request_state_name(want));
+        if (c->place == BOUND && c->told == waits(c))
+            fail(s, "call %u: its worker was not told that nobody waits", s->live[i]);
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
     }

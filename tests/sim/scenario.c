@@ -50,8 +50,8 @@ static void invent_calls(struct sim *s)
         if (chance(s, urgent))
             q->priority = (uint8_t)below(s, AS_PRIORITIES);
         q->idempotent = chance(s, idempotent);
-        if (chance(s, timed)) /* some have passed on arrival */
-            q->deadline = when + between(s, 0, patience);
+        if (chance(s, timed))
+            q->deadline = chance(s, 20) ? when : when + between(s, 0, patience);
         at(s, when, E_SUBMIT, i, 0);
         if (chance(s, leaves))
             at(s, when + between(s, 0, patience), E_CANCEL, i, 0);
@@ -87,13 +87,13 @@ void invent(struct sim *s)
 {
     struct scenario *i = &s->is;
 
-    i->n_calls = 20 + below(s, chance(s, 100) ? CALLS_MAX - 20 : 100);
+    i->n_calls = 20 + below(s, CALLS_MAX - 20);
     i->n_workers = 1 + below(s, 5);
     i->n_models = 1 + below(s, MODELS_MAX);
     for (uint32_t m = 0; m < i->n_models; m++)
         i->cap[m] = (uint32_t)PICK(s, 0, 0, 1, 2, 4);
-    i->max_queued = (int64_t)PICK(s, 0, 1, 3, 10, 40, 1024);
-    if (chance(s, 150))
+    i->max_queued = (int64_t)PICK(s, 0, 1, 10, 40, 100, 1024);
+    if (chance(s, 200))
         i->max_queued = -1;
     i->prefetch_work = PICK(s, 20 * AS_US, 100 * AS_US, 1 * AS_MS);
     i->timer_late = PICK(s, 0, 1, 5 * AS_US, 100 * AS_US);

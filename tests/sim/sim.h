@@ -25,7 +25,8 @@ struct call {
     uint32_t live_at; /* in sim.live */
     uint32_t worker;  /* BOUND: which */
     bool accepted, answered, released;
-    bool cancelled; /* the client has left; CANCEL may be under way */
+    bool cancelled; /* the client has left */
+    bool told;      /* its worker: CANCEL */
     bool recalled, kept;
     bool doomed; /* its worker is being buried: MAYHAVERUN must come */
     uint64_t stream;

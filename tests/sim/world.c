@@ -73,8 +73,9 @@ struct message *message(enum message_type type, uint32_t n_ids)
 void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m)
 {
     struct pipe *p = to_core ? &w->to_core : &w->to_worker;
+    as_ns due = s->now + between(s, 0, w->is.delay);
 
-    p->last = AS_MAX(p->last, s->now + between(s, 0, w->is.delay));
+    p->last = AS_MAX(p->last, due);
     m->due = p->last;
     if (p->head)
         p->tail->next = m;
@@ -144,8 +145,9 @@ static void op_cancel(void *ctx, struct as_replica *r, struct as_request *q, int
 
     trace(s, "CANCEL call %u", number_of(s, c));
     if (c->place != BOUND || as_replica_link(r) != s->workers[c->worker] ||
-        reason != (c->cancelled ? AS_ECANCELLED : AS_EDEADLINE))
+        reason != (c->cancelled ? AS_ECANCELLED : AS_EDEADLINE) || c->told)
         fail(s, "CANCEL for call %u is wrong", number_of(s, c));
+    c->told = true;
     m->stream = q->stream;
     send_message(s, as_replica_link(r), false, m);
 }
@@ -202,6 +204,7 @@ static void on_returned(struct sim *s, struct worker *w, const struct message *m
 
         note_unbound(s, c);
         as_replica_returned(w->replica, &c->q, s->now);
+        check(s);
     }
     for (uint32_t i = 0; i < w->n_bound; i++) {
         struct call *c = &s->calls[w->bound[i]];

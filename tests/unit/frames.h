@@ -19,10 +19,11 @@ struct bytes {
 
 static inline struct bytes bytes_new(size_t n)
 {
-    struct bytes b = {.n = n};
+    void *p = NULL;
 
-    assert_int_equal(posix_memalign((void **)&b.p, 64, n ? n : 1), 0);
-    return b;
+    if (posix_memalign(&p, 64, n ? n : 1) != 0)
+        abort();
+    return (struct bytes){.p = p, .n = n};
 }
 
 /* Takes everything out of the queue. */

@@ -161,10 +161,13 @@ static void failures_before_ready_back_off_and_end(void **state AS_UNUSED)
     assert_string_equal((char *)w->printed.p,
                         "on its way;no weights;on its way;no weights;on its way;no weights;");
     /* a revived one may fail as often again */
-    as_child_revive(&w->child);
+    as_child_revive(&w->child, 0);
     assert_int_equal(w->child.state, AS_CTL_STARTING_STATE);
     run_until(w, AS_CTL_DOWN_STATE);
     assert_int_equal(w->deaths, 6);
+    as_child_revive(&w->child, as_loop_now(w->loop) + AS_MS); /* after a rest */
+    assert_int_equal(w->child.state, AS_CTL_DOWN_STATE);
+    run_until(w, AS_CTL_STARTING_STATE);
     close_world(w);
 }
 

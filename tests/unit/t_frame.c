@@ -49,6 +49,25 @@ static void next_waits_for_header_payload_and_padding(void **state AS_UNUSED)
     free(b.p);
 }
 
+static void peek_needs_the_header_only(void **state AS_UNUSED)
+{
+    struct bytes b = raw_frame(AS_FRAME_DATA, AS_FRAME_F_END, 7, NULL, 0);
+    struct as_frame f;
+
+    set32(b.p, 49);
+    for (size_t n = 0; n < AS_FRAME_HEADER; n++)
+        assert_int_equal(as_frame_peek(b.p, n, &f), 0);
+    assert_int_equal(as_frame_peek(b.p, AS_FRAME_HEADER, &f), 128);
+    assert_int_equal(f.type, AS_FRAME_DATA);
+    assert_int_equal(f.flags, AS_FRAME_F_END);
+    assert_int_equal(f.stream, 7);
+    assert_int_equal(f.n, 49);
+    assert_ptr_equal(f.p, b.p + AS_FRAME_HEADER);
+    set32(b.p, AS_FRAME_MAX + 1);
+    assert_int_equal(as_frame_peek(b.p, AS_FRAME_HEADER, &f), AS_EPROTO);
+    free(b.p);
+}
+
 static void a_payload_of_48_takes_64_bytes_and_of_49_128(void **state AS_UNUSED)
 {
     struct bytes b = bytes_new(128);
@@ -532,6 +551,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_header_is_sixteen_bytes_little_endian),
         cmocka_unit_test(next_waits_for_header_payload_and_padding),
+        cmocka_unit_test(peek_needs_the_header_only),
         cmocka_unit_test(a_payload_of_48_takes_64_bytes_and_of_49_128),
         cmocka_unit_test(payload_limit),
         cmocka_unit_test(reserved_header_bits_are_refused),

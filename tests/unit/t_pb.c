@@ -122,7 +122,7 @@ static void written_varints_have_the_size_that_was_said(void **state AS_UNUSED)
 {
     for (int bit = 0; bit <= 64; bit++) {
         for (int less = 0; less < 2; less++) {
-            uint64_t v = (bit == 64 ? 0 : (uint64_t)1 << bit) - (uint64_t)less, got;
+            uint64_t v = (bit == 64 ? 0 : (uint64_t)1 << bit) - (uint64_t)less, got = 0;
             uint8_t out[16];
             struct as_pb r = {out, as_pb_put_varint(out, v)};
 

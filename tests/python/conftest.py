@@ -1,0 +1,59 @@
+"""Workers for tests of the SDK, and what they printed when a test fails."""
+
+import textwrap
+
+import pytest
+from fake import PACKAGE, Worker
+
+_alive = []
+
+
+def pytest_configure():
+    if not (PACKAGE / "anyserve" / "__init__.py").exists():
+        pytest.exit(f"{PACKAGE} holds no package: build first (ANYSERVE_BUILD names the build)", 2)
+
+
+def _factory(tmp_path_factory):
+    started = []
+
+    def start(source=None, *args, name="app.py", greet=True, **kwargs):
+        """A worker for this source."""
+        folder = tmp_path_factory.mktemp("app")
+        if source is not None:
+            (folder / name).write_text(textwrap.dedent(source))
+        worker = Worker(*(args or (name,)), cwd=folder, **kwargs)
+        worker.app_folder = folder
+        started.append(worker)
+        _alive.append(worker)
+        return worker.greet() if greet else worker
+
+    return start, started
+
+
+def _close(started):
+    for worker in started:
+        _alive.remove(worker)
+        worker.close()
+
+
+@pytest.fixture
+def start(tmp_path_factory):
+    start, started = _factory(tmp_path_factory)
+    yield start
+    _close(started)
+
+
+@pytest.fixture(scope="module")
+def start_module(tmp_path_factory):
+    start, started = _factory(tmp_path_factory)
+    yield start
+    _close(started)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for worker in _alive:
+            report.sections.append(("output of the worker", worker.output[-5000:]))
