@@ -139,7 +139,8 @@ static void cancel(struct world *w, struct script *s)
 static void say_hello(struct world *w, struct script *s)
 {
     uint8_t how = byte(s);
-    struct as_frame_hello h = {.lo = (uint16_t)(how & 1 ? 1 : how % 3),
+    struct as_frame_hello h = {.max_message = how & 128 ? 1 : 2 << 20,
+                               .lo = (uint16_t)(how & 1 ? 1 : how % 3),
                                .hi = 1,
                                .capabilities = how & 2 ? 0 : how,
                                .token = how & 4 ? AS_STR("wrong") : AS_STR("secret"),
@@ -275,7 +276,8 @@ static void begin(struct world *w)
                                  .ping_interval = 3600 * AS_SEC,
                                  .ping_timeout = AS_SEC,
                                  .handshake_timeout = 3600 * AS_SEC,
-                                 .max_message = 1 << 20};
+                                 .max_message = 1 << 20,
+                                 .max_body = 2 << 20};
     int fds[2], err;
 
     signal(SIGPIPE, SIG_IGN); /* the dispatcher hangs up in the middle of our script */

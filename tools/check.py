@@ -42,6 +42,8 @@ CHECKS = {
     "format": lambda: call(["clang-format", "--dry-run", "-Werror",
                             *sources("src", "python/src", "tests", "fuzz", "bench")]),
     "clang-tidy": tidy,
+    "generated pages": lambda: call([sys.executable, "tools/gen_options.py",
+                                     BUILD / "src/app/anyserve", "--check"]),
 }
 
 

@@ -74,16 +74,16 @@ STEPS = [
     ("build", make("all"), count_one, RELEASE, 1, 6),
     ("layers", [sys.executable, "tools/check_layers.py"], count_one, RELEASE, 1, 1),
     ("sizes", [sys.executable, "tools/size_report.py"], count_one, RELEASE, 1, 1),
-    ("unit", meson_test(RELEASE, "unit"), count_meson, RELEASE, 8, 5),
+    ("unit", meson_test(RELEASE, "unit"), count_meson, RELEASE, 3, 5),
     ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
-    ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 8, 5),
+    ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 3, 5),
     ("e2e", pytest(RELEASE), count_pytest, RELEASE, 1, 8),
     ("build asan", make("asan"), count_one, ASAN, 1, 6),
-    ("asan unit, corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 8, 5),
+    ("asan unit+corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 3, 5),
     ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan e2e", pytest(ASAN, "-m", "core"), count_pytest, ASAN, 1, 5),
     ("build tsan", make("tsan"), count_one, TSAN, 1, 6),
-    ("tsan unit, stress", UNRANDOMIZED + meson_test(TSAN, "unit", "stress"), count_meson, TSAN, 8, 5),
+    ("tsan unit+stress", UNRANDOMIZED + meson_test(TSAN, "unit", "stress"), count_meson, TSAN, 3, 5),
 ]
 
 

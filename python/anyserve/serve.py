@@ -21,7 +21,7 @@ from .signature import Param, Response
 from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, Deployment, stop, user_traceback
 
 MAX_PREFETCH = 256
-MAX_MESSAGE = 2**31 - 1
+MAX_MESSAGE = 2**62  # whatever the server lets through: memory is bounded there
 CONNECT_TIMEOUT = 10.0  # seconds for the whole greeting
 BACKOFF = (0.01, 0.02, 0.05, 0.1, 0.25)  # seconds between attempts; the last one repeats
 TEXT_MAX = 16000  # bytes of an error text that a client is sent

@@ -9,12 +9,16 @@
 #include "edge/status.h"
 #include "io/sock.h"
 #include "link/fleet.h"
+#include "wire/oip.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+/* What a request's body may have beyond its message: padding between tensors, typed contents. */
+#define BODY_EXTRA (AS_OIP_TYPED_MAX + (uint64_t)AS_FRAME_TENSORS * AS_FRAME_ALIGN)
 
 struct dispatcher;
 
@@ -264,6 +268,7 @@ static struct as_fleet_conf fleet_conf(const struct as_option_set *o)
         .ping_timeout = as_option_ns(o, AS_OPT_PING_TIMEOUT),
         .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
+        .max_body = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES) + BODY_EXTRA,
     };
 
     if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))

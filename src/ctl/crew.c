@@ -21,6 +21,7 @@ struct worker {
     struct as_child child;
     struct as_crew *crew;
     struct deployment *deployment;
+    bool given_up; /* until it is READY again */
     char name[AS_CTL_NAME_MAX + 1];
     char token[TOKEN_HEX]; /* of this life */
 };
@@ -75,7 +76,7 @@ static void say_replica(struct worker *w)
 static bool all_given_up(const struct as_crew *c, const struct deployment *d)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        if (c->workers[i].deployment == d && c->workers[i].child.state != AS_CTL_DOWN_STATE)
+        if (c->workers[i].deployment == d && !c->workers[i].given_up)
             return false;
     }
     return true;
@@ -201,14 +202,17 @@ static void after_move(struct worker *w)
     struct as_crew *c = w->crew;
 
     if (w->child.state == AS_CTL_DOWN_STATE) {
+        w->given_up = true;
         as_child_revive(&w->child, as_loop_now(c->loop) + c->conf.child.restart.max);
         if (!w->deployment->down && all_given_up(c, w->deployment)) {
             w->deployment->down = true;
             say_down(w, AS_CTL_DOWN);
         }
-    } else if (w->child.state == AS_CTL_READY_STATE && w->deployment->down) {
+    } else if (w->child.state == AS_CTL_READY_STATE) {
+        w->given_up = false;
+        if (w->deployment->down)
+            say_down(w, AS_CTL_UP);
         w->deployment->down = false;
-        say_down(w, AS_CTL_UP);
     }
 }
 

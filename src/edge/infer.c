@@ -74,6 +74,21 @@ static bool all_in_blob(const struct as_exchange *x)
     return true;
 }
 
+/* Typed contents were turned into raw bytes of their own: they count as well. */
+static bool charge_typed(struct as_exchange *x)
+{
+    if (!x->infer.typed)
+        return true;
+    if (!as_budget_take(x->edge->budget, x->infer.typed)) {
+        as_exchange_fail(x, AS_ETOOBIG,
+                         "typed contents do not fit into --max-inflight-bytes %lu now",
+                         (unsigned long)x->edge->budget->limit);
+        return false;
+    }
+    x->reserved += x->infer.typed;
+    return true;
+}
+
 static bool prepare(struct as_exchange *x)
 {
     char why[WHY_MAX];
@@ -86,7 +101,7 @@ static bool prepare(struct as_exchange *x)
                          why[0] ? why : "malformed ModelInferRequest");
         return false;
     }
-    if (!as_exchange_find(x, x->infer.model, x->infer.version))
+    if (!charge_typed(x) || !as_exchange_find(x, x->infer.model, x->infer.version))
         return false;
     err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
     if (err) {

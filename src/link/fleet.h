@@ -22,6 +22,7 @@ struct as_fleet_conf {
     as_ns prefetch_work;
     as_ns ping_interval, ping_timeout, handshake_timeout;
     uint64_t max_message; /* bytes of one answer's body */
+    uint64_t max_body;    /* bytes of one request's body: what a worker must accept */
     uint64_t seed;
 };
 

@@ -89,7 +89,8 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
         say_goodbye(l, "no common protocol version");
         return;
     }
-    why = admit(l, &h);
+    why = h.max_message < l->fleet->conf.max_body ? "max_message is below what clients may send"
+                                                  : admit(l, &h);
     if (why) {
         say_goodbye(l, why);
         return;
