@@ -21,12 +21,13 @@ static void fail_with(Link *l, struct model *m, struct as_worker_req *q, PyObjec
 {
     PyObject *r = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
     unsigned int code = 13;
-    const char *text = "the handler failed, and so did reporting why";
-    Py_ssize_t n;
+    const char *text = NULL;
+    Py_ssize_t n = 0;
 
     if (!r || !PyArg_ParseTuple(r, "Is#", &code, &text, &n) || code < 1 || code > 16) {
         PyErr_WriteUnraisable(l->on_error);
         code = 13;
+        text = "the handler failed, and so did reporting why";
         n = (Py_ssize_t)strlen(text);
     }
     fail(l, q, code, (struct as_str){text, (size_t)n});
@@ -403,6 +404,8 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     task = PyObject_CallOneArg(l->spawn, (PyObject *)c);
     if (c->q && !task)
         err = call_conclude(c, NULL, "");
+    else if (!task)
+        err = -1; /* answered within spawn; the exception ends the worker */
     else if (c->q)
         c->task = Py_NewRef(task);
     Py_XDECREF(task);

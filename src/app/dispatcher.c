@@ -26,7 +26,9 @@ struct lane { /* one loop with its thread and its clients */
     struct dispatcher *d;
     struct as_loop *loop;
     struct as_edge *edge;
-    struct as_letter down, up; /* to this loop, and back to the dispatch loop */
+    /* to this loop and back to the dispatch loop; one each, since a drain that takes too long is
+     * overtaken by the stop */
+    struct as_letter drain, drained, stop, stopped;
     pthread_t thread;
 };
 
@@ -36,7 +38,7 @@ struct dispatcher {
     const struct as_option_set *opts;
     struct as_log log;
     struct lane *lanes;
-    uint32_t n_lanes, n_back; /* n_back: lanes that have answered the current phase's letter */
+    uint32_t n_lanes, n_drained, n_stopped; /* lanes that are that far */
     struct as_fleet *fleet;
     struct as_budget budget;
     struct as_board board;
@@ -57,49 +59,38 @@ static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const c
 
 /* --- letters to the lanes --- */
 
-static void post(struct lane *l, void (*open)(struct as_letter *, void *))
+static void post(struct lane *to, struct as_letter *letter,
+                 void (*open)(struct as_letter *, void *))
 {
-    l->down.open = open;
-    as_mbox_post(as_edge_box(l->edge), &l->down);
-}
-
-static void post_back(struct lane *l, void (*open)(struct as_letter *, void *))
-{
-    l->up.open = open;
-    as_mbox_post(as_edge_box(l->d->lanes[0].edge), &l->up);
-}
-
-static void to_all(struct dispatcher *d, void (*open)(struct as_letter *, void *))
-{
-    d->n_back = 0;
-    for (uint32_t i = 0; i < d->n_lanes; i++)
-        post(&d->lanes[i], open);
+    letter->open = open;
+    as_mbox_post(as_edge_box(to->edge), letter);
 }
 
 /* --- the end: drain, then stop every lane, then the links, then the loops --- */
 
 static void open_halt(struct as_letter *letter, void *to AS_UNUSED)
 {
-    as_loop_stop(AS_CONTAINER(letter, struct lane, down)->loop);
+    as_loop_stop(AS_CONTAINER(letter, struct lane, stop)->loop);
 }
 
 static void open_stopped(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct dispatcher *d = AS_CONTAINER(letter, struct lane, up)->d;
+    struct dispatcher *d = AS_CONTAINER(letter, struct lane, stopped)->d;
 
-    if (++d->n_back < d->n_lanes)
+    if (++d->n_stopped < d->n_lanes)
         return;
     /* no connection is left: what workers still hold is released, and told before the halt */
     as_fleet_stop(d->fleet);
-    to_all(d, open_halt);
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        post(&d->lanes[i], &d->lanes[i].stop, open_halt);
 }
 
 static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct lane *l = AS_CONTAINER(letter, struct lane, down);
+    struct lane *l = AS_CONTAINER(letter, struct lane, stop);
 
     as_edge_stop(l->edge);
-    post_back(l, open_stopped);
+    post(&l->d->lanes[0], &l->stopped, open_stopped);
 }
 
 static void stop(struct dispatcher *d, int exit_code)
@@ -109,7 +100,8 @@ static void stop(struct dispatcher *d, int exit_code)
     d->phase = STOPPING;
     d->exit_code = exit_code;
     as_timer_set(&d->drain_timer, AS_NEVER);
-    to_all(d, open_stop);
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        post(&d->lanes[i], &d->lanes[i].stop, open_stop);
 }
 
 static void tell(struct dispatcher *d, enum as_ctl_type type, struct as_str replica,
@@ -123,9 +115,9 @@ static void tell(struct dispatcher *d, enum as_ctl_type type, struct as_str repl
 
 static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct dispatcher *d = AS_CONTAINER(letter, struct lane, up)->d;
+    struct dispatcher *d = AS_CONTAINER(letter, struct lane, drained)->d;
 
-    if (d->phase != DRAINING || ++d->n_back < d->n_lanes)
+    if (d->phase != DRAINING || ++d->n_drained < d->n_lanes)
         return;
     as_fleet_drain(d->fleet);
     tell(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
@@ -135,12 +127,14 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
 
 static void lane_drained(void *arg)
 {
-    post_back(arg, open_drained);
+    struct lane *l = arg;
+
+    post(&l->d->lanes[0], &l->drained, open_drained);
 }
 
 static void open_drain(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct lane *l = AS_CONTAINER(letter, struct lane, down);
+    struct lane *l = AS_CONTAINER(letter, struct lane, drain);
 
     as_edge_drain(l->edge, lane_drained, l);
 }
@@ -155,7 +149,8 @@ static void drain(struct dispatcher *d)
     d->board.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "draining", "unanswered=%u", as_fleet_unanswered(d->fleet));
     as_timer_set(&d->drain_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
-    to_all(d, open_drain);
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        post(&d->lanes[i], &d->lanes[i].drain, open_drain);
 }
 
 static void on_drain_timeout(struct as_timer *t)

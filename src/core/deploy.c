@@ -1,4 +1,6 @@
 /* The lives of requests in a deployment: submit, cancel, expire, down, the end. */
+#include "core/deploy.h"
+
 #include "core/replica.h"
 
 int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_deploy_conf *conf,

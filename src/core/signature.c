@@ -109,7 +109,7 @@ static void say(struct line *l, const char *fmt, ...)
     va_list ap;
     int n;
 
-    if (l->n + 1 >= l->cap)
+    if (!l->cap)
         return;
     va_start(ap, fmt);
     n = vsnprintf(l->p + l->n, l->cap - l->n, fmt, ap);

@@ -1,3 +1,5 @@
+#include "link/worker.h"
+
 #include "link/worker_priv.h"
 
 #include <string.h>

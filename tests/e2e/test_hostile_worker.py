@@ -1,6 +1,8 @@
 """Workers written by hand after docs/PROTOCOL.md: one that keeps its rules, and many that break them."""
 
 import os
+import re
+import select
 import socket
 import struct
 
@@ -222,7 +224,6 @@ def test_prefetch_and_recall(server, client):
 
 
 def readable(worker, *all):
-    import select
     return worker.sock in select.select([w.sock for w in all], [], [], wait.SECONDS)[0]
 
 
@@ -521,7 +522,6 @@ ANSWERED = {"answer_twice", "error_after_answer", "large_then_error_then_data"}
 @pytest.mark.parametrize("name", LIES)
 def test_lie(server, client, name):
     """The link ends with a reason; its request may have run, and its client is told so."""
-    import re
     lie, reason = LIES[name]
     since = len(server.log.lines)
     with Worker(server, "hand") as worker:
@@ -550,7 +550,7 @@ def test_closes_with_a_request_in_hand(server, client):
 
 
 def test_closes_in_mid_frame(server, client):
-    for n in (1, 16, 64, 100, 70_000):
+    for n in (1, 100, 70_000):
         since = len(server.log.lines)
         with Worker(server, "hand") as worker:
             worker.serve("hand")

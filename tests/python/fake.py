@@ -17,7 +17,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / os.environ.get("ANYSERVE_BUILD", "build/release") / "python"
 
-WITHOUT = ROOT / "tests/python/python_without"  # an interpreter that lacks $ANYSERVE_TEST_WITHOUT
+# an interpreter that lacks the modules in $ANYSERVE_TEST_WITHOUT
+WITHOUT = [sys.executable, str(ROOT / "tests/python/without.py")]
 
 HELLO, REGISTER, REGISTERED, OPEN, DATA, ERROR = 1, 2, 3, 5, 6, 8
 RECALL, RETURNED, CANCEL, CREDIT, PING, PONG, DRAIN, GOODBYE = 10, 11, 13, 14, 18, 19, 20, 21
@@ -194,7 +195,7 @@ class Model:
 class Worker:
     """A worker process and the dispatcher's end of its link."""
 
-    def __init__(self, *args, python=sys.executable, cwd=None, env=None):
+    def __init__(self, *args, python=(sys.executable,), cwd=None, env=None):
         self.folder = tempfile.TemporaryDirectory(prefix="as-py-", dir="/tmp")
         self.path = os.path.join(self.folder.name, "link")
         self.listener = socket.socket(socket.AF_UNIX)
@@ -203,7 +204,7 @@ class Worker:
         self.listener.settimeout(60)
         self.log = []
         self.process = subprocess.Popen(
-            [str(python), "-m", "anyserve.worker", *map(str, args)], cwd=cwd, stdout=subprocess.PIPE,
+            [*python, "-m", "anyserve.worker", *map(str, args)], cwd=cwd, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, start_new_session=True,
             env={**os.environ, "PYTHONPATH": str(PACKAGE), "ANYSERVE_LINK": self.path,
                  "ANYSERVE_TOKEN": "t0ken", "ANYSERVE_REPLICA": "test#0", **(env or {})},

@@ -26,13 +26,13 @@ USAGE, NOTFOUND, INTERPRETER, RAISED, DENIED, DECLARATION = 64, 66, 69, 70, 77, 
 def run(tmp_path):
     """run(files, args…) → the finished process; the link, if it comes to that, leads nowhere."""
 
-    def run(files, *args, python=sys.executable, **env):
+    def run(files, *args, python=(sys.executable,), **env):
         for name, text in files.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text))
         return subprocess.run(
-            [str(python), "-m", "anyserve.worker", *args], cwd=tmp_path, capture_output=True, text=True,
+            [*python, "-m", "anyserve.worker", *args], cwd=tmp_path, capture_output=True, text=True,
             timeout=60, env={**os.environ, "PYTHONPATH": str(PACKAGE), "ANYSERVE_LINK": "/nowhere/link", **env},
         )  # fmt: skip
 

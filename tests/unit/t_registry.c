@@ -35,11 +35,12 @@ static const char *letters(size_t n)
 
 static void test_names(void **state AS_UNUSED)
 {
-    static const char *const good[] = {"a",      "Echo-1.b_c", "a/b/c", "...", "-",
+    static const char *const good[] = {"a",       "Echo-1.b_c", "a/b/c",     "...",    "-",
                                        "infer/a", "ready/x",    "versions2", "a/Infer"};
-    static const char *const bad[] = {"",    "/",    "/a",   "a/",   "a//b", ".",         "..",
-                                      "a/.", "a/..", "../a", "a b",  "a\n",  "caf\xc3\xa9", "a%20",
-                                      "a:1", "a\\b", "versions", "versions/a", "a/versions/1"};
+    static const char *const bad[] = {"",     "/",        "/a",          "a/",          "a//b",
+                                      ".",    "..",       "a/.",         "a/..",        "../a",
+                                      "a b",  "a\n",      "caf\xc3\xa9", "a%20",        "a:1",
+                                      "a\\b", "versions", "versions/a",  "a/versions/1"};
 
     for (size_t i = 0; i < AS_COUNT(good); i++)
         assert_true(name_ok(good[i]));
@@ -51,9 +52,9 @@ static void test_names(void **state AS_UNUSED)
 
 static void test_a_name_does_not_end_in_a_verb(void **state AS_UNUSED)
 {
-    static const char *const verbs[] = {"config", "generate", "generate_stream", "infer",
-                                        "infer_stream", "load", "ready", "setting", "stats",
-                                        "trace", "unload"};
+    static const char *const verbs[] = {"config",       "generate", "generate_stream", "infer",
+                                        "infer_stream", "load",     "ready",           "setting",
+                                        "stats",        "trace",    "unload"};
 
     for (size_t i = 0; i < AS_COUNT(verbs); i++) {
         char z[64];

@@ -1,4 +1,5 @@
-/* Specification of core/restart: at once after an outside kill that followed READY, else backoff. */
+/* Specification of core/restart: at once after an outside kill that followed READY, else backoff.
+ */
 #include "core/restart.h"
 
 #include <setjmp.h>
@@ -139,7 +140,8 @@ static void test_the_kind_of_an_exit(void **state AS_UNUSED)
     assert_int_equal(as_exit_kind_of(SIGTERM, false), AS_EXIT_KILLED);
     for (size_t i = 0; i < AS_COUNT(crashes); i++) {
         assert_int_equal(as_exit_kind_of(crashes[i], false), AS_EXIT_CRASH);
-        assert_int_equal(as_exit_kind_of(crashes[i] | 0x80, false), AS_EXIT_CRASH); /* core dumped */
+        assert_int_equal(as_exit_kind_of(crashes[i] | 0x80, false),
+                         AS_EXIT_CRASH); /* core dumped */
     }
     assert_int_equal(as_exit_kind_of(SIGKILL, true), AS_EXIT_STOPPED);
     assert_int_equal(as_exit_kind_of(0, true), AS_EXIT_STOPPED);

@@ -133,8 +133,7 @@ static void test_long_names_and_shapes_are_cut_in_messages(void **state AS_UNUSE
 
 static void test_a_small_buffer_is_never_overrun(void **state AS_UNUSED)
 {
-    struct as_model m = {
-        .name = AS_STR("add"), .has_inputs = true, .inputs = specs, .n_inputs = 2};
+    struct as_model m = {.name = AS_STR("add"), .has_inputs = true, .inputs = specs, .n_inputs = 2};
     struct as_tensor t = TENSOR("c", AS_DT_FP32, 1, shape_3);
 
     for (size_t cap = 0; cap < 60; cap++) {
@@ -152,8 +151,7 @@ static void test_the_largest_signature(void **state AS_UNUSED)
     struct as_tensor_spec *s = as_xalloc(n * sizeof(*s));
     struct as_tensor *t = as_xalloc(n * sizeof(*t));
     char(*names)[8] = as_xalloc(n * sizeof(*names));
-    struct as_model m = {
-        .name = AS_STR("many"), .has_inputs = true, .inputs = s, .n_inputs = n};
+    struct as_model m = {.name = AS_STR("many"), .has_inputs = true, .inputs = s, .n_inputs = n};
 
     for (uint32_t i = 0; i < n; i++) {
         snprintf(names[i], sizeof(names[i]), "t%u", i);

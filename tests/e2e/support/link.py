@@ -186,7 +186,8 @@ def decode_open(f, body=None):
         r.align()
     for _ in range(n_headers):
         n_key, n_value = r.unpack("<II")
-        headers[r.bytes(n_key).decode()] = r.bytes(n_value)
+        key = r.bytes(n_key).decode()
+        headers[key] = r.bytes(n_value)
         r.align()
     request_id = r.bytes(id_len).decode()
     r.align()

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""An interpreter in which the modules named in ANYSERVE_TEST_WITHOUT do not exist."""
+"""Runs like the interpreter it is given to, but the modules in ANYSERVE_TEST_WITHOUT do not exist."""
 
 import os
 import runpy

@@ -1,0 +1,390 @@
+"""Processes are killed at bad moments: what had not started is served, the rest is told the truth, nothing stays."""
+
+import signal
+import socket
+import threading
+
+import grpc
+import numpy as np
+import pytest
+
+from support import oip, procs, wait
+from support.h2client import H2, prefixed
+from support.load import Load
+from support.server import READY
+
+pytestmark = pytest.mark.core
+
+
+@pytest.fixture
+def staged(serve, stage):
+    """staged(*options, app=…) → a server whose handlers wait for cues."""
+    def start(*options, app="staged.py", **kwargs):
+        stage.reset()
+        return serve(app, *options, env={"ANYSERVE_TEST_STAGE": stage.path}, **kwargs)
+    return start
+
+
+def wait_ready(server, n):
+    wait.until(lambda: len(server.workers()) == n, lambda: server.status()["replicas"])
+    wait.until(lambda: server.status()["server"]["ready"], lambda: server.status())
+
+
+def assert_may_have_executed(error):
+    assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+    trailers = oip.trailers_of(error)
+    assert (trailers.get("anyserve-may-have-executed"), trailers.get("grpc-retry-pushback-ms")) == ("1", "-1"), error
+
+
+def add_one(model):
+    def call(client, n):
+        assert client.infer(model, {"x": np.array([n])})["y"] == n + 1
+    return call
+
+
+# --- a worker dies ---
+
+def test_worker_killed_with_requests_in_every_state(staged, stage, connect):
+    server = staged("--workers", "2")
+    client, before = connect(server), server.workers()
+    calls = {str(i): client.begin("staged", {}, id=str(i)) for i in range(8)}
+    first, second = stage.started(2)
+    wait.until(lambda: server.deployment("staged")["queued"] == 6, "six to be queued")
+    procs.kill(first.pid)
+    assert_may_have_executed(calls.pop(first.tag).exception())
+    second.go()
+    for i in range(2, 8):  # the queued ones are served, by the other one and by the one that comes back
+        stage.started(i + 1)[i].go()
+    assert all(c.exception() is None for c in calls.values())
+    wait_ready(server, 4)
+    after = server.workers()
+    changed = [name for name in before if before[name] != after[name]]
+    assert [before[name] for name in changed] == [first.pid]
+    assert server.counts("staged")["lost"] == 1
+    server.log.wait(rf"worker_exit replica={changed[0]} pid={first.pid} .*SIGKILL.*restart in 0 ms")
+
+
+def test_worker_killed_while_nothing_runs(staged, connect):
+    server = staged()
+    pid = server.workers()["staged-0"]
+    procs.kill(pid)
+    wait.until(lambda: server.workers().get("staged-0", pid) != pid, "a new worker")
+    assert connect(server).infer("fast", {"x": np.ones(1)})["y"] == 2
+
+
+@pytest.mark.parametrize("model, threads", [("fast", 1), ("fast_safe", 1), ("fast", 3)])
+def test_workers_killed_under_load(staged, model, threads):
+    server = staged("--workers", "2", "--threads", threads, "--log-level", "warn")
+    with Load(server.address, add_one(model), threads=8) as load:
+        for i in range(6):
+            load.wait_more(100)
+            procs.kill(server.workers()[f"staged-{i % 2}"])
+            wait_ready(server, 4)
+        load.wait_more(100)
+    assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, load.outcomes
+    for error in load.errors:
+        assert_may_have_executed(error)
+    if model == "fast_safe":
+        assert set(load.outcomes) == {"OK"}, load.errors
+
+
+def test_idempotent_request_is_run_again(staged, stage, connect):
+    server = staged("--workers", "2")
+    call = connect(server).begin("safe", {}, id="again")
+    (first,) = stage.started(1)
+    procs.kill(first.pid)
+    second = stage.started(2)[1]
+    assert second.tag == "again" and second.pid != first.pid
+    second.go()
+    assert oip.Answer(call.result())["pid"] == second.pid
+    assert server.counts("staged")["replayed"] == 1
+
+
+@pytest.mark.parametrize("word, reason", [("exit", "exit code 3"), ("abort", "SIGABRT")])
+def test_worker_ends_by_itself(staged, stage, connect, word, reason):
+    server = staged("--restart-backoff", "20ms")
+    client = connect(server)
+    call = client.begin("staged", {})
+    (scene,) = stage.started(1)
+    waiting = client.begin("fast", {"x": np.ones(1)})
+    scene.go(word)
+    assert_may_have_executed(call.exception())
+    assert oip.Answer(waiting.result())["y"] == 2  # by the next one
+    line = server.log.wait(rf"worker_exit replica=staged-0 pid={scene.pid} .*")[0]
+    assert reason in line
+    delay = int(line.partition("restart in ")[2].split(" ms")[0])
+    assert 16 <= delay <= 24  # not at once: it was no outside kill
+
+
+def test_a_dead_worker_takes_its_children_along(staged, connect):
+    server = staged()
+    children = connect(server).infer("forks", {})["children"]
+    assert all(procs.alive(pid) for pid in children)
+    procs.kill(server.workers()["parents-0"])
+    wait.until(lambda: not any(procs.alive(pid) for pid in children), "its children to die")
+    wait_ready(server, 3)
+
+
+def test_death_is_seen_although_children_hold_descriptors(staged, stage, connect):
+    server = staged()
+    client = connect(server)
+    client.infer("forks", {})
+    call = client.begin("staged_parent", {}, id="parent")
+    scene = next(s for s in stage.started(2) if s.tag == "parent")
+    procs.kill(scene.pid)
+    assert_may_have_executed(call.exception())
+
+
+def test_hanging_worker_is_ended(staged, connect):
+    server = staged("--ping-interval", "100ms", "--ping-timeout", "500ms")
+    pid = server.workers()["staged-0"]
+    procs.kill(pid, signal.SIGSTOP)
+    server.log.wait("worker_gone replica=staged-0 .*did not answer a ping")
+    wait.until(lambda: server.workers().get("staged-0", pid) != pid, "a new worker")
+    assert not procs.alive(pid)
+    assert connect(server).infer("fast", {"x": np.ones(1)})["y"] == 2
+
+
+def test_slow_handler_is_no_hanging_worker(staged, stage, connect):
+    """Pings are answered while a sync handler holds the interpreter's main thread."""
+    server = staged("--ping-interval", "20ms", "--ping-timeout", "2s")
+    call = connect(server).begin("staged", {})
+    (scene,) = stage.started(1)
+    pings = [f for f in range(3)]
+    for _ in pings:  # each is a round trip of ping and pong, seen as bytes of the link
+        before = reads(server)
+        wait.until(lambda: reads(server) > before + 2, "pings")
+    scene.go()
+    call.result()
+
+
+def reads(server):
+    from support import prometheus
+    return prometheus.total(prometheus.parse(server.metrics()), "anyserve_syscalls_total", kind="read")
+
+
+def test_crash_loop(serve, connect, tmp_path):
+    flag = tmp_path / "flag"
+    server = serve("crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
+                   env={"CRASH_FLAG": str(flag)})
+    server.expect_error("worker_exit .*given up")
+    client = connect(server)
+    first = client.begin("crash", {})
+    waiting = client.begin("fine", {})
+    assert first.exception().code() == grpc.StatusCode.UNAVAILABLE
+    assert waiting.exception().code() == grpc.StatusCode.UNAVAILABLE
+    wait.until(lambda: server.deployment()["down"], "the deployment to be given up")
+    error = client.refused("fine", {})
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
+    assert "fine" in error.details()
+    assert client.call("ServerReady").ready is False
+    assert client.call("ModelReady", oip.message("ModelReadyRequest", name="fine")).ready is False
+    assert client.call("ServerLive").live is True
+    (process,) = server.status()["processes"]
+    assert process["state"] == "down" and "exit code 9" in process["reason"]
+    assert "last words before the crash" in process["reason"]
+    flag.unlink()
+    procs.kill(server.supervisor, signal.SIGUSR1)
+    wait.until(lambda: server.workers(), "the replica to be revived")
+    assert client.infer("fine", {})["output0"] == 1
+
+
+# --- the dispatcher dies ---
+
+class Knocking:
+    """Connects in a tight loop; `refused` holds what went wrong."""
+
+    def __init__(self, server):
+        self.count, self.refused = 0, []
+        self._address, self._stop = (server.host, server.port), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        while not self._stop.is_set():
+            try:
+                socket.create_connection(self._address, 20).close()
+                self.count += 1
+            except OSError as e:
+                self.refused.append(e)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+def new_dispatcher(server, old):
+    def look():
+        try:
+            return server.dispatcher not in (0, old)
+        except (OSError, IndexError, ValueError):
+            return False  # the question went to the dead one
+    wait.until(look, "a new dispatcher")
+
+
+def test_dispatcher_killed(staged, connect):
+    server = staged("--workers", "2")
+    before, old = server.workers(), server.dispatcher
+    with Knocking(server) as knocking:
+        wait.until(lambda: knocking.count > 20, "connections")
+        procs.kill(old)
+        with oip.Client(server.address) as client:  # comes while nobody listens, or nobody is registered yet
+            answer = client.call("ModelInfer", oip.infer_request("fast", {"x": np.ones(1)}), wait_for_ready=True)
+        assert oip.Answer(answer)["y"] == 2
+        new_dispatcher(server, old)
+        seen = knocking.count
+        wait.until(lambda: knocking.count > seen + 20, "more connections")
+    assert not knocking.refused
+    wait_ready(server, 4)
+    assert server.workers() == before
+    server.note_fds()
+
+
+def test_dispatcher_killed_with_a_request_in_hand(staged, stage, connect):
+    server = staged()
+    old, before = server.dispatcher, server.workers()
+    call = connect(server).begin("watching", {}, id="watch")
+    (scene,) = stage.started(1)
+    procs.kill(old)
+    assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
+    assert scene.last_word() == "cancelled"  # the handler is told that nobody waits any more
+    new_dispatcher(server, old)
+    wait_ready(server, 3)
+    assert server.workers() == before
+    server.note_fds()
+
+
+def test_dispatcher_killed_under_load(staged):
+    server = staged("--workers", "2", "--threads", "2")
+    before = server.workers()
+    with Load(server.address, add_one("fast"), threads=6) as load:
+        for _ in range(3):
+            load.wait_more(50)
+            old = server.dispatcher
+            procs.kill(old)
+            new_dispatcher(server, old)
+        load.wait_more(50)
+    assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, (load.outcomes, load.errors[-1])
+    wait_ready(server, 4)
+    assert server.workers() == before
+    server.note_fds()
+
+
+def test_all_of_them_killed(staged, connect):
+    server = staged()
+    old = server.dispatcher
+    for pid in (*server.workers().values(), old):
+        procs.kill(pid)
+    new_dispatcher(server, old)
+    wait_ready(server, 3)
+    assert connect(server).infer("fast", {"x": np.ones(1)})["y"] == 2
+    server.note_fds()
+
+
+# --- the supervisor dies ---
+
+def test_supervisor_killed(staged, stage, connect):
+    server = staged("--workers", "2")
+    server.expect_error("supervisor_gone")
+    client = connect(server)
+    client.infer("forks", {})
+    call = client.begin("staged", {}, id="mine")
+    stage.started(2)
+    assert len(server.family()) >= 9
+    procs.kill(server.supervisor)
+    server.wait_exit(-signal.SIGKILL)
+    wait.until(lambda: not server.family(), lambda: [procs.command(p) for p in server.family()])
+    assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.host, server.port))
+
+
+def test_a_killed_server_does_not_stop_the_next(staged, serve, stage):
+    first = staged()
+    first.expect_error("supervisor_gone")
+    procs.kill(first.supervisor)
+    first.wait_exit(-signal.SIGKILL)
+    wait.until(lambda: not first.family(), "it to end")
+    again = serve("staged.py", "--port", first.port, "--runtime-dir", first.runtime,
+                  env={"ANYSERVE_TEST_STAGE": stage.path}, wait_ready=False)
+    again.log.wait(READY.pattern)
+    again.stop()
+
+
+# --- SIGTERM and Ctrl-C ---
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_drain(staged, stage, signum):
+    """What is in flight is answered, GOAWAY is said, nobody new is let in, the exit code is 0."""
+    server = staged("--goaway-grace", "50ms")
+    with H2(server.host, server.port) as http:
+        stream = http.open_grpc()
+        body = oip.infer_request("staged", {}, id="slow").SerializeToString()
+        http.send(stream, prefixed(body), end=True)
+        (scene,) = stage.started(1)
+        procs.kill(server.supervisor, signum)
+        while not http.goaways:
+            assert http.read()
+        wait.until(lambda: is_refused(server), "the port to close")
+        while len(http.goaways) < 2:
+            assert http.read()
+        assert http.goaways == [2**31 - 1, stream]
+        scene.go()
+        assert http.reply(stream).grpc_status == 0
+        while http.read():
+            pass
+    server.stop()
+
+
+def is_refused(server):
+    try:
+        socket.create_connection((server.host, server.port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_drain_serves_what_is_queued(staged, stage):
+    server = staged("--goaway-grace", "20ms")
+    with oip.Client(server.address) as client:
+        calls = [client.begin("staged", {}, id=str(i)) for i in range(4)]
+        stage.started(1)
+        wait.until(lambda: server.deployment("staged")["queued"] == 3, "the queue")
+        procs.kill(server.supervisor, signal.SIGTERM)
+        server.log.wait("event=drain")
+        for i in range(4):
+            stage.started(i + 1)[i].go()
+        assert all(c.exception() is None for c in calls)
+    server.stop()
+
+
+def test_drain_timeout(staged, stage):
+    server = staged("--drain-timeout", "100ms", "--stop-timeout", "100ms", "--goaway-grace", "10ms")
+    with oip.Client(server.address) as client:
+        call = client.begin("staged", {})
+        stage.started(1)
+        server.stop()
+        assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
+
+
+def test_second_signal_ends_at_once(staged, stage):
+    server = staged()
+    with oip.Client(server.address) as client:
+        call = client.begin("staged", {})
+        stage.started(1)
+        procs.kill(server.supervisor, signal.SIGTERM)
+        server.log.wait("event=drain")
+        server.stop(code=128 + signal.SIGTERM)
+        assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
+
+
+def test_load_while_it_ends(staged):
+    """Requests end in an answer or in UNAVAILABLE, never in anything else."""
+    server = staged("--workers", "2", "--goaway-grace", "20ms")
+    with Load(server.address, add_one("fast"), threads=6) as load:
+        load.wait_more(100)
+        server.stop()
+    assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, (load.outcomes, load.errors[-1])
