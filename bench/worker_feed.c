@@ -4,14 +4,14 @@
  * worker …
  *
  * Listens on a socket that the command finds in ANYSERVE_LINK, keeps `depth` requests of one FP32
- * tensor (`bytes` long) under way, and prints calls per second and CPU per call of the worker.
+ * tensor (`bytes` long) under way, and prints calls per second and CPU per call of the worker. -n
+ * asks for so many calls and nothing more, for a worker under callgrind.
  */
 #include "base/err.h"
 #include "wire/frame.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -161,15 +161,25 @@ static void turn(struct feed *d)
         pump(d);
 }
 
-static void run_for(struct feed *d, double seconds)
+static void run_for(struct feed *d, double seconds, uint64_t calls)
 {
     double until = now_s() + seconds;
 
-    while (now_s() < until) {
-        while ((d->next_stream - 1) / 2 - d->answered < d->depth)
+    while (calls ? d->answered < calls : now_s() < until) {
+        while ((d->next_stream - 1) / 2 - d->answered < d->depth &&
+               (!calls || (d->next_stream - 1) / 2 < calls))
             ask(d);
         turn(d);
     }
+}
+
+/* What is under way is answered, then the worker ends in order. */
+static void finish(struct feed *d, pid_t pid)
+{
+    as_frame_put_text(&d->out, AS_FRAME_DRAIN, (struct as_str){0});
+    while (d->out.bytes || (d->next_stream - 1) / 2 > d->answered)
+        turn(d);
+    waitpid(pid, NULL, 0);
 }
 
 static pid_t spawn(char **argv, int *ret_fd)
@@ -205,9 +215,9 @@ static void set_request(struct feed *d, size_t bytes, uint32_t n)
     d->blob = as_blob_new(n * AS_ALIGN(bytes, (size_t)64));
     memset(d->blob->data, 0, d->blob->n);
     for (uint32_t i = 0; i < n; i++) {
-        char *name = as_xalloc(8);
+        char *name = as_xalloc(16);
 
-        snprintf(name, 8, "in%u", i);
+        snprintf(name, 16, "in%u", i);
         t[i] = (struct as_tensor){as_str_of(name), AS_DT_FP32, 1, shape, d->blob->data + at, bytes};
         at += AS_ALIGN(bytes, (size_t)64);
     }
@@ -220,11 +230,11 @@ int main(int argc, char **argv)
     double seconds = 1, t0, c0, s;
     size_t bytes = 128;
     uint32_t tensors = 1;
-    uint64_t n0;
+    uint64_t n0, calls = 0;
     pid_t pid;
     int opt;
 
-    while ((opt = getopt(argc, argv, "+d:b:t:s:")) != -1) {
+    while ((opt = getopt(argc, argv, "+d:b:t:s:n:")) != -1) {
         if (opt == 'd')
             d.depth = (uint32_t)atoi(optarg);
         else if (opt == 'b')
@@ -233,6 +243,8 @@ int main(int argc, char **argv)
             tensors = (uint32_t)atoi(optarg);
         else if (opt == 's')
             seconds = atof(optarg);
+        else if (opt == 'n')
+            calls = strtoull(optarg, NULL, 10);
         else
             return 64;
     }
@@ -244,17 +256,17 @@ int main(int argc, char **argv)
     pid = spawn(argv + optind, &d.fd);
     while (!d.live)
         turn(&d);
-    run_for(&d, seconds / 3);
+    if (!calls)
+        run_for(&d, seconds / 3, 0);
     t0 = now_s();
     c0 = cpu_of(pid);
     n0 = d.answered;
-    run_for(&d, seconds);
+    run_for(&d, seconds, calls);
     s = now_s() - t0;
     printf("depth %u, %zu bytes: %.0f calls/s, worker CPU %.3f us per call, %lu errors\n", d.depth,
            bytes, (double)(d.answered - n0) / s,
            (cpu_of(pid) - c0) / (double)(d.answered - n0) * 1e6, (unsigned long)d.failed);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    finish(&d, pid);
     as_outq_fini(&d.out);
     return d.failed != 0;
 }

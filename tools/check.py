@@ -34,8 +34,12 @@ def tidy():
     files = sources("src", suffixes=(".c",))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         done = list(pool.map(lambda f: call(TIDY + [f]), files))
-    bad = [out for code, out in done if code]
-    return len(bad), "".join(bad) + f"{len(files)} files, {len(bad)} with findings\n"
+    log = ROOT / "build/clang-tidy.log"
+    log.write_text("".join(out for code, out in done if code))
+    found = sorted({line for line in log.read_text().splitlines() if " error: " in line})
+    bad = sum(code != 0 for code, _ in done)
+    return bad, "\n".join(found + [f"{len(files)} files, {bad} with findings; with their traces "
+                                   f"in {log.relative_to(ROOT)}", ""])
 
 
 CHECKS = {

@@ -275,12 +275,13 @@ static PyObject *verdict(int r)
 /* A signal between Python's look at its flags and poll() would be slept over, so the end has a
  * handler of its own. */
 static volatile sig_atomic_t stop_asked;
-static struct as_worker *stop_worker;
+static struct as_worker *volatile stop_worker;
 
 static void on_stop(int signum AS_UNUSED)
 {
     stop_asked = 1;
-    as_worker_wake(stop_worker);
+    if (stop_worker)
+        as_worker_wake(stop_worker);
 }
 
 static PyObject *link_stop_on(PyObject *self, PyObject *arg)
@@ -396,6 +397,7 @@ static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
 {
     Link *l = (Link *)(void *)self;
 
+    stop_worker = NULL;
     if (l->w && !l->calls) {
         as_worker_free(l->w);
         l->w = NULL;

@@ -376,13 +376,13 @@ static void tear_down(struct dispatcher *d)
     free(d->lanes);
 }
 
+/* Edges and status page have duplicates: the port must close when they close theirs. */
 static void close_listeners(const struct as_dispatcher_fds *fds)
 {
     for (uint32_t i = 0; i < fds->n_grpc; i++)
         close(fds->grpc[i]);
     for (uint32_t i = 0; i < fds->n_status; i++)
         close(fds->status[i]);
-    close(fds->link);
 }
 
 int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds)
@@ -402,6 +402,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
                      "reason=\"cannot set up its loops\"");
         return 1;
     }
+    close_listeners(fds);
     for (uint32_t i = 1; i < d.n_lanes; i++) {
         if (pthread_create(&d.lanes[i].thread, NULL, run_lane, &d.lanes[i])) {
             as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed", "reason=\"no thread\"");
@@ -411,6 +412,6 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     tell(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
     as_loop_run(d.lanes[0].loop);
     tear_down(&d);
-    close_listeners(fds);
+    close(fds->link);
     return d.exit_code;
 }

@@ -12,6 +12,7 @@ int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_
         return AS_EINVALID;
     d = as_xalloc(sizeof(*d));
     d->conf = *conf;
+    d->conf.prefetch_work = AS_MIN(conf->prefetch_work, UINT32_MAX);
     d->ops = *ops;
     d->ctx = ctx;
     d->name = as_str_dup(name);

@@ -43,7 +43,7 @@ const char *as_router_name(enum as_router r);
 struct as_deploy_conf {
     int64_t max_queued; /* queued + prefetched; -1: no limit by count */
     enum as_router router;
-    as_ns prefetch_work; /* prefetch as much as fits in this much measured service time (100 us) */
+    as_ns prefetch_work; /* prefetch what fits in this much measured service time (100 us; < 4 s) */
     uint64_t seed;
 };
 

@@ -42,7 +42,7 @@ static bool replica_ok(const struct as_replica *r)
     bool is_free = r->unanswered < r->slots && !r->draining;
     uint32_t recalled = 0;
 
-    if (r->held || !sent_ok(r, &recalled) || !models_ok(r))
+    if (r->held || r->limit != as_dispatch_limit(r) || !sent_ok(r, &recalled) || !models_ok(r))
         return false;
     if (recalled != r->recalled || (recalled && !r->recalling))
         return false;
@@ -51,7 +51,7 @@ static bool replica_ok(const struct as_replica *r)
     if (is_free && (r->free_at >= d->n_free || d->free[r->free_at] != r))
         return false;
     /* rule 1 */
-    if (is_free || as_replica_may_prefetch(r))
+    if (as_replica_has_room(r))
         return !as_queue_first(&d->queue, r->of_model, r->most_slots);
     return true;
 }

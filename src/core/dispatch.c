@@ -3,13 +3,10 @@
 
 #define RECALL_MAX 256u /* requests of one RECALL */
 
-void as_dispatch_refresh(struct as_replica *r)
+void as_dispatch_list(struct as_replica *r, bool is_free)
 {
     struct as_deploy *d = r->deploy;
-    bool is_free = r->unanswered < r->slots && as_replica_open(r);
 
-    if (is_free == (r->free_at != AS_NOWHERE))
-        return;
     if (is_free) {
         r->free_at = d->n_free;
         d->free[d->n_free++] = r;
@@ -20,6 +17,25 @@ void as_dispatch_refresh(struct as_replica *r)
         last->free_at = r->free_at;
         r->free_at = AS_NOWHERE;
     }
+}
+
+/* Prefetch: as many as fit in the deployment's measure of work. */
+uint32_t as_dispatch_limit(const struct as_replica *r)
+{
+    uint32_t work = (uint32_t)r->deploy->conf.prefetch_work, n;
+
+    if (!as_replica_open(r))
+        return 0;
+    if (!r->prefetch || !r->slots || r->recalling || !r->service || r->service > work)
+        return r->slots;
+    n = work / (uint32_t)r->service;
+    return r->slots + AS_MIN(n, r->prefetch);
+}
+
+void as_dispatch_relimit(struct as_replica *r)
+{
+    r->limit = as_dispatch_limit(r);
+    as_dispatch_refresh(r);
 }
 
 struct as_replica *as_dispatch_free_for(struct as_deploy *d, const struct as_request *q)
@@ -41,7 +57,7 @@ struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as
     for (uint32_t i = 0; i < d->n_all; i++) {
         struct as_replica *r = d->all[i];
 
-        if (as_replica_may_prefetch(r) && as_replica_fits(r, q) &&
+        if (as_replica_has_room(r) && as_replica_fits(r, q) &&
             (!best || r->unanswered < best->unanswered))
             best = r;
     }
@@ -127,11 +143,11 @@ void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now)
         as_queue_push(&d->queue, q);
 }
 
-void as_dispatch_pull(struct as_replica *r, as_ns now)
+void as_dispatch_fill(struct as_replica *r, as_ns now)
 {
     struct as_deploy *d = r->deploy;
 
-    while (d->queue.n && (r->free_at != AS_NOWHERE || as_replica_may_prefetch(r))) {
+    while (d->queue.n && as_replica_has_room(r)) {
         struct as_request *q = as_queue_first(&d->queue, r->of_model, r->most_slots);
 
         if (!q)
@@ -184,6 +200,7 @@ static uint32_t recall(struct as_replica *r, uint32_t want)
     for (uint32_t i = 0; i < n; i++)
         batch[RECALL_MAX - n + i]->recalled = true;
     r->recalling = true;
+    as_dispatch_relimit(r);
     r->recalled += n;
     d->recalled += n;
     d->stat.recalled += n;
@@ -211,14 +228,11 @@ static struct as_replica *most_waiting(struct as_deploy *d, const struct as_repl
     return best;
 }
 
-void as_dispatch_balance(struct as_deploy *d)
+void as_dispatch_recall(struct as_deploy *d)
 {
     struct as_replica *r = NULL;
-    uint32_t idle;
+    uint32_t idle = free_slots(d);
 
-    if (!d->n_free || !d->prefetched)
-        return;
-    idle = free_slots(d);
     while (idle > d->recalled && (r = most_waiting(d, r)))
         recall(r, idle - d->recalled);
 }

@@ -42,7 +42,7 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
         d->most_slots = r->most_slots;
         as_dispatch_restrict(d);
     }
-    as_dispatch_refresh(r);
+    as_dispatch_relimit(r);
     as_dispatch_pull(r, now);
     as_dispatch_balance(d);
 }
@@ -50,7 +50,7 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
 void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
 {
     r->draining = draining;
-    as_dispatch_refresh(r);
+    as_dispatch_relimit(r);
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);
 }
@@ -63,16 +63,18 @@ static void learn(struct as_replica *r, as_ns service)
         r->service = AS_MAX(r->service - r->service / 8 + service / 8, 1);
     else
         r->service = service;
+    r->limit = as_dispatch_limit(r);
 }
 
 /* q (SENT) leaves r without an answer; others are asked before r takes more. */
 static void give_back(struct as_replica *r, struct as_request *q, as_ns now)
 {
     r->held = true;
+    as_dispatch_relimit(r);
     as_dispatch_detach(q);
     as_dispatch_again(r->deploy, q, now);
     r->held = false;
-    as_dispatch_refresh(r);
+    as_dispatch_relimit(r);
 }
 
 bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
@@ -131,6 +133,7 @@ void as_replica_recall_done(struct as_replica *r, as_ns now)
     }
     AS_ASSERT(!r->recalled);
     r->recalling = false;
+    as_dispatch_relimit(r);
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);
 }
@@ -142,7 +145,7 @@ static void forget(struct as_replica *r)
     struct as_deploy *d = r->deploy;
 
     r->draining = true;
-    as_dispatch_refresh(r);
+    as_dispatch_relimit(r);
     for (uint32_t i = r->index; i + 1 < d->n_all; i++) {
         d->all[i] = d->all[i + 1];
         d->all[i]->index = i;

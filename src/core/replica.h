@@ -29,6 +29,7 @@ struct as_replica {
     uint32_t unanswered;      /* length of sent */
     uint32_t slots, prefetch; /* granted */
     uint32_t most_slots;      /* ever granted */
+    uint32_t limit;           /* of unanswered: slots and prefetch; 0 while it takes nothing */
     uint32_t index;           /* in deploy->all */
     uint32_t free_at;         /* in deploy->free, or AS_NOWHERE */
     uint32_t recalled; /* requests of the RECALL under way that have not come back or ended */
@@ -82,22 +83,28 @@ static inline bool as_replica_fits(const struct as_replica *r, const struct as_r
     return !l || as_lane_fits(l, r->of_model, r->most_slots);
 }
 
-/* May one more request wait behind the slots of r? */
-static inline bool as_replica_may_prefetch(const struct as_replica *r)
+/* Has r room for one more, in a slot or behind them? */
+static inline bool as_replica_has_room(const struct as_replica *r)
 {
-    uint32_t n = as_replica_waiting(r);
-    as_ns work = r->deploy->conf.prefetch_work;
-
-    return n < r->prefetch && r->service != 0 && r->service <= work &&
-           (n + 1) * r->service <= work && r->unanswered >= r->slots && r->slots > 0 &&
-           !r->recalling && as_replica_open(r);
+    return r->unanswered < r->limit;
 }
 
 /* --- dispatch.c --- */
 
-/* Puts r into, or takes it out of, deploy->free after its slots, load or openness changed. */
-void as_dispatch_refresh(struct as_replica *r);
-/* A replica that may have q at once (ret_slot) or in advance, or NULL. */
+/* Puts r into deploy->free, or takes it out. */
+void as_dispatch_list(struct as_replica *r, bool is_free);
+/* After the load of r changed. */
+static inline void as_dispatch_refresh(struct as_replica *r)
+{
+    bool is_free = r->unanswered < r->slots && as_replica_open(r);
+
+    if (is_free != (r->free_at != AS_NOWHERE))
+        as_dispatch_list(r, is_free);
+}
+/* What r may hold, after anything else of it changed: grant, openness, recall, service time. */
+uint32_t as_dispatch_limit(const struct as_replica *r);
+void as_dispatch_relimit(struct as_replica *r);
+/* A replica that may have q at once, or in advance; NULL: none. */
 struct as_replica *as_dispatch_free_for(struct as_deploy *d, const struct as_request *q);
 struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as_request *q);
 /* Binds q (QUEUED, in no list) to r and sends it. */
@@ -106,8 +113,20 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
 void as_dispatch_detach(struct as_request *q);
 /* q (SENT, detached) goes to the best replica with room, else back into the queue. */
 void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now);
-void as_dispatch_pull(struct as_replica *r, as_ns now);
-void as_dispatch_balance(struct as_deploy *d);
+/* Gives r what it may take of the queue. */
+void as_dispatch_fill(struct as_replica *r, as_ns now);
+static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
+{
+    if (r->deploy->queue.n)
+        as_dispatch_fill(r, now);
+}
+/* Recalls what waits elsewhere for slots that are free. */
+void as_dispatch_recall(struct as_deploy *d);
+static inline void as_dispatch_balance(struct as_deploy *d)
+{
+    if (d->n_free && d->prefetched)
+        as_dispatch_recall(d);
+}
 bool as_dispatch_recallable(const struct as_deploy *d, const struct as_request *q);
 /* Lanes for all models whose cap is below most_slots. */
 void as_dispatch_restrict(struct as_deploy *d);

@@ -2,8 +2,7 @@
 
 #define BIT(s) (1u << (s))
 
-/* Row: from; bits: where the arrows of the header's picture lead. */
-static const uint8_t arrows[] = {
+const uint8_t as_request_arrows[] = {
     [AS_REQ_NEW] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_DONE),
     [AS_REQ_QUEUED] = BIT(AS_REQ_SENT) | BIT(AS_REQ_DONE),
     [AS_REQ_SENT] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_ABANDONED) | BIT(AS_REQ_DONE),
@@ -15,12 +14,6 @@ void as_request_init(struct as_request *q)
 {
     *q = (struct as_request){.priority = 1, .deadline = AS_NEVER, .heap = SIZE_MAX};
     as_list_init(&q->node);
-}
-
-void as_request_move(struct as_request *q, enum as_request_state to)
-{
-    AS_ASSERT(arrows[q->state] & BIT(to));
-    q->state = to;
 }
 
 bool as_request_ok(const struct as_request *q)

@@ -49,8 +49,14 @@ struct as_request {
 
 /* State NEW, default priority, no deadline. */
 void as_request_init(struct as_request *q);
-/* The only writer of q->state; asserts that the picture above has the arrow. */
-void as_request_move(struct as_request *q, enum as_request_state to);
+/* Where the arrows of the picture lead: row from, bit to. */
+extern const uint8_t as_request_arrows[];
+/* The only writer of q->state; asserts that the picture has the arrow. */
+static inline void as_request_move(struct as_request *q, enum as_request_state to)
+{
+    AS_ASSERT(as_request_arrows[q->state] >> to & 1u);
+    q->state = to;
+}
 /* Whether the fields fit the state. */
 bool as_request_ok(const struct as_request *q);
 const char *as_request_state_name(enum as_request_state s); /* "QUEUED" */

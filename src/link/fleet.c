@@ -134,6 +134,8 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
     d->fleet = f;
     d->name = as_str_dup(name);
     d->number = n;
+    atomic_init(&d->expected, false);
+    atomic_init(&d->registered, false);
     atomic_init(&d->ready, false);
     as_timer_init(&d->timer, f->loop, on_deadline);
     f->deploys[n] = d;
@@ -356,20 +358,39 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
 
 /* --- state for others --- */
 
+static bool is(const atomic_bool *flag)
+{
+    return atomic_load_explicit(flag, memory_order_relaxed);
+}
+
 bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
 {
-    return atomic_load_explicit(&f->deploys[deployment]->ready, memory_order_relaxed);
+    return is(&f->deploys[deployment]->ready);
 }
 
 bool as_fleet_ready(const struct as_fleet *f)
 {
+    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire), counted = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is(&f->deploys[i]->expected) && !is(&f->deploys[i]->registered))
+            continue; /* a worker said its name and went */
+        if (!is(&f->deploys[i]->ready))
+            return false;
+        counted++;
+    }
+    return counted > 0;
+}
+
+bool as_fleet_settling(const struct as_fleet *f)
+{
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire);
 
     for (uint32_t i = 0; i < n; i++) {
-        if (!as_fleet_model_ready(f, i))
-            return false;
+        if (is(&f->deploys[i]->expected) && !is(&f->deploys[i]->registered))
+            return true;
     }
-    return n > 0;
+    return n == 0;
 }
 
 uint32_t as_fleet_unanswered(const struct as_fleet *f)

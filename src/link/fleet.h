@@ -52,6 +52,8 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down);
 
 /* Every deployment that has a token or models has a replica with slots. */
 bool as_fleet_ready(const struct as_fleet *f);                            /* any thread */
+/* A deployment of ours has not told its models yet: an unknown name may be one of them. */
+bool as_fleet_settling(const struct as_fleet *f);                         /* any thread */
 bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment); /* any thread */
 uint32_t as_fleet_unanswered(const struct as_fleet *f); /* requests held, whatever their state */
 /* DRAIN to all workers: what they hold is finished, nothing new is accepted. */

@@ -27,6 +27,8 @@ struct as_fleet_deploy {
     uint32_t n_models;
     struct as_timer timer; /* the next deadline */
     bool down;
+    atomic_bool expected;   /* a process of ours serves it */
+    atomic_bool registered; /* its models are known */
     atomic_bool ready;
 };
 

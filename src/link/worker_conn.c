@@ -25,7 +25,7 @@ static void drop_waiting(struct as_worker *w)
 
     while ((n = as_list_pop(&w->waiting)))
         as_worker_req_put(w, AS_LIST_ENTRY(n, struct as_worker_req, node));
-    w->n_waiting = 0;
+    w->n_waiting = w->n_open = 0;
 }
 
 void as_worker_end(struct as_worker *w, const char *why)
@@ -341,6 +341,8 @@ void as_worker_free(struct as_worker *w)
     as_worker_end(w, "freed");
     while ((n = as_list_pop(&w->pool)))
         free(AS_LIST_ENTRY(n, struct as_worker_req, node));
+    for (size_t i = 0; i < AS_WORKER_LARGE; i++)
+        as_blob_unref(w->large[i]);
     as_worker_rx_fini(w);
     as_outq_fini(&w->out);
     as_page_close(&w->page);

@@ -19,6 +19,7 @@ static void drop(struct as_worker *w, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
     w->n_waiting--;
+    w->n_open--;
     as_worker_req_put(w, q);
 }
 
@@ -121,7 +122,7 @@ static int take_body(struct as_worker *w, struct as_worker_req *q, const struct 
     }
     if (m->body_len > w->conf.max_message)
         return AS_EPROTO;
-    q->body = as_blob_new((size_t)m->body_len);
+    q->body = as_worker_large(w, (size_t)m->body_len);
     if (!q->body)
         return AS_ENOMEM;
     as_frame_msg_place(m, &q->msg, q->body->data);
@@ -153,7 +154,7 @@ static void on_open(struct as_worker *w, const struct as_frame *f, struct as_blo
     int err;
 
     if (!(f->stream & 1) || f->stream <= w->top_stream ||
-        w->n_waiting + w->n_running >= (uint64_t)w->conf.slots + w->conf.max_prefetch) {
+        w->n_open >= (uint64_t)w->conf.slots + w->conf.max_prefetch) {
         as_worker_end(w, "the dispatcher sent OPEN out of order or beyond the granted slots");
         return;
     }
@@ -164,6 +165,7 @@ static void on_open(struct as_worker *w, const struct as_frame *f, struct as_blo
         q->stream = f->stream;
         as_list_push(&w->waiting, &q->node);
         w->n_waiting++;
+        w->n_open++;
         return;
     }
     if (q)

@@ -22,8 +22,10 @@
 
 #define AS_WORKER_LATE     AS_MS        /* the runner is late when it was not seen for this long */
 #define AS_WORKER_RX_CAP   (256u << 10) /* bytes of one receive buffer */
-#define AS_WORKER_RX_SPARE 64u  /* buffers kept for reuse; all held: bodies are copied out */
-#define AS_WORKER_ARENA    768u /* arrays of a request that need no heap */
+#define AS_WORKER_RX_SPARE 64u         /* buffers kept for reuse; all held: bodies are copied out */
+#define AS_WORKER_LARGE    4u          /* large bodies kept for reuse … */
+#define AS_WORKER_KEEP     (64u << 20) /* … with at most so many bytes */
+#define AS_WORKER_ARENA    768u        /* arrays of a request that need no heap */
 
 enum as_worker_state {
     AS_WORKER_DOWN,     /* not connected */
@@ -95,7 +97,9 @@ struct as_worker {
     struct as_list running;
     struct as_list cancelled;
     struct as_list pool;
+    struct as_blob *large[AS_WORKER_LARGE]; /* recent large bodies, for reuse */
     uint32_t n_waiting, n_running, n_pool;
+    uint32_t n_open;      /* of this link: opened and not ended */
     uint64_t top_stream;  /* highest id opened on this link */
     uint32_t last_target; /* index of the model of the last OPEN */
 
@@ -120,9 +124,17 @@ static inline as_ns as_worker_clock(void)
     return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
 }
 
+/* Nobody but the one who asks refers to it, so nobody can begin to. */
+static inline bool as_worker_alone(const struct as_blob *b)
+{
+    return atomic_load_explicit(&b->refs, memory_order_acquire) == 1;
+}
+
 /* All below: with the lock held. */
 
 /* worker.c */
+/* A blob for a body above AS_FRAME_INLINE, if possible one whose pages are there already. */
+struct as_blob *as_worker_large(struct as_worker *w, size_t n);
 struct as_worker_req *as_worker_req_get(struct as_worker *w);
 void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* in no list any more */
 bool as_worker_startable(const struct as_worker *w);

@@ -14,18 +14,13 @@
 #define ROOM_MIN  (32u << 10) /* less room than this at the end: move on */
 #define READS_MAX 8           /* reads in a row before others get their turn */
 
-static bool ours_alone(const struct as_blob *b)
-{
-    return atomic_load_explicit(&b->refs, memory_order_acquire) == 1;
-}
-
 void as_worker_rx_reset(struct as_worker *w)
 {
     struct as_worker_rx *rx = &w->rx;
 
     rx->at = rx->end = rx->skip = rx->left = 0;
     rx->into = NULL;
-    if (rx->buf && !ours_alone(rx->buf)) {
+    if (rx->buf && !as_worker_alone(rx->buf)) {
         as_blob_unref(rx->buf);
         rx->buf = NULL;
     }
@@ -46,7 +41,7 @@ static struct as_blob *take_buffer(struct as_worker_rx *rx)
     for (uint32_t i = 0; i < rx->n_spare; i++) {
         struct as_blob *b = rx->spare[i];
 
-        if (ours_alone(b)) {
+        if (as_worker_alone(b)) {
             rx->spare[i] = rx->spare[--rx->n_spare];
             rx->pinned = false;
             return b;
@@ -70,7 +65,7 @@ static int move_on(struct as_worker_rx *rx, size_t need, size_t off)
     size_t rest = rx->end - rx->at;
     struct as_blob *b;
 
-    if (rx->buf && ours_alone(rx->buf) && rx->buf->n >= off + need && off + rest <= rx->at) {
+    if (rx->buf && as_worker_alone(rx->buf) && rx->buf->n >= off + need && off + rest <= rx->at) {
         memcpy(rx->buf->data + off, rx->buf->data + rx->at, rest);
     } else {
         b = off + need > AS_WORKER_RX_CAP ? as_blob_new(off + need) : take_buffer(rx);
@@ -100,7 +95,7 @@ static int make_room(struct as_worker_rx *rx)
         AS_ASSERT(n >= 0); /* the parser has seen it */
         need = (size_t)n;
     }
-    if (rx->buf && !rest && ours_alone(rx->buf)) {
+    if (rx->buf && !rest && as_worker_alone(rx->buf)) {
         rx->at = rx->end = off;
         return 0;
     }

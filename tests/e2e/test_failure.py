@@ -25,11 +25,6 @@ def staged(serve, stage):
     return start
 
 
-def wait_ready(server, n):
-    wait.until(lambda: len(server.workers()) == n, lambda: server.status()["replicas"])
-    wait.until(lambda: server.status()["server"]["ready"], lambda: server.status())
-
-
 def assert_may_have_executed(error):
     assert error.code() == grpc.StatusCode.UNAVAILABLE, error
     trailers = oip.trailers_of(error)
@@ -56,7 +51,7 @@ def test_worker_killed_with_requests_in_every_state(staged, stage, connect):
     for i in range(2, 8):  # the queued ones are served, by the other one and by the one that comes back
         stage.started(i + 1)[i].go()
     assert all(c.exception() is None for c in calls.values())
-    wait_ready(server, 4)
+    server.wait_all_ready()
     after = server.workers()
     changed = [name for name in before if before[name] != after[name]]
     assert [before[name] for name in changed] == [first.pid]
@@ -79,7 +74,7 @@ def test_workers_killed_under_load(staged, model, threads):
         for i in range(6):
             load.wait_more(100)
             procs.kill(server.workers()[f"staged-{i % 2}"])
-            wait_ready(server, 4)
+            server.wait_all_ready()
         load.wait_more(100)
     assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, load.outcomes
     for error in load.errors:
@@ -122,7 +117,7 @@ def test_a_dead_worker_takes_its_children_along(staged, connect):
     assert all(procs.alive(pid) for pid in children)
     procs.kill(server.workers()["parents-0"])
     wait.until(lambda: not any(procs.alive(pid) for pid in children), "its children to die")
-    wait_ready(server, 3)
+    server.wait_all_ready()
 
 
 def test_death_is_seen_although_children_hold_descriptors(staged, stage, connect):
@@ -238,7 +233,7 @@ def test_dispatcher_killed(staged, connect):
         seen = knocking.count
         wait.until(lambda: knocking.count > seen + 20, "more connections")
     assert not knocking.refused
-    wait_ready(server, 4)
+    server.wait_all_ready()
     assert server.workers() == before
     server.note_fds()
 
@@ -252,7 +247,7 @@ def test_dispatcher_killed_with_a_request_in_hand(staged, stage, connect):
     assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
     assert scene.last_word() == "cancelled"  # the handler is told that nobody waits any more
     new_dispatcher(server, old)
-    wait_ready(server, 3)
+    server.wait_all_ready()
     assert server.workers() == before
     server.note_fds()
 
@@ -268,7 +263,7 @@ def test_dispatcher_killed_under_load(staged):
             new_dispatcher(server, old)
         load.wait_more(50)
     assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, (load.outcomes, load.errors[-1])
-    wait_ready(server, 4)
+    server.wait_all_ready()
     assert server.workers() == before
     server.note_fds()
 
@@ -279,7 +274,7 @@ def test_all_of_them_killed(staged, connect):
     for pid in (*server.workers().values(), old):
         procs.kill(pid)
     new_dispatcher(server, old)
-    wait_ready(server, 3)
+    server.wait_all_ready()
     assert connect(server).infer("fast", {"x": np.ones(1)})["y"] == 2
     server.note_fds()
 
@@ -336,7 +331,7 @@ def test_drain(staged, stage, signum):
         assert http.reply(stream).grpc_status == 0
         while http.read():
             pass
-    server.stop()
+    server.ended()
 
 
 def is_refused(server):
@@ -358,7 +353,7 @@ def test_drain_serves_what_is_queued(staged, stage):
         for i in range(4):
             stage.started(i + 1)[i].go()
         assert all(c.exception() is None for c in calls)
-    server.stop()
+    server.ended()
 
 
 def test_drain_timeout(staged, stage):

@@ -639,6 +639,29 @@ static void after_the_dispatchers_death_a_new_one_is_served(void **state)
     fake_expect_echo(&p->d, 1, 8);
 }
 
+static void what_runs_for_a_dead_dispatcher_takes_slots_but_no_grant(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_req *old[PAIR_SLOTS];
+    uint64_t s;
+
+    for (s = 1; s < 2 * PAIR_SLOTS; s += 2)
+        fake_ask(&p->d, s, 8);
+    fake_send(&p->d);
+    for (int i = 0; i < PAIR_SLOTS; i++)
+        old[i] = pair_next(p);
+    fake_hang_up(&p->d);
+    assert_int_equal(fake_connect(&p->d, p->w), 0);
+    for (s = 1; s < 2 * (PAIR_SLOTS + PAIR_PREFETCH); s += 2)
+        fake_ask(&p->d, s, 8);
+    pair_sync(p); /* the link holds */
+    assert_null(as_worker_next(p->w));
+    pair_echo(p, old[0]);
+    pair_echo(p, pair_next(p));
+    for (int i = 1; i < PAIR_SLOTS; i++)
+        pair_echo(p, old[i]);
+}
+
 static void goodbye_gives_the_reason(void **state)
 {
     struct pair *p = *state;
@@ -858,6 +881,7 @@ int main(void)
         PAIRED(the_dispatchers_drain_ends_after_the_last_answer),
         PAIRED(our_drain_takes_what_is_under_way),
         PAIRED(after_the_dispatchers_death_a_new_one_is_served),
+        PAIRED(what_runs_for_a_dead_dispatcher_takes_slots_but_no_grant),
         PAIRED(goodbye_gives_the_reason),
         cmocka_unit_test(freeing_says_goodbye),
         cmocka_unit_test(a_broken_rule_ends_the_link_with_a_reason),

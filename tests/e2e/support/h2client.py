@@ -10,6 +10,8 @@ import h2.exceptions
 
 from . import oip, wait
 
+GOAWAY = 7  # type of frame
+
 
 @dataclasses.dataclass
 class Reply:
@@ -41,7 +43,7 @@ class H2:
         self.conn = h2.connection.H2Connection(config)
         self.replies = {}
         self.goaways = []  # last stream ids
-        self.closed = False
+        self._in = b""
         self.conn.initiate_connection()
         self.flush()
 
@@ -107,20 +109,29 @@ class H2:
         except ConnectionResetError:
             data = b""
         if not data:
-            self.closed = True
             return False
-        for event in self.conn.receive_data(data):
+        for event in self.conn.receive_data(self._without_goaway(data)):
             self._on(event)
         self.flush()
         return True
 
+    def _without_goaway(self, data):
+        """Whole frames; GOAWAY is noted and withheld, because h2 takes it for the end of all streams."""
+        self._in += data
+        frames = b""
+        while len(self._in) >= 9 and len(self._in) >= (total := 9 + int.from_bytes(self._in[:3], "big")):
+            frame, self._in = self._in[:total], self._in[total:]
+            if frame[3] == GOAWAY:
+                self.goaways.append(int.from_bytes(frame[9:13], "big"))
+            else:
+                frames += frame
+        return frames
+
     def _on(self, event):
         reply = self.replies.get(getattr(event, "stream_id", None))
-        if isinstance(event, h2.events.ConnectionTerminated):
-            self.goaways.append(event.last_stream_id)
-        elif reply is None:
+        if reply is None:
             return
-        elif isinstance(event, h2.events.ResponseReceived):
+        if isinstance(event, h2.events.ResponseReceived):
             reply.headers = dict(event.headers)
         elif isinstance(event, h2.events.TrailersReceived):
             reply.trailers = dict(event.headers)

@@ -131,6 +131,15 @@ class Server:
         """Replica name → pid, of those that are ready."""
         return {r["name"]: r["pid"] for r in self.status()["replicas"] if r["state"] == "ready"}
 
+    def all_ready(self):
+        """Every process that the supervisor has is ready, and so is the server."""
+        state = self.status()
+        return state["server"]["ready"] and all(p["state"] == "ready" for p in state["processes"]) \
+            and len(self.workers()) == len(state["processes"]) > 0
+
+    def wait_all_ready(self):
+        wait.until(self.all_ready, lambda: f"not ready: {self.status()}")
+
     def worker(self):
         (pid,) = self.workers().values()
         return pid
@@ -183,9 +192,13 @@ class Server:
 
     def stop(self, code=0, signum=signal.SIGTERM):
         """Ends the server and checks that nothing of it stays."""
+        if self.process.poll() is None:
+            self.process.send_signal(signum)
+        self.ended(code)
+
+    def ended(self, code=0):
+        """Waits until the server has ended by itself, or by a signal that it was sent; checks as stop does."""
         try:
-            if self.process.poll() is None:
-                self.process.send_signal(signum)
             self.wait_exit(code)
             self.check_gone()
             self.check_log()
