@@ -5,7 +5,7 @@ SANITIZED := -Db_lundef=false -Dbuildtype=debugoptimized
 configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf build/$(1) && \
     { meson setup build/$(1) $(2) >build/$(1).log || { cat build/$(1).log; false; }; } && \
     echo "$(2)" >build/$(1).args; }
-build = $(call configure,$(1),$(2)) && ninja --quiet -C build/$(1)
+build = $(call configure,$(1),$(2)) && ninja $(if $(MAKE_TERMOUT),,--quiet) -C build/$(1)
 
 .DEFAULT_GOAL := all
 .PHONY: all help setup debug run test unit e2e check asan tsan fuzz bench soak fmt clean

@@ -49,6 +49,7 @@ def sample(server, load, options, client_cores):
     after = os.times()
     used = sum(map(cpu_ns, server.processes.values())) - used
     busy = busy_ns() - busy
+    server.check_unchanged()
     if done.returncode:
         raise Failed(f"{server.name} at {load}: {done.stderr}")
     result = json.loads(done.stdout)

@@ -100,6 +100,15 @@ class Server:
             self.process.wait()
             raise Failed(f"{self.name} did not end on SIGTERM: {self.log_text()}") from None
 
+    def find_processes(self):
+        """(role, pid) of each process that serves now."""
+        return [(self.role, self.process.pid)] if self.process.poll() is None else []
+
+    def check_unchanged(self):
+        """A process that died and came back is neither pinned nor watched."""
+        if dict(self.find_processes()) != self.processes:
+            raise Failed(f"{self.name}: processes {self.processes} became {self.find_processes()}")
+
     def counters(self):
         return {}
 

@@ -12,11 +12,11 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/guide/options.md"
 
 
 def main():
-    text = subprocess.run([sys.argv[1], "options"], check=True, capture_output=True,
-                          text=True).stdout
+    text = subprocess.run([sys.argv[1], "options"], check=True, stdout=subprocess.PIPE,
+                          encoding="utf-8").stdout
     if "--check" not in sys.argv:
-        PAGE.write_text(text)
-    elif not PAGE.exists() or PAGE.read_text() != text:
+        PAGE.write_text(text, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
         print(f"{PAGE} is not what {sys.argv[1]} prints: run tools/gen_options.py {sys.argv[1]}")
         return 1
     return 0

@@ -433,7 +433,7 @@ static int start_thread(Link *l, struct model *m, struct as_worker_req *q)
 static int start(Link *l, struct model *m, struct as_worker_req *q)
 {
     Request *r = NULL;
-    char why[512] = "";
+    char why[512];
     PyObject *result;
     int err;
 
@@ -470,11 +470,12 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
 {
     Call *c = (Call *)(void *)o;
     Link *l = c->link;
-    char why[512] = "";
+    char why[512];
     PyObject *result = NULL;
 
     if (!c->q)
         Py_RETURN_NONE;
+    why[0] = 0;
     if (c->m->takes_request)
         c->request = native_request_new(l, c->m, c->q);
     if (!c->m->takes_request || c->request)

@@ -10,10 +10,10 @@
 struct out {
     struct model *m;
     struct as_tensor *t;
-    PyObject **keep; /* two per tensor: its bytes, its name; may be NULL */
+    PyObject **keep; /* three per tensor: array, packed BYTES, name; may be NULL */
     uint32_t n, cap;
     struct as_tensor t_stack[OUT_ON_STACK];
-    PyObject *keep_stack[2 * OUT_ON_STACK];
+    PyObject *keep_stack[3 * OUT_ON_STACK];
     struct as_param *params;
     uint32_t n_params;
     PyObject *owner; /* of names that nobody else keeps, or NULL */
@@ -48,14 +48,14 @@ static int out_init(struct out *o, struct model *m, Py_ssize_t n)
         return refuse("model '%U' returned %zd outputs; the limit is %u", m->name, n,
                       AS_FRAME_TENSORS);
     o->t = PyMem_Malloc((size_t)n * sizeof(*o->t));
-    o->keep = PyMem_Malloc((size_t)n * 2 * sizeof(PyObject *));
+    o->keep = PyMem_Malloc((size_t)n * 3 * sizeof(PyObject *));
     o->cap = (uint32_t)n;
     return o->t && o->keep ? 0 : (PyErr_NoMemory(), -1);
 }
 
 static void out_fini(struct out *o)
 {
-    for (uint32_t i = 0; i < 2 * o->n; i++)
+    for (uint32_t i = 0; i < 3 * o->n; i++)
         Py_XDECREF(o->keep[i]);
     if (o->t != o->t_stack)
         PyMem_Free(o->t);
@@ -245,8 +245,8 @@ static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dt
         Py_SETREF(a, plain(a, t));
     if (!a)
         return no_tensor(o, name);
-    o->keep[2 * o->n] = (PyObject *)a;
-    o->keep[2 * o->n + 1] = NULL;
+    o->keep[3 * o->n] = (PyObject *)a;
+    o->keep[3 * o->n + 1] = o->keep[3 * o->n + 2] = NULL;
     to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
     to->name.n = (size_t)n;
     to->dtype = t;
@@ -262,7 +262,7 @@ static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dt
 
         if (!packed)
             return no_tensor(o, name);
-        o->keep[2 * o->n - 1] = packed;
+        o->keep[3 * o->n - 2] = packed;
         to->data = (const uint8_t *)PyBytes_AS_STRING(packed);
         to->nbytes = (size_t)PyBytes_GET_SIZE(packed);
     }
@@ -300,6 +300,18 @@ static int put(struct out *o, PyObject *name, PyObject *value, const struct as_t
 
 /* --- the forms of a result --- */
 
+/* "output0" …; the first few are made once. A new reference. */
+static PyObject *number_name(Py_ssize_t i)
+{
+    static PyObject *made[OUT_ON_STACK];
+
+    if (i >= OUT_ON_STACK)
+        return PyUnicode_FromFormat("output%zd", i);
+    if (!made[i])
+        made[i] = PyUnicode_FromFormat("output%zd", i);
+    return Py_XNewRef(made[i]);
+}
+
 static int put_numbered(struct out *o, Py_ssize_t i, PyObject *value)
 {
     PyObject *name;
@@ -307,17 +319,12 @@ static int put_numbered(struct out *o, Py_ssize_t i, PyObject *value)
 
     if (o->m->has_outputs)
         return put(o, PyTuple_GET_ITEM(o->m->output_names, i), value, &o->m->outputs[i]);
-    name = PyUnicode_FromFormat("output%zd", i);
+    name = number_name(i);
     err = name ? put(o, name, value, NULL) : -1;
-    if (!err && !o->keep[2 * o->n - 1]) {
-        o->keep[2 * o->n - 1] = name;
-        return 0;
-    }
-    if (!err) { /* BYTES: the second place is taken; the packed bytes need the array no more */
-        Py_SETREF(o->keep[2 * o->n - 2], PyTuple_Pack(2, o->keep[2 * o->n - 2], name));
-        err = o->keep[2 * o->n - 2] ? 0 : -1;
-    }
-    Py_XDECREF(name);
+    if (err)
+        Py_XDECREF(name);
+    else
+        o->keep[3 * o->n - 1] = name;
     return err;
 }
 

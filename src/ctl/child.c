@@ -53,11 +53,17 @@ static as_ns now_of(const struct as_child *c)
     return as_loop_now(c->loop);
 }
 
+static void set_timer(struct as_child *c, as_ns at)
+{
+    as_task_cancel(&c->due);
+    as_timer_set(&c->timer, at);
+}
+
 /* The deadline of STARTING and LOST. */
 static void arm(struct as_child *c)
 {
     if (c->state == AS_CTL_STARTING_STATE || c->state == AS_CTL_LOST_STATE)
-        as_timer_set(&c->timer, c->held ? AS_NEVER : now_of(c) + c->conf.start_timeout);
+        set_timer(c, c->held ? AS_NEVER : now_of(c) + c->conf.start_timeout);
 }
 
 static void on_line(void *ctx, struct as_str line)
@@ -163,7 +169,7 @@ static void after_death(struct as_child *c, const struct as_restart_verdict *v)
         return; /* stopped by its owner on hearing of the death */
     if (c->state == AS_CTL_STOPPING_STATE)
         again = false;
-    as_timer_set(&c->timer, again ? v->at : AS_NEVER);
+    set_timer(c, again ? v->at : AS_NEVER);
     move(c, again ? AS_CTL_WAITING_STATE : AS_CTL_DOWN_STATE);
 }
 
@@ -261,9 +267,9 @@ static void revive(struct as_child *c)
     spawn(c);
 }
 
-static void on_timer(struct as_timer *t)
+static void on_due(struct as_task *t)
 {
-    struct as_child *c = AS_CONTAINER(t, struct as_child, timer);
+    struct as_child *c = AS_CONTAINER(t, struct as_child, due);
     char why[96];
 
     if (c->state == AS_CTL_WAITING_STATE) {
@@ -279,17 +285,28 @@ static void on_timer(struct as_timer *t)
     }
 }
 
+/* Not at once: starting a process can take longer than a short backoff, and timers that are due
+ * again and again would keep the loop from everything else. */
+static void on_timer(struct as_timer *t)
+{
+    struct as_child *c = AS_CONTAINER(t, struct as_child, timer);
+
+    as_loop_defer(c->loop, &c->due);
+}
+
 void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
                    const struct as_child_conf *conf, const struct as_child_ops *ops)
 {
     *c = (struct as_child){
         .name = name, .state = AS_CTL_WAITING_STATE, .conf = *conf, .ops = *ops, .loop = loop};
+    as_task_init(&c->due, on_due);
     as_timer_init(&c->timer, loop, on_timer);
 }
 
 void as_child_fini(struct as_child *c)
 {
     AS_ASSERT(!c->life);
+    as_task_cancel(&c->due);
     as_timer_close(&c->timer, NULL);
     as_buf_fini(&c->reason);
     free(c->sentence);
@@ -308,7 +325,7 @@ void as_child_ready(struct as_child *c)
         return;
     if (c->state == AS_CTL_STARTING_STATE)
         as_restart_ready(&c->restart, now_of(c));
-    as_timer_set(&c->timer, AS_NEVER);
+    set_timer(c, AS_NEVER);
     move(c, AS_CTL_READY_STATE);
 }
 
@@ -332,14 +349,14 @@ void as_child_kill(struct as_child *c, const char *why)
 void as_child_stop(struct as_child *c, int signal, as_ns timeout)
 {
     if (!c->life) {
-        as_timer_set(&c->timer, AS_NEVER);
+        set_timer(c, AS_NEVER);
         if (c->state != AS_CTL_DOWN_STATE)
             move(c, AS_CTL_DOWN_STATE);
         return;
     }
     if (signal)
         as_proc_signal(&c->life->proc, signal);
-    as_timer_set(&c->timer, now_of(c) + timeout);
+    set_timer(c, now_of(c) + timeout);
     if (c->state != AS_CTL_STOPPING_STATE)
         move(c, AS_CTL_STOPPING_STATE);
 }
@@ -348,7 +365,7 @@ void as_child_revive(struct as_child *c, as_ns at)
 {
     if (c->state != AS_CTL_DOWN_STATE)
         return;
-    as_timer_set(&c->timer, at > now_of(c) ? at : AS_NEVER);
+    set_timer(c, at > now_of(c) ? at : AS_NEVER);
     if (at <= now_of(c))
         revive(c);
 }

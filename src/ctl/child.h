@@ -59,6 +59,7 @@ struct as_child {
     struct as_child_ops ops;
     struct as_loop *loop;
     struct as_timer timer; /* the state's one deadline */
+    struct as_task due;    /* it has come */
     struct as_restart restart;
     struct as_life *life;
     char *sentence; /* why we killed it, or NULL */

@@ -191,6 +191,9 @@ const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str nam
         as_exchange_fail(x, AS_ENOTFOUND, "model '%.*s' has no version '%.*s'",
                          (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p,
                          (int)AS_MIN(version.n, (size_t)AS_VERSION_MAX), version.p);
+    else if (x->edge->client.settling)
+        as_exchange_fail(x, AS_EUNAVAILABLE, "model '%.*s' is not known yet: workers are starting",
+                         (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p);
     else
         as_exchange_fail(x, AS_ENOTFOUND, "unknown model '%.*s'",
                          (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p);

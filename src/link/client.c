@@ -11,6 +11,7 @@ int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop
     c->loop = loop;
     c->local = loop == f->loop;
     c->registry = as_registry_ref(f->registry);
+    c->settling = true;
     if (c->local)
         f->box = &c->box; /* other loops' letters to the fleet come here */
     as_list_push(&f->clients, &c->node);

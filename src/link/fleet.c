@@ -119,6 +119,16 @@ static void on_deadline(struct as_timer *t)
 
 /* --- deployments and their models --- */
 
+static bool is(const atomic_bool *flag)
+{
+    return atomic_load_explicit(flag, memory_order_relaxed);
+}
+
+static void set(atomic_bool *flag, bool v)
+{
+    atomic_store_explicit(flag, v, memory_order_relaxed);
+}
+
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
 {
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
@@ -187,7 +197,17 @@ static void open_registry(struct as_letter *letter, void *to);
 struct registry_letter {
     struct as_letter letter;
     struct as_registry *registry;
+    bool settling;
 };
+
+static bool is_settling(const struct as_fleet *f)
+{
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        if (is(&f->deploys[i]->expected) && !is(&f->deploys[i]->registered))
+            return true;
+    }
+    return f->n_deploys == 0;
+}
 
 /* The new snapshot for every client loop. */
 static void publish(struct as_fleet *f, struct as_registry *g)
@@ -200,6 +220,7 @@ static void publish(struct as_fleet *f, struct as_registry *g)
         struct registry_letter *l = as_xalloc(sizeof(*l));
 
         l->registry = as_registry_ref(g);
+        l->settling = is_settling(f);
         l->letter.open = open_registry;
         if (c->local)
             open_registry(&l->letter, c);
@@ -215,6 +236,7 @@ static void open_registry(struct as_letter *letter, void *to)
 
     as_registry_unref(c->registry);
     c->registry = l->registry;
+    c->settling = l->settling;
     free(l);
     if (c->on_registry)
         c->on_registry(c);
@@ -268,7 +290,7 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
 
 void as_fleet_refresh(struct as_fleet_deploy *d)
 {
-    atomic_store_explicit(&d->ready, d->core && as_deploy_ready(d->core) > 0, memory_order_relaxed);
+    set(&d->ready, d->core && as_deploy_ready(d->core) > 0);
 }
 
 void as_fleet_link_ready(struct as_link *l)
@@ -276,6 +298,10 @@ void as_fleet_link_ready(struct as_link *l)
     struct as_fleet *f = l->fleet;
     struct as_buf models;
 
+    if (!is(&l->deploy->registered)) {
+        set(&l->deploy->registered, true);
+        publish(f, as_registry_ref(f->registry));
+    }
     as_buf_init(&models);
     for (uint32_t i = 0; i < l->deploy->n_models; i++)
         as_buf_printf(&models, "%s%s:%s", i ? " " : "", l->deploy->models[i].name,
@@ -302,11 +328,14 @@ struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str tok
 void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
                     struct as_str deployment)
 {
+    struct as_fleet_deploy *d;
     struct as_fleet_token *t;
 
     if (as_fleet_find_token(f, token))
         return;
-    as_fleet_deploy(f, deployment); /* expected from now on: not ready until it is */
+    d = as_fleet_deploy(f, deployment);
+    if (d)
+        set(&d->expected, true); /* not ready until it is */
     t = as_xalloc(sizeof(*t));
     t->token = as_str_dup(token);
     t->replica = as_str_dup(replica);
@@ -358,11 +387,6 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
 
 /* --- state for others --- */
 
-static bool is(const atomic_bool *flag)
-{
-    return atomic_load_explicit(flag, memory_order_relaxed);
-}
-
 bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
 {
     return is(&f->deploys[deployment]->ready);
@@ -380,17 +404,6 @@ bool as_fleet_ready(const struct as_fleet *f)
         counted++;
     }
     return counted > 0;
-}
-
-bool as_fleet_settling(const struct as_fleet *f)
-{
-    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire);
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (is(&f->deploys[i]->expected) && !is(&f->deploys[i]->registered))
-            return true;
-    }
-    return n == 0;
 }
 
 uint32_t as_fleet_unanswered(const struct as_fleet *f)

@@ -52,8 +52,6 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down);
 
 /* Every deployment that has a token or models has a replica with slots. */
 bool as_fleet_ready(const struct as_fleet *f);                            /* any thread */
-/* A deployment of ours has not told its models yet: an unknown name may be one of them. */
-bool as_fleet_settling(const struct as_fleet *f);                         /* any thread */
 bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment); /* any thread */
 uint32_t as_fleet_unanswered(const struct as_fleet *f); /* requests held, whatever their state */
 /* DRAIN to all workers: what they hold is finished, nothing new is accepted. */
@@ -82,6 +80,7 @@ struct as_client {
     bool local; /* the same loop: no letters */
     struct as_mbox box;
     struct as_registry *registry; /* this loop's snapshot; ref it to keep pointers into it */
+    bool settling; /* a worker of ours has not told its models yet: an unknown one may be among them */
     void (*on_registry)(struct as_client *c); /* may be NULL */
     struct as_list node;
 };

@@ -193,7 +193,8 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
     for (uint32_t i = 0; i < n; i++) {
         struct as_call *c = as_link_call(l, ids[i]);
 
-        if (!c || !c->core.recalled) {
+        /* one whose answer has begun was started, whatever the worker says now */
+        if (!c || !c->core.recalled || c->result_blob || c->rx_msg.body_len) {
             as_link_refuse(l, "RETURNED for a stream that was not recalled");
             return;
         }

@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, procs, wait
+from support import link, oip, procs, wait
 from support.h2client import H2, prefixed
 from support.load import Load
 from support.server import READY
@@ -112,19 +112,19 @@ def test_worker_ends_by_itself(staged, stage, connect, word, reason):
 
 
 def test_a_dead_worker_takes_its_children_along(staged, connect):
-    server = staged()
+    server = staged(app="parents.py")
     children = connect(server).infer("forks", {})["children"]
     assert all(procs.alive(pid) for pid in children)
-    procs.kill(server.workers()["parents-0"])
+    procs.kill(server.worker())
     wait.until(lambda: not any(procs.alive(pid) for pid in children), "its children to die")
     server.wait_all_ready()
 
 
 def test_death_is_seen_although_children_hold_descriptors(staged, stage, connect):
-    server = staged()
+    server = staged(app="parents.py")
     client = connect(server)
     client.infer("forks", {})
-    call = client.begin("staged_parent", {}, id="parent")
+    call = client.begin("staged", {}, id="parent")
     scene = next(s for s in stage.started(2) if s.tag == "parent")
     procs.kill(scene.pid)
     assert_may_have_executed(call.exception())
@@ -142,30 +142,30 @@ def test_hanging_worker_is_ended(staged, connect):
 
 def test_slow_handler_is_no_hanging_worker(staged, stage, connect):
     """Pings are answered while a sync handler holds the interpreter's main thread."""
-    server = staged("--ping-interval", "20ms", "--ping-timeout", "2s")
+    server = staged("--ping-interval", "50ms", "--ping-timeout", "500ms")
     call = connect(server).begin("staged", {})
     (scene,) = stage.started(1)
-    pings = [f for f in range(3)]
-    for _ in pings:  # each is a round trip of ping and pong, seen as bytes of the link
-        before = reads(server)
-        wait.until(lambda: reads(server) > before + 2, "pings")
+    with link.Worker(server, "clock") as clock:  # it is asked as often: longer than the time-out in all
+        clock.serve("clock")
+        for _ in range(20):
+            clock.send(link.frame(link.PONG, clock.next(link.PING).payload))
+    assert server.workers()["staged-0"] == scene.pid
     scene.go()
     call.result()
 
 
-def reads(server):
-    from support import prometheus
-    return prometheus.total(prometheus.parse(server.metrics()), "anyserve_syscalls_total", kind="read")
-
-
-def test_crash_loop(serve, connect, tmp_path):
+def test_crash_loop(serve, stage, connect, tmp_path):
     flag = tmp_path / "flag"
+    stage.reset()
     server = serve("crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
-                   env={"CRASH_FLAG": str(flag)})
+                   env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     client = connect(server)
-    first = client.begin("crash", {})
+    first = client.begin("staged", {})
+    (scene,) = stage.started(1)
     waiting = client.begin("fine", {})
+    flag.touch()
+    scene.go("exit")
     assert first.exception().code() == grpc.StatusCode.UNAVAILABLE
     assert waiting.exception().code() == grpc.StatusCode.UNAVAILABLE
     wait.until(lambda: server.deployment()["down"], "the deployment to be given up")
@@ -282,13 +282,13 @@ def test_all_of_them_killed(staged, connect):
 # --- the supervisor dies ---
 
 def test_supervisor_killed(staged, stage, connect):
-    server = staged("--workers", "2")
+    server = staged("--workers", "2", app="parents.py")
     server.expect_error("supervisor_gone")
     client = connect(server)
     client.infer("forks", {})
     call = client.begin("staged", {}, id="mine")
     stage.started(2)
-    assert len(server.family()) >= 9
+    assert len(server.family()) == 6  # supervisor, dispatcher, two workers, two children of one
     procs.kill(server.supervisor)
     server.wait_exit(-signal.SIGKILL)
     wait.until(lambda: not server.family(), lambda: [procs.command(p) for p in server.family()])

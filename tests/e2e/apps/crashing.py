@@ -2,6 +2,7 @@
 
 import os
 
+import cue
 import numpy as np
 
 from anyserve import AnyServe
@@ -14,11 +15,9 @@ if os.path.exists(FLAG):
 app = AnyServe()
 
 
-@app.model("crash")
-def crash(request):
-    with open(FLAG, "w"):
-        pass
-    os._exit(9)
+@app.model("staged")
+def staged(request):
+    cue.wait(request.id)
 
 
 @app.model("fine")

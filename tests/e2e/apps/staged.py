@@ -1,7 +1,6 @@
 """Sync handlers that wait for the test's cue, and quick ones beside them."""
 
 import os
-import subprocess
 
 import cue
 import numpy as np
@@ -18,7 +17,6 @@ def scene(request):
 
 app.model("staged")(scene)
 app.model("safe", idempotent=True)(scene)
-app.model("elsewhere", deployment="elsewhere")(scene)
 
 
 @app.model("watching")
@@ -35,19 +33,3 @@ def fast(x):
 @app.model("fast_safe", idempotent=True)
 def fast_safe(x):
     return {"y": x + 1, "pid": np.array([os.getpid()])}
-
-
-@app.model("forks", deployment="parents")
-def forks(request):
-    """Leaves a forked child and a started program behind, both of which would live long."""
-    program = subprocess.Popen(["sleep", "1000"])
-    child = os.fork()
-    if child == 0:
-        cue.wait("forked child")
-        os._exit(0)
-    return {"children": np.array([program.pid, child])}
-
-
-@app.model("staged_parent", deployment="parents")
-def staged_parent(request):
-    return scene(request)

@@ -89,7 +89,7 @@ def error(stream, code, text=b"", flags=0, service=0):
 
 
 def hello(token, replica, deployment, capabilities=CAP_RECALL | CAP_CANCEL, low=1, high=1, magic=MAGIC,
-          max_message=2**31 - 1):
+          max_message=1 << 40):
     texts = [t.encode() if isinstance(t, str) else t for t in (token, replica, deployment, "by hand")]
     return frame(HELLO, struct.pack("<IHHQQQIHHHHI", magic, low, high, capabilities, 0, max_message, os.getpid(),
                                     *map(len, texts), 0) + b"".join(texts))
