@@ -14,7 +14,7 @@ Run it with ``anyserve run file.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .app import AnyServe, model
 from .errors import DeclarationError, Error
@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 __all__ = ["AnyServe", "DeclarationError", "Error", "Request", "Response", "Tensor", "model"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # Request comes with the extension, which needs numpy: without it this module still imports,
     # so that the worker can say in plain words what is missing.
     if name == "Request":

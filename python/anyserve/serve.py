@@ -63,7 +63,7 @@ def _pool(name: str, threads: int) -> Callable[[Any], Any]:
     return calls.put
 
 
-def _construct(m: Model) -> Callable[..., Any]:
+def _construct(m: Model) -> Any:
     if not isinstance(m.handler, type):
         return m.handler
     try:

@@ -192,6 +192,10 @@ def load(target: str) -> List[Deployment]:
     app = _attribute(module, head, attribute) if attribute else _default(module, head)
     if not app.models:
         stop(EX_DECLARATION, "%s declares no models" % target)
+    if app is not default_app and default_app.models:
+        names = ", ".join(m.name for m in default_app.models)
+        print("anyserve: not served, because they are declared with anyserve.model and not with"
+              " the app: %s" % names, file=sys.stderr)  # fmt: skip
     stem = os.path.splitext(os.path.basename(head))[0] if _is_file(head) else head
     default = re.sub(r"[^A-Za-z0-9._-]", "-", stem)[:128]
     groups: Dict[str, List[Model]] = {}

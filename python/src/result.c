@@ -5,15 +5,20 @@
 
 #define OUT_ON_STACK 16
 
+/* What the bytes of one tensor lie in; each may be NULL. */
+struct kept {
+    PyObject *array, *packed, *name;
+};
+
 /* The answer while it is put together. Everything that its bytes lie in is kept until it is sent.
  */
 struct out {
     struct model *m;
     struct as_tensor *t;
-    PyObject **keep; /* three per tensor: array, packed BYTES, name; may be NULL */
+    struct kept *keep; /* of each tensor */
     uint32_t n, cap;
     struct as_tensor t_stack[OUT_ON_STACK];
-    PyObject *keep_stack[3 * OUT_ON_STACK];
+    struct kept keep_stack[OUT_ON_STACK];
     struct as_param *params;
     uint32_t n_params;
     PyObject *owner; /* of names that nobody else keeps, or NULL */
@@ -48,15 +53,18 @@ static int out_init(struct out *o, struct model *m, Py_ssize_t n)
         return refuse("model '%U' returned %zd outputs; the limit is %u", m->name, n,
                       AS_FRAME_TENSORS);
     o->t = PyMem_Malloc((size_t)n * sizeof(*o->t));
-    o->keep = PyMem_Malloc((size_t)n * 3 * sizeof(PyObject *));
+    o->keep = PyMem_Malloc((size_t)n * sizeof(*o->keep));
     o->cap = (uint32_t)n;
     return o->t && o->keep ? 0 : (PyErr_NoMemory(), -1);
 }
 
 static void out_fini(struct out *o)
 {
-    for (uint32_t i = 0; i < 3 * o->n; i++)
-        Py_XDECREF(o->keep[i]);
+    for (uint32_t i = 0; i < o->n; i++) {
+        Py_XDECREF(o->keep[i].array);
+        Py_XDECREF(o->keep[i].packed);
+        Py_XDECREF(o->keep[i].name);
+    }
     if (o->t != o->t_stack)
         PyMem_Free(o->t);
     if (o->keep != o->keep_stack)
@@ -245,8 +253,7 @@ static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dt
         Py_SETREF(a, plain(a, t));
     if (!a)
         return no_tensor(o, name);
-    o->keep[3 * o->n] = (PyObject *)a;
-    o->keep[3 * o->n + 1] = o->keep[3 * o->n + 2] = NULL;
+    o->keep[o->n] = (struct kept){.array = (PyObject *)a};
     to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
     to->name.n = (size_t)n;
     to->dtype = t;
@@ -262,7 +269,7 @@ static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dt
 
         if (!packed)
             return no_tensor(o, name);
-        o->keep[3 * o->n - 2] = packed;
+        o->keep[o->n - 1].packed = packed;
         to->data = (const uint8_t *)PyBytes_AS_STRING(packed);
         to->nbytes = (size_t)PyBytes_GET_SIZE(packed);
     }
@@ -324,7 +331,7 @@ static int put_numbered(struct out *o, Py_ssize_t i, PyObject *value)
     if (err)
         Py_XDECREF(name);
     else
-        o->keep[3 * o->n - 1] = name;
+        o->keep[o->n - 1].name = name;
     return err;
 }
 

@@ -28,7 +28,7 @@ struct lane { /* one loop with its thread and its clients */
     struct as_edge *edge;
     /* to this loop and back to the dispatch loop; one each, since a drain that takes too long is
      * overtaken by the stop */
-    struct as_letter drain, drained, stop, stopped;
+    struct as_letter listen, drain, drained, stop, stopped;
     pthread_t thread;
 };
 
@@ -44,8 +44,11 @@ struct dispatcher {
     struct as_board board;
     struct as_status *status;
     struct as_sock control;
-    int link_fd; /* listened on when all tokens are known */
     struct as_timer drain_timer;
+    struct as_timer doors; /* the longest that clients wait for workers to come back */
+    uint32_t awaited;      /* workers that are expected back */
+    bool told, open;       /* workers, clients are let in */
+    const struct as_dispatcher_fds *fds;
     uv_signal_t sigterm;
     enum phase phase;
     int exit_code;
@@ -169,6 +172,56 @@ static void on_sigterm(uv_signal_t *h, int signum AS_UNUSED)
 
 /* --- the supervisor's word --- */
 
+static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct lane *l = AS_CONTAINER(letter, struct lane, listen);
+
+    for (uint32_t k = 0; k < l->d->fds->n_grpc; k++) {
+        if (as_edge_listen(l->edge, l->d->fds->grpc[k]))
+            as_log_event(&l->d->log, AS_LOG_ERROR, "listen_failed", "loop=%u", l->loop->index);
+    }
+}
+
+static void let_clients_in(struct dispatcher *d)
+{
+    if (d->open || d->phase != SERVING)
+        return;
+    d->open = true;
+    as_timer_set(&d->doors, AS_NEVER);
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        post(&d->lanes[i], &d->lanes[i].listen, open_listen);
+}
+
+static void on_doors_timeout(struct as_timer *t)
+{
+    let_clients_in(AS_CONTAINER(t, struct dispatcher, doors));
+}
+
+/* All tokens are known now: nobody of ours is refused. After a restart of the dispatcher clients
+ * wait in the listeners' backlog until the workers that were there before are back, or their
+ * models would be unknown for a moment. */
+static void let_workers_in(struct dispatcher *d)
+{
+    const char *lost = as_ctl_state_name(AS_CTL_LOST_STATE);
+
+    if (d->told)
+        return;
+    d->told = true;
+    if (as_fleet_listen(d->fleet, d->fds->link))
+        as_log_event(&d->log, AS_LOG_ERROR, "link_listener_failed",
+                     "action=\"no worker can come\"");
+    AS_LIST_EACH(n, &d->board.processes)
+    {
+        if (strcmp(AS_LIST_ENTRY(n, struct as_board_process, node)->state, lost) == 0)
+            d->awaited++;
+    }
+    if (d->awaited)
+        as_timer_set(&d->doors, as_loop_now(d->lanes[0].loop) +
+                                    as_option_ns(d->opts, AS_OPT_HANDSHAKE_TIMEOUT));
+    else
+        let_clients_in(d);
+}
+
 /* Our parent is gone: nothing of ours may outlive it. */
 static void orphaned(struct dispatcher *d)
 {
@@ -201,9 +254,7 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
         as_fleet_down(d->fleet, m->deployment, m->type == AS_CTL_DOWN);
         break;
     case AS_CTL_TOLD:
-        if (as_fleet_listen(d->fleet, d->link_fd))
-            as_log_event(&d->log, AS_LOG_ERROR, "link_listener_failed",
-                         "action=\"no worker can come\"");
+        let_workers_in(d);
         break;
     case AS_CTL_DRAIN:
         drain(d);
@@ -237,7 +288,11 @@ static void on_control(struct as_sock *s, int events AS_UNUSED)
 
 static void on_ready(void *ctx, struct as_str replica, struct as_str token, struct as_str models)
 {
-    tell(ctx, AS_CTL_READY, replica, token, models);
+    struct dispatcher *d = ctx;
+
+    tell(d, AS_CTL_READY, replica, token, models);
+    if (d->awaited && --d->awaited == 0)
+        let_clients_in(d);
 }
 
 static void on_gone(void *ctx, struct as_str replica, struct as_str token, struct as_str reason)
@@ -302,7 +357,7 @@ static void join_token(struct dispatcher *d)
     as_fleet_join_token(d->fleet, as_str_of(token));
 }
 
-static int set_up_lanes(struct dispatcher *d, const struct as_dispatcher_fds *fds)
+static int set_up_lanes(struct dispatcher *d)
 {
     struct as_edge_conf conf = edge_conf(d->opts);
 
@@ -314,10 +369,6 @@ static int set_up_lanes(struct dispatcher *d, const struct as_dispatcher_fds *fd
             return AS_EIO;
         as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budget, &d->log);
         d->board.edges[d->board.n_edges++] = l->edge;
-        for (uint32_t k = 0; k < fds->n_grpc; k++) {
-            if (as_edge_listen(l->edge, fds->grpc[k]))
-                return AS_EIO;
-        }
     }
     return 0;
 }
@@ -335,6 +386,7 @@ static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
     as_fleet_new(&d->fleet, loop, &conf, &ops, d, &d->log);
     as_board_init(&d->board, d->fleet, &d->budget, as_loop_now(loop));
     as_timer_init(&d->drain_timer, loop, on_drain_timeout);
+    as_timer_init(&d->doors, loop, on_doors_timeout);
     uv_signal_init(&loop->uv, &d->sigterm);
     d->sigterm.data = d;
     uv_signal_start(&d->sigterm, on_sigterm, SIGTERM);
@@ -344,9 +396,8 @@ static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
         if (as_status_listen(d->status, fds->status[k]))
             return AS_EIO;
     }
-    if (set_up_lanes(d, fds))
+    if (set_up_lanes(d))
         return AS_EIO;
-    d->link_fd = fds->link;
     return as_sock_open(&d->control, loop, fds->control, on_control);
 }
 
@@ -369,6 +420,7 @@ static void tear_down(struct dispatcher *d)
     as_status_close(d->status);
     as_sock_close(&d->control, NULL);
     as_timer_close(&d->drain_timer, NULL);
+    as_timer_close(&d->doors, NULL);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);
@@ -376,7 +428,6 @@ static void tear_down(struct dispatcher *d)
     free(d->lanes);
 }
 
-/* Edges and status page have duplicates: the port must close when they close theirs. */
 static void close_listeners(const struct as_dispatcher_fds *fds)
 {
     for (uint32_t i = 0; i < fds->n_grpc; i++)
@@ -387,7 +438,7 @@ static void close_listeners(const struct as_dispatcher_fds *fds)
 
 int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds)
 {
-    struct dispatcher d = {.opts = opts};
+    struct dispatcher d = {.fds = fds, .opts = opts};
 
     d.log = (struct as_log){
         .level = (enum as_log_level)as_log_level_of(as_option_str(opts, AS_OPT_LOG_LEVEL)),
@@ -402,7 +453,6 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
                      "reason=\"cannot set up its loops\"");
         return 1;
     }
-    close_listeners(fds);
     for (uint32_t i = 1; i < d.n_lanes; i++) {
         if (pthread_create(&d.lanes[i].thread, NULL, run_lane, &d.lanes[i])) {
             as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed", "reason=\"no thread\"");
@@ -412,6 +462,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     tell(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
     as_loop_run(d.lanes[0].loop);
     tear_down(&d);
+    close_listeners(fds);
     close(fds->link);
     return d.exit_code;
 }

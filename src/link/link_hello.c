@@ -63,7 +63,7 @@ static const char *admit(struct as_link *l, const struct as_frame_hello *h)
     }
     if (as_registry_check_deployment(deployment, &why))
         return "bad deployment name";
-    if (!replica.n || replica.n > AS_NAME_MAX)
+    if (!t && (!replica.n || replica.n > AS_NAME_MAX))
         return "bad replica name";
     l->deploy = as_fleet_deploy(f, deployment);
     if (!l->deploy)

@@ -143,7 +143,7 @@ static int greet(struct as_worker *w)
 static int await_answers(struct as_worker *w, as_ns until)
 {
     while (w->state == AS_WORKER_GREETING && !w->refused &&
-           (!w->peer_max || w->n_registered < w->conf.n_models)) {
+           (!w->greeted || w->n_registered < w->conf.n_models)) {
         struct pollfd p = {.fd = w->sock, .events = POLLIN};
         as_ns now = as_worker_clock();
 
@@ -186,7 +186,8 @@ int as_worker_connect(struct as_worker *w, as_ns timeout)
     as_worker_end(w, "connecting anew");
     w->error[0] = 0;
     w->draining = w->wait_pong = false;
-    w->top_stream = w->peer_max = 0;
+    w->top_stream = 0;
+    w->greeted = false;
     as_page_close(&w->page);
     err = as_page_open(&w->page);
     if (err)
@@ -328,8 +329,6 @@ void as_worker_forked(struct as_worker *w)
 
 void as_worker_free(struct as_worker *w)
 {
-    struct as_list *n;
-
     if (!w || w->forked)
         return;
     as_worker_guard_stop(w);
@@ -339,8 +338,10 @@ void as_worker_free(struct as_worker *w)
         as_worker_send(w);
     }
     as_worker_end(w, "freed");
-    while ((n = as_list_pop(&w->pool)))
+    AS_LIST_EACH(n, &w->pool)
+    {
         free(AS_LIST_ENTRY(n, struct as_worker_req, node));
+    }
     for (size_t i = 0; i < AS_WORKER_LARGE; i++)
         as_blob_unref(w->large[i]);
     as_worker_rx_fini(w);

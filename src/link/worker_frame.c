@@ -29,13 +29,14 @@ static void on_hello(struct as_worker *w, const struct as_frame *f)
 {
     struct as_frame_hello h;
 
-    if (w->state != AS_WORKER_GREETING || w->peer_max || as_frame_get_hello(f, &h) ||
+    if (w->state != AS_WORKER_GREETING || w->greeted || as_frame_get_hello(f, &h) ||
         h.lo != AS_FRAME_VERSION || h.hi != AS_FRAME_VERSION || !h.max_message) {
         as_worker_end(w, "the dispatcher sent a bad HELLO");
         return;
     }
     w->epoch = h.epoch;
     w->peer_max = h.max_message;
+    w->greeted = true;
 }
 
 static void on_registered(struct as_worker *w, const struct as_frame *f)

@@ -78,10 +78,11 @@ struct as_worker {
 
     /* the link */
     enum as_worker_state state;
-    int sock;          /* -1 */
-    uint64_t link;     /* counts links; answers to requests of an earlier one go nowhere */
-    uint64_t epoch;    /* what the dispatcher called us last */
-    uint64_t peer_max; /* bytes of an answer's body that it accepts */
+    int sock;                  /* -1 */
+    uint64_t link;             /* counts links; answers to requests of an earlier one go nowhere */
+    uint64_t epoch;            /* what the dispatcher called us last */
+    _Atomic uint64_t peer_max; /* bytes of an answer's body that it accepts; of the last link */
+    bool greeted;              /* HELLO was answered */
     struct as_worker_rx rx;
     struct as_outq out;
     struct as_page_writer page;

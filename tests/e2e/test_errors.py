@@ -123,6 +123,10 @@ BODIES = {
     "parameter_wrong_type": (request(extra=field(4, field(1, "p") + field(2, pb.tag(1, pb.I32) + b"\0" * 4))),
                              "INVALID_ARGUMENT", "'p'"),
     "output_without_name": (request(extra=field(6, field(1, ""))), "INVALID_ARGUMENT", r"outputs\[0\]"),
+    "output_parameter": (request(extra=field(6, field(1, "o") + field(2, field(1, "classification")
+                                                                      + field(2, field(2, 3))))), "INVALID_ARGUMENT",
+                         "'o'.*'classification'"),
+    "output_twice": (request(extra=field(6, field(1, "o")) * 2), "INVALID_ARGUMENT", "'o'"),
     "tensor_parameter": (request(tensors=[tensor("x", contents=field(4, field(1, "shared_memory_region")
                                                                       + field(2, field(3, "r"))))], raws=[FLOAT]),
                          "INVALID_ARGUMENT", "'x'.*'shared_memory_region'"),
@@ -216,9 +220,13 @@ def test_message_limit(connect, small_server):
 
 
 def test_answer_limit(connect, small_server):
-    """An answer over the limit is the handler's fault, and nobody else's."""
-    client = connect(small_server)
-    client.infer("echo", {"x": np.zeros(MAX_MESSAGE // 2, np.uint8)})
+    """An answer over the limit is refused in the worker, which lives on."""
+    client, workers = connect(small_server), small_server.workers()
+    assert client.infer("big", {}, parameters={"n": MAX_MESSAGE - 1000})["output0"].size == MAX_MESSAGE - 1000
+    error = client.refused("big", {}, parameters={"n": MAX_MESSAGE + 1})
+    assert error.code() in (grpc.StatusCode.INTERNAL, grpc.StatusCode.RESOURCE_EXHAUSTED)
+    assert "'big'" in error.details() and str(MAX_MESSAGE) in error.details()
+    assert small_server.workers() == workers
 
 
 def test_a_length_of_4_gib_takes_no_memory(small_server):

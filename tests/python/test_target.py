@@ -157,6 +157,12 @@ def test_mistakes(run, files, args, code, texts):
         assert "anyserve/target.py" not in p.stderr
 
 
+def test_models_beside_the_app_are_mentioned(run):
+    p = run({"m.py": ONE.format("app", "a") + DECORATED}, "m.py", "--describe=lines")
+    assert p.stdout == "m\ta:1\n"
+    assert "not served" in p.stderr and "hung" in p.stderr
+
+
 def test_a_constructor_that_raises(run):
     source = """
     from anyserve import AnyServe

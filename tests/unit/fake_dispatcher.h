@@ -199,7 +199,8 @@ static inline void *fake_greet(void *arg)
     while (fake_read(d)) {
         if (d->f.type == AS_FRAME_HELLO) {
             fake_on_hello(d);
-        } else if (d->f.type == AS_FRAME_REGISTER && !d->goodbye) {
+        } else if (d->f.type == AS_FRAME_REGISTER && !d->goodbye &&
+                   !(d->refuse_code && d->n_registered)) { /* it may hang up now */
             fake_on_register(d);
         } else if (d->f.type == AS_FRAME_CREDIT) {
             assert_int_equal(as_frame_get_credit(&d->f, &d->credit), 0);

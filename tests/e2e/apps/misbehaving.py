@@ -21,6 +21,11 @@ def wants(a, b):
     return a[:, 0]
 
 
+@app.model("big")
+def big(request):
+    return np.zeros(request.parameters["n"], np.uint8)
+
+
 RETURNS = {
     "none": lambda: None,
     "wrong_dtype": lambda: np.zeros(3, np.float64),

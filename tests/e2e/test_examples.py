@@ -1,0 +1,52 @@
+"""Every file of examples/ is served and called, as its first lines say."""
+
+import concurrent.futures
+
+import numpy as np
+import pytest
+
+from support import oip, paths
+
+EXAMPLES = sorted((paths.ROOT / "examples").glob("*.py"))
+pytestmark = pytest.mark.core
+
+
+def echo_add(client):
+    a, b = np.array([1, 2, 3], np.float32), np.array([10, 20, 30], np.float32)
+    assert client.infer("add", {"a": a, "b": b})["sum"].tolist() == [11, 22, 33]
+    assert client.infer("echo", {"anything": a})["anything"].tolist() == [1, 2, 3]
+    assert [int(client.infer("counter", {})["calls"][0]) for _ in range(3)] == [1, 2, 3]
+
+
+def sklearn_classifier(client):
+    answer = client.infer("iris", {"flowers": np.array([[5.1, 3.5, 1.4, 0.2], [6.7, 3.0, 5.2, 2.3]], np.float32)})
+    assert answer["species"].tolist() == [b"setosa", b"virginica"]
+    assert np.allclose(answer["probability"].sum(axis=1), 1)
+
+
+def text_bytes(client):
+    text = oip.bytes_array([b"hello world", "grüße".encode()])
+    answer = client.infer("words", {"text": text}, parameters={"separator": " "})
+    assert answer["upper"].tolist() == [b"HELLO WORLD", "GRÜSSE".encode()]
+    assert answer["count"].tolist() == [2, 1]
+
+
+def async_model(client):
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        waits = list(pool.map(lambda _: client.infer("patient", {"seconds": np.array([0.2])}), range(20)))
+    assert all(w["waited"][0] >= 0.2 for w in waits)
+    assert client.infer("double", {"x": np.array([4])})["output0"] == 8
+    assert client.infer("checksum", {"x": np.arange(10)})["output0"] == 45
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_example(serve, connect, path):
+    calls = {"echo_add": echo_add, "sklearn_classifier": sklearn_classifier, "text_bytes": text_bytes,
+             "async_model": async_model}
+    if path.stem == "sklearn_classifier":
+        pytest.importorskip("sklearn")
+    calls[path.stem](connect(serve(path)))
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 4
