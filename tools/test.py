@@ -77,6 +77,8 @@ STEPS = [
     ("unit", meson_test(RELEASE, "unit"), count_meson, RELEASE, 3, 5),
     ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
     ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 3, 5),
+    ("sdk", ["env", f"ANYSERVE_BUILD={RELEASE}", sys.executable, "-m", "pytest", "-q", "tests/python"],
+     count_pytest, RELEASE, 1, 5),
     ("e2e", pytest(RELEASE), count_pytest, RELEASE, 1, 8),
     ("build asan", make("asan"), count_one, ASAN, 1, 6),
     ("asan unit+corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 3, 5),

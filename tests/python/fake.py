@@ -203,6 +203,7 @@ class Worker:
         self.listener.listen()
         self.listener.settimeout(60)
         self.log = []
+        self.printed = threading.Condition()
         self.process = subprocess.Popen(
             [*python, "-m", "anyserve.worker", *map(str, args)], cwd=cwd, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, start_new_session=True,
@@ -215,11 +216,18 @@ class Worker:
 
     def _read_log(self):
         for line in self.process.stdout:
-            self.log.append(line)
+            with self.printed:
+                self.log.append(line)
+                self.printed.notify_all()
 
     @property
     def output(self):
         return "".join(self.log)
+
+    def wait_output(self, *texts, timeout=30):
+        """Until all of them were printed: the pipe is slower than the link."""
+        with self.printed:
+            assert self.printed.wait_for(lambda: all(t in self.output for t in texts), timeout), self.output
 
     # --- the link ---
 

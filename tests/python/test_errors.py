@@ -52,7 +52,7 @@ def test_an_exception_is_internal_and_goes_to_the_log(worker, model):
         run(worker, model, "secret = 17; raise ValueError('bad weather')")
     assert e.value.code == "INTERNAL" and e.value.flags == 2
     assert e.value.message == f"model {model!r} raised ValueError: bad weather"
-    assert "Traceback" in worker.output and "bad weather" in worker.output
+    worker.wait_output("Traceback", "bad weather")
     run(worker, model, "pass")
 
 
@@ -129,5 +129,4 @@ def test_the_log_arrives_line_by_line(start):
             return np.zeros(1)
         """)
     worker.infer("m")
-    while "printed at once" not in worker.output:
-        assert worker.process.poll() is None
+    worker.wait_output("printed at once")

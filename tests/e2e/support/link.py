@@ -6,6 +6,7 @@ import mmap
 import os
 import socket
 import struct
+import time
 
 import numpy as np
 
@@ -268,9 +269,11 @@ class Worker:
 
     def next(self, *types):
         """The next frame of these types; PING and CONTROL are answered in between, CANCEL is kept."""
+        end = time.monotonic() + wait.SECONDS
         while True:
             f = self.read()
             assert f, f"the link ended, {types} did not come"
+            assert time.monotonic() < end, f"{types} did not come"
             if f.type in types:
                 return f
             if f.type == PING:
