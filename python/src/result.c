@@ -553,7 +553,9 @@ int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *r
         else if (err == AS_ENOMEM)
             PyErr_NoMemory();
         else
-            refuse("the answer of model '%U' is larger than the dispatcher accepts", m->name);
+            refuse("the answer of model '%U' is larger than the dispatcher accepts "
+                   "(--max-message-bytes)",
+                   m->name);
     }
     out_fini(&o);
     return err ? -1 : 0;

@@ -11,6 +11,7 @@
 #include "link/fleet.h"
 #include "wire/oip.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -29,6 +30,7 @@ struct lane { /* one loop with its thread and its clients */
     /* to this loop and back to the dispatch loop; one each, since a drain that takes too long is
      * overtaken by the stop */
     struct as_letter listen, drain, drained, stop, stopped;
+    int grpc[AS_DISPATCHER_LISTENERS]; /* its own duplicates, until it listens */
     pthread_t thread;
 };
 
@@ -48,6 +50,7 @@ struct dispatcher {
     struct as_timer doors; /* the longest that clients wait for workers to come back */
     uint32_t awaited;      /* workers that are expected back */
     bool told, open;       /* workers, clients are let in */
+    bool closed;           /* the inherited listeners for clients */
     const struct as_dispatcher_fds *fds;
     uv_signal_t sigterm;
     enum phase phase;
@@ -142,6 +145,14 @@ static void open_drain(struct as_letter *letter, void *to AS_UNUSED)
     as_edge_drain(l->edge, lane_drained, l);
 }
 
+/* Ours go as soon as every loop has its own: when the loops close theirs, clients are refused. */
+static void close_clients_doors(struct dispatcher *d)
+{
+    for (uint32_t k = 0; k < d->fds->n_grpc; k++)
+        close(d->fds->grpc[k]);
+    d->closed = true;
+}
+
 static void drain(struct dispatcher *d)
 {
     struct as_loop *loop = d->lanes[0].loop;
@@ -149,6 +160,8 @@ static void drain(struct dispatcher *d)
     if (d->phase != SERVING)
         return;
     d->phase = DRAINING;
+    if (!d->closed)
+        close_clients_doors(d); /* it had not let them in yet */
     d->board.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "draining", "unanswered=%u", as_fleet_unanswered(d->fleet));
     as_timer_set(&d->drain_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
@@ -177,8 +190,9 @@ static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
     struct lane *l = AS_CONTAINER(letter, struct lane, listen);
 
     for (uint32_t k = 0; k < l->d->fds->n_grpc; k++) {
-        if (as_edge_listen(l->edge, l->d->fds->grpc[k]))
+        if (as_edge_listen(l->edge, l->grpc[k]))
             as_log_event(&l->d->log, AS_LOG_ERROR, "listen_failed", "loop=%u", l->loop->index);
+        close(l->grpc[k]);
     }
 }
 
@@ -188,8 +202,14 @@ static void let_clients_in(struct dispatcher *d)
         return;
     d->open = true;
     as_timer_set(&d->doors, AS_NEVER);
-    for (uint32_t i = 0; i < d->n_lanes; i++)
-        post(&d->lanes[i], &d->lanes[i].listen, open_listen);
+    for (uint32_t i = 0; i < d->n_lanes; i++) {
+        struct lane *l = &d->lanes[i];
+
+        for (uint32_t k = 0; k < d->fds->n_grpc; k++)
+            l->grpc[k] = fcntl(d->fds->grpc[k], F_DUPFD_CLOEXEC, 0);
+        post(l, &l->listen, open_listen);
+    }
+    close_clients_doors(d);
 }
 
 static void on_doors_timeout(struct as_timer *t)
@@ -428,12 +448,15 @@ static void tear_down(struct dispatcher *d)
     free(d->lanes);
 }
 
-static void close_listeners(const struct as_dispatcher_fds *fds)
+static void close_listeners(const struct dispatcher *d)
 {
-    for (uint32_t i = 0; i < fds->n_grpc; i++)
+    const struct as_dispatcher_fds *fds = d->fds;
+
+    for (uint32_t i = 0; i < fds->n_grpc && !d->closed; i++)
         close(fds->grpc[i]);
     for (uint32_t i = 0; i < fds->n_status; i++)
         close(fds->status[i]);
+    close(fds->link);
 }
 
 int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds)
@@ -462,7 +485,6 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     tell(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
     as_loop_run(d.lanes[0].loop);
     tear_down(&d);
-    close_listeners(fds);
-    close(fds->link);
+    close_listeners(&d);
     return d.exit_code;
 }

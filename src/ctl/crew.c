@@ -94,13 +94,9 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
 {
     struct worker *w = worker_of(child);
     const struct as_crew_conf *conf = &w->crew->conf;
-    const char *argv[] = {conf->python,
-                          "-m",
-                          "anyserve.worker",
-                          conf->target,
-                          "--deployment",
-                          w->deployment->name,
-                          conf->debug_errors ? "--debug-errors" : NULL,
+    char deployment[AS_CTL_NAME_MAX + 32]; /* one word: a name may begin with '-' */
+    const char *argv[] = {conf->python, "-m",       "anyserve.worker",
+                          conf->target, deployment, conf->debug_errors ? "--debug-errors" : NULL,
                           NULL};
     char link[AS_RUNTIME_PATH_MAX + 32], token[64], replica[AS_CTL_NAME_MAX + 32];
     const char *env[] = {link, token, replica, "PYTHONUNBUFFERED=1", NULL};
@@ -111,6 +107,8 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
                                 .group = true,
                                 .death_signal = SIGKILL};
     int out[2], e, rc;
+
+    snprintf(deployment, sizeof(deployment), "--deployment=%s", w->deployment->name);
 
     as_runtime_random_hex(w->token, TOKEN_BYTES);
     snprintf(link, sizeof(link), "ANYSERVE_LINK=%s", conf->link);

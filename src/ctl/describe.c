@@ -180,8 +180,11 @@ int as_app_describe(struct as_app *ret_app, const char *python, const char *targ
         rc = AS_CODE_SIGNAL + sig;
     else if (text.n > AS_APP_BYTES_MAX || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         rc = verdict(python, status, err);
-    else if (as_app_parse(ret_app, as_buf_slice(&text), to_stderr, NULL, err) < 0)
+    else if (as_app_parse(ret_app, as_buf_slice(&text), to_stderr, NULL, err) < 0) {
+        as_buf_printf(err, " (interpreter: %s).\nAnother one is chosen with --python PATH.",
+                      python);
         rc = AS_CODE_INTERPRETER;
+    }
     as_buf_fini(&text);
     return rc;
 }

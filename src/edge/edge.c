@@ -85,13 +85,16 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
 
 int as_edge_listen(struct as_edge *e, int fd)
 {
-    int own;
+    int own, err;
 
     AS_ASSERT(e->n_listeners < AS_EDGE_LISTENERS);
     own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0)
         return AS_EIO;
-    return as_sock_open(&e->listeners[e->n_listeners++], e->loop, own, on_listener);
+    err = as_sock_open(&e->listeners[e->n_listeners], e->loop, own, on_listener);
+    if (!err)
+        e->n_listeners++;
+    return err;
 }
 
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,

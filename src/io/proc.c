@@ -40,11 +40,16 @@ static char **merged_env(const char *const *add)
 
 static void reset_signals(void)
 {
+    static const uint64_t kernel_dfl[4]; /* handler, flags, restorer, mask: the kernel's struct */
     struct sigaction dfl = {.sa_handler = SIG_DFL};
     sigset_t none;
 
     for (int s = 1; s < NSIG; s++)
-        sigaction(s, &dfl, NULL); /* SIGKILL, SIGSTOP and the C library's own: refused, no harm */
+        sigaction(s, &dfl, NULL); /* SIGKILL and SIGSTOP are refused, no harm */
+    /* libc keeps the first real-time signals to itself, but whoever was started by posix_spawn (by
+     * make, say) has them ignored; only the kernel will change that */
+    for (int s = __SIGRTMIN; s < SIGRTMIN; s++)
+        syscall(SYS_rt_sigaction, s, kernel_dfl, NULL, sizeof(kernel_dfl[0]));
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -36,6 +36,7 @@ int as_sock_open(struct as_sock *s, struct as_loop *l, int fd,
         uv_poll_init(&l->uv, &s->uv, fd)) {
         close(fd);
         s->fd = -1;
+        s->closing = true; /* there is no handle to close */
         return AS_EIO;
     }
     s->uv.data = s;

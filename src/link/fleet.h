@@ -80,7 +80,8 @@ struct as_client {
     bool local; /* the same loop: no letters */
     struct as_mbox box;
     struct as_registry *registry; /* this loop's snapshot; ref it to keep pointers into it */
-    bool settling; /* a worker of ours has not told its models yet: an unknown one may be among them */
+    bool settling; /* a worker of ours has not told its models yet: an unknown one may be among them
+                    */
     void (*on_registry)(struct as_client *c); /* may be NULL */
     struct as_list node;
 };
@@ -88,8 +89,9 @@ struct as_client {
 int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop);
 void as_client_close(struct as_client *c); /* no call may be open */
 
-/* Client loop; the message fits a frame (wire/frame.h, AS_FRAME_TABLE). The outcome comes by on_answer and on_release, refusals (queue full, down, deadline)
- * too; both may come before submit returns. */
+/* Client loop; the message fits a frame (wire/frame.h, AS_FRAME_TABLE). The outcome comes by
+ * on_answer and on_release, refusals (queue full, down, deadline) too; both may come before submit
+ * returns. */
 void as_client_submit(struct as_client *c, struct as_call *call);
 /* The client has gone: no on_answer comes any more, on_release still does. Once per call, not after
  * on_release. */

@@ -1,5 +1,6 @@
 """Processes are killed at bad moments: what had not started is served, the rest is told the truth, nothing stays."""
 
+import os
 import signal
 import socket
 import threading
@@ -37,6 +38,13 @@ def add_one(model):
     return call
 
 
+def replace(server, replica, signum=signal.SIGKILL):
+    """Ends a worker and waits for the next one."""
+    pid = server.workers()[replica]
+    procs.kill(pid, signum)
+    wait.until(lambda: server.workers().get(replica, pid) != pid, lambda: server.status())
+
+
 # --- a worker dies ---
 
 def test_worker_killed_with_requests_in_every_state(staged, stage, connect):
@@ -61,9 +69,7 @@ def test_worker_killed_with_requests_in_every_state(staged, stage, connect):
 
 def test_worker_killed_while_nothing_runs(staged, connect):
     server = staged()
-    pid = server.workers()["staged-0"]
-    procs.kill(pid)
-    wait.until(lambda: server.workers().get("staged-0", pid) != pid, "a new worker")
+    replace(server, "staged-0")
     assert connect(server).infer("fast", {"x": np.ones(1)})["y"] == 2
 
 
@@ -73,8 +79,7 @@ def test_workers_killed_under_load(staged, model, threads):
     with Load(server.address, add_one(model), threads=8) as load:
         for i in range(6):
             load.wait_more(100)
-            procs.kill(server.workers()[f"staged-{i % 2}"])
-            server.wait_all_ready()
+            replace(server, f"staged-{i % 2}")
         load.wait_more(100)
     assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, load.outcomes
     for error in load.errors:
@@ -111,6 +116,17 @@ def test_worker_ends_by_itself(staged, stage, connect, word, reason):
     assert 16 <= delay <= 24  # not at once: it was no outside kill
 
 
+def test_worker_told_to_end_under_load(staged):
+    """SIGTERM to a worker: it finishes what it has, gives back the rest, and comes again. Nobody notices."""
+    server = staged("--workers", "2")
+    with Load(server.address, add_one("fast"), threads=8) as load:
+        for i in range(4):
+            load.wait_more(100)
+            replace(server, f"staged-{i % 2}", signal.SIGTERM)
+        load.wait_more(100)
+    assert set(load.outcomes) == {"OK"}, load.errors[0]
+
+
 def test_a_dead_worker_takes_its_children_along(staged, connect):
     server = staged(app="parents.py")
     children = connect(server).infer("forks", {})["children"]
@@ -133,9 +149,8 @@ def test_death_is_seen_although_children_hold_descriptors(staged, stage, connect
 def test_hanging_worker_is_ended(staged, connect):
     server = staged("--ping-interval", "100ms", "--ping-timeout", "500ms")
     pid = server.workers()["staged-0"]
-    procs.kill(pid, signal.SIGSTOP)
+    replace(server, "staged-0", signal.SIGSTOP)
     server.log.wait("worker_gone replica=staged-0 .*did not answer a ping")
-    wait.until(lambda: server.workers().get("staged-0", pid) != pid, "a new worker")
     assert not procs.alive(pid)
     assert connect(server).infer("fast", {"x": np.ones(1)})["y"] == 2
 
@@ -238,17 +253,20 @@ def test_dispatcher_killed(staged, connect):
     server.note_fds()
 
 
-def test_dispatcher_killed_with_a_request_in_hand(staged, stage, connect):
-    server = staged()
+@pytest.mark.parametrize("app, model", [("staged.py", "watching"), ("staged_async.py", "staged")])
+def test_dispatcher_killed_with_a_request_in_hand(staged, stage, connect, app, model):
+    """Its handler is told that nobody waits any more; the worker stays."""
+    server = staged(app=app)
     old, before = server.dispatcher, server.workers()
-    call = connect(server).begin("watching", {}, id="watch")
+    call = connect(server).begin(model, {}, id="in hand")
     (scene,) = stage.started(1)
     procs.kill(old)
     assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
-    assert scene.last_word() == "cancelled"  # the handler is told that nobody waits any more
+    assert scene.last_word() == "cancelled"
     new_dispatcher(server, old)
     server.wait_all_ready()
     assert server.workers() == before
+    assert connect(server).infer("fast", {"x": np.ones(1)}).outputs
     server.note_fds()
 
 
@@ -265,6 +283,21 @@ def test_dispatcher_killed_under_load(staged):
     assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, (load.outcomes, load.errors[-1])
     server.wait_all_ready()
     assert server.workers() == before
+    server.note_fds()
+
+
+def test_dispatcher_told_to_end(staged):
+    """SIGTERM to the dispatcher alone: it drains, and the next one takes over; the port stays."""
+    server = staged("--goaway-grace", "10ms")
+    old = server.dispatcher
+    with Knocking(server) as knocking, Load(server.address, add_one("fast"), threads=4) as load:
+        load.wait_more(50)
+        procs.kill(old, signal.SIGTERM)
+        new_dispatcher(server, old)
+        load.wait_more(50)
+    assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, (load.outcomes, load.errors[-1])
+    assert not knocking.refused
+    server.wait_all_ready()
     server.note_fds()
 
 
@@ -331,6 +364,19 @@ def test_drain(staged, stage, signum):
         assert http.reply(stream).grpc_status == 0
         while http.read():
             pass
+    server.ended()
+
+
+def test_interrupt_from_the_terminal(staged, stage):
+    """Ctrl-C reaches the whole foreground process group; still what is in flight is answered."""
+    server = staged("--goaway-grace", "20ms")
+    with oip.Client(server.address) as client:
+        call = client.begin("staged", {})
+        (scene,) = stage.started(1)
+        os.killpg(server.supervisor, signal.SIGINT)
+        server.log.wait("event=drain")
+        scene.go()
+        assert call.exception() is None
     server.ended()
 
 

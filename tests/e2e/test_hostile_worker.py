@@ -369,6 +369,27 @@ def test_more_descriptors_than_one(server):
         page.close()
 
 
+def stolen_token(server):
+    with open(f"/proc/{server.workers()['echo-0']}/environ", "rb") as f:
+        environment = dict(row.split(b"=", 1) for row in f.read().split(b"\0") if b"=" in row)
+    return environment[b"ANYSERVE_TOKEN"].decode()
+
+
+def test_token_of_another(server):
+    """A token of ours has one link: the thief ends the owner's, and the owner, coming back, the thief's."""
+    since = len(server.log.lines)
+    with Worker(server, "", token=stolen_token(server)) as thief:
+        assert thief.greeted()[1:] == ("echo-0", "echo")
+        assert_ended(server, thief, "connected again", since)
+    wait.until(lambda: "echo-0" in server.workers(), "the owner")
+
+
+def test_token_for_another_deployment(server):
+    since = len(server.log.lines)
+    with Worker(server, "mine", token=stolen_token(server)) as thief:
+        assert_ended(server, thief, "another deployment", since)
+
+
 # --- in the greeting ---
 
 GREETING = {

@@ -215,7 +215,7 @@ static void a_worker_gets_its_place_token_and_name(void **state AS_UNUSED)
     assert_true(n > 0);
     got[strcspn(got, "\n")] = 0; /* the first of the two */
     snprintf(want, sizeof(want),
-             "-m anyserve.worker app.py --deployment echo --debug-errors /run/link.sock %s 1 32",
+             "-m anyserve.worker app.py --deployment=echo --debug-errors /run/link.sock %s 1 32",
              strstr(got, "echo-1") ? "echo-1" : "echo-0");
     assert_string_equal(got, want);
     close(fd);

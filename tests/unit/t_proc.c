@@ -93,6 +93,7 @@ static void a_child_gets_exactly_its_descriptors(void **state AS_UNUSED)
 static void a_child_starts_with_default_signals(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
+    unsigned long long blocked, ignored;
     sigset_t set, old;
     struct sigaction ign = {.sa_handler = SIG_IGN}, before;
 
@@ -103,7 +104,10 @@ static void a_child_starts_with_default_signals(void **state AS_UNUSED)
     run(SHELL("grep -E 'Sig(Blk|Ign)' /proc/self/status"), &out);
     sigprocmask(SIG_SETMASK, &old, NULL);
     sigaction(SIGPIPE, &before, NULL);
-    assert_string_equal((char *)out.p, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+    assert_int_equal(sscanf((char *)out.p, "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);
+    assert_int_equal(blocked, 0);
+    /* 32 and 33 belong to the C library, which refuses to touch them: inherited from whoever */
+    assert_int_equal(ignored & ~0x180000000ull, 0);
     as_buf_fini(&out);
 }
 

@@ -217,8 +217,9 @@ class Server:
         return procs.family(self.process.pid, self.mark)
 
     def check_gone(self):
-        left = [f"{pid}: {procs.command(pid)}" for pid in self.family()]
-        assert not left, f"processes outlive the server: {left}"
+        # a killed grandchild may still be on its way out; one that was forgotten would stay for ever
+        wait.until(lambda: not self.family(),
+                   lambda: f"outlive the server: {[(p, procs.command(p)) for p in self.family()]}", 5)
         sockets = [os.path.join(d, f) for d, _, files in os.walk(self.runtime) for f in files if f != "lock"]
         assert not sockets, f"files outlive the server: {sockets}"
 

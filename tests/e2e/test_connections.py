@@ -1,0 +1,140 @@
+"""Connections: their number, their silence, their headers; each limit answers and leaves the others alone."""
+
+import socket
+
+import numpy as np
+import pytest
+
+from support import oip, wait
+from support.h2client import H2, prefixed
+
+pytestmark = pytest.mark.core
+
+
+@pytest.fixture(scope="module")
+def server(serve_module):
+    return serve_module("echo.py", "--header-timeout", "300ms", "--idle-timeout", "300ms", "--max-connections", "8",
+                        "--max-header-bytes", "16K", "--max-headers", "50")
+
+
+def open_connections(server):
+    return server.status()["server"]["connections"]
+
+
+def wait_closed(sock):
+    sock.settimeout(wait.SECONDS)
+    try:
+        while sock.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+
+
+# --- silence ---
+
+@pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"PRI * HTT"])
+def test_connection_that_asks_nothing(server, said):
+    with socket.create_connection((server.host, server.port)) as s:
+        s.sendall(said)
+        wait_closed(s)
+
+
+def test_header_that_never_ends(server):
+    """HEADERS without END_HEADERS, and nothing after it."""
+    with H2(server.host, server.port) as http:
+        http.sock.sendall(b"\0\0\1\1\0\0\0\0\1\x83")
+        wait_closed(http.sock)
+
+
+def test_idle_connection_is_told_to_go(server):
+    with H2(server.host, server.port) as http:
+        assert http.request("GET", "/v2/health/live").headers[":status"] == "200"
+        while http.read():
+            pass
+        assert http.goaways
+
+
+def test_slow_upload_is_not_idle(server):
+    """A request that is under way keeps its connection, however long it takes."""
+    body = prefixed(oip.infer_request("echo", {"x": np.ones(1)}).SerializeToString())
+    with H2(server.host, server.port) as slow:
+        stream = slow.open_grpc()
+        slow.send(stream, body[:20])
+        with H2(server.host, server.port) as idle:  # that one goes in the meantime
+            idle.request("GET", "/v2")
+            wait_closed(idle.sock)
+        slow.send(stream, body[20:], end=True)
+        assert slow.reply(stream).grpc_status == 0
+
+
+# --- number ---
+
+def test_connection_limit(server):
+    """The ninth is hung up on; there is room again when one has gone."""
+    held = [H2(server.host, server.port) for _ in range(8)]
+    streams = [http.open_grpc() for http in held]  # so that none of them is idle
+    wait.until(lambda: open_connections(server) == 8, "eight connections")
+    with socket.create_connection((server.host, server.port)) as ninth:
+        wait_closed(ninth)
+    held.pop().sock.close()
+    wait.until(lambda: open_connections(server) == 7, "one to go")
+    with H2(server.host, server.port) as http:
+        assert http.request("GET", "/v2").headers[":status"] == "200"
+    body = prefixed(oip.infer_request("echo", {"x": np.ones(1)}).SerializeToString())
+    for http, stream in zip(held, streams):
+        http.send(stream, body, end=True)
+        assert http.reply(stream).grpc_status == 0
+        http.sock.close()
+
+
+# --- headers ---
+
+def test_headers_up_to_the_limit(server):
+    with H2(server.host, server.port) as http:
+        extra = [(f"x-{i}", "v") for i in range(40)] + [("x-long", "v" * 10_000)]
+        assert http.grpc(prefixed(b""), method="ServerLive", extra=extra).grpc_status == 0
+
+
+@pytest.mark.parametrize("extra", [[(f"x-{i}", "v") for i in range(60)], [("x-long", "v" * 20_000)]],
+                         ids=["number", "bytes"])
+def test_headers_over_the_limit(server, extra):
+    """Refused, without harm to the connection."""
+    with H2(server.host, server.port) as http:
+        stream = http.open_grpc("ServerLive", extra, end=True)
+        reply = http.reply(stream)
+        assert reply.reset is not None or reply.headers[":status"] == "431" or reply.grpc_status not in (None, 0), reply
+        assert http.grpc(prefixed(b""), method="ServerLive").grpc_status == 0
+
+
+def test_continuation_flood(server, connect):
+    """Headers that grow for ever end their connection, and nothing else."""
+    frame = b"\x00\x40\x00\x09\x00\x00\x00\x00\x01" + b"\x00\x7f\xff\x3e" + b"x" * (16384 - 4)
+    with H2(server.host, server.port) as http:
+        http.sock.sendall(b"\0\0\1\1\0\0\0\0\1\x83")
+        with pytest.raises((ConnectionError, TimeoutError)):
+            for _ in range(2000):
+                http.sock.sendall(frame)
+        assert connect(server).call("ServerLive").live
+
+
+def test_rapid_reset(server, connect):
+    """Thousands of requests that are taken back at once: bounded work, and others are served."""
+    with H2(server.host, server.port) as http:
+        try:
+            for _ in range(3000):
+                stream = http.open_grpc("ServerLive")
+                http.conn.reset_stream(stream)
+                http.flush()
+        except (ConnectionError, OSError):
+            pass  # it may have enough of us
+        assert connect(server).call("ServerLive").live
+
+
+def test_ping_and_settings_floods(server, connect):
+    with H2(server.host, server.port) as http:
+        try:
+            for _ in range(200):
+                http.sock.sendall(b"\0\0\x08\6\0\0\0\0\0abcdefgh" * 50 + b"\0\0\0\4\0\0\0\0\0" * 50)
+        except OSError:
+            pass
+        assert connect(server).call("ServerLive").live
