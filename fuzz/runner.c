@@ -21,7 +21,8 @@ static void run_file(const char *path, unsigned *count)
         b.n += n;
     fclose(f);
     for (size_t cut = 0; cut <= AS_MIN(b.n, (size_t)64); cut++) {
-        uint8_t *exact = as_xalloc(cut); /* its own block, so that a sanitizer sees one byte too far */
+        uint8_t *exact =
+            as_xalloc(cut); /* its own block, so that a sanitizer sees one byte too far */
 
         if (cut)
             memcpy(exact, b.p, cut);

@@ -21,7 +21,8 @@ void as_arena_init(struct as_arena *a, void *first, size_t n);
 void as_arena_reset(struct as_arena *a); /* all allocations are gone; heap blocks are freed */
 void as_arena_fini(struct as_arena *a);
 
-/* n bytes aligned to `align` (a power of two, at most 4096), not zeroed; NULL when memory is out. */
+/* n bytes aligned to `align` (a power of two, at most 4096), not zeroed; NULL when memory is out.
+ */
 void *as_arena_alloc(struct as_arena *a, size_t n, size_t align);
 /* A copy with a NUL behind it, or NULL when memory is out. */
 char *as_arena_dup(struct as_arena *a, struct as_str s);

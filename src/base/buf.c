@@ -67,7 +67,8 @@ void as_buf_drop(struct as_buf *b, size_t n)
         memmove(b->p, b->p + n, b->n);
 }
 
-/* Length of the UTF-8 sequence at p (1–4), 0 when it is none (RFC 3629: no surrogates, no overlong). */
+/* Length of the UTF-8 sequence at p (1–4), 0 when it is none (RFC 3629: no surrogates, no
+ * overlong). */
 static size_t utf8_len(const uint8_t *p, size_t n)
 {
     uint32_t c;

@@ -23,7 +23,8 @@ static inline void as_buf_init(struct as_buf *b)
 
 void as_buf_fini(struct as_buf *b);
 
-/* Room for n more bytes at the end, not yet counted in b->n; the pointer lives until the next call. */
+/* Room for n more bytes at the end, not yet counted in b->n; the pointer lives until the next call.
+ */
 uint8_t *as_buf_reserve(struct as_buf *b, size_t n);
 void as_buf_add(struct as_buf *b, const void *p, size_t n);
 void as_buf_str(struct as_buf *b, const char *z);

@@ -22,11 +22,11 @@ typedef uint64_t as_ns; /* nanoseconds, CLOCK_MONOTONIC */
 #define AS_COUNT(a)     (sizeof(a) / sizeof((a)[0]))
 #define AS_MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define AS_MAX(a, b)    ((a) > (b) ? (a) : (b))
-#define AS_ALIGN(n, to) (((n) + ((to) - 1)) & ~((size_t)(to) - 1))
+#define AS_ALIGN(n, to) (((n) + ((to)-1)) & ~((size_t)(to)-1))
 #define AS_UNUSED       __attribute__((unused))
 #define AS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-#define AS_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define AS_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* Our own bugs end the process, in release builds too; bytes of a peer are never asserted on. */
 #define AS_ASSERT(cond)                                                                            \
@@ -35,7 +35,8 @@ typedef uint64_t as_ns; /* nanoseconds, CLOCK_MONOTONIC */
             as_assert_fail(#cond, __FILE__, __LINE__);                                             \
     } while (0)
 
-__attribute__((noreturn, unused)) static inline void as_assert_fail(const char *cond, const char *file, int line)
+__attribute__((noreturn, unused)) static inline void as_assert_fail(const char *cond,
+                                                                    const char *file, int line)
 {
     fprintf(stderr, "anyserve: bug: %s at %s:%d\n", cond, file, line);
     abort();

@@ -11,11 +11,10 @@ struct row {
     char blame;
 };
 
-static const struct row rows[AS_ERR_ROWS] = {
-    [0] = {"OK", "ok", 0, 200, false, 'n'},
+static const struct row rows[AS_ERR_ROWS] = {[0] = {"OK", "ok", 0, 200, false, 'n'},
 #define X(name, text, grpc, http, retry, blame)                                                    \
     [AS_##name##_ROW] = {#name, text, grpc, http, retry, blame},
-    AS_ERR_TABLE(X)
+                                             AS_ERR_TABLE(X)
 #undef X
 };
 

@@ -6,11 +6,14 @@ static const struct {
     char name[8]; /* so that a name is compared as one number */
     uint8_t size;
 } types[AS_DT_COUNT] = {
-    [AS_DT_INVALID] = {"INVALID", 0}, [AS_DT_BOOL] = {"BOOL", 1},     [AS_DT_UINT8] = {"UINT8", 1},
-    [AS_DT_UINT16] = {"UINT16", 2},   [AS_DT_UINT32] = {"UINT32", 4}, [AS_DT_UINT64] = {"UINT64", 8},
-    [AS_DT_INT8] = {"INT8", 1},       [AS_DT_INT16] = {"INT16", 2},   [AS_DT_INT32] = {"INT32", 4},
-    [AS_DT_INT64] = {"INT64", 8},     [AS_DT_FP16] = {"FP16", 2},     [AS_DT_FP32] = {"FP32", 4},
-    [AS_DT_FP64] = {"FP64", 8},       [AS_DT_BYTES] = {"BYTES", 0},   [AS_DT_BF16] = {"BF16", 2},
+    [AS_DT_INVALID] = {"INVALID", 0}, [AS_DT_BOOL] = {"BOOL", 1},
+    [AS_DT_UINT8] = {"UINT8", 1},     [AS_DT_UINT16] = {"UINT16", 2},
+    [AS_DT_UINT32] = {"UINT32", 4},   [AS_DT_UINT64] = {"UINT64", 8},
+    [AS_DT_INT8] = {"INT8", 1},       [AS_DT_INT16] = {"INT16", 2},
+    [AS_DT_INT32] = {"INT32", 4},     [AS_DT_INT64] = {"INT64", 8},
+    [AS_DT_FP16] = {"FP16", 2},       [AS_DT_FP32] = {"FP32", 4},
+    [AS_DT_FP64] = {"FP64", 8},       [AS_DT_BYTES] = {"BYTES", 0},
+    [AS_DT_BF16] = {"BF16", 2},
 };
 
 enum as_dtype as_dtype_of(struct as_str name)

@@ -40,7 +40,8 @@ struct as_tensor {
     size_t nbytes;
 };
 
-/* AS_DT_INVALID when the name is none ("FP32", "BYTES" …; upper case only, as the protocol says). */
+/* AS_DT_INVALID when the name is none ("FP32", "BYTES" …; upper case only, as the protocol says).
+ */
 enum as_dtype as_dtype_of(struct as_str name);
 const char *as_dtype_name(enum as_dtype t); /* "INVALID" for a number out of range */
 size_t as_dtype_size(enum as_dtype t);      /* bytes per element; 0 for BYTES */

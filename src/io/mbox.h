@@ -26,7 +26,8 @@ struct as_mbox {
 int as_mbox_open(struct as_mbox *m, struct as_loop *l, void *to);
 /* Any thread. The letter must not be posted again before it was opened. */
 void as_mbox_post(struct as_mbox *m, struct as_letter *l);
-/* Asynchronous: the memory may go when the loop was freed. Letters not opened stay with their owners. */
+/* Asynchronous: the memory may go when the loop was freed. Letters not opened stay with their
+ * owners. */
 void as_mbox_close(struct as_mbox *m);
 
 #endif

@@ -81,8 +81,8 @@ static void json_strings_are_valid_whatever_the_bytes(void **state AS_UNUSED)
         {"a\"b\\c", "\"a\\\"b\\\\c\""},
         {"\n\x01\x7f", "\"\\u000a\\u0001\\u007f\""},
         {"\xc3\xa9", "\"\xc3\xa9\""},
-        {"\xc3", "\"\\ufffd\""},             /* cut */
-        {"\xc0\x80", "\"\\ufffd\\ufffd\""},   /* overlong */
+        {"\xc3", "\"\\ufffd\""},                       /* cut */
+        {"\xc0\x80", "\"\\ufffd\\ufffd\""},            /* overlong */
         {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""}, /* surrogate */
         {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
         {"\xf0\x9f\x99\x82", "\"\xf0\x9f\x99\x82\""},
