@@ -229,7 +229,8 @@ def test_status_json(server, connect):
         client.infer("talk", {"text": np.array([b"x"], object)})
     state = json.loads(run("status", "--json", "--runtime-dir", server.runtime, code=0))
     assert state["server"]["ready"] is True and state["server"]["draining"] is False
-    assert {(m["name"], m["version"], m["ready"]) for m in state["models"]} == {("talk", "1", True), ("talk", "2", True)}
+    assert [(m["name"], m["version"], m["ready"]) for m in state["models"]] == [("talk", "1", True),
+                                                                                ("talk", "2", True)]
     (deployment,) = state["deployments"]
     assert deployment["counts"]["completed"] == before + 3
     assert (deployment["replicas"], deployment["ready"], deployment["down"]) == (2, 2, False)
@@ -355,7 +356,8 @@ def test_metrics(server, connect):
 
 # --- what can be served ---
 
-@pytest.mark.parametrize("name", ["infer.py", "versions.py", "with space.py", "ünï.py", "-.py", "x" * 140 + ".py", "2.py"])
+@pytest.mark.parametrize("name", ["infer.py", "versions.py", "with space.py", "ünï.py", "-.py", "x" * 140 + ".py",
+                                  "2.py"])
 def test_file_names(serve, connect, name):
     server = serve(name, source=MODEL)
     assert connect(server).infer("m", {"x": np.ones(1)})["x"] == 1

@@ -1,4 +1,4 @@
-"""Bad input of every kind: each gets its documented status and a text that names what is wrong; the rest is unharmed."""
+"""Bad input of every kind: each gets its documented status and a text that names what is wrong; the rest goes on."""
 
 import re
 import socket

@@ -618,13 +618,15 @@ def test_random_bytes_after_a_good_start(server, client):
         server.log.wait("event=worker_gone replica=hand-0", since)
 
 
-def test_leaves_no_trace_in_readiness(server, client):
-    """A worker that greeted and never served makes nobody wait for it."""
+def test_a_name_alone_is_not_waited_for(serve, connect):
+    """A worker that says HELLO and never serves does not make the server unready."""
+    server = serve("echo.py")
+    client = connect(server)
     with Worker(server, "only-hello") as worker:
         worker.greeted()
-    wait.until(lambda: not any(r["name"] == "hand-0" for r in server.status()["replicas"]), "its link to go")
-    names = [d["name"] for d in server.status()["deployments"]]
-    assert "only-hello" not in names
+        assert client.call("ServerReady").ready
+    wait.until(lambda: len(server.status()["replicas"]) == 1, "its link to go")
+    assert client.call("ServerReady").ready
 
 
 # --- silence ---
