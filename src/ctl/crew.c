@@ -105,6 +105,7 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
                                 .env = env,
                                 .in = -1,
                                 .group = true,
+                                .batch = conf->batch,
                                 .death_signal = SIGKILL};
     int out[2], e, rc;
 

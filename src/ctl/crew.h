@@ -19,6 +19,7 @@ struct as_crew_conf {
     const char *link; /* path of the dispatcher's unix socket */
     uint32_t workers; /* replicas of each deployment */
     bool debug_errors;
+    bool batch; /* workers run as SCHED_BATCH, see io/proc */
     struct as_child_conf child;
 };
 

@@ -50,6 +50,8 @@ enum as_option_type {
       "interpreter; default the one of this script, $VIRTUAL_ENV, python3")                        \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB, "Workers",                         \
       "send tracebacks of handlers to clients")                                                    \
+    X(WORKER_SCHEDULING, "worker-scheduling", ENUM, 0, 0, "batch", "batch|normal", R, "Workers",   \
+      "batch: a worker that wakes up does not interrupt the dispatcher")                           \
     X(START_TIMEOUT, "start-timeout", DURATION, AS_MS, 86400 * AS_SEC, "120s", "", RB, "Workers",  \
       "a worker must be ready within this time")                                                   \
     X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RB, "Workers",         \

@@ -227,6 +227,7 @@ static int make_parts(struct supervisor *s)
                                 .link = conf->link,
                                 .workers = (uint32_t)as_option_u64(conf->opts, AS_OPT_WORKERS),
                                 .debug_errors = as_option_bool(conf->opts, AS_OPT_DEBUG_ERRORS),
+                                .batch = as_option_u64(conf->opts, AS_OPT_WORKER_SCHEDULING) == 0,
                                 .child = child_conf(s)};
 
     as_crew_new(&s->crew, s->loop, &crew, &crew_ops, s, &s->console, &s->log);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -92,6 +93,9 @@ become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
     reset_signals();
     if (spec->group)
         setpgid(0, 0);
+    if (spec->batch && sched_getscheduler(0) == SCHED_OTHER)
+        (void)sched_setscheduler(0, SCHED_BATCH,
+                                 &(struct sched_param){0}); /* else it is as it was */
     if (spec->death_signal && prctl(PR_SET_PDEATHSIG, spec->death_signal) == 0 &&
         getppid() != parent)
         _exit(127); /* the parent died before the kernel was told to watch it */

@@ -22,6 +22,7 @@ struct as_proc_spec {
     const int *fds;   /* become 3, 4, … */
     uint32_t n_fds;   /* at most AS_PROC_FDS */
     bool group;       /* a process group of its own, whose number is the pid */
+    bool batch;       /* SCHED_BATCH, unless we run by another policy than the usual one */
     int death_signal; /* sent to the child when we die; 0: none */
 };
 

@@ -151,7 +151,9 @@ int as_sock_flush(struct as_sock *s, struct as_outq *q)
 
         m.msg_iovlen = (size_t)as_outq_iov(q, iov, IOVS);
         as_count(&s->loop->stat.writes, 1);
-        k = sendmsg(s->fd, &m, MSG_NOSIGNAL);
+        k = m.msg_iovlen == 1 /* by far the most frequent, and cheaper than a header of one */
+                ? send(s->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
+                : sendmsg(s->fd, &m, MSG_NOSIGNAL);
         if (k < 0) {
             if (errno == EINTR)
                 continue;

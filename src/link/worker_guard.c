@@ -39,7 +39,9 @@ void as_worker_send(struct as_worker *w)
         ssize_t n;
 
         m.msg_iovlen = (size_t)as_outq_iov(&w->out, iov, IOV_MAX_AT_ONCE);
-        n = sendmsg(w->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = m.msg_iovlen == 1
+                ? send(w->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                : sendmsg(w->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0) {
             if (errno == EINTR)
                 continue;
@@ -128,7 +130,10 @@ int as_worker_wait(struct as_worker *w)
 
     pthread_mutex_lock(&w->mu);
     w->clock = 0;
-    exchange(w);
+    if (w->rx.drained && !w->n_waiting)
+        as_worker_send(w); /* the last read left nothing: it is time to sleep, not to read again */
+    else
+        exchange(w);
     r = verdict(w);
     if (r == AS_EAGAIN) {
         park(w);

@@ -66,7 +66,8 @@ struct as_worker_rx {
     size_t left;                /* … this many bytes are to come */
     struct as_blob *spare[AS_WORKER_RX_SPARE];
     uint32_t n_spare;
-    bool pinned; /* every spare is held by somebody */
+    bool pinned;  /* every spare is held by somebody */
+    bool drained; /* the last read took all that the socket had */
 };
 
 struct as_worker {

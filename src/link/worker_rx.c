@@ -208,6 +208,7 @@ static bool read_once(struct as_worker *w)
         want += iov[i].iov_len;
     n = k == 1 ? recv(w->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
                : recvmsg(w->sock, &(struct msghdr){.msg_iov = iov, .msg_iovlen = 2}, MSG_DONTWAIT);
+    rx->drained = n < (ssize_t)want;
     if (n <= 0) {
         if (n == 0)
             as_worker_end(w, "the dispatcher closed the link");

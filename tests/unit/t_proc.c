@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -57,6 +58,25 @@ static void a_child_gets_its_environment_and_null_input(void **state AS_UNUSED)
     assert_int_equal(status, 0);
     assert_string_equal((char *)out.p, "from the spec kept\n1\n");
     as_buf_fini(&out);
+}
+
+static void a_batch_child_is_scheduled_as_such(void **state AS_UNUSED)
+{
+    /* field 41 of proc(5)'s stat: the policy, SCHED_BATCH is 3 */
+    struct as_proc_spec spec = SHELL("awk '{print $41}' /proc/self/stat");
+    struct as_buf plain = {0}, batch = {0};
+
+    assert_int_equal(run(spec, &plain), 0);
+    spec.batch = true;
+    assert_int_equal(run(spec, &batch), 0);
+    if (sched_getscheduler(0) == SCHED_OTHER) {
+        assert_string_equal((char *)plain.p, "0\n");
+        assert_string_equal((char *)batch.p, "3\n");
+    } else { /* somebody chose a policy for us: the child keeps it */
+        assert_string_equal((char *)batch.p, (char *)plain.p);
+    }
+    as_buf_fini(&plain);
+    as_buf_fini(&batch);
 }
 
 static void a_child_gets_exactly_its_descriptors(void **state AS_UNUSED)
@@ -257,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_gets_its_environment_and_null_input),
+        cmocka_unit_test(a_batch_child_is_scheduled_as_such),
         cmocka_unit_test(a_child_gets_exactly_its_descriptors),
         cmocka_unit_test(a_child_starts_with_default_signals),
         cmocka_unit_test(a_program_that_cannot_start_is_told_at_once),
