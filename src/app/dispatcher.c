@@ -2,7 +2,7 @@
 #include "app/dispatcher.h"
 
 #include "base/err.h"
-#include "ctl/message.h"
+#include "ctl/outbox.h"
 #include "ctl/runtime_dir.h"
 #include "edge/board.h"
 #include "edge/edge.h"
@@ -46,6 +46,8 @@ struct dispatcher {
     struct as_board board;
     struct as_status *status;
     struct as_sock control;
+    struct as_outbox out; /* what the supervisor is to hear */
+    bool out_full;        /* it has been logged that messages are lost */
     struct as_timer drain_timer;
     struct as_timer doors; /* the longest that clients wait for workers to come back */
     uint32_t awaited;      /* workers that are expected back */
@@ -110,13 +112,29 @@ static void stop(struct dispatcher *d, int exit_code)
         post(&d->lanes[i], &d->lanes[i].stop, open_stop);
 }
 
+static void watch_control(struct dispatcher *d)
+{
+    as_sock_watch(&d->control, UV_READABLE | (as_outbox_waits(&d->out) ? UV_WRITABLE : 0));
+}
+
+/* A supervisor that reads nothing (stopped, thrashing) does not stop us from serving, so what it
+ * should hear waits. A full outbox loses the newest: READY and KILL are about processes that it
+ * would then have to find out about by its own timeouts, but clients are still answered. */
 static void tell(struct dispatcher *d, enum as_ctl_type type, struct as_str replica,
                  struct as_str token, struct as_str text)
 {
     struct as_ctl_message m = {.type = type, .replica = replica, .token = token, .text = text};
+    int err;
 
-    if (!d->control.closing && as_ctl_send(d->control.fd, &m))
-        as_log_event(&d->log, AS_LOG_WARN, "control_full", "message=%s", as_ctl_type_name(type));
+    if (d->control.closing || !d->control.events)
+        return; /* it is gone, and the end of the socket has been read */
+    err = as_outbox_say(&d->out, d->control.fd, &m);
+    if (err == AS_EFULL && !d->out_full)
+        as_log_event(&d->log, AS_LOG_ERROR, "supervisor_hangs",
+                     "lost=%s waiting_bytes=%zu action=\"serving goes on; later ones too\"",
+                     as_ctl_type_name(type), d->out.wait.n);
+    d->out_full = err == AS_EFULL;
+    watch_control(d);
 }
 
 static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
@@ -285,13 +303,17 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
     }
 }
 
-static void on_control(struct as_sock *s, int events AS_UNUSED)
+static void on_control(struct as_sock *s, int events)
 {
     struct dispatcher *d = AS_CONTAINER(s, struct dispatcher, control);
     uint8_t buf[AS_CTL_MESSAGE_MAX];
     struct as_ctl_message m;
     int err;
 
+    if (events & UV_WRITABLE) {
+        as_outbox_flush(&d->out, s->fd); /* its end shows below */
+        watch_control(d);
+    }
     while ((err = as_ctl_receive(s->fd, buf, &m)) != AS_EAGAIN) {
         if (err == AS_EOF) {
             if (d->phase == SERVING)
@@ -409,6 +431,7 @@ static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
     as_timer_init(&d->doors, loop, on_doors_timeout);
     uv_signal_init(&loop->uv, &d->sigterm);
     d->sigterm.data = d;
+    as_outbox_init(&d->out, AS_OUTBOX_LIMIT);
     uv_signal_start(&d->sigterm, on_sigterm, SIGTERM);
     join_token(d);
     as_status_new(&d->status, loop, &d->board);
@@ -438,6 +461,8 @@ static void tear_down(struct dispatcher *d)
     as_edge_close(d->lanes[0].edge);
     as_fleet_free(d->fleet);
     as_status_close(d->status);
+    as_outbox_flush(&d->out, d->control.fd);
+    as_outbox_fini(&d->out);
     as_sock_close(&d->control, NULL);
     as_timer_close(&d->drain_timer, NULL);
     as_timer_close(&d->doors, NULL);

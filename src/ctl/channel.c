@@ -1,11 +1,13 @@
 #include "ctl/channel.h"
 
+#include "ctl/outbox.h"
+
 #include <sys/socket.h>
 #include <unistd.h>
 
 struct as_channel {
     struct as_sock sock;
-    struct as_buf wait; /* u16 length, datagram; again */
+    struct as_outbox out;
     struct as_channel_ops ops;
     void *ctx;
     bool closed;
@@ -16,7 +18,7 @@ static void on_closed(struct as_sock *s)
 {
     struct as_channel *c = AS_CONTAINER(s, struct as_channel, sock);
 
-    as_buf_fini(&c->wait);
+    as_outbox_fini(&c->out);
     free(c);
 }
 
@@ -66,37 +68,23 @@ static void receive(struct as_channel *c)
     }
 }
 
-static void flush(struct as_channel *c)
+static void watch(struct as_channel *c)
 {
-    size_t at = 0;
-    int rc = 0;
-
-    while (at < c->wait.n) {
-        const uint8_t *p = c->wait.p + at;
-        size_t n = (size_t)p[0] | (size_t)p[1] << 8;
-        struct as_ctl_message m;
-
-        AS_ASSERT(as_ctl_decode(p + 2, n, &m) == 0);
-        rc = as_ctl_send(c->sock.fd, &m);
-        if (rc < 0)
-            break;
-        at += 2 + n;
-    }
-    as_buf_drop(&c->wait, at);
-    if (rc == AS_EOF)
-        end(c);
-    else
-        as_sock_watch(&c->sock, UV_READABLE | (c->wait.n ? UV_WRITABLE : 0));
+    as_sock_watch(&c->sock, UV_READABLE | (as_outbox_waits(&c->out) ? UV_WRITABLE : 0));
 }
 
 static void on_event(struct as_sock *s, int events)
 {
     struct as_channel *c = AS_CONTAINER(s, struct as_channel, sock);
 
-    if (events & UV_WRITABLE)
-        flush(c);
+    if (events & UV_WRITABLE) {
+        if (as_outbox_flush(&c->out, s->fd) < 0)
+            end(c);
+        else
+            watch(c);
+    }
     if (events & UV_READABLE)
-        receive(c);
+        receive(c); /* even when it ends: the last words of a dead dispatcher count */
 }
 
 int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
@@ -112,6 +100,7 @@ int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
     c->ops = *ops;
     c->ctx = ctx;
     as_task_init(&c->end, on_end);
+    as_outbox_init(&c->out, AS_OUTBOX_LIMIT);
     if (as_sock_open(&c->sock, loop, fd[0], on_event) < 0) {
         close(fd[1]);
         free(c);
@@ -124,26 +113,10 @@ int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
 
 void as_channel_say(struct as_channel *c, const struct as_ctl_message *m)
 {
-    uint8_t buf[AS_CTL_MESSAGE_MAX], len[2];
-    size_t n;
-    int rc = AS_EAGAIN;
-
     if (!c || c->closed)
         return;
-    if (c->wait.n == 0)
-        rc = as_ctl_send(c->sock.fd, m);
-    if (rc == AS_EOF)
+    if (as_outbox_say(&c->out, c->sock.fd, m) < 0)
         end(c);
-    if (rc != AS_EAGAIN)
-        return;
-    n = as_ctl_encode(m, buf);
-    if (c->wait.n + n > AS_CHANNEL_QUEUE) {
-        end(c);
-        return;
-    }
-    len[0] = (uint8_t)n;
-    len[1] = (uint8_t)(n >> 8);
-    as_buf_add(&c->wait, len, sizeof(len));
-    as_buf_add(&c->wait, buf, n);
-    as_sock_watch(&c->sock, UV_READABLE | UV_WRITABLE);
+    else
+        watch(c);
 }

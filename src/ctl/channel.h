@@ -1,16 +1,13 @@
 /* ctl/channel.h — the supervisor's end of the control socket.
  *
- * Messages that the socket does not take wait in a bounded queue, in order. A dispatcher that does
- * not read is hung: the channel ends. Thread: the loop's.
+ * Messages that the socket does not take wait in an outbox. A dispatcher that lets it fill up is
+ * hung: the channel ends. Thread: the loop's.
  */
 #ifndef AS_CTL_CHANNEL_H
 #define AS_CTL_CHANNEL_H
 
-#include "base/buf.h"
 #include "ctl/message.h"
 #include "io/sock.h"
-
-#define AS_CHANNEL_QUEUE ((size_t)16 << 20)
 
 struct as_channel;
 

@@ -107,19 +107,23 @@ int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m)
     return 0;
 }
 
-int as_ctl_send(int fd, const struct as_ctl_message *m)
+int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n)
 {
-    uint8_t buf[AS_CTL_MESSAGE_MAX];
-    size_t n = as_ctl_encode(m, buf);
-
     for (;;) {
-        if (send(fd, buf, n, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+        if (send(fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return 0;
         if (errno == EAGAIN || errno == ENOBUFS)
             return AS_EAGAIN;
         if (errno != EINTR)
             return AS_EOF;
     }
+}
+
+int as_ctl_send(int fd, const struct as_ctl_message *m)
+{
+    uint8_t buf[AS_CTL_MESSAGE_MAX];
+
+    return as_ctl_send_bytes(fd, buf, as_ctl_encode(m, buf));
 }
 
 int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m)

@@ -74,6 +74,7 @@ int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m);
 
 /* One datagram on a non-blocking socket: 0, AS_EAGAIN (the socket is full), AS_EOF. */
 int as_ctl_send(int fd, const struct as_ctl_message *m);
+int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n); /* one that is encoded already */
 /* 0, AS_EAGAIN (nothing there), AS_EOF (the other end is gone), AS_EPROTO (skip it). Strings point
  * into `buf`. Descriptors that a peer attaches are closed by the kernel (none are asked for). */
 int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m);

@@ -155,6 +155,23 @@ def test_hanging_worker_is_ended(staged, connect):
     assert connect(server).infer("fast", {"x": np.ones(1)})["y"] == 2
 
 
+def test_a_sentence_outlives_a_supervisor_that_does_not_listen(staged):
+    """More is said than the control socket takes while the supervisor sleeps; the worker that hangs is killed still."""
+    server = staged("--ping-interval", "100ms", "--ping-timeout", "500ms")
+    hung = server.worker()
+    procs.kill(server.supervisor, signal.SIGSTOP)
+    try:
+        for _ in range(300):  # each says READY and GONE; the socket takes fewer than that
+            with link.Worker(server, "restless") as worker:
+                worker.serve("restless")
+        procs.kill(hung, signal.SIGSTOP)
+        server.log.wait("worker_gone replica=staged-0 .*did not answer a ping")
+    finally:
+        procs.kill(server.supervisor, signal.SIGCONT)
+    wait.until(lambda: server.workers().get("staged-0", hung) != hung, lambda: server.status())
+    server.log.wait(f"worker_exit replica=staged-0 pid={hung} .*did not answer a ping")
+
+
 def test_slow_handler_is_no_hanging_worker(staged, stage, connect):
     """Pings are answered while a sync handler holds the interpreter's main thread."""
     server = staged("--ping-interval", "50ms", "--ping-timeout", "500ms")
