@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from . import __version__, _native
 from .app import Model
 from .errors import STATUS_NAMES, Error
+from .log import log_event
 from .signature import Param, Response
 from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, Deployment, stop, user_traceback
 
@@ -97,11 +98,11 @@ def report(debug: bool, model: str, exc: BaseException) -> Tuple[int, str]:
         return STATUS_NAMES.index(exc.code), _clean(exc.message)
     internal = STATUS_NAMES.index("INTERNAL")
     if isinstance(exc, _native.OutputError):
-        print("anyserve: %s" % exc, file=sys.stderr)
+        log_event("warn", "bad_result", model=model, error=exc)
         return internal, _clean(str(exc))
     trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
-    print("anyserve: the handler of model %r raised:\n%s" % (model, trace), end="", file=sys.stderr)
     short = "%s: %s" % (type(exc).__name__, exc)
+    log_event("warn", "handler_raised", trace, model=model, error=short)
     return internal, _clean(trace if debug else "model %r raised %s" % (model, short))
 
 
@@ -133,7 +134,7 @@ class Server:
         os.register_at_fork(after_in_child=self.link.forked)
 
     def lost(self) -> None:
-        print("anyserve: the link is lost: %s; connecting again" % self.link.error, file=sys.stderr)
+        log_event("warn", "link_lost", reason=self.link.error, action="connecting again")
 
     # --- sync handlers: the extension drives ---
 

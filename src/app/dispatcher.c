@@ -2,6 +2,7 @@
 #include "app/dispatcher.h"
 
 #include "base/err.h"
+#include "ctl/console.h"
 #include "ctl/outbox.h"
 #include "ctl/runtime_dir.h"
 #include "edge/board.h"
@@ -16,6 +17,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* What a request's body may have beyond its message: padding between tensors, typed contents. */
@@ -61,8 +63,14 @@ struct dispatcher {
 
 static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const char *line, size_t n)
 {
-    if (write(STDERR_FILENO, line, n) < 0)
-        return; /* nobody reads our log: nothing better to do than go on */
+    char stamp[AS_CONSOLE_STAMP], head[64];
+    int k = snprintf(head, sizeof(head), "[dispatcher] time=%s ", as_console_stamp(stamp));
+    struct iovec iov[] = {{head, (size_t)k}, {(void *)(uintptr_t)line, n}};
+
+    /* One call, at most PIPE_BUF: no line of the supervisor, which has the same stderr, comes in
+     * between. When nobody reads our log there is nothing better to do than go on. */
+    if (writev(STDERR_FILENO, iov, 2) < 0)
+        return;
 }
 
 /* --- letters to the lanes --- */

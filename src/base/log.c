@@ -2,7 +2,9 @@
 
 #include <stdarg.h>
 
-#define LINE_MAX_BYTES 4096
+/* With a process name and a time in front it is still one atomic write to a pipe (PIPE_BUF, 4096
+ * on Linux). */
+#define LINE_MAX_BYTES 4000
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
 

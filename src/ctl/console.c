@@ -30,11 +30,16 @@ static void flush(struct as_console *c, int wait_ms)
     as_buf_drop(&c->out, c->broken ? c->out.n : at);
 }
 
+/* Goes around the bound: it is about lines that did. */
 static void notice(struct as_console *c)
 {
+    char stamp[AS_CONSOLE_STAMP];
+
     if (c->dropped && c->out.n == 0) {
-        as_buf_printf(&c->out, "[supervisor] %llu lines dropped: stderr was not read\n",
-                      (unsigned long long)c->dropped);
+        as_buf_printf(&c->out,
+                      "[supervisor] time=%s level=warn event=lines_dropped lines=%llu "
+                      "reason=\"stderr was not read\"\n",
+                      as_console_stamp(stamp), (unsigned long long)c->dropped);
         c->dropped = 0;
         flush(c, 0);
     }

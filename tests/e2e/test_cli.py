@@ -400,3 +400,32 @@ def test_host(serve, connect):
 def test_log_level(serve):
     server = serve("echo.py", "--log-level", "error")
     assert "level=info" not in server.log.text()
+
+
+LOG_LINE = re.compile(r"\[(supervisor|dispatcher|logs-0)\] "
+                      r"time=20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=(error|warn|info|debug) event=\w+"
+                      r"( \w+=([!#-<>-\[\]-~]+|\"([^\"\\]|\\.)*\"))*")
+
+
+def test_log_lines_of_all_processes_have_one_format(serve, connect):
+    server = serve("logs.py", "--log-level", "debug", source=MODEL + """
+
+@app.model("bad")
+def bad(x):
+    raise ValueError('not "good" = bad\\n')
+""")
+    connect(server).refused("bad", {"x": np.ones(1)})
+    os.kill(server.dispatcher, 9)
+    server.log.wait("event=link_lost")
+    server.wait_all_ready()
+    os.kill(server.worker(), 9)
+    server.log.wait(r"\[supervisor\] .*event=worker_exit replica=logs-0")
+    server.log.wait(r"\[dispatcher\] .*event=worker_gone replica=logs-0")
+    server.wait_all_ready()
+    server.note_fds()
+    seen = [line for line in server.log.lines if "event=" in line]
+    for line in seen:
+        assert LOG_LINE.fullmatch(line), line
+    assert {LOG_LINE.fullmatch(line)[1] for line in seen} == {"supervisor", "dispatcher", "logs-0"}
+    raised = next(line for line in seen if "event=handler_raised" in line)
+    assert raised.endswith(r'''model=bad error="ValueError: not \"good\" = bad\n"'''), raised

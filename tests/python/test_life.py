@@ -134,7 +134,7 @@ def test_it_comes_back_after_the_dispatchers_death(start, source):
         w.greet()
         assert w.infer("pid")["output0"][0] == before
     assert w.drain() == 0
-    assert "connecting again" in w.output
+    assert "event=link_lost" in w.output
 
 
 @BOTH
@@ -152,7 +152,7 @@ def test_a_signal_ends_it_while_there_is_no_dispatcher(start, source):
     w = start(source)
     os.unlink(w.path)
     w.sock.close()
-    while "connecting again" not in w.output:
+    while "event=link_lost" not in w.output:
         assert w.process.poll() is None
     w.process.terminate()
     assert w.wait() == 0

@@ -108,8 +108,9 @@ static void a_stalled_reader_costs_lines_not_time(void **state AS_UNUSED)
         got++;
     }
     assert_int_equal(got, n - 1);
-    assert_non_null(
-        strstr((char *)w->got.p, "\n[supervisor] 2 lines dropped: stderr was not read\n"));
+    assert_non_null(strstr((char *)w->got.p, "\n[supervisor] time=20"));
+    assert_non_null(strstr((char *)w->got.p, "Z level=warn event=lines_dropped lines=2 "
+                                             "reason=\"stderr was not read\"\n"));
     close_world(w);
 }
 
