@@ -122,8 +122,11 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
     AS_ASSERT(q->model < AS_DEPLOY_MODELS_MAX && q->priority < AS_PRIORITIES);
     if (d->down)
         return refuse(q, AS_EUNAVAILABLE);
-    if (q->deadline <= now)
+    if (q->deadline <= now) { /* its life here was short, but it is in the books like any other */
+        d->stat.accepted++;
+        d->stat.expired++;
         return refuse(q, AS_EDEADLINE);
+    }
     r = as_dispatch_free_for(d, q);
     if (!r) {
         if (is_full(d)) {

@@ -2,6 +2,8 @@
  *
  * Every accepted request is counted once as completed, failed, expired or cancelled; what is not
  * yet counted waits: accepted == completed + failed + expired + cancelled + waiting.
+ * One whose deadline has passed on arrival counts as accepted and expired: whoever looks for
+ * deadlines that are too short finds all of them in one number.
  * Plain numbers written by the owning loop; another loop that shows them asks by message.
  * Durations are in buckets of powers of two of microseconds (1 us … 2^26 us, then more).
  */
@@ -21,7 +23,7 @@ struct as_hist {
 void as_hist_add(struct as_hist *h, as_ns v);
 
 struct as_stat {
-    uint64_t accepted;   /* submits that were accepted */
+    uint64_t accepted;   /* submits that were not refused for want of room or workers */
     uint64_t refused;    /* AS_EFULL */
     uint64_t dispatched; /* sends, replays included */
     uint64_t completed;  /* worker's answers delivered */

@@ -82,7 +82,7 @@ static void deployments(struct as_board *b, struct as_buf *o)
         const char *name, *help;
         size_t offset;
     } counters[] = {
-        {"anyserve_deployment_accepted_total", "Requests accepted into the queue or a slot.",
+        {"anyserve_deployment_accepted_total", "Requests not refused for want of room or workers.",
          offsetof(struct as_stat, accepted)},
         {"anyserve_rejected_requests_total", "Requests refused because the queue was full.",
          offsetof(struct as_stat, refused)},

@@ -199,6 +199,18 @@ def test_deadline_in_the_queue(one, stage, connect):
     assert stage.tags() == ["runs", "after"]
 
 
+def test_deadline_passed_on_arrival_counts(one):
+    """It passes while the message is on its way: refused without waiting, and counted as expired."""
+    before = one.counts()
+    with H2(one.host, one.port) as http:
+        stream = http.open_grpc(extra=[("grpc-timeout", "1n")])
+        assert http.grpc(prefixed(b""), "ServerLive").grpc_status == 0  # a later turn of the loop
+        http.send(stream, prefixed(oip.infer_request("staged", {}).SerializeToString()), end=True)
+        assert http.reply(stream).grpc_status == 4
+    after = one.counts()
+    assert {k: after[k] - before[k] for k in after if after[k] != before[k]} == {"accepted": 1, "expired": 1}
+
+
 def test_deadline_while_it_runs(one, stage, connect):
     """The handler is told."""
     with H2(one.host, one.port) as http:

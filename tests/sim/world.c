@@ -280,6 +280,10 @@ static void submit(struct sim *s, uint32_t n)
     if (!want)
         note_accepted(s, c);
     s->books.refused += want == AS_EFULL;
+    if (want == AS_EDEADLINE) { /* in the books like one that expires later */
+        s->books.accepted++;
+        s->books.expired++;
+    }
     got = as_deploy_submit(s->d, &c->q, s->now);
     if (got != want)
         fail(s, "submit of call %u says %s instead of %s", n, as_err_name(got), as_err_name(want));

@@ -99,8 +99,12 @@ static void test_a_deadline_in_the_past_is_refused(void **state AS_UNUSED)
 
     req(w, 'a')->deadline = w->now;
     assert_int_equal(submit(w, 'a'), AS_EDEADLINE);
+    assert_int_equal(as_deploy_stat(w->d)->expired, 1);
+    assert_int_equal(as_deploy_stat(w->d)->accepted, 1);
     req(w, 'b')->deadline = w->now + 1;
     assert_int_equal(submit(w, 'b'), 0);
+    assert_int_equal(as_deploy_stat(w->d)->expired, 1);
+    assert_int_equal(as_deploy_stat(w->d)->accepted, 2);
     assert_true(as_deploy_next_deadline(w->d) == w->now + 1);
     expect(w, "");
     world_free(w);
