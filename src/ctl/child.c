@@ -260,11 +260,19 @@ static void spawn(struct as_child *c)
     as_buf_fini(&err);
 }
 
+static void come_due(struct as_child *c)
+{
+    if (c->ops.due)
+        c->ops.due(c);
+    else
+        spawn(c);
+}
+
 static void revive(struct as_child *c)
 {
     c->restart = (struct as_restart){0};
     move(c, AS_CTL_WAITING_STATE);
-    spawn(c);
+    come_due(c);
 }
 
 static void on_due(struct as_task *t)
@@ -273,7 +281,7 @@ static void on_due(struct as_task *t)
     char why[96];
 
     if (c->state == AS_CTL_WAITING_STATE) {
-        spawn(c);
+        come_due(c);
     } else if (c->state == AS_CTL_DOWN_STATE) {
         revive(c);
     } else if (c->state == AS_CTL_STOPPING_STATE) {
@@ -316,6 +324,7 @@ void as_child_fini(struct as_child *c)
 void as_child_start(struct as_child *c)
 {
     AS_ASSERT(c->state == AS_CTL_WAITING_STATE);
+    set_timer(c, AS_NEVER);
     spawn(c);
 }
 

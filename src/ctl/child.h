@@ -45,6 +45,9 @@ struct as_child_ops {
      * 0 or an error with its text. */
     int (*spawn)(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err);
     void (*line)(struct as_child *c, struct as_str line);
+    /* It may start again (after a delay, or revived): as_child_start now or later. NULL: at once.
+     */
+    void (*due)(struct as_child *c);
     void (*died)(struct as_child *c, const struct as_child_death *d); /* the move comes after it */
     void (*moved)(struct as_child *c, enum as_ctl_state from);        /* may not free c */
 };
@@ -71,7 +74,7 @@ void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
 /* The loop must run on until it has closed the timer; only without a process. */
 void as_child_fini(struct as_child *c);
 
-void as_child_start(struct as_child *c); /* WAITING: now */
+void as_child_start(struct as_child *c); /* WAITING: now, whether it is due or not */
 void as_child_ready(struct as_child *c); /* STARTING, LOST; else nothing happens */
 void as_child_lost(struct as_child *c);  /* READY; else nothing */
 /* SIGKILL to its group, because of what it did: counts as a crash. */

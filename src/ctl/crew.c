@@ -23,7 +23,8 @@ struct worker {
     struct deployment *deployment;
     bool given_up; /* until it is READY again */
     char name[AS_CTL_NAME_MAX + 1];
-    char token[TOKEN_HEX]; /* of this life */
+    char token[TOKEN_HEX]; /* of this life, or of the next one while it stands in line */
+    struct as_list place;  /* in the crew's line */
 };
 
 struct as_crew {
@@ -40,6 +41,10 @@ struct as_crew {
     bool once_ready; /* on_ready was called */
     bool stopping;
     struct as_task stopped;
+    /* Workers that may start but for max_starting. First come, first served: a crash loop of one
+     * deployment, whose members come again and again, cannot keep the others from starting. */
+    struct as_list line;
+    struct as_task admit; /* one has left STARTING */
 };
 
 static struct worker *worker_of(struct as_child *c)
@@ -65,12 +70,55 @@ static void say_token(struct worker *w, enum as_ctl_type type)
     as_channel_say(w->crew->channel, &m);
 }
 
+static bool stands_in_line(const struct worker *w)
+{
+    return !as_list_empty(&w->place);
+}
+
 static void say_replica(struct worker *w)
 {
     struct as_ctl_message m = message(w, AS_CTL_REPLICA);
 
-    m.text = as_buf_slice(&w->child.reason);
+    m.text = stands_in_line(w) ? AS_STR("others are starting (--max-starting)")
+                               : as_buf_slice(&w->child.reason);
     as_channel_say(w->crew->channel, &m);
+}
+
+static uint32_t count_starting(const struct as_crew *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        n += c->workers[i].child.state == AS_CTL_STARTING_STATE;
+    return n;
+}
+
+static void admit(struct as_crew *c)
+{
+    struct as_list *n;
+
+    while (!c->stopping && count_starting(c) < c->conf.max_starting && (n = as_list_pop(&c->line)))
+        as_child_start(&AS_LIST_ENTRY(n, struct worker, place)->child);
+}
+
+static void on_admit(struct as_task *t)
+{
+    admit(AS_CONTAINER(t, struct as_crew, admit));
+}
+
+/* The dispatcher hears of one that has to wait by the token that it will come with: it must know
+ * of the deployment, or it would take its models for unknown and itself for ready. */
+static void on_due(struct as_child *child)
+{
+    struct worker *w = worker_of(child);
+
+    as_runtime_random_hex(w->token, TOKEN_BYTES);
+    as_list_push(&w->crew->line, &w->place);
+    admit(w->crew);
+    if (stands_in_line(w)) {
+        say_token(w, AS_CTL_TOKEN);
+        say_replica(w);
+    }
 }
 
 static bool all_given_up(const struct as_crew *c, const struct deployment *d)
@@ -111,7 +159,6 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
 
     snprintf(deployment, sizeof(deployment), "--deployment=%s", w->deployment->name);
 
-    as_runtime_random_hex(w->token, TOKEN_BYTES);
     snprintf(link, sizeof(link), "ANYSERVE_LINK=%s", conf->link);
     snprintf(token, sizeof(token), "ANYSERVE_TOKEN=%s", w->token);
     snprintf(replica, sizeof(replica), "ANYSERVE_REPLICA=%s", w->name);
@@ -215,7 +262,7 @@ static void after_move(struct worker *w)
     }
 }
 
-static void on_moved(struct as_child *child, enum as_ctl_state from AS_UNUSED)
+static void on_moved(struct as_child *child, enum as_ctl_state from)
 {
     struct worker *w = worker_of(child);
     struct as_crew *c = w->crew;
@@ -228,6 +275,10 @@ static void on_moved(struct as_child *child, enum as_ctl_state from AS_UNUSED)
     if (child->state == AS_CTL_READY_STATE)
         as_log_event(c->log, AS_LOG_DEBUG, "worker_ready", "replica=%s pid=%d", w->name,
                      (int)child->pid);
+    if (child->state == AS_CTL_DOWN_STATE)
+        as_list_remove(&w->place); /* stopped in line */
+    if (from == AS_CTL_STARTING_STATE)
+        as_loop_defer(c->loop, &c->admit); /* no start from within another one's move */
     say_replica(w);
     if (c->stopping) {
         if (!any_runs(c))
@@ -252,7 +303,8 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
                 const struct as_crew_ops *ops, void *ctx, struct as_console *console,
                 const struct as_log *log)
 {
-    static const struct as_child_ops child_ops = {spawn, on_line, on_died, on_moved};
+    static const struct as_child_ops child_ops = {
+        .spawn = spawn, .line = on_line, .due = on_due, .died = on_died, .moved = on_moved};
     struct as_crew *c = as_xalloc(sizeof(*c));
 
     c->conf = *conf;
@@ -265,10 +317,13 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
     c->deployments = as_xalloc(conf->app->n * sizeof(*c->deployments));
     c->workers = as_xalloc(c->n * sizeof(*c->workers));
     as_task_init(&c->stopped, on_stopped);
+    as_task_init(&c->admit, on_admit);
+    as_list_init(&c->line);
     for (uint32_t i = 0; i < c->n; i++) {
         struct worker *w = &c->workers[i];
 
         w->crew = c;
+        as_list_init(&w->place);
         w->deployment = &c->deployments[i / conf->workers];
         w->deployment->name = conf->app->deployments[i / conf->workers].name;
         snprintf(w->name, sizeof(w->name), "%s-%u", w->deployment->name, i % conf->workers);
@@ -282,6 +337,7 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
 void as_crew_close(struct as_crew *c)
 {
     as_task_cancel(&c->stopped);
+    as_task_cancel(&c->admit);
     for (uint32_t i = 0; i < c->n; i++)
         as_child_fini(&c->workers[i].child);
 }
@@ -297,8 +353,11 @@ void as_crew_free(struct as_crew *c)
 
 void as_crew_start(struct as_crew *c)
 {
-    for (uint32_t i = 0; i < c->n && !c->stopping; i++)
-        as_child_start(&c->workers[i].child);
+    /* a start that fails may stop the crew */
+    for (uint32_t k = 0; k < c->conf.workers; k++) {
+        for (uint32_t i = k; i < c->n && !c->stopping; i += c->conf.workers)
+            on_due(&c->workers[i].child);
+    }
 }
 
 void as_crew_set_channel(struct as_crew *c, struct as_channel *channel)
@@ -312,7 +371,7 @@ void as_crew_set_channel(struct as_crew *c, struct as_channel *channel)
             as_child_lost(&w->child);
             continue;
         }
-        if (as_child_runs(&w->child))
+        if (as_child_runs(&w->child) || stands_in_line(w))
             say_token(w, AS_CTL_TOKEN);
         say_replica(w);
         if (w->deployment->down)

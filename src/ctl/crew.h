@@ -16,8 +16,9 @@ struct as_crew;
 struct as_crew_conf {
     const struct as_app *app; /* strings and app outlive the crew */
     const char *python, *target;
-    const char *link; /* path of the dispatcher's unix socket */
-    uint32_t workers; /* replicas of each deployment */
+    const char *link;      /* path of the dispatcher's unix socket */
+    uint32_t workers;      /* replicas of each deployment */
+    uint32_t max_starting; /* processes in STARTING at once; the others wait in line; > 0 */
     bool debug_errors;
     bool batch; /* workers run as SCHED_BATCH, see io/proc */
     struct as_child_conf child;
@@ -37,7 +38,7 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
 void as_crew_close(struct as_crew *c);
 void as_crew_free(struct as_crew *c);
 
-void as_crew_start(struct as_crew *c);
+void as_crew_start(struct as_crew *c); /* as many as may start; each deployment's first one first */
 /* A new dispatcher: it is told everything, then TOLD. NULL: it is gone, all links are lost. */
 void as_crew_set_channel(struct as_crew *c, struct as_channel *channel);
 void as_crew_serving(struct as_crew *c); /* the dispatcher takes workers: deadlines run */

@@ -135,7 +135,8 @@ static void on_down(struct as_task *t)
 int as_front_new(struct as_front **ret_f, struct as_loop *loop, const struct as_front_conf *conf,
                  const struct as_front_ops *ops, void *ctx, const struct as_log *log)
 {
-    static const struct as_child_ops child_ops = {spawn, on_line, on_died, on_moved};
+    static const struct as_child_ops child_ops = {
+        .spawn = spawn, .line = on_line, .died = on_died, .moved = on_moved};
     struct as_front *f = as_xalloc(sizeof(*f));
 
     f->conf = *conf;

@@ -54,6 +54,8 @@ enum as_option_type {
       "batch: a worker that wakes up does not interrupt the dispatcher")                           \
     X(START_TIMEOUT, "start-timeout", DURATION, AS_MS, 86400 * AS_SEC, "120s", "", RB, "Workers",  \
       "a worker must be ready within this time")                                                   \
+    X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", R, "Workers",                           \
+      "workers that are starting at once; 0: two per core, at least 2")                            \
     X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RB, "Workers",         \
       "from SIGTERM to SIGKILL of a worker")                                                       \
     X(MAX_START_FAILURES, "max-start-failures", INT, 0, 1000000, "5", "off", R, "Workers",         \

@@ -6,6 +6,7 @@
 #include "ctl/memory.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -211,6 +212,18 @@ static struct as_child_conf child_conf(struct supervisor *s)
         .oom_seen = &s->oom_seen};
 }
 
+/* Starting an interpreter is CPU work: more at once than twice the cores that we may use would only
+ * make all of them late. */
+static uint32_t max_starting(const struct as_option_set *o)
+{
+    uint32_t given = (uint32_t)as_option_u64(o, AS_OPT_MAX_STARTING);
+    cpu_set_t cpus;
+
+    if (given)
+        return given;
+    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? 2 * (uint32_t)CPU_COUNT(&cpus) : 2;
+}
+
 static int make_parts(struct supervisor *s)
 {
     static const struct as_front_ops front_ops = {on_channel, on_serving, on_message,
@@ -226,6 +239,7 @@ static int make_parts(struct supervisor *s)
                                 .target = conf->target,
                                 .link = conf->link,
                                 .workers = (uint32_t)as_option_u64(conf->opts, AS_OPT_WORKERS),
+                                .max_starting = max_starting(conf->opts),
                                 .debug_errors = as_option_bool(conf->opts, AS_OPT_DEBUG_ERRORS),
                                 .batch = as_option_u64(conf->opts, AS_OPT_WORKER_SCHEDULING) == 0,
                                 .child = child_conf(s)};

@@ -1,6 +1,7 @@
 """Processes are killed at bad moments: what had not started is served, the rest is told the truth, nothing stays."""
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -184,6 +185,22 @@ def test_slow_handler_is_no_hanging_worker(staged, stage, connect):
     assert server.workers()["staged-0"] == scene.pid
     scene.go()
     call.result()
+
+
+def test_workers_start_in_turn(staged):
+    """At most so many start at once, the first time and after deaths."""
+    server = staged("--workers", "5", "--max-starting", "2", "--log-level", "debug")
+    assert len(server.workers()) == 5
+    for pid in server.workers().values():
+        procs.kill(pid)
+    started, ready = (r"^\[supervisor\] .*event=worker_" + word for word in ("started", "ready"))
+    wait.until(lambda: sum(bool(re.search(ready, line)) for line in server.log.lines) == 10, server.log.text)
+    server.wait_all_ready()
+    starting = most = 0
+    for line in server.log.lines:
+        starting += bool(re.search(started, line)) - bool(re.search(ready, line))
+        most = max(most, starting)
+    assert (starting, most) == (0, 2)
 
 
 def test_crash_loop(serve, stage, connect, tmp_path):

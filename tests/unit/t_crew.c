@@ -25,8 +25,8 @@ struct world {
     int null;
     /* what was heard */
     struct as_buf said; /* "TYPE replica state;" of each message */
-    char token[2][64];  /* the newest of echo-0 and echo-1 */
-    uint32_t pid[2];
+    char token[5][64];  /* the newest of echo-0, echo-1 … */
+    uint32_t pid[5];
     const char *until; /* the loop stops when this was said */
     int fatal;
     uint32_t ready, stopped;
@@ -82,7 +82,7 @@ static void on_control(struct as_sock *s, int events AS_UNUSED)
         as_buf_printf(&w->said, "%s %.*s %s;", as_ctl_type_name(m.type), AS_STR_FMT(m.replica),
                       as_ctl_state_name(m.state));
         if (m.type == AS_CTL_TOKEN) {
-            size_t i = m.replica.p[m.replica.n - 1] == '1';
+            size_t i = (size_t)(m.replica.p[m.replica.n - 1] - '0');
 
             snprintf(w->token[i], sizeof(w->token[i]), "%.*s", AS_STR_FMT(m.token));
             w->pid[i] = m.pid;
@@ -133,7 +133,8 @@ static void write_python(struct world *w, const char *script)
     close(fd);
 }
 
-static struct world *open_world(const char *script)
+static struct world *open_line(const char *script, const char *app, uint32_t workers,
+                               uint32_t max_starting)
 {
     static const struct as_crew_ops ops = {on_fatal, on_ready, on_stopped};
     struct world *w = as_xalloc(sizeof(*w));
@@ -142,7 +143,8 @@ static struct world *open_world(const char *script)
                                 .python = w->python,
                                 .target = "app.py",
                                 .link = "/run/link.sock",
-                                .workers = 2,
+                                .workers = workers,
+                                .max_starting = max_starting,
                                 .debug_errors = true};
 
     write_python(w, script);
@@ -150,7 +152,7 @@ static struct world *open_world(const char *script)
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
     as_console_init(&w->console, w->loop, w->null);
     w->log = as_console_log(&w->console, AS_LOG_DEBUG);
-    assert_int_equal(as_app_parse(&w->app, AS_STR("echo\techo:1\n"), NULL, NULL, &err), 0);
+    assert_int_equal(as_app_parse(&w->app, as_str_of(app), NULL, NULL, &err), 0);
     conf.child = (struct as_child_conf){
         .restart = {.base = AS_MS, .max = AS_MS, .healthy = AS_SEC, .give_up = 2},
         .start_timeout = 60 * AS_SEC,
@@ -159,6 +161,11 @@ static struct world *open_world(const char *script)
     as_crew_new(&w->crew, w->loop, &conf, &ops, w, &w->console, &w->log);
     open_control(w);
     return w;
+}
+
+static struct world *open_world(const char *script)
+{
+    return open_line(script, "echo\techo:1\n", 2, 2);
 }
 
 static void close_world(struct world *w)
@@ -333,6 +340,81 @@ static void a_deployment_without_replicas_is_down_until_one_is_ready(void **stat
     close_world(w);
 }
 
+static uint32_t starting(const struct world *w)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < AS_COUNT(w->pid); i++)
+        n += w->pid[i] != 0;
+    return n;
+}
+
+static void only_so_many_start_at_once(void **state AS_UNUSED)
+{
+    struct world *w = open_line("exec sleep 1000", "echo\techo:1\n", 3, 2);
+    char token[64];
+
+    as_crew_set_channel(w->crew, w->channel);
+    as_crew_serving(w->crew);
+    as_crew_start(w->crew);
+    run_until(w, "TOKEN echo-2 waiting;REPLICA echo-2 waiting;"); /* its token is known already */
+    assert_int_equal(starting(w), 2);
+    memcpy(token, w->token[2], sizeof(token));
+    as_buf_drop(&w->said, w->said.n);
+    say(w, AS_CTL_READY, w->token[1]);
+    run_until(w, "TOKEN echo-2 starting;");
+    assert_string_equal((char *)w->said.p, "REPLICA echo-1 ready;TOKEN echo-2 starting;"
+                                           "REPLICA echo-2 starting;");
+    assert_string_equal(token, w->token[2]);
+    close_world(w);
+    w = open_line("exec sleep 1000", "echo\techo:1\n", 3, 3);
+    as_crew_set_channel(w->crew, w->channel);
+    as_crew_start(w->crew);
+    run_until(w, "TOKEN echo-2 starting;");
+    assert_int_equal(starting(w), 3);
+    close_world(w);
+}
+
+static void a_death_makes_room_for_the_next_in_line(void **state AS_UNUSED)
+{
+    struct world *w = open_line("exec sleep 1000", "echo\techo:1\n", 2, 1);
+
+    as_crew_set_channel(w->crew, w->channel);
+    as_crew_start(w->crew);
+    run_until(w, "TOKEN echo-1 waiting;");
+    kill((pid_t)w->pid[0], SIGKILL);
+    run_until(w, "TOKEN echo-1 starting;"); /* it came before the next life of echo-0 */
+    assert_int_equal(starting(w), 2);
+    run_until(w, "TOKEN echo-0 waiting;");
+    close_world(w); /* one stands in line still */
+}
+
+static void a_new_dispatcher_hears_of_the_line_too(void **state AS_UNUSED)
+{
+    struct world *w = open_line("exec sleep 1000", "echo\techo:1\n", 2, 1);
+
+    as_crew_start(w->crew);
+    as_crew_set_channel(w->crew, w->channel);
+    run_until(w, "TOLD");
+    assert_string_equal((char *)w->said.p, "TOKEN echo-0 starting;REPLICA echo-0 starting;"
+                                           "TOKEN echo-1 waiting;REPLICA echo-1 waiting;"
+                                           "TOLD  starting;");
+    close_world(w);
+}
+
+static void each_deployment_gets_its_first_one_first(void **state AS_UNUSED)
+{
+    struct world *w = open_line("exec sleep 1000", "a\ta:1\nb\tb:1\n", 2, 2);
+
+    as_crew_set_channel(w->crew, w->channel);
+    as_crew_start(w->crew);
+    run_until(w, "TOKEN b-1 waiting;");
+    assert_non_null(strstr((char *)w->said.p, "TOKEN a-0 starting;REPLICA a-0 starting;"
+                                              "TOKEN b-0 starting;REPLICA b-0 starting;"
+                                              "TOKEN a-1 waiting;"));
+    close_world(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +424,10 @@ int main(void)
         cmocka_unit_test(a_new_dispatcher_hears_of_all_and_then_told),
         cmocka_unit_test(a_worker_that_is_judged_is_killed),
         cmocka_unit_test(a_worker_that_cannot_start_ends_the_server),
+        cmocka_unit_test(only_so_many_start_at_once),
+        cmocka_unit_test(a_death_makes_room_for_the_next_in_line),
+        cmocka_unit_test(a_new_dispatcher_hears_of_the_line_too),
+        cmocka_unit_test(each_deployment_gets_its_first_one_first),
         cmocka_unit_test(a_deployment_without_replicas_is_down_until_one_is_ready),
     };
 
