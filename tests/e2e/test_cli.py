@@ -13,7 +13,6 @@ import pytest
 from support import paths, prometheus, wait
 from support.server import http_get
 
-pytestmark = pytest.mark.core
 MODEL = """
 from anyserve import AnyServe
 app = AnyServe()
@@ -222,6 +221,7 @@ def test_status_plain(server):
         == out.splitlines()[1:]
 
 
+@pytest.mark.core
 def test_status_json(server, connect):
     client = connect(server)
     before = server.counts()["completed"]
@@ -279,6 +279,7 @@ def over_tcp(server, target, host="localhost"):
         return http_get(s, target, host)
 
 
+@pytest.mark.core
 def test_status_port(server):
     code, body = over_tcp(server, "/status")
     assert code == 200 and json.loads(body)["server"]["pid"] == server.dispatcher
@@ -286,11 +287,13 @@ def test_status_port(server):
     assert over_tcp(server, "/nope")[0] == 404
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "LocalHost:8002", "[::1]:8002"])
 def test_our_own_host(server, host):
     assert over_tcp(server, "/status", host)[0] == 200
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", ""])
 def test_foreign_host(server, host):
     """A name that a foreign DNS server could point to us."""
@@ -310,6 +313,7 @@ REQUESTS = {
 }
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("request_bytes", REQUESTS, ids=lambda r: r[:40].decode())
 def test_bad_status_request(server, request_bytes):
     with socket.create_connection(("127.0.0.1", server.status_port), 30) as s:
@@ -323,6 +327,7 @@ def test_bad_status_request(server, request_bytes):
     assert int(data.split()[1]) == REQUESTS[request_bytes]
 
 
+@pytest.mark.core
 def test_many_status_connections(server):
     """The status page's connections are bounded, and silent ones go away."""
     held = [socket.create_connection(("127.0.0.1", server.status_port), 30) for _ in range(70)]
@@ -331,6 +336,7 @@ def test_many_status_connections(server):
     wait.until(lambda: over_tcp(server, "/status")[0] == 200, "an answer")
 
 
+@pytest.mark.core
 def test_metrics(server, connect):
     client = connect(server)
     before = prometheus.parse(server.metrics())
@@ -407,6 +413,7 @@ LOG_LINE = re.compile(r"\[(supervisor|dispatcher|logs-0)\] "
                       r"( \w+=([!#-<>-\[\]-~]+|\"([^\"\\]|\\.)*\"))*")
 
 
+@pytest.mark.core
 def test_log_lines_of_all_processes_have_one_format(serve, connect):
     server = serve("logs.py", "--log-level", "debug", source=MODEL + """
 

@@ -8,7 +8,6 @@ import pytest
 from support import oip, paths
 
 EXAMPLES = sorted((paths.ROOT / "examples").glob("*.py"))
-pytestmark = pytest.mark.core
 
 
 def echo_add(client):

@@ -10,7 +10,6 @@ import pytest
 
 from support import oip, paths
 
-pytestmark = pytest.mark.core
 X = np.array([1.0, 2.0, 4.0], np.float32)
 
 
