@@ -48,7 +48,10 @@ static inline struct as_list *as_list_pop(struct as_list *head) /* from the fron
 
     if (n == head)
         return NULL;
-    as_list_remove(n);
+    /* as_list_remove, but by way of the head: who reads this sees that the head changes */
+    head->next = n->next;
+    head->next->prev = head;
+    n->next = n->prev = n;
     return n;
 }
 

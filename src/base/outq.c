@@ -127,6 +127,7 @@ void as_outq_drop(struct as_outq *q, size_t n)
             seg_free(s);
     }
     if (n) {
+        AS_ASSERT(q->head); /* q->bytes is the sum of its segments */
         q->head->p += n;
         q->head->n -= n;
     }

@@ -48,7 +48,7 @@ void as_heap_push(struct as_heap *h, struct as_request *q)
     AS_ASSERT(q->heap == SIZE_MAX);
     if (h->n == h->cap) {
         h->cap = h->cap ? 2 * h->cap : 64;
-        h->at = as_xrealloc(h->at, h->cap * sizeof(h->at[0]));
+        h->at = as_xrealloc(h->at, h->cap * sizeof(struct as_request *));
     }
     sift_up(h, h->n++, q);
 }

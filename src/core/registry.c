@@ -167,6 +167,7 @@ static struct as_registry *snapshot_new(uint32_t room)
 
     atomic_init(&g->refs, 1);
     g->at = as_xalloc(room * sizeof(struct box *));
+    g->n = 0; /* the caller fills `at` from the front, in order */
     return g;
 }
 
@@ -201,18 +202,20 @@ static void add_slot(struct as_registry *g, uint32_t group)
 /* Groups and the hash table from the sorted array. */
 static struct as_registry *seal(struct as_registry *g)
 {
-    uint32_t size = 8;
+    uint32_t size = 8, n = g->n;
+    struct group *last = NULL;
 
-    while (size < 2 * g->n)
+    while (size < 2 * n)
         size *= 2;
     g->mask = size - 1;
     g->slots = as_xalloc(size * sizeof(g->slots[0]));
-    g->groups = as_xalloc(g->n * sizeof(g->groups[0]));
-    for (uint32_t i = 0; i < g->n; i++) {
-        if (i == 0 || !as_str_eq(g->at[i - 1]->m.name, g->at[i]->m.name))
-            g->groups[g->n_groups++] =
-                (struct group){.hash = as_str_hash(g->at[i]->m.name), .first = i};
-        g->groups[g->n_groups - 1].n++;
+    g->groups = as_xalloc(n * sizeof(g->groups[0]));
+    for (uint32_t i = 0; i < n; i++) {
+        if (!last || !as_str_eq(g->at[i - 1]->m.name, g->at[i]->m.name)) {
+            last = &g->groups[g->n_groups++];
+            *last = (struct group){.hash = as_str_hash(g->at[i]->m.name), .first = i};
+        }
+        last->n++;
     }
     for (uint32_t i = 0; i < g->n_groups; i++) {
         prefer(g, &g->groups[i]);

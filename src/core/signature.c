@@ -18,12 +18,12 @@ static int by_name(const void *a, const void *b)
 /* Sorted, because a worker may declare thousands. */
 static bool name_twice(const struct as_tensor_spec *s, uint32_t n)
 {
-    const struct as_tensor_spec **at = as_xalloc(n * sizeof(*at));
+    const struct as_tensor_spec **at = as_xalloc(n * sizeof(const struct as_tensor_spec *));
     bool twice = false;
 
     for (uint32_t i = 0; i < n; i++)
         at[i] = &s[i];
-    qsort(at, n, sizeof(*at), by_name);
+    qsort(at, n, sizeof(const struct as_tensor_spec *), by_name);
     for (uint32_t i = 1; i < n && !twice; i++)
         twice = as_str_eq(at[i - 1]->name, at[i]->name);
     free(at);

@@ -51,7 +51,7 @@ void as_option_help(struct as_buf *b, uint32_t scope, bool all)
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         const struct as_option_row *row = &as_option_rows[i];
         const char *place = as_option_placeholder(row);
-        size_t from = b->n;
+        size_t from;
 
         if (!shown(row, scope, all))
             continue;

@@ -206,8 +206,8 @@ static void send_by_reference(struct as_exchange *x, const struct as_oip_respons
 {
     struct as_h2_piece pieces[PIECES_MAX];
     size_t head = as_oip_response_head_len(r);
-    uint8_t *p =
-        as_arena_alloc(&x->arena, AS_GRPC_PREFIX + head + r->n_outputs * AS_OIP_RAW_HEAD_MAX, 1);
+    uint8_t *p = as_arena_alloc(
+        &x->arena, AS_GRPC_PREFIX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX, 1);
     uint32_t n = 0;
 
     if (!p) {

@@ -249,7 +249,7 @@ struct listener {
 static void on_listener(struct as_sock *sock, int events AS_UNUSED)
 {
     struct as_status *s = AS_CONTAINER(sock, struct listener, sock)->status;
-    struct sockaddr_storage peer;
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t n = sizeof(peer);
     int fd = accept4(sock->fd, (struct sockaddr *)&peer, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct conn *c;

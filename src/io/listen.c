@@ -34,7 +34,7 @@ static void set_port(struct sockaddr *sa, uint16_t port)
 
 static uint16_t bound_port(int fd)
 {
-    struct sockaddr_in6 sa; /* the larger one; the port is at the same place in both */
+    struct sockaddr_in6 sa = {0}; /* the larger one; the port is at the same place in both */
     socklen_t n = sizeof(sa);
 
     return getsockname(fd, (struct sockaddr *)&sa, &n) < 0 ? 0 : ntohs(sa.sin6_port);

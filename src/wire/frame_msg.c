@@ -184,13 +184,13 @@ static int alloc(const struct as_frame_msg *m, struct as_arena *a, struct as_ten
 {
     size_t nt = m->n_tensors * sizeof(**ret_t), np = m->n_params * sizeof(**ret_p);
     size_t total = nt + np + m->n_meta * sizeof(**ret_m);
-    uint8_t *p = total ? as_arena_alloc(a, total, 8) : NULL;
+    uint8_t *p = as_arena_alloc(a, AS_MAX(total, 8), 8); /* never NULL, not even for nothing */
 
-    if (total && !p)
+    if (!p)
         return AS_ENOMEM;
     *ret_t = (struct as_tensor *)(void *)p;
-    *ret_p = (struct as_param *)(void *)(p ? p + nt : NULL);
-    *ret_m = (struct as_meta *)(void *)(p ? p + nt + np : NULL);
+    *ret_p = (struct as_param *)(void *)(p + nt);
+    *ret_m = (struct as_meta *)(void *)(p + nt + np);
     return 0;
 }
 

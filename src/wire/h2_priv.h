@@ -31,7 +31,7 @@
 #define AS_H2_INLINE_PIECES 4
 #define AS_H2_FREE_MAX      (128 * AS_H2_KEEP) /* stream records kept by one connection */
 #define AS_H2_POOL_CLASSES  16
-#define AS_H2_POOL_MAX      ((128u << 10) * AS_H2_KEEP) /* bytes kept by one connection */
+#define AS_H2_POOL_MAX      (((size_t)128 << 10) * AS_H2_KEEP) /* bytes kept by one connection */
 
 /* Small blocks that nghttp2 gave back, by size: it takes and frees about ten per request. */
 struct as_h2_pool {

@@ -64,7 +64,7 @@ static void sort(const struct as_str **v, const void *first, size_t stride, uint
     AS_ASSERT(n <= AS_NAMES_MAX);
     for (uint32_t i = 0; i < n; i++)
         v[i] = at(first, stride, i);
-    qsort(v, n, sizeof(*v), compare);
+    qsort(v, n, sizeof(const struct as_str *), compare);
 }
 
 static const struct as_str *twice_of_many(const void *first, size_t stride, uint32_t n)

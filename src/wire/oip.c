@@ -369,6 +369,7 @@ static int check_raw(struct as_oip_parse *c, const struct as_tensor *t)
     char text[AS_OIP_SHAPE_TEXT];
     uint64_t n;
     int err = check_shape(c, t, &n);
+    unsigned long long need;
 
     if (err)
         return err;
@@ -380,11 +381,11 @@ static int check_raw(struct as_oip_parse *c, const struct as_tensor *t)
                 (unsigned long long)n, as_oip_shape_text(text, t));
         return 0;
     }
-    if (t->nbytes != n * as_dtype_size(t->dtype))
+    need = n * as_dtype_size(t->dtype);
+    if (t->nbytes != need)
         return as_oip_refuse_input(c, t, AS_EINVALID,
                                    "%zu bytes of raw data, shape %s of %s needs %llu", t->nbytes,
-                                   as_oip_shape_text(text, t), as_dtype_name(t->dtype),
-                                   (unsigned long long)(n * as_dtype_size(t->dtype)));
+                                   as_oip_shape_text(text, t), as_dtype_name(t->dtype), need);
     return 0;
 }
 
