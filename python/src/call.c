@@ -10,6 +10,8 @@
 
 static PyObject *cancelled_error; /* asyncio.CancelledError */
 
+/* Every way to the end of a request goes through here or native_answer: l->calls counts those that
+ * are still to go, and the worker is not freed before it is 0. */
 static void fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text)
 {
     l->calls--;
@@ -20,10 +22,12 @@ static void fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str 
 static void fail_with(Link *l, struct model *m, struct as_worker_req *q, PyObject *exc)
 {
     PyObject *r = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
+    /* INTERNAL, as is everything that nobody said otherwise about */
     unsigned int code = 13;
     const char *text = NULL;
     Py_ssize_t n = 0;
 
+    /* a client must be answered even when the reporting code itself is broken */
     if (!r || !PyArg_ParseTuple(r, "Is#", &code, &text, &n) || code < 1 || code > 16) {
         PyErr_WriteUnraisable(l->on_error);
         code = 13;
@@ -42,6 +46,7 @@ static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, PyObject 
                  PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
     bool cancelled = PyErr_GivenExceptionMatches(exc, cancelled_error);
 
+    /* codes of gRPC: 1 CANCELLED, 14 UNAVAILABLE (another worker may do it) */
     if (cancelled)
         fail(l, q, 1, AS_STR("the handler was cancelled"));
     else if (fatal)
@@ -56,6 +61,7 @@ static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, PyObject 
 
 /* --- arguments --- */
 
+/* On the C stack for nearly all handlers: no allocation per call. v[0 … n) are owned references. */
 struct args {
     PyObject *stack[ARGS_ON_STACK + 1];
     PyObject **v;   /* v[-1] may be used by the callee */
@@ -89,6 +95,7 @@ static const struct as_tensor *find(const struct as_msg *msg, struct as_str name
     return NULL;
 }
 
+/* Linear, like find: signatures are short. */
 static bool is_param(const struct model *m, struct as_str name)
 {
     for (Py_ssize_t i = 0; i < m->n_params; i++) {
@@ -141,6 +148,8 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct arg
     a->rest = a->hold = NULL;
     a->v = a->stack + 1;
     if (m->n_params > ARGS_ON_STACK) {
+        /* one more in front: PY_VECTORCALL_ARGUMENTS_OFFSET lends v[-1] to the callee, which puts
+         * `self` there */
         PyObject **v = PyMem_Malloc(((size_t)m->n_params + 1) * sizeof(PyObject *));
 
         if (!v)
@@ -166,8 +175,10 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct arg
         }
         if (!v)
             return -1;
+        /* counted one by one: args_drop is right at every exit */
         a->v[a->n++] = v;
     }
+    /* a handler that takes the whole request may ignore inputs: it sees them all there */
     if (m->var_keyword || (bound < msg->n_tensors && !m->takes_request))
         return bind_rest(m, q, a, why, cap);
     return 0;
@@ -178,6 +189,7 @@ static PyObject *vectorcall(struct model *m, struct args *a)
     Py_ssize_t n_kw = m->kwnames ? PyTuple_GET_SIZE(m->kwnames) : 0;
     size_t n = (size_t)(a->n - n_kw);
 
+    /* with **kwargs the keyword-only arguments have to travel in one dict with the rest */
     if (!a->rest)
         return PyObject_Vectorcall(m->handler, a->v, n | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                    m->kwnames);
@@ -207,8 +219,10 @@ static PyObject *invoke(struct model *m, struct as_worker_req *q, Request *r, ch
 static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *r, PyObject *result,
                     const char *why)
 {
+    /* taken off before anything else runs: detaching calls into Python */
     PyObject *exc = result || why[0] ? NULL : native_raised();
 
+    /* before the answer, which gives the bytes back to the link */
     if (r)
         native_request_detach(r);
     if (result) {
@@ -217,6 +231,7 @@ static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *
         Py_DECREF(result);
         if (!err)
             return 0;
+        /* the result was no answer: told to the client like an exception of the handler */
         exc = native_raised();
     }
     if (exc)
@@ -237,10 +252,13 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
     c->q = q;
     c->request = (Request *)Py_XNewRef((PyObject *)r);
     c->coro = c->task = c->first = NULL;
+    /* the second reference: a cancel finds the call through the request */
     as_worker_req_set_data(q, Py_NewRef((PyObject *)c));
     return c;
 }
 
+/* Fields are cleared first, then Python code may run: whoever comes back to this call from there
+ * (close() in a finalizer, a cancel) finds it answered. */
 static int call_conclude(Call *c, PyObject *result, const char *why)
 {
     struct as_worker_req *q = c->q;
@@ -264,6 +282,7 @@ static void want_turn(Link *l)
 
     if (l->in_turn || l->scheduled || !l->schedule)
         return;
+    /* we may come from a failing step: calling into Python with an exception set is not allowed */
     exc = PyErr_Occurred() ? native_raised() : NULL;
     r = PyObject_CallNoArgs(l->schedule);
     l->scheduled = r != NULL;
@@ -308,6 +327,7 @@ static PySendResult call_send(PyObject *o, PyObject *arg, PyObject **ret)
     PyObject *out = c->first;
     PySendResult how = PYGEN_NEXT;
 
+    /* an eager handler's first await, which was made before there was a task to give it to */
     c->first = NULL;
     if (!out)
         how = PyIter_Send(c->coro, arg, &out);
@@ -349,6 +369,7 @@ static PyObject *call_throw(PyObject *o, PyObject *args)
     PySendResult how = out ? PYGEN_NEXT : PYGEN_ERROR;
 
     Py_XDECREF(method);
+    /* the task throws before it ever took it: nobody waits for that future any more */
     Py_CLEAR(c->first);
     if (!out && PyErr_ExceptionMatches(PyExc_StopIteration)) {
         PyObject *exc = native_raised();
@@ -363,6 +384,8 @@ static PyObject *call_throw(PyObject *o, PyObject *args)
     return as_method(how, value);
 }
 
+/* The loop is going, or the task was dropped unawaited: without this the client would wait for ever
+ * and the slot would stay taken. */
 static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
 {
     Call *c = (Call *)(void *)o;
@@ -385,6 +408,8 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     int err = 0;
     Call *c;
 
+    /* Runs up to the first await within this turn: a handler that never waits needs no task at all.
+     */
     if (m->eager) {
         PySendResult how = PyIter_Send(coro, Py_None, &first);
 
@@ -401,6 +426,7 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     }
     c->coro = coro;
     c->first = first;
+    /* an eager task factory may run it to its end in here: then c->q is NULL already */
     task = PyObject_CallOneArg(l->spawn, (PyObject *)c);
     if (c->q && !task)
         err = call_conclude(c, NULL, "");
@@ -415,6 +441,8 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
 
 /* --- starting --- */
 
+/* The SDK's executor gets the call and runs it in a thread of its own; from here on the call is
+ * that thread's. */
 static int start_thread(Link *l, struct model *m, struct as_worker_req *q)
 {
     Call *c = call_new(l, m, q, NULL);
@@ -456,6 +484,7 @@ int native_call_start(Link *l, struct as_worker_req *q)
     struct model *m = &l->models[as_worker_req_model(q)];
     int err;
 
+    /* paired with fail and native_answer */
     l->calls++;
     err = m->submit ? start_thread(l, m, q) : start(l, m, q);
     if (err && PyErr_ExceptionMatches(cancelled_error)) {
@@ -473,6 +502,7 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     char why[512];
     PyObject *result = NULL;
 
+    /* closed while it stood in the executor's queue */
     if (!c->q)
         Py_RETURN_NONE;
     why[0] = 0;
@@ -482,6 +512,7 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
         result = invoke(c->m, c->q, c->request, why, sizeof(why));
     if (call_conclude(c, result, why))
         PyErr_WriteUnraisable(c->m->handler);
+    /* in no loop's turn here, so nobody else would publish the answer */
     as_worker_flush(l->w);
     if (l->schedule)
         as_worker_wake(l->w); /* the loop may start the next one */
@@ -493,8 +524,11 @@ void native_call_cancel(struct as_worker_req *q)
     Call *c = as_worker_req_data(q);
     PyObject *task, *r;
 
+    /* A sync handler cannot be stopped; it may look at request.cancelled. An answer is dropped
+     * then. */
     if (!c || !c->task)
         return;
+    /* cancel() may end the call at once, and with it c's reference */
     task = Py_NewRef(c->task);
     r = PyObject_CallMethod(task, "cancel", NULL);
     if (!r)

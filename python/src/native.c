@@ -8,6 +8,8 @@
 
 #define STARTS_PER_TURN 256 /* then other callbacks of the event loop get their turn */
 
+/* Both are set when the package is imported and never change after that. One module per process: it
+ * has no state of its own for subinterpreters (m_size -1). */
 PyObject *native_response_type;
 PyObject *native_output_error;
 
@@ -42,18 +44,21 @@ static int str_slice(PyObject *v, struct as_str *ret)
     return ret->p ? 0 : -1;
 }
 
+/* In an array of our own, since the declaration's tuple is not int64s. It stays with the model. */
 static int get_shape(PyObject *shape, struct as_tensor_spec *s)
 {
     Py_ssize_t n;
     int64_t *to;
 
     if (shape == Py_None) {
+        /* shape None: the author did not care */
         s->ndim = AS_ANY_RANK;
         return 0;
     }
     n = PySequence_Size(shape);
     if (n < 0)
         return -1;
+    /* + 1: a scalar's shape is empty, and NULL would mean that memory is out */
     to = PyMem_Calloc((size_t)n + 1, sizeof(*to));
     if (!to)
         return PyErr_NoMemory(), -1;
@@ -89,9 +94,11 @@ static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret,
         if (row && PyArg_ParseTuple(row, "UsO", &name, &dtype, &shape) &&
             str_slice(name, &s->name) == 0 && get_shape(shape, s) == 0) {
             s->dtype = as_dtype_of(as_str_of(dtype));
+            /* the names live in this tuple: slices in the specs point into its strings */
             PyTuple_SET_ITEM(names, i, Py_NewRef(name));
         }
         Py_XDECREF(row);
+        /* errors are the author's, told by Python: this runs once, before anything is served */
         if (PyErr_Occurred())
             break;
     }
@@ -124,6 +131,7 @@ static int get_params(PyObject *o, struct model *m)
             p->fallback = required ? NULL : Py_NewRef(fallback);
             p->request = as_str_eq(p->utf8, AS_STR("request"));
             m->takes_request = m->takes_request || p->request;
+            /* grows with the loop, so that a half-made model has only whole parameters */
             m->n_params = i + 1;
             if (i >= n - (Py_ssize_t)n_kw)
                 PyTuple_SET_ITEM(m->kwnames, i - (n - (Py_ssize_t)n_kw), Py_NewRef(p->name));
@@ -162,6 +170,7 @@ static int get_model(PyObject *o, struct model *m, struct as_frame_register *r)
     r->max_ongoing = (uint32_t)max_ongoing;
     r->max_queued = max_queued;
     r->budget = (uint32_t)budget;
+    /* the dispatcher checks inputs before Python sees them, and outputs again */
     r->has_outputs = m->has_outputs;
     r->inputs = m->inputs;
     r->outputs = m->outputs;
@@ -198,6 +207,7 @@ static int make_worker(Link *l, PyObject *models, struct as_worker_conf *conf)
         PyErr_SetString(PyExc_OSError, "cannot make the worker's descriptors or its thread");
         err = -1;
     }
+    /* as_worker_new has encoded them; the models, which they point into, stay */
     PyMem_Free(regs);
     return err;
 }
@@ -255,6 +265,7 @@ static PyObject *link_connect(PyObject *self, PyObject *arg)
             PyErr_SetString(PyExc_ValueError, "timeout out of range");
         return NULL;
     }
+    /* threads of the user's module run on while we wait for the dispatcher */
     Py_BEGIN_ALLOW_THREADS;
     err = as_worker_connect(l->w, (as_ns)(timeout * 1e9));
     Py_END_ALLOW_THREADS;
@@ -263,6 +274,7 @@ static PyObject *link_connect(PyObject *self, PyObject *arg)
     return Py_BuildValue("(ss)", as_err_name(err), as_worker_error(l->w));
 }
 
+/* None: go on. The texts are what anyserve/serve.py compares with. */
 static PyObject *verdict(int r)
 {
     if (r == AS_EOF)
@@ -273,10 +285,11 @@ static PyObject *verdict(int r)
 }
 
 /* A signal between Python's look at its flags and poll() would be slept over, so the end has a
- * handler of its own. */
+ * handler of its own. Global, because a signal handler has no argument: one link in a process. */
 static volatile sig_atomic_t stop_asked;
 static struct as_worker *volatile stop_worker;
 
+/* Async-signal-safe: a flag, and as_worker_wake writes to an eventfd. */
 static void on_stop(int signum AS_UNUSED)
 {
     stop_asked = 1;
@@ -297,6 +310,8 @@ static PyObject *link_stop_on(PyObject *self, PyObject *arg)
     Py_RETURN_NONE;
 }
 
+/* Runs what is there, one after the other. After a stop it still runs what has
+ * come already; the dispatcher recalls what it can. */
 static int serve_ready(Link *l)
 {
     struct as_worker_req *q;
@@ -321,6 +336,7 @@ static PyObject *link_run(PyObject *self, PyObject *unused AS_UNUSED)
     int r;
 
     for (;;) {
+        /* signals between two batches, so that Ctrl-C works in a busy worker */
         if (serve_ready(l) || PyErr_CheckSignals())
             return NULL;
         Py_BEGIN_ALLOW_THREADS;
@@ -343,6 +359,8 @@ static PyObject *link_use_loop(PyObject *self, PyObject *args)
     return PyLong_FromLong(as_worker_fd(l->w));
 }
 
+/* Bounded, or a steady stream of requests would keep timers and other sockets of the loop waiting.
+ */
 static int start_some(Link *l)
 {
     struct as_worker_req *q;
@@ -366,6 +384,7 @@ static PyObject *link_turn(PyObject *self, PyObject *unused AS_UNUSED)
     int r, err;
 
     l->scheduled = false;
+    /* answers given in here ask for no further turn (want_turn) */
     l->in_turn = true;
     r = as_worker_poll(l->w);
     err = start_some(l);
@@ -387,6 +406,7 @@ static PyObject *link_wake(PyObject *self, PyObject *unused AS_UNUSED)
     Py_RETURN_NONE;
 }
 
+/* The child of os.fork() must not hold our socket: the dispatcher would see two in one worker. */
 static PyObject *link_forked(PyObject *self, PyObject *unused AS_UNUSED)
 {
     as_worker_forked(((Link *)(void *)self)->w);
@@ -397,6 +417,7 @@ static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
 {
     Link *l = (Link *)(void *)self;
 
+    /* before it is freed: a late signal finds nothing to wake */
     stop_worker = NULL;
     if (l->w && !l->calls) {
         as_worker_free(l->w);

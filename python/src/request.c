@@ -3,10 +3,15 @@
 
 #include <string.h>
 
+/* One for all arrays of a request, and only when one is made: the common request, whose arrays are
+ * gone when the handler returns, costs one small object. The receive buffer stays allocated for as
+ * long as user code keeps any array of it, which is what a view means. */
 typedef struct hold {
     PyObject_HEAD void *bytes; /* of as_worker_req_hold */
 } Hold;
 
+/* By OIP datatype, made once when the module is imported, not looked up per array. Never freed: the
+ * module lives as long as the process. */
 static PyArray_Descr *descrs[AS_DT_COUNT];
 
 static void hold_dealloc(PyObject *o)
@@ -23,6 +28,8 @@ PyTypeObject native_hold_type = {
     .tp_doc = "Keeps the bytes of a request alive for the arrays that show them.",
 };
 
+/* Borrowed. *hold belongs to the caller, who may pass the same one for every array of the request.
+ */
 static PyObject *hold_of(struct as_worker_req *q, PyObject **hold)
 {
     if (!*hold) {
@@ -108,10 +115,15 @@ static PyObject *bytes_array(const struct as_tensor *t)
         left -= 4 + n;
     }
     if (a)
+        /* a copy of ours, but read-only like all inputs: a handler that writes into its input would
+         * work for BYTES and fail for everything else */
         PyArray_CLEARFLAGS((PyArrayObject *)a, NPY_ARRAY_WRITEABLE);
     return a;
 }
 
+/* The view is C-contiguous and aligned because the link puts each tensor at a multiple of 64. It is
+ * read-only because other models' requests lie in the same receive buffer: without the flag
+ * NPY_ARRAY_WRITEABLE numpy itself refuses to write. */
 PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObject **hold)
 {
     PyObject *a, *base;
@@ -119,6 +131,8 @@ PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObj
     if (t->dtype == AS_DT_BYTES)
         return bytes_array(t);
     Py_INCREF(descrs[t->dtype]);
+    /* no byte to point at, and the offset of an empty tensor may be the end of the buffer: numpy
+     * allocates, and nothing has to be kept alive */
     if (!t->nbytes) {
         a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
                                  (const npy_intp *)t->shape, NULL, NULL, 0, NULL);
@@ -129,6 +143,8 @@ PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObj
     a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
                              (const npy_intp *)t->shape, NULL, (void *)(uintptr_t)t->data,
                              NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
+    /* PyArray_SetBaseObject takes the reference, so that the hold goes with its last array,
+     * whichever thread that is in */
     base = a ? hold_of(q, hold) : NULL;
     if (!base) {
         Py_XDECREF(a);
@@ -140,11 +156,15 @@ PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObj
 
 /* --- Request --- */
 
+/* The dispatcher lets only UTF-8 through for names, ids and string parameters. Metadata values may
+ * be any bytes that HTTP allows: they survive the way back with the same error handler. */
 static PyObject *str_of(struct as_str s)
 {
     return PyUnicode_DecodeUTF8(s.p ? s.p : "", (Py_ssize_t)s.n, "surrogateescape");
 }
 
+/* A new dict, or NULL with an exception. On a failure half way the dict goes, and the arrays with
+ * it. */
 static PyObject *make_inputs(Request *r)
 {
     const struct as_msg *msg = as_worker_req_msg(r->q);
@@ -252,6 +272,8 @@ static PyObject **slot_of(Request *r, const struct lazy *z)
     return (PyObject **)(void *)((char *)r + z->at);
 }
 
+/* After native_request_detach everything that was asked for in time is still there; what was not
+ * made then cannot be made any more, because the bytes are the link's again. */
 static PyObject *get_lazy(PyObject *o, void *closure)
 {
     Request *r = (Request *)(void *)o;
@@ -287,6 +309,7 @@ static PyObject *get_deadline(PyObject *o, void *closure AS_UNUSED)
     return PyFloat_FromDouble((double)r->deadline / 1e9);
 }
 
+/* Once the request is over the link has reused its slot: then what was true at the end stands. */
 static PyObject *get_cancelled(PyObject *o, void *closure AS_UNUSED)
 {
     Request *r = (Request *)(void *)o;
@@ -338,6 +361,8 @@ PyTypeObject native_request_type = {
     .tp_doc = "One inference request, as a handler's parameter called `request` sees it.",
 };
 
+/* No cyclic garbage collection: only a handler that puts the request into its own dicts makes a
+ * cycle, and that is then its to break. */
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
 {
     Request *r = PyObject_New(Request, &native_request_type);
@@ -357,6 +382,8 @@ void native_request_detach(Request *r)
 {
     if (!r->q)
         return;
+    /* Somebody kept it: a background task, a list, a traceback. The arrays that it makes now hold
+     * the bytes on their own. Nobody else can raise the count meanwhile: we have the GIL. */
     if (Py_REFCNT(r) > 1) {
         r->cancelled = as_worker_req_cancelled(r->q);
         for (size_t i = 0; i < AS_COUNT(lazies); i++) {

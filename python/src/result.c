@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* more outputs than this are rare; then the tables are allocated */
 #define OUT_ON_STACK 16
 
 /* What the bytes of one tensor lie in; each may be NULL. */
@@ -24,6 +25,8 @@ struct out {
     PyObject *owner; /* of names that nobody else keeps, or NULL */
 };
 
+/* OutputError's text goes to the client as it is, so it says what is wrong with which output of
+ * which model. Always -1. */
 static int refuse(const char *format, ...)
 {
     va_list ap;
@@ -38,6 +41,8 @@ static int refuse(const char *format, ...)
     return -1;
 }
 
+/* May be called again while nothing has been put, for the form of the result that turned out. On
+ * failure out_fini is safe: n is 0, and pointers are NULL or ours. */
 static int out_init(struct out *o, struct model *m, Py_ssize_t n)
 {
     o->m = m;
@@ -58,6 +63,8 @@ static int out_init(struct out *o, struct model *m, Py_ssize_t n)
     return o->t && o->keep ? 0 : (PyErr_NoMemory(), -1);
 }
 
+/* After the answer was taken: as_worker_answer copies before it returns, so nothing that
+ * user code owns is referred to any longer than the call. */
 static void out_fini(struct out *o)
 {
     for (uint32_t i = 0; i < o->n; i++) {
@@ -75,6 +82,8 @@ static void out_fini(struct out *o)
 
 /* --- datatypes --- */
 
+/* ml_dtypes' type is equivalent to our descriptor when it was there at import. Two plain raw bytes
+ * stand for it otherwise; a structured dtype of that size does not, it has a meaning of its own. */
 static bool is_bfloat16(PyArrayObject *a)
 {
     PyArray_Descr *d = PyArray_DESCR(a);
@@ -85,6 +94,9 @@ static bool is_bfloat16(PyArrayObject *a)
            (d->type_num == NPY_VOID && !PyDataType_HASFIELDS(d) && !PyDataType_HASSUBARRAY(d));
 }
 
+/* By kind and size instead of type number: on one platform `long` and `long long` are two numpy
+ * types of the same 64 bits. Kinds are those of numpy's array interface ('T': StringDType of numpy
+ * 2). */
 static enum as_dtype dtype_of(PyArrayObject *a)
 {
     static const uint8_t ints[] = {
@@ -113,6 +125,8 @@ static enum as_dtype dtype_of(PyArrayObject *a)
     }
 }
 
+/* Never cast silently: a model that returns float64 where FP32 was declared has a mistake that the
+ * client should not have to find. */
 static int wrong_dtype(struct out *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
                        enum as_dtype want)
 {
@@ -125,6 +139,8 @@ static int wrong_dtype(struct out *o, PyObject *name, PyArrayObject *a, enum as_
                   as_dtype_name(got), np, as_dtype_name(want));
 }
 
+/* -1 stands for any size. The dispatcher checks again before the client sees anything; here the
+ * author gets the message with the Python shape in it. */
 static int check_shape(struct out *o, PyObject *name, PyArrayObject *a,
                        const struct as_tensor_spec *spec)
 {
@@ -163,6 +179,7 @@ static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
     PyArray_Descr *want = spec && spec->dtype != AS_DT_BYTES ? native_descr(spec->dtype) : NULL;
     bool text;
 
+    /* what has a dtype of its own (a numpy scalar, another library's array) was meant so */
     if (!a || PyObject_HasAttrString(value, "dtype"))
         return a;
     text = PyArray_DESCR((PyArrayObject *)a)->kind == 'S' ||
@@ -202,6 +219,8 @@ static int element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
 }
 
 /* Length-prefixed elements of an object array, in a bytes object. */
+/* OIP's form of BYTES: a 32-bit little-endian length before each element. Two passes, so that the
+ * size is known and nothing is copied twice. */
 static PyObject *pack_bytes(PyArrayObject *a)
 {
     PyObject **e = PyArray_DATA(a), *packed;
@@ -222,6 +241,7 @@ static PyObject *pack_bytes(PyArrayObject *a)
     for (npy_intp i = 0; i < count; i++) {
         uint32_t len;
 
+        /* it went well above, and no Python code has run since that could have changed the array */
         (void)element(e[i], &p, &n);
         len = (uint32_t)n;
         memcpy(to, &len, 4);
@@ -232,6 +252,7 @@ static PyObject *pack_bytes(PyArrayObject *a)
 }
 
 /* Native byte order and C order, whatever it is now; fixed-width strings become objects. */
+/* Copies only what does not lie right already. */
 static PyArrayObject *plain(PyArrayObject *a, enum as_dtype t)
 {
     PyArray_Descr *d = NULL;
@@ -253,11 +274,13 @@ static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dt
         Py_SETREF(a, plain(a, t));
     if (!a)
         return no_tensor(o, name);
+    /* from here on out_fini drops it, also when the rest fails */
     o->keep[o->n] = (struct kept){.array = (PyObject *)a};
     to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
     to->name.n = (size_t)n;
     to->dtype = t;
     to->ndim = (uint32_t)PyArray_NDIM(a);
+    /* numpy's own array, kept above: npy_intp is 64 bits where we build */
     to->shape = (const int64_t *)PyArray_DIMS(a);
     to->data = PyArray_DATA(a);
     to->nbytes = (size_t)PyArray_NBYTES(a);
@@ -276,6 +299,7 @@ static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dt
     return 0;
 }
 
+/* One output. 0, or -1 with an OutputError that names it. */
 static int put(struct out *o, PyObject *name, PyObject *value, const struct as_tensor_spec *spec)
 {
     PyArrayObject *a;
@@ -308,6 +332,7 @@ static int put(struct out *o, PyObject *name, PyObject *value, const struct as_t
 /* --- the forms of a result --- */
 
 /* "output0" …; the first few are made once. A new reference. */
+/* Never freed: interned for the life of the process. */
 static PyObject *number_name(Py_ssize_t i)
 {
     static PyObject *made[OUT_ON_STACK];
@@ -319,6 +344,8 @@ static PyObject *number_name(Py_ssize_t i)
     return Py_XNewRef(made[i]);
 }
 
+/* By position: the declared name, or a made one. A made name is kept until the answer is sent,
+ * because the tensor points into it. */
 static int put_numbered(struct out *o, Py_ssize_t i, PyObject *value)
 {
     PyObject *name;
@@ -356,6 +383,8 @@ static int put_tuple(struct out *o, PyObject *tuple)
     return 0;
 }
 
+/* In declared order, whatever the dict's: clients may rely on it. A missing one is told before an
+ * unknown one, because a misspelt name is both, and the declared one says what was wanted. */
 static int put_declared(struct out *o, PyObject *dict)
 {
     PyObject *k, *v;
@@ -372,6 +401,7 @@ static int put_declared(struct out *o, PyObject *dict)
         if (put(o, name, v, &o->m->outputs[i]) < 0)
             return -1;
     }
+    /* all declared ones are there: only a larger dict has others */
     while (o->n < (uint32_t)PyDict_GET_SIZE(dict) && PyDict_Next(dict, &at, &k, &v)) {
         int known = PySequence_Contains(o->m->output_names, k);
 
@@ -394,6 +424,7 @@ static int put_dict(struct out *o, PyObject *dict)
         return -1;
     if (o->m->has_outputs)
         return put_declared(o, dict);
+    /* the bound holds although converting a value may run Python code that grows the dict */
     while (o->n < o->cap && PyDict_Next(dict, &at, &k, &v)) {
         if (!PyUnicode_Check(k))
             return refuse("model '%U' returned a dict with the key %R; names are str", o->m->name,
@@ -406,12 +437,15 @@ static int put_dict(struct out *o, PyObject *dict)
     return 0;
 }
 
+/* What has keys() without being a dict. Arrays and sequences have item access too and are values.
+ */
 static bool is_mapping(PyObject *v)
 {
     return !PyArray_Check(v) && !PyList_Check(v) && !PyUnicode_Check(v) && !PyBytes_Check(v) &&
            PyMapping_Check(v) && PyObject_HasAttrString(v, "keys");
 }
 
+/* Through a dict of ours, which is kept because names point into its keys. */
 static int put_mapping(struct out *o, PyObject *mapping)
 {
     PyObject *d = PyDict_New();
@@ -423,12 +457,15 @@ static int put_mapping(struct out *o, PyObject *mapping)
     return err;
 }
 
+/* The order is the likely one: an array, a dict, a tuple. A list is one value, not several: it is
+ * how people write a vector. */
 static int put_result(struct out *o, PyObject *v)
 {
     if (v == Py_None)
         return refuse("model '%U' returned None; a handler returns an array, a dict or a tuple",
                       o->m->name);
     if (PyCoro_CheckExact(v)) {
+        /* or Python would warn, long after, that it was never awaited */
         PyObject *closed = PyObject_CallMethod(v, "close", NULL);
 
         Py_XDECREF(closed);
@@ -463,6 +500,7 @@ static int put_param(struct out *o, PyObject *k, PyObject *v)
         return refuse("model '%U' returned a parameter whose name %R is no str", o->m->name, k);
     p->name.p = PyUnicode_AsUTF8AndSize(k, &n);
     p->name.n = (size_t)n;
+    /* before PyLong_Check: a bool is an int too */
     if (PyBool_Check(v)) {
         p->type = AS_PARAM_BOOL;
         p->b = v == Py_True;
@@ -532,6 +570,8 @@ static int put_response(struct out *o, PyObject *response)
     return err;
 }
 
+/* Called once per request, with the GIL, from whichever thread runs the handler; as_worker_answer
+ * locks. -1 leaves q unanswered, so that the caller can still say why. */
 int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
 {
     struct out o;
@@ -547,6 +587,7 @@ int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *r
         struct as_msg msg = {
             .tensors = o.t, .params = o.params, .n_tensors = o.n, .n_params = o.n_params};
 
+        /* q is gone when this is 0 */
         err = as_worker_answer(l->w, q, &msg);
         if (!err)
             l->calls--;
