@@ -6,6 +6,7 @@
 
 #define EVENTS 64
 
+/* Level-triggered, EPOLLOUT only while output waits: as libuv does for uv_echo. */
 static void set_interest(int epoll, struct as_echo *e, int op)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = e};
@@ -21,6 +22,7 @@ static void take(int epoll, int listener)
 
     if (!e)
         return;
+    /* our SETTINGS go out before the client has said anything */
     as_echo_turn(e, false);
     set_interest(epoll, e, EPOLL_CTL_ADD);
 }
@@ -52,6 +54,7 @@ int main(int argc, char **argv)
         int n = epoll_wait(epoll, events, EVENTS, -1);
 
         for (int i = 0; i < n; i++) {
+            /* the listener's entry has NULL */
             if (events[i].data.ptr)
                 turn(epoll, events[i].data.ptr, events[i].events);
             else

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* as large as a burst of many streams gets, so that a turn is one read in practice */
 #define READ_MAX  ((size_t)256 << 10)
 #define WRITE_MAX ((size_t)256 << 10) /* soft: no more frames are asked for beyond it */
 #define WINDOW    (16 << 20)
@@ -18,6 +19,8 @@
             sizeof(value) - 1, NGHTTP2_NV_FLAG_NONE                                                \
     }
 
+/* One connection. Output is gathered here and written with one call per turn, as AnyServe does:
+ * else the comparison would be of system calls. */
 struct as_echo {
     nghttp2_session *session;
     int fd;
@@ -25,6 +28,7 @@ struct as_echo {
     uint8_t *out;
 };
 
+/* The whole request is kept and sent back when it has ended: an echo of unary calls, not a pipe. */
 struct stream {
     size_t n, off, cap;
     uint8_t *body;
@@ -38,6 +42,8 @@ static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void
     return 0;
 }
 
+/* Fields are decoded (nghttp2 cannot help it) and not looked at: this is the floor, what routing
+ * and deadlines cost comes on top. */
 static int on_header(nghttp2_session *s AS_UNUSED, const nghttp2_frame *frame AS_UNUSED,
                      const uint8_t *name AS_UNUSED, size_t name_n AS_UNUSED,
                      const uint8_t *value AS_UNUSED, size_t value_n AS_UNUSED,
@@ -70,6 +76,7 @@ static ssize_t read_body(nghttp2_session *s, int32_t id, uint8_t *p, size_t max,
     memcpy(p, st->body + st->off, n);
     st->off += n;
     if (st->off == st->n) {
+        /* the end of the stream travels on the trailers, as gRPC wants it */
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
         nghttp2_submit_trailer(s, id, trailers, AS_COUNT(trailers));
     }
@@ -82,6 +89,7 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *user A
                                          NV("content-type", "application/grpc")};
     nghttp2_data_provider body = {.read_callback = read_body};
 
+    /* a request without a body ends with its HEADERS */
     if ((frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) ||
         !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         return 0;
@@ -106,6 +114,7 @@ static nghttp2_session *new_session(struct as_echo *e)
     static const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1024},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW},
+        /* or nghttp2 keeps a tree of priorities that nobody uses */
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
     };
     nghttp2_session_callbacks *cb;
@@ -119,11 +128,13 @@ static nghttp2_session *new_session(struct as_echo *e)
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
     nghttp2_option_new(&option);
+    /* likewise: closed streams are not kept for the tree */
     nghttp2_option_set_no_closed_streams(option, 1);
     AS_ASSERT(nghttp2_session_server_new2(&s, cb, e, option) == 0);
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(cb);
     nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, AS_COUNT(settings));
+    /* large windows: no WINDOW_UPDATE in the way of what is measured */
     nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, 4 * WINDOW);
     return s;
 }
@@ -142,6 +153,7 @@ int as_echo_listen(const char *port)
         exit(1);
     }
     getsockname(fd, (struct sockaddr *)&addr, &addr_n);
+    /* PORT 0 takes a free one; bench/servers.py reads this line */
     printf("port %u\n", ntohs(addr.sin_port));
     fflush(stdout);
     return fd;
@@ -174,6 +186,7 @@ int as_echo_fd(const struct as_echo *e)
     return e->fd;
 }
 
+/* false: the peer is gone or broke the protocol; the connection ends. */
 static bool read_once(struct as_echo *e)
 {
     static uint8_t in[READ_MAX];
@@ -184,6 +197,7 @@ static bool read_once(struct as_echo *e)
     return n > 0 && nghttp2_session_mem_recv(e->session, in, (size_t)n) == n;
 }
 
+/* Copied into one buffer: nghttp2's pieces are valid only until the next call. */
 static void collect(struct as_echo *e)
 {
     while (e->out_n < WRITE_MAX) {
@@ -201,6 +215,7 @@ static void collect(struct as_echo *e)
     }
 }
 
+/* What is left waits for writability (as_echo_is_blocked). */
 static bool write_once(struct as_echo *e)
 {
     ssize_t n = send(e->fd, e->out + e->out_off, e->out_n - e->out_off, MSG_NOSIGNAL);

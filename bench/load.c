@@ -15,10 +15,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define EVENTS     64
-#define WATCH_MAX  8
+#define EVENTS    64
+#define WATCH_MAX 8
+/* an answer that takes longer than this after the last call is reported as missing */
 #define DRAIN_TIME (10 * AS_SEC)
 
+/* What was asked for on the command line, and the CPU times before and after. */
 struct run {
     struct as_load_options shape;
     const char *host, *port;
@@ -110,6 +112,8 @@ static void parse(struct run *r, int argc, char **argv)
     }
 }
 
+/* Blocking, before anything is measured. A server that is not there ends the run: half a load would
+ * be a wrong figure. */
 static int connect_to(const struct run *r)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET,
@@ -157,6 +161,8 @@ static void watch(const struct run *r, as_ns *ret_cpu)
         ret_cpu[i] = cpu_of(r->watch[i]);
 }
 
+/* `now` is read once per turn and again after each read: calls of one turn share their start, which
+ * costs less than a clock call each and hides nothing, since they leave in one write. */
 struct loop {
     int epoll;
     uint32_t n_open;
@@ -164,6 +170,7 @@ struct loop {
     as_ns now;
 };
 
+/* Level-triggered; EPOLLOUT only while output waits, or the loop would spin. */
 static void set_interest(struct loop *l, struct as_load_conn *c, int op)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
@@ -173,6 +180,7 @@ static void set_interest(struct loop *l, struct as_load_conn *c, int op)
     epoll_ctl(l->epoll, op, as_load_conn_fd(c), &ev);
 }
 
+/* A connection that breaks is taken out; its calls count as failed (load_h2.c). */
 static void turn(struct loop *l, struct as_load_conn *c, uint32_t events)
 {
     bool was_blocked = as_load_conn_is_blocked(c);
@@ -212,6 +220,7 @@ static void spin(struct loop *l, const struct as_load_tally *t, as_ns end, uint6
     }
 }
 
+/* One line, so that bench/run.py reads it with json.loads and people can too. */
 static void report(const struct run *r, const struct as_load_tally *t, as_ns time)
 {
     double seconds = (double)time / (double)AS_SEC;
@@ -237,6 +246,8 @@ static void report(const struct run *r, const struct as_load_tally *t, as_ns tim
     as_buf_fini(&b);
 }
 
+/* The warm-up's calls are made and checked, but not counted: the first fill caches, pools and HPACK
+ * tables on both sides. */
 static void measure(struct run *r, struct loop *l, struct as_load_tally *t)
 {
     as_ns start;
@@ -276,6 +287,7 @@ int main(int argc, char **argv)
     connect_all(&run, &loop, &shape, &tally);
     measure(&run, &loop, &tally);
     /* What is in flight must be answered too, and rightly. */
+    /* no new ones from here on */
     tally.start_max = tally.started;
     spin(&loop, &tally, loop.now + DRAIN_TIME, tally.started);
     if (tally.finished < tally.started)

@@ -22,6 +22,9 @@
 enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE };
 enum { END_STREAM = 0x1, ACK = 0x1, END_HEADERS = 0x4, PADDED = 0x8, WITH_PRIORITY = 0x20 };
 
+/* One connection with its `streams` calls, each of which starts again when it is answered. The
+ * client is written by hand because its cost must be small beside the server's: on one core it
+ * would be part of every figure, on two its limit. */
 struct as_load_conn {
     int fd;
     const struct as_load_shape *shape;
@@ -48,6 +51,7 @@ as_ns as_load_now(void)
     return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
 }
 
+/* Network order (RFC 9113, section 4.1). */
 static uint32_t be(const uint8_t *p, size_t n)
 {
     uint32_t v = 0;
@@ -77,6 +81,7 @@ static uint8_t *put_frame(struct as_load_conn *c, uint8_t type, uint8_t flags, u
     return put_be(p, id, 4);
 }
 
+/* Only the first: the rest is mostly its consequence. */
 AS_PRINTF(2, 3) static void note_fault(struct as_load_tally *t, const char *fmt, ...)
 {
     va_list ap;
@@ -106,6 +111,8 @@ struct as_load_conn *as_load_conn_new(int fd, const struct as_load_shape *s,
     as_buf_add(&c->out, preface, sizeof(preface) - 1);
     p = put_frame(c, SETTINGS, 0, 0, 6);
     p = put_be(p, 4, 2); /* INITIAL_WINDOW_SIZE */
+    /* windows as large as they go: what the server's flow control costs is not what this measures
+     */
     put_be(p, WINDOW_MAX, 4);
     put_be(put_frame(c, WINDOW_UPDATE, 0, 0, 4), WINDOW_MAX - WINDOW_START, 4);
     return c;
@@ -138,6 +145,7 @@ uint32_t as_load_conn_in_flight(const struct as_load_conn *c)
 
 /* --- sending ------------------------------------------------------------------------------- */
 
+/* A ring with room for every call, each of which is in it at most once: it cannot be full. */
 static void enqueue(struct as_load_conn *c, struct as_load_call *call)
 {
     if (call->is_queued)
@@ -156,6 +164,7 @@ static struct as_load_call *dequeue(struct as_load_conn *c)
     return call;
 }
 
+/* Counted before it is sent: a call that never gets out has failed too. */
 static void start_call(struct as_load_conn *c, struct as_load_call *call, as_ns now)
 {
     if (c->tally->started == c->tally->start_max || c->next_id > WINDOW_MAX)
@@ -168,10 +177,13 @@ static void start_call(struct as_load_conn *c, struct as_load_call *call, as_ns 
                                   .grpc_status = AS_LOAD_NO_STATUS};
     c->next_id += 2;
     c->in_flight++;
+    /* the number of the call, in its payload: an answer that belongs to another call is found out
+     */
     put_be(call->stamp, ++c->tally->started, AS_LOAD_STAMP);
     enqueue(c, call);
 }
 
+/* The first head fills the peer's table (literals with indexing), all others refer to it. */
 static void put_head(struct as_load_conn *c, const struct as_load_call *call)
 {
     const struct as_buf *head = c->has_table ? &c->shape->head_next : &c->shape->head;
@@ -191,11 +203,14 @@ static void put_data(struct as_load_conn *c, struct as_load_call *call, size_t n
     c->window -= (int64_t)n;
 }
 
+/* Round robin over the calls that have something to send and window for it. A call that waits for
+ * its stream's window is put back by WINDOW_UPDATE. */
 static void encode_queue(struct as_load_conn *c)
 {
     while (c->queue_n && c->window > 0 && c->out.n - c->out_off < OUT_MAX) {
         struct as_load_call *call = dequeue(c);
 
+        /* it was answered before it was sent whole */
         if (!call->id)
             continue;
         if (call->sent == 0)
@@ -210,6 +225,7 @@ static void encode_queue(struct as_load_conn *c)
     }
 }
 
+/* What the socket does not take stays; the caller watches for writability then. */
 static bool write_once(struct as_load_conn *c)
 {
     ssize_t n =
@@ -225,6 +241,7 @@ static bool write_once(struct as_load_conn *c)
 
 /* --- receiving ----------------------------------------------------------------------------- */
 
+/* Answers come mostly in the order of the calls: the hint makes it one comparison. */
 static struct as_load_call *find_call(struct as_load_conn *c, uint32_t id)
 {
     for (uint32_t i = 0, at = c->hint; id && i < c->shape->streams; i++) {
@@ -237,6 +254,7 @@ static struct as_load_call *find_call(struct as_load_conn *c, uint32_t id)
     return NULL;
 }
 
+/* Closed loop: the answer starts the next call, in the same turn. */
 static void finish_call(struct as_load_conn *c, struct as_load_call *call, const char *fault,
                         as_ns now)
 {
@@ -287,6 +305,8 @@ static bool take_headers(struct as_load_conn *c, uint32_t id, const uint8_t *p, 
     return true;
 }
 
+/* Keys of RFC 9113, section 6.5.2: 1 HEADER_TABLE_SIZE, 3 MAX_CONCURRENT_STREAMS, 4
+ * INITIAL_WINDOW_SIZE. A server that cannot take the load as it was asked for ends the run. */
 static bool take_settings(struct as_load_conn *c, const uint8_t *p, size_t n, as_ns now)
 {
     for (; n >= 6; p += 6, n -= 6) {
@@ -299,6 +319,8 @@ static bool take_settings(struct as_load_conn *c, const uint8_t *p, size_t n, as
         if (key != 4)
             continue;
         for (uint32_t i = 0; i < c->shape->streams; i++)
+            /* a change counts for open streams too, and may make their window negative (section
+             * 6.9.2) */
             c->calls[i].window += (int64_t)value - c->stream_window;
         c->stream_window = value;
     }
@@ -324,6 +346,8 @@ static void take_window(struct as_load_conn *c, uint32_t id, uint32_t more)
     }
 }
 
+/* One whole frame at p; n: bytes of its payload. Types that we do not know are skipped, as the
+ * protocol asks for (section 5.5). */
 static bool take_frame(struct as_load_conn *c, const uint8_t *p, size_t n, as_ns now)
 {
     uint8_t type = p[3], flags = p[4];
@@ -332,6 +356,7 @@ static bool take_frame(struct as_load_conn *c, const uint8_t *p, size_t n, as_ns
 
     p += FRAME_HEAD;
     if (type == DATA)
+        /* padding counts against the window too (section 6.9.1) */
         c->consumed += n;
     if ((type == DATA || type == HEADERS) && (flags & PADDED)) {
         pad = n ? p[0] : 0;
@@ -348,6 +373,7 @@ static bool take_frame(struct as_load_conn *c, const uint8_t *p, size_t n, as_ns
         take_data(c, id, p, n, now, flags & END_STREAM);
         return true;
     case HEADERS:
+        /* no server here sends heads over 16 KiB */
         if (!(flags & END_HEADERS))
             return GIVE_UP(c, "a header block in pieces is not supported");
         return take_headers(c, id, p, n, now, flags & END_STREAM);
@@ -396,6 +422,7 @@ static bool read_once(struct as_load_conn *c, as_ns *now)
             return false;
         at += FRAME_HEAD + n;
     }
+    /* at most one part of a frame: whole ones are gone */
     memmove(c->in, c->in + at, c->in_n - at);
     c->in_n -= at;
     if (c->consumed > GRANT_AT) {
@@ -414,6 +441,7 @@ bool as_load_conn_turn(struct as_load_conn *c, bool readable, as_ns *now)
         is_alive = c->out.n == 0 || write_once(c);
     }
     if (!is_alive) {
+        /* a connection that ends is a fault even when nothing was under way */
         c->tally->failed += AS_MAX(c->in_flight, 1);
         c->tally->finished += c->in_flight;
         c->in_flight = 0;

@@ -17,6 +17,7 @@ static bool is(const uint8_t *p, size_t n, const char *text)
     return n == strlen(text) && memcmp(p, text, n) == 0;
 }
 
+/* A status of three digits or grpc-status; anything else is none, which is judged as a fault. */
 static int number(const nghttp2_nv *nv)
 {
     uint64_t v;
@@ -39,6 +40,7 @@ static void take_field(struct as_load_head *head, const nghttp2_nv *nv)
                  (const char *)nv->value);
 }
 
+/* The whole block must be decoded: the table is shared by all blocks of the connection. */
 static bool inflate(struct as_load_headers *h, const uint8_t *p, size_t n,
                     struct as_load_head *head)
 {
@@ -75,15 +77,20 @@ static bool is_references_only(const uint8_t *p, size_t n)
 const struct as_load_head *as_load_headers_decode(struct as_load_headers *h, const uint8_t *p,
                                                   size_t n)
 {
+    /* one thread, and the caller reads it before the next block */
     static struct as_load_head scratch;
     bool can_keep = n <= sizeof(h->memo[0].block) && is_references_only(p, n);
     struct as_load_head *head = &scratch;
 
+    /* Equal blocks mean the same as long as the table has not changed; with references only it has
+     * not. A server's answers are
+     * mostly the same few blocks. */
     if (can_keep) {
         for (uint32_t i = 0; i < h->n_memo; i++)
             if (h->memo[i].n == n && memcmp(h->memo[i].block, p, n) == 0)
                 return &h->memo[i].head;
         if (h->n_memo == AS_COUNT(h->memo))
+            /* full: start over */
             h->n_memo = 0;
         head = &h->memo[h->n_memo].head;
     }
@@ -91,6 +98,7 @@ const struct as_load_head *as_load_headers_decode(struct as_load_headers *h, con
         (struct as_load_head){.http_status = AS_LOAD_NO_STATUS, .grpc_status = AS_LOAD_NO_STATUS};
     if (!inflate(h, p, n, head))
         return NULL;
+    /* it may have changed the table: what was remembered may mean something else now */
     if (!can_keep) {
         h->n_memo = 0;
         return head;

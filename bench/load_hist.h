@@ -6,12 +6,15 @@
 
 #define AS_LOAD_SUB_BITS 6u
 
+/* 32-bit buckets: a run has fewer calls than that. Values up to 2^63 ns have a bucket. */
 struct as_load_hist {
     uint64_t n;
     as_ns max;
     uint32_t bucket[64 << AS_LOAD_SUB_BITS];
 };
 
+/* The leading bit chooses the octave, the next AS_LOAD_SUB_BITS the bucket in it; small values are
+ * exact. */
 static inline uint32_t as_load_hist_index(as_ns v)
 {
     uint32_t shift;

@@ -14,6 +14,8 @@ static void put(struct as_buf *b, unsigned byte)
     as_buf_add(b, &(uint8_t){(uint8_t)byte}, 1);
 }
 
+/* A string literal without Huffman coding (RFC 7541, 5.2). A length of 127 and more would need more
+ * bytes than one. */
 static void put_text(struct as_buf *b, const char *text)
 {
     AS_ASSERT(strlen(text) < 127);
@@ -45,6 +47,8 @@ static void encode_head(struct as_load_shape *s, const struct as_load_options *o
     put(&s->head_next, 0x80 | STATIC_POST);
     put(&s->head_next, 0x80 | STATIC_SCHEME_HTTP);
     for (unsigned i = 0; i < n; i++) {
+        /* literal with incremental indexing (6.2.1), and from then on an index (6.1): the newest
+         * entry has the lowest */
         put(&s->head, 0x40 | fields[i].row);
         if (!fields[i].row)
             put_text(&s->head, fields[i].name);
@@ -78,6 +82,7 @@ static void encode_body(struct as_load_shape *s, const struct as_load_options *o
     as_buf_init(&input);
     as_buf_init(&message);
     for (size_t i = 0; i < o->payload; i++)
+        /* no period of 2^k: a shifted or repeated block would show */
         payload[i] = (uint8_t)(i * 131 + (i >> 8));
     put_varint(&shape, 1);
     put_varint(&shape, o->payload / 4);
@@ -87,6 +92,7 @@ static void encode_body(struct as_load_shape *s, const struct as_load_options *o
     put_field(&message, 1, o->model, strlen(o->model));
     put_field(&message, 5, input.p, input.n);
     put_field(&message, 7, payload, o->payload);
+    /* gRPC's prefix: not compressed, length in four bytes */
     put(&s->body, 0);
     for (unsigned shift = 32; shift > 0; shift -= 8)
         put(&s->body, (unsigned)(message.n >> (shift - 8)) & 0xff);

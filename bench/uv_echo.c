@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <uv.h>
 
+/* uv_poll and own recv/send, as io/sock does it: what is compared is the loop, not uv_stream. */
 struct conn {
     uv_poll_t poll;
     struct as_echo *echo;
@@ -43,11 +44,13 @@ static void on_accept(uv_poll_t *listener, int status AS_UNUSED, int events AS_U
     c = as_xalloc(sizeof(*c));
     c->echo = e;
     c->poll.data = c;
+    /* our SETTINGS go out before the client has said anything */
     as_echo_turn(e, false);
     uv_poll_init(listener->loop, &c->poll, as_echo_fd(e));
     uv_poll_start(&c->poll, UV_READABLE, on_ready);
 }
 
+/* an orderly end, so that callgrind and perf write their files */
 static void on_signal(uv_signal_t *s, int number AS_UNUSED)
 {
     uv_stop(s->loop);

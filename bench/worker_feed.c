@@ -19,8 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* bytes of answers that are read at once; the largest answer must fit */
 #define RX_CAP (8u << 20)
 
+/* The dispatcher's part, as far as one worker notices: no queue, no deadlines, no checks beyond the
+ * frames' form. */
 struct feed {
     int fd;
     uint8_t *rx;
@@ -47,6 +50,8 @@ static double now_s(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+/* User and system time of all its threads. The clock is read from outside, so that measuring costs
+ * the worker nothing. */
 static double cpu_of(pid_t pid)
 {
     struct timespec ts;
@@ -57,6 +62,7 @@ static double cpu_of(pid_t pid)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+/* Odd stream ids, increasing, as docs/PROTOCOL.md has it: the request number is (id - 1) / 2. */
 static void ask(struct feed *d)
 {
     struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR};
@@ -96,6 +102,7 @@ static void on_frame(struct feed *d, const struct as_frame *f)
     case AS_FRAME_REGISTER:
         on_register(d, f);
         break;
+    /* it has registered everything and serves */
     case AS_FRAME_CREDIT:
         d->live = true;
         break;
@@ -137,6 +144,8 @@ static void pump(struct feed *d)
     d->at = 0;
 }
 
+/* One sendmsg for all that is asked for, one recv for all that is answered: the dispatcher's
+ * rhythm, on which the worker's batches depend. */
 static void turn(struct feed *d)
 {
     struct pollfd p = {.fd = d->fd, .events = POLLIN};
@@ -161,6 +170,8 @@ static void turn(struct feed *d)
         pump(d);
 }
 
+/* Keeps `depth` requests under way. With `calls` it stops asking in time, so that a worker under
+ * callgrind executes exactly as many. */
 static void run_for(struct feed *d, double seconds, uint64_t calls)
 {
     double until = now_s() + seconds;
@@ -189,6 +200,7 @@ static pid_t spawn(char **argv, int *ret_fd)
     pid_t pid;
 
     snprintf(a.sun_path, sizeof(a.sun_path), "/tmp/worker_feed.%d", (int)getpid());
+    /* the link stands; nobody else can come */
     unlink(a.sun_path);
     if (listener < 0 || bind(listener, (struct sockaddr *)&a, sizeof(a)) < 0 ||
         listen(listener, 1) < 0)
@@ -257,6 +269,7 @@ int main(int argc, char **argv)
     while (!d.live)
         turn(&d);
     if (!calls)
+        /* warm-up, not counted */
         run_for(&d, seconds / 3, 0);
     t0 = now_s();
     c0 = cpu_of(pid);

@@ -8,6 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Volatile, so that the reads below are not optimised away: they are what a sanitizer watches. */
 static volatile unsigned sink;
 
 static void touch(const void *p, size_t n)
@@ -25,6 +26,8 @@ static void touch_str(struct as_str s)
     touch(s.p, s.n);
 }
 
+/* What a link would look at: every slice that the decoder handed out. `inside`: the body came in
+ * the frame, so the tensors' bytes are there too. */
 static void touch_msg(const struct as_msg *msg, bool inside)
 {
     touch_str(msg->id);
@@ -35,6 +38,8 @@ static void touch_msg(const struct as_msg *msg, bool inside)
         touch(t->shape, 8 * (size_t)t->ndim);
         if (inside)
             touch(t->data, t->nbytes);
+        /* a datatype that was let through is one that the tables know: no index out of range later
+         */
         AS_ASSERT(as_dtype_of(as_str_of(as_dtype_name(t->dtype))) == t->dtype);
     }
     for (uint32_t i = 0; i < msg->n_params; i++) {
@@ -62,6 +67,8 @@ static void message(const struct as_frame *f)
         bool inside = m.body || !m.body_len;
 
         touch_msg(&msg, inside);
+        /* The way back: what is accepted has one encoding. A second one would be a way to smuggle
+         * something past a check that is made on the other. */
         if (inside) {
             struct iovec v;
             struct as_frame again;
@@ -71,15 +78,18 @@ static void message(const struct as_frame *f)
             AS_ASSERT(as_outq_iov(&q, &v, 1) == 1);
             AS_ASSERT(as_frame_next(v.iov_base, v.iov_len, &again) == (int64_t)v.iov_len);
             AS_ASSERT(again.n == f->n);
+            /* not the whole: padding may have been anything */
             AS_ASSERT(memcmp(again.p, f->p, AS_FRAME_FIXED) == 0);
             as_outq_fini(&q);
         }
     } else {
+        /* the link logs it when it ends the worker */
         AS_ASSERT(why);
     }
     as_arena_fini(&a);
 }
 
+/* A declared signature is kept for the life of the deployment: its slices must be whole. */
 static void touch_specs(const struct as_tensor_spec *s, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -99,6 +109,7 @@ static void registration(const struct as_frame *f)
     const char *why;
 
     as_arena_init(&a, NULL, 0);
+    /* as for messages: what is accepted is encoded again and is as long */
     if (as_frame_get_register(f, &a, &r, &why) == 0) {
         touch_str(r.name);
         touch_str(r.version);
@@ -115,6 +126,8 @@ static void registration(const struct as_frame *f)
     as_arena_fini(&a);
 }
 
+/* The type is not looked at: a decoder that relied on its caller for that would be one call away
+ * from reading past the end. */
 static void small(const struct as_frame *f)
 {
     uint64_t ids[AS_FRAME_IDS], opaque;
@@ -145,11 +158,14 @@ static void small(const struct as_frame *f)
     if (as_frame_get_credit(f, &credit) == 0)
         touch(&credit.slots, sizeof(credit.slots));
     if (as_frame_get_cancel(f, &n) == 0)
+        /* a gRPC status, which indexes a table */
         AS_ASSERT(n >= 1 && n <= 16);
     if (as_frame_get_ping(f, &opaque) == 0)
         touch(&opaque, sizeof(opaque));
 }
 
+/* As the link does: unknown and optional frames are skipped, reserved ones refused before any
+ * decoder sees them. */
 static void decode(const struct as_frame *f)
 {
     touch(as_frame_type_name(f->type), 1);
@@ -179,6 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (size)
         memcpy(copy, data, size);
+    /* As a read buffer is walked: whole frames from the front, the rest waits for more bytes. */
     for (;;) {
         int64_t used = as_frame_next(copy + at, size - at, &f);
 

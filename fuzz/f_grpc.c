@@ -5,6 +5,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Feeds the body in steps of `step` bytes; what comes out is written to `out` in one form. */
+/* The promises that edge/exchange lives by are asserted on the way: a message is announced before
+ * its bytes come, never more come than were announced, and each part lies in what was fed. */
 static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *out)
 {
     struct as_grpc_reader r = {0};
@@ -18,11 +20,13 @@ static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *ou
         bool compressed = false;
 
         while ((s = as_grpc_read(&r, &part, &left, &q, &len, &compressed)) != AS_GRPC_MORE) {
+            /* nothing after it counts: the call is ended */
             if (s == AS_GRPC_BAD) {
                 as_buf_str(out, "bad");
                 return;
             }
             if (s == AS_GRPC_MESSAGE) {
+                /* no new message before the last one is whole */
                 AS_ASSERT(announced == got);
                 announced += len;
                 as_buf_printf(out, "<%llu %d>", (unsigned long long)len, compressed);
@@ -32,12 +36,14 @@ static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *ou
                 as_buf_add(out, q, (size_t)len);
             }
         }
+        /* MORE means that all was taken: a part that is kept would be fed twice */
         AS_ASSERT(left == 0 && got <= announced);
     }
     AS_ASSERT(!as_grpc_at_boundary(&r) || got == announced);
     as_buf_printf(out, "%s", as_grpc_at_boundary(&r) ? "." : "~");
 }
 
+/* Odd steps, so that the five bytes of the prefix are cut at every place. */
 static void check_framing(const uint8_t *p, size_t n)
 {
     struct as_buf whole = {0}, cut = {0};
@@ -52,12 +58,15 @@ static void check_framing(const uint8_t *p, size_t n)
     as_buf_fini(&cut);
 }
 
+/* Upper case only: gRPC's percent-encoding is written so, although both must be read. */
 static uint8_t unhex(char c)
 {
     AS_ASSERT((c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'));
     return (uint8_t)(c <= '9' ? c - '0' : c - 'A' + 10);
 }
 
+/* grpc-message: printable ASCII on the wire whatever the text, and the text's own bytes when it is
+ * decoded. Cut at `max`, never in the middle of an escape. */
 static void check_message(struct as_str text, size_t max)
 {
     char *out = as_xalloc(max);
@@ -75,10 +84,13 @@ static void check_message(struct as_str text, size_t max)
         }
         AS_ASSERT(k < text.n && (uint8_t)text.p[k] == c);
     }
+    /* cut only when what is left has no room: four bytes of UTF-8 are twelve escaped */
     AS_ASSERT(k == text.n || n + 12 > max);
     free(out);
 }
 
+/* Base64 of -bin headers, with and without padding. Our own encoder below is the plainest one, so
+ * that both do not share a mistake. */
 static void check_bin(struct as_str value)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -94,6 +106,7 @@ static void check_bin(struct as_str value)
         AS_ASSERT(as_grpc_decode_bin(as_buf_slice(&text), &again) == 0);
         AS_ASSERT(as_str_eq(as_buf_slice(&out), as_buf_slice(&again)));
     } else {
+        /* what was decoded before the bad byte is taken back: nobody uses half a value */
         AS_ASSERT(out.n == 0);
     }
     as_buf_fini(&out);
@@ -110,8 +123,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (as_grpc_timeout(s, &timeout) == 0)
         AS_ASSERT(timeout < AS_NEVER);
     check_message(s, 3 * size);
+    /* cut anywhere, also at nothing */
     check_message(s, size ? data[0] : 0);
     check_bin(s);
+    /* shorter than "application/grpc" is none */
     if (as_grpc_is_content_type(s))
         AS_ASSERT(size >= 16);
     (void)as_grpc_is_reserved(s);

@@ -9,16 +9,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* What one as_h2_send may put out at once, and how far a frame that was begun may go beyond it: the
+ * bound that edge/conn gives a slow reader. */
 #define SEND_MAX  65536
 #define FRAME_MAX 262144
 #define REQS      64
 
+/* One request as the owner sees it, from on_request to on_close. */
 struct req {
     uint32_t stream;
     size_t unconsumed;
     bool ended, answered;
 };
 
+/* mode, bits 0–1: when the owner answers (never, at once, at the end, late and again and again);
+ * 2–3: pieces of body; 4: trailers; 5: the peer reads; 6: input in steps of 7; 7: input as it is.
+ */
 struct fuzz {
     struct as_h2 *h;
     struct as_outq q;
@@ -28,6 +34,8 @@ struct fuzz {
     unsigned n_open;
 };
 
+/* Also for requests that were answered or are gone: as_h2_answer has to stand that, since answers
+ * come from workers in their own time. */
 static void answer(struct fuzz *f, struct req *r)
 {
     static const struct as_h2_header h[] = {{{"content-type", 12}, {"application/grpc", 16}}};
@@ -52,6 +60,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *he
     struct req *r = as_xalloc(sizeof(*r));
     volatile char sink = 0;
 
+    /* max_streams is kept, and the header list's bound */
     AS_ASSERT(f->n_open < REQS && head->method.p && head->n_rest <= 40);
     for (uint32_t i = 0; i < head->n_rest; i++) {
         for (size_t k = 0; k < head->rest[i].value.n; k++)
@@ -59,6 +68,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *he
     }
     r->stream = stream;
     f->open[f->n_open++] = r;
+    /* from within the callback: nghttp2 is in the middle of its input then */
     if ((f->mode & 3) == 1)
         answer(f, r);
     return r;
@@ -69,8 +79,11 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     struct fuzz *f = conn;
     struct req *r = req;
 
+    /* no data after the end, none after an answer or a reset */
     AS_ASSERT(p && n && !r->ended && !r->answered);
     r->unconsumed += n;
+    /* a good owner gives window back as it goes; the other never does, and resets what comes anyway
+     */
     if ((f->mode & 3) == 2) {
         as_h2_consume(f->h, r->stream, n);
         r->unconsumed -= n;
@@ -103,10 +116,14 @@ static void on_close(void *conn, void *req, uint32_t code)
         i++;
     AS_ASSERT(i < f->n_open); /* a second close is not found */
     f->open[i] = f->open[--f->n_open];
+    /* the connection's window gets back what the dead stream held, or all streams stall in the end
+     */
     as_h2_consume(f->h, r->stream, r->unconsumed);
     free(r);
 }
 
+/* The end of a loop's turn. Without bit 5 nobody reads and the queue stays full: then nothing more
+ * may be put there. */
 static void turn(struct fuzz *f)
 {
     AS_ASSERT(as_h2_send(f->h, &f->q, SEND_MAX) <= 0);
@@ -117,6 +134,7 @@ static void turn(struct fuzz *f)
         answer(f, f->open[0]);
 }
 
+/* Each part in a block of its own size: a sanitizer sees one byte too far. */
 static void feed(struct fuzz *f, const uint8_t *p, size_t n)
 {
     size_t step = f->mode & 64 ? 7 : n;
@@ -134,6 +152,8 @@ static void feed(struct fuzz *f, const uint8_t *p, size_t n)
     turn(f);
 }
 
+/* A literal header field without indexing (RFC 7541, 6.2.2), lengths below 127: valid HPACK without
+ * an encoder. */
 static size_t put_field(uint8_t *to, const char *name, const char *value)
 {
     size_t a = strlen(name), b = strlen(value);
@@ -163,6 +183,8 @@ static size_t take_record(struct fuzz *f, const uint8_t *p, size_t n)
     }
     memcpy(frame + 9 + len, p + 4, take);
     len += take;
+    /* The 9 bytes of a frame's head (RFC 9113, 4.1). The length is right, or the fuzzer would spend
+     * its time in nghttp2's framing and never come to ours. */
     frame[1] = (uint8_t)(len >> 8);
     frame[2] = (uint8_t)len;
     frame[3] = p[0];
@@ -174,6 +196,7 @@ static size_t take_record(struct fuzz *f, const uint8_t *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    /* with an empty SETTINGS frame behind it: nothing else is read before both */
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     static const struct as_h2_ops ops = {on_request, on_data, on_end, on_close};
     const struct as_h2_conf conf = {.max_streams = REQS,
@@ -193,6 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         for (size_t at = 1; at < size;)
             at += take_record(&f, data + at, size - at);
+    /* whatever came before, the graceful end must work and close what is open */
     as_h2_shutdown_notice(f.h);
     turn(&f);
     as_h2_shutdown_final(f.h);

@@ -13,10 +13,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* more than max_queued and what one worker may hold: the queue is full and refuses at times */
 #define CALLS 32
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* What the edge would know of a request. `gone`: its client has left, so no answer may come any
+ * more. */
 struct request {
     struct as_call call;
     struct as_arena arena;
@@ -24,6 +27,8 @@ struct request {
     struct world *w;
 };
 
+/* One dispatch loop with its fleet, one link, one client on the same loop: no letters, so that
+ * every step is over when the turn is. */
 struct world {
     struct as_loop *loop;
     struct as_fleet *fleet;
@@ -35,6 +40,7 @@ struct world {
     struct as_outq out; /* to the dispatcher */
 };
 
+/* The input. When it is used up every further byte reads as 0: any cut of an input is an input. */
 struct script {
     const uint8_t *p;
     size_t n;
@@ -48,11 +54,14 @@ static uint8_t byte(struct script *s)
     return *s->p++;
 }
 
+/* Odd ids are ours to give; an even one, rarely, is a lie of its own. Few, so that ids that exist,
+ * that are over, and that never were all come up. */
 static uint64_t stream_id(struct script *s)
 {
     return (uint64_t)(byte(s) % 48) * 2 + 1 - (byte(s) == 255);
 }
 
+/* At most once, not after a cancel, and with bytes that may all be read. */
 static void on_answer(struct as_call *c)
 {
     struct request *r = AS_CONTAINER(c, struct request, call);
@@ -72,6 +81,7 @@ static void on_answer(struct as_call *c)
     c->result_blob = NULL;
 }
 
+/* Exactly once, and after it the memory is ours: the arena goes, as the exchange's does. */
 static void on_release(struct as_call *c)
 {
     struct request *r = AS_CONTAINER(c, struct request, call);
@@ -90,6 +100,7 @@ static void submit(struct world *w, struct script *s)
     struct as_tensor *t;
     uint8_t how = byte(s);
 
+    /* as the edge: without a model in the registry nothing can be submitted */
     if (w->n == CALLS || !as_registry_count(w->client.registry))
         return;
     r = &w->r[w->n++];
@@ -102,6 +113,7 @@ static void submit(struct world *w, struct script *s)
                             .shape = shape,
                             .data = (const uint8_t *)values,
                             .nbytes = sizeof(values)};
+    /* above AS_COPY_MAX: sent by reference, in frames of its own, and may be cancelled half way */
     if (how & 4) {
         *t = (struct as_tensor){.name = AS_STR("x"),
                                 .dtype = AS_DT_INT8,
@@ -114,6 +126,7 @@ static void submit(struct world *w, struct script *s)
     as_request_init(&r->call.core);
     r->call.core.priority = how % 3;
     r->call.core.idempotent = how & 8;
+    /* some microseconds: it passes between this turn and one of the next, or is never reached */
     r->call.core.deadline = how & 16 ? as_loop_now(w->loop) + AS_US * how : AS_NEVER;
     r->call.core.model = as_registry_at(w->client.registry, 0)->index;
     r->call.deployment = as_registry_at(w->client.registry, 0)->deployment;
@@ -124,6 +137,7 @@ static void submit(struct world *w, struct script *s)
     as_client_submit(&w->client, &r->call);
 }
 
+/* Any time, also before the OPEN has left us. */
 static void cancel(struct world *w, struct script *s)
 {
     struct request *r = &w->r[byte(s) % CALLS];
@@ -136,6 +150,8 @@ static void cancel(struct world *w, struct script *s)
 
 /* --- what the worker says --- */
 
+/* Each bit is one thing that is wrong, so that a valid greeting and every refusal are one byte
+ * apart. The limit of 1 byte: a worker that takes no request at all. */
 static void say_hello(struct world *w, struct script *s)
 {
     uint8_t how = byte(s);
@@ -150,6 +166,8 @@ static void say_hello(struct world *w, struct script *s)
     as_frame_put_hello(&w->out, &h);
 }
 
+/* Likewise. The same model twice, the same with another signature, a budget of 0: all are in reach.
+ */
 static void say_register(struct world *w, struct script *s)
 {
     static const int64_t shape[] = {-1};
@@ -171,6 +189,8 @@ static void say_register(struct world *w, struct script *s)
     as_frame_put_register(&w->out, &r);
 }
 
+/* Well-formed, to a stream that may not exist, be another's or be over. Above 64 KiB it is received
+ * into a blob of its own. */
 static void say_answer(struct world *w, struct script *s)
 {
     uint8_t how = byte(s);
@@ -187,6 +207,8 @@ static void say_answer(struct world *w, struct script *s)
     as_frame_put_msg(&w->out, AS_FRAME_DATA, stream_id(s), &fixed, &msg, NULL);
 }
 
+/* Everything is read from the script before the choice, so that a change of one byte changes one
+ * thing. */
 static void say_small(struct world *w, struct script *s)
 {
     struct as_frame_credit credit = {.slots = byte(s), .prefetch = byte(s)};
@@ -217,6 +239,8 @@ static void say_small(struct world *w, struct script *s)
     }
 }
 
+/* Framed: a right length and any payload under any type, to get past the framing. Else bytes as
+ * they are. */
 static void say_raw(struct world *w, struct script *s, bool framed)
 {
     size_t n = AS_MIN(s->n, (size_t)byte(s)), total = AS_ALIGN(16 + n, 64);
@@ -243,6 +267,8 @@ static void say_raw(struct world *w, struct script *s, bool framed)
 
 /* --- the world around it --- */
 
+/* Writes, runs the loop and reads a few times over, so that what was said has been heard and
+ * answered before the next step. What the link says is not checked here: t_fleet does that. */
 static void turn(struct world *w)
 {
     uint8_t sink[65536];
@@ -273,6 +299,8 @@ static void begin(struct world *w)
     struct as_fleet_conf conf = {.max_queued = 8,
                                  .max_prefetch = 16,
                                  .prefetch_work = AS_MS,
+                                 /* no timer of the link's fires by itself: a run depends on its
+                                  * input alone */
                                  .ping_interval = 3600 * AS_SEC,
                                  .ping_timeout = AS_SEC,
                                  .handshake_timeout = 3600 * AS_SEC,
@@ -307,6 +335,7 @@ static void end(struct world *w)
         }
     }
     for (uint32_t i = 0; i < w->n; i++)
+        /* nothing is forgotten, whatever the worker did */
         AS_ASSERT(!w->r[i].open);
     AS_ASSERT(as_fleet_unanswered(w->fleet) == 0);
     as_client_close(&w->client);
@@ -318,6 +347,7 @@ static void end(struct world *w)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    /* static: the same memory for every input */
     static struct world w;
     struct script s = {data, size};
 

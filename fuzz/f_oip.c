@@ -7,6 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Volatile, so that the reads below are not optimised away: they are what a sanitizer watches. */
 static volatile unsigned sink;
 
 static void touch(const void *p, size_t n)
@@ -19,12 +20,15 @@ static void touch(const void *p, size_t n)
     sink = sum;
 }
 
+/* The promises that the SDK's zero-copy views rest on: element count times size is exactly the
+ * length. */
 static void check_inputs(const struct as_oip_infer *r)
 {
     for (uint32_t i = 0; i < r->n_inputs; i++) {
         const struct as_tensor *t = &r->inputs[i];
         uint64_t n;
 
+        /* a datatype that nobody knows is refused, never passed on */
         AS_ASSERT(t->name.n && t->dtype != AS_DT_INVALID);
         AS_ASSERT(as_tensor_elements(t->dtype, t->shape, t->ndim, &n) == 0);
         if (t->dtype == AS_DT_BYTES)
@@ -36,6 +40,8 @@ static void check_inputs(const struct as_oip_infer *r)
     }
 }
 
+/* The three ways to know the length must agree: edge/infer announces the first to gRPC and sends
+ * the last. One byte off would shift every message after it. */
 static void check_response(const struct as_oip_infer *r)
 {
     struct as_oip_response out = {.model = r->model,
@@ -67,6 +73,8 @@ static void check_link(const struct as_oip_infer *r)
                         .params = r->params,
                         .n_tensors = r->n_inputs,
                         .n_params = r->n_params};
+    /* no budget here: what was accepted has to fit a frame, or it would be refused only after
+     * admission */
     struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR}, m;
     struct as_arena a;
     struct as_frame f;
@@ -102,6 +110,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_link(&r);
         touch(r.model.p, r.model.n);
         touch(r.version.p, r.version.n);
+        /* Every refusal says why, within the buffer it was given: it becomes the client's
+         * grpc-message.
+         */
     } else {
         AS_ASSERT(err == AS_EINVALID || err == AS_EPROTO || err == AS_ENOMEM);
         AS_ASSERT(strlen(why) > 0 && strlen(why) < sizeof(why));

@@ -207,7 +207,7 @@ static int make_worker(Link *l, PyObject *models, struct as_worker_conf *conf)
         PyErr_SetString(PyExc_OSError, "cannot make the worker's descriptors or its thread");
         err = -1;
     }
-    /* as_worker_new has encoded them; the models, which they point into, stay */
+    /* as_worker_new has copied them; the models, which they point into, stay */
     PyMem_Free(regs);
     return err;
 }
