@@ -252,7 +252,6 @@ static PyObject *pack_bytes(PyArrayObject *a)
 }
 
 /* Native byte order and C order, whatever it is now; fixed-width strings become objects. */
-/* Copies only what does not lie right already. */
 static PyArrayObject *plain(PyArrayObject *a, enum as_dtype t)
 {
     PyArray_Descr *d = NULL;
@@ -274,7 +273,6 @@ static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dt
         Py_SETREF(a, plain(a, t));
     if (!a)
         return no_tensor(o, name);
-    /* from here on out_fini drops it, also when the rest fails */
     o->keep[o->n] = (struct kept){.array = (PyObject *)a};
     to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
     to->name.n = (size_t)n;
@@ -299,7 +297,6 @@ static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dt
     return 0;
 }
 
-/* One output. 0, or -1 with an OutputError that names it. */
 static int put(struct out *o, PyObject *name, PyObject *value, const struct as_tensor_spec *spec)
 {
     PyArrayObject *a;
@@ -332,7 +329,6 @@ static int put(struct out *o, PyObject *name, PyObject *value, const struct as_t
 /* --- the forms of a result --- */
 
 /* "output0" …; the first few are made once. A new reference. */
-/* Never freed: interned for the life of the process. */
 static PyObject *number_name(Py_ssize_t i)
 {
     static PyObject *made[OUT_ON_STACK];
@@ -401,7 +397,6 @@ static int put_declared(struct out *o, PyObject *dict)
         if (put(o, name, v, &o->m->outputs[i]) < 0)
             return -1;
     }
-    /* all declared ones are there: only a larger dict has others */
     while (o->n < (uint32_t)PyDict_GET_SIZE(dict) && PyDict_Next(dict, &at, &k, &v)) {
         int known = PySequence_Contains(o->m->output_names, k);
 
@@ -587,7 +582,6 @@ int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *r
         struct as_msg msg = {
             .tensors = o.t, .params = o.params, .n_tensors = o.n, .n_params = o.n_params};
 
-        /* q is gone when this is 0 */
         err = as_worker_answer(l->w, q, &msg);
         if (!err)
             l->calls--;

@@ -1,9 +1,11 @@
 #include "ctl/banner.h"
 
+/* a plain terminal; models wrap under each other beyond it */
 #define WIDTH 78u
 
 void as_banner_address(struct as_buf *b, const char *host, uint16_t port, bool local)
 {
+    /* all addresses are listened on; a client needs one that it can connect to */
     if (local && (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0))
         host = "127.0.0.1";
     as_buf_printf(b, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
@@ -48,6 +50,7 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
 
 static void write_call(struct as_buf *b, const struct as_banner *v)
 {
+    /* as_app_parse lets no application without a model and no model without a version through */
     const char *model = v->app->deployments[0].models[0];
 
     as_buf_str(b, "\n  Call it (pip install tritonclient[grpc]; inputs as the model names them):\n"

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Freed by on_closed only: libuv knows the socket until then. */
 struct as_channel {
     struct as_sock sock;
     struct as_outbox out;

@@ -30,6 +30,7 @@ static const uint32_t moves[AS_CTL_STATES] = {
 
 #define WITH_PROCESS (BIT(STARTING) | BIT(READY) | BIT(LOST) | BIT(STOPPING))
 
+/* The invariant: a process exists in exactly the states that say so. */
 static void check(const struct as_child *c)
 {
     bool runs = ((1u << c->state) & WITH_PROCESS) != 0;
@@ -60,6 +61,8 @@ static void set_timer(struct as_child *c, as_ns at)
 }
 
 /* The deadline of STARTING and LOST. */
+/* Held: without a dispatcher nobody can become READY, and a healthy worker must not be killed for
+ * that. */
 static void arm(struct as_child *c)
 {
     if (c->state == AS_CTL_STARTING_STATE || c->state == AS_CTL_LOST_STATE)
@@ -73,6 +76,8 @@ static void on_line(void *ctx, struct as_str line)
     l->child->ops.line(l->child, line);
 }
 
+/* The life outlasts the child's interest in it: libuv may still report on a watcher that is being
+ * closed. */
 static void on_handle_closed(struct as_life *l)
 {
     if (--l->handles == 0)
@@ -192,8 +197,10 @@ static void on_end(struct as_sock *s, int events)
     d.oom = out_of_memory(c, d.status);
     d.last = as_output_last(&l->output);
     write_reason(c, &d, &l->output);
+    /* before the owner hears of it: the verdict is part of what it is told */
     v = judge(c, &d);
     c->ops.died(c, &d);
+    /* late events of this life find nobody */
     l->child = NULL;
     after_death(c, &v);
 }
@@ -270,6 +277,7 @@ static void come_due(struct as_child *c)
 
 static void revive(struct as_child *c)
 {
+    /* earlier failures are forgiven: it may fail as often again */
     c->restart = (struct as_restart){0};
     move(c, AS_CTL_WAITING_STATE);
     come_due(c);
@@ -350,6 +358,7 @@ void as_child_kill(struct as_child *c, const char *why)
 {
     if (!c->life)
         return;
+    /* the first reason is the one that ended it; later ones are consequences */
     if (!c->sentence)
         c->sentence = as_str_dup(as_str_of(why));
     as_proc_signal(&c->life->proc, SIGKILL);

@@ -19,6 +19,7 @@ static void flush(struct as_console *c, int wait_ms)
         struct pollfd p = {.fd = c->fd, .events = POLLOUT};
         ssize_t n;
 
+        /* not writable: the reader is slow; what waits stays in order */
         if (poll(&p, 1, wait_ms) == 0)
             break;
         n = write(c->fd, c->out.p + at, AS_MIN(c->out.n - at, (size_t)PIPE_BUF));
@@ -65,6 +66,7 @@ void as_console_line(struct as_console *c, const char *name, struct as_str line)
 {
     if (c->broken)
         return;
+    /* whole lines, the newest: the oldest say how the trouble began */
     if (c->out.n + line.n > AS_CONSOLE_BUFFER) {
         c->dropped++;
         return;
@@ -96,6 +98,7 @@ static void sink(void *ctx, enum as_log_level level, const char *line, size_t n)
     as_buf_init(&b);
     as_buf_printf(&b, "time=%s ", as_console_stamp(stamp));
     as_buf_add(&b, line, n > 0 ? n - 1 : 0); /* the console adds the newline */
+    /* one way out for all lines, so that they never interleave */
     as_console_line(ctx, "supervisor", as_buf_slice(&b));
     as_buf_fini(&b);
 }

@@ -12,11 +12,14 @@
 #define TOKEN_BYTES 16u
 #define TOKEN_HEX   (2 * TOKEN_BYTES + 1)
 
+/* The crew's view of a deployment: names and whether anybody is left to serve it. Its queue and its
+ * models are the dispatcher's business. */
 struct deployment {
     const char *name;
     bool down; /* every replica was given up and none has been READY since */
 };
 
+/* One replica: its place in the crew is for ever, its processes come and go. */
 struct worker {
     struct as_child child;
     struct as_crew *crew;
@@ -62,6 +65,8 @@ static struct as_ctl_message message(const struct worker *w, enum as_ctl_type ty
                                    .deployment = as_str_of(w->deployment->name)};
 }
 
+/* For TOKEN and FORGET. The token, not the replica's name, tells one life of a worker from the
+ * next. */
 static void say_token(struct worker *w, enum as_ctl_type type)
 {
     struct as_ctl_message m = message(w, type);
@@ -121,6 +126,7 @@ static void on_due(struct as_child *child)
     }
 }
 
+/* `down` is said once per deployment: one replica that is left serves all its requests. */
 static bool all_given_up(const struct as_crew *c, const struct deployment *d)
 {
     for (uint32_t i = 0; i < c->n; i++) {
@@ -146,6 +152,8 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
     const char *argv[] = {conf->python, "-m",       "anyserve.worker",
                           conf->target, deployment, conf->debug_errors ? "--debug-errors" : NULL,
                           NULL};
+    /* By environment, not by argument: the command line of a process is readable by everybody. The
+     * worker takes the token out of it before it serves. */
     char link[AS_RUNTIME_PATH_MAX + 32], token[64], replica[AS_CTL_NAME_MAX + 32];
     const char *env[] = {link, token, replica, "PYTHONUNBUFFERED=1", NULL};
     struct as_proc_spec spec = {.path = conf->python,
@@ -163,11 +171,13 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
     snprintf(token, sizeof(token), "ANYSERVE_TOKEN=%s", w->token);
     snprintf(replica, sizeof(replica), "ANYSERVE_REPLICA=%s", w->name);
     if (pipe2(out, O_CLOEXEC) < 0) {
+        /* counts as a failed start: descriptors may be free again after the backoff */
         as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
         return AS_EIO;
     }
     spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
     rc = as_proc_spawn(ret_p, &spec, &e);
+    /* ours would keep the pipe open after the worker's end */
     close(out[1]);
     if (rc < 0) {
         close(out[0]);
@@ -190,6 +200,8 @@ static int fatal_code(const struct as_crew *c, const struct as_child_death *d)
 {
     int code = WIFEXITED(d->status) ? WEXITSTATUS(d->status) : AS_CODE_FAILED;
 
+    /* Once it has served, whatever happens to a worker is answered by starting it again: a server
+     * does not end because of what a request did. */
     if (c->once_ready || c->stopping)
         return 0;
     return as_code_fatal(code) ? code : d->gave_up ? AS_CODE_FAILED : 0;
@@ -201,6 +213,8 @@ static void log_death(struct worker *w, const struct as_child_death *d)
     struct as_str why = as_buf_slice(&w->child.reason);
     const char *nl = memchr(why.p, '\n', why.n);
 
+    /* the first line says how it ended; the rest is its output, which the console has shown already
+     */
     why.n = nl ? (size_t)(nl - why.p) : why.n;
     if (d->kind == AS_EXIT_STOPPED)
         snprintf(next, sizeof(next), "none: asked to stop");
@@ -227,6 +241,7 @@ static void on_died(struct as_child *child, const struct as_child_death *d)
     int code = fatal_code(c, d);
 
     log_death(w, d);
+    /* before the next TOKEN: nobody may use what a dead process could have leaked */
     say_token(w, AS_CTL_FORGET);
     if (code)
         c->ops.on_fatal(c->ctx, code, w->name, as_buf_slice(&child->reason));
@@ -280,6 +295,7 @@ static void on_moved(struct as_child *child, enum as_ctl_state from)
     if (from == AS_CTL_STARTING_STATE)
         as_loop_defer(c->loop, &c->admit); /* no start from within another one's move */
     say_replica(w);
+    /* deferred: we are inside a child's move, and the owner ends the loop on hearing it */
     if (c->stopping) {
         if (!any_runs(c))
             as_loop_defer(c->loop, &c->stopped);
@@ -287,6 +303,7 @@ static void on_moved(struct as_child *child, enum as_ctl_state from)
     }
     after_move(w);
     if (!c->once_ready && as_crew_ready(c) == c->n) {
+        /* every replica, not just one of each deployment: that is what --workers promised */
         c->once_ready = true;
         c->ops.on_ready(c->ctx);
     }
@@ -360,6 +377,8 @@ void as_crew_start(struct as_crew *c)
     }
 }
 
+/* Held until the new dispatcher serves: nobody could become READY, so no start timeout may run out.
+ */
 void as_crew_set_channel(struct as_crew *c, struct as_channel *channel)
 {
     c->channel = channel;
@@ -367,6 +386,7 @@ void as_crew_set_channel(struct as_crew *c, struct as_channel *channel)
         struct worker *w = &c->workers[i];
 
         as_child_hold(&w->child, true);
+        /* the processes live on and come back to the next dispatcher by themselves */
         if (!channel) {
             as_child_lost(&w->child);
             continue;
@@ -374,6 +394,7 @@ void as_crew_set_channel(struct as_crew *c, struct as_channel *channel)
         if (as_child_runs(&w->child) || stands_in_line(w))
             say_token(w, AS_CTL_TOKEN);
         say_replica(w);
+        /* or requests would queue for workers that nobody will start */
         if (w->deployment->down)
             say_down(w, AS_CTL_DOWN);
     }

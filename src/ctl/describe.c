@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Also for one that was only begun. */
 void as_app_fini(struct as_app *app)
 {
     for (uint32_t i = 0; i < app->n; i++) {
@@ -24,12 +25,15 @@ void as_app_fini(struct as_app *app)
     *app = (struct as_app){0};
 }
 
+/* The text comes from a program of ours, but run by an interpreter that the user chose: a module of
+ * the same name, an older version. It is told as what was read. */
 static int refuse(struct as_buf *err, const char *what, struct as_str name)
 {
     as_buf_printf(err, "the worker described %s '%.*s'", what, AS_STR_FMT(name));
     return AS_EINVALID;
 }
 
+/* Order is kept: the banner's example calls the first. */
 static int add_model(struct as_app_deployment *d, struct as_str model, struct as_buf *err)
 {
     if (model.n == 0 || !memchr(model.p, ':', model.n))
@@ -66,6 +70,8 @@ static int add_deployment(struct as_app *app, struct as_str line, struct as_buf 
     return rc;
 }
 
+/* Lines without a tab are not ours: what the user's module printed to a stdout of its own making.
+ */
 int as_app_parse(struct as_app *ret_app, struct as_str text,
                  void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err)
 {
@@ -120,11 +126,14 @@ static int watch(struct as_proc *p, int out, int signal_fd, struct as_buf *text)
                 text->n += (size_t)n;
             else if (n == 0)
                 pfd[0].fd = -1;
+            /* a module that prints without end; the verdict follows from its death */
             if (text->n > AS_APP_BYTES_MAX)
                 as_proc_signal(p, SIGKILL);
         } else if (pfd[1].revents) {
             return 0;
         }
+        /* Ctrl-C while a module loads for minutes: signals are blocked and read here, before there
+         * is a loop */
         if (pfd[2].revents && read(signal_fd, &si, sizeof(si)) == sizeof(si) &&
             si.ssi_signo != SIGCHLD) {
             as_proc_signal(p, SIGKILL);
@@ -134,6 +143,8 @@ static int watch(struct as_proc *p, int out, int signal_fd, struct as_buf *text)
 }
 
 /* The child's end as our exit code. */
+/* The worker program's own codes say what is wrong and it has written why; everything else means
+ * that it did not get to run, for which the interpreter is the first suspect. */
 static int verdict(const char *python, int status, struct as_buf *err)
 {
     char how[48];
@@ -165,6 +176,7 @@ int as_app_describe(struct as_app *ret_app, const char *python, const char *targ
     }
     spec.out = out[1];
     rc = as_proc_spawn(&p, &spec, &e);
+    /* or the end of the child would never show as the end of the pipe */
     close(out[1]);
     if (rc < 0) {
         close(out[0]);

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+/* The dispatcher as a child: always exactly one, brought back whatever happens once it has served.
+ */
 struct as_front {
     struct as_child child;
     struct as_front_conf conf;
@@ -41,6 +43,8 @@ static void on_channel_end(void *ctx)
 }
 
 /* The child's command line: the options that it knows, then its descriptors. */
+/* Only options of its scope: it cannot be told what it does not know. Free with
+ * as_option_argv_free. */
 static char **make_argv(const struct as_front *f, const struct as_handover *h, struct as_buf *fds)
 {
     char **options = as_option_argv(f->conf.opts, AS_SCOPE_DISPATCHER), **argv;
@@ -71,6 +75,7 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
     int fd, e, rc;
 
     *ret_out = -1;
+    /* a new pair for each life: what an old one still had to say dies with it */
     if (as_channel_open(&f->channel, f->loop, &channel_ops, f, &fd) < 0) {
         as_buf_str(err, "cannot make the control socket");
         return AS_EIO;
@@ -81,8 +86,10 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
     spec.argv = (const char *const *)argv;
     spec.fds = h.fd;
     spec.n_fds = h.n;
+    /* told before it runs: what it has to know comes before anything else */
     f->ops.on_channel(f->ctx, f->channel);
     rc = as_proc_spawn(ret_p, &spec, &e);
+    /* its end; the channel ends when the process does */
     close(fd);
     as_option_argv_free(argv);
     as_buf_fini(&fds);
@@ -110,6 +117,7 @@ static void on_died(struct as_child *child, const struct as_child_death *d)
                      "pid=%d reason=%s restart_ms=%llu", (int)child->pid,
                      as_log_quote(reason, sizeof(reason), why),
                      (unsigned long long)(d->delay / AS_MS));
+    /* workers are LOST from now on, not dead */
     f->ops.on_channel(f->ctx, NULL);
 }
 
@@ -150,6 +158,7 @@ int as_front_new(struct as_front **ret_f, struct as_loop *loop, const struct as_
     return 0;
 }
 
+/* Clients are refused by the kernel when the dispatcher's copies go too: at a drain, not before. */
 static void close_listeners(struct as_front *f)
 {
     while (f->conf.listeners.n > 0)

@@ -1,5 +1,6 @@
 #include "ctl/handover.h"
 
+/* we pass a handful, from 3 on; a larger number is no list of ours */
 #define FD_MAX 1023u
 
 static const char *const names[AS_HANDOVER_KINDS] = {
@@ -15,12 +16,14 @@ void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd)
     h->fd[h->n++] = fd;
 }
 
+/* Numbers are positions: as_proc_spawn puts h->fd[i] at 3 + i in the child. */
 void as_handover_write(const struct as_handover *h, struct as_buf *b)
 {
     for (uint32_t i = 0; i < h->n; i++)
         as_buf_printf(b, "%s%s:%u", i ? "," : "", names[h->kind[i]], 3 + i);
 }
 
+/* Strict: a descriptor taken for another one would be closed, or served, by mistake. */
 static int read_entry(struct as_handover *h, struct as_str s)
 {
     const char *colon = memchr(s.p, ':', s.n);

@@ -4,6 +4,9 @@
 
 void as_interp_choose(struct as_interp *ret_i, const char *option)
 {
+    /* $ANYSERVE_PYTHON is set by the console script: the interpreter that the package was installed
+     * for knows the extension. An active environment comes after it, since `anyserve` may be
+     * another one's. */
     const char *script = getenv("ANYSERVE_PYTHON"), *venv = getenv("VIRTUAL_ENV");
     struct as_buf b;
 

@@ -7,12 +7,15 @@
 #define PATH_BYTES 4096
 #define FILE_BYTES 16384 /* more than any of these files has */
 
+/* Formats: proc(5), cgroups(7); memory.max and memory.events of v2, memory.limit_in_bytes and
+ * memory.oom_control of v1. */
 struct group {
     char path[PATH_BYTES]; /* "/a/b"; "" for the root group */
     bool v2;
 };
 
 /* The file's text, or false. */
+/* `root` is a folder of test files, "" in production. These files have no size: read to the end. */
 static bool slurp(const char *root, const char *path, char ret_text[FILE_BYTES])
 {
     char full[PATH_BYTES];
@@ -97,6 +100,7 @@ uint64_t as_memory_limit(const char *root)
     if (find_group(root, &g)) {
         const char *name = g.v2 ? "memory.max" : "memory.limit_in_bytes";
 
+        /* every ancestor's limit holds too: the smallest counts */
         for (;;) {
             char *slash = strrchr(g.path, '/');
 
@@ -111,6 +115,8 @@ uint64_t as_memory_limit(const char *root)
     return limit == UINT64_MAX ? 0 : limit;
 }
 
+/* Of our group where it counts them, else of the whole machine: then a SIGKILL at the same moment
+ * may be blamed on memory wrongly. It is only a hint in a message. */
 uint64_t as_memory_oom_kills(const char *root)
 {
     char text[FILE_BYTES];

@@ -21,6 +21,7 @@ static const char *const state_names[AS_CTL_STATES] = {
 #undef X
 };
 
+/* Also for a type that came over the socket: "?" instead of a read past the table. */
 const char *as_ctl_type_name(enum as_ctl_type type)
 {
     return type < AS_CTL_TYPES ? type_names[type] : "?";
@@ -64,6 +65,7 @@ size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_
     put32(out + 4, (uint32_t)m->state);
     put32(out + 8, m->pid);
     put32(out + 12, m->restarts);
+    /* only the text is cut: half a token is another token */
     s[3].n = AS_MIN(s[3].n, AS_CTL_TEXT_MAX);
     for (size_t i = 0; i < AS_COUNT(s); i++) {
         AS_ASSERT(i == 3 || s[i].n <= AS_CTL_NAME_MAX);
@@ -101,8 +103,10 @@ int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m)
         *s[i] = (struct as_str){(const char *)p + at, len};
         at += len;
     }
+    /* what is behind the last string was not written by us */
     if (at != n)
         return AS_EPROTO;
+    /* not before all is checked: the caller's message is whole or untouched */
     *ret_m = m;
     return 0;
 }
@@ -112,6 +116,7 @@ int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n)
     for (;;) {
         if (send(fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return 0;
+        /* ENOBUFS: the kernel has no memory for it now */
         if (errno == EAGAIN || errno == ENOBUFS)
             return AS_EAGAIN;
         if (errno != EINTR)

@@ -30,12 +30,14 @@ void as_option_init(struct as_option_set *o, uint32_t scope)
     as_buf_init(&err);
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         o->v[i].s = "";
+        /* a default that its own bounds refuse is our bug, found by the first run */
         AS_ASSERT(as_option_read(&as_option_rows[i], as_option_rows[i].def, &o->v[i], &err) == 0);
     }
     as_buf_fini(&err);
 }
 
 /* Edit distance of two short names, with the swap of neighbours as one step. */
+/* Damerau–Levenshtein, restricted: typed in the wrong order is the most common slip. */
 static uint32_t distance(struct as_str a, struct as_str b)
 {
     uint32_t d[KEY_MAX + 1][KEY_MAX + 1];
@@ -68,6 +70,7 @@ static const char *nearest(const struct as_option_set *o, struct as_str key)
         struct as_str name = as_str_of(as_option_rows[i].key);
         uint32_t d;
 
+        /* never suggest what would be refused next */
         if (!known(o, i) || (as_option_rows[i].scope & AS_SCOPE_HIDDEN))
             continue;
         d = distance(key, name);
@@ -78,6 +81,7 @@ static const char *nearest(const struct as_option_set *o, struct as_str key)
             best = as_option_rows[i].key;
         }
     }
+    /* further away it would be a guess, and a wrong hint is worse than none */
     return best && best_d <= 1 + key.n / 3 ? best : NULL;
 }
 
@@ -101,6 +105,7 @@ static int unknown(const struct as_option_set *o, struct as_str key, struct as_b
     return AS_EINVALID;
 }
 
+/* The set is changed only by a value that is right. */
 static int put(struct as_option_set *o, int id, const char *value, struct as_buf *err)
 {
     struct as_option_value v = o->v[id];
@@ -143,6 +148,7 @@ static int take(struct as_option_set *o, const char *arg, const char *next, stru
 {
     const char *eq = strchr(arg, '=');
     struct as_str key = {arg, eq ? (size_t)(eq - arg) : strlen(arg)};
+    /* exact names only: an abbreviation would change its meaning when a row is added */
     int id = find(o, key), rc;
 
     if (id < 0 && !eq) {
@@ -169,6 +175,7 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
 {
     static const enum as_option_id ordered[][2] = {
         {AS_OPT_RESTART_BACKOFF, AS_OPT_RESTART_BACKOFF_MAX},
+        /* a stream could never use more than the connection has */
         {AS_OPT_STREAM_WINDOW, AS_OPT_CONNECTION_WINDOW},
     };
 
@@ -218,6 +225,7 @@ int as_option_parse(struct as_option_set *o, int argc, char *const *argv, struct
             return rc;
         i += rc;
     }
+    /* --help is answered even for a command line that is wrong otherwise */
     return o->help ? 0 : check_together(o, err);
 }
 
@@ -260,6 +268,8 @@ const char *as_option_key(enum as_option_id id)
     return as_option_rows[id].key;
 }
 
+/* Counts as given: child processes are told, so that parent and child never compute two different
+ * limits. */
 void as_option_set_i64(struct as_option_set *o, enum as_option_id id, int64_t v)
 {
     AS_ASSERT(as_option_rows[id].type == AS_OPTION_INT ||

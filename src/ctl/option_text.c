@@ -3,8 +3,10 @@
 #include "ctl/exit_code.h"
 #include "ctl/option_row.h"
 
+/* where descriptions begin; longer names push theirs to the right */
 #define HELP_COLUMN 36
 
+/* One word per option: a value may begin with '-' or be empty. */
 char **as_option_argv(const struct as_option_set *o, uint32_t scope)
 {
     char **argv = as_xalloc((AS_OPT_COUNT + 1) * sizeof(*argv));
@@ -68,6 +70,7 @@ void as_option_help(struct as_buf *b, uint32_t scope, bool all)
     }
 }
 
+/* What the parser enforces, printed by the same writer: the page cannot be wrong about it. */
 static void bounds(const struct as_option_row *row, struct as_buf *b)
 {
     struct as_option_value lo = {.i = row->min}, hi = {.i = row->max};
@@ -93,6 +96,7 @@ static void bounds(const struct as_option_row *row, struct as_buf *b)
     }
 }
 
+/* docs/guide/options.md is this text and nothing else; tools/gen_options.py --check compares. */
 static const char head[] =
     "# Options\n\n"
     "This page is printed by `anyserve options`. An option is written `--key value` or\n"

@@ -1,5 +1,6 @@
 #include "ctl/output.h"
 
+/* overwrites the end of the line, so that a line is never longer than its bound */
 #define CUT_MARK " [cut]"
 
 void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx)
@@ -18,6 +19,7 @@ static void end_line(struct as_output *o)
 
     if (o->cut)
         memcpy(o->text + AS_OUTPUT_LINE - (sizeof(CUT_MARK) - 1), CUT_MARK, sizeof(CUT_MARK) - 1);
+    /* before it is handed on: a callback may stop the child and ask for the tail */
     memcpy(o->tail[slot], o->text, keep);
     o->tail_n[slot] = (uint16_t)keep;
     o->line(o->ctx, (struct as_str){o->text, o->n});
@@ -30,6 +32,7 @@ void as_output_feed(struct as_output *o, const char *p, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (p[i] == '\n') {
             end_line(o);
+            /* not yet a new start: "\r\n" ends a line as "\n" does */
         } else if (p[i] == '\r') {
             o->returned = true;
         } else {
@@ -45,6 +48,7 @@ void as_output_feed(struct as_output *o, const char *p, size_t n)
     }
 }
 
+/* The last words of a process that died in the middle of a line are often the interesting ones. */
 void as_output_end(struct as_output *o)
 {
     if (o->n > 0)

@@ -9,8 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* flock: let go by the kernel however we end, so that no stale file ever blocks a start */
 #define LOCK "lock"
 
+/* $XDG_RUNTIME_DIR is per user and goes with the session (XDG base directory specification, which
+ * also says that a relative path is to be ignored). */
 char *as_runtime_base(const char *option)
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -40,6 +43,8 @@ int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16
 }
 
 /* One folder of ours: made when it is missing, refused when it is anybody else's. */
+/* In /tmp anybody can make the folder before us: hence lstat (no symbolic link is followed), owner
+ * and mode. Nothing is put into it before all three are right. */
 static int own_folder(const char *path, struct as_buf *err)
 {
     struct stat st;
@@ -74,6 +79,7 @@ static int own_folder(const char *path, struct as_buf *err)
 static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
 {
     char pid[16];
+    /* by the folder's descriptor: the path cannot be turned into another folder in between */
     int dir = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), n;
 
     d->lock = dir < 0 ? -1 : openat(dir, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -89,6 +95,7 @@ static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
         as_buf_printf(err, "another server holds %s", d->path);
         return AS_EEXISTS;
     }
+    /* for people who look; nobody of ours reads it */
     n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     if (ftruncate(d->lock, 0) < 0 || write(d->lock, pid, (size_t)n) != n) {
         as_buf_printf(err, "cannot write %s/" LOCK ": %s", d->path, strerror(errno));
@@ -133,6 +140,7 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
     d->base = as_str_dup(as_str_of(base));
     d->path = as_str_dup(as_buf_slice(&path));
     as_buf_fini(&path);
+    /* the folder above first: a private one in somebody else's is not private */
     rc = own_folder(d->base, err);
     if (rc == 0)
         rc = own_folder(d->path, err);
@@ -165,6 +173,7 @@ void as_runtime_random_hex(char *out, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint8_t byte;
 
+        /* cannot fail for so few bytes once the system has booted (getrandom(2)) */
         AS_ASSERT(getrandom(&byte, 1, 0) == 1);
         out[2 * i] = digits[byte >> 4];
         out[2 * i + 1] = digits[byte & 15];
@@ -180,6 +189,7 @@ int as_runtime_write_token(const struct as_runtime_dir *d, struct as_buf *err)
 
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_TOKEN, d->path);
     as_runtime_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
+    /* O_EXCL: old ones were removed under the lock; whatever is there now is not ours */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     ok = fd >= 0 && write(fd, token, AS_RUNTIME_TOKEN_LEN) == AS_RUNTIME_TOKEN_LEN;
     if (!ok)
@@ -200,6 +210,7 @@ int as_runtime_read_token(const char *base, uint16_t port, char ret_token[AS_RUN
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return AS_ENOTFOUND;
+    /* one byte more than it has would show here */
     n = read(fd, token, sizeof(token));
     close(fd);
     if (n != AS_RUNTIME_TOKEN_LEN)
@@ -219,6 +230,7 @@ static bool locked(const char *base, const char *port)
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return false;
+    /* Shared, so that two who look do not see each other; let go at once. */
     held = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
     close(fd);
     return held;
@@ -240,6 +252,7 @@ uint32_t as_runtime_ports(const char *base, uint16_t *out, uint32_t cap)
     while (dir && n < cap && (e = readdir(dir))) {
         uint64_t port;
 
+        /* a folder without a held lock is what a killed server left */
         if (as_str_u64(as_str_of(e->d_name), &port) == 0 && port <= UINT16_MAX &&
             locked(base, e->d_name))
             out[n++] = (uint16_t)port;

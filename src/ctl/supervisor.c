@@ -17,6 +17,8 @@
 
 enum phase { STARTING, SERVING, DRAINING, STOPPING, ENDED, PHASES };
 
+/* STARTING → SERVING → DRAINING → STOPPING → ENDED, forward only, any of them may be left out but
+ * the last two. DRAINING is the dispatcher's time, STOPPING the workers'. */
 static const uint32_t moves[PHASES] = {
     [STARTING] = 1u << SERVING | 1u << DRAINING | 1u << STOPPING,
     [SERVING] = 1u << DRAINING | 1u << STOPPING,
@@ -24,6 +26,8 @@ static const uint32_t moves[PHASES] = {
     [STOPPING] = 1u << ENDED,
 };
 
+/* Small enough to be obviously right: it forks, signals, reaps and passes messages on. Everything
+ * that can go wrong with bytes from outside is in other processes. */
 struct supervisor {
     const struct as_supervisor_conf *conf;
     enum phase phase;
@@ -52,6 +56,7 @@ static as_ns option_ns(const struct supervisor *s, enum as_option_id id)
     return as_option_ns(s->conf->opts, id);
 }
 
+/* The loop is stopped only when nobody is left who would outlive it. */
 static void try_end(struct supervisor *s)
 {
     if (s->phase == STOPPING && s->front_down && s->crew_down) {
@@ -72,6 +77,7 @@ static void stop(struct supervisor *s)
 
 static void fail(struct supervisor *s, int code)
 {
+    /* the first reason counts: what follows from stopping is no failure of its own */
     if (s->phase == STARTING || s->phase == SERVING)
         s->code = code;
     stop(s);
@@ -85,8 +91,10 @@ static void drain(struct supervisor *s, uint32_t signo)
     as_front_drain(s->front, option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
+/* A second Ctrl-C, or SIGTERM while draining: the user has decided. */
 static void kill_all(struct supervisor *s, uint32_t signo)
 {
+    /* as shells report a death by signal */
     s->code = AS_CODE_SIGNAL + (int)signo;
     stop(s);
     as_front_stop(s->front);
@@ -114,6 +122,7 @@ static void on_signal(struct as_sock *sock, int events)
     struct signalfd_siginfo si;
 
     (void)events;
+    /* to the end: several signals may be one event */
     while (read(sock->fd, &si, sizeof(si)) == sizeof(si)) {
         if (si.ssi_signo == SIGCHLD)
             as_loop_defer(s->loop, &s->strays);
@@ -224,6 +233,7 @@ static uint32_t max_starting(const struct as_option_set *o)
     return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? 2 * (uint32_t)CPU_COUNT(&cpus) : 2;
 }
 
+/* The crew first: the front tells it of its channel as soon as it starts. */
 static int make_parts(struct supervisor *s)
 {
     static const struct as_front_ops front_ops = {on_channel, on_serving, on_message,
@@ -259,6 +269,8 @@ int as_supervisor_signals(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);
+    /* blocked before the first fork and read as bytes: no handler of ours ever interrupts anything.
+     * Children get the default mask back (io/proc). */
     sigaddset(&set, SIGCHLD);
     signal(SIGPIPE, SIG_IGN);
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
@@ -287,6 +299,8 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     } else {
         s.code = AS_CODE_FAILED;
     }
+    /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
+     * has let go, and only then may the memory go. */
     as_crew_close(s.crew);
     as_front_close(s.front);
     as_console_close(&s.console);
