@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-/* more outputs than this are rare; then the tables are allocated */
 #define OUT_ON_STACK 16
 
 /* What the bytes of one tensor lie in; each may be NULL. */
@@ -340,8 +339,6 @@ static PyObject *number_name(Py_ssize_t i)
     return Py_XNewRef(made[i]);
 }
 
-/* By position: the declared name, or a made one. A made name is kept until the answer is sent,
- * because the tensor points into it. */
 static int put_numbered(struct out *o, Py_ssize_t i, PyObject *value)
 {
     PyObject *name;
@@ -432,8 +429,6 @@ static int put_dict(struct out *o, PyObject *dict)
     return 0;
 }
 
-/* What has keys() without being a dict. Arrays and sequences have item access too and are values.
- */
 static bool is_mapping(PyObject *v)
 {
     return !PyArray_Check(v) && !PyList_Check(v) && !PyUnicode_Check(v) && !PyBytes_Check(v) &&
@@ -495,7 +490,6 @@ static int put_param(struct out *o, PyObject *k, PyObject *v)
         return refuse("model '%U' returned a parameter whose name %R is no str", o->m->name, k);
     p->name.p = PyUnicode_AsUTF8AndSize(k, &n);
     p->name.n = (size_t)n;
-    /* before PyLong_Check: a bool is an int too */
     if (PyBool_Check(v)) {
         p->type = AS_PARAM_BOOL;
         p->b = v == Py_True;

@@ -36,8 +36,12 @@ struct lane { /* one loop with its thread and its clients */
     pthread_t thread;
 };
 
+/* SERVING → DRAINING → STOPPING, forward only; DRAINING is left out when there is nothing to drain
+ * for. */
 enum phase { SERVING, DRAINING, STOPPING };
 
+/* Everything here is the dispatch loop's, but for what is said to be atomic in its own header
+ * (budget, the fleet's flags). Other lanes hear and tell by letters. */
 struct dispatcher {
     const struct as_option_set *opts;
     struct as_log log;
@@ -61,6 +65,7 @@ struct dispatcher {
     int exit_code;
 };
 
+/* Any lane's thread: the kernel keeps the lines apart. */
 static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const char *line, size_t n)
 {
     char stamp[AS_CONSOLE_STAMP], head[64];
@@ -75,6 +80,7 @@ static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const c
 
 /* --- letters to the lanes --- */
 
+/* A lane's letters are used once each: a second drain or stop is caught by the phase before. */
 static void post(struct lane *to, struct as_letter *letter,
                  void (*open)(struct as_letter *, void *))
 {
@@ -84,11 +90,13 @@ static void post(struct lane *to, struct as_letter *letter,
 
 /* --- the end: drain, then stop every lane, then the links, then the loops --- */
 
+/* The last letter: nothing is posted to this lane any more. */
 static void open_halt(struct as_letter *letter, void *to AS_UNUSED)
 {
     as_loop_stop(AS_CONTAINER(letter, struct lane, stop)->loop);
 }
 
+/* Dispatch loop, once per lane. */
 static void open_stopped(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct dispatcher *d = AS_CONTAINER(letter, struct lane, stopped)->d;
@@ -101,6 +109,8 @@ static void open_stopped(struct as_letter *letter, void *to AS_UNUSED)
         post(&d->lanes[i], &d->lanes[i].stop, open_halt);
 }
 
+/* The lane's own loop: its connections are closed there, calls in flight become cancels to the
+ * fleet. */
 static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct lane *l = AS_CONTAINER(letter, struct lane, stop);
@@ -109,12 +119,15 @@ static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
     post(&l->d->lanes[0], &l->stopped, open_stopped);
 }
 
+/* Also from a drain that has run out of time: letters of the drain may still be under way, and stay
+ * harmless. */
 static void stop(struct dispatcher *d, int exit_code)
 {
     if (d->phase == STOPPING)
         return;
     d->phase = STOPPING;
     d->exit_code = exit_code;
+    /* it must not fire into what is being taken down */
     as_timer_set(&d->drain_timer, AS_NEVER);
     for (uint32_t i = 0; i < d->n_lanes; i++)
         post(&d->lanes[i], &d->lanes[i].stop, open_stop);
@@ -149,6 +162,7 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct dispatcher *d = AS_CONTAINER(letter, struct lane, drained)->d;
 
+    /* a lane that drains only after the timeout counts no more */
     if (d->phase != DRAINING || ++d->n_drained < d->n_lanes)
         return;
     as_fleet_drain(d->fleet);
@@ -157,6 +171,7 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
     stop(d, 0);
 }
 
+/* On the lane's loop: every connection of it is closed. */
 static void lane_drained(void *arg)
 {
     struct lane *l = arg;
@@ -179,6 +194,8 @@ static void close_clients_doors(struct dispatcher *d)
     d->closed = true;
 }
 
+/* Clients first: new ones are refused, those that are there finish. The workers are told when no
+ * request can come any more. */
 static void drain(struct dispatcher *d)
 {
     struct as_loop *loop = d->lanes[0].loop;
@@ -216,12 +233,15 @@ static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
     struct lane *l = AS_CONTAINER(letter, struct lane, listen);
 
     for (uint32_t k = 0; k < l->d->fds->n_grpc; k++) {
+        /* the other loops still take clients: this is for a human to see, not an end */
         if (as_edge_listen(l->edge, l->grpc[k]))
             as_log_event(&l->d->log, AS_LOG_ERROR, "listen_failed", "loop=%u", l->loop->index);
         close(l->grpc[k]);
     }
 }
 
+/* A duplicate for each lane: closing one says nothing to the others, and the kernel gives each new
+ * client to whichever loop accepts first. */
 static void let_clients_in(struct dispatcher *d)
 {
     if (d->open || d->phase != SERVING)
@@ -238,6 +258,7 @@ static void let_clients_in(struct dispatcher *d)
     close_clients_doors(d);
 }
 
+/* Those who are back serve; models of the others are unknown until they come. */
 static void on_doors_timeout(struct as_timer *t)
 {
     let_clients_in(AS_CONTAINER(t, struct dispatcher, doors));
@@ -276,15 +297,19 @@ static void orphaned(struct dispatcher *d)
     {
         struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
 
+        /* the process group: also what a worker has forked. Never 0 or 1, which mean all of ours,
+         * or all */
         if (p->pid > 1)
             kill(-(pid_t)p->pid, SIGKILL);
     }
+    /* no tidying up: connections end with us, and nobody waits for an exit code */
     _exit(1);
 }
 
 static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
 {
     switch (m->type) {
+    /* each is harmless when it is repeated: a supervisor tells a new dispatcher everything */
     case AS_CTL_TOKEN:
         as_fleet_token(d->fleet, m->token, m->replica, m->deployment);
         break;
@@ -305,6 +330,7 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
     case AS_CTL_DRAIN:
         drain(d);
         break;
+    /* ours to say, not to hear: a supervisor of another version */
     default:
         as_log_event(&d->log, AS_LOG_WARN, "control_unexpected", "message=%s",
                      as_ctl_type_name(m->type));
@@ -324,6 +350,7 @@ static void on_control(struct as_sock *s, int events)
     }
     while ((err = as_ctl_receive(s->fd, buf, &m)) != AS_EAGAIN) {
         if (err == AS_EOF) {
+            /* while draining it may go first: its last word was to end */
             if (d->phase == SERVING)
                 orphaned(d);
             as_sock_watch(s, 0);
@@ -341,6 +368,7 @@ static void on_ready(void *ctx, struct as_str replica, struct as_str token, stru
     struct dispatcher *d = ctx;
 
     tell(d, AS_CTL_READY, replica, token, models);
+    /* any READY counts: which replica it is does not matter for the moment when models are known */
     if (d->awaited && --d->awaited == 0)
         let_clients_in(d);
 }
@@ -371,11 +399,14 @@ static struct as_fleet_conf fleet_conf(const struct as_option_set *o)
         .max_body = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES) + BODY_EXTRA,
     };
 
+    /* routing only: no secret hangs on it, any number will do */
     if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))
         c.seed = (uint64_t)getpid();
     return c;
 }
 
+/* Per lane. Connections are divided evenly, rounded up: the kernel spreads them about evenly too.
+ */
 static struct as_edge_conf edge_conf(const struct as_option_set *o)
 {
     uint64_t threads = as_option_u64(o, AS_OPT_THREADS);
@@ -399,6 +430,7 @@ static void join_token(struct dispatcher *d)
 {
     char token[AS_RUNTIME_TOKEN_LEN + 1];
 
+    /* a server without it still serves: only workers that others start cannot join */
     if (as_runtime_read_token(as_option_str(d->opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), token)) {
         as_log_event(&d->log, AS_LOG_WARN, "no_join_token", "reason=\"only our own workers join\"");
@@ -407,6 +439,7 @@ static void join_token(struct dispatcher *d)
     as_fleet_join_token(d->fleet, as_str_of(token));
 }
 
+/* Lane 0 has the dispatch loop, which is there already: with one thread nothing crosses. */
 static int set_up_lanes(struct dispatcher *d)
 {
     struct as_edge_conf conf = edge_conf(d->opts);
@@ -423,6 +456,8 @@ static int set_up_lanes(struct dispatcher *d)
     return 0;
 }
 
+/* The order matters where one part is handed to the next; nothing runs before the loops do. What
+ * fails here ends the process: there is nothing to take down for anybody. */
 static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
 {
     static const struct as_fleet_ops ops = {
@@ -458,6 +493,8 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
+/* Lanes before the fleet: an edge's client handle must be closed before the fleet goes. Closing is
+ * asynchronous, and as_loop_free runs a loop until it is done. */
 static void tear_down(struct dispatcher *d)
 {
     for (uint32_t i = 1; i < d->n_lanes; i++) {
@@ -481,6 +518,7 @@ static void tear_down(struct dispatcher *d)
     free(d->lanes);
 }
 
+/* The supervisor has its own copies: closing ours refuses nobody. */
 static void close_listeners(const struct dispatcher *d)
 {
     const struct as_dispatcher_fds *fds = d->fds;
@@ -515,6 +553,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
             return 1;
         }
     }
+    /* before the loop runs: the socket is empty, it cannot wait */
     tell(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
     as_loop_run(d.lanes[0].loop);
     tear_down(&d);

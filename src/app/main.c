@@ -17,6 +17,7 @@
 #define RESERVED_FILES    512   /* descriptors for workers, listeners, files */
 #define FALLBACK_INFLIGHT ((int64_t)1 << 30)
 
+/* One row: parsing, usage and both helps are made from it. */
 struct command {
     const char *name, *args, *doc;
     uint32_t scope; /* of its options; 0: it has none */
@@ -30,6 +31,7 @@ static int cmd_status(struct as_option_set *opts)
     return as_status_main(opts);
 }
 
+/* stdout, for scripts; everything that is for people who wait goes to stderr. */
 static int cmd_version(struct as_option_set *opts)
 {
     (void)opts;
@@ -95,6 +97,7 @@ static int print(struct as_buf *b)
 {
     fwrite(b->p, 1, b->n, stdout);
     as_buf_fini(b);
+    /* a full disk or a closed pipe is a failure of the command */
     return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
 }
 
@@ -136,6 +139,8 @@ static void resolve_limits(struct as_option_set *o)
     uint64_t memory = as_memory_limit("");
     int64_t room;
 
+    /* the hard limit is what the administrator allows; the soft one is for programs that use
+     * select() */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &files) < 0)
@@ -143,6 +148,7 @@ static void resolve_limits(struct as_option_set *o)
     }
     if (as_option_u64(o, AS_OPT_MAX_CONNECTIONS) == 0) {
         room = files.rlim_cur > (rlim_t)INT32_MAX ? INT32_MAX : (int64_t)files.rlim_cur;
+        /* a small limit is shared half and half */
         room = AS_MAX(room - RESERVED_FILES, room / 2);
         as_option_set_i64(o, AS_OPT_MAX_CONNECTIONS, AS_MIN(room, CONNECTIONS_MOST));
     }
@@ -160,6 +166,7 @@ static bool sort_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_
     for (uint32_t i = 0; i < h->n; i++) {
         int fd = h->fd[i];
 
+        /* also the check that it is open at all */
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
             return false;
         if (h->kind[i] == AS_HANDOVER_GRPC && fds.n_grpc < AS_DISPATCHER_LISTENERS)
@@ -206,6 +213,7 @@ static int execute(const struct command *c, int argc, char *const *argv)
         as_buf_fini(&text);
         return AS_CODE_USAGE;
     }
+    /* `help` takes --help-all itself */
     if (opts.help && c->run != cmd_help) {
         help_one(&text, c, opts.help_all);
         return print(&text);

@@ -12,6 +12,8 @@
 
 #define HOST_ADDRESSES 3u /* that one --host may name */
 
+/* What is set up before the supervisor's loop runs, so that whatever fails is said in one screen
+ * and leaves nothing behind. */
 struct run {
     struct as_option_set *opts;
     struct as_interp python;
@@ -22,12 +24,14 @@ struct run {
     char link[AS_RUNTIME_PATH_MAX];
 };
 
+/* The supervisor's console is not there yet: plain stderr. */
 static int complain(int code, const struct as_buf *err)
 {
     fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(err)));
     return code;
 }
 
+/* Every text names the option that changes it. */
 static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
 {
     const char *key = as_option_key(id);
@@ -67,10 +71,12 @@ static int listen_tcp(struct run *r, enum as_option_id id, const char *host,
         return busy(id, host, port, n, e);
     for (int i = 0; i < n; i++)
         as_handover_add(&r->listeners, kind, fds[i]);
+    /* the dispatcher, the banner and the runtime folder use the real one */
     as_option_set_i64(r->opts, id, port);
     return AS_CODE_OK;
 }
 
+/* Before anything is loaded: a busy port is known at once, not after a minute of weights. */
 static int listen_ports(struct run *r)
 {
     const char *host = as_option_str(r->opts, AS_OPT_HOST);
@@ -99,6 +105,7 @@ static int listen_socket(struct run *r, const char *name, enum as_handover_kind 
     return 0;
 }
 
+/* After the ports: the folder is named after the one that was bound. */
 static int open_runtime(struct run *r, struct as_buf *err)
 {
     char *base = as_runtime_base(as_option_str(r->opts, AS_OPT_RUNTIME_DIR));
@@ -158,6 +165,7 @@ static int supervise(struct run *r)
     as_banner_address(&address, as_option_str(r->opts, AS_OPT_HOST),
                       (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
     as_buf_add(&address, "", 1);
+    /* kept until the supervisor returns */
     conf.address = (const char *)address.p;
     r->listeners.n = 0; /* they are the supervisor's now */
     code = as_supervisor_run(&conf);
@@ -170,6 +178,7 @@ static int run(struct run *r, struct as_buf *err)
 {
     int rc;
 
+    /* first: signals that come while a module loads are read, not died of */
     r->signal_fd = as_supervisor_signals();
     if (r->signal_fd < 0)
         return AS_CODE_FAILED;
@@ -196,6 +205,7 @@ int as_run_main(struct as_option_set *opts)
     rc = run(&r, &err);
     if (err.n)
         complain(rc, &err);
+    /* what was bound and not handed over */
     while (r.listeners.n > 0)
         close(r.listeners.fd[--r.listeners.n]);
     as_runtime_close(&r.dir);

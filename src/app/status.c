@@ -21,6 +21,7 @@ static uint16_t choose(const struct as_option_set *o, const uint16_t *ports, uin
     return o->v[AS_OPT_PORT].given || n != 1 ? port : ports[0];
 }
 
+/* Says what would have been found, since a forgotten --port is the likely reason. */
 static int not_found(const char *base, uint16_t port, const uint16_t *ports, uint32_t n)
 {
     fprintf(stderr, "anyserve: no server on port %u in %s.\n", port, base);
@@ -33,6 +34,8 @@ static int not_found(const char *base, uint16_t port, const uint16_t *ports, uin
     return AS_CODE_FAILED;
 }
 
+/* Through the folder's socket, not the TCP port: works with --status-port off, and proves whose
+ * server it is. */
 static int connect_to(const char *path)
 {
     struct timeval wait = {.tv_sec = ANSWER_WAIT};
@@ -41,6 +44,7 @@ static int connect_to(const char *path)
 
     if (fd < 0)
         return -1;
+    /* as_runtime_path bounds it by the size of sun_path */
     memcpy(sa.sun_path, path, strlen(path));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
@@ -84,6 +88,7 @@ static bool body_of(struct as_str answer, unsigned *ret_status, struct as_str *r
     *ret_status = (unsigned)strtoul(answer.p + 9, NULL, 10);
     *ret_body = (struct as_str){end + 4, answer.n - (size_t)(end + 4 - answer.p)};
     for (const char *p = answer.p; p < end; p++) {
+        /* names of header fields have no case */
         if (strncasecmp(p, length, sizeof(length) - 1) != 0)
             continue;
         p += sizeof(length) - 1;
@@ -94,6 +99,7 @@ static bool body_of(struct as_str answer, unsigned *ret_status, struct as_str *r
     return true;
 }
 
+/* Half an answer is no answer: scripts read this. */
 static int print_answer(struct as_str answer, const char *path)
 {
     struct as_str body;

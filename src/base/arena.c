@@ -62,6 +62,7 @@ void *as_arena_alloc(struct as_arena *a, size_t n, size_t align)
     if (n > SIZE_MAX / 2)
         return NULL;
     size = AS_MAX(n + align, (size_t)BLOCK_MIN);
+    /* malloc, not as_xalloc: a request sizes this, and a request can be refused */
     b = malloc(sizeof(*b) + size);
     if (!b)
         return NULL;

@@ -7,6 +7,7 @@ struct as_blob *as_blob_new(size_t n)
 
     if (n > SIZE_MAX / 2)
         return NULL;
+    /* 64 bytes: a cache line, and as much as any vector load of numpy's asks for */
     b = aligned_alloc(AS_BLOB_ALIGN, head + AS_ALIGN(n, AS_BLOB_ALIGN));
     if (!b)
         return NULL;
@@ -26,6 +27,7 @@ void as_blob_unref(struct as_blob *b)
 {
     if (!b)
         return;
+    /* acquire: whoever frees it sees the last reads and writes of all who had it */
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1)
         free(b);
 }

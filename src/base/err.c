@@ -18,6 +18,7 @@ static const struct row rows[AS_ERR_ROWS] = {[0] = {"OK", "ok", 0, 200, false, '
 #undef X
 };
 
+/* By number, as gRPC defines them (status codes, 0 to 16). */
 static const char *const status_names[] = {
     "OK",
     "CANCELLED",
@@ -38,6 +39,7 @@ static const char *const status_names[] = {
     "UNAUTHENTICATED",
 };
 
+/* A number that no row has is a bug of ours, and INTERNAL to whoever reads it. */
 static const struct row *row_of(int err)
 {
     if (err > 0 || err <= -(int)AS_ERR_ROWS)

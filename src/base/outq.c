@@ -44,6 +44,7 @@ static struct as_outq_seg *push(struct as_outq *q, size_t cap)
 {
     struct as_outq_seg *s;
 
+    /* one chunk is kept, so that a queue that empties every turn allocates nothing */
     if (cap && cap <= CHUNK && q->spare) {
         s = q->spare;
         q->spare = NULL;
@@ -87,6 +88,7 @@ void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
 {
     struct as_outq_seg *s;
 
+    /* an empty segment would be an empty iovec, and nothing to drop it by */
     if (!n)
         return;
     s = push(q, 0);

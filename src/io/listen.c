@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* The reasons that a user can do something about have a code of their own; the message takes errno.
+ */
 static int code_of(int e)
 {
     switch (e) {
@@ -48,6 +50,7 @@ static int listen_on(const struct addrinfo *ai, bool only_v6)
 
     if (fd < 0)
         return -1;
+    /* or a restart would have to wait for connections in TIME_WAIT */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (ai->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6, sizeof(v6));

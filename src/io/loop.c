@@ -22,6 +22,8 @@ static void on_prepare(uv_prepare_t *h)
     struct as_loop *l = h->data;
 
     run_tasks(l); /* what timers deferred, before the loop sleeps */
+    /* the next question reads the clock: time stands still within a turn, so that all decisions of
+     * it agree */
     l->now = 0;
 }
 
@@ -103,6 +105,7 @@ void as_task_cancel(struct as_task *t)
     as_list_remove(&t->node);
 }
 
+/* `at` first: fire may set the timer again. */
 static void on_timer(uv_timer_t *h)
 {
     struct as_timer *t = h->data;

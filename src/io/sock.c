@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* segments per call; more are written by the next */
 #define IOVS 64
 
 static void on_poll(uv_poll_t *h, int status, int events)
@@ -121,6 +122,7 @@ int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd)
     *ret_fd = -1;
     as_count(&s->loop->stat.reads, 1);
     k = recvmsg(s->fd, &m, MSG_CMSG_CLOEXEC);
+    /* no message, and so no descriptors to look for */
     if (k < 0)
         return result(k);
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {

@@ -41,6 +41,7 @@ static void submit(struct as_fleet *f, struct as_call *c)
     as_ns deadline = c->core.deadline;
     int err;
 
+    /* before anything can answer: release takes it back, for refusals too */
     f->unanswered++;
     if (f->draining) {
         refuse(c, AS_EUNAVAILABLE);
@@ -63,6 +64,7 @@ static void open_submit(struct as_letter *letter, void *to AS_UNUSED)
 void as_client_submit(struct as_client *c, struct as_call *call)
 {
     call->client = c;
+    /* the edge reuses calls: nothing of the last one may show */
     call->cancel_posted = call->released = call->answered = false;
     call->result_blob = NULL;
     if (c->local) {

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* `word` is the futex of a robust mutex on a worker's status page. When the worker's thread dies
+ * the kernel sets FUTEX_OWNER_DIED in it and wakes one waiter (get_robust_list(2)). */
 struct entry {
     const uint32_t *word;
     struct as_mbox *box;
@@ -31,6 +33,7 @@ static uint32_t load(const uint32_t *word)
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+/* The thread sleeps on this word too: it looks at the list again. */
 static void nudge(struct as_deathwatch *w)
 {
     __atomic_fetch_add(&w->wake, 1, __ATOMIC_RELEASE);
@@ -48,6 +51,7 @@ static uint32_t look(struct as_deathwatch *w, struct futex_waitv *v)
     uint32_t n = 0;
     bool stop;
 
+    /* read before the list: a change in between makes the wait return at once */
     v[n++] = (struct futex_waitv){.val = load(&w->wake),
                                   .uaddr = (uintptr_t)&w->wake,
                                   .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG};
@@ -57,6 +61,8 @@ static uint32_t look(struct as_deathwatch *w, struct futex_waitv *v)
         uint32_t value = load(e->word);
 
         if (value & FUTEX_OWNER_DIED) {
+            /* under the lock: who removes the entry knows for certain whether the letter is under
+             * way */
             as_mbox_post(e->box, e->letter);
             take_out(w, i);
             continue;
@@ -76,6 +82,7 @@ static void *run(void *arg)
     sigset_t all;
     uint32_t n;
 
+    /* signals are for the thread with the loop */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     while ((n = look(w, v)) > 0)
@@ -144,6 +151,8 @@ bool as_deathwatch_remove(struct as_deathwatch *w, const uint32_t *word)
         }
     }
     pthread_mutex_unlock(&w->lock);
+    /* the page is unmapped next: the thread must not sleep on a word of it, only be woken from it
+     */
     if (!posted)
         nudge(w);
     return posted;

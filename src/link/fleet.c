@@ -25,6 +25,7 @@ static void open_answer(struct as_letter *letter, void *to AS_UNUSED)
         as_blob_unref(c->result_blob);
 }
 
+/* The call's memory may go only when no letter of it is in any mailbox. */
 static void home_release(struct as_call *c)
 {
     if (c->cancel_posted)
@@ -60,6 +61,7 @@ static void release(struct as_call *c)
     as_mbox_post(&c->client->box, &c->release_letter);
 }
 
+/* Answer first: on_release may free the memory that the answer lies in. */
 void as_fleet_deliver(struct as_call *c)
 {
     answer(c);
@@ -129,6 +131,8 @@ static void set(atomic_bool *flag, bool v)
     atomic_store_explicit(flag, v, memory_order_relaxed);
 }
 
+/* Finds or makes it. Numbers are for ever and entries never move: client loops keep them in calls
+ * and registry snapshots. NULL: too many. */
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
 {
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
@@ -154,6 +158,8 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
     return d;
 }
 
+/* The queue comes with the first model, whose replica says how long it may be; the others have to
+ * agree, or the order of their coming would decide. */
 static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register *r,
                        const char **ret_why)
 {
@@ -194,6 +200,8 @@ static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
 
 static void open_registry(struct as_letter *letter, void *to);
 
+/* Allocated for each snapshot: models come and go rarely, and a letter inside the client could be
+ * under way already. */
 struct registry_letter {
     struct as_letter letter;
     struct as_registry *registry;
@@ -270,6 +278,8 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
     err = ensure_core(d, r, ret_why);
     if (err)
         return err;
+    /* Before anything of ours is changed: a model that another deployment has, or with another
+     * signature, leaves no trace. */
     err = as_registry_with(f->registry, &m, &g, ret_why);
     if (err)
         return err;
@@ -313,6 +323,8 @@ void as_fleet_link_ready(struct as_link *l)
 
 /* --- tokens --- */
 
+/* Linear: as many as there are workers, and only a greeting or a death asks. Comparing is not
+ * constant in time: who can reach the socket is our own user. */
 struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token)
 {
     AS_LIST_EACH(n, &f->tokens)
@@ -458,6 +470,7 @@ void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_de
 
 void as_fleet_drain(struct as_fleet *f)
 {
+    /* new requests are refused from here on; what is queued is still sent */
     f->draining = true;
     AS_LIST_EACH(n, &f->links) as_link_drain(AS_LIST_ENTRY(n, struct as_link, node));
 }
@@ -471,6 +484,8 @@ void as_fleet_stop(struct as_fleet *f)
 
 /* --- the listener and the pulse --- */
 
+/* To the end of the backlog. Without descriptors accept4 fails and the rest waits: nothing is lost.
+ */
 static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED)
 {
     struct as_fleet *f = h->data;
@@ -500,6 +515,7 @@ int as_fleet_listen(struct as_fleet *f, int fd)
     return 0;
 }
 
+/* One timer for all links instead of one each: a ping need not be on time. */
 static void on_tick(struct as_timer *t)
 {
     struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tick);

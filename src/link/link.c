@@ -28,6 +28,8 @@ static struct as_link *link_of(struct as_sock *s)
 
 /* --- the end --- */
 
+/* `closing` counts everything that libuv, or a mailbox, still knows of this link. The last of them
+ * frees it. */
 static void maybe_free(struct as_link *l)
 {
     if (--l->closing || !l->ended) /* a broken link has closed its socket and lives on */
@@ -88,12 +90,15 @@ void as_link_end(struct as_link *l, const char *reason, bool exact)
     char quoted[256];
     struct as_str token = as_str_of(l->token ? l->token->token : "");
 
+    /* The page is read once, at the end: nobody writes it any more when the process is dead. Not
+     * exact: the worker lies or lives, so every stream may have run. */
     if (exact && l->page)
         last = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
     as_log_event(f->log, l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
                  "replica=%s pid=%u unanswered=%u reason=%s", l->name ? l->name : "?", l->pid,
                  l->n_calls, as_log_quote(quoted, sizeof(quoted), as_str_of(reason)));
     AS_ASSERT(!l->ended);
+    /* before core hears of it: what it answers may come back here */
     l->ended = true;
     as_list_remove(&l->node);
     if (l->token && l->token->link == l)
@@ -112,6 +117,7 @@ void as_link_refuse(struct as_link *l, const char *why)
 {
     struct as_fleet *f = l->fleet;
 
+    /* A worker that joined by itself has no process of ours to end: only its link goes. */
     if (l->token)
         f->ops.on_kill(f->ctx, as_str_of(l->name), as_str_of(l->token->token), as_str_of(why));
     as_link_end(l, why, false);
@@ -120,6 +126,7 @@ void as_link_refuse(struct as_link *l, const char *why)
 /* The socket ended; the process may live (or its death is still being told). */
 void as_link_broken(struct as_link *l)
 {
+    /* nothing in hand, or the outcome is known: there is nothing to wait for */
     if (!l->replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
         as_link_end(l,
                     l->goodbye ? "said goodbye"
@@ -128,6 +135,8 @@ void as_link_broken(struct as_link *l)
                     true);
         return;
     }
+    /* Its requests are replayed or lost, and only its death tells which: then the page is final. A
+     * process that lives on without its link could still be running them. */
     l->state = AS_LINK_BROKEN;
     close_socket(l);
     as_replica_drain(l->replica, true, as_loop_now(l->fleet->loop));
@@ -156,6 +165,7 @@ static void on_death(struct as_link *l)
 
 static void on_pid(struct as_sock *s, int events AS_UNUSED)
 {
+    /* a pidfd stays readable: once is enough */
     as_sock_watch(s, 0);
     on_death(AS_CONTAINER(s, struct as_link, pid_sock));
 }
@@ -183,6 +193,8 @@ bool as_link_drain_socket(struct as_link *l)
 {
     int r;
 
+    /* The kernel keeps what was written before a death. 0: the socket is empty and open;
+     * else the link has ended on the way. */
     do {
         r = as_link_read(l);
     } while (r > 0);
@@ -191,6 +203,7 @@ bool as_link_drain_socket(struct as_link *l)
 
 /* --- writing --- */
 
+/* One sendmsg for all that a turn has put out, for whichever requests. */
 static void on_flush(struct as_task *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, flush);
@@ -223,6 +236,7 @@ void as_link_send(struct as_link *l, struct as_call *c)
     int err;
 
     if (c->core.deadline != AS_NEVER)
+        /* 0 would mean none; one that passes just now is the worker's to find out */
         fixed.timeout = c->core.deadline > now ? c->core.deadline - now : 1;
     as_link_add_call(l, c);
     c->rx_have = 0;
@@ -236,6 +250,7 @@ void as_link_recall(struct as_link *l, struct as_request *const *q, uint32_t n)
 {
     uint64_t ids[AS_FRAME_IDS];
 
+    /* core recalls no more at once than a frame holds */
     AS_ASSERT(n <= AS_FRAME_IDS);
     for (uint32_t i = 0; i < n; i++)
         ids[i] = q[i]->stream;
@@ -245,6 +260,7 @@ void as_link_recall(struct as_link *l, struct as_request *const *q, uint32_t n)
 
 void as_link_cancel(struct as_link *l, struct as_call *c, int reason)
 {
+    /* a body that is being received has lost its place: it is read and dropped */
     as_link_pass_over(l, c);
     as_frame_put_cancel(&l->out, c->core.stream, as_err_grpc(reason));
     as_link_touch(l);
@@ -265,11 +281,13 @@ void as_link_tick(struct as_link *l, as_ns now)
 
     if (l->state != AS_LINK_READY)
         return;
+    /* the next ping only after the answer: `opaque` is the time it was sent */
     if (l->ping_sent) {
         if (now - l->ping_sent >= conf->ping_timeout)
             as_link_refuse(l, "did not answer a ping in time");
         return;
     }
+    /* A worker that talks lives. Its health is asked for once in any case, since only it knows. */
     if (now - l->last_rx < conf->ping_interval && l->health_asked)
         return;
     l->ping_sent = now;
@@ -292,6 +310,7 @@ static int identify(struct as_link *l, int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || cred.uid != geteuid())
         return AS_EDENIED;
     l->pid = (uint32_t)cred.pid;
+    /* from the socket where the kernel can (6.5): a pid could be another process's by now */
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) < 0)
         pidfd = cred.pid > 0 ? (int)syscall(SYS_pidfd_open, cred.pid, 0) : -1;
     if (pidfd >= 0)
@@ -308,6 +327,7 @@ void as_link_accept(struct as_fleet *f, int fd)
     l->next_stream = 1;
     l->rx.fd = -1;
     l->rx.cap = RX_CAP;
+    /* frames are read where they lie: their offsets are multiples of 64 from here */
     l->rx.p = aligned_alloc(AS_FRAME_ALIGN, RX_CAP);
     AS_ASSERT(l->rx.p);
     as_outq_init(&l->out);

@@ -18,6 +18,7 @@ static int map_page(struct as_link *l)
     int seals;
     void *p;
 
+    /* it said that it has one, and sent none */
     if (l->rx.fd < 0)
         return AS_EINVALID;
     seals = fcntl(l->rx.fd, F_GET_SEALS);
@@ -33,6 +34,8 @@ static int map_page(struct as_link *l)
     return l->page->magic == AS_PAGE_MAGIC ? 0 : AS_EINVALID;
 }
 
+/* A refusal that the worker can tell its user. as_link_refuse is for those who broke the rules and
+ * are not worth a word. */
 static void say_goodbye(struct as_link *l, const char *why)
 {
     as_frame_put_text(&l->out, AS_FRAME_GOODBYE, as_str_of(why));
@@ -102,6 +105,7 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     if (l->page)
         as_link_watch(l);
     ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL);
+    /* counts links: log lines and the status page can tell two lives of one replica apart */
     ours.epoch = l->epoch = ++l->fleet->epoch;
     ours.replica = as_str_of(l->name);
     ours.deployment = as_str_of(l->deploy->name);
@@ -130,6 +134,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
         as_link_refuse(l, "malformed REGISTER");
         return;
     }
+    /* refused in an answer, not by ending the link: it is the user's declaration that is wrong */
     err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing
               ? as_fleet_register(l->deploy, &r, &answer.target, &why)
               : AS_EINVALID;
@@ -160,12 +165,14 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         as_link_refuse(l, "CREDIT before a model was registered");
         return;
     }
+    /* a link becomes a replica with its first slots: before that nothing could be given to it */
     if (first && as_replica_new(&l->replica, l->deploy->core, as_str_of(l->name), l)) {
         as_link_end(l, "too many replicas", true);
         return;
     }
     l->state = AS_LINK_READY;
     l->last_rx = now;
+    /* the handshake is over */
     as_timer_set(&l->timer, AS_NEVER);
     as_replica_grant(l->replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
     as_fleet_refresh(l->deploy);

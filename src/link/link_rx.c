@@ -12,7 +12,9 @@ static as_ns now_of(const struct as_link *l)
 
 /* --- answers --- */
 
-/* The worker ended the stream with this outcome; the call's verdict fields are set. */
+/* The worker ended the stream with this outcome; the call's verdict fields are set. Every stream
+ * ends here, in as_link_end or in on_returned. The table forgets it first, so that a second answer
+ * finds nothing. */
 static void settle(struct as_link *l, struct as_call *c, as_ns service, bool retry)
 {
     as_link_forget_call(l, c);
@@ -44,6 +46,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
 
     if (f->flags & AS_FRAME_F_END)
         return "a message without its body has END";
+    /* the table outlives the read buffer: the body comes in later reads */
     p = as_arena_alloc(c->arena, f->n, 8);
     if (!p)
         return "out of memory";
@@ -53,6 +56,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return why ? why : "malformed message";
     if (m.body || !m.body_len)
         return "message without END";
+    /* checked before memory is taken: the worker sizes it */
     if (m.body_len > l->fleet->conf.max_message)
         return "answer over the message limit";
     c->result_blob = as_blob_new((size_t)m.body_len);
@@ -95,6 +99,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
         c->rx_msg.body_len = UINT64_MAX; /* its DATA is passed over until END */
         return;
     }
+    /* not even decoded: the slot is free, which is all that matters now */
     if (!wanted(c)) {
         settle(l, c, 0, false);
         return;
@@ -125,6 +130,7 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
     }
     as_blob_unref(c->result_blob);
     c->result_blob = NULL;
+    /* a worker that says both is held to the worse */
     retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
     c->err = AS_EHANDLER;
     c->status = e.code;
@@ -209,6 +215,7 @@ static void on_control(struct as_link *l, const struct as_frame *f)
     struct as_frame_control c;
     bool sick;
 
+    /* only we ask */
     if (as_frame_get_control(f, &c) || !c.reply) {
         as_link_refuse(l, "malformed CONTROL");
         return;
@@ -330,6 +337,7 @@ static bool step(struct as_link *l)
     struct as_frame f;
     int64_t n;
 
+    /* padding of the last frame, which may end in another read than its payload */
     if (rx->skip) {
         size_t k = AS_MIN(rx->skip, rx->end - rx->at);
 
@@ -343,6 +351,8 @@ static bool step(struct as_link *l)
         fill_sink(l);
         return !l->ended;
     }
+    /* the header alone tells a large body from a whole frame: its bytes should not pass through
+     * this buffer */
     n = as_frame_peek(rx->p + rx->at, rx->end - rx->at, &f);
     if (n < 0) {
         as_link_refuse(l, "malformed frame header");
@@ -364,6 +374,8 @@ static bool step(struct as_link *l)
         }
         return !l->ended;
     }
+    /* a frame that is larger than the buffer: make_room grows it, up to the bound that
+     * as_frame_peek enforces */
     rx->need = (size_t)n;
     if ((size_t)n > rx->end - rx->at)
         return false;
@@ -406,6 +418,7 @@ static int64_t receive(struct as_link *l)
     int fd;
 
     make_room(rx);
+    /* descriptors are taken only in the greeting; later ones are closed by the kernel */
     if (l->state == AS_LINK_HELLO) {
         n = as_sock_read_fd(&l->sock, rx->p + rx->end, rx->cap - rx->end, &fd);
         if (fd >= 0) {
@@ -423,6 +436,7 @@ static int64_t receive(struct as_link *l)
             rx->end += (size_t)n;
         return n;
     }
+    /* body and whatever follows it with one system call */
     iov[0] = (struct iovec){rx->sink, rx->sink_left};
     iov[1] = (struct iovec){rx->p + rx->end, rx->cap - rx->end};
     n = as_sock_readv(&l->sock, iov, 2);
@@ -447,6 +461,8 @@ int as_link_read(struct as_link *l)
 
     if (l->ended || l->sock.closing)
         return -1;
+    /* One read per event, however much there is: a link that floods does not starve the others.
+     * Level-triggered polling brings us back. */
     n = receive(l);
     if (l->ended)
         return -1;
