@@ -22,12 +22,10 @@ static void fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str 
 static void fail_with(Link *l, struct model *m, struct as_worker_req *q, PyObject *exc)
 {
     PyObject *r = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
-    /* INTERNAL, as is everything that nobody said otherwise about */
     unsigned int code = 13;
     const char *text = NULL;
     Py_ssize_t n = 0;
 
-    /* a client must be answered even when the reporting code itself is broken */
     if (!r || !PyArg_ParseTuple(r, "Is#", &code, &text, &n) || code < 1 || code > 16) {
         PyErr_WriteUnraisable(l->on_error);
         code = 13;
@@ -95,7 +93,6 @@ static const struct as_tensor *find(const struct as_msg *msg, struct as_str name
     return NULL;
 }
 
-/* Linear, like find: signatures are short. */
 static bool is_param(const struct model *m, struct as_str name)
 {
     for (Py_ssize_t i = 0; i < m->n_params; i++) {
@@ -175,7 +172,6 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct arg
         }
         if (!v)
             return -1;
-        /* counted one by one: args_drop is right at every exit */
         a->v[a->n++] = v;
     }
     /* a handler that takes the whole request may ignore inputs: it sees them all there */
@@ -189,7 +185,6 @@ static PyObject *vectorcall(struct model *m, struct args *a)
     Py_ssize_t n_kw = m->kwnames ? PyTuple_GET_SIZE(m->kwnames) : 0;
     size_t n = (size_t)(a->n - n_kw);
 
-    /* with **kwargs the keyword-only arguments have to travel in one dict with the rest */
     if (!a->rest)
         return PyObject_Vectorcall(m->handler, a->v, n | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                    m->kwnames);
@@ -222,7 +217,6 @@ static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *
     /* taken off before anything else runs: detaching calls into Python */
     PyObject *exc = result || why[0] ? NULL : native_raised();
 
-    /* before the answer, which gives the bytes back to the link */
     if (r)
         native_request_detach(r);
     if (result) {
@@ -231,7 +225,6 @@ static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *
         Py_DECREF(result);
         if (!err)
             return 0;
-        /* the result was no answer: told to the client like an exception of the handler */
         exc = native_raised();
     }
     if (exc)
@@ -408,8 +401,6 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     int err = 0;
     Call *c;
 
-    /* Runs up to the first await within this turn: a handler that never waits needs no task at all.
-     */
     if (m->eager) {
         PySendResult how = PyIter_Send(coro, Py_None, &first);
 
@@ -441,8 +432,6 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
 
 /* --- starting --- */
 
-/* The SDK's executor gets the call and runs it in a thread of its own; from here on the call is
- * that thread's. */
 static int start_thread(Link *l, struct model *m, struct as_worker_req *q)
 {
     Call *c = call_new(l, m, q, NULL);
@@ -484,7 +473,6 @@ int native_call_start(Link *l, struct as_worker_req *q)
     struct model *m = &l->models[as_worker_req_model(q)];
     int err;
 
-    /* paired with fail and native_answer */
     l->calls++;
     err = m->submit ? start_thread(l, m, q) : start(l, m, q);
     if (err && PyErr_ExceptionMatches(cancelled_error)) {
@@ -502,7 +490,6 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     char why[512];
     PyObject *result = NULL;
 
-    /* closed while it stood in the executor's queue */
     if (!c->q)
         Py_RETURN_NONE;
     why[0] = 0;

@@ -36,8 +36,7 @@ struct lane { /* one loop with its thread and its clients */
     pthread_t thread;
 };
 
-/* SERVING → DRAINING → STOPPING, forward only; DRAINING is left out when there is nothing to drain
- * for. */
+/* forward only */
 enum phase { SERVING, DRAINING, STOPPING };
 
 /* Everything here is the dispatch loop's, but for what is said to be atomic in its own header
@@ -80,7 +79,7 @@ static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const c
 
 /* --- letters to the lanes --- */
 
-/* A lane's letters are used once each: a second drain or stop is caught by the phase before. */
+/* A letter must be under way only once: a second drain or stop is caught by the phase before. */
 static void post(struct lane *to, struct as_letter *letter,
                  void (*open)(struct as_letter *, void *))
 {
@@ -405,8 +404,7 @@ static struct as_fleet_conf fleet_conf(const struct as_option_set *o)
     return c;
 }
 
-/* Per lane. Connections are divided evenly, rounded up: the kernel spreads them about evenly too.
- */
+/* Per lane: each gets its part of the connections, rounded up. */
 static struct as_edge_conf edge_conf(const struct as_option_set *o)
 {
     uint64_t threads = as_option_u64(o, AS_OPT_THREADS);
