@@ -160,9 +160,25 @@ class Server:
 
     # --- async handlers: an event loop drives ---
 
-    async def connect_async(self) -> None:
+    async def _greet(self, news: asyncio.Event) -> Optional[Tuple[str, str]]:
+        """One attempt, in steps: handlers of the lost link may still be using the loop."""
+        refused = self.link.connect_begin()
+        if refused:
+            return refused
+        while True:
+            news.clear()
+            outcome = self.link.connect_step()
+            if outcome is not False:
+                return outcome
+            await news.wait()
+
+    async def connect_async(self, news: asyncio.Event) -> None:
         for pause in _pauses():
-            error = self.link.connect(CONNECT_TIMEOUT)
+            try:
+                error = await asyncio.wait_for(self._greet(news), CONNECT_TIMEOUT)
+            except asyncio.TimeoutError:
+                self.link.connect_abort()
+                error = ("EUNAVAILABLE", self.link.error)
             if error is None:
                 return
             _refused(error)
@@ -177,11 +193,14 @@ class Server:
         loop = asyncio.get_running_loop()
         ended: "asyncio.Queue[str]" = asyncio.Queue()
         stopping = asyncio.Event()
+        news = asyncio.Event()  # something came on the link
         state: Dict[str, bool] = {"live": False}
 
         def turn() -> None:
             how = self.link.turn()
-            if how is not None and state["live"]:
+            if not state["live"]:
+                news.set()
+            elif how is not None:
                 state["live"] = False
                 ended.put_nowait(how)
 
@@ -195,7 +214,7 @@ class Server:
         loop.add_reader(fd, turn)
         try:
             while True:
-                connecting = asyncio.ensure_future(self.connect_async())
+                connecting = asyncio.ensure_future(self.connect_async(news))
                 stop_asked = asyncio.ensure_future(stopping.wait())
                 await asyncio.wait((connecting, stop_asked), return_when=asyncio.FIRST_COMPLETED)
                 stop_asked.cancel()

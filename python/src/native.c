@@ -254,6 +254,13 @@ static void link_dealloc(PyObject *self)
 
 /* --- Link: used --- */
 
+static PyObject *refusal(Link *l, int err)
+{
+    if (!err)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(ss)", as_err_name(err), as_worker_error(l->w));
+}
+
 static PyObject *link_connect(PyObject *self, PyObject *arg)
 {
     Link *l = (Link *)(void *)self;
@@ -269,9 +276,30 @@ static PyObject *link_connect(PyObject *self, PyObject *arg)
     Py_BEGIN_ALLOW_THREADS;
     err = as_worker_connect(l->w, (as_ns)(timeout * 1e9));
     Py_END_ALLOW_THREADS;
-    if (!err)
-        Py_RETURN_NONE;
-    return Py_BuildValue("(ss)", as_err_name(err), as_worker_error(l->w));
+    return refusal(l, err);
+}
+
+static PyObject *link_connect_begin(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    Link *l = (Link *)(void *)self;
+
+    return refusal(l, as_worker_connect_begin(l->w));
+}
+
+static PyObject *link_connect_step(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    Link *l = (Link *)(void *)self;
+    int err = as_worker_connect_step(l->w);
+
+    if (err == AS_EAGAIN)
+        Py_RETURN_FALSE;
+    return refusal(l, err);
+}
+
+static PyObject *link_connect_abort(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    as_worker_connect_abort(((Link *)(void *)self)->w);
+    Py_RETURN_NONE;
 }
 
 /* None: go on. The texts are what anyserve/serve.py compares with. */
@@ -456,6 +484,11 @@ static PyObject *link_getattr(PyObject *self, PyObject *name)
 static PyMethodDef link_methods[] = {
     {"connect", link_connect, METH_O,
      "connect(timeout) -> None, or (error name, reason) when it did not work."},
+    {"connect_begin", link_connect_begin, METH_NOARGS,
+     "Connects and greets without waiting: None, or (error name, reason)."},
+    {"connect_step", link_connect_step, METH_NOARGS,
+     "Reads what came: None (connected), False (not yet), or (error name, reason)."},
+    {"connect_abort", link_connect_abort, METH_NOARGS, "Gives up a connect_begin()."},
     {"run", link_run, METH_NOARGS,
      "Serves with the calling thread until the link is 'lost' or 'drained'."},
     {"stop_on", link_stop_on, METH_O, "stop_on(signum): that signal makes run() drain the link."},

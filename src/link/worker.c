@@ -130,6 +130,18 @@ static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
     as_page_start(&w->page, q->stream, now);
 }
 
+/* What waits may have been cancelled or recalled since the last read: a handler that ran long must
+ * not be followed by a request that the dispatcher took back meanwhile. */
+static void refresh(struct as_worker *w, as_ns now)
+{
+    if (!w->fresh && w->n_waiting && now - w->read_at >= AS_WORKER_FRESH)
+        as_worker_pump(w);
+    if (w->fresh) {
+        w->fresh = false;
+        w->read_at = now;
+    }
+}
+
 struct as_worker_req *as_worker_next(struct as_worker *w)
 {
     struct as_worker_req *q;
@@ -139,6 +151,7 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     now = w->clock ? w->clock : as_worker_clock();
     w->clock = 0;
     w->seen = now;
+    refresh(w, now);
     while ((q = first_startable(w)) && q->deadline <= now) {
         as_list_remove(&q->node);
         w->n_waiting--;

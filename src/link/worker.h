@@ -50,6 +50,12 @@ void as_worker_free(struct as_worker *w);
  * Also the way back after the dispatcher's death: requests that were not started are dropped,
  * started ones read as cancelled and their answers go nowhere. Runner. */
 int as_worker_connect(struct as_worker *w, as_ns timeout);
+/* The same in steps that do not block, for an event loop. begin: 0, or refused as above. step,
+ * whenever as_worker_fd is readable: 0 connected; AS_EAGAIN not yet; else as above. abort: when the
+ * caller's time is up. Runner. */
+int as_worker_connect_begin(struct as_worker *w);
+int as_worker_connect_step(struct as_worker *w);
+void as_worker_connect_abort(struct as_worker *w);
 const char *as_worker_error(const struct as_worker *w); /* last reason, never NULL. Runner */
 
 /* The next request that may start, or NULL. Storing it on the status page and taking it off the

@@ -139,32 +139,6 @@ static int greet(struct as_worker *w)
     return send_with_page(w);
 }
 
-/* Until every REGISTERED is here. Called and returns with the lock, waits without. */
-static int await_answers(struct as_worker *w, as_ns until)
-{
-    while (w->state == AS_WORKER_GREETING && !w->refused &&
-           (!w->greeted || w->n_registered < w->conf.n_models)) {
-        struct pollfd p = {.fd = w->sock, .events = POLLIN};
-        as_ns now = as_worker_clock();
-
-        if (now >= until) {
-            as_worker_set_error(w, AS_STR("the dispatcher did not answer in time"));
-            return AS_EUNAVAILABLE;
-        }
-        if (w->out.bytes)
-            p.events |= POLLOUT;
-        pthread_mutex_unlock(&w->mu);
-        (void)poll(&p, 1, (int)AS_MIN((until - now) / AS_MS + 1, (as_ns)60000));
-        pthread_mutex_lock(&w->mu);
-        if (p.revents & POLLOUT)
-            as_worker_send(w);
-        as_worker_pump(w);
-    }
-    if (w->refused)
-        return w->refused;
-    return w->state == AS_WORKER_GREETING ? 0 : AS_EUNAVAILABLE;
-}
-
 static void grant(struct as_worker *w)
 {
     struct as_frame_credit c = {.slots = w->conf.slots, .prefetch = w->conf.max_prefetch};
@@ -177,9 +151,34 @@ static void grant(struct as_worker *w)
     as_worker_arm(w);
 }
 
-int as_worker_connect(struct as_worker *w, as_ns timeout)
+/* Reads what came. AS_EAGAIN: more is to come. */
+static int greeted(struct as_worker *w)
 {
-    as_ns until = as_worker_clock() + timeout;
+    as_worker_pump(w);
+    if (w->refused)
+        return w->refused;
+    if (w->state != AS_WORKER_GREETING)
+        return AS_EUNAVAILABLE;
+    if (w->greeted && w->n_registered == w->conf.n_models) {
+        grant(w);
+        return w->sock >= 0 ? 0 : AS_EUNAVAILABLE;
+    }
+    if (w->out.bytes)
+        as_worker_send(w);
+    return AS_EAGAIN;
+}
+
+/* The outcome of a step, unless it is AS_EAGAIN. */
+static int conclude(struct as_worker *w, int err)
+{
+    if (err)
+        as_worker_end(w, "connecting failed");
+    w->lost = w->sock < 0; /* a link that ended before is news no more */
+    return err;
+}
+
+int as_worker_connect_begin(struct as_worker *w)
+{
     int err;
 
     pthread_mutex_lock(&w->mu);
@@ -196,14 +195,58 @@ int as_worker_connect(struct as_worker *w, as_ns timeout)
         err = open_socket(w);
     if (!err)
         err = greet(w);
-    if (!err)
-        err = await_answers(w, until);
     if (err)
-        as_worker_end(w, "connecting failed");
-    else
-        grant(w);
-    w->lost = w->sock < 0; /* a link that ended before is news no more */
+        conclude(w, err);
     pthread_mutex_unlock(&w->mu);
+    return err;
+}
+
+int as_worker_connect_step(struct as_worker *w)
+{
+    int err;
+
+    pthread_mutex_lock(&w->mu);
+    err = greeted(w);
+    if (err != AS_EAGAIN)
+        err = conclude(w, err);
+    pthread_mutex_unlock(&w->mu);
+    return err;
+}
+
+void as_worker_connect_abort(struct as_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    as_worker_set_error(w, AS_STR("the dispatcher did not answer in time"));
+    conclude(w, AS_EUNAVAILABLE);
+    pthread_mutex_unlock(&w->mu);
+}
+
+static void await_bytes(struct as_worker *w, as_ns time)
+{
+    struct pollfd p = {.events = POLLIN};
+
+    pthread_mutex_lock(&w->mu);
+    p.fd = w->sock;
+    if (w->out.bytes)
+        p.events |= POLLOUT;
+    pthread_mutex_unlock(&w->mu);
+    (void)poll(&p, 1, (int)AS_MIN(time / AS_MS + 1, (as_ns)60000));
+}
+
+int as_worker_connect(struct as_worker *w, as_ns timeout)
+{
+    as_ns until = as_worker_clock() + timeout, now;
+    int err = as_worker_connect_begin(w);
+
+    while (!err && (err = as_worker_connect_step(w)) == AS_EAGAIN) {
+        now = as_worker_clock();
+        if (now >= until) {
+            as_worker_connect_abort(w);
+            return AS_EUNAVAILABLE;
+        }
+        await_bytes(w, until - now);
+        err = 0;
+    }
     return err;
 }
 

@@ -143,6 +143,7 @@ int as_worker_wait(struct as_worker *w)
             r = 0; /* let the caller look at its signals */
     }
     w->seen = as_worker_clock();
+    as_worker_arm(w); /* the caller may wait for other threads before its next step */
     pthread_mutex_unlock(&w->mu);
     return r;
 }

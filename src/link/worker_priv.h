@@ -20,8 +20,9 @@
 #include <pthread.h>
 #include <time.h>
 
-#define AS_WORKER_LATE     AS_MS        /* the runner is late when it was not seen for this long */
-#define AS_WORKER_RX_CAP   (256u << 10) /* bytes of one receive buffer */
+#define AS_WORKER_LATE     AS_MS         /* the runner is late when it was not seen for this long */
+#define AS_WORKER_FRESH    (100 * AS_US) /* nothing is started on the word of an older read */
+#define AS_WORKER_RX_CAP   (256u << 10)  /* bytes of one receive buffer */
 #define AS_WORKER_RX_SPARE 64u         /* buffers kept for reuse; all held: bodies are copied out */
 #define AS_WORKER_LARGE    4u          /* large bodies kept for reuse … */
 #define AS_WORKER_KEEP     (64u << 20) /* … with at most so many bytes */
@@ -108,6 +109,8 @@ struct as_worker {
     /* who looks after the socket */
     as_ns seen;        /* the runner's last step */
     as_ns clock;       /* a clock reading that is fresh enough to start with, 0: none */
+    as_ns read_at;     /* when a start last followed a read of the socket */
+    bool fresh;        /* the socket was read since */
     bool parked;       /* the runner sleeps in as_worker_wait and reads by itself */
     bool event_loop;   /* the runner uses as_worker_fd */
     bool armed;        /* the timer of the guard runs */

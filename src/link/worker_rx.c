@@ -234,6 +234,7 @@ static bool read_once(struct as_worker *w)
 
 void as_worker_pump(struct as_worker *w)
 {
+    w->fresh = true;
     for (int i = 0; i < READS_MAX && w->sock >= 0 && read_once(w); i++)
         ;
 }

@@ -210,16 +210,26 @@ static inline void *fake_greet(void *arg)
     return NULL;
 }
 
+static inline void fake_greet_begin(struct fake *d)
+{
+    assert_int_equal(pthread_create(&d->thread, NULL, fake_greet, d), 0);
+}
+
+static inline void fake_greet_end(struct fake *d)
+{
+    pthread_join(d->thread, NULL);
+    if (d->page_fd >= 0)
+        d->page = mmap(NULL, AS_PAGE_SIZE, PROT_READ, MAP_SHARED, d->page_fd, 0);
+}
+
 /* as_worker_connect against this dispatcher; its result. */
 static inline int fake_connect(struct fake *d, struct as_worker *w)
 {
     int err;
 
-    assert_int_equal(pthread_create(&d->thread, NULL, fake_greet, d), 0);
+    fake_greet_begin(d);
     err = as_worker_connect(w, 10 * AS_SEC);
-    pthread_join(d->thread, NULL);
-    if (d->page_fd >= 0)
-        d->page = mmap(NULL, AS_PAGE_SIZE, PROT_READ, MAP_SHARED, d->page_fd, 0);
+    fake_greet_end(d);
     return err;
 }
 

@@ -52,6 +52,50 @@ static void a_server_that_says_nothing_is_given_up(void **state AS_UNUSED)
     fake_fini(&d);
 }
 
+static void an_event_loop_connects_in_steps(void **state AS_UNUSED)
+{
+    struct fake d;
+    struct as_worker *w;
+    int err;
+
+    fake_init(&d);
+    w = pair_worker(&d, 1);
+    assert_int_equal(as_worker_connect_begin(w), 0);
+    assert_int_equal(as_worker_connect_step(w), AS_EAGAIN); /* nobody has answered yet */
+    fake_greet_begin(&d);
+    while ((err = as_worker_connect_step(w)) == AS_EAGAIN) {
+        struct pollfd p = {.fd = as_worker_fd(w), .events = POLLIN};
+
+        assert_int_equal(poll(&p, 1, WAIT_MS), 1); /* it tells when the next step is due */
+    }
+    assert_int_equal(err, 0);
+    fake_greet_end(&d);
+    fake_ask(&d, 1, 8);
+    fake_send(&d);
+    assert_int_equal(as_worker_wait(w), 0);
+    assert_int_equal(as_worker_answer(w, as_worker_next(w), &(struct as_msg){0}), 0);
+    as_worker_free(w);
+    fake_fini(&d);
+}
+
+static void connecting_in_steps_may_be_given_up(void **state AS_UNUSED)
+{
+    struct fake d;
+    struct as_worker *w;
+
+    fake_init(&d);
+    w = pair_worker(&d, 1);
+    assert_int_equal(as_worker_connect_begin(w), 0);
+    as_worker_connect_abort(w);
+    assert_non_null(strstr(as_worker_error(w), "in time"));
+    assert_int_equal(as_worker_connect_step(w), AS_EUNAVAILABLE);
+    assert_int_equal(as_worker_poll(w), AS_EOF);
+    unlink(d.path);
+    assert_int_equal(as_worker_connect_begin(w), AS_EUNAVAILABLE);
+    as_worker_free(w);
+    fake_fini(&d);
+}
+
 static void goodbye_instead_of_hello_is_a_refusal(void **state AS_UNUSED)
 {
     struct fake d;
@@ -330,6 +374,8 @@ int main(void)
         PAIRED(hello_tells_who_it_is_and_brings_a_page),
         cmocka_unit_test(no_server_means_try_again),
         cmocka_unit_test(a_server_that_says_nothing_is_given_up),
+        cmocka_unit_test(an_event_loop_connects_in_steps),
+        cmocka_unit_test(connecting_in_steps_may_be_given_up),
         cmocka_unit_test(goodbye_instead_of_hello_is_a_refusal),
         cmocka_unit_test(a_refused_model_is_named_with_the_reason),
         cmocka_unit_test(names_have_a_limit),

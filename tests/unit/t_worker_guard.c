@@ -32,6 +32,40 @@ static void a_ping_is_answered_while_a_handler_runs(void **state)
     pair_echo(p, q);
 }
 
+static void *wake_later(void *arg)
+{
+    struct pair *p = arg;
+
+    /* Long enough for the guard to see the runner parked, and to sleep without a timer. Were it too
+     * short, the test would prove less and not fail. */
+    (void)poll(NULL, 0, 5);
+    as_worker_wake(p->w);
+    return NULL;
+}
+
+/* With handlers in threads the runner may come back from its wait and then wait for the
+ * interpreter, for as long as a handler keeps it. */
+static void a_ping_is_answered_while_the_runner_is_held_up_after_a_wait(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_req *q = pair_start(p, 1, 8);
+    pthread_t waker;
+
+    assert_int_equal(pthread_create(&waker, NULL, wake_later, p), 0);
+    assert_int_equal(as_worker_wait(p->w), 0);
+    pthread_join(waker, NULL);
+    for (uint64_t i = 1; i < 4; i++) {
+        as_frame_put_ping(&p->d.out, AS_FRAME_PING, i);
+        fake_send(&p->d);
+        fake_expect(&p->d, AS_FRAME_PONG);
+    }
+    as_frame_put_cancel(&p->d.out, 1, 1);
+    fake_send(&p->d);
+    while (!as_worker_req_cancelled(q))
+        sched_yield();
+    pair_echo(p, q);
+}
+
 static void health_is_told_while_a_handler_runs(void **state)
 {
     struct pair *p = *state;
@@ -375,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PAIRED(a_ping_is_answered_while_a_handler_runs),
+        PAIRED(a_ping_is_answered_while_the_runner_is_held_up_after_a_wait),
         PAIRED(health_is_told_while_a_handler_runs),
         PAIRED(a_recall_is_honoured_while_a_handler_runs),
         PAIRED(a_handler_sees_its_cancel_while_it_runs),

@@ -122,6 +122,36 @@ static void a_waiting_stream_is_cancelled_at_once(void **state)
     assert_int_equal(p->d.page->started, 0);
 }
 
+static as_ns monotonic(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
+}
+
+/* The cancel lies unread in the socket when the handler before it returns. */
+static void a_cancel_that_came_while_another_ran_is_heard_before_the_start(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_req *q;
+    as_ns until;
+
+    fake_ask(&p->d, 1, 8);
+    fake_ask(&p->d, 3, 8);
+    fake_send(&p->d);
+    q = pair_next(p);
+    as_frame_put_cancel(&p->d.out, 3, 1);
+    fake_send(&p->d);
+    for (until = monotonic() + 200 * AS_US; monotonic() < until;)
+        ; /* the handler of the first; shorter than what wakes the guard */
+    pair_echo(p, q);
+    assert_null(as_worker_next(p->w));
+    assert_int_equal(p->d.page->started, 1);
+    fake_expect_echo(&p->d, 1, 8);
+    assert_int_equal(fake_expect_error(&p->d, 3).flags, 0);
+}
+
 static void a_running_stream_learns_of_its_cancel(void **state)
 {
     struct pair *p = *state;
@@ -343,6 +373,7 @@ int main(void)
         PAIRED(every_recall_is_answered),
         PAIRED(the_rest_of_a_recalled_body_is_passed_over),
         PAIRED(a_waiting_stream_is_cancelled_at_once),
+        PAIRED(a_cancel_that_came_while_another_ran_is_heard_before_the_start),
         PAIRED(a_running_stream_learns_of_its_cancel),
         PAIRED(a_cancel_that_comes_too_late_is_nothing),
         PAIRED(a_request_whose_deadline_passed_is_not_started),
