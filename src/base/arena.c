@@ -1,5 +1,7 @@
 #include "base/arena.h"
 
+#include "base/live.h"
+
 #define BLOCK_MIN 4096
 
 struct as_arena_block {
@@ -24,6 +26,7 @@ void as_arena_reset(struct as_arena *a)
         struct as_arena_block *b = a->heap;
 
         a->heap = b->next;
+        as_live_sub(b->n);
         free(b);
     }
     a->p = a->first;
@@ -66,6 +69,7 @@ void *as_arena_alloc(struct as_arena *a, size_t n, size_t align)
     b = malloc(sizeof(*b) + size);
     if (!b)
         return NULL;
+    as_live_add(size);
     b->n = size;
     b->next = a->heap;
     a->heap = b;

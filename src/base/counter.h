@@ -12,6 +12,12 @@ static inline void as_count(uint64_t *c, uint64_t n)
     __atomic_store_n(c, *c + n, __ATOMIC_RELAXED);
 }
 
+/* For a number that falls as well. */
+static inline void as_uncount(uint64_t *c, uint64_t n)
+{
+    __atomic_store_n(c, *c - n, __ATOMIC_RELAXED);
+}
+
 static inline uint64_t as_counted(const uint64_t *c)
 {
     return __atomic_load_n(c, __ATOMIC_RELAXED);

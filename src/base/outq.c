@@ -1,5 +1,7 @@
 #include "base/outq.h"
 
+#include "base/live.h"
+
 #include <string.h>
 
 #define CHUNK 65536
@@ -23,6 +25,7 @@ void as_outq_init(struct as_outq *q)
 static void seg_free(struct as_outq_seg *s)
 {
     as_blob_unref(s->blob);
+    as_live_sub(sizeof(*s) + s->cap);
     free(s);
 }
 
@@ -36,7 +39,8 @@ void as_outq_fini(struct as_outq *q)
         q->head = s->next;
         seg_free(s);
     }
-    free(q->spare);
+    if (q->spare)
+        seg_free(q->spare);
     as_outq_init(q);
 }
 
@@ -51,6 +55,7 @@ static struct as_outq_seg *push(struct as_outq *q, size_t cap)
     } else {
         s = aligned_alloc(64, AS_ALIGN(sizeof(*s) + cap, 64));
         AS_ASSERT(s);
+        as_live_add(sizeof(*s) + cap);
         s->cap = cap;
     }
     s->next = NULL;

@@ -1,6 +1,7 @@
 #include "edge/board.h"
 
 #include "base/counter.h"
+#include "base/live.h"
 
 #include <unistd.h>
 
@@ -114,9 +115,14 @@ static void json_replica(void *arg, const struct as_fleet_replica *r)
     as_buf_json(j->out, r->deployment);
     as_buf_printf(j->out,
                   ",\"state\":\"%.*s\",\"pid\":%u,\"slots\":%u,\"ongoing\":%u,"
-                  "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u}",
+                  "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u,",
                   AS_STR_FMT(r->state), r->pid, r->slots, r->ongoing, r->unanswered,
                   (double)r->service / 1e3, (unsigned long)r->epoch, p ? p->restarts : 0);
+    as_buf_printf(j->out,
+                  "\"worker\":{\"wakes\":%lu,\"reads\":%lu,\"writes\":%lu,\"waits\":%lu,"
+                  "\"other_syscalls\":%lu,\"calls\":%lu,\"cancels\":%lu,\"live_bytes\":%lu}}",
+                  r->worker.wakes, r->worker.reads, r->worker.writes, r->worker.waits,
+                  r->worker.others, r->worker.calls, r->worker.cancels, r->worker.live);
 }
 
 static void json_processes(struct json *j)
@@ -141,30 +147,40 @@ static void json_processes(struct json *j)
     as_buf_str(j->out, "]");
 }
 
-static uint64_t open_connections(const struct as_board *b)
+/* The sum of one number of as_edge_stat over all loops. */
+static uint64_t edges_sum(const struct as_board *b, size_t offset)
 {
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < b->n_edges; i++) {
-        const struct as_edge_stat *s = as_edge_stat(b->edges[i]);
+        const char *s = (const char *)as_edge_stat(b->edges[i]);
 
-        n += as_counted(&s->accepted) - as_counted(&s->closed);
+        n += as_counted((const uint64_t *)(const void *)(s + offset));
     }
     return n;
+}
+
+static uint64_t open_connections(const struct as_board *b)
+{
+    return edges_sum(b, offsetof(struct as_edge_stat, accepted)) -
+           edges_sum(b, offsetof(struct as_edge_stat, closed));
 }
 
 void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
 {
     struct json j = {b, out, 0};
 
-    as_buf_printf(out,
-                  "{\"server\":{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"pid\":%d,"
-                  "\"uptime_seconds\":%.3f,\"ready\":%s,\"draining\":%s,\"threads\":%u,"
-                  "\"connections\":%lu,\"inflight_bytes\":%lu,\"unanswered\":%u},",
-                  (int)getpid(), (double)(now - b->started) / 1e9,
-                  as_fleet_ready(b->fleet) && !b->draining ? "true" : "false",
-                  b->draining ? "true" : "false", b->n_edges, open_connections(b),
-                  (unsigned long)atomic_load(&b->budget->used), as_fleet_unanswered(b->fleet));
+    as_buf_printf(
+        out,
+        "{\"server\":{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"pid\":%d,"
+        "\"uptime_seconds\":%.3f,\"ready\":%s,\"draining\":%s,\"threads\":%u,"
+        "\"connections\":%lu,\"inflight_bytes\":%lu,\"unanswered\":%u,"
+        "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu},",
+        (int)getpid(), (double)(now - b->started) / 1e9,
+        as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
+        b->n_edges, open_connections(b), (unsigned long)atomic_load(&b->budget->used),
+        as_fleet_unanswered(b->fleet), edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
+        edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes());
     json_models(&j);
     as_buf_str(out, ",\"deployments\":[");
     as_fleet_each_deploy(b->fleet, json_deploy, &j);

@@ -153,7 +153,7 @@ void as_edge_stop(struct as_edge *e)
 
 void as_edge_close(struct as_edge *e)
 {
-    AS_ASSERT(e->n_conns == 0 && e->n_exchanges == 0);
+    AS_ASSERT(e->n_conns == 0 && e->stat.exchanges == 0);
     as_client_close(&e->client);
     as_timer_close(&e->sweep, NULL);
 }
@@ -169,7 +169,7 @@ void as_edge_free(struct as_edge *e)
 
 uint32_t as_edge_held(const struct as_edge *e)
 {
-    return e->n_exchanges;
+    return (uint32_t)e->stat.exchanges;
 }
 
 struct as_mbox *as_edge_box(struct as_edge *e)

@@ -43,6 +43,8 @@ struct as_edge_stat { /* base/counter.h */
     uint64_t refused;                               /* over max_connections */
     uint64_t requests[AS_RPC_COUNT][AS_GRPC_CODES]; /* by gRPC status; plain GET: 0 or not */
     uint64_t bytes_in, bytes_out;                   /* of connections */
+    uint64_t exchanges; /* requests that are not freed: their clients may have gone */
+    uint64_t pooled;    /* freed ones, kept for the next */
 };
 
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,

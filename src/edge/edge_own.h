@@ -20,8 +20,7 @@ struct as_edge {
     struct as_edge_stat stat;
     struct as_list conns;
     uint32_t n_conns;
-    struct as_exchange *pool; /* free ones */
-    uint32_t n_pool, n_exchanges;
+    struct as_exchange *pool;                    /* free ones */
     struct as_sock listeners[AS_EDGE_LISTENERS]; /* own duplicates of the shared descriptors */
     uint32_t n_listeners;
     struct as_timer sweep; /* time-outs of connections; set while there are any */

@@ -22,13 +22,13 @@ static struct as_exchange *take(struct as_edge *e)
 
     if (x) {
         e->pool = x->next_free;
-        e->n_pool--;
+        as_uncount(&e->stat.pooled, 1);
     } else {
         x = aligned_alloc(64, AS_ALIGN(sizeof(*x), 64));
         AS_ASSERT(x);
         as_arena_init(&x->arena, x->first, sizeof(x->first));
     }
-    e->n_exchanges++;
+    as_count(&e->stat.exchanges, 1);
     return x;
 }
 
@@ -43,14 +43,14 @@ static void maybe_free(struct as_exchange *x)
     as_blob_unref(x->answer);
     as_registry_unref(x->registry);
     as_arena_reset(&x->arena);
-    e->n_exchanges--;
-    if (e->n_pool >= POOL_MAX) {
+    as_uncount(&e->stat.exchanges, 1);
+    if (e->stat.pooled >= POOL_MAX) {
         free(x);
         return;
     }
     x->next_free = e->pool;
     e->pool = x;
-    e->n_pool++;
+    as_count(&e->stat.pooled, 1);
 }
 
 void as_exchange_pool_free(struct as_edge *e)

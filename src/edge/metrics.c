@@ -1,6 +1,7 @@
 /* /metrics in the Prometheus text format: base units, _total for counters, no unbounded labels. */
 #include "base/counter.h"
 #include "base/err.h"
+#include "base/live.h"
 #include "edge/board.h"
 
 static void head(struct as_buf *o, const char *name, const char *type, const char *help)
@@ -182,7 +183,7 @@ static void loops(struct as_board *b, struct as_buf *o)
 
 static void server(struct as_board *b, as_ns now, struct as_buf *o)
 {
-    uint64_t sum[5] = {0};
+    uint64_t sum[7] = {0};
 
     for (uint32_t i = 0; i < b->n_edges; i++) {
         const struct as_edge_stat *s = as_edge_stat(b->edges[i]);
@@ -192,6 +193,8 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
         sum[2] += as_counted(&s->refused);
         sum[3] += as_counted(&s->bytes_in);
         sum[4] += as_counted(&s->bytes_out);
+        sum[5] += as_counted(&s->exchanges);
+        sum[6] += as_counted(&s->pooled);
     }
     head(o, "anyserve_build_info", "gauge", "The version that runs.");
     as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");
@@ -207,6 +210,12 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
     as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
     head(o, "anyserve_inflight_bytes", "gauge", "Request bytes held.");
     as_buf_printf(o, "anyserve_inflight_bytes %lu\n", (unsigned long)atomic_load(&b->budget->used));
+    head(o, "anyserve_exchanges", "gauge", "Requests with memory, their clients may have gone.");
+    as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
+    head(o, "anyserve_exchanges_pooled", "gauge", "Memory of requests that waits for the next.");
+    as_buf_printf(o, "anyserve_exchanges_pooled %lu\n", sum[6]);
+    head(o, "anyserve_live_bytes", "gauge", "Bytes that blobs, arenas and output queues hold.");
+    as_buf_printf(o, "anyserve_live_bytes %lu\n", (unsigned long)as_live_bytes());
     head(o, "anyserve_unanswered_requests", "gauge", "Requests held by the dispatcher.");
     as_buf_printf(o, "anyserve_unanswered_requests %u\n", as_fleet_unanswered(b->fleet));
     head(o, "anyserve_worker_restarts_total", "counter", "Starts after the first, by replica.");
@@ -220,10 +229,67 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
     }
 }
 
+/* --- what workers count --- */
+
+struct worker_metric {
+    const char *name, *type, *help;
+    const char
+        *kind; /* label; NULL: none. A name's rows follow each other, its help is in the first */
+    size_t offset; /* in as_page_stat */
+};
+
+struct each_worker {
+    struct as_buf *out;
+    const struct worker_metric *m;
+};
+
+static void worker_of(void *arg, const struct as_fleet_replica *r)
+{
+    const struct each_worker *e = arg;
+    const char *s = (const char *)&r->worker;
+
+    if (!r->name.n)
+        return; /* it has not said who it is */
+    as_buf_printf(e->out, "%s{replica=", e->m->name);
+    as_buf_json(e->out, r->name);
+    if (e->m->kind)
+        as_buf_printf(e->out, ",kind=\"%s\"", e->m->kind);
+    as_buf_printf(e->out, "} %lu\n", *(const uint64_t *)(const void *)(s + e->m->offset));
+}
+
+static void workers(struct as_board *b, struct as_buf *o)
+{
+#define AT(field) offsetof(struct as_page_stat, field)
+    static const struct worker_metric metrics[] = {
+        {"anyserve_worker_wakes_total", "counter",
+         "Times that a worker's thread came back from waiting for its link.", NULL, AT(wakes)},
+        {"anyserve_worker_syscalls_total", "counter", "System calls for the link, by kind.", "read",
+         AT(reads)},
+        {"anyserve_worker_syscalls_total", NULL, NULL, "write", AT(writes)},
+        {"anyserve_worker_syscalls_total", NULL, NULL, "wait", AT(waits)},
+        {"anyserve_worker_syscalls_total", NULL, NULL, "other", AT(others)},
+        {"anyserve_worker_calls_total", "counter", "Handlers started.", NULL, AT(calls)},
+        {"anyserve_worker_cancels_total", "counter",
+         "Requests in the worker that nobody waited for any more.", NULL, AT(cancels)},
+        {"anyserve_worker_live_bytes", "gauge", "Bytes held for requests and answers.", NULL,
+         AT(live)},
+    };
+#undef AT
+
+    for (size_t i = 0; i < AS_COUNT(metrics); i++) {
+        struct each_worker e = {o, &metrics[i]};
+
+        if (e.m->help)
+            head(o, e.m->name, e.m->type, e.m->help);
+        as_fleet_each_replica(b->fleet, worker_of, &e);
+    }
+}
+
 void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
 {
     server(b, now, out);
     requests(b, out);
     deployments(b, out);
     loops(b, out);
+    workers(b, out);
 }

@@ -449,6 +449,8 @@ void as_fleet_each_replica(struct as_fleet *f,
                                      .pid = l->pid,
                                      .epoch = l->epoch};
 
+        if (l->page)
+            r.worker = as_page_stat_of(l->page);
         if (l->replica) {
             r.slots = as_replica_slots(l->replica);
             r.ongoing = as_replica_ongoing(l->replica);

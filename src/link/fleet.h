@@ -66,6 +66,7 @@ struct as_fleet_replica {
     uint32_t pid, slots, ongoing, unanswered;
     as_ns service;
     uint64_t epoch;
+    struct as_page_stat worker; /* as the worker counts; zeros where it does not */
 };
 void as_fleet_each_replica(struct as_fleet *f,
                            void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg);

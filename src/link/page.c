@@ -11,7 +11,9 @@
 /* The lock is a robust glibc mutex laid over the page, whose first word is the futex: so the
  * kernel's list of robust locks of this thread stays glibc's business. The mutex's other words
  * follow in the page and mean nothing to the reader. */
-static_assert(offsetof(struct as_page, lock) + sizeof(pthread_mutex_t) <= AS_PAGE_SIZE, "fits");
+static_assert(offsetof(struct as_page, lock) + sizeof(pthread_mutex_t) <=
+                  offsetof(struct as_page, stat),
+              "fits");
 static_assert(offsetof(struct as_page, lock) % _Alignof(pthread_mutex_t) == 0, "aligned");
 
 static pthread_mutex_t *mutex_of(struct as_page *p)

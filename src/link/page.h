@@ -33,6 +33,21 @@ static inline void as_page_start(struct as_page_writer *w, uint64_t stream, as_n
     __atomic_store_n(&p->clock, now, __ATOMIC_RELEASE);
 }
 
+/* Shows the counters. */
+static inline void as_page_count(struct as_page_writer *w, const struct as_page_stat *s)
+{
+    struct as_page_stat *to = &w->page->stat;
+
+    __atomic_store_n(&to->wakes, s->wakes, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->reads, s->reads, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->writes, s->writes, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->waits, s->waits, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->others, s->others, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->calls, s->calls, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->cancels, s->cancels, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->live, s->live, __ATOMIC_RELAXED);
+}
+
 static inline void as_page_finish(struct as_page_writer *w, as_ns now)
 {
     struct as_page *p = w->page;

@@ -127,6 +127,7 @@ static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
     w->n_running++;
     w->models[q->model].running++;
     q->begun = now;
+    w->stat.calls++;
     as_page_start(&w->page, q->stream, now);
 }
 
@@ -163,8 +164,10 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     if (q) {
         start(w, q, now);
         as_worker_arm(w);
-    } else if (w->out.bytes) {
-        as_worker_send(w);
+    } else {
+        if (w->out.bytes)
+            as_worker_send(w);
+        as_worker_show(w);
     }
     pthread_mutex_unlock(&w->mu);
     return q;

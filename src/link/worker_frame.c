@@ -235,13 +235,16 @@ static void on_cancel(struct as_worker *w, const struct as_frame *f)
     }
     q = find(&w->waiting, f->stream);
     if (q) {
+        w->stat.cancels++;
         drop(w, q);
         as_worker_put_error(w, f->stream, reason, 0, "cancelled before it was started");
         return;
     }
     q = find(&w->running, f->stream);
-    if (q && q->link == w->link)
+    if (q && q->link == w->link) {
+        w->stat.cancels++;
         as_worker_req_cancel(w, q, reason);
+    }
 }
 
 /* --- the replica itself --- */

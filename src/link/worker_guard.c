@@ -6,7 +6,7 @@
  *   - arms the timer again if the runner was seen within the last millisecond,
  *   - else takes over: writes what is pending, and waits on the socket.
  * An event loop that sits in its own poll looks late too. There the guard only watches: when
- * something comes, the loop gets a millisecond before the guard reads in its place.
+ * something comes, the loop gets AS_WORKER_GRACE before the guard reads in its place.
  */
 #include "link/worker_priv.h"
 
@@ -28,6 +28,7 @@ static void watch_for_room(struct as_worker *w, bool on)
     if (w->want_write == on || w->sock < 0)
         return;
     w->want_write = on;
+    w->stat.others++;
     (void)epoll_ctl(w->ep_fd, EPOLL_CTL_MOD, w->sock, &ev);
 }
 
@@ -42,6 +43,7 @@ void as_worker_send(struct as_worker *w)
         n = m.msg_iovlen == 1
                 ? send(w->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
                 : sendmsg(w->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        w->stat.writes++;
         if (n < 0) {
             if (errno == EINTR)
                 continue;
@@ -82,6 +84,7 @@ static void clear_wake(struct as_worker *w)
     uint64_t n;
 
     (void)!read(w->wake_fd, &n, sizeof(n));
+    w->stat.others += 2; /* and the write that caused it */
     atomic_store(&w->woken, false);
 }
 
@@ -120,6 +123,8 @@ static void park(struct as_worker *w)
     (void)poll(p, 2, -1);
     pthread_mutex_lock(&w->mu);
     w->parked = false;
+    w->stat.waits++;
+    w->stat.wakes++;
     if (p[1].revents)
         clear_wake(w);
 }
@@ -159,6 +164,7 @@ int as_worker_poll(struct as_worker *w)
 
     pthread_mutex_lock(&w->mu);
     w->event_loop = true;
+    w->stat.wakes++; /* the loop's own */
     w->clock = 0;
     w->seen = as_worker_clock();
     if (atomic_load(&w->woken))
@@ -171,20 +177,25 @@ int as_worker_poll(struct as_worker *w)
 
 /* --- the guard --- */
 
+static void arm(struct as_worker *w, as_ns in)
+{
+    struct itimerspec at = {.it_value = {.tv_nsec = (long)in}};
+
+    w->armed = true;
+    w->stat.others++;
+    (void)timerfd_settime(w->timer_fd, 0, &at, NULL);
+}
+
 void as_worker_arm(struct as_worker *w)
 {
-    struct itimerspec in = {.it_value = {.tv_nsec = (long)AS_WORKER_LATE}};
-
-    if (w->armed)
-        return;
-    w->armed = true;
-    (void)timerfd_settime(w->timer_fd, 0, &in, NULL);
+    if (!w->armed)
+        arm(w, AS_WORKER_LATE);
 }
 
 /* The guard's own thread keeps this between two looks. */
 struct look {
     bool watch;   /* the socket is among what it waits for */
-    bool graced;  /* the event loop was given its millisecond … */
+    bool graced;  /* the event loop was given its time … */
     as_ns grace;  /* … when it was last seen then */
     short events; /* what it waits for on the socket */
 };
@@ -222,7 +233,7 @@ static void look_after(struct as_worker *w, struct look *k, bool readable)
         k->graced = true;
         k->grace = w->seen;
         k->watch = false;
-        as_worker_arm(w);
+        arm(w, AS_WORKER_GRACE);
         return;
     }
     if (w->event_loop && !readable && !graced && !w->out.bytes) {
@@ -252,13 +263,18 @@ static void *guard_main(void *arg)
         if (p[0].revents)
             return NULL;
         pthread_mutex_lock(&w->mu);
+        w->stat.waits++;
+        w->stat.wakes++;
         if (p[1].revents) {
             uint64_t n;
 
+            w->stat.others++;
             (void)!read(w->timer_fd, &n, sizeof(n));
             w->armed = false;
         }
         look_after(w, &k, p[2].revents != 0);
+        as_worker_measure(w);
+        as_worker_show(w);
         pthread_mutex_unlock(&w->mu);
     }
 }

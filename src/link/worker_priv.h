@@ -14,13 +14,16 @@
 
 #include "base/err.h"
 #include "base/list.h"
+#include "base/live.h"
 #include "link/page.h"
 #include "link/worker.h"
 
 #include <pthread.h>
 #include <time.h>
 
-#define AS_WORKER_LATE     AS_MS         /* the runner is late when it was not seen for this long */
+#define AS_WORKER_LATE AS_MS /* the runner is late when it was not seen for this long */
+#define AS_WORKER_GRACE                                                                            \
+    (300 * AS_US) /* an event loop that has something to read reads it in this */
 #define AS_WORKER_FRESH    (100 * AS_US) /* nothing is started on the word of an older read */
 #define AS_WORKER_RX_CAP   (256u << 10)  /* bytes of one receive buffer */
 #define AS_WORKER_RX_SPARE 64u         /* buffers kept for reuse; all held: bodies are copied out */
@@ -88,6 +91,7 @@ struct as_worker {
     struct as_worker_rx rx;
     struct as_outq out;
     struct as_page_writer page;
+    struct as_page_stat stat; /* of all links; shown on the page when the runner is idle or late */
     uint32_t n_registered;
     int refused;    /* AS_E… while greeting */
     bool draining;  /* nothing new comes: one side said DRAIN */
@@ -145,6 +149,13 @@ void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* in no l
 bool as_worker_startable(const struct as_worker *w);
 void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q,
                           uint32_t reason); /* running */
+/* Shows the counters on the page. */
+static inline void as_worker_show(struct as_worker *w)
+{
+    if (w->page.page)
+        as_page_count(&w->page, &w->stat);
+}
+void as_worker_measure(struct as_worker *w); /* counts the bytes that are held */
 void as_worker_put_error(struct as_worker *w, uint64_t stream, uint32_t code, uint32_t flags,
                          const char *text);
 

@@ -35,6 +35,24 @@ void as_worker_rx_fini(struct as_worker *w)
     w->rx.n_spare = 0;
 }
 
+static size_t idle(const struct as_blob *b)
+{
+    return b && as_worker_alone(b) ? b->n : 0;
+}
+
+/* Buffers that only wait to be used again are not counted. */
+void as_worker_measure(struct as_worker *w)
+{
+    const struct as_worker_rx *rx = &w->rx;
+    size_t unused = rx->at == rx->end ? idle(rx->buf) : 0;
+
+    for (uint32_t i = 0; i < rx->n_spare; i++)
+        unused += idle(rx->spare[i]);
+    for (size_t i = 0; i < AS_WORKER_LARGE; i++)
+        unused += idle(w->large[i]);
+    w->stat.live = as_live_bytes() - unused;
+}
+
 /* A buffer of the usual size that nobody refers to. */
 static struct as_blob *take_buffer(struct as_worker_rx *rx)
 {
@@ -206,6 +224,7 @@ static bool read_once(struct as_worker *w)
     iov[k++] = (struct iovec){rx->buf->data + rx->end, rx->buf->n - rx->end};
     for (int i = 0; i < k; i++)
         want += iov[i].iov_len;
+    w->stat.reads++;
     n = k == 1 ? recv(w->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
                : recvmsg(w->sock, &(struct msghdr){.msg_iov = iov, .msg_iovlen = 2}, MSG_DONTWAIT);
     rx->drained = n < (ssize_t)want;

@@ -12,7 +12,23 @@ static_assert(offsetof(struct as_page, started) == 16, "specification");
 static_assert(offsetof(struct as_page, finished) == 24, "specification");
 static_assert(offsetof(struct as_page, clock) == 32, "specification");
 static_assert(offsetof(struct as_page, lock) == 64, "specification");
+static_assert(offsetof(struct as_page, stat) == 128, "specification");
+static_assert(sizeof(struct as_page_stat) == 64, "specification");
 static_assert(sizeof(struct as_page) <= AS_PAGE_SIZE, "specification");
+
+struct as_page_stat as_page_stat_of(const struct as_page *p)
+{
+    const struct as_page_stat *s = &p->stat;
+
+    return (struct as_page_stat){.wakes = __atomic_load_n(&s->wakes, __ATOMIC_RELAXED),
+                                 .reads = __atomic_load_n(&s->reads, __ATOMIC_RELAXED),
+                                 .writes = __atomic_load_n(&s->writes, __ATOMIC_RELAXED),
+                                 .waits = __atomic_load_n(&s->waits, __ATOMIC_RELAXED),
+                                 .others = __atomic_load_n(&s->others, __ATOMIC_RELAXED),
+                                 .calls = __atomic_load_n(&s->calls, __ATOMIC_RELAXED),
+                                 .cancels = __atomic_load_n(&s->cancels, __ATOMIC_RELAXED),
+                                 .live = __atomic_load_n(&s->live, __ATOMIC_RELAXED)};
+}
 
 /* `built`: this version gives the type a meaning; the others are reserved. */
 static const struct {

@@ -260,6 +260,19 @@ const char *as_frame_type_name(uint8_t type); /* "OPEN"; "?" when unknown */
  * AS_PAGE_SIZE bytes). Offsets are fixed by the specification. */
 #define AS_PAGE_SIZE  4096u
 #define AS_PAGE_MAGIC 0x47505341u /* "ASPG" */
+/* What a worker counts since its process began: for people and benchmarks. Nothing is decided by
+ * it; a worker that does not count leaves zeros. */
+struct as_page_stat {
+    uint64_t wakes;   /* times that one of its threads came back from waiting for the link */
+    uint64_t reads;   /* system calls: bytes in … */
+    uint64_t writes;  /* … bytes out … */
+    uint64_t waits;   /* … poll, where the event loop is not somebody else's … */
+    uint64_t others;  /* … timers, wake-ups, interest in a descriptor */
+    uint64_t calls;   /* handlers started */
+    uint64_t cancels; /* CANCEL frames that found their stream */
+    uint64_t live;    /* bytes held for requests and answers */
+};
+
 struct as_page {
     uint32_t magic, version;
     uint64_t
@@ -268,7 +281,12 @@ struct as_page {
     uint64_t finished; /* streams whose handler has returned */
     uint64_t clock;    /* CLOCK_MONOTONIC ns of the last start or finish */
     uint8_t pad[24];
-    uint32_t lock; /* robust futex: tid|FUTEX_WAITERS while the worker lives, offset 64 */
+    uint32_t lock;   /* robust futex: tid|FUTEX_WAITERS while the worker lives, offset 64 */
+    uint8_t own[60]; /* the worker's */
+    struct as_page_stat stat; /* offset 128 */
 };
+
+/* A copy of what the worker writes meanwhile. */
+struct as_page_stat as_page_stat_of(const struct as_page *p);
 
 #endif

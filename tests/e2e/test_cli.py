@@ -357,7 +357,31 @@ def test_metrics(server, connect):
     assert prometheus.total(after, "anyserve_replicas_ready", deployment="talking") == 2
     assert prometheus.total(after, "anyserve_connections") >= 1
     assert prometheus.total(after, "anyserve_build_info") == 1
+    assert prometheus.total(after, "anyserve_exchanges") == prometheus.total(before, "anyserve_exchanges") == 0
+    assert prometheus.total(after, "anyserve_live_bytes") > 0
     assert grown("anyserve_received_bytes_total") > 500 and grown("anyserve_sent_bytes_total") > 200
+
+
+def test_metrics_of_workers(server, connect):
+    """Each counts for itself; it shows its counts when it is idle, or a moment later."""
+    client = connect(server)
+    before = prometheus.parse(server.metrics())
+    for _ in range(20):
+        client.infer("talk", {"text": np.array([b"x"], object)})
+
+    def grown(name, **labels):
+        after = prometheus.parse(server.metrics())
+        return prometheus.total(after, name, **labels) - prometheus.total(before, name, **labels)
+
+    wait.until(lambda: grown("anyserve_worker_calls_total") == 20, lambda: server.metrics())
+    assert 20 <= grown("anyserve_worker_syscalls_total", kind="write") <= 40
+    assert grown("anyserve_worker_syscalls_total", kind="read") >= 20
+    assert grown("anyserve_worker_wakes_total") >= 20
+    assert grown("anyserve_worker_cancels_total") == 0
+    replicas = server.status()["replicas"]
+    after = prometheus.parse(server.metrics())
+    for r in replicas:
+        assert prometheus.total(after, "anyserve_worker_calls_total", replica=r["name"]) == r["worker"]["calls"]
 
 
 # --- what can be served ---

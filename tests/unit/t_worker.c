@@ -176,6 +176,52 @@ static void the_page_tells_of_a_start_before_the_handler_runs(void **state)
     assert_int_equal(p->d.page->finished, 1);
 }
 
+static void the_page_shows_what_the_worker_counts(void **state)
+{
+    struct pair *p = *state;
+    struct as_page_stat s, before;
+    struct as_worker_req *q;
+
+    assert_null(as_worker_next(p->w));
+    before = as_page_stat_of(p->d.page);
+    for (uint64_t i = 0; i < 10; i++) {
+        pair_echo(p, pair_start(p, 1 + 2 * i, 100));
+        assert_null(as_worker_next(p->w)); /* idle: it writes, and shows */
+        fake_expect_echo(&p->d, 1 + 2 * i, 100);
+    }
+    s = as_page_stat_of(p->d.page);
+    assert_int_equal(s.calls, 10);
+    assert_int_equal(s.writes - before.writes, 10);
+    assert_true(s.reads - before.reads >= 10);
+    assert_int_equal(s.cancels, 0);
+    q = pair_start(p, 21, 100);
+    fake_ask(&p->d, 23, 100);
+    as_frame_put_cancel(&p->d.out, 21, 1); /* runs */
+    as_frame_put_cancel(&p->d.out, 23, 1); /* waits */
+    as_frame_put_cancel(&p->d.out, 19, 1); /* has ended */
+    pair_sync(p);
+    pair_echo(p, q);
+    assert_null(as_worker_next(p->w));
+    s = as_page_stat_of(p->d.page);
+    assert_int_equal(s.calls, 11);
+    assert_int_equal(s.cancels, 2);
+}
+
+static void counts_go_on_over_links(void **state)
+{
+    struct pair *p = *state;
+
+    pair_echo(p, pair_start(p, 1, 8));
+    fake_hang_up(&p->d);
+    while (as_worker_wait(p->w) == 0)
+        ;
+    assert_int_equal(fake_connect(&p->d, p->w), 0);
+    pair_echo(p, pair_start(p, 1, 8));
+    assert_null(as_worker_next(p->w));
+    assert_int_equal(as_page_stat_of(p->d.page).calls, 2);
+    assert_int_equal(p->d.page->started, 1);
+}
+
 static void an_error_says_that_user_code_has_run(void **state)
 {
     struct pair *p = *state;
@@ -381,6 +427,8 @@ int main(void)
         cmocka_unit_test(names_have_a_limit),
         PAIRED(a_request_is_answered),
         PAIRED(the_page_tells_of_a_start_before_the_handler_runs),
+        PAIRED(the_page_shows_what_the_worker_counts),
+        PAIRED(counts_go_on_over_links),
         PAIRED(an_error_says_that_user_code_has_run),
         PAIRED(executing_never_exceeds_the_slots),
         PAIRED(a_capped_model_is_passed_over),
