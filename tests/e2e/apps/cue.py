@@ -4,6 +4,7 @@ The other end is support/stage.py. No handler waits for time.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -33,6 +34,15 @@ async def wait_async(tag=""):
         raise
     finally:
         writer.close()
+
+
+@contextlib.contextmanager
+def scene(tag=""):
+    """A scene that goes on by itself; yields what it says words to the test with."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(PATH)
+        s.sendall(_hello(tag))
+        yield lambda word: s.sendall(f"{word}\n".encode())
 
 
 def wait_cancelled(tag, request):

@@ -1,0 +1,182 @@
+"""A client that leaves, and a deadline that passes: the handler is told, and what waits never starts."""
+
+import numpy as np
+import pytest
+
+from support import oip, wait
+from support.h2client import H2, prefixed
+
+pytestmark = pytest.mark.core
+
+ONE_AT_A_TIME = """
+import itertools
+import cue
+import numpy as np
+from anyserve import AnyServe
+
+app = AnyServe()
+counter = itertools.count(1)
+
+
+@app.model("blocking")
+def blocking(request):
+    cue.wait(request.id)
+    return ()
+
+
+@app.model("counted")
+def counted():
+    return np.array([next(counter)])
+"""
+PLAIN = ["sync", "class", "threads"]
+LOOP = PLAIN + ["async", "eager", "async_class", "computing"]
+CASES = [("plain", m) for m in PLAIN] + [("loop", m) for m in LOOP]
+
+
+@pytest.fixture(autouse=True)
+def empty_stage(stage):
+    stage.reset()
+
+
+@pytest.fixture(scope="module")
+def servers(serve_module, stage):
+    """Workers without and with an event loop, and clients on another loop than the queues'."""
+    env = {"ANYSERVE_TEST_STAGE": stage.path}
+    return {"plain": serve_module("cancelling.py", env={**env, "ANYSERVE_TEST_PLAIN": "1"}),
+            "loop": serve_module("cancelling.py", "--threads", "2", env=env)}
+
+
+@pytest.fixture(scope="module")
+def one(serve_module, stage):
+    """One worker with one slot; "counted" says how many times it was called."""
+    return serve_module("one.py", source=ONE_AT_A_TIME, env={"ANYSERVE_TEST_STAGE": stage.path})
+
+
+def ask(http, model, tag="", extra=(), inputs=None):
+    stream = http.open_grpc(extra=extra)
+    body = oip.infer_request(model, inputs or {}, id=tag).SerializeToString()
+    http.send(stream, prefixed(body), end=True)
+    return stream
+
+
+def reset(http, stream):
+    http.conn.reset_stream(stream, 8)  # CANCEL
+    http.flush()
+
+
+def leave(http, stream):
+    http.sock.close()
+
+
+CAUSES = {"reset": reset, "disconnect": leave}
+
+
+def waiting(server):
+    d = server.deployment()
+    return d["queued"] + d["prefetched"]
+
+
+# --- what runs ---
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("kind, model", CASES)
+def test_a_running_handler_is_told_of_a_client_that_leaves(servers, stage, kind, model, cause):
+    with H2(servers[kind].host, servers[kind].port) as http:
+        stream = ask(http, model)
+        (scene,) = stage.started(1)
+        CAUSES[cause](http, stream)
+        assert scene.last_word() == "cancelled"
+
+
+@pytest.mark.parametrize("kind, model", CASES)
+def test_a_running_handler_is_told_of_its_deadline(servers, stage, kind, model):
+    with H2(servers[kind].host, servers[kind].port) as http:
+        stream = ask(http, model, extra=[("grpc-timeout", "150m")])
+        (scene,) = stage.started(1)
+        assert scene.last_word() == "cancelled"
+        assert http.reply(stream).grpc_status in (4, 0)  # it answers at once, by its own clock
+
+
+def test_all_that_run_are_told_at_once(servers, stage):
+    """One connection with calls of all kinds is cut."""
+    server = servers["loop"]
+    with H2(server.host, server.port) as http:
+        for model in ("async", "eager", "async_class", "threads"):
+            ask(http, model, model)
+        scenes = stage.started(4)
+    assert [s.last_word() for s in scenes] == ["cancelled"] * 4
+
+
+@pytest.mark.parametrize("kind, model", [("plain", "deaf"), ("loop", "deaf"), ("loop", "deaf_async")])
+def test_a_handler_that_ignores_it_keeps_its_slot_and_is_not_heard(servers, stage, connect, kind, model):
+    server = servers[kind]
+    before = server.counts()
+    with H2(server.host, server.port) as http:
+        first = ask(http, model, "first")
+        (scene,) = stage.started(1)
+        reset(http, first)
+        wait.until(lambda: server.counts()["cancelled"] == before["cancelled"] + 1, lambda: server.counts())
+        later = ask(http, model, "later")
+        wait.until(lambda: waiting(server) == 1, lambda: server.deployment())
+        assert stage.tags() == ["first"] and server.deployment()["ongoing"] == 1
+        scene.go("unheard")
+        stage.started(2)[1].go("heard")
+        assert http.reply(later).grpc_status == 0
+        assert b"heard" in http.replies[later].data and b"unheard" not in http.replies[later].data
+    assert server.counts()["completed"] == before["completed"] + 1
+
+
+# --- what waits ---
+
+def run(client, stage, n):
+    """n calls of "blocking", one after the other: the dispatcher learns that this worker is slow."""
+    for i in range(n):
+        call = client.begin("blocking", {})
+        stage.started(i + 1)[i].go()
+        call.result()
+    stage.reset()
+
+
+@pytest.mark.parametrize("cause", [*CAUSES, "deadline"])
+@pytest.mark.parametrize("place", ["queued", "prefetched"])
+def test_what_waits_leaves_at_once_and_never_starts(one, stage, connect, cause, place):
+    client = connect(one)
+    if place == "queued":
+        run(client, stage, 3)
+    else:  # quick calls: they are given to the worker in advance
+        wait.until(lambda: client.infer("counted", {}) and one.status()["replicas"][0]["service_us"] < 30,
+                   lambda: one.status()["replicas"])
+    n = client.infer("counted", {})["output0"][0]
+    blocks = client.begin("blocking", {})
+    (scene,) = stage.started(1)
+    before = one.counts()
+    extra = [("grpc-timeout", "300m")] if cause == "deadline" else []
+    with H2(one.host, one.port) as http:
+        streams = [ask(http, "counted", extra=extra) for _ in range(5)]
+        wait.until(lambda: one.status()["server"]["unanswered"] == 6, lambda: one.status())
+        d = one.deployment()
+        assert d["prefetched" if place == "prefetched" else "queued"] > 0, d
+        if cause == "deadline":
+            assert {http.reply(s).grpc_status for s in streams} == {4}
+        elif cause == "reset":
+            for s in streams:
+                reset(http, s)
+    wait.until(lambda: one.status()["server"]["unanswered"] == 1 and waiting(one) == 0, lambda: one.status())
+    counted = "expired" if cause == "deadline" else "cancelled"
+    assert one.counts()[counted] == before[counted] + 5
+    scene.go()
+    blocks.result()
+    assert client.infer("counted", {})["output0"] == n + 1
+
+
+def test_those_who_wait_longer_get_the_slot_that_others_gave_up(one, stage, connect):
+    client = connect(one)
+    blocks = client.begin("blocking", {})
+    (scene,) = stage.started(1)
+    with H2(one.host, one.port) as http:
+        late = [ask(http, "counted", extra=[("grpc-timeout", f"{20 + i}m")]) for i in range(20)]
+        patient = ask(http, "counted")
+        assert {http.reply(s).grpc_status for s in late} == {4}
+        scene.go()
+        assert http.reply(patient).grpc_status == 0
+    blocks.result()
