@@ -199,7 +199,10 @@ static void the_page_shows_what_the_worker_counts(void **state)
     as_frame_put_cancel(&p->d.out, 21, 1); /* runs */
     as_frame_put_cancel(&p->d.out, 23, 1); /* waits */
     as_frame_put_cancel(&p->d.out, 19, 1); /* has ended */
-    pair_sync(p);
+    fake_send(&p->d);
+    while (fake_is_quiet(&p->d))
+        (void)as_worker_poll(p->w);
+    assert_int_equal(fake_expect_error(&p->d, 23).code, 1);
     pair_echo(p, q);
     assert_null(as_worker_next(p->w));
     s = as_page_stat_of(p->d.page);
