@@ -24,6 +24,7 @@ from servers import BENCH, AnyServe, Failed  # noqa: E402
 
 CONNECTIONS, STREAMS = 24, 8
 CANCEL_CONNECTIONS = 100
+DEPLOYMENTS = 2  # of churn_model.py, with a worker each
 GROWTH_MAX = 4 << 20
 OPTIONS = ["--max-message-bytes", "8M", "--log-level", "warn"]
 
@@ -65,11 +66,11 @@ class Watched:
         while True:
             state = self.status()
             held, workers = self.held(state), [r["worker"] for r in state["replicas"]]
-            if not held and workers == last:
+            if not held and workers == last and len(workers) == DEPLOYMENTS and state["server"]["ready"]:
                 return state
             last = workers
             if time.monotonic() > end:
-                raise Failed(f"still held after {seconds} s: {held}")
+                raise Failed(f"after {seconds} s still held: {held}, workers: {workers}")
             time.sleep(0.05)
 
     def churn(self, calls, seed, *args):
@@ -145,13 +146,14 @@ def main():
     print(f"leaks: --seed {options.seed}", flush=True)
     watched = Watched(options.build, options.threads)
     try:
+        watched.settle()
         watched.churn(2000, options.seed)
         if options.cancels:
             print(f"cancels: {json.dumps(cancels(watched, options))}", flush=True)
         if options.calls:
             million(watched, options)
     except Failed as e:
-        print(f"leaks: {e}\n{watched.server.log_text()[-3000:]}", file=sys.stderr)
+        print(f"{watched.server.log_text()[-2000:]}\nleaks: {e}", file=sys.stderr)
         return 1
     finally:
         watched.server.stop()
