@@ -127,8 +127,9 @@ static void end_call(struct conn *c, struct churn_call *call)
 
     if (fault) {
         if (!r->wrong++)
-            snprintf(r->fault, sizeof(r->fault), "%s of %zu bytes: %s (status %d)",
-                     churn_kind_names[call->kind], call->tensor_n, fault, call->status);
+            snprintf(r->fault, sizeof(r->fault), "%s of %zu bytes: %s (status %d, %.90s)",
+                     churn_kind_names[call->kind], call->tensor_n, fault, call->status,
+                     call->message);
     }
     r->statuses[call->status >= 0 && call->status < 17 ? call->status : 17]++;
     r->ended[call->kind]++;
@@ -171,6 +172,8 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *f, const uint8_t 
         for (size_t i = 0; i < value_n; i++)
             call->status = call->status * 10 + (value[i] - '0');
     }
+    if (call && name_n == 12 && memcmp(name, "grpc-message", 12) == 0)
+        snprintf(call->message, sizeof(call->message), "%.*s", (int)value_n, (const char *)value);
     return 0;
 }
 

@@ -48,7 +48,8 @@ struct churn_call {
     uint8_t prefix[5];
     uint64_t got; /* bytes of DATA */
     uint64_t announced;
-    int status;   /* grpc-status, -1: none yet */
+    int status; /* grpc-status, -1: none yet */
+    char message[100];
     bool is_echo; /* an OK brings the tensor's bytes back */
     bool is_wrong, is_cancelled;
 };

@@ -26,7 +26,8 @@ CONNECTIONS, STREAMS = 24, 8
 CANCEL_CONNECTIONS = 100
 DEPLOYMENTS = 2  # of churn_model.py, with a worker each
 GROWTH_MAX = 4 << 20
-OPTIONS = ["--max-message-bytes", "8M", "--log-level", "warn"]
+PING_INTERVAL = 0.25  # seconds; memory that is kept for reuse is looked at as often
+OPTIONS = ["--max-message-bytes", "8M", "--log-level", "warn", "--ping-interval", f"{1000 * PING_INTERVAL:.0f}ms"]
 
 
 def resident(pid):
@@ -80,9 +81,13 @@ class Watched:
             raise Failed(f"{done.stdout}{done.stderr}")
         return json.loads(done.stdout)
 
-    def memory(self):
-        """{process: (live bytes, resident bytes)} of a server at rest."""
+    def memory(self, at_rest=False):
+        """{process: (live bytes, resident bytes)}; at rest: when what is kept for reuse has been given back too."""
         state = self.settle()
+        while at_rest and self.status()["server"]["kept_bytes"]:
+            time.sleep(0.05)
+        if at_rest:
+            time.sleep(4 * PING_INTERVAL)  # a worker gives back what it did not use between two pings
         found = {"dispatcher": (state["server"]["live_bytes"], resident(state["server"]["pid"]))}
         for r in sorted(state["replicas"], key=lambda r: r["name"]):
             found[r["name"]] = (r["worker"]["live_bytes"], resident(r["pid"]))
@@ -112,15 +117,17 @@ def million(watched, options):
     for i in range(options.warmup):
         watched.churn(options.piece, options.seed + 1000 + i, *mix)
         show("warm-up", watched.memory())
-    first = watched.memory()
+    first = watched.memory(at_rest=True)
+    show("before", first)
     while left:
         piece = min(left, options.piece)
         counts = watched.churn(piece, options.seed + n, *mix)
         left, n = left - piece, n + 1
         for status, k in counts["statuses"].items():
             totals[status] = totals.get(status, 0) + k
-        last = watched.memory()
-        show(options.calls - left, last, f"  {piece / counts['seconds']:6.0f}/s")
+        show(options.calls - left, watched.memory(), f"  {piece / counts['seconds']:6.0f}/s")
+    last = watched.memory(at_rest=True)
+    show("after", last)
     faults = []
     for name, (live, rss) in last.items():
         if live != first[name][0]:

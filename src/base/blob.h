@@ -16,7 +16,8 @@
 
 struct as_blob {
     atomic_uint refs;
-    size_t n; /* bytes at data */
+    size_t n;      /* bytes at data */
+    size_t mapped; /* bytes of the run of pages (base/pages.h) that it lies in; 0: from the heap */
     uint8_t *data;
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/counter.h"
 #include "base/live.h"
+#include "base/pages.h"
 
 #include <unistd.h>
 
@@ -175,12 +176,13 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
         "{\"server\":{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"pid\":%d,"
         "\"uptime_seconds\":%.3f,\"ready\":%s,\"draining\":%s,\"threads\":%u,"
         "\"connections\":%lu,\"inflight_bytes\":%lu,\"unanswered\":%u,"
-        "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu},",
+        "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu},",
         (int)getpid(), (double)(now - b->started) / 1e9,
         as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
         b->n_edges, open_connections(b), (unsigned long)atomic_load(&b->budget->used),
         as_fleet_unanswered(b->fleet), edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
-        edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes());
+        edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
+        (unsigned long)as_pages_kept());
     json_models(&j);
     as_buf_str(out, ",\"deployments\":[");
     as_fleet_each_deploy(b->fleet, json_deploy, &j);

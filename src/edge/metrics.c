@@ -2,6 +2,7 @@
 #include "base/counter.h"
 #include "base/err.h"
 #include "base/live.h"
+#include "base/pages.h"
 #include "edge/board.h"
 
 static void head(struct as_buf *o, const char *name, const char *type, const char *help)
@@ -216,6 +217,9 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
     as_buf_printf(o, "anyserve_exchanges_pooled %lu\n", sum[6]);
     head(o, "anyserve_live_bytes", "gauge", "Bytes that blobs, arenas and output queues hold.");
     as_buf_printf(o, "anyserve_live_bytes %lu\n", (unsigned long)as_live_bytes());
+    head(o, "anyserve_kept_bytes", "gauge",
+         "Bytes of memory for large tensors that wait for the next.");
+    as_buf_printf(o, "anyserve_kept_bytes %lu\n", (unsigned long)as_pages_kept());
     head(o, "anyserve_unanswered_requests", "gauge", "Requests held by the dispatcher.");
     as_buf_printf(o, "anyserve_unanswered_requests %u\n", as_fleet_unanswered(b->fleet));
     head(o, "anyserve_worker_restarts_total", "counter", "Starts after the first, by replica.");

@@ -1,6 +1,7 @@
 #include "link/fleet.h"
 
 #include "base/buf.h"
+#include "base/pages.h"
 #include "link/link.h"
 
 #include <sys/socket.h>
@@ -523,6 +524,7 @@ static void on_tick(struct as_timer *t)
     struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tick);
     as_ns now = as_loop_now(f->loop);
 
+    as_pages_trim();
     AS_LIST_EACH(n, &f->links) as_link_tick(AS_LIST_ENTRY(n, struct as_link, node), now);
     as_timer_set(t, now + f->conf.ping_interval / TICKS_PER_INTERVAL);
 }

@@ -128,6 +128,11 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
         as_link_refuse(l, "malformed ERROR");
         return;
     }
+    /* Its verdict may still be on its way to another loop: nothing of it is touched any more. */
+    if (!wanted(c)) {
+        settle(l, c, e.service, false);
+        return;
+    }
     as_blob_unref(c->result_blob);
     c->result_blob = NULL;
     /* a worker that says both is held to the worse */

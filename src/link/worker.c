@@ -51,41 +51,6 @@ void as_worker_req_put(struct as_worker *w, struct as_worker_req *q)
     w->n_pool++;
 }
 
-/* In an empty place or in that of one that nobody uses, if the sum allows it. */
-static void keep_large(struct as_worker *w, struct as_blob *b)
-{
-    size_t sum = b->n;
-    struct as_blob **place = NULL;
-
-    for (size_t i = 0; i < AS_WORKER_LARGE; i++) {
-        struct as_blob **l = &w->large[i];
-
-        if (!place && (!*l || as_worker_alone(*l)))
-            place = l;
-        else if (*l)
-            sum += (*l)->n;
-    }
-    if (!place || sum > AS_WORKER_KEEP)
-        return;
-    as_blob_unref(*place);
-    *place = as_blob_ref(b);
-}
-
-struct as_blob *as_worker_large(struct as_worker *w, size_t n)
-{
-    struct as_blob *b;
-
-    for (size_t i = 0; i < AS_WORKER_LARGE; i++) {
-        b = w->large[i];
-        if (b && b->n >= n && b->n / 2 <= n && as_worker_alone(b))
-            return as_blob_ref(b);
-    }
-    b = as_blob_new(n);
-    if (b)
-        keep_large(w, b);
-    return b;
-}
-
 /* --- starting --- */
 
 static struct as_worker_req *first_startable(const struct as_worker *w)
@@ -216,15 +181,11 @@ static void finish(struct as_worker *w, struct as_worker_req *q, as_ns now)
 }
 
 /* A body that is too large to be copied under the lock gets a blob of its own. */
-static struct as_blob *gather(struct as_worker *w, const struct as_msg *msg, struct as_tensor *t,
-                              uint64_t len)
+static struct as_blob *gather(const struct as_msg *msg, struct as_tensor *t, uint64_t len)
 {
-    struct as_blob *b;
+    struct as_blob *b = as_blob_new((size_t)len);
     size_t at = 0;
 
-    pthread_mutex_lock(&w->mu);
-    b = as_worker_large(w, (size_t)len);
-    pthread_mutex_unlock(&w->mu);
     if (!b)
         return NULL;
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
@@ -243,7 +204,7 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
 {
     struct as_msg copy = *msg;
     struct as_tensor *t = as_arena_alloc(&q->arena, msg->n_tensors * sizeof(*t), 8);
-    struct as_blob *b = t ? gather(w, msg, t, len) : NULL;
+    struct as_blob *b = t ? gather(msg, t, len) : NULL;
     struct as_frame_msg fixed = {0};
     as_ns now;
     int err;

@@ -385,8 +385,6 @@ void as_worker_free(struct as_worker *w)
     {
         free(AS_LIST_ENTRY(n, struct as_worker_req, node));
     }
-    for (size_t i = 0; i < AS_WORKER_LARGE; i++)
-        as_blob_unref(w->large[i]);
     as_worker_rx_fini(w);
     as_outq_fini(&w->out);
     as_page_close(&w->page);

@@ -123,7 +123,7 @@ static int take_body(struct as_worker *w, struct as_worker_req *q, const struct 
     }
     if (m->body_len > w->conf.max_message)
         return AS_EPROTO;
-    q->body = as_worker_large(w, (size_t)m->body_len);
+    q->body = as_blob_new((size_t)m->body_len);
     if (!q->body)
         return AS_ENOMEM;
     as_frame_msg_place(m, &q->msg, q->body->data);
@@ -272,9 +272,10 @@ static void on_ping(struct as_worker *w, const struct as_frame *f)
 
     if (as_frame_get_ping(f, &opaque))
         as_worker_end(w, "the dispatcher sent a malformed PING or PONG");
-    else if (f->type == AS_FRAME_PING)
+    else if (f->type == AS_FRAME_PING) {
         as_frame_put_ping(&w->out, AS_FRAME_PONG, opaque);
-    else
+        as_worker_trim(w); /* it has been quiet */
+    } else
         w->wait_pong = false;
 }
 

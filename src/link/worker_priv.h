@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/live.h"
+#include "base/pages.h"
 #include "link/page.h"
 #include "link/worker.h"
 
@@ -26,10 +27,8 @@
     (300 * AS_US) /* an event loop that has something to read reads it in this */
 #define AS_WORKER_FRESH    (100 * AS_US) /* nothing is started on the word of an older read */
 #define AS_WORKER_RX_CAP   (256u << 10)  /* bytes of one receive buffer */
-#define AS_WORKER_RX_SPARE 64u         /* buffers kept for reuse; all held: bodies are copied out */
-#define AS_WORKER_LARGE    4u          /* large bodies kept for reuse … */
-#define AS_WORKER_KEEP     (64u << 20) /* … with at most so many bytes */
-#define AS_WORKER_ARENA    768u        /* arrays of a request that need no heap */
+#define AS_WORKER_RX_SPARE 64u  /* buffers kept for reuse; all held: bodies are copied out */
+#define AS_WORKER_ARENA    768u /* arrays of a request that need no heap */
 
 enum as_worker_state {
     AS_WORKER_DOWN,     /* not connected */
@@ -104,7 +103,6 @@ struct as_worker {
     struct as_list running;
     struct as_list cancelled;
     struct as_list pool;
-    struct as_blob *large[AS_WORKER_LARGE]; /* recent large bodies, for reuse */
     uint32_t n_waiting, n_running, n_pool;
     uint32_t n_open;      /* of this link: opened and not ended */
     uint64_t top_stream;  /* highest id opened on this link */
@@ -142,8 +140,6 @@ static inline bool as_worker_alone(const struct as_blob *b)
 /* All below: with the lock held. */
 
 /* worker.c */
-/* A blob for a body above AS_FRAME_INLINE, if possible one whose pages are there already. */
-struct as_blob *as_worker_large(struct as_worker *w, size_t n);
 struct as_worker_req *as_worker_req_get(struct as_worker *w);
 void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* in no list any more */
 bool as_worker_startable(const struct as_worker *w);
@@ -168,6 +164,7 @@ void as_worker_set_error(struct as_worker *w, struct as_str text);
 void as_worker_pump(struct as_worker *w);
 void as_worker_rx_reset(struct as_worker *w);
 void as_worker_rx_fini(struct as_worker *w);
+void as_worker_trim(struct as_worker *w); /* gives back what has not been used lately */
 
 /* worker_frame.c: one whole frame, `buf` holds it. Ends the link on a broken rule. */
 void as_worker_on_frame(struct as_worker *w, const struct as_frame *f, struct as_blob *buf);

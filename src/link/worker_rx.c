@@ -48,9 +48,22 @@ void as_worker_measure(struct as_worker *w)
 
     for (uint32_t i = 0; i < rx->n_spare; i++)
         unused += idle(rx->spare[i]);
-    for (size_t i = 0; i < AS_WORKER_LARGE; i++)
-        unused += idle(w->large[i]);
     w->stat.live = as_live_bytes() - unused;
+}
+
+void as_worker_trim(struct as_worker *w)
+{
+    struct as_worker_rx *rx = &w->rx;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < rx->n_spare; i++) {
+        if (idle(rx->spare[i]))
+            as_blob_unref(rx->spare[i]);
+        else
+            rx->spare[n++] = rx->spare[i];
+    }
+    rx->n_spare = n;
+    as_pages_trim();
 }
 
 /* A buffer of the usual size that nobody refers to. */

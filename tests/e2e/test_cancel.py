@@ -1,9 +1,11 @@
 """A client that leaves, and a deadline that passes: the handler is told, and what waits never starts."""
 
-import numpy as np
+import json
+import subprocess
+
 import pytest
 
-from support import oip, wait
+from support import oip, paths, wait
 from support.h2client import H2, prefixed
 
 pytestmark = pytest.mark.core
@@ -180,3 +182,40 @@ def test_those_who_wait_longer_get_the_slot_that_others_gave_up(one, stage, conn
         scene.go()
         assert http.reply(patient).grpc_status == 0
     blocks.result()
+
+
+# --- nothing stays behind ---
+
+def churn(server, calls, *args):
+    """bench/churn against this server: it judges every outcome."""
+    command = [paths.BUILD / "bench/churn", "--host", server.host, "--port", server.port, "--calls", calls, *args]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=5 * wait.SECONDS)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def live(server):
+    """Live bytes of every process, when all is at rest and the workers have shown their last counts."""
+    def look():
+        state = server.status()
+        return [state["server"]["live_bytes"], *(r["worker"] for r in state["replicas"])]
+    server.settle()
+    wait.until(lambda: look() == look(), look)
+    return [n if isinstance(n, int) else n["live_bytes"] for n in look()]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_cancelled_and_mixed_calls_leave_nothing_behind(serve, threads):
+    """The small version of tools/leaks.py."""
+    server = serve(paths.ROOT / "bench/churn_model.py", "--threads", threads, "--max-message-bytes", "8M",
+                   "--log-level", "warn")
+    server.wait_all_ready()
+    churn(server, 500)
+    before = live(server)
+    cancelled = churn(server, 2000, "--only", "cancel", "--connections", 20, "--streams", 4)
+    assert cancelled["kinds"]["cancel"] == 2000
+    assert live(server) == before
+    mixed = churn(server, 5000)
+    assert mixed["calls"] == 5000
+    assert live(server) == before
+    assert server.status()["server"]["exchanges"] == 0
