@@ -274,7 +274,10 @@ static void on_ping(struct as_worker *w, const struct as_frame *f)
         as_worker_end(w, "the dispatcher sent a malformed PING or PONG");
     else if (f->type == AS_FRAME_PING) {
         as_frame_put_ping(&w->out, AS_FRAME_PONG, opaque);
-        as_worker_trim(w); /* it has been quiet */
+        /* it has been quiet: what handlers let go of since then is seen only now */
+        as_worker_trim(w);
+        as_worker_measure(w);
+        as_worker_show(w);
     } else
         w->wait_pong = false;
 }
