@@ -30,6 +30,7 @@ struct fuzz {
     struct as_outq q;
     struct as_blob *blob;
     uint8_t mode;
+    as_ns now;
     struct req *open[REQS];
     unsigned n_open;
 };
@@ -144,7 +145,7 @@ static void feed(struct fuzz *f, const uint8_t *p, size_t n)
         uint8_t *exact = as_xalloc(take);
 
         memcpy(exact, p, take);
-        (void)as_h2_recv(f->h, exact, take);
+        (void)as_h2_recv(f->h, exact, take, f->now += AS_MS);
         free(exact);
         p += take;
         n -= take;
@@ -203,13 +204,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                     .stream_window = 65535,
                                     .conn_window = 1 << 20,
                                     .max_header_list = 4096,
-                                    .max_headers = 40};
+                                    .max_headers = 40,
+                                    .limits = {.resets = {20, 10},
+                                               .faults = {20, 10},
+                                               .control = {50, 10},
+                                               .empty = {10, 10},
+                                               .window = {20, 10},
+                                               .max_continuations = 8,
+                                               .max_header_block = 8192,
+                                               .ping_interval = AS_SEC,
+                                               .idle_ping_interval = 2 * AS_SEC,
+                                               .ping_strikes = 2}};
     struct fuzz f = {.mode = size ? data[0] : 0, .blob = as_blob_new(100000)};
 
     AS_ASSERT(f.blob);
     memset(f.blob->data, 'b', f.blob->n);
     as_outq_init(&f.q);
-    AS_ASSERT(as_h2_new(&f.h, &conf, &ops, &f) == 0);
+    AS_ASSERT(as_h2_new(&f.h, &conf, &ops, &f, 0) == 0);
     feed(&f, (const uint8_t *)preface, sizeof(preface) - 1);
     if (size > 1 && f.mode & 128)
         feed(&f, data + 1, size - 1);

@@ -76,7 +76,7 @@ static void on_readable(struct as_conn *c)
     as_count(&e->stat.bytes_in, (uint64_t)n);
     if (c->ending)
         return; /* only what it still wants to hear counts */
-    if (as_h2_recv(c->h2, e->rx, (size_t)n))
+    if (as_h2_recv(c->h2, e->rx, (size_t)n, as_loop_now(e->loop)))
         c->ending = true;
     as_conn_touch(c);
 }
@@ -97,7 +97,7 @@ void as_conn_accept(struct as_edge *e, int fd)
     int one = 1;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (as_h2_new(&c->h2, &e->conf.h2, &as_exchange_ops, c)) {
+    if (as_h2_new(&c->h2, &e->conf.h2, &as_exchange_ops, c, as_loop_now(e->loop))) {
         close(fd);
         free(c);
         return;

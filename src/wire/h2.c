@@ -27,12 +27,14 @@ struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id)
     s->head.rest = s->inline_rest;
     s->rest_cap = AS_H2_INLINE_REST;
     as_list_push(&h->open, &s->node);
+    h->n_open++;
     return s;
 }
 
 void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s)
 {
     as_list_remove(&s->node);
+    h->n_open--;
     as_arena_fini(&s->arena);
     h->n_early -= s->early;
     if (h->last == s)
@@ -59,6 +61,14 @@ static int new_session(struct as_h2 *h)
         as_h2_send_callbacks(cb);
         nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_no_closed_streams(opt, 1);
+        /* The guard judges these, by limits that can be set; nghttp2 would end with another code,
+         * or without a word. */
+#ifdef AS_H2_HAVE_RESET_LIMIT
+        nghttp2_option_set_stream_reset_rate_limit(opt, UINT32_MAX, UINT32_MAX);
+#endif
+#ifdef AS_H2_HAVE_CONTINUATION_LIMIT
+        nghttp2_option_set_max_continuations(opt, SIZE_MAX);
+#endif
         rc = nghttp2_session_server_new3(&h->session, cb, h, opt, &h->pool.mem);
     }
     nghttp2_session_callbacks_del(cb);
@@ -86,15 +96,16 @@ static int greet(struct as_h2 *h)
 }
 
 int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_h2_ops *ops,
-              void *conn)
+              void *conn, as_ns now)
 {
     struct as_h2 *h = malloc(sizeof(*h));
 
     AS_ASSERT(conf->stream_window <= INT32_MAX && conf->conn_window <= INT32_MAX);
     if (!h)
         return AS_ENOMEM;
-    *h = (struct as_h2){.conf = *conf, .ops = ops, .conn = conn};
+    *h = (struct as_h2){.conf = *conf, .ops = ops, .conn = conn, .now = now};
     as_list_init(&h->open);
+    as_h2_guard_init(&h->guard, &conf->limits, now);
     as_h2_pool_init(&h->pool);
     if (new_session(h) || greet(h)) {
         as_h2_free(h);
@@ -131,12 +142,63 @@ void as_h2_free(struct as_h2 *h)
     free(h);
 }
 
-int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n)
+/* The session goes on until the GOAWAY is out, but its callbacks begin nothing new. */
+static void calm(struct as_h2 *h, const char *text)
 {
-    /* Negative only for what ends the session at once; other breaches queue a GOAWAY. */
-    if (!h->dead && nghttp2_session_mem_recv(h->session, p, n) < 0)
-        h->dead = true;
-    return h->dead ? AS_EPROTO : 0;
+    if (!h->dead)
+        nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
+                              nghttp2_session_get_last_proc_stream_id(h->session),
+                              NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)text, strlen(text));
+}
+
+void as_h2_check_guard(struct as_h2 *h)
+{
+    if (!h->guard.breach || h->breach)
+        return;
+    h->breach = h->guard.breach;
+    calm(h, as_h2_breach_name(h->breach));
+}
+
+void as_h2_enough(struct as_h2 *h, const char *text)
+{
+    if (h->breach || h->calmed)
+        return;
+    h->calmed = true;
+    calm(h, text);
+}
+
+int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now)
+{
+    h->now = now;
+    while (n && !h->dead && !h->breach && !h->calmed) {
+        size_t k = as_h2_guard_scan(&h->guard, p, n, now, h->n_open);
+
+        /* Negative only for what ends the session at once; other breaches queue a GOAWAY. */
+        if (k && nghttp2_session_mem_recv(h->session, p, k) < 0) {
+            h->dead = true;
+            h->breach = h->breach ? h->breach : AS_H2_PROTOCOL;
+        }
+        as_h2_check_guard(h);
+        AS_ASSERT(k || h->breach);
+        p += k;
+        n -= k;
+    }
+    return h->dead || h->breach || h->calmed ? AS_EPROTO : 0;
+}
+
+enum as_h2_breach as_h2_breach(const struct as_h2 *h)
+{
+    return h->breach;
+}
+
+bool as_h2_greeted(const struct as_h2 *h)
+{
+    return h->guard.greeted;
+}
+
+as_ns as_h2_block_since(const struct as_h2 *h)
+{
+    return h->guard.in_block ? h->guard.block_since : AS_NEVER;
 }
 
 bool as_h2_wants_write(const struct as_h2 *h)
@@ -183,6 +245,19 @@ void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code)
     s->answered = true; /* the stream lives until the frame is sent, but nobody hears of it */
     s->reset = true;
     nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code);
+}
+
+size_t as_h2_unsent(struct as_h2 *h, uint32_t stream)
+{
+    const struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+
+    return s ? s->body_left : 0;
+}
+
+void as_h2_ping(struct as_h2 *h)
+{
+    if (!h->dead)
+        nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, NULL);
 }
 
 void as_h2_shutdown_notice(struct as_h2 *h)

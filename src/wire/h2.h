@@ -11,6 +11,7 @@
 #include "base/blob.h"
 #include "base/outq.h"
 #include "base/str.h"
+#include "wire/h2_guard.h"
 
 struct as_h2;
 
@@ -46,22 +47,29 @@ struct as_h2_conf {
     uint32_t conn_window;     /* connection window, bytes */
     uint32_t max_header_list; /* name + value + 32 summed; above: 431 or reset */
     uint32_t max_headers;     /* count of fields, pseudo headers and cookie crumbs included */
+    struct as_h2_limits limits;
 };
 
 int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_h2_ops *ops,
-              void *conn);
+              void *conn, as_ns now);
 void as_h2_free(struct as_h2 *h); /* on_close for every open stream first */
 
 /* Received bytes. 0, or AS_EPROTO: the connection is over; send what as_h2_send gives, then close.
- * A breach that is told to the client by a GOAWAY shows as AS_EPROTO of the as_h2_send that gives
- * it. */
-int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n);
+ * A breach that is told to the client by a GOAWAY may show as AS_EPROTO of the as_h2_send that
+ * gives it. */
+int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now);
 /* Appends to q what is ready, while q->bytes < max. Bodies given as blobs are referenced, not
  * copied. AS_EPROTO as above. */
 int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max);
 bool as_h2_wants_write(const struct as_h2 *h);
 /* Nothing more to read or write: close the socket. */
 bool as_h2_done(const struct as_h2 *h);
+/* Why it is over; AS_H2_FAIR: it is not, or ended well. */
+enum as_h2_breach as_h2_breach(const struct as_h2 *h);
+/* The client's preface and SETTINGS have come. */
+bool as_h2_greeted(const struct as_h2 *h);
+/* Since when a header block is incomplete; AS_NEVER: none is. */
+as_ns as_h2_block_since(const struct as_h2 *h);
 
 /* An answer; the second one of a stream, or one to a stream that is gone, is ignored. Slices of
  * headers and trailers (names in lower case) are copied before the call returns. Body: pieces sent
@@ -91,6 +99,11 @@ void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n);
 /* A body of `n` more bytes was admitted: widen this stream's window to hold up to n of them. */
 void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n);
 void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code);
+/* Bytes of the stream's answer that as_h2_send has not given out; 0 when it is gone. */
+size_t as_h2_unsent(struct as_h2 *h, uint32_t stream);
+void as_h2_ping(struct as_h2 *h); /* whatever comes back shows that the client lives */
+/* Ends the connection for the owner's reasons with GOAWAY ENHANCE_YOUR_CALM, as after a breach. */
+void as_h2_enough(struct as_h2 *h, const char *text);
 
 /* Graceful end: GOAWAY(2^31-1) now; as_h2_shutdown_final sends the real last id. After it the
  * connection is done when its streams are. */

@@ -51,6 +51,7 @@ struct as_h2_stream {
     bool ended;      /* the client has sent END_STREAM */
     bool answered;   /* by the owner or by us, or reset; nothing but on_close follows */
     bool reset;      /* by us, on purpose */
+    bool withdrawn;  /* by the client's RST_STREAM */
     bool early;      /* answered before the client ended: counted in as_h2.n_early */
     bool over_limit; /* headers above a limit: the rest of the block is not stored */
     char status[3];
@@ -83,16 +84,23 @@ struct as_h2 {
     struct as_h2_stream *free;
     uint32_t n_free;
     uint32_t n_early;
-    uint32_t n_broken; /* streams that went wrong, less those that went well */
-    bool dead;         /* the session must not be used any more */
-    bool over;         /* a GOAWAY with an error was sent */
-    struct as_outq *q; /* where as_h2_send puts bytes; NULL outside of it */
-    size_t max;        /* and until how many wait there */
+    uint32_t n_open; /* records in `open` */
+    struct as_h2_guard guard;
+    as_ns now;                /* of the last as_h2_recv */
+    enum as_h2_breach breach; /* why the client hears a GOAWAY */
+    bool calmed;              /* by the owner */
+    bool dead;                /* the session must not be used any more */
+    bool over;                /* a GOAWAY with an error was sent */
+    struct as_outq *q;        /* where as_h2_send puts bytes; NULL outside of it */
+    size_t max;               /* and until how many wait there */
     struct as_h2_pool pool;
 };
 
 struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id); /* NULL: out of memory */
 void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s);
+
+/* After the guard or nghttp2's callbacks found a breach: tells the client, once. */
+void as_h2_check_guard(struct as_h2 *h);
 
 /* The record of an open stream, or NULL. */
 static inline struct as_h2_stream *as_h2_find(struct as_h2 *h, int32_t id)

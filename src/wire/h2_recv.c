@@ -1,8 +1,5 @@
 #include "wire/h2_priv.h"
 
-/* Streams that may go wrong on one connection without others that go well. */
-#define BROKEN_MAX 1000u
-
 /* Where a field that has a place of its own in the head goes, or NULL. */
 static inline struct as_str *place(struct as_h2_head *head, struct as_str name)
 {
@@ -58,14 +55,30 @@ static inline bool count_field(const struct as_h2 *h, struct as_h2_stream *s, st
     return ++s->n_fields <= h->conf.max_headers && s->list_size <= h->conf.max_header_list;
 }
 
-static void add_field(const struct as_h2 *h, struct as_h2_stream *s, struct as_str name,
+/* A small block that unpacks to very much refers to one large entry of the compression table again
+ * and again. What is over the limit is only counted: nghttp2 still decodes it for the table's sake.
+ */
+static void count_excess(struct as_h2 *h, struct as_h2_stream *s, struct as_str name,
+                         struct as_str value)
+{
+    uint32_t most = h->conf.limits.max_header_block;
+
+    s->list_size += name.n + value.n + 32;
+    if (most && s->list_size > most && !h->guard.breach) {
+        h->guard.breach = AS_H2_HEADERS;
+        as_h2_check_guard(h);
+    }
+}
+
+static void add_field(struct as_h2 *h, struct as_h2_stream *s, struct as_str name,
                       struct as_str value)
 {
     struct as_str *to;
 
-    /* The rest of the block is still decoded by nghttp2, for the sake of the compression table. */
-    if (s->over_limit)
+    if (s->over_limit) {
+        count_excess(h, s, name, value);
         return;
+    }
     if (!count_field(h, s, name, value)) {
         s->over_limit = true;
         return;
@@ -111,6 +124,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)flags;
     if (!s)
         return 0;
+    if (h->breach)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the rest of the block is not shown */
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         add_field(h, s, n, v);
         return 0;
@@ -118,6 +133,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (count_field(h, s, n, v))
         return 0;
     as_h2_reset(h, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
+    as_h2_guard_fault(&h->guard, h->now);
+    as_h2_check_guard(h);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
@@ -154,7 +171,13 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     bool request = frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 
     (void)session;
-    if (frame->hd.type > NGHTTP2_HEADERS || (!end && !request))
+    if (frame->hd.type == NGHTTP2_RST_STREAM) {
+        s = as_h2_find(h, frame->hd.stream_id);
+        if (s)
+            s->withdrawn = true;
+        return 0;
+    }
+    if (frame->hd.type > NGHTTP2_HEADERS || (!end && !request) || h->breach)
         return 0;
     s = as_h2_find(h, frame->hd.stream_id);
     if (!s)
@@ -174,21 +197,11 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
     (void)flags;
     /* What nobody waits for any more must not eat up the connection's window. */
-    if (s && s->req && !s->answered)
+    if (s && s->req && !s->answered && !h->breach)
         h->ops->on_data(h->conn, s->req, p, n);
     else
         nghttp2_session_consume_connection(session, n);
     return 0;
-}
-
-/* nghttp2 bounds the resets that a client sends; here also those that it provokes by breaking the
- * rules, since each may have started work. Streams that end well pay for others. */
-static void judge_close(struct as_h2 *h, const struct as_h2_stream *s, uint32_t code)
-{
-    if (code == NGHTTP2_NO_ERROR)
-        h->n_broken -= h->n_broken > 0;
-    else if (!s->reset && ++h->n_broken > BROKEN_MAX)
-        nghttp2_session_terminate_session(h->session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
@@ -199,7 +212,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     (void)session;
     if (!s) /* its record could not be allocated */
         return 0;
-    judge_close(h, s, code);
+    if (code == NGHTTP2_NO_ERROR && s->ended && !s->withdrawn)
+        as_h2_guard_good(&h->guard);
     s->answered = true;
     if (s->req)
         h->ops->on_close(h->conn, s->req, code);

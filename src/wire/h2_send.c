@@ -82,21 +82,41 @@ static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, 
     return (ssize_t)most;
 }
 
+/* A reset that the client provokes may cost us a request that was begun (MadeYouReset). */
+static void count_reset(struct as_h2 *h, const nghttp2_frame *frame)
+{
+    const struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
+
+    if (frame->rst_stream.error_code == NGHTTP2_NO_ERROR || (s && s->reset))
+        return;
+    if (frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM)
+        as_h2_guard_refused(&h->guard, h->now);
+    else
+        as_h2_guard_fault(&h->guard, h->now);
+    as_h2_check_guard(h);
+}
+
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct as_h2 *h = user;
 
-    /* Here the answer's last frame is out, so that a reset comes behind it; submitted any earlier
-     * it would make nghttp2 drop the trailers. */
-    if (h->n_early && frame->hd.type <= NGHTTP2_HEADERS &&
-        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-        struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
+    if (frame->hd.type <= NGHTTP2_HEADERS) {
+        as_h2_guard_answer(&h->guard);
+        /* Here the answer's last frame is out, so that a reset comes behind it; submitted any
+         * earlier it would make nghttp2 drop the trailers. */
+        if (h->n_early && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+            struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
 
-        if (s && s->early)
-            nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                      NGHTTP2_NO_ERROR);
+            if (s && s->early)
+                nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+                                          NGHTTP2_NO_ERROR);
+        }
+    } else if (frame->hd.type == NGHTTP2_RST_STREAM) {
+        count_reset(h, frame);
     } else if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR) {
         h->over = true;
+        if (!h->breach && !h->calmed)
+            h->breach = AS_H2_PROTOCOL;
     }
     return 0;
 }
@@ -130,12 +150,15 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
     h->q = q;
     h->max = max;
     /* DATA does not show here: send_data appends it from inside of the call. */
-    while (!h->dead && q->bytes < max && (n = nghttp2_session_mem_send(h->session, &p)) != 0) {
+    while (!h->dead && !h->over && q->bytes < max &&
+           (n = nghttp2_session_mem_send(h->session, &p)) != 0) {
         if (n > 0)
             as_outq_copy(q, p, (size_t)n);
         else
             h->dead = true;
     }
+    if (h->dead && !h->breach)
+        h->breach = AS_H2_PROTOCOL;
     h->q = NULL;
     return h->dead || h->over ? AS_EPROTO : 0;
 }

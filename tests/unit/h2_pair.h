@@ -55,6 +55,7 @@ struct pair {
     size_t slice;    /* bytes per as_h2_recv; 0: all at once */
     size_t send_max; /* of as_h2_send */
     int recv_rc, send_rc;
+    as_ns now;
     struct pair_req *req[PAIR_STREAMS]; /* by (stream id - 1) / 2 */
     struct pair_reply reply[PAIR_STREAMS];
     unsigned n_req, n_close;
@@ -294,7 +295,7 @@ static void pair_feed(struct pair *t, const void *bytes, size_t n)
 
         assert_non_null(exact);
         memcpy(exact, p, take);
-        t->recv_rc = as_h2_recv(t->h, exact, take);
+        t->recv_rc = as_h2_recv(t->h, exact, take, t->now);
         free(exact);
         p += take;
         n -= take;
@@ -346,7 +347,17 @@ static const struct as_h2_conf pair_conf = {.max_streams = 200,
                                             .stream_window = 65535,
                                             .conn_window = 1 << 20,
                                             .max_header_list = 8192,
-                                            .max_headers = 100};
+                                            .max_headers = 100,
+                                            .limits = {.resets = {50, 10},
+                                                       .faults = {20, 10},
+                                                       .control = {100, 10},
+                                                       .empty = {10, 10},
+                                                       .window = {30, 10},
+                                                       .max_continuations = 8,
+                                                       .max_header_block = 32768,
+                                                       .ping_interval = 300 * AS_SEC,
+                                                       .idle_ping_interval = 7200 * AS_SEC,
+                                                       .ping_strikes = 2}};
 
 static struct pair *pair_new_with(const struct as_h2_conf *conf, uint32_t window, uint32_t frame)
 {
@@ -359,7 +370,7 @@ static struct pair *pair_new_with(const struct as_h2_conf *conf, uint32_t window
     t->send_max = 1 << 20;
     t->goaway_last = -1;
     as_outq_init(&t->q);
-    assert_int_equal(as_h2_new(&t->h, conf, &pair_ops, t), 0);
+    assert_int_equal(as_h2_new(&t->h, conf, &pair_ops, t, 0), 0);
     assert_int_equal(nghttp2_session_callbacks_new(&cb), 0);
     nghttp2_session_callbacks_set_on_header_callback(cb, pair_on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, pair_on_chunk);

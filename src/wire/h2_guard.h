@@ -1,0 +1,91 @@
+/* wire/h2_guard.h — what a client may do that costs us more than it costs the client.
+ *
+ * Walks over the frame heads of one connection before HTTP/2 sees them and keeps count: token
+ * buckets for resets, faults, control frames, empty frames and window updates, bounds on a header
+ * block, and gRPC's rule for pings. Knows nothing of nghttp2; time is passed in (ns, any origin).
+ * Sources: CVE-2023-44487 (rapid reset), CVE-2025-8671 (MadeYouReset), CVE-2019-9511…9518 (ping,
+ * settings, empty frames), CVE-2024-27316 and kin (CONTINUATION), gRPC proposal A8 (pings).
+ * Thread: that of the connection.
+ */
+#ifndef AS_WIRE_H2_GUARD_H
+#define AS_WIRE_H2_GUARD_H
+
+#include "base/defs.h"
+
+enum as_h2_breach {
+    AS_H2_FAIR,
+    AS_H2_PROTOCOL,      /* broke the protocol itself: what nghttp2 says */
+    AS_H2_RESETS,        /* took back too many streams */
+    AS_H2_FAULTS,        /* made us reset too many streams */
+    AS_H2_PINGS,         /* more pings than gRPC's rule allows */
+    AS_H2_SETTINGS,      /* these three: too many control frames, by the last straw */
+    AS_H2_PRIORITIES,    /* PRIORITY and PRIORITY_UPDATE */
+    AS_H2_CONTROL,       /* PING, GOAWAY, frames of unknown type */
+    AS_H2_EMPTY,         /* frames without a payload and without an end */
+    AS_H2_WINDOW,        /* window updates without data to account for */
+    AS_H2_CONTINUATIONS, /* pieces of one header block */
+    AS_H2_HEADERS,       /* bytes of one header block, as sent or as unpacked */
+    AS_H2_BREACHES
+};
+const char *as_h2_breach_name(enum as_h2_breach b); /* "rapid_reset": for counters and logs */
+
+struct as_h2_rate {
+    uint32_t burst; /* at once; 0: no limit */
+    uint32_t rate;  /* more per second; at least 1 */
+};
+
+struct as_h2_limits {
+    struct as_h2_rate resets;   /* RST_STREAM received; a call that ends well gives one back */
+    struct as_h2_rate faults;   /* RST_STREAM sent because the client broke a rule */
+    struct as_h2_rate control;  /* SETTINGS, PING, PRIORITY, GOAWAY, unknown; answers to ours too */
+    struct as_h2_rate empty;    /* DATA, HEADERS, CONTINUATION that carry and end nothing */
+    struct as_h2_rate window;   /* WINDOW_UPDATE; every frame of an answer gives some back */
+    uint32_t max_continuations; /* frames behind one HEADERS; 0: no limit */
+    uint32_t max_header_block;  /* bytes of all of them; 0: no limit */
+    as_ns ping_interval;        /* between two pings while calls are open; 0: any */
+    as_ns idle_ping_interval;   /* while none is; 0: any */
+    uint32_t ping_strikes;      /* pings that may come too early; one more ends it; 0: never */
+};
+
+/* Credit is counted in ns: a token costs the time that it takes to earn it. */
+struct as_h2_bucket {
+    uint64_t credit, most, cost; /* most 0: no limit */
+    as_ns at;                    /* when credit was right */
+};
+
+struct as_h2_guard {
+    struct as_h2_limits limits;
+    struct as_h2_bucket resets, faults, control, empty, window;
+    enum as_h2_breach breach; /* the first one; nothing is judged after it */
+    uint32_t skip;            /* bytes until the next frame head, preface included */
+    uint8_t head[9];          /* one that came in pieces */
+    uint8_t n_head;
+    bool greeted;        /* the first frame has come whole */
+    bool framed;         /* a frame has begun */
+    bool in_block;       /* between the first and the last byte of a header block */
+    bool block_ends;     /* the frame at hand carries END_HEADERS */
+    bool answering;      /* an answer's frame was sent since the last ping */
+    bool padded;         /* the next byte is the pad length of a short DATA frame */
+    uint32_t n_cont;     /* CONTINUATIONs of this block */
+    uint64_t block_size; /* bytes of this block */
+    as_ns block_since;   /* when it began; valid while in_block */
+    as_ns last_ping;     /* AS_NEVER: none yet */
+    uint32_t strikes;
+};
+
+void as_h2_guard_init(struct as_h2_guard *g, const struct as_h2_limits *limits, as_ns now);
+
+/* The next bytes of the connection; calls: how many are open when p[0] is reached. Returns how many
+ * of them may go on to HTTP/2 now: all; less, when `breach` was set (the bad frame is left out) or
+ * when a ping comes next: hand those on and call again with the rest. Never 0 without a breach. */
+size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now,
+                        uint32_t calls);
+
+/* What the connection tells: a stream was reset by us for the client's fault, or refused (counted
+ * as a reset); a call ended well; HEADERS or DATA of an answer went out. */
+void as_h2_guard_fault(struct as_h2_guard *g, as_ns now);
+void as_h2_guard_refused(struct as_h2_guard *g, as_ns now);
+void as_h2_guard_good(struct as_h2_guard *g);
+void as_h2_guard_answer(struct as_h2_guard *g);
+
+#endif
