@@ -404,23 +404,57 @@ static struct as_fleet_conf fleet_conf(const struct as_option_set *o)
     return c;
 }
 
+static struct as_h2_rate rate(const struct as_option_set *o, enum as_option_id burst,
+                              enum as_option_id rate)
+{
+    return (struct as_h2_rate){(uint32_t)as_option_u64(o, burst), (uint32_t)as_option_u64(o, rate)};
+}
+
+static struct as_h2_limits h2_limits(const struct as_option_set *o)
+{
+    return (struct as_h2_limits){
+        .resets = rate(o, AS_OPT_RESET_BURST, AS_OPT_RESET_RATE),
+        .faults = rate(o, AS_OPT_FAULT_BURST, AS_OPT_FAULT_RATE),
+        .control = rate(o, AS_OPT_CONTROL_BURST, AS_OPT_CONTROL_RATE),
+        .empty = rate(o, AS_OPT_EMPTY_BURST, AS_OPT_EMPTY_RATE),
+        .window = rate(o, AS_OPT_WINDOW_UPDATE_BURST, AS_OPT_WINDOW_UPDATE_RATE),
+        .max_continuations = (uint32_t)as_option_u64(o, AS_OPT_MAX_CONTINUATIONS),
+        .max_header_block = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BLOCK),
+        .ping_interval = as_option_ns(o, AS_OPT_MIN_PING_INTERVAL),
+        .idle_ping_interval = as_option_ns(o, AS_OPT_MIN_IDLE_PING_INTERVAL),
+        .ping_strikes = (uint32_t)as_option_u64(o, AS_OPT_MAX_PING_STRIKES),
+    };
+}
+
+/* What all loops may hold together, as the share of one. */
+static uint32_t share(uint64_t all, uint64_t threads)
+{
+    return (uint32_t)((all + threads - 1) / threads);
+}
+
 /* Per lane: each gets its part of the connections, rounded up. */
 static struct as_edge_conf edge_conf(const struct as_option_set *o)
 {
     uint64_t threads = as_option_u64(o, AS_OPT_THREADS);
-    uint64_t conns = as_option_u64(o, AS_OPT_MAX_CONNECTIONS);
 
     return (struct as_edge_conf){
         .h2 = {.max_streams = (uint32_t)as_option_u64(o, AS_OPT_MAX_STREAMS),
                .stream_window = (uint32_t)as_option_u64(o, AS_OPT_STREAM_WINDOW),
                .conn_window = (uint32_t)as_option_u64(o, AS_OPT_CONNECTION_WINDOW),
                .max_header_list = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
-               .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS)},
+               .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),
+               .limits = h2_limits(o)},
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
-        .max_connections = (uint32_t)((conns + threads - 1) / threads),
+        .max_connections = share(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
+        .max_requests = share(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
         .header_timeout = as_option_ns(o, AS_OPT_HEADER_TIMEOUT),
         .idle_timeout = as_option_ns(o, AS_OPT_IDLE_TIMEOUT),
         .goaway_grace = as_option_ns(o, AS_OPT_GOAWAY_GRACE),
+        .keepalive_time = as_option_ns(o, AS_OPT_KEEPALIVE_TIME),
+        .keepalive_timeout = as_option_ns(o, AS_OPT_KEEPALIVE_TIMEOUT),
+        .body_timeout = as_option_ns(o, AS_OPT_BODY_TIMEOUT),
+        .send_timeout = as_option_ns(o, AS_OPT_SEND_TIMEOUT),
+        .min_progress = as_option_u64(o, AS_OPT_MIN_PROGRESS),
     };
 }
 

@@ -16,6 +16,9 @@
 #define CONNECTIONS_MOST  16384 /* unless --max-connections says so */
 #define RESERVED_FILES    512   /* descriptors for workers, listeners, files */
 #define FALLBACK_INFLIGHT ((int64_t)1 << 30)
+#define BYTES_PER_REQUEST 16384u /* an open one takes less than half of it beside its message */
+#define REQUESTS_LEAST    4096u
+#define REQUESTS_MOST     1048576u
 
 /* One row: parsing, usage and both helps are made from it. */
 struct command {
@@ -156,6 +159,12 @@ static void resolve_limits(struct as_option_set *o)
         as_option_set_i64(o, AS_OPT_MAX_INFLIGHT_BYTES,
                           memory ? (int64_t)AS_MIN(memory / 4, (uint64_t)1 << 50)
                                  : FALLBACK_INFLIGHT);
+    if (as_option_u64(o, AS_OPT_MAX_REQUESTS) == 0)
+        as_option_set_i64(
+            o, AS_OPT_MAX_REQUESTS,
+            (int64_t)AS_MIN(AS_MAX(as_option_u64(o, AS_OPT_MAX_INFLIGHT_BYTES) / BYTES_PER_REQUEST,
+                                   (uint64_t)REQUESTS_LEAST),
+                            (uint64_t)REQUESTS_MOST));
 }
 
 /* The handover as the dispatcher wants it; descriptors get back what exec took from them. */

@@ -96,10 +96,49 @@ enum as_option_type {
       "HTTP/2 receive window of a stream")                                                         \
     X(CONNECTION_WINDOW, "connection-window", SIZE, 65535, 2147483647, "16M", "", RD, "Limits",    \
       "HTTP/2 receive window of a connection")                                                     \
+    X(MAX_REQUESTS, "max-requests", INT, 0, 100000000, "0", "", RD, "Limits",                      \
+      "requests open at once; 0: one for each 16K of max-inflight-bytes")                          \
     X(HEADER_TIMEOUT, "header-timeout", DURATION, AS_MS, 3600 * AS_SEC, "10s", "", RD, "Clients",  \
-      "a new connection must send a complete request header in this time")                         \
+      "the greeting of a connection and each header block must be complete in this time")          \
     X(IDLE_TIMEOUT, "idle-timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off", RD, "Clients",      \
       "a connection without a request is closed after this time")                                  \
+    X(BODY_TIMEOUT, "body-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "off", RD, "Clients",      \
+      "a request that comes in must move by min-progress in this time")                            \
+    X(SEND_TIMEOUT, "send-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "off", RD, "Clients",      \
+      "a client must take min-progress of its answers in this time")                               \
+    X(MIN_PROGRESS, "min-progress", SIZE, 1, 1 << 30, "1K", "", RD, "Clients",                     \
+      "bytes that must move within body-timeout and send-timeout")                                 \
+    X(KEEPALIVE_TIME, "keepalive-time", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD, "Clients",  \
+      "a connection that was silent for this time is sent a ping")                                 \
+    X(KEEPALIVE_TIMEOUT, "keepalive-timeout", DURATION, AS_MS, 3600 * AS_SEC, "20s", "", RD,       \
+      "Clients", "and closed when it stays silent for this time after it")                         \
+    X(MIN_PING_INTERVAL, "min-ping-interval", DURATION, 0, 86400 * AS_SEC, "5m", "off", RD,        \
+      "Abuse", "a client's pings keep this distance, but for one after each answer")               \
+    X(MIN_IDLE_PING_INTERVAL, "min-idle-ping-interval", DURATION, 0, 86400 * AS_SEC, "2h", "off",  \
+      RD, "Abuse", "the same while no call is open")                                               \
+    X(MAX_PING_STRIKES, "max-ping-strikes", INT, 0, 1000000, "2", "off", RD, "Abuse",              \
+      "pings that may come too early; one more ends the connection")                               \
+    X(RESET_BURST, "reset-burst", INT, 0, 1000000, "1024", "off", RD, "Abuse",                     \
+      "streams that a client may take back at once; calls that end well give back")                \
+    X(RESET_RATE, "reset-rate", INT, 1, 1000000, "100", "", RD, "Abuse", "and more per second")    \
+    X(FAULT_BURST, "fault-burst", INT, 0, 1000000, "100", "off", RD, "Abuse",                      \
+      "streams that may be reset at once because the client broke a rule")                         \
+    X(FAULT_RATE, "fault-rate", INT, 1, 1000000, "10", "", RD, "Abuse", "and more per second")     \
+    X(CONTROL_BURST, "control-burst", INT, 0, 1000000, "256", "off", RD, "Abuse",                  \
+      "SETTINGS, PING, PRIORITY and unknown frames at once")                                       \
+    X(CONTROL_RATE, "control-rate", INT, 1, 1000000, "100", "", RD, "Abuse",                       \
+      "and more per second")                                                                       \
+    X(EMPTY_BURST, "empty-burst", INT, 0, 1000000, "100", "off", RD, "Abuse",                      \
+      "frames at once that carry and end nothing")                                                 \
+    X(EMPTY_RATE, "empty-rate", INT, 1, 1000000, "10", "", RD, "Abuse", "and more per second")     \
+    X(WINDOW_UPDATE_BURST, "window-update-burst", INT, 0, 1000000, "2048", "off", RD, "Abuse",     \
+      "WINDOW_UPDATE frames at once; each frame of an answer gives back four")                     \
+    X(WINDOW_UPDATE_RATE, "window-update-rate", INT, 1, 1000000, "100", "", RD, "Abuse",           \
+      "and more per second")                                                                       \
+    X(MAX_CONTINUATIONS, "max-continuations", INT, 0, 1000000, "8", "off", RD, "Abuse",            \
+      "CONTINUATION frames of one header block")                                                   \
+    X(MAX_HEADER_BLOCK, "max-header-block", SIZE, 0, 1 << 30, "64K", "off", RD, "Abuse",           \
+      "a header block, as sent or as unpacked, that ends the connection")                          \
     X(DRAIN_TIMEOUT, "drain-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "", RDB, "Server",       \
       "requests in flight may end within this time after SIGTERM")                                 \
     X(GOAWAY_GRACE, "goaway-grace", DURATION, 0, 60 * AS_SEC, "1s", "", RD, "Server",              \

@@ -167,6 +167,21 @@ static uint64_t open_connections(const struct as_board *b)
            edges_sum(b, offsetof(struct as_edge_stat, closed));
 }
 
+/* Connections that ended because of what their client did or did not do, by reason. */
+static void json_closings(struct json *j)
+{
+    as_buf_str(j->out, "\"clients_closed\":{");
+    for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSES; why++) {
+        uint64_t n = as_close_name(why)
+                         ? edges_sum(j->b, offsetof(struct as_edge_stat, ended) + why * sizeof(n))
+                         : 0;
+
+        if (n)
+            as_buf_printf(j->out, "%s\"%s\":%lu", j->n++ ? "," : "", as_close_name(why), n);
+    }
+    as_buf_str(j->out, "},");
+}
+
 void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
 {
     struct json j = {b, out, 0};
@@ -183,6 +198,8 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
         as_fleet_unanswered(b->fleet), edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
         edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
         (unsigned long)as_pages_kept());
+    json_closings(&j);
+    j.n = 0;
     json_models(&j);
     as_buf_str(out, ",\"deployments\":[");
     as_fleet_each_deploy(b->fleet, json_deploy, &j);
@@ -217,6 +234,20 @@ static void text_replica(void *arg, const struct as_fleet_replica *r)
                   (double)r->service / 1e3);
 }
 
+static void text_closings(const struct as_board *b, struct as_buf *out)
+{
+    bool any = false;
+
+    for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSES; why++) {
+        uint64_t n = as_close_name(why) ? closed_for(b, why) : 0;
+
+        if (n)
+            as_buf_printf(out, "%s %s %lu", any ? "," : "clients closed:", as_close_name(why), n);
+        any = any || n;
+    }
+    as_buf_str(out, any ? "\n" : "");
+}
+
 void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
 {
     struct json j = {b, out, 0};
@@ -228,6 +259,7 @@ void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
                   : as_fleet_ready(b->fleet) ? "ready"
                                              : "not ready",
                   open_connections(b));
+    text_closings(b, out);
     as_buf_str(out, "\nMODEL                VERSION    READY\n");
     for (uint32_t i = 0; i < as_registry_count(g); i++) {
         const struct as_model *m = as_registry_at(g, i);

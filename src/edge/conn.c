@@ -4,12 +4,15 @@
 #include "base/counter.h"
 #include "base/err.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define OUT_MAX (512u << 10) /* bytes taken from h2 per write */
+#define OUT_MAX    (512u << 10) /* bytes taken from h2 per write */
+#define LAST_READS 8            /* of AS_EDGE_RX each, before a socket is closed */
 
 static struct as_conn *conn_of(struct as_sock *s)
 {
@@ -21,12 +24,32 @@ static void on_closed(struct as_sock *s)
     free(conn_of(s));
 }
 
-void as_conn_close(struct as_conn *c)
+/* Those that the client is to blame for. */
+static void log_close(struct as_conn *c, uint32_t why)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof(peer);
+    char host[INET6_ADDRSTRLEN] = "unknown";
+    uint64_t skipped;
+
+    if (why < AS_CLOSE_EVICTED || !as_edge_may_log(c->edge, why, &skipped))
+        return;
+    if (getpeername(c->sock.fd, (struct sockaddr *)&peer, &len) == 0)
+        getnameinfo((struct sockaddr *)&peer, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+    as_log_event(c->edge->log, AS_LOG_WARN, "client_closed",
+                 "reason=%s client=%s requests=%lu open=%u age_ms=%lu skipped=%lu",
+                 as_close_name(why), host, c->n_requests, c->n_open,
+                 (as_loop_now(c->edge->loop) - c->opened) / AS_MS, skipped);
+}
+
+void as_conn_close(struct as_conn *c, uint32_t why)
 {
     struct as_edge *e = c->edge;
 
     if (c->sock.closing)
         return;
+    log_close(c, why);
+    as_count(&e->stat.ended[why], 1);
     as_task_cancel(&c->flush);
     as_sock_close(&c->sock, on_closed);
     as_h2_free(c->h2); /* tells every open request that its client has gone */
@@ -41,25 +64,145 @@ void as_conn_touch(struct as_conn *c)
     as_loop_defer(c->edge->loop, &c->flush);
 }
 
+/* What h2 still says goes out as far as the client takes it now, and that is the end. What came
+ * from it is read first: closed with unread bytes, a socket would take the GOAWAY back. */
+static void finish(struct as_conn *c)
+{
+    enum as_h2_breach breach = as_h2_breach(c->h2);
+    uint32_t why = breach ? AS_CLOSE_BREACH + (uint32_t)breach : (uint32_t)c->why;
+
+    shutdown(c->sock.fd, SHUT_WR);
+    for (int i = 0; i < LAST_READS; i++) {
+        if (as_sock_read(&c->sock, c->edge->rx, AS_EDGE_RX) <= 0)
+            break;
+    }
+    as_conn_close(c, why);
+}
+
+/* How long has the client not taken what waits for it? Output that is full is enough: nothing more
+ * is read that could make it grow. */
+static void note_waiting(struct as_conn *c, bool waited, size_t written)
+{
+    int events = c->sock.events;
+
+    if (c->out.bytes && !waited) {
+        c->stuck = as_loop_now(c->edge->loop);
+        c->moved = 0;
+    }
+    c->moved += written;
+    as_sock_watch(&c->sock, c->out.bytes < OUT_MAX ? events | UV_READABLE : events & ~UV_READABLE);
+}
+
 static void on_flush(struct as_task *t)
 {
     struct as_conn *c = AS_CONTAINER(t, struct as_conn, flush);
+    bool waited = c->out.bytes > 0;
+    size_t before, written = 0;
 
     /* more than one round only for answers larger than OUT_MAX into a socket that takes them */
     do {
-        size_t before;
-
         if (as_h2_send(c->h2, &c->out, OUT_MAX))
             c->ending = true;
         before = c->out.bytes;
         if (as_sock_flush(&c->sock, &c->out)) {
-            as_conn_close(c);
+            as_conn_close(c, c->ending ? AS_CLOSE_BREACH + as_h2_breach(c->h2) : AS_CLOSE_CLIENT);
             return;
         }
-        as_count(&c->edge->stat.bytes_out, before - c->out.bytes);
+        written += before - c->out.bytes;
     } while (!c->out.bytes && !c->ending && as_h2_wants_write(c->h2));
-    if (!c->out.bytes && (c->ending || as_h2_done(c->h2)))
-        as_conn_close(c);
+    as_count(&c->edge->stat.bytes_out, written);
+    if (c->ending) {
+        finish(c);
+        return;
+    }
+    if (c->out.bytes || waited)
+        note_waiting(c, waited, written);
+    if (!c->out.bytes && as_h2_done(c->h2))
+        as_conn_close(c, c->why);
+}
+
+void as_conn_end(struct as_conn *c, enum as_close why, bool calm)
+{
+    c->why = why;
+    if (calm)
+        as_h2_enough(c->h2, as_close_name(why));
+    else
+        as_h2_shutdown_final(c->h2);
+    c->ending = true;
+    as_task_cancel(&c->flush);
+    on_flush(&c->flush);
+}
+
+void as_conn_begin_request(struct as_conn *c)
+{
+    c->n_open++;
+    if (c->n_requests++ == 0) {
+        as_list_remove(&c->node);
+        as_list_push(&c->edge->conns, &c->node);
+    }
+}
+
+void as_conn_end_request(struct as_conn *c)
+{
+    c->n_open--;
+    if (c->n_open || c->sock.closing)
+        return;
+    c->active = as_loop_now(c->edge->loop);
+    as_list_remove(&c->node);
+    as_list_push(&c->edge->conns, &c->node);
+}
+
+/* True: closed. */
+static bool is_stuck(struct as_conn *c, as_ns now)
+{
+    const struct as_edge_conf *conf = &c->edge->conf;
+
+    if (!c->out.bytes || !conf->send_timeout || now - c->stuck < conf->send_timeout)
+        return false;
+    if (c->moved < conf->min_progress) {
+        as_conn_close(c, AS_CLOSE_SEND_TIMEOUT);
+        return true;
+    }
+    c->stuck = now;
+    c->moved = 0;
+    return false;
+}
+
+/* True: closed. A full output keeps us from hearing anything: is_stuck is for that. */
+static bool is_dead(struct as_conn *c, as_ns now)
+{
+    const struct as_edge_conf *conf = &c->edge->conf;
+
+    if (!conf->keepalive_time || c->out.bytes || now - c->heard < conf->keepalive_time)
+        return false;
+    if (c->pinged <= c->heard) {
+        c->pinged = now;
+        as_h2_ping(c->h2);
+        as_conn_touch(c);
+    } else if (now - c->pinged >= conf->keepalive_timeout) {
+        as_conn_close(c, AS_CLOSE_KEEPALIVE);
+        return true;
+    }
+    return false;
+}
+
+void as_conn_sweep(struct as_conn *c, as_ns now)
+{
+    const struct as_edge_conf *conf = &c->edge->conf;
+    as_ns block = as_h2_block_since(c->h2);
+
+    if (!as_h2_greeted(c->h2)) {
+        if (now - c->opened >= conf->header_timeout)
+            as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
+    } else if (block != AS_NEVER && now - block >= conf->header_timeout) {
+        as_conn_end(c, AS_CLOSE_HEADER_TIMEOUT, true);
+    } else if (is_stuck(c, now) || is_dead(c, now)) {
+        return;
+    } else if (conf->idle_timeout && !c->n_open && now - c->active >= conf->idle_timeout) {
+        c->why = AS_CLOSE_IDLE;
+        as_h2_shutdown_final(c->h2);
+        as_conn_touch(c);
+    }
 }
 
 static void on_readable(struct as_conn *c)
@@ -70,13 +213,12 @@ static void on_readable(struct as_conn *c)
     if (n == AS_EAGAIN)
         return;
     if (n < 0) {
-        as_conn_close(c);
+        as_conn_close(c, AS_CLOSE_CLIENT);
         return;
     }
     as_count(&e->stat.bytes_in, (uint64_t)n);
-    if (c->ending)
-        return; /* only what it still wants to hear counts */
-    if (as_h2_recv(c->h2, e->rx, (size_t)n, as_loop_now(e->loop)))
+    c->heard = as_loop_now(e->loop);
+    if (as_h2_recv(c->h2, e->rx, (size_t)n, c->heard))
         c->ending = true;
     as_conn_touch(c);
 }
@@ -108,10 +250,10 @@ void as_conn_accept(struct as_edge *e, int fd)
         return;
     }
     c->edge = e;
-    c->opened = c->active = as_loop_now(e->loop);
+    c->opened = c->active = c->heard = as_loop_now(e->loop);
     as_outq_init(&c->out);
     as_task_init(&c->flush, on_flush);
-    as_list_push(&e->conns, &c->node);
+    as_list_push(&e->fresh, &c->node);
     e->n_conns++;
     as_count(&e->stat.accepted, 1);
     as_conn_touch(c); /* our SETTINGS */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "edge/edge_own.h"
 #include "edge/exchange.h"
+#include "edge/patience.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,9 @@
 
 #define SWEEP   AS_SEC
 #define ACCEPTS 64 /* per turn, so that requests are not starved */
+/* A new connection may stay this long for its first request, whoever else comes. */
+#define EVICT_AGE   AS_SEC
+#define EVICT_LOOKS 64
 
 /* Out of descriptors: the listeners rest until the next sweep, or they would spin. */
 static void rest(struct as_edge *e, int events)
@@ -20,7 +24,57 @@ static void rest(struct as_edge *e, int events)
         as_sock_watch(&e->listeners[i], events);
 }
 
-/* Connections that never asked, have been idle too long, or must hear of the end. */
+const char *as_close_name(uint32_t why)
+{
+    static const char *const names[] = {
+        [AS_CLOSE_CLIENT] = "client",
+        [AS_CLOSE_IDLE] = "idle",
+        [AS_CLOSE_DRAIN] = "drain",
+        [AS_CLOSE_EVICTED] = "evicted",
+        [AS_CLOSE_HEADER_TIMEOUT] = "header_timeout",
+        [AS_CLOSE_SEND_TIMEOUT] = "send_timeout",
+        [AS_CLOSE_KEEPALIVE] = "keepalive_timeout",
+    };
+
+    if (why < AS_CLOSE_BREACH)
+        return names[why];
+    return why == AS_CLOSE_BREACH || why >= AS_CLOSES
+               ? NULL
+               : as_h2_breach_name((enum as_h2_breach)(why - AS_CLOSE_BREACH));
+}
+
+bool as_edge_may_log(struct as_edge *e, uint32_t quiet, uint64_t *ret_skipped)
+{
+    struct as_edge_quiet *q = &e->quiet[quiet];
+    as_ns now = as_loop_now(e->loop);
+
+    if (now < q->until) {
+        q->skipped++;
+        return false;
+    }
+    q->until = now + AS_SEC;
+    *ret_skipped = q->skipped;
+    q->skipped = 0;
+    return true;
+}
+
+static void sweep_list(struct as_list *conns, as_ns now, bool final)
+{
+    AS_LIST_EACH(n, conns)
+    {
+        struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
+
+        if (final) {
+            c->why = AS_CLOSE_DRAIN;
+            as_h2_shutdown_final(c->h2);
+            as_conn_touch(c);
+        }
+        as_conn_sweep(c, now);
+    }
+}
+
+/* Connections that never asked, are slow, dead, have been idle too long, or must hear of the end.
+ */
 static void on_sweep(struct as_timer *t)
 {
     struct as_edge *e = AS_CONTAINER(t, struct as_edge, sweep);
@@ -29,18 +83,9 @@ static void on_sweep(struct as_timer *t)
 
     if (final)
         e->drain_final = AS_NEVER;
-    AS_LIST_EACH(n, &e->conns)
-    {
-        struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
-
-        if (!c->greeted && now - c->opened >= e->conf.header_timeout) {
-            as_conn_close(c);
-        } else if (final || (e->conf.idle_timeout && !c->n_open && c->greeted &&
-                             now - c->active >= e->conf.idle_timeout)) {
-            as_h2_shutdown_final(c->h2);
-            as_conn_touch(c);
-        }
-    }
+    as_patience_sweep(e, now);
+    sweep_list(&e->fresh, now, final);
+    sweep_list(&e->conns, now, final);
     if (!e->draining)
         rest(e, UV_READABLE);
     if (e->n_conns)
@@ -58,6 +103,42 @@ void as_edge_conn_gone(struct as_edge *e)
     }
 }
 
+/* Whoever was there first and wants nothing goes, so that connections that are only held open do
+ * not keep others out: first one that never asked, then the one that has been idle longest. */
+static bool make_room(struct as_edge *e)
+{
+    struct as_list *lists[] = {&e->fresh, &e->conns};
+    as_ns now = as_loop_now(e->loop);
+
+    for (size_t i = 0; i < AS_COUNT(lists); i++) {
+        int looks = EVICT_LOOKS;
+
+        AS_LIST_EACH(n, lists[i])
+        {
+            struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
+
+            if (!c->n_open && now - c->active >= EVICT_AGE) {
+                as_conn_end(c, AS_CLOSE_EVICTED, false);
+                return true;
+            }
+            if (--looks == 0)
+                break;
+        }
+    }
+    return false;
+}
+
+static void refuse(struct as_edge *e, int fd)
+{
+    uint64_t skipped;
+
+    as_count(&e->stat.refused, 1);
+    close(fd);
+    if (as_edge_may_log(e, AS_QUIET_REFUSED, &skipped))
+        as_log_event(e->log, AS_LOG_WARN, "client_refused",
+                     "reason=max_connections connections=%u skipped=%lu", e->n_conns, skipped);
+}
+
 static void on_listener(struct as_sock *s, int events AS_UNUSED)
 {
     struct as_edge *e = s->uv.loop->data;
@@ -72,9 +153,8 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
         }
         if (fd < 0)
             return;
-        if (e->n_conns >= e->conf.max_connections) {
-            as_count(&e->stat.refused, 1);
-            close(fd);
+        if (e->n_conns >= e->conf.max_connections && !make_room(e)) {
+            refuse(e, fd);
             continue;
         }
         as_conn_accept(e, fd);
@@ -110,12 +190,31 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     e->drain_final = AS_NEVER;
     e->rx = as_xalloc(AS_EDGE_RX);
     loop->uv.data = e;
+    as_list_init(&e->fresh);
     as_list_init(&e->conns);
+    as_patience_init(e);
     as_timer_init(&e->sweep, loop, on_sweep);
     err = as_client_open(&e->client, fleet, loop);
     AS_ASSERT(!err);
     *ret_e = e;
     return 0;
+}
+
+static void notice(struct as_list *conns)
+{
+    AS_LIST_EACH(n, conns)
+    {
+        struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
+
+        c->why = AS_CLOSE_DRAIN;
+        as_h2_shutdown_notice(c->h2);
+        as_conn_touch(c);
+    }
+}
+
+static void close_all(struct as_list *conns)
+{
+    AS_LIST_EACH(n, conns) as_conn_close(AS_LIST_ENTRY(n, struct as_conn, node), AS_CLOSE_DRAIN);
 }
 
 void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
@@ -130,13 +229,8 @@ void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
         drained(arg);
         return;
     }
-    AS_LIST_EACH(n, &e->conns)
-    {
-        struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
-
-        as_h2_shutdown_notice(c->h2);
-        as_conn_touch(c);
-    }
+    notice(&e->fresh);
+    notice(&e->conns);
     e->drain_final = as_loop_now(e->loop) + e->conf.goaway_grace;
     as_timer_set(&e->sweep, e->drain_final);
 }
@@ -148,7 +242,8 @@ void as_edge_stop(struct as_edge *e)
     for (uint32_t i = 0; i < e->n_listeners; i++)
         as_sock_close(&e->listeners[i], NULL);
     e->n_listeners = 0;
-    AS_LIST_EACH(n, &e->conns) as_conn_close(AS_LIST_ENTRY(n, struct as_conn, node));
+    close_all(&e->fresh);
+    close_all(&e->conns);
 }
 
 void as_edge_close(struct as_edge *e)

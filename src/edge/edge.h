@@ -17,9 +17,15 @@ struct as_edge_conf {
     struct as_h2_conf h2;
     uint64_t max_message;     /* bytes of one gRPC message */
     uint32_t max_connections; /* of this loop */
-    as_ns header_timeout;     /* from accept to the first complete request header */
+    uint32_t max_requests;    /* of this loop: open ones, whatever their state */
+    as_ns header_timeout;     /* from accept to the client's SETTINGS; also for each header block */
     as_ns idle_timeout;       /* without a request; 0: never */
     as_ns goaway_grace;       /* from the first GOAWAY to the final one */
+    as_ns keepalive_time;     /* nothing heard for so long: a ping; 0: never */
+    as_ns keepalive_timeout;  /* and nothing for so long after it: closed */
+    as_ns body_timeout;    /* a request moves on by min_progress in this time; 0: never ends it */
+    as_ns send_timeout;    /* the client takes min_progress of its answers; 0: never */
+    uint64_t min_progress; /* bytes, or what is left if less */
 };
 
 /* The RPCs that we count and answer; the table of names is in edge/service.c. */
@@ -34,6 +40,20 @@ enum as_rpc {
     AS_RPC_HTTP, /* plain GET */
     AS_RPC_COUNT
 };
+/* Why a connection ended; from AS_CLOSE_BREACH on: that and the breach of wire/h2_guard.h. */
+enum as_close {
+    AS_CLOSE_CLIENT, /* by the client, or an error of the socket */
+    AS_CLOSE_IDLE,
+    AS_CLOSE_DRAIN, /* the server ends */
+    AS_CLOSE_EVICTED,
+    AS_CLOSE_HEADER_TIMEOUT,
+    AS_CLOSE_SEND_TIMEOUT,
+    AS_CLOSE_KEEPALIVE,
+    AS_CLOSE_BREACH
+};
+#define AS_CLOSES (AS_CLOSE_BREACH + (uint32_t)AS_H2_BREACHES)
+const char *as_close_name(uint32_t why); /* NULL: no reason has this number */
+
 #define AS_GRPC_CODES 17u
 const char *as_rpc_name(enum as_rpc rpc);
 
@@ -45,6 +65,8 @@ struct as_edge_stat { /* base/counter.h */
     uint64_t bytes_in, bytes_out;                   /* of connections */
     uint64_t exchanges; /* requests that are not freed: their clients may have gone */
     uint64_t pooled;    /* freed ones, kept for the next */
+    uint64_t ended[AS_CLOSES];                      /* closed ones, by reason */
+    uint64_t slow_requests, slow_answers;           /* given up: body_timeout, send_timeout */
 };
 
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,

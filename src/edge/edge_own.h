@@ -11,6 +11,15 @@
 
 struct as_exchange;
 
+/* One line a second for each kind of event: a flood of clients is no flood of lines. */
+struct as_edge_quiet {
+    as_ns until;
+    uint64_t skipped;
+};
+#define AS_QUIET_REFUSED  AS_CLOSES /* behind the reasons for closing */
+#define AS_QUIET_REQUESTS (AS_CLOSES + 1)
+#define AS_QUIETS         (AS_CLOSES + 2)
+
 struct as_edge {
     struct as_loop *loop;
     struct as_client client;
@@ -18,10 +27,13 @@ struct as_edge {
     struct as_budget *budget;
     const struct as_log *log;
     struct as_edge_stat stat;
-    struct as_list conns;
+    struct as_list fresh; /* connections without a request so far, in order of arrival */
+    struct as_list conns; /* the others; idle ones in the order of becoming idle */
     uint32_t n_conns;
-    struct as_exchange *pool;                    /* free ones */
-    struct as_sock listeners[AS_EDGE_LISTENERS]; /* own duplicates of the shared descriptors */
+    struct as_edge_quiet quiet[AS_QUIETS];
+    struct as_list uploads, new_answers, answers; /* edge/patience.h */
+    struct as_exchange *pool;                     /* free ones */
+    struct as_sock listeners[AS_EDGE_LISTENERS];  /* own duplicates of the shared descriptors */
     uint32_t n_listeners;
     struct as_timer sweep; /* time-outs of connections; set while there are any */
     bool draining;
@@ -39,16 +51,31 @@ struct as_conn {
     struct as_h2 *h2;
     struct as_list node;
     as_ns opened, active; /* active: last time that a request was there */
+    as_ns heard, pinged;  /* last bytes from the client; our last ping */
+    as_ns stuck;          /* since when, at most, `moved` counts; valid while out has bytes */
+    size_t moved;         /* bytes that the client took since */
+    uint64_t n_requests;  /* ever */
     uint32_t n_open;      /* requests on it */
-    bool greeted;         /* had a complete request header */
-    bool ending;          /* close when everything is written */
+    enum as_close why;    /* the reason of a graceful end */
+    bool ending;          /* no more is read; closed with the next write */
 };
 
 /* A connected socket; the connection lives until it ends by itself. */
 void as_conn_accept(struct as_edge *e, int fd);
-void as_conn_close(struct as_conn *c);     /* at once */
-void as_conn_touch(struct as_conn *c);     /* h2 has something to say */
+/* At once; counted and, when the client is to blame, logged. why: as_close_name. */
+void as_conn_close(struct as_conn *c, uint32_t why);
+/* As well, but not from a callback of h2: the client hears GOAWAY if it takes it now. `calm`: with
+ * the reason and ENHANCE_YOUR_CALM. */
+void as_conn_end(struct as_conn *c, enum as_close why, bool calm);
+void as_conn_touch(struct as_conn *c); /* h2 has something to say */
+void as_conn_begin_request(struct as_conn *c);
+void as_conn_end_request(struct as_conn *c);
+/* Once a second: is the client there, and does it move? May close it. */
+void as_conn_sweep(struct as_conn *c, as_ns now);
 void as_edge_conn_gone(struct as_edge *e); /* bookkeeping after a connection */
+
+/* May a line of this kind be written now? ret_skipped: how many were not since the last one. */
+bool as_edge_may_log(struct as_edge *e, uint32_t quiet, uint64_t *ret_skipped);
 
 extern const struct as_h2_ops as_exchange_ops; /* the requests' side of h2's callbacks */
 

@@ -1,6 +1,7 @@
 #include "edge/exchange.h"
 
 #include "base/counter.h"
+#include "edge/patience.h"
 
 #include <stdarg.h>
 
@@ -27,6 +28,7 @@ static struct as_exchange *take(struct as_edge *e)
         x = aligned_alloc(64, AS_ALIGN(sizeof(*x), 64));
         AS_ASSERT(x);
         as_arena_init(&x->arena, x->first, sizeof(x->first));
+        as_list_init(&x->patience);
     }
     as_count(&e->stat.exchanges, 1);
     return x;
@@ -71,6 +73,7 @@ static bool answering(struct as_exchange *x, uint32_t status)
     if (x->state == AS_X_ANSWERED || !x->conn)
         return false;
     x->state = AS_X_ANSWERED;
+    as_patience_answer(x);
     as_count(&x->edge->stat.requests[x->rpc][status < AS_GRPC_CODES ? status : 2], 1);
     as_conn_touch(x->conn);
     return true;
@@ -243,6 +246,7 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     bool compressed;
 
     as_h2_consume(c->h2, x->stream, n);
+    x->got += n;
     while (x->state == AS_X_RECEIVING && x->grpc) {
         switch (as_grpc_read(&x->reader, &p, &n, &bytes, &len, &compressed)) {
         case AS_GRPC_MESSAGE:
@@ -268,6 +272,7 @@ static void on_end(void *conn AS_UNUSED, void *req)
 
     if (x->state != AS_X_RECEIVING)
         return;
+    as_patience_stop(x);
     if (!x->grpc) {
         as_http_request(x);
         return;
@@ -305,6 +310,14 @@ static void check_grpc(struct as_exchange *x)
         x->deadline = as_loop_now(x->edge->loop) + timeout;
 }
 
+static void refuse(struct as_exchange *x)
+{
+    if (x->grpc)
+        as_exchange_fail(x, AS_EFULL, "the server holds all the requests it may (--max-requests)");
+    else
+        as_exchange_http(x, 503, "{\"error\":\"too many requests (--max-requests)\"}");
+}
+
 static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
 {
     struct as_conn *c = conn;
@@ -324,14 +337,18 @@ static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *he
     x->registry = NULL;
     x->model = NULL;
     x->head = head;
-    c->greeted = true;
-    c->n_open++;
+    x->got = 0;
+    as_conn_begin_request(c);
     x->grpc = as_grpc_is_content_type(head->content_type);
     x->rpc = x->grpc ? as_service_rpc(head->path) : AS_RPC_HTTP;
     if (x->grpc && as_str_eq(head->method, AS_STR("POST")))
         check_grpc(x);
     else if (x->grpc)
         as_exchange_http(x, 405, "{\"error\":\"gRPC calls are POST\"}");
+    if (c->edge->stat.exchanges > c->edge->conf.max_requests)
+        refuse(x);
+    if (x->state == AS_X_RECEIVING && !head->end_stream)
+        as_patience_upload(x);
     return x;
 }
 
@@ -340,9 +357,8 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
     struct as_conn *c = conn;
     struct as_exchange *x = req;
 
-    c->n_open--;
-    if (!c->n_open)
-        c->active = as_loop_now(c->edge->loop);
+    as_conn_end_request(c);
+    as_patience_stop(x);
     if (x->state != AS_X_ANSWERED)
         as_count(&x->edge->stat.requests[x->rpc][as_err_grpc(AS_ECANCELLED)], 1);
     x->conn = NULL;

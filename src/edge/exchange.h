@@ -36,6 +36,9 @@ struct as_exchange {
     struct as_blob *answer; /* holds the answer's bytes when they are many */
     uint64_t reserved;      /* bytes taken from the budget */
     as_ns deadline;
+    struct as_list patience; /* edge/patience.h, with these three: */
+    as_ns looked;
+    uint64_t got, mark;           /* bytes of the body that came; bytes at the last look */
     struct as_registry *registry; /* keeps `model` */
     const struct as_model *model;
     struct as_oip_infer infer;

@@ -182,6 +182,34 @@ static void loops(struct as_board *b, struct as_buf *o)
     }
 }
 
+/* Ends of connections by reason, and of requests that stalled: what hostile clients cause. */
+static void closings(struct as_board *b, struct as_buf *o)
+{
+    uint64_t slow[2] = {0};
+
+    head(o, "anyserve_connections_closed_total", "counter", "Client connections ended, by reason.");
+    for (uint32_t why = 0; why < AS_CLOSES; why++) {
+        uint64_t n = 0;
+
+        if (!as_close_name(why))
+            continue;
+        for (uint32_t i = 0; i < b->n_edges; i++)
+            n += as_counted(&as_edge_stat(b->edges[i])->ended[why]);
+        as_buf_printf(o, "anyserve_connections_closed_total{reason=\"%s\"} %lu\n",
+                      as_close_name(why), n);
+    }
+    for (uint32_t i = 0; i < b->n_edges; i++) {
+        slow[0] += as_counted(&as_edge_stat(b->edges[i])->slow_requests);
+        slow[1] += as_counted(&as_edge_stat(b->edges[i])->slow_answers);
+    }
+    head(o, "anyserve_requests_stalled_total", "counter",
+         "Requests given up because their client did not move.");
+    as_buf_printf(o,
+                  "anyserve_requests_stalled_total{part=\"request\"} %lu\n"
+                  "anyserve_requests_stalled_total{part=\"answer\"} %lu\n",
+                  slow[0], slow[1]);
+}
+
 static void server(struct as_board *b, as_ns now, struct as_buf *o)
 {
     uint64_t sum[7] = {0};
@@ -292,6 +320,7 @@ static void workers(struct as_board *b, struct as_buf *o)
 void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
 {
     server(b, now, out);
+    closings(b, out);
     requests(b, out);
     deployments(b, out);
     loops(b, out);

@@ -50,6 +50,8 @@ struct as_h2_conf {
     struct as_h2_limits limits;
 };
 
+#define AS_H2_CANCEL 0x8u /* for as_h2_reset: the stream is no longer needed */
+
 int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_h2_ops *ops,
               void *conn, as_ns now);
 void as_h2_free(struct as_h2 *h); /* on_close for every open stream first */

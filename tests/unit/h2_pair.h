@@ -266,8 +266,8 @@ static nghttp2_nv pair_nv(const char *name, const char *value)
 }
 
 /* POST /m with `extra` fields behind the four pseudo ones; u NULL: no body. */
-static int32_t pair_request(struct pair *t, struct pair_upload *u, const nghttp2_nv *extra,
-                            size_t n_extra)
+AS_UNUSED static int32_t pair_request(struct pair *t, struct pair_upload *u,
+                                      const nghttp2_nv *extra, size_t n_extra)
 {
     nghttp2_nv nv[300] = {pair_nv(":method", "POST"), pair_nv(":scheme", "http"),
                           pair_nv(":path", "/m"), pair_nv(":authority", "host")};

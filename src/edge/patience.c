@@ -1,0 +1,96 @@
+#include "edge/patience.h"
+
+#include "base/counter.h"
+
+/* An answer that is still there after this waits for its client: from now on it must move. */
+#define FIRST_LOOK AS_SEC
+
+void as_patience_init(struct as_edge *e)
+{
+    as_list_init(&e->uploads);
+    as_list_init(&e->new_answers);
+    as_list_init(&e->answers);
+}
+
+static void look(struct as_exchange *x, struct as_list *list, uint64_t mark)
+{
+    x->looked = as_loop_now(x->edge->loop);
+    x->mark = mark;
+    as_list_remove(&x->patience);
+    as_list_push(list, &x->patience);
+}
+
+void as_patience_upload(struct as_exchange *x)
+{
+    look(x, &x->edge->uploads, 0);
+}
+
+void as_patience_answer(struct as_exchange *x)
+{
+    look(x, &x->edge->new_answers, 0);
+}
+
+/* The oldest look of the list, if it is due. */
+static struct as_exchange *due(struct as_list *list, as_ns now, as_ns timeout)
+{
+    struct as_exchange *x = AS_LIST_ENTRY(list->next, struct as_exchange, patience);
+
+    return !as_list_empty(list) && timeout && now - x->looked >= timeout ? x : NULL;
+}
+
+static void log_slow(struct as_exchange *x, const char *what)
+{
+    struct as_edge *e = x->edge;
+    uint64_t skipped;
+
+    if (as_edge_may_log(e, AS_QUIET_REQUESTS, &skipped))
+        as_log_event(e->log, AS_LOG_WARN, "request_stalled", "part=%s method=%s skipped=%lu", what,
+                     as_rpc_name(x->rpc), skipped);
+}
+
+static void give_up_upload(struct as_exchange *x)
+{
+    const struct as_edge_conf *conf = &x->edge->conf;
+
+    log_slow(x, "request");
+    as_count(&x->edge->stat.slow_requests, 1);
+    if (x->grpc)
+        as_exchange_fail(
+            x, AS_EDEADLINE, "less than %lu bytes of the request came in %lu ms (--body-timeout)",
+            (unsigned long)conf->min_progress, (unsigned long)(conf->body_timeout / AS_MS));
+    else
+        as_exchange_http(x, 408, "{\"error\":\"the request body stopped (--body-timeout)\"}");
+}
+
+static void give_up_answer(struct as_exchange *x)
+{
+    log_slow(x, "answer");
+    as_count(&x->edge->stat.slow_answers, 1);
+    as_patience_stop(x); /* the stream ends with the next write */
+    as_h2_reset(x->conn->h2, x->stream, AS_H2_CANCEL);
+    as_conn_touch(x->conn);
+}
+
+void as_patience_sweep(struct as_edge *e, as_ns now)
+{
+    const struct as_edge_conf *conf = &e->conf;
+    struct as_exchange *x;
+
+    while ((x = due(&e->uploads, now, conf->body_timeout))) {
+        if (x->got - x->mark >= conf->min_progress)
+            look(x, &e->uploads, x->got);
+        else
+            give_up_upload(x);
+    }
+    while ((x = due(&e->new_answers, now, AS_MIN(FIRST_LOOK, conf->send_timeout))))
+        look(x, &e->answers, as_h2_unsent(x->conn->h2, x->stream));
+    while ((x = due(&e->answers, now, conf->send_timeout))) {
+        size_t left = as_h2_unsent(x->conn->h2, x->stream);
+
+        /* nothing left: its last frame waits behind others, which the connection looks after */
+        if (!left || x->mark - left >= conf->min_progress)
+            look(x, &e->answers, left);
+        else
+            give_up_answer(x);
+    }
+}

@@ -1,0 +1,24 @@
+/* edge/patience.h — requests whose client must do something: send the rest, or take the answer.
+ *
+ * A client that stops in the middle holds memory and a part of the byte budget. So each request is
+ * looked at once per body_timeout while its body comes in, and once per send_timeout while its
+ * answer waits for the client's window; one that did not move by min_progress is given up. Lists
+ * are in the order of the last look: a sweep touches only what is due.
+ * Thread: the edge's loop.
+ */
+#ifndef AS_EDGE_PATIENCE_H
+#define AS_EDGE_PATIENCE_H
+
+#include "edge/exchange.h"
+
+void as_patience_init(struct as_edge *e);
+void as_patience_upload(struct as_exchange *x); /* its body will come */
+void as_patience_answer(struct as_exchange *x); /* it was answered, or is about to be */
+/* It waits for somebody else now, or is gone. */
+static inline void as_patience_stop(struct as_exchange *x)
+{
+    as_list_remove(&x->patience);
+}
+void as_patience_sweep(struct as_edge *e, as_ns now); /* about once a second */
+
+#endif
