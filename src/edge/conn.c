@@ -96,7 +96,7 @@ static void note_waiting(struct as_conn *c, bool waited, size_t written)
 static void on_flush(struct as_task *t)
 {
     struct as_conn *c = AS_CONTAINER(t, struct as_conn, flush);
-    bool waited = c->out.bytes > 0;
+    bool waited = c->sock.events & UV_WRITABLE;
     size_t before, written = 0;
 
     /* more than one round only for answers larger than OUT_MAX into a socket that takes them */
@@ -205,6 +205,22 @@ void as_conn_sweep(struct as_conn *c, as_ns now)
     }
 }
 
+static void feed(struct as_conn *c, const uint8_t *p, size_t n)
+{
+    while (!c->ending) {
+        size_t taken;
+
+        if (as_h2_recv(c->h2, p, n, c->heard, &taken))
+            c->ending = true;
+        p += taken;
+        n -= taken;
+        if (!n)
+            return;
+        if (as_h2_send(c->h2, &c->out, OUT_MAX))
+            c->ending = true;
+    }
+}
+
 static void on_readable(struct as_conn *c)
 {
     struct as_edge *e = c->edge;
@@ -218,8 +234,7 @@ static void on_readable(struct as_conn *c)
     }
     as_count(&e->stat.bytes_in, (uint64_t)n);
     c->heard = as_loop_now(e->loop);
-    if (as_h2_recv(c->h2, e->rx, (size_t)n, c->heard))
-        c->ending = true;
+    feed(c, e->rx, (size_t)n);
     as_conn_touch(c);
 }
 

@@ -8,6 +8,7 @@
 
 #define AS_EDGE_RX        (128u << 10) /* bytes of one read from a connection */
 #define AS_EDGE_LISTENERS 8u
+#define AS_POOL_KEEP      64u /* free exchanges that a quiet server keeps */
 
 struct as_exchange;
 
@@ -33,7 +34,9 @@ struct as_edge {
     struct as_edge_quiet quiet[AS_QUIETS];
     struct as_list uploads, new_answers, answers; /* edge/patience.h */
     struct as_exchange *pool;                     /* free ones */
-    struct as_sock listeners[AS_EDGE_LISTENERS];  /* own duplicates of the shared descriptors */
+    uint64_t pool_low;                            /* fewest in the pool since the last trim */
+    size_t freed; /* bytes given to the allocator since it last gave pages back */
+    struct as_sock listeners[AS_EDGE_LISTENERS]; /* own duplicates of the shared descriptors */
     uint32_t n_listeners;
     struct as_timer sweep; /* time-outs of connections; set while there are any */
     bool draining;

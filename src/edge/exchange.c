@@ -24,6 +24,7 @@ static struct as_exchange *take(struct as_edge *e)
     if (x) {
         e->pool = x->next_free;
         as_uncount(&e->stat.pooled, 1);
+        e->pool_low = AS_MIN(e->pool_low, e->stat.pooled);
     } else {
         x = aligned_alloc(64, AS_ALIGN(sizeof(*x), 64));
         AS_ASSERT(x);
@@ -48,11 +49,27 @@ static void maybe_free(struct as_exchange *x)
     as_uncount(&e->stat.exchanges, 1);
     if (e->stat.pooled >= POOL_MAX) {
         free(x);
+        e->freed += sizeof(*x);
         return;
     }
     x->next_free = e->pool;
     e->pool = x;
     as_count(&e->stat.pooled, 1);
+}
+
+void as_exchange_pool_trim(struct as_edge *e)
+{
+    uint64_t n = e->pool_low > AS_POOL_KEEP ? e->pool_low - AS_POOL_KEEP : 0;
+
+    while (n--) {
+        struct as_exchange *x = e->pool;
+
+        e->pool = x->next_free;
+        as_uncount(&e->stat.pooled, 1);
+        e->freed += sizeof(*x);
+        free(x);
+    }
+    e->pool_low = e->stat.pooled;
 }
 
 void as_exchange_pool_free(struct as_edge *e)

@@ -48,6 +48,8 @@ struct as_exchange {
 };
 
 void as_exchange_pool_free(struct as_edge *e);
+/* Frees what was not used since the last trim, but for AS_POOL_KEEP. */
+void as_exchange_pool_trim(struct as_edge *e);
 void as_exchange_released(struct as_exchange *x); /* the fleet holds it no longer */
 
 /* Answers; each ends the exchange's part (state ANSWERED). No-ops when the client has gone. */

@@ -167,22 +167,26 @@ void as_h2_enough(struct as_h2 *h, const char *text)
     calm(h, text);
 }
 
-int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now)
+int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *ret_taken)
 {
+    size_t at = 0;
+
     h->now = now;
-    while (n && !h->dead && !h->breach && !h->calmed) {
-        size_t k = as_h2_guard_scan(&h->guard, p, n, now, h->n_open);
+    h->guard.n_blocks = 0;
+    while (at < n && !h->dead && !h->breach && !h->calmed) {
+        size_t k = as_h2_guard_scan(&h->guard, p + at, n - at, now, h->n_open);
 
         /* Negative only for what ends the session at once; other breaches queue a GOAWAY. */
-        if (k && nghttp2_session_mem_recv(h->session, p, k) < 0) {
+        if (k && nghttp2_session_mem_recv(h->session, p + at, k) < 0) {
             h->dead = true;
             h->breach = h->breach ? h->breach : AS_H2_PROTOCOL;
         }
         as_h2_check_guard(h);
-        AS_ASSERT(k || h->breach);
-        p += k;
-        n -= k;
+        at += k;
+        if (!k)
+            break;
     }
+    *ret_taken = at;
     return h->dead || h->breach || h->calmed ? AS_EPROTO : 0;
 }
 

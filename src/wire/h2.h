@@ -58,8 +58,9 @@ void as_h2_free(struct as_h2 *h); /* on_close for every open stream first */
 
 /* Received bytes. 0, or AS_EPROTO: the connection is over; send what as_h2_send gives, then close.
  * A breach that is told to the client by a GOAWAY may show as AS_EPROTO of the as_h2_send that
- * gives it. */
-int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now);
+ * gives it. ret_taken: less than n after AS_H2_STEP requests; call as_h2_send, which ends those
+ * that the client spoiled, and then again with the rest: else one read could begin thousands. */
+int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *ret_taken);
 /* Appends to q what is ready, while q->bytes < max. Bodies given as blobs are referenced, not
  * copied. AS_EPROTO as above. */
 int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max);

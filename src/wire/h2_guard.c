@@ -139,6 +139,7 @@ static void ping(struct as_h2_guard *g, as_ns now, uint32_t calls)
 
 static void begin_block(struct as_h2_guard *g, uint32_t len, uint8_t flags, as_ns now)
 {
+    g->n_blocks++;
     g->in_block = true;
     g->block_ends = flags & END_HEADERS;
     g->block_since = now;
@@ -256,6 +257,8 @@ size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns
             g->n_head = 0; /* it is whole in p, and comes again */
             return at;
         }
+        if (head[3] == HEADERS && g->n_blocks >= AS_H2_STEP && !g->n_head)
+            return at;
         g->n_head = 0;
         judge(g, head, now, calls);
         if (g->breach)

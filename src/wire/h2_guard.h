@@ -66,6 +66,7 @@ struct as_h2_guard {
     bool block_ends;     /* the frame at hand carries END_HEADERS */
     bool answering;      /* an answer's frame was sent since the last ping */
     bool padded;         /* the next byte is the pad length of a short DATA frame */
+    uint32_t n_blocks;   /* header blocks since the owner set it to 0 */
     uint32_t n_cont;     /* CONTINUATIONs of this block */
     uint64_t block_size; /* bytes of this block */
     as_ns block_since;   /* when it began; valid while in_block */
@@ -76,8 +77,10 @@ struct as_h2_guard {
 void as_h2_guard_init(struct as_h2_guard *g, const struct as_h2_limits *limits, as_ns now);
 
 /* The next bytes of the connection; calls: how many are open when p[0] is reached. Returns how many
- * of them may go on to HTTP/2 now: all; less, when `breach` was set (the bad frame is left out) or
- * when a ping comes next: hand those on and call again with the rest. Never 0 without a breach. */
+ * of them may go on to HTTP/2 now: all; less, when `breach` was set (the bad frame is left out), or
+ * when a ping comes next or n_blocks has reached AS_H2_STEP: hand those on and call again with the
+ * rest. 0 only then. */
+#define AS_H2_STEP 64u
 size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now,
                         uint32_t calls);
 

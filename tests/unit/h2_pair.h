@@ -295,7 +295,7 @@ static void pair_feed(struct pair *t, const void *bytes, size_t n)
 
         assert_non_null(exact);
         memcpy(exact, p, take);
-        t->recv_rc = as_h2_recv(t->h, exact, take, t->now);
+        t->recv_rc = as_h2_recv(t->h, exact, take, t->now, &take);
         free(exact);
         p += take;
         n -= take;

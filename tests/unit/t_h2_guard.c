@@ -35,7 +35,9 @@ static void feed(struct wire *w, const uint8_t *p, size_t n)
         size_t some = w->slice ? AS_MIN(n, w->slice) : n;
         size_t k = as_h2_guard_scan(&w->g, p, some, w->now, w->calls);
 
-        assert_true(k <= some && (k || w->g.breach));
+        assert_true(k <= some && (k || w->g.breach || w->g.n_blocks == AS_H2_STEP));
+        if (k < some)
+            w->g.n_blocks = 0;
         w->passed += k;
         p += k;
         n -= k;
@@ -276,6 +278,21 @@ static void a_ping_is_judged_where_it_stands(void **state AS_UNUSED)
     assert_true(w.g.last_ping == 3);
 }
 
+/* So that the owner can act on what many requests in one read have brought. */
+static void a_scan_ends_after_many_requests(void **state AS_UNUSED)
+{
+    static uint8_t all[(AS_H2_STEP + 1) * 10];
+    struct wire w;
+
+    start(&w, 0);
+    for (size_t i = 0; i < AS_H2_STEP + 1; i++)
+        memcpy(all + 10 * i, (const uint8_t[10]){[2] = 1, [3] = HEADERS, [4] = END_HEADERS}, 10);
+    assert_int_equal(as_h2_guard_scan(&w.g, all, sizeof(all), 0, 0), 10 * AS_H2_STEP);
+    assert_int_equal(as_h2_guard_scan(&w.g, all, 10, 0, 0), 0);
+    w.g.n_blocks = 0;
+    assert_int_equal(as_h2_guard_scan(&w.g, all, 10, 0, 0), 10);
+}
+
 static void no_limits(void **state AS_UNUSED)
 {
     static const struct as_h2_limits none;
@@ -326,6 +343,7 @@ int main(void)
         cmocka_unit_test(header_blocks),
         cmocka_unit_test(pings),
         cmocka_unit_test(a_ping_is_judged_where_it_stands),
+        cmocka_unit_test(a_scan_ends_after_many_requests),
         cmocka_unit_test(no_limits),
         cmocka_unit_test(the_greeting),
         cmocka_unit_test(every_breach_has_a_name),

@@ -15,13 +15,14 @@ static void test_a_wrong_preface_ends_the_connection(void **state)
     (void)state;
     for (size_t i = 0; i < AS_COUNT(wrong); i++) {
         struct pair *t = pair_new();
+        size_t taken;
 
         pair_feed(t, wrong[i], strlen(wrong[i]));
         assert_int_equal(t->recv_rc, AS_EPROTO);
         assert_true(as_h2_done(t->h));
         assert_false(as_h2_wants_write(t->h));
         assert_int_equal(as_h2_send(t->h, &t->q, 1000), AS_EPROTO);
-        assert_int_equal(as_h2_recv(t->h, (const uint8_t *)"x", 1, 0), AS_EPROTO);
+        assert_int_equal(as_h2_recv(t->h, (const uint8_t *)"x", 1, 0, &taken), AS_EPROTO);
         pair_free(t);
     }
 }

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Attacks a server of its own while well-behaved clients use it, and says what it cost them; `make attack`.
+
+    tests/attack/run.py [NAME…] [--seconds 30] [--calm 5] [--rate 200] [--connections 4] [--json FILE]
+
+Each attack gets a server of its own. Healthy traffic runs alone first (calm), then attacked. An attack passes when
+no healthy call and no newcomer failed, the worst healthy latency is at most 50 ms or four times the worst of the
+calm part, the dispatcher's resident memory grew by at most 4 MiB, and every hostile connection was closed within
+a second, for the expected reason. Slow attacks (the last ones) are closed by timers, shortened here to 2 s; they
+pass on errors, latency, and on what they leave behind.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+sys.path.insert(0, str(HERE))
+
+import attacks as hostile  # noqa: E402
+from support import paths, prometheus, wait  # noqa: E402
+from support.server import Server  # noqa: E402
+
+MIB = 1 << 20
+SLOW = ("--header-timeout", "2s", "--body-timeout", "2s", "--send-timeout", "2s")
+AFTER = 2.5  # seconds: idle memory is given back once a second
+SLOW_CLOSE = 6  # seconds: the timer, two looks, a busy machine
+
+
+def rss(pid):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"process {pid} has no VmRSS")
+
+
+def closings(server):
+    """Reason → connections closed for it; part → requests given up."""
+    samples = prometheus.parse(server.metrics())
+    found = {dict(labels)["reason"]: int(v) for (name, labels), v in samples.items()
+             if name == "anyserve_connections_closed_total" and v}
+    stalls = {dict(labels)["part"]: int(v) for (name, labels), v in samples.items()
+              if name == "anyserve_requests_stalled_total" and v}
+    return found, stalls
+
+
+def worst(rows):
+    return max((r[1] for r in rows), default=0.0)
+
+
+def attack(name, seconds=30, calm=5, rate=200, connections=4, newcomers=10):
+    """One attack against a fresh server: a dictionary of what was seen."""
+    kind = hostile.attacks()[name]
+    server = Server("echo.py", "--log-level", "warn", *(SLOW if kind.slow else ()))
+    try:
+        pid = server.dispatcher
+        healthy = subprocess.Popen([sys.executable, HERE / "healthy.py", server.address, "--rate", str(rate),
+                                    "--newcomers", str(newcomers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env={**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)})
+        wait.until(lambda: server.counts()["completed"] > 50, "healthy traffic")
+        calm_from = time.monotonic()
+        time.sleep(calm)
+        before = rss(pid)
+        attacked_from = time.monotonic()
+        gang = subprocess.Popen([sys.executable, HERE / "attacks.py", name, server.address, "--seconds", str(seconds),
+                                 "--connections", str(connections)], stdout=subprocess.PIPE)
+        peak = before
+        while gang.poll() is None:
+            time.sleep(0.05)
+            peak = max(peak, rss(pid))
+        attacked_to = time.monotonic()
+        seen = json.loads(gang.stdout.read())
+        time.sleep(AFTER)
+        healthy.stdin.close()
+        rows = json.loads(healthy.stdout.read())
+        assert healthy.wait(30) == 0
+        after = rss(pid)
+        reasons, stalls = closings(server)
+        lines = len(server.log.lines)
+        server.settle()
+        server.stop()
+    finally:
+        server.kill()
+    parts = {"calm": (calm_from, attacked_from), "attacked": (attacked_from, attacked_to)}
+    got = {part: [r for r in rows["calls"] if since <= r[0] < to] for part, (since, to) in parts.items()}
+    fresh = [r for r in rows["newcomers"] if attacked_from <= r[0] < attacked_to]
+    return {"attack": name, "seconds": seconds, "reason": kind.reason, "slow": kind.slow, **seen,
+            "calls": len(got["attacked"]), "errors": [r[2] for r in got["attacked"] + fresh if r[2]][:5],
+            "n_errors": sum(1 for r in got["attacked"] + fresh if r[2]),
+            "calm_worst_ms": round(1e3 * worst(got["calm"]), 1),
+            "attacked_worst_ms": round(1e3 * worst(got["attacked"]), 1),
+            "attacked_p99_ms": round(1e3 * sorted(r[1] for r in got["attacked"])[int(len(got["attacked"]) * .99)], 1),
+            "newcomers": len(fresh), "newcomer_worst_ms": round(1e3 * worst(fresh), 1),
+            "rss_before": before, "rss_peak_growth_mib": round((peak - before) / MIB, 2),
+            "rss_growth_mib": round((after - before) / MIB, 2), "closed_for": reasons, "stalls": stalls, "must_stall": kind.stalled,
+            "log_lines": lines}
+
+
+def faults(r, timing=True):
+    """What of the promises was not kept."""
+    bad = []
+    if r["n_errors"]:
+        bad.append(f"{r['n_errors']} errors: {r['errors']}")
+    if timing and r["attacked_worst_ms"] > max(50, 4 * r["calm_worst_ms"]):
+        bad.append(f"worst latency {r['attacked_worst_ms']} ms, calm {r['calm_worst_ms']} ms")
+    if r["rss_growth_mib"] > 4:
+        bad.append(f"memory grew by {r['rss_growth_mib']} MiB")
+    if r["reason"]:
+        limit = SLOW_CLOSE if r["slow"] else 1
+        if not r["closed"] or not r["closed_for"].get(r["reason"]):
+            bad.append(f"not closed for {r['reason']}: {r['closed_for']}")
+        if max(r["slowest_close_s"], r["oldest_open_s"]) > limit:
+            bad.append(f"closed after {max(r['slowest_close_s'], r['oldest_open_s'])} s")
+    if r["must_stall"] and not r["stalls"].get(r["must_stall"]):
+        bad.append(f"no {r['must_stall']} was given up")
+    if r["log_lines"] > 30 + 5 * r["seconds"]:
+        bad.append(f"{r['log_lines']} log lines")
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--calm", type=float, default=5)
+    parser.add_argument("--rate", type=float, default=200)
+    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--json", help="append each result as a line")
+    options = parser.parse_args()
+    failed = 0
+    print(f"{'attack':24} {'closed':>7} {'slowest s':>9} {'calm ms':>8} {'worst ms':>8} {'p99 ms':>7} {'new ms':>7} "
+          f"{'MiB':>6} {'peak':>6} errors")
+    for name in options.names or hostile.attacks():
+        r = attack(name, options.seconds, options.calm, options.rate, options.connections)
+        bad = faults(r)
+        failed += bool(bad)
+        print(f"{name:24} {r['closed']:7} {r['slowest_close_s']:9.3f} {r['calm_worst_ms']:8.1f} "
+              f"{r['attacked_worst_ms']:8.1f} {r['attacked_p99_ms']:7.1f} {r['newcomer_worst_ms']:7.1f} "
+              f"{r['rss_growth_mib']:6.2f} {r['rss_peak_growth_mib']:6.2f} {r['n_errors']} of {r['calls']}"
+              + "".join(f"\n    FAILED: {b}" for b in bad), flush=True)
+        if options.json:
+            with open(options.json, "a", encoding="utf-8") as out:
+                out.write(json.dumps(r) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

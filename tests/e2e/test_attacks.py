@@ -1,0 +1,174 @@
+"""Hostile clients, for a moment each: closed for the right reason, nothing left behind, healthy clients never fail.
+
+How long healthy calls take meanwhile is measured by `make attack` on a quiet machine.
+"""
+
+import socket
+import sys
+
+import grpc
+import numpy as np
+import pytest
+
+from support import oip, paths, prometheus, wait
+from support.h2client import H2, prefixed
+from support.load import Load
+
+sys.path.insert(0, str(paths.ROOT / "tests/attack"))
+
+import attacks  # noqa: E402
+import run  # noqa: E402
+
+pytestmark = pytest.mark.core
+
+ALL = attacks.attacks()
+FLOODS = sorted(name for name, a in ALL.items() if not a.slow)
+QUICK = ("--header-timeout", "500ms", "--body-timeout", "500ms", "--send-timeout", "500ms")
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def server(serve_module):
+    return serve_module("echo.py", "--log-level", "warn")
+
+
+@pytest.fixture(scope="module")
+def impatient(serve_module):
+    return serve_module("echo.py", "--log-level", "warn", "--keepalive-time", "500ms", "--keepalive-timeout", "500ms",
+                        "--max-connections", "32", *QUICK)
+
+
+def call(client, n):
+    x = np.full(16, n, np.float32)
+    assert np.array_equal(client.infer("echo", {"x": x})["x"], x)
+
+
+def gang_of(server, name, seconds, connections=2):
+    return attacks.Gang(ALL[name], (server.host, server.port), connections).run(seconds)
+
+
+def closed_for(server, reason):
+    return run.closings(server)[0].get(reason, 0)
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_flood(server, name):
+    reason = ALL[name].reason
+    gang_of(server, name, 0.1)  # memory that is kept for the next time
+    before, closed = run.rss(server.dispatcher), closed_for(server, reason)
+    lines = len(server.log.lines)
+    with Load(server.address, call, threads=2) as load:
+        load.wait_more(1)
+        seen = gang_of(server, name, 0.6)
+        load.wait_more(1)
+    assert set(load.outcomes) == {"OK"}, load.errors
+    assert seen["closed"] > 0 and seen["slowest_close_s"] < 1 and seen["oldest_open_s"] < 1, seen
+    wait.until(lambda: closed_for(server, reason) >= closed + seen["closed"],
+               lambda: (seen, run.closings(server)))
+    if not paths.SANITIZED:
+        wait.until(lambda: run.rss(server.dispatcher) - before <= 4 * MIB,
+                   lambda: f"memory grew by {run.rss(server.dispatcher) - before}", 10)
+    assert server.log.find(f"event=client_closed reason={reason} client=127.0.1")
+    assert len(server.log.lines) - lines <= 10, server.log.text(lines)
+
+
+@pytest.mark.parametrize("name", ["ping", "rapid_reset", "stream_faults"])
+def test_the_client_is_told(server, name):
+    seen = gang_of(server, "malformed_headers" if name == "stream_faults" else name, 0.5)
+    told = [g for g in seen["goaways"] if g.startswith("11:")]  # ENHANCE_YOUR_CALM
+    assert told == [f"11:{'too_many_pings' if name == 'ping' else name}"], seen
+
+
+@pytest.mark.parametrize("name", ["slow_greeting", "slow_header", "never_reads"])
+def test_slow_client_is_closed(impatient, name):
+    reason = ALL[name].reason
+    closed = closed_for(impatient, reason)
+    with Load(impatient.address, call, threads=2) as load:
+        load.wait_more(1)
+        seen = gang_of(impatient, name, 4)
+    assert set(load.outcomes) == {"OK"}, load.errors
+    assert seen["closed"] > 0, seen
+    assert closed_for(impatient, reason) > closed
+
+
+def test_stalled_upload_gives_back_its_bytes(impatient, connect):
+    """Each holds 64 KiB of the budget, until it is answered DEADLINE_EXCEEDED."""
+    stalls = run.closings(impatient)[1].get("request", 0)
+    gang = attacks.Gang(ALL["slow_body"], (impatient.host, impatient.port), 1)
+    gang.run(2.5)
+    wait.until(lambda: run.closings(impatient)[1].get("request", 0) >= stalls + 100, lambda: run.closings(impatient))
+    wait.until(lambda: impatient.status()["server"]["inflight_bytes"] == 0, "the budget to be free")
+    found = prometheus.parse(impatient.metrics())
+    assert prometheus.total(found, "anyserve_requests_total", method="ModelInfer", code="DEADLINE_EXCEEDED") >= 100
+    call(connect(impatient), 1)
+
+
+def test_answers_that_nobody_takes_are_given_up(impatient):
+    stalls = run.closings(impatient)[1].get("answer", 0)
+    gang_of(impatient, "zero_window", 3)
+    wait.until(lambda: run.closings(impatient)[1].get("answer", 0) >= stalls + 100, lambda: run.closings(impatient))
+
+
+def test_dead_peer_is_found(impatient):
+    """It greets, and never answers our ping."""
+    ping = attacks.frame(attacks.PING, 0, 0, bytes(8))
+    hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + attacks.frame(attacks.SETTINGS, 0, 0)
+    closed = closed_for(impatient, "keepalive_timeout")
+    with socket.create_connection((impatient.host, impatient.port), wait.SECONDS) as s:
+        s.sendall(hello)
+        said = b""
+        while chunk := s.recv(65536):
+            said += chunk
+    assert ping in said
+    assert closed_for(impatient, "keepalive_timeout") == closed + 1
+
+
+def test_live_peer_is_kept(impatient, connect):
+    """A silent client that answers pings stays connected."""
+    client = connect(impatient)
+    call(client, 1)
+    closed = closed_for(impatient, "keepalive_timeout"), closed_for(impatient, "client")
+    sent = prometheus.total(prometheus.parse(impatient.metrics()), "anyserve_received_bytes_total")
+    wait.until(lambda: prometheus.total(prometheus.parse(impatient.metrics()), "anyserve_received_bytes_total")
+               >= sent + 3 * 17, "three pings to be answered")
+    assert (closed_for(impatient, "keepalive_timeout"), closed_for(impatient, "client")) == closed
+    call(client, 2)
+
+
+def test_idle_connections_make_room(impatient):
+    """Whoever only holds a connection goes when somebody else needs it."""
+    evicted = closed_for(impatient, "evicted")
+    gang = attacks.Gang(ALL["idle"], (impatient.host, impatient.port), 32)
+    while len(gang.clients) < gang.most:
+        gang._begin()
+    for client in gang.clients:
+        wait.until(client.connected, "a connection")
+        client.write(0)
+    wait.until(lambda: impatient.status()["server"]["connections"] == 32, "32 connections")
+
+    def served():
+        try:
+            with oip.Client(impatient.address) as client:
+                return client.call("ServerLive").live
+        except Exception:
+            return False  # within the first second the others have the older right
+    wait.until(served, "room for one more")
+    assert closed_for(impatient, "evicted") > evicted
+    for client in gang.clients:
+        client.sock.close()
+    wait.until(lambda: impatient.status()["server"]["connections"] == 0, "all to go")
+
+
+def test_request_limit(serve, connect):
+    """One more than --max-requests is refused with a hint; the others are served."""
+    server = serve("echo.py", "--max-requests", "8")
+    body = prefixed(oip.infer_request("echo", {"x": np.ones(1)}).SerializeToString())
+    with H2(server.host, server.port) as http:
+        streams = [http.open_grpc() for _ in range(8)]
+        error = http.reply(http.open_grpc())
+        assert error.grpc_status == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
+        assert "--max-requests" in error.grpc_message
+        for stream in streams:
+            http.send(stream, body, end=True)
+            assert http.reply(stream).grpc_status == 0
+        assert http.grpc(body).grpc_status == 0
