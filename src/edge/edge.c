@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SWEEP   AS_SEC
 #define ACCEPTS 64 /* per turn, so that requests are not starved */
 /* A new connection may stay this long for its first request, whoever else comes. */
 #define EVICT_AGE   AS_SEC
@@ -106,7 +105,7 @@ static void on_sweep(struct as_timer *t)
     if (!e->draining)
         rest(e, UV_READABLE);
     if (e->n_conns || e->n_pool > AS_POOL_KEEP || e->freed >= TRIM_FREED)
-        as_timer_set(&e->sweep, AS_MIN(now + SWEEP, e->drain_final));
+        as_timer_set(&e->sweep, AS_MIN(now + AS_SWEEP, e->drain_final));
 }
 
 void as_edge_conn_gone(struct as_edge *e)
@@ -167,7 +166,7 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
             as_log_event(e->log, AS_LOG_ERROR, "accept_failed", "reason=\"out of descriptors\"");
             rest(e, 0);
-            as_timer_set(&e->sweep, as_loop_now(e->loop) + SWEEP);
+            as_timer_set(&e->sweep, as_loop_now(e->loop) + AS_SWEEP);
         }
         if (fd < 0)
             return;
@@ -176,8 +175,10 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
             continue;
         }
         as_conn_accept(e, fd);
-        if (e->sweep.at == AS_NEVER)
-            as_timer_set(&e->sweep, as_loop_now(e->loop) + SWEEP);
+        if (e->sweep.at == AS_NEVER) {
+            e->swept = as_loop_now(e->loop);
+            as_timer_set(&e->sweep, e->swept + AS_SWEEP);
+        }
     }
 }
 

@@ -12,30 +12,13 @@ void as_patience_init(struct as_edge *e)
     as_list_init(&e->answers);
 }
 
-static void look(struct as_exchange *x, struct as_list *list, uint64_t mark)
-{
-    x->looked = as_loop_now(x->edge->loop);
-    x->mark = mark;
-    as_list_remove(&x->patience);
-    as_list_push(list, &x->patience);
-}
-
-void as_patience_upload(struct as_exchange *x)
-{
-    look(x, &x->edge->uploads, 0);
-}
-
-void as_patience_answer(struct as_exchange *x)
-{
-    look(x, &x->edge->new_answers, 0);
-}
-
 /* The oldest look of the list, if it is due. */
 static struct as_exchange *due(struct as_list *list, as_ns now, as_ns timeout)
 {
     struct as_exchange *x = AS_LIST_ENTRY(list->next, struct as_exchange, patience);
 
-    return !as_list_empty(list) && timeout && now - x->looked >= timeout ? x : NULL;
+    /* a look may be as much younger than it says as a sweep is apart from the next */
+    return !as_list_empty(list) && timeout && now - x->looked >= timeout + AS_SWEEP ? x : NULL;
 }
 
 static void log_slow(struct as_exchange *x, const char *what)
@@ -76,20 +59,21 @@ void as_patience_sweep(struct as_edge *e, as_ns now)
     const struct as_edge_conf *conf = &e->conf;
     struct as_exchange *x;
 
+    e->swept = now;
     while ((x = due(&e->uploads, now, conf->body_timeout))) {
         if (x->got - x->mark >= conf->min_progress)
-            look(x, &e->uploads, x->got);
+            as_patience_look(x, &e->uploads, x->got);
         else
             give_up_upload(x);
     }
     while ((x = due(&e->new_answers, now, AS_MIN(FIRST_LOOK, conf->send_timeout))))
-        look(x, &e->answers, as_h2_unsent(x->conn->h2, x->stream));
+        as_patience_look(x, &e->answers, as_h2_unsent(x->conn->h2, x->stream));
     while ((x = due(&e->answers, now, conf->send_timeout))) {
         size_t left = as_h2_unsent(x->conn->h2, x->stream);
 
         /* nothing left: its last frame waits behind others, which the connection looks after */
         if (!left || x->mark - left >= conf->min_progress)
-            look(x, &e->answers, left);
+            as_patience_look(x, &e->answers, left);
         else
             give_up_answer(x);
     }

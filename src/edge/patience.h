@@ -3,7 +3,7 @@
  * A client that stops in the middle holds memory and a part of the byte budget. So each request is
  * looked at once per body_timeout while its body comes in, and once per send_timeout while its
  * answer waits for the client's window; one that did not move by min_progress is given up. Lists
- * are in the order of the last look: a sweep touches only what is due.
+ * are in the order of the last look: a sweep touches only what is due. Exact to about two seconds.
  * Thread: the edge's loop.
  */
 #ifndef AS_EDGE_PATIENCE_H
@@ -12,13 +12,35 @@
 #include "edge/exchange.h"
 
 void as_patience_init(struct as_edge *e);
-void as_patience_upload(struct as_exchange *x); /* its body will come */
-void as_patience_answer(struct as_exchange *x); /* it was answered, or is about to be */
+
 /* It waits for somebody else now, or is gone. */
 static inline void as_patience_stop(struct as_exchange *x)
 {
-    as_list_remove(&x->patience);
+    if (!as_list_empty(&x->patience))
+        as_list_remove(&x->patience);
 }
+
+/* Time is that of the last sweep: reading the clock for each request is not worth it. */
+static inline void as_patience_look(struct as_exchange *x, struct as_list *list, uint64_t mark)
+{
+    x->looked = x->edge->swept;
+    x->mark = mark;
+    as_patience_stop(x);
+    as_list_push(list, &x->patience);
+}
+
+/* Its body will come. */
+static inline void as_patience_upload(struct as_exchange *x)
+{
+    as_patience_look(x, &x->edge->uploads, 0);
+}
+
+/* It was answered, or is about to be. */
+static inline void as_patience_answer(struct as_exchange *x)
+{
+    as_patience_look(x, &x->edge->new_answers, 0);
+}
+
 void as_patience_sweep(struct as_edge *e, as_ns now); /* about once a second */
 
 #endif

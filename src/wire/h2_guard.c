@@ -1,5 +1,6 @@
 #include "wire/h2_guard.h"
 
+#include <endian.h>
 #include <string.h>
 
 #define HEAD        9u
@@ -8,8 +9,6 @@
 #define ACK         0x1u
 #define END_HEADERS 0x4u
 #define PADDED      0x8u
-/* Clients that account for each DATA frame twice, for its stream and the connection, have room. */
-#define WINDOW_PER_FRAME 4u
 
 enum {
     DATA,
@@ -54,11 +53,6 @@ static struct as_h2_bucket bucket(const struct as_h2_rate *r, as_ns now)
     return (struct as_h2_bucket){.credit = most, .most = most, .cost = cost, .at = now};
 }
 
-static void give(struct as_h2_bucket *b, uint64_t n)
-{
-    b->credit = AS_MIN(b->most, b->credit + n * b->cost);
-}
-
 static void take(struct as_h2_guard *g, struct as_h2_bucket *b, as_ns now, enum as_h2_breach breach)
 {
     if (!b->most || g->breach)
@@ -94,17 +88,6 @@ void as_h2_guard_fault(struct as_h2_guard *g, as_ns now)
 void as_h2_guard_refused(struct as_h2_guard *g, as_ns now)
 {
     take(g, &g->resets, now, AS_H2_RESETS);
-}
-
-void as_h2_guard_good(struct as_h2_guard *g)
-{
-    give(&g->resets, 1);
-}
-
-void as_h2_guard_answer(struct as_h2_guard *g)
-{
-    g->answering = true;
-    give(&g->window, WINDOW_PER_FRAME);
 }
 
 /* --- frames --- */
@@ -232,6 +215,28 @@ static size_t pass(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now)
     return k;
 }
 
+/* The length of a whole frame of an ordinary request, of which there is nothing to say, or 0. */
+static inline size_t ordinary(struct as_h2_guard *g, const uint8_t *head, size_t n)
+{
+    uint32_t word;
+    size_t len;
+
+    if (g->skip || g->n_head || n < HEAD)
+        return 0;
+    memcpy(&word, head, sizeof(word));
+    word = be32toh(word);
+    len = word >> 8;
+    if (!len || len > n - HEAD)
+        return 0;
+    if ((word & 0xff) == DATA)
+        return head[4] & PADDED ? 0 : HEAD + len;
+    if ((word & 0xff) != HEADERS || !(head[4] & END_HEADERS) || g->n_blocks >= AS_H2_STEP ||
+        (g->limits.max_header_block && len > g->limits.max_header_block))
+        return 0;
+    g->n_blocks++;
+    return HEAD + len;
+}
+
 size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now,
                         uint32_t calls)
 {
@@ -239,8 +244,13 @@ size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns
 
     while (at < n && !g->breach) {
         const uint8_t *head = p + at;
-        size_t k = HEAD;
+        size_t k = ordinary(g, head, n - at);
 
+        if (k) {
+            at += k;
+            continue;
+        }
+        k = HEAD;
         if (g->skip) {
             at += pass(g, head, n - at, now);
             continue;

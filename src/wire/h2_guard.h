@@ -84,11 +84,27 @@ void as_h2_guard_init(struct as_h2_guard *g, const struct as_h2_limits *limits, 
 size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now,
                         uint32_t calls);
 
-/* What the connection tells: a stream was reset by us for the client's fault, or refused (counted
- * as a reset); a call ended well; HEADERS or DATA of an answer went out. */
+/* A stream was reset by us for the client's fault, or refused (counted as a reset). */
 void as_h2_guard_fault(struct as_h2_guard *g, as_ns now);
 void as_h2_guard_refused(struct as_h2_guard *g, as_ns now);
-void as_h2_guard_good(struct as_h2_guard *g);
-void as_h2_guard_answer(struct as_h2_guard *g);
+
+static inline void as_h2_bucket_give(struct as_h2_bucket *b, uint64_t credit)
+{
+    b->credit = AS_MIN(b->most, b->credit + credit);
+}
+
+/* A call ended well. */
+static inline void as_h2_guard_good(struct as_h2_guard *g)
+{
+    as_h2_bucket_give(&g->resets, g->resets.cost);
+}
+
+/* HEADERS or DATA of an answer went out. Clients that account for each of them twice, for its
+ * stream and the connection, have room. */
+static inline void as_h2_guard_answer(struct as_h2_guard *g)
+{
+    g->answering = true;
+    as_h2_bucket_give(&g->window, 4 * g->window.cost);
+}
 
 #endif
