@@ -64,19 +64,23 @@ void as_conn_touch(struct as_conn *c)
     as_loop_defer(c->edge->loop, &c->flush);
 }
 
+static uint32_t reason(const struct as_conn *c)
+{
+    enum as_h2_breach breach = as_h2_breach(c->h2);
+
+    return breach ? AS_CLOSE_BREACH + (uint32_t)breach : (uint32_t)c->why;
+}
+
 /* What h2 still says goes out as far as the client takes it now, and that is the end. What came
  * from it is read first: closed with unread bytes, a socket would take the GOAWAY back. */
 static void finish(struct as_conn *c)
 {
-    enum as_h2_breach breach = as_h2_breach(c->h2);
-    uint32_t why = breach ? AS_CLOSE_BREACH + (uint32_t)breach : (uint32_t)c->why;
-
     shutdown(c->sock.fd, SHUT_WR);
     for (int i = 0; i < LAST_READS; i++) {
         if (as_sock_read(&c->sock, c->edge->rx, AS_EDGE_RX) <= 0)
             break;
     }
-    as_conn_close(c, why);
+    as_conn_close(c, reason(c));
 }
 
 /* How long has the client not taken what waits for it? Output that is full is enough: nothing more
@@ -105,7 +109,7 @@ static void on_flush(struct as_task *t)
             c->ending = true;
         before = c->out.bytes;
         if (as_sock_flush(&c->sock, &c->out)) {
-            as_conn_close(c, c->ending ? AS_CLOSE_BREACH + as_h2_breach(c->h2) : AS_CLOSE_CLIENT);
+            as_conn_close(c, c->ending ? reason(c) : (uint32_t)AS_CLOSE_CLIENT);
             return;
         }
         written += before - c->out.bytes;

@@ -104,7 +104,7 @@ static void on_sweep(struct as_timer *t)
     give_back(e);
     if (!e->draining)
         rest(e, UV_READABLE);
-    if (e->n_conns || e->n_pool > AS_POOL_KEEP || e->freed >= TRIM_FREED)
+    if (e->n_conns || e->stat.pooled > AS_POOL_KEEP || e->freed >= TRIM_FREED)
         as_timer_set(&e->sweep, AS_MIN(now + AS_SWEEP, e->drain_final));
 }
 

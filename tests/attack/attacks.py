@@ -243,6 +243,8 @@ class Client:
         while len(self.inbox) >= 9 and len(self.inbox) >= (n := 9 + int.from_bytes(self.inbox[:3], "big")):
             if self.inbox[3] == GOAWAY:
                 self.goaway = f"{int.from_bytes(self.inbox[13:17], 'big')}:{self.inbox[17:n].decode()}"
+            elif self.inbox[3] == PING and not self.inbox[4]:
+                self.parts.append(frame(PING, 1, 0, self.inbox[9:n]))  # it is alive, only unfriendly
             self.inbox = self.inbox[n:]
         return bool(data)
 

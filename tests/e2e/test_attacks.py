@@ -95,7 +95,7 @@ def test_stalled_upload_gives_back_its_bytes(impatient, connect):
     """Each holds 64 KiB of the budget, until it is answered DEADLINE_EXCEEDED."""
     stalls = run.closings(impatient)[1].get("request", 0)
     gang = attacks.Gang(ALL["slow_body"], (impatient.host, impatient.port), 1)
-    gang.run(2.5)
+    gang.run(3)
     wait.until(lambda: run.closings(impatient)[1].get("request", 0) >= stalls + 100, lambda: run.closings(impatient))
     wait.until(lambda: impatient.status()["server"]["inflight_bytes"] == 0, "the budget to be free")
     found = prometheus.parse(impatient.metrics())
@@ -105,7 +105,7 @@ def test_stalled_upload_gives_back_its_bytes(impatient, connect):
 
 def test_answers_that_nobody_takes_are_given_up(impatient):
     stalls = run.closings(impatient)[1].get("answer", 0)
-    gang_of(impatient, "zero_window", 3)
+    gang_of(impatient, "zero_window", 4)
     wait.until(lambda: run.closings(impatient)[1].get("answer", 0) >= stalls + 100, lambda: run.closings(impatient))
 
 
