@@ -167,14 +167,17 @@ static uint64_t open_connections(const struct as_board *b)
            edges_sum(b, offsetof(struct as_edge_stat, closed));
 }
 
+static uint64_t closed_for(const struct as_board *b, uint32_t why)
+{
+    return edges_sum(b, offsetof(struct as_edge_stat, ended) + why * sizeof(uint64_t));
+}
+
 /* Connections that ended because of what their client did or did not do, by reason. */
 static void json_closings(struct json *j)
 {
     as_buf_str(j->out, "\"clients_closed\":{");
     for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSES; why++) {
-        uint64_t n = as_close_name(why)
-                         ? edges_sum(j->b, offsetof(struct as_edge_stat, ended) + why * sizeof(n))
-                         : 0;
+        uint64_t n = as_close_name(why) ? closed_for(j->b, why) : 0;
 
         if (n)
             as_buf_printf(j->out, "%s\"%s\":%lu", j->n++ ? "," : "", as_close_name(why), n);
