@@ -35,6 +35,23 @@ static void on_check(uv_check_t *h)
     run_tasks(l);
 }
 
+static void on_idle(uv_idle_t *h)
+{
+    struct as_loop *l = h->data;
+    struct as_list now, *n;
+
+    l->now = 0;
+    uv_idle_stop(h);
+    as_list_init(&now); /* who asks again meanwhile comes in the turn after this */
+    while ((n = as_list_pop(&l->next)))
+        as_list_push(&now, n);
+    while ((n = as_list_pop(&now))) {
+        struct as_task *t = AS_LIST_ENTRY(n, struct as_task, node);
+
+        t->run(t);
+    }
+}
+
 int as_loop_new(struct as_loop **ret_l, uint32_t index)
 {
     struct as_loop *l = as_xalloc(sizeof(*l));
@@ -45,6 +62,9 @@ int as_loop_new(struct as_loop **ret_l, uint32_t index)
     }
     l->index = index;
     as_list_init(&l->tasks);
+    as_list_init(&l->next);
+    uv_idle_init(&l->uv, &l->idle);
+    l->idle.data = l;
     uv_prepare_init(&l->uv, &l->prepare);
     uv_check_init(&l->uv, &l->check);
     l->prepare.data = l->check.data = l;
@@ -60,6 +80,8 @@ void as_loop_free(struct as_loop *l)
         return;
     uv_prepare_stop(&l->prepare);
     uv_check_stop(&l->check);
+    uv_idle_stop(&l->idle);
+    uv_close((uv_handle_t *)&l->idle, NULL);
     uv_close((uv_handle_t *)&l->prepare, NULL);
     uv_close((uv_handle_t *)&l->check, NULL);
     uv_run(&l->uv, UV_RUN_DEFAULT);
@@ -98,6 +120,14 @@ void as_loop_defer(struct as_loop *l, struct as_task *t)
 {
     if (as_list_empty(&t->node))
         as_list_push(&l->tasks, &t->node);
+}
+
+void as_loop_next(struct as_loop *l, struct as_task *t)
+{
+    if (!as_list_empty(&t->node))
+        return;
+    as_list_push(&l->next, &t->node);
+    uv_idle_start(&l->idle, on_idle);
 }
 
 void as_task_cancel(struct as_task *t)

@@ -28,7 +28,8 @@ struct as_loop {
     uv_loop_t uv;
     uv_prepare_t prepare;
     uv_check_t check;
-    struct as_list tasks;
+    uv_idle_t idle; /* runs while `next` is not empty */
+    struct as_list tasks, next;
     as_ns now; /* of this turn; 0: not read yet */
     struct as_loop_stat stat;
     uint32_t index; /* 0 … threads-1 */
@@ -43,6 +44,13 @@ as_ns as_loop_now(struct as_loop *l); /* CLOCK_MONOTONIC at this turn's first qu
 void as_task_init(struct as_task *t, void (*run)(struct as_task *t));
 /* Runs t at the end of this turn; deferring it again before that changes nothing. */
 void as_loop_defer(struct as_loop *l, struct as_task *t);
+/* Runs t in the next turn, which comes at once: sockets are looked at in between. For work that is
+ * cut into slices; a timer of no time would run again in the same turn. */
+void as_loop_next(struct as_loop *l, struct as_task *t);
+static inline bool as_task_is_due(const struct as_task *t) /* deferred, or for the next turn */
+{
+    return !as_list_empty(&t->node);
+}
 void as_task_cancel(struct as_task *t);
 
 /* A timer for one moment. Fires once, at or up to 1 ms after it; setting it again moves it. */

@@ -32,6 +32,52 @@ static void run_work(struct as_task *t)
         as_loop_stop(w->loop);
 }
 
+/* --- work in slices --- */
+
+struct slices {
+    struct as_task task, once;
+    struct as_loop *loop;
+    uint64_t wakes[4]; /* of the loop, at each slice */
+    int n, others;
+};
+
+static void run_other(struct as_task *t)
+{
+    AS_CONTAINER(t, struct slices, once)->others++;
+}
+
+static void run_slice(struct as_task *t)
+{
+    struct slices *s = AS_CONTAINER(t, struct slices, task);
+
+    s->wakes[s->n++] = s->loop->stat.wakes;
+    if (s->n == 4)
+        as_loop_stop(s->loop);
+    else
+        as_loop_next(s->loop, t);
+}
+
+static void work_for_the_next_turn_lets_sockets_be_looked_at(void **state AS_UNUSED)
+{
+    struct slices s = {0};
+
+    assert_int_equal(as_loop_new(&s.loop, 0), 0);
+    as_task_init(&s.task, run_slice);
+    as_task_init(&s.once, run_other);
+    as_loop_next(s.loop, &s.task);
+    as_loop_next(s.loop, &s.task); /* once is enough */
+    as_loop_next(s.loop, &s.once);
+    as_loop_run(s.loop);
+    for (int i = 1; i < 4; i++)
+        assert_int_equal(s.wakes[i], s.wakes[i - 1] + 1); /* one poll between two slices */
+    assert_int_equal(s.others, 1);
+    as_loop_next(s.loop, &s.once);
+    assert_true(as_task_is_due(&s.once));
+    as_task_cancel(&s.once);
+    assert_false(as_task_is_due(&s.once));
+    as_loop_free(s.loop);
+}
+
 struct kick {
     struct as_timer timer;
     struct work *a;
@@ -289,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deferred_work_runs_once_and_before_the_loop_sleeps),
+        cmocka_unit_test(work_for_the_next_turn_lets_sockets_be_looked_at),
         cmocka_unit_test(a_timer_never_fires_early_and_can_be_moved),
         cmocka_unit_test(letters_of_one_thread_arrive_in_order_and_none_is_lost),
         cmocka_unit_test(a_full_socket_is_written_on_when_it_has_room),
