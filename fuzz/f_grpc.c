@@ -1,6 +1,12 @@
-/* Any bytes as body, timeout, message and metadata of a call. A body gives the same however it is
- * cut; an encoded message decodes to a prefix of the text; base64 survives the way back. */
+/* Any bytes as body, timeout, message, metadata and compressed message of a call. A body and a
+ * compressed message give the same however they are cut; an encoded message decodes to a prefix of
+ * the text; base64 survives the way back. */
+#include "base/buf.h"
+#include "wire/details.h"
 #include "wire/grpc.h"
+#include "wire/zip.h"
+
+#define INFLATED_MAX 65536u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -93,25 +99,78 @@ static void check_message(struct as_str text, size_t max)
  * that both do not share a mistake. */
 static void check_bin(struct as_str value)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    struct as_buf out = {0}, again = {0}, text = {0};
+    uint8_t *out = as_xalloc(AS_GRPC_BIN_BYTES(value.n)), *again;
+    size_t n = 0, m = 0;
 
-    if (as_grpc_decode_bin(value, &out) == 0) {
-        for (size_t bit = 0; bit < 8 * out.n; bit += 6) {
-            uint32_t two = (uint32_t)out.p[bit / 8] << 8;
+    if (as_grpc_decode_bin(value, out, &n) == 0) {
+        struct as_str text = {as_xalloc(AS_GRPC_BIN_CHARS(n)), AS_GRPC_BIN_CHARS(n)};
 
-            two |= bit / 8 + 1 < out.n ? out.p[bit / 8 + 1] : 0;
-            as_buf_add(&text, &digits[two >> (10 - bit % 8) & 63], 1);
-        }
-        AS_ASSERT(as_grpc_decode_bin(as_buf_slice(&text), &again) == 0);
-        AS_ASSERT(as_str_eq(as_buf_slice(&out), as_buf_slice(&again)));
-    } else {
-        /* what was decoded before the bad byte is taken back: nobody uses half a value */
-        AS_ASSERT(out.n == 0);
+        AS_ASSERT(n <= AS_GRPC_BIN_BYTES(value.n));
+        as_grpc_encode_bin((char *)(uintptr_t)text.p, out, n);
+        again = as_xalloc(AS_GRPC_BIN_BYTES(text.n));
+        AS_ASSERT(as_grpc_decode_bin(text, again, &m) == 0 && m == n);
+        AS_ASSERT(memcmp(out, again, n) == 0);
+        free(again);
+        free((char *)(uintptr_t)text.p);
     }
-    as_buf_fini(&out);
-    as_buf_fini(&again);
-    as_buf_fini(&text);
+    free(out);
+}
+
+static void check_list(struct as_str rest)
+{
+    struct as_str v, all = rest;
+    size_t commas = 0, values = 0;
+
+    for (size_t i = 0; i < all.n; i++)
+        commas += all.p[i] == ',';
+    while (as_grpc_next_bin(&rest, &v)) {
+        AS_ASSERT(v.p >= all.p && v.p + v.n <= all.p + all.n);
+        values++;
+    }
+    AS_ASSERT(!all.p || values == commas + 1);
+}
+
+/* A compressed message gives the same however it is cut and however little room there is. */
+static bool inflate(enum as_zip_format f, const uint8_t *p, size_t n, size_t in_step,
+                    size_t out_step, struct as_buf *out)
+{
+    struct as_zip *z;
+    enum as_zip_step r = AS_ZIP_MORE;
+
+    AS_ASSERT(as_zip_new(&z, f, true) == 0);
+    while (r != AS_ZIP_END && r != AS_ZIP_BAD && out->n < INFLATED_MAX) {
+        size_t part = AS_MIN(in_step, n), left = part, room = out_step;
+        uint8_t *to = as_buf_reserve(out, out_step), *end = to;
+
+        r = as_zip_step(z, &p, &left, part == n, &end, &room);
+        AS_ASSERT((size_t)(end - to) + room == out_step);
+        out->n += (size_t)(end - to);
+        n -= part - left;
+    }
+    as_zip_free(z);
+    return r == AS_ZIP_END;
+}
+
+static void check_zip(enum as_zip_format f, const uint8_t *p, size_t n)
+{
+    struct as_buf whole = {0}, cut = {0};
+    bool good = inflate(f, p, n, n + 1, INFLATED_MAX, &whole);
+
+    if (whole.n < INFLATED_MAX) {
+        AS_ASSERT(inflate(f, p, n, 7, 1000, &cut) == good);
+        AS_ASSERT(!good || as_str_eq(as_buf_slice(&whole), as_buf_slice(&cut)));
+    }
+    as_buf_fini(&whole);
+    as_buf_fini(&cut);
+}
+
+static void check_details(struct as_str text)
+{
+    char *out = as_xalloc(AS_DETAILS_MAX);
+
+    AS_ASSERT(as_details_violation(out, 3, text).n <= AS_DETAILS_MAX);
+    AS_ASSERT(as_details_retry(out, 8, text, AS_SEC).n <= AS_DETAILS_MAX);
+    free(out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -126,6 +185,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* cut anywhere, also at nothing */
     check_message(s, size ? data[0] : 0);
     check_bin(s);
+    check_list(s);
+    check_zip(AS_ZIP_GZIP, data, size);
+    check_zip(AS_ZIP_DEFLATE, data, size);
+    check_details(s);
     /* shorter than "application/grpc" is none */
     if (as_grpc_is_content_type(s))
         AS_ASSERT(size >= 16);

@@ -20,6 +20,7 @@ struct req {
     uint32_t stream;
     size_t unconsumed;
     bool ended, answered;
+    unsigned drained;
 };
 
 /* mode, bits 0–1: when the owner answers (never, at once, at the end, late and again and again);
@@ -44,6 +45,12 @@ static void answer(struct fuzz *f, struct req *r)
     struct as_h2_piece body[] = {{(const uint8_t *)"abc", 3, NULL},
                                  {f->blob->data, f->blob->n, f->blob}};
 
+    if ((f->mode >> 2 & 3) == 3) { /* over time: on_drained goes on */
+        as_h2_begin(f->h, r->stream,
+                    &(struct as_h2_answer){.status = 200, .headers = h, .n_headers = 1});
+        as_h2_write(f->h, r->stream, &body[1]);
+        return;
+    }
     r->answered = true;
     as_h2_answer(f->h, r->stream,
                  &(struct as_h2_answer){.status = 200,
@@ -53,6 +60,21 @@ static void answer(struct fuzz *f, struct req *r)
                                         .n_body = (f->mode >> 2 & 3) % 3,
                                         .trailers = t,
                                         .n_trailers = f->mode >> 4 & 1});
+}
+
+static void on_drained(void *conn, void *req)
+{
+    static const struct as_h2_header t[] = {{{"grpc-status", 11}, {"0", 1}}};
+    struct fuzz *f = conn;
+    struct req *r = req;
+
+    AS_ASSERT(!r->answered);
+    if (++r->drained < 3) {
+        as_h2_write(f->h, r->stream, &(struct as_h2_piece){f->blob->data, 1000, f->blob});
+    } else if (f->mode & 16) {
+        r->answered = true;
+        as_h2_finish(f->h, r->stream, t, 1);
+    }
 }
 
 static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
@@ -200,7 +222,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     /* with an empty SETTINGS frame behind it: nothing else is read before both */
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
-    static const struct as_h2_ops ops = {on_request, on_data, on_end, on_close};
+    static const struct as_h2_ops ops = {.on_request = on_request,
+                                         .on_data = on_data,
+                                         .on_end = on_end,
+                                         .on_close = on_close,
+                                         .on_drained = on_drained};
     const struct as_h2_conf conf = {.max_streams = REQS,
                                     .stream_window = 65535,
                                     .conn_window = 1 << 20,

@@ -61,6 +61,10 @@ def system_fault(path, name):
         return f"{layer} may not know libuv"
     if name.startswith("nghttp2/") and not (layer == "wire" and path.stem.startswith("h2")):
         return "only wire/h2* knows nghttp2"
+    if (name.endswith(".pb-c.h") or name.startswith("protobuf-c/")) and layer != "wire":
+        return "only wire knows generated protobuf code"
+    if name == "zlib.h" and not (layer == "wire" and path.stem == "zip"):
+        return "only wire/zip knows zlib"
     if name == "Python.h" and layer != "python":
         return "only python/src knows Python"
     if layer in PURE and IMPURE.fullmatch(name):

@@ -6,8 +6,8 @@ cd "$(dirname "$0")/.."
 
 python=${PYTHON:-python3}
 venv=build/venv
-packages=(pkg-config libc6-dev libuv1-dev libnghttp2-dev libcmocka-dev protobuf-compiler
-          nghttp2-client valgrind curl clang-tidy)
+packages=(pkg-config libc6-dev libuv1-dev libnghttp2-dev zlib1g-dev libprotobuf-c-dev protobuf-compiler protobuf-c-compiler
+          libcmocka-dev nghttp2-client valgrind curl clang-tidy)
 
 fail() {
     printf 'setup: %s\n' "$@" >&2

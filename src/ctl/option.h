@@ -84,6 +84,8 @@ enum as_option_type {
       "request bytes held at once; 0: a quarter of the memory limit")                              \
     X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "", RDB,          \
       "Limits", "largest gRPC message")                                                            \
+    X(MAX_INFLATED_BYTES, "max-inflated-bytes", SIZE, 1, 2147483647, "64M", "", RDB, "Limits",     \
+      "largest gRPC message that came compressed, after inflating")                                \
     X(MAX_CONNECTIONS, "max-connections", INT, 0, 1000000, "0", "", RDB, "Limits",                 \
       "client connections; 0: 16384 or what the descriptor limit allows")                          \
     X(MAX_STREAMS, "max-streams", INT, 1, 1000000, "1024", "", RD, "Limits",                       \
@@ -139,6 +141,10 @@ enum as_option_type {
       "CONTINUATION frames of one header block")                                                   \
     X(MAX_HEADER_BLOCK, "max-header-block", SIZE, 0, 1 << 30, "64K", "off", RD, "Abuse",           \
       "a header block, as sent or as unpacked, that ends the connection")                          \
+    X(RESPONSE_COMPRESSION, "response-compression", ENUM, 0, 0, "match", "off|match|always", RDB,  \
+      "Clients", "which gRPC answers are compressed: those to compressed requests, or all")        \
+    X(MIN_COMPRESS_BYTES, "min-compress-bytes", SIZE, 0, 2147483647, "1K", "", RD, "Clients",      \
+      "smaller answers are not compressed")                                                        \
     X(DRAIN_TIMEOUT, "drain-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "", RDB, "Server",       \
       "requests in flight may end within this time after SIGTERM")                                 \
     X(GOAWAY_GRACE, "goaway-grace", DURATION, 0, 60 * AS_SEC, "1s", "", RD, "Server",              \

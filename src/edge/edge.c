@@ -5,6 +5,7 @@
 #include "edge/edge_own.h"
 #include "edge/exchange.h"
 #include "edge/patience.h"
+#include "edge/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,8 +97,10 @@ static void on_sweep(struct as_timer *t)
     as_ns now = as_loop_now(e->loop);
     bool final = e->draining && now >= e->drain_final;
 
-    if (final)
+    if (final) {
         e->drain_final = AS_NEVER;
+        as_stream_drain_all(e);
+    }
     as_patience_sweep(e, now);
     sweep_list(&e->fresh, now, final);
     sweep_list(&e->conns, now, final);
@@ -196,6 +199,11 @@ int as_edge_listen(struct as_edge *e, int fd)
     return err;
 }
 
+static void on_registry(struct as_client *c)
+{
+    as_stream_change_all(AS_CONTAINER(c, struct as_edge, client));
+}
+
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
                 const struct as_edge_conf *conf, struct as_budget *budget, const struct as_log *log)
 {
@@ -212,6 +220,9 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     as_list_init(&e->fresh);
     as_list_init(&e->conns);
     as_patience_init(e);
+    as_stream_init_all(e);
+    as_squeezer_init(&e->squeezer, loop, budget);
+    e->client.on_registry = on_registry;
     as_timer_init(&e->sweep, loop, on_sweep);
     err = as_client_open(&e->client, fleet, loop);
     AS_ASSERT(!err);
@@ -250,6 +261,7 @@ void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
     }
     notice(&e->fresh);
     notice(&e->conns);
+    as_stream_change_all(e);
     e->drain_final = as_loop_now(e->loop) + e->conf.goaway_grace;
     as_timer_set(&e->sweep, e->drain_final);
 }
@@ -269,6 +281,8 @@ void as_edge_close(struct as_edge *e)
 {
     AS_ASSERT(e->n_conns == 0 && e->stat.exchanges == 0);
     as_client_close(&e->client);
+    as_stream_fini_all(e);
+    as_squeezer_fini(&e->squeezer);
     as_timer_close(&e->sweep, NULL);
 }
 

@@ -13,9 +13,15 @@
 
 struct as_edge;
 
+/* Which answers are compressed, for clients that list an encoding of ours. */
+enum as_compress { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
+
 struct as_edge_conf {
     struct as_h2_conf h2;
-    uint64_t max_message;     /* bytes of one gRPC message */
+    uint64_t max_message;  /* bytes of one gRPC message */
+    uint64_t max_inflated; /* of one that came compressed, bytes after inflating */
+    enum as_compress compress;
+    uint64_t compress_min;    /* bytes; smaller answers are sent as they are */
     uint32_t max_connections; /* of this loop */
     uint32_t max_requests;    /* of this loop: open ones, whatever their state */
     as_ns header_timeout;     /* from accept to the client's SETTINGS; also for each header block */
@@ -36,10 +42,20 @@ enum as_rpc {
     AS_RPC_SERVER_METADATA,
     AS_RPC_MODEL_READY,
     AS_RPC_MODEL_METADATA,
+    AS_RPC_HEALTH_CHECK,
+    AS_RPC_HEALTH_LIST,
+    AS_RPC_HEALTH_WATCH, /* from here on: streaming */
+    AS_RPC_REFLECTION,
+    AS_RPC_REFLECTION_ALPHA,
     AS_RPC_UNKNOWN,
-    AS_RPC_HTTP, /* plain GET */
+    AS_RPC_HTTP, /* no gRPC */
     AS_RPC_COUNT
 };
+static inline bool as_rpc_is_streaming(enum as_rpc rpc)
+{
+    return rpc >= AS_RPC_HEALTH_WATCH && rpc < AS_RPC_UNKNOWN;
+}
+
 /* Why a connection ended; from AS_CLOSE_BREACH on: that and the breach of wire/h2_guard.h. */
 enum as_close {
     AS_CLOSE_CLIENT, /* by the client, or an error of the socket */
@@ -55,7 +71,7 @@ enum as_close {
 const char *as_close_name(uint32_t why); /* NULL: no reason has this number */
 
 #define AS_GRPC_CODES 17u
-const char *as_rpc_name(enum as_rpc rpc);
+const char *as_rpc_name(enum as_rpc rpc); /* unique: the label of metrics */
 
 struct as_edge_stat { /* base/counter.h */
     uint64_t accepted;
@@ -63,10 +79,10 @@ struct as_edge_stat { /* base/counter.h */
     uint64_t refused;                               /* over max_connections */
     uint64_t requests[AS_RPC_COUNT][AS_GRPC_CODES]; /* by gRPC status; plain GET: 0 or not */
     uint64_t bytes_in, bytes_out;                   /* of connections */
-    uint64_t exchanges; /* requests that are not freed: their clients may have gone */
-    uint64_t pooled;    /* freed ones, kept for the next */
-    uint64_t ended[AS_CLOSES];                      /* closed ones, by reason */
-    uint64_t slow_requests, slow_answers;           /* given up: body_timeout, send_timeout */
+    uint64_t exchanges;        /* requests that are not freed: their clients may have gone */
+    uint64_t pooled;           /* freed ones, kept for the next */
+    uint64_t ended[AS_CLOSES]; /* closed ones, by reason */
+    uint64_t slow_requests, slow_answers; /* given up: body_timeout, send_timeout */
 };
 
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,

@@ -4,6 +4,7 @@
 #define AS_EDGE_EDGE_OWN_H
 
 #include "edge/edge.h"
+#include "edge/squeeze.h"
 #include "io/sock.h"
 
 #define AS_EDGE_RX        (128u << 10) /* bytes of one read from a connection */
@@ -37,7 +38,10 @@ struct as_edge {
     as_ns swept;                                  /* when the last sweep was, or should have been */
     struct as_exchange *pool;                     /* free ones */
     uint64_t pool_low;                            /* fewest in the pool since the last trim */
-    size_t freed; /* bytes given to the allocator since it last gave pages back */
+    size_t freed;                /* bytes given to the allocator since it last gave pages back */
+    struct as_list streams;      /* streaming calls: edge/stream.h */
+    struct as_task stream_turn;  /* due while one of them has had its share of a turn */
+    struct as_squeezer squeezer; /* compressed messages */
     struct as_sock listeners[AS_EDGE_LISTENERS]; /* own duplicates of the shared descriptors */
     uint32_t n_listeners;
     struct as_timer sweep; /* time-outs of connections; set while there are any */

@@ -3,7 +3,6 @@
 #include "edge/exchange.h"
 
 #define WHY_MAX      512
-#define PIECES_MAX   64u  /* pieces of one answer; more outputs than fit are copied together */
 #define METADATA_MAX 128u /* entries handed to the worker */
 /* Bytes of metadata: with AS_OIP_TABLE_MAX of the message's own, an OPEN's table always fits. */
 #define METADATA_BYTES (AS_FRAME_TABLE - AS_OIP_TABLE_MAX - METADATA_MAX * 16)
@@ -15,51 +14,106 @@ static struct as_exchange *exchange_of(struct as_call *c)
 
 /* --- the request --- */
 
-/* Headers that the handler may see, copied: the worker may be asked after the stream has gone. */
-static int take_metadata(struct as_exchange *x)
+/* What is collected of a head. */
+struct metadata {
+    struct as_exchange *x;
+    struct as_meta *meta;
+    uint32_t cap;
+    size_t bytes;
+};
+
+static bool grow_metadata(struct metadata *md, uint32_t cap)
+{
+    struct as_meta *m = as_arena_alloc(&md->x->arena, sizeof(*m) * cap, 8);
+
+    if (!m) {
+        as_exchange_fail(md->x, AS_ENOMEM, "no memory for the request");
+        return false;
+    }
+    if (md->cap)
+        memcpy(m, md->meta, sizeof(*m) * md->cap);
+    md->meta = m;
+    md->cap = cap;
+    return true;
+}
+
+/* Room for one entry more, the key copied; NULL: answered. */
+static inline struct as_meta *add_metadata(struct metadata *md, struct as_str key, size_t value)
+{
+    struct as_msg *msg = &md->x->call.msg;
+    struct as_meta *m;
+    char *p;
+
+    md->bytes += key.n + value;
+    if (md->bytes > METADATA_BYTES || msg->n_meta == METADATA_MAX) {
+        as_exchange_fail(md->x, AS_ETOOBIG,
+                         "metadata: more than %u entries or %u bytes for a handler", METADATA_MAX,
+                         (unsigned)METADATA_BYTES);
+        return NULL;
+    }
+    if (msg->n_meta == md->cap && !grow_metadata(md, 2 * md->cap))
+        return NULL;
+    p = as_arena_alloc(&md->x->arena, key.n + value, 1);
+    if (!p) {
+        as_exchange_fail(md->x, AS_ENOMEM, "no memory for the request");
+        return NULL;
+    }
+    m = &md->meta[msg->n_meta++];
+    memcpy(p, key.p, key.n);
+    m->key = (struct as_str){p, key.n};
+    m->value = (struct as_str){p + key.n, value};
+    return m;
+}
+
+/* A proxy may have joined several values by commas: each is an entry of its own. */
+static bool add_binary(struct metadata *md, const struct as_h2_header *h)
+{
+    struct as_str rest = h->value, value;
+
+    while (as_grpc_next_bin(&rest, &value)) {
+        struct as_meta *m = add_metadata(md, h->name, AS_GRPC_BIN_BYTES(value.n));
+
+        if (!m)
+            return false;
+        if (as_grpc_decode_bin(value, (uint8_t *)(uintptr_t)m->value.p, &m->value.n)) {
+            as_exchange_fail(md->x, AS_EINVALID, "malformed base64 in header '%.*s'",
+                             (int)AS_MIN(h->name.n, (size_t)128), h->name.p);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Headers that the handler may see, copied: the worker may be asked after the stream has gone.
+ * False: answered. */
+static bool take_metadata(struct as_exchange *x)
 {
     const struct as_h2_head *head = x->head;
-    struct as_msg *msg = &x->call.msg;
-    struct as_meta *meta;
-    size_t bytes = 0;
+    struct metadata md = {.x = x};
 
-    msg->n_meta = 0;
+    x->call.msg.n_meta = 0;
     if (!head->n_rest)
-        return 0;
-    meta = as_arena_alloc(&x->arena, sizeof(*meta) * AS_MIN(head->n_rest, METADATA_MAX), 8);
-    if (!meta)
-        return AS_ENOMEM;
-    for (uint32_t i = 0; i < head->n_rest && msg->n_meta < METADATA_MAX; i++) {
+        return true;
+    if (!grow_metadata(&md, AS_MIN(head->n_rest, METADATA_MAX)))
+        return false;
+    for (uint32_t i = 0; i < head->n_rest; i++) {
         const struct as_h2_header *h = &head->rest[i];
-        struct as_buf bin;
-        struct as_meta *m = &meta[msg->n_meta];
+        struct as_meta *m;
 
         if (as_grpc_is_reserved(h->name))
             continue;
-        m->key.n = h->name.n;
-        m->key.p = as_arena_dup(&x->arena, h->name);
-        as_buf_init(&bin);
-        if (h->name.n > 4 && memcmp(h->name.p + h->name.n - 4, "-bin", 4) == 0) {
-            if (as_grpc_decode_bin(h->value, &bin)) {
-                as_buf_fini(&bin);
-                return AS_EINVALID;
-            }
-            m->value.n = bin.n;
-            m->value.p = as_arena_dup(&x->arena, as_buf_slice(&bin));
-            as_buf_fini(&bin);
-        } else {
-            m->value.n = h->value.n;
-            m->value.p = as_arena_dup(&x->arena, h->value);
+        if (as_grpc_is_bin(h->name)) {
+            if (!add_binary(&md, h))
+                return false;
+            continue;
         }
-        if (!m->key.p || !m->value.p)
-            return AS_ENOMEM;
-        bytes += m->key.n + m->value.n;
-        if (bytes > METADATA_BYTES)
-            return AS_ETOOBIG;
-        msg->n_meta++;
+        m = add_metadata(&md, h->name, h->value.n);
+        if (!m)
+            return false;
+        memcpy((char *)(uintptr_t)m->value.p, h->value.p, h->value.n);
     }
-    msg->meta = meta;
-    return 0;
+    x->call.msg.meta = md.meta;
+    return true;
 }
 
 /* Large inputs travel by reference only where they lie in the received message. */
@@ -108,14 +162,7 @@ static bool prepare(struct as_exchange *x)
         as_exchange_fail(x, err, "%s", why);
         return false;
     }
-    err = take_metadata(x);
-    if (err) {
-        as_exchange_fail(x, err,
-                         err == AS_EINVALID ? "malformed base64 in a -bin header"
-                                            : "no memory for the request");
-        return false;
-    }
-    return true;
+    return take_metadata(x);
 }
 
 static void on_answer(struct as_call *c);
@@ -204,7 +251,7 @@ static void send_copied(struct as_exchange *x, const struct as_oip_response *r, 
 /* Head, then for each output its raw head and its bytes where the worker's answer lies. */
 static void send_by_reference(struct as_exchange *x, const struct as_oip_response *r, size_t len)
 {
-    struct as_h2_piece pieces[PIECES_MAX];
+    struct as_h2_piece pieces[AS_EXCHANGE_PIECES];
     size_t head = as_oip_response_head_len(r);
     uint8_t *p = as_arena_alloc(
         &x->arena, AS_GRPC_PREFIX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX, 1);
@@ -251,7 +298,7 @@ static void send_result(struct as_exchange *x)
     len = as_oip_response_len(&r);
     if (len > INT32_MAX)
         as_exchange_fail(x, AS_ETOOBIG, "the answer is over 2147483647 bytes");
-    else if (!x->call.result_blob || 1 + 2 * r.n_outputs > PIECES_MAX)
+    else if (!x->call.result_blob || 1 + 2 * r.n_outputs > AS_EXCHANGE_PIECES)
         send_copied(x, &r, (size_t)len);
     else
         send_by_reference(x, &r, (size_t)len);

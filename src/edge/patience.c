@@ -42,7 +42,7 @@ static void give_up_upload(struct as_exchange *x)
             x, AS_EDEADLINE, "less than %lu bytes of the request came in %lu ms (--body-timeout)",
             (unsigned long)conf->min_progress, (unsigned long)(conf->body_timeout / AS_MS));
     else
-        as_exchange_http(x, 408, "{\"error\":\"the request body stopped (--body-timeout)\"}");
+        as_exchange_http(x, 408, "{\"error\":\"the request body stopped (--body-timeout)\"}", NULL);
 }
 
 static void give_up_answer(struct as_exchange *x)

@@ -1,13 +1,36 @@
-/* The RPCs of inference.GRPCInferenceService that need no worker. */
+/* Which method is which, and the small RPCs that need no worker. */
 #include "edge/exchange.h"
+#include "edge/reflection.h"
+#include "edge/watch.h"
 
 #define SERVICE "/inference.GRPCInferenceService/"
 
 static const char *const names[AS_RPC_COUNT] = {
-    [AS_RPC_MODEL_INFER] = "ModelInfer",   [AS_RPC_SERVER_LIVE] = "ServerLive",
-    [AS_RPC_SERVER_READY] = "ServerReady", [AS_RPC_SERVER_METADATA] = "ServerMetadata",
-    [AS_RPC_MODEL_READY] = "ModelReady",   [AS_RPC_MODEL_METADATA] = "ModelMetadata",
-    [AS_RPC_UNKNOWN] = "unknown",          [AS_RPC_HTTP] = "http",
+    [AS_RPC_MODEL_INFER] = "ModelInfer",
+    [AS_RPC_SERVER_LIVE] = "ServerLive",
+    [AS_RPC_SERVER_READY] = "ServerReady",
+    [AS_RPC_SERVER_METADATA] = "ServerMetadata",
+    [AS_RPC_MODEL_READY] = "ModelReady",
+    [AS_RPC_MODEL_METADATA] = "ModelMetadata",
+    [AS_RPC_HEALTH_CHECK] = "Health/Check",
+    [AS_RPC_HEALTH_LIST] = "Health/List",
+    [AS_RPC_HEALTH_WATCH] = "Health/Watch",
+    [AS_RPC_REFLECTION] = "reflection.v1",
+    [AS_RPC_REFLECTION_ALPHA] = "reflection.v1alpha",
+    [AS_RPC_UNKNOWN] = "unknown",
+    [AS_RPC_HTTP] = "http",
+};
+
+/* Methods of other services than the inference service. */
+static const struct {
+    const char *path;
+    enum as_rpc rpc;
+} others[] = {
+    {"/grpc.health.v1.Health/Check", AS_RPC_HEALTH_CHECK},
+    {"/grpc.health.v1.Health/List", AS_RPC_HEALTH_LIST},
+    {"/grpc.health.v1.Health/Watch", AS_RPC_HEALTH_WATCH},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", AS_RPC_REFLECTION},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", AS_RPC_REFLECTION_ALPHA},
 };
 
 const char *as_rpc_name(enum as_rpc rpc)
@@ -15,13 +38,22 @@ const char *as_rpc_name(enum as_rpc rpc)
     return names[rpc];
 }
 
+static enum as_rpc find_other(struct as_str path)
+{
+    for (size_t i = 0; i < AS_COUNT(others); i++) {
+        if (as_str_eq(path, as_str_of(others[i].path)))
+            return others[i].rpc;
+    }
+    return AS_RPC_UNKNOWN;
+}
+
 enum as_rpc as_service_rpc(struct as_str path)
 {
     size_t n = sizeof(SERVICE) - 1;
 
     if (path.n <= n || memcmp(path.p, SERVICE, n) != 0)
-        return AS_RPC_UNKNOWN;
-    for (int i = 0; i < AS_RPC_UNKNOWN; i++) {
+        return find_other(path);
+    for (int i = 0; i <= AS_RPC_MODEL_METADATA; i++) {
         if (as_str_eq((struct as_str){path.p + n, path.n - n}, as_str_of(names[i])))
             return (enum as_rpc)i;
     }
@@ -126,7 +158,21 @@ void as_service_call(struct as_exchange *x)
     case AS_RPC_MODEL_METADATA:
         model_metadata(x);
         break;
+    case AS_RPC_HEALTH_CHECK:
+        as_watch_check(x);
+        break;
+    case AS_RPC_HEALTH_LIST:
+        as_watch_list(x);
+        break;
     default:
         as_exchange_fail(x, AS_EUNIMPLEMENTED, "unknown method");
     }
+}
+
+void as_service_stream(struct as_exchange *x)
+{
+    if (x->rpc == AS_RPC_HEALTH_WATCH)
+        as_watch_open(x);
+    else
+        as_reflection_open(x);
 }

@@ -301,7 +301,12 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
 
 void as_fleet_refresh(struct as_fleet_deploy *d)
 {
-    set(&d->ready, d->core && as_deploy_ready(d->core) > 0);
+    bool ready = d->core && as_deploy_ready(d->core) > 0;
+
+    if (ready == is(&d->ready))
+        return;
+    set(&d->ready, ready);
+    publish(d->fleet, as_registry_ref(d->fleet->registry)); /* some watch it */
 }
 
 void as_fleet_link_ready(struct as_link *l)

@@ -83,7 +83,7 @@ struct as_client {
     struct as_registry *registry; /* this loop's snapshot; ref it to keep pointers into it */
     bool settling; /* a worker of ours has not told its models yet: an unknown one may be among them
                     */
-    void (*on_registry)(struct as_client *c); /* may be NULL */
+    void (*on_registry)(struct as_client *c); /* or a model's readiness changed; may be NULL */
     struct as_list node;
 };
 /* Opened on the dispatch loop's thread before the client loop runs. */

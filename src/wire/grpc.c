@@ -169,10 +169,31 @@ static int digit64(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-int as_grpc_decode_bin(struct as_str v, struct as_buf *out)
+bool as_grpc_next_bin(struct as_str *rest, struct as_str *ret_value)
+{
+    const char *comma;
+    struct as_str v = *rest;
+
+    if (!rest->p) /* how the end is told from an empty value */
+        return false;
+    comma = v.n ? memchr(v.p, ',', v.n) : NULL;
+    *rest = (struct as_str){0};
+    if (comma) {
+        *rest = (struct as_str){comma + 1, v.n - (size_t)(comma + 1 - v.p)};
+        v.n = (size_t)(comma - v.p);
+    }
+    while (v.n && (v.p[0] == ' ' || v.p[0] == '\t'))
+        v = (struct as_str){v.p + 1, v.n - 1};
+    while (v.n && (v.p[v.n - 1] == ' ' || v.p[v.n - 1] == '\t'))
+        v.n--;
+    *ret_value = v;
+    return true;
+}
+
+int as_grpc_decode_bin(struct as_str v, uint8_t *out, size_t *ret_n)
 {
     uint32_t acc = 0;
-    uint8_t *w;
+    uint8_t *w = out;
     size_t n = v.n;
 
     if (n && n % 4 == 0) { /* padding is either whole or absent */
@@ -181,7 +202,6 @@ int as_grpc_decode_bin(struct as_str v, struct as_buf *out)
     }
     if (n % 4 == 1)
         return AS_EINVALID;
-    w = as_buf_reserve(out, n / 4 * 3 + 2);
     for (size_t i = 0; i < n; i++) {
         int d = digit64(v.p[i]);
 
@@ -191,6 +211,17 @@ int as_grpc_decode_bin(struct as_str v, struct as_buf *out)
         if (i % 4) /* every digit but a group's first completes a byte */
             *w++ = (uint8_t)(acc >> (6 - 2 * (i % 4)));
     }
-    out->n = (size_t)(w - out->p);
+    *ret_n = (size_t)(w - out);
     return 0;
+}
+
+void as_grpc_encode_bin(char *out, const uint8_t *p, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    for (size_t bit = 0; bit < 8 * n; bit += 6) {
+        uint32_t two = (uint32_t)p[bit / 8] << 8 | (bit / 8 + 1 < n ? p[bit / 8 + 1] : 0u);
+
+        *out++ = digits[two >> (10 - bit % 8) & 63];
+    }
 }

@@ -1,17 +1,18 @@
 /* wire/grpc.h — gRPC over HTTP/2 on top of headers and body bytes: framing, timeouts, status.
  *
+ * Compression of messages is in wire/zip.h, the details of an error in wire/details.h.
  * Source of the rules: gRPC's PROTOCOL-HTTP2 and statuscodes documents (reference notes §4.1).
  * Pure; no HTTP/2 here.
  */
 #ifndef AS_WIRE_GRPC_H
 #define AS_WIRE_GRPC_H
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/str.h"
 
 #define AS_GRPC_PREFIX 5u /* flag byte and big-endian length before each message */
 
-/* Takes a unary request's body apart, however it is cut. Zero-initialise. */
+/* Takes a body apart into messages, however it is cut. Zero-initialise. */
 struct as_grpc_reader {
     uint8_t prefix[AS_GRPC_PREFIX];
     uint8_t have;      /* bytes of the prefix so far */
@@ -48,7 +49,19 @@ bool as_grpc_is_content_type(struct as_str value);
 /* Keys that metadata of a call does not include: pseudo headers, te, content-type, user-agent is
  * kept, grpc-* other than what a handler may want are reserved. */
 bool as_grpc_is_reserved(struct as_str key);
-/* Value of a "-bin" key: base64 with or without padding. 0 or AS_EINVALID; appends to out. */
-int as_grpc_decode_bin(struct as_str value, struct as_buf *out);
+static inline bool as_grpc_is_bin(struct as_str key) /* ends in "-bin": its values are base64 */
+{
+    return key.n > 4 && memcmp(key.p + key.n - 4, "-bin", 4) == 0;
+}
+/* The next of the values that a binary header's value joins by commas, without the blanks around
+ * it; *rest loses it. False: there is none left. A value without a comma is one, also the empty. */
+bool as_grpc_next_bin(struct as_str *rest, struct as_str *ret_value);
+/* One value of a "-bin" key: base64 with or without padding; never writes more than
+ * AS_GRPC_BIN_BYTES(value.n). 0 or AS_EINVALID. */
+#define AS_GRPC_BIN_BYTES(n) ((n) / 4 * 3 + 2)
+int as_grpc_decode_bin(struct as_str value, uint8_t *out, size_t *ret_n);
+/* Base64 without padding: writes AS_GRPC_BIN_CHARS(n) characters. */
+#define AS_GRPC_BIN_CHARS(n) (((n)*4 + 2) / 3)
+void as_grpc_encode_bin(char *out, const uint8_t *p, size_t n);
 
 #endif

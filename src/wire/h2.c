@@ -35,6 +35,8 @@ void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s)
 {
     as_list_remove(&s->node);
     h->n_open--;
+    if (s->later)
+        as_h2_later_free(s);
     as_arena_fini(&s->arena);
     h->n_early -= s->early;
     if (h->last == s)
@@ -106,6 +108,7 @@ int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct 
     *h = (struct as_h2){.conf = *conf, .ops = ops, .conn = conn, .now = now};
     as_list_init(&h->open);
     as_h2_guard_init(&h->guard, &conf->limits, now);
+    as_list_init(&h->drained);
     as_h2_pool_init(&h->pool);
     if (new_session(h) || greet(h)) {
         as_h2_free(h);

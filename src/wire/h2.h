@@ -14,6 +14,7 @@
 #include "wire/h2_guard.h"
 
 struct as_h2;
+struct as_h2_answer;
 
 struct as_h2_header {
     struct as_str name, value;
@@ -39,6 +40,13 @@ struct as_h2_ops {
     /* The stream is gone: answered, reset by either side (code: RFC 9113 error, 0 none), or the
      * connection is being freed. Exactly once per on_request; the owner forgets the stream. */
     void (*on_close)(void *conn, void *req, uint32_t code);
+    /* What was written of an open answer is sent, but for AS_H2_LOW bytes at most: there is room
+     * for more. May be NULL without open answers. */
+    void (*on_drained)(void *conn, void *req);
+    /* A request whose headers are over a limit: fills the answer, 431 without it. Fields up to the
+     * limit are in the head; those of the answer must live until the caller returns to its loop.
+     * May be NULL. */
+    void (*on_over_limit)(void *conn, const struct as_h2_head *head, struct as_h2_answer *a);
 };
 
 struct as_h2_conf {
@@ -95,6 +103,18 @@ struct as_h2_answer {
     uint32_t n_trailers;
 };
 void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a);
+
+/* An answer whose body comes over time: begin sends status and headers (body and trailers of `a`
+ * are not looked at), write adds bytes, finish ends it; on_data and on_end go on until finish. A
+ * piece's owner is referenced until its bytes are sent; it must have one. Written bytes wait for
+ * the peer's windows without bound: the owner stops at a mark of its own and goes on at on_drained.
+ * Each is ignored where it does not fit (no such stream, answered, not begun); without memory the
+ * stream is reset. h2_later.c. */
+#define AS_H2_LOW 65536u
+void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a);
+void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_h2_piece *piece);
+void as_h2_finish(struct as_h2 *h, uint32_t stream, const struct as_h2_header *trailers,
+                  uint32_t n_trailers);
 
 /* DATA bytes of the stream were dealt with: opens its window and the connection's. Owed for every
  * byte of on_data, also when the stream is closed by now. */

@@ -1,9 +1,10 @@
 /* wire/h2_priv.h — what the files of the HTTP/2 wrapper share; nobody else includes it.
  *
  * h2.c: the connection and its stream records; h2_recv.c, h2_send.c: nghttp2's callbacks for the
- * two directions; h2_mem.c: nghttp2's memory. A stream's record lives from its first header to
- * on_stream_close and is then used for the next stream. It keeps headers, trailers and body pieces
- * in itself as far as they fit, so that a usual request allocates nothing.
+ * two directions; h2_later.c: answers that come over time; h2_mem.c: nghttp2's memory. A stream's
+ * record lives from its first header to on_stream_close and is then used for the next stream. It
+ * keeps headers, trailers and body pieces in itself as far as they fit, so that a usual request
+ * allocates nothing.
  */
 #ifndef AS_WIRE_H2_PRIV_H
 #define AS_WIRE_H2_PRIV_H
@@ -43,6 +44,17 @@ struct as_h2_pool {
 void as_h2_pool_init(struct as_h2_pool *p);
 void as_h2_pool_fini(struct as_h2_pool *p);
 
+/* The body of an answer that comes over time: pieces[first … n) wait. */
+struct as_h2_later {
+    struct as_list drained; /* in as_h2.drained: on_drained is due */
+    struct as_h2_stream *s;
+    struct as_h2_piece *pieces;
+    uint32_t first, n, cap;
+    size_t at;     /* bytes of the first one already sent */
+    bool starving; /* nghttp2 has stopped asking */
+    bool finished;
+};
+
 struct as_h2_stream {
     struct as_list node;       /* in as_h2.open */
     struct as_h2_stream *next; /* in as_h2.free */
@@ -68,6 +80,8 @@ struct as_h2_stream {
     nghttp2_nv *trailers;
     uint32_t n_trailers;
 
+    struct as_h2_later *later; /* an answer that comes over time, or NULL */
+
     struct as_arena arena; /* over mem */
     struct as_h2_header inline_rest[AS_H2_INLINE_REST];
     struct as_h2_piece inline_pieces[AS_H2_INLINE_PIECES];
@@ -89,6 +103,7 @@ struct as_h2 {
     as_ns now;                /* of the last as_h2_recv */
     enum as_h2_breach breach; /* why the client hears a GOAWAY */
     bool calmed;              /* by the owner */
+    struct as_list drained;   /* open answers whose owner may write more */
     bool dead;                /* the session must not be used any more */
     bool over;                /* a GOAWAY with an error was sent */
     struct as_outq *q;        /* where as_h2_send puts bytes; NULL outside of it */
@@ -154,6 +169,18 @@ static inline struct as_str as_h2_store(struct as_h2_stream *s, struct as_str fr
         as_h2_copy(p, from.p, from.n);
     return (struct as_str){p, from.n};
 }
+
+/* Takes n bytes of an open answer's body to h->q. */
+void as_h2_later_append(struct as_h2 *h, struct as_h2_stream *s, size_t n);
+void as_h2_later_free(struct as_h2_stream *s);
+void as_h2_later_tell(struct as_h2 *h); /* on_drained to all that it is due to */
+bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_h2_header *trailers, uint32_t n);
+int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_answer *a,
+                 const nghttp2_data_provider *body);
+void as_h2_append_piece(struct as_outq *q, const struct as_h2_piece *piece, size_t at, size_t n);
+/* The last frame of a body: trailers, if there are any, follow. 0 or nghttp2's error. */
+int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags);
+void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s);
 
 void as_h2_recv_callbacks(nghttp2_session_callbacks *cb);
 void as_h2_send_callbacks(nghttp2_session_callbacks *cb);

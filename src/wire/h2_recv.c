@@ -154,7 +154,11 @@ static void begin_request(struct as_h2 *h, struct as_h2_stream *s, bool end)
     s->head.end_stream = end;
     s->ended = end;
     if (s->over_limit) {
-        as_h2_answer(h, s->id, &(struct as_h2_answer){.status = 431});
+        struct as_h2_answer a = {.status = 431};
+
+        if (h->ops->on_over_limit)
+            h->ops->on_over_limit(h->conn, &s->head, &a);
+        as_h2_answer(h, s->id, &a);
         return;
     }
     s->req = h->ops->on_request(h->conn, s->id, &s->head);

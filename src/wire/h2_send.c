@@ -11,6 +11,16 @@
 #define NV_ON_STACK 32
 #define NO_COPY     (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
 
+void as_h2_append_piece(struct as_outq *q, const struct as_h2_piece *piece, size_t at, size_t n)
+{
+    const uint8_t *p = piece->p + at;
+
+    if (piece->owner && n >= REF_MIN)
+        as_outq_ref(q, piece->owner, p, n);
+    else
+        as_outq_copy(q, p, n);
+}
+
 /* The next n body bytes; nghttp2 has chosen n by the windows. */
 static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
 {
@@ -18,12 +28,8 @@ static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
     while (n) {
         const struct as_h2_piece *piece = &s->pieces[s->piece];
         size_t take = AS_MIN(n, piece->n - s->piece_at);
-        const uint8_t *p = piece->p + s->piece_at;
 
-        if (piece->owner && take >= REF_MIN)
-            as_outq_ref(q, piece->owner, p, take);
-        else
-            as_outq_copy(q, p, take);
+        as_h2_append_piece(q, piece, s->piece_at, take);
         n -= take;
         s->piece_at += take;
         if (s->piece_at == piece->n) {
@@ -37,12 +43,25 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
                      size_t length, nghttp2_data_source *source, void *user)
 {
     struct as_h2 *h = user;
+    struct as_h2_stream *s = source->ptr;
 
     (void)session;
     (void)frame;
     as_outq_copy(h->q, framehd, 9);
-    append_body(h->q, source->ptr, length);
+    if (s->later)
+        as_h2_later_append(h, s, length);
+    else
+        append_body(h->q, s, length);
     return h->q->bytes >= h->max ? NGHTTP2_ERR_PAUSE : 0;
+}
+
+int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
+{
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (!s->n_trailers)
+        return 0;
+    *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    return nghttp2_submit_trailer(h->session, (int32_t)s->id, s->trailers, s->n_trailers);
 }
 
 /* Says how much of the body the next DATA frame carries; send_data appends the bytes. */
@@ -52,17 +71,12 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
     struct as_h2_stream *s = source->ptr;
     size_t n = AS_MIN(length, s->body_left);
 
+    (void)session;
+    (void)id;
     (void)buf;
-    (void)user;
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (n == s->body_left) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-        if (s->n_trailers) {
-            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-            if (nghttp2_submit_trailer(session, id, s->trailers, s->n_trailers))
-                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        }
-    }
+    if (n == s->body_left && as_h2_end_body(user, s, flags))
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     return (ssize_t)n;
 }
 
@@ -160,6 +174,8 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
     if (h->dead && !h->breach)
         h->breach = AS_H2_PROTOCOL;
     h->q = NULL;
+    if (!as_list_empty(&h->drained))
+        as_h2_later_tell(h);
     return h->dead || h->over ? AS_EPROTO : 0;
 }
 
@@ -178,11 +194,11 @@ static bool keep_fields(struct as_h2_stream *s, const struct as_h2_header *f, ui
     return true;
 }
 
-static bool keep_trailers(struct as_h2_stream *s, const struct as_h2_answer *a)
+bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_h2_header *trailers, uint32_t n)
 {
-    s->trailers = as_h2_alloc(s, a->n_trailers * sizeof(*s->trailers), _Alignof(nghttp2_nv));
-    s->n_trailers = a->n_trailers;
-    return s->trailers && keep_fields(s, a->trailers, a->n_trailers, s->trailers);
+    s->trailers = as_h2_alloc(s, n * sizeof(*s->trailers), _Alignof(nghttp2_nv));
+    s->n_trailers = n;
+    return s->trailers && keep_fields(s, trailers, n, s->trailers);
 }
 
 static bool keep_body(struct as_h2_stream *s, const struct as_h2_answer *a)
@@ -201,10 +217,10 @@ static bool keep_body(struct as_h2_stream *s, const struct as_h2_answer *a)
     return true;
 }
 
-static int submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_answer *a)
+int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_answer *a,
+                 const nghttp2_data_provider *body)
 {
     nghttp2_nv stack[NV_ON_STACK], *nv = stack;
-    nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_body};
     const nghttp2_extpri turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
     uint32_t n = a->n_headers + 1;
 
@@ -216,24 +232,31 @@ static int submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_an
     s->status[1] = (char)('0' + a->status / 10 % 10);
     s->status[2] = (char)('0' + a->status % 10);
     nv[0] = (nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)s->status, 7, 3, NO_COPY};
-    if (s->body_left >= TURNS_MIN)
+    if (s->body_left >= TURNS_MIN || s->later)
         nghttp2_session_change_extpri_stream_priority(h->session, (int32_t)s->id, &turns, 1);
-    return nghttp2_submit_response(h->session, (int32_t)s->id, nv, n,
-                                   s->body_left || s->n_trailers ? &body : NULL);
+    return nghttp2_submit_response(h->session, (int32_t)s->id, nv, n, body);
+}
+
+void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s)
+{
+    if (s->ended)
+        return;
+    s->early = true;
+    h->n_early++;
 }
 
 void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a)
 {
     struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+    nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_body};
 
     AS_ASSERT(a->status >= 200 && a->status <= 999);
-    if (!s || s->answered)
+    if (!s || s->answered || s->later)
         return;
     s->answered = true;
-    if (!s->ended) {
-        s->early = true;
-        h->n_early++;
-    }
-    if (!keep_body(s, a) || (a->n_trailers && !keep_trailers(s, a)) || submit(h, s, a))
+    as_h2_note_early(h, s);
+    if (!keep_body(s, a) ||
+        (a->n_trailers && !as_h2_keep_trailers(s, a->trailers, a->n_trailers)) ||
+        as_h2_submit(h, s, a, s->body_left || s->n_trailers ? &body : NULL))
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
 }

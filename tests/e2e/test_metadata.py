@@ -111,7 +111,7 @@ def test_unknown_method(client, method):
 
 
 def test_unknown_service(client):
-    call = client.channel.unary_unary("/grpc.health.v1.Health/Check", None, None)
+    call = client.channel.unary_unary("/no.such.Service/Check", None, None)
     error = client.refused(b"", send=call, timeout=oip.SECONDS)
     assert error.code() == grpc.StatusCode.UNIMPLEMENTED
 
@@ -155,17 +155,39 @@ def test_no_such_path(http, path):
     assert "error" in json.loads(reply.data)
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_wrong_verb(http, method):
     reply = http.request(method, "/v2/health/live", body=b"x")
-    assert reply.headers[":status"] == "405"
+    assert (reply.headers[":status"], reply.headers["allow"]) == ("405", "GET, HEAD, OPTIONS")
     assert "error" in json.loads(reply.data)
+
+
+OPTIONS = {"*": "GET, HEAD, POST, OPTIONS", "/v2": "GET, HEAD, OPTIONS", f"/{oip.SERVICE}/ModelInfer": "POST, OPTIONS"}
+
+
+@pytest.mark.parametrize("path", OPTIONS)
+def test_options(http, path):
+    reply = http.request("OPTIONS", path)
+    assert (reply.headers[":status"], reply.headers["allow"], reply.data) == ("204", OPTIONS[path], b"")
+    assert "content-type" not in reply.headers
+
+
+def test_head_tells_the_length(http):
+    body = http.request("GET", "/v2").data
+    assert http.request("HEAD", "/v2").headers["content-length"] == str(len(body))
+    reply = http.request("HEAD", "/nope")
+    assert (reply.headers[":status"], reply.data) == ("404", b"")
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/grpcx", "text/plain", ""])
 def test_wrong_content_type_on_a_grpc_path(http, content_type):
     reply = http.grpc(prefixed(b""), content_type=content_type)
     assert reply.headers[":status"] == "415"
+
+
+def test_a_wrong_content_type_is_refused_at_once(http):
+    """The status comes while the body is still to be sent."""
+    assert http.reply(http.open_grpc(content_type="application/json")).headers[":status"] == "415"
 
 
 @pytest.mark.parametrize("content_type", ["application/grpc", "application/grpc+proto", "application/grpc;x=y"])
@@ -176,8 +198,9 @@ def test_content_types_of_grpc(http, content_type):
 
 
 def test_grpc_is_post(http):
-    reply = http.request("GET", f"/{oip.SERVICE}/ServerLive", [("content-type", "application/grpc")])
-    assert reply.headers[":status"] == "405"
+    for headers in ([("content-type", "application/grpc")], []):
+        reply = http.request("GET", f"/{oip.SERVICE}/ServerLive", headers)
+        assert (reply.headers[":status"], reply.headers["allow"]) == ("405", "POST, OPTIONS")
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",

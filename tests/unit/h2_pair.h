@@ -58,7 +58,8 @@ struct pair {
     as_ns now;
     struct pair_req *req[PAIR_STREAMS]; /* by (stream id - 1) / 2 */
     struct pair_reply reply[PAIR_STREAMS];
-    unsigned n_req, n_close;
+    unsigned n_req, n_close, n_drained;
+    void (*more)(struct pair *t, struct pair_req *r); /* called by on_drained */
     int goaway_last; /* of the newest GOAWAY that the client got; -1: none */
     uint32_t goaway_code;
 };
@@ -168,8 +169,21 @@ static void pair_on_close(void *conn, void *req, uint32_t code)
     t->n_close++;
 }
 
-static const struct as_h2_ops pair_ops = {pair_on_request, pair_on_data, pair_on_end,
-                                          pair_on_close};
+static void pair_on_drained(void *conn, void *req)
+{
+    struct pair *t = conn;
+
+    assert_int_equal(((struct pair_req *)req)->n_close, 0);
+    t->n_drained++;
+    if (t->more)
+        t->more(t, req);
+}
+
+static const struct as_h2_ops pair_ops = {.on_request = pair_on_request,
+                                          .on_data = pair_on_data,
+                                          .on_end = pair_on_end,
+                                          .on_close = pair_on_close,
+                                          .on_drained = pair_on_drained};
 
 /* ---- client ---- */
 

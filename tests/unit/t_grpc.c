@@ -1,6 +1,8 @@
 /* Specification of wire/grpc: framing, timeouts, status messages, metadata. */
 #include "wire/grpc.h"
 
+#include "base/buf.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -254,22 +256,75 @@ static void test_binary_values(void **state)
 
     (void)state;
     for (size_t i = 0; i < AS_COUNT(good); i++) {
-        struct as_buf out = {0};
+        struct as_str text = as_str_of(good[i].text);
+        uint8_t *out =
+            malloc(AS_GRPC_BIN_BYTES(text.n)); /* so that a sanitizer sees one too many */
+        size_t n = 99;
 
-        as_buf_str(&out, "<");
-        assert_int_equal(as_grpc_decode_bin(as_str_of(good[i].text), &out), 0);
-        as_buf_add(&out, "", 1);
-        assert_string_equal((char *)out.p + 1, good[i].want);
-        as_buf_fini(&out);
+        assert_int_equal(as_grpc_decode_bin(text, out, &n), 0);
+        assert_int_equal(n, strlen(good[i].want));
+        assert_memory_equal(out, good[i].want, n);
+        free(out);
     }
     for (size_t i = 0; i < AS_COUNT(bad); i++) {
+        uint8_t out[16];
+        size_t n = 99;
+
+        assert_int_equal(as_grpc_decode_bin(as_str_of(bad[i]), out, &n), AS_EINVALID);
+        assert_int_equal(n, 99);
+    }
+}
+
+static void test_binary_values_are_written_without_padding(void **state)
+{
+    static const struct {
+        const char *bytes, *want;
+    } rows[] = {{"", ""},
+                {"f", "Zg"},
+                {"fo", "Zm8"},
+                {"foo", "Zm9v"},
+                {"foobar", "Zm9vYmFy"},
+                {"\xfb\xff\xbf", "+/+/"}};
+
+    (void)state;
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        char out[32] = {0};
+        size_t n = strlen(rows[i].bytes);
+
+        as_grpc_encode_bin(out, (const uint8_t *)rows[i].bytes, n);
+        assert_string_equal(out, rows[i].want);
+        assert_int_equal(AS_GRPC_BIN_CHARS(n), strlen(rows[i].want));
+    }
+}
+
+static void test_values_joined_by_commas(void **state)
+{
+    static const struct {
+        const char *text, *want;
+    } rows[] = {{"", "<>"},           {"Zg", "<Zg>"}, {"Zg==,Zm8=", "<Zg==><Zm8=>"},
+                {"a,,b", "<a><><b>"}, {",", "<><>"},  {" a ,\tb", "<a><b>"}};
+
+    (void)state;
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        struct as_str rest = as_str_of(rows[i].text), value;
         struct as_buf out = {0};
 
-        as_buf_str(&out, "<");
-        assert_int_equal(as_grpc_decode_bin(as_str_of(bad[i]), &out), AS_EINVALID);
-        assert_int_equal(out.n, 1);
+        while (as_grpc_next_bin(&rest, &value))
+            as_buf_printf(&out, "<%.*s>", AS_STR_FMT(value));
+        as_buf_add(&out, "", 1);
+        assert_string_equal((char *)out.p, rows[i].want);
         as_buf_fini(&out);
     }
+}
+
+static void test_keys_of_binary_values(void **state)
+{
+    (void)state;
+    assert_true(as_grpc_is_bin(AS_STR("x-bin")));
+    assert_true(as_grpc_is_bin(AS_STR("trace-proto-bin")));
+    assert_false(as_grpc_is_bin(AS_STR("-bin"))); /* all suffix, no name */
+    assert_false(as_grpc_is_bin(AS_STR("bin")));
+    assert_false(as_grpc_is_bin(AS_STR("x-bin2")));
 }
 
 int main(void)
@@ -288,6 +343,9 @@ int main(void)
         cmocka_unit_test(test_content_types),
         cmocka_unit_test(test_reserved_keys),
         cmocka_unit_test(test_binary_values),
+        cmocka_unit_test(test_binary_values_are_written_without_padding),
+        cmocka_unit_test(test_values_joined_by_commas),
+        cmocka_unit_test(test_keys_of_binary_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,6 +44,8 @@ class H2:
         self.replies = {}
         self.goaways = []  # last stream ids
         self._in = b""
+        self.is_reading = True  # False: windows are not opened again
+        self._unread = []
         self.conn.initiate_connection()
         self.flush()
 
@@ -66,10 +68,11 @@ class H2:
         self.flush()
         return stream
 
-    def open_grpc(self, method="ModelInfer", extra=(), end=False, content_type="application/grpc"):
-        return self.open([(":method", "POST"), (":scheme", "http"), (":path", f"/{oip.SERVICE}/{method}"),
-                          (":authority", "localhost"), ("content-type", content_type), ("te", "trailers"), *extra],
-                         end)
+    def open_grpc(self, method="ModelInfer", extra=(), end=False, content_type="application/grpc",
+                  service=oip.SERVICE, te="trailers"):
+        te = [("te", te)] if te else []
+        return self.open([(":method", "POST"), (":scheme", "http"), (":path", f"/{service}/{method}"),
+                          (":authority", "localhost"), ("content-type", content_type), *te, *extra], end)
 
     def send(self, stream, data, end=False):
         """As far as the server's window and patience allow: less when the stream was answered."""
@@ -101,6 +104,14 @@ class H2:
         return self.reply(stream)
 
     # --- receiving ---
+
+    def resume(self):
+        """Opens the windows that were kept shut."""
+        self.is_reading = True
+        for n, stream in self._unread:
+            self.conn.acknowledge_received_data(n, stream)
+        self._unread = []
+        self.flush()
 
     def read(self):
         """One read and its events; False at the end of the connection."""
@@ -137,7 +148,10 @@ class H2:
             reply.trailers = dict(event.headers)
         elif isinstance(event, h2.events.DataReceived):
             reply.data += event.data
-            self.conn.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            if self.is_reading:
+                self.conn.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            else:
+                self._unread.append((event.flow_controlled_length, event.stream_id))
         elif isinstance(event, h2.events.StreamEnded):
             reply.ended = True
         elif isinstance(event, h2.events.StreamReset):
@@ -149,6 +163,17 @@ class H2:
         while not reply.ended and reply.reset is None and self.read():
             pass
         return reply
+
+
+def messages_of(data):
+    """The messages of a body, as (compressed flag, bytes)."""
+    found, at = [], 0
+    while at < len(data):
+        n = int.from_bytes(data[at + 1:at + 5], "big")
+        assert len(data) >= at + 5 + n
+        found.append((data[at], data[at + 5:at + 5 + n]))
+        at += 5 + n
+    return found
 
 
 def prefixed(message, compressed=0, length=None):

@@ -54,5 +54,16 @@ def fds(pid):
     return found
 
 
+def status(pid, field):
+    """A number of /proc/PID/status: VmHWM is the largest resident size so far, in KiB."""
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(field + ":")]
+    return int(line.split()[1])
+
+
+def is_sanitized(pid):
+    """Its memory says nothing: it is kept from reuse."""
+    return "libasan" in Path(f"/proc/{pid}/maps").read_text()
+
+
 def kill(pid, signum=signal.SIGKILL):
     os.kill(pid, signum)

@@ -1,0 +1,35 @@
+#include "edge/reflection.h"
+
+#include "edge/stream.h"
+#include "wire/reflect.h"
+
+static void on_message(struct as_stream *s, struct as_message *m)
+{
+    struct as_buf out = {0};
+
+    if (as_reflect_answer(m->p, m->n, &out))
+        as_exchange_fail(s->x, AS_EINVALID, "malformed request message");
+    else
+        as_stream_send(s, &out);
+    as_buf_fini(&out);
+    as_message_drop(s->x->edge, m);
+    if (!as_stream_has_room(s))
+        as_stream_pause(s);
+}
+
+static void on_close(struct as_stream *s)
+{
+    (void)s;
+}
+
+void as_reflection_open(struct as_exchange *x)
+{
+    static const struct as_stream_ops ops = {
+        .on_message = on_message,
+        .on_end = as_stream_finish,
+        .on_room = as_stream_resume,
+        .on_close = on_close,
+    };
+
+    as_stream_open(x, &ops, NULL, AS_REFLECT_REQUEST_MAX);
+}
