@@ -114,6 +114,8 @@ enum as_option_type {
       "a connection that was silent for this time is sent a ping")                                 \
     X(KEEPALIVE_TIMEOUT, "keepalive-timeout", DURATION, AS_MS, 3600 * AS_SEC, "20s", "", RD,       \
       "Clients", "and closed when it stays silent for this time after it")                         \
+    X(RESPONSE_COMPRESSION, "response-compression", ENUM, 0, 0, "match", "off|match|always", RD,   \
+      "Clients", "gRPC answers to compress; match: those to compressed requests")                  \
     X(MIN_PING_INTERVAL, "min-ping-interval", DURATION, 0, 86400 * AS_SEC, "5m", "off", RD,        \
       "Abuse", "a client's pings keep this distance, but for one after each answer")               \
     X(MIN_IDLE_PING_INTERVAL, "min-idle-ping-interval", DURATION, 0, 86400 * AS_SEC, "2h", "off",  \
@@ -141,8 +143,6 @@ enum as_option_type {
       "CONTINUATION frames of one header block")                                                   \
     X(MAX_HEADER_BLOCK, "max-header-block", SIZE, 0, 1 << 30, "64K", "off", RD, "Abuse",           \
       "a header block, as sent or as unpacked, that ends the connection")                          \
-    X(RESPONSE_COMPRESSION, "response-compression", ENUM, 0, 0, "match", "off|match|always", RDB,  \
-      "Clients", "which gRPC answers are compressed: those to compressed requests, or all")        \
     X(MIN_COMPRESS_BYTES, "min-compress-bytes", SIZE, 0, 2147483647, "1K", "", RD, "Clients",      \
       "smaller answers are not compressed")                                                        \
     X(DRAIN_TIMEOUT, "drain-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "", RDB, "Server",       \
