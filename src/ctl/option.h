@@ -116,6 +116,8 @@ enum as_option_type {
       "Clients", "and closed when it stays silent for this time after it")                         \
     X(RESPONSE_COMPRESSION, "response-compression", ENUM, 0, 0, "match", "off|match|always", RD,   \
       "Clients", "gRPC answers to compress; match: those to compressed requests")                  \
+    X(MIN_COMPRESS_BYTES, "min-compress-bytes", SIZE, 0, 2147483647, "1K", "", RD, "Clients",      \
+      "smaller answers are not compressed")                                                        \
     X(MIN_PING_INTERVAL, "min-ping-interval", DURATION, 0, 86400 * AS_SEC, "5m", "off", RD,        \
       "Abuse", "a client's pings keep this distance, but for one after each answer")               \
     X(MIN_IDLE_PING_INTERVAL, "min-idle-ping-interval", DURATION, 0, 86400 * AS_SEC, "2h", "off",  \
@@ -143,8 +145,6 @@ enum as_option_type {
       "CONTINUATION frames of one header block")                                                   \
     X(MAX_HEADER_BLOCK, "max-header-block", SIZE, 0, 1 << 30, "64K", "off", RD, "Abuse",           \
       "a header block, as sent or as unpacked, that ends the connection")                          \
-    X(MIN_COMPRESS_BYTES, "min-compress-bytes", SIZE, 0, 2147483647, "1K", "", RD, "Clients",      \
-      "smaller answers are not compressed")                                                        \
     X(DRAIN_TIMEOUT, "drain-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "", RDB, "Server",       \
       "requests in flight may end within this time after SIGTERM")                                 \
     X(GOAWAY_GRACE, "goaway-grace", DURATION, 0, 60 * AS_SEC, "1s", "", RD, "Server",              \
