@@ -97,6 +97,7 @@ static void on_sweep(struct as_timer *t)
     as_ns now = as_loop_now(e->loop);
     bool final = e->draining && now >= e->drain_final;
 
+    as_stream_expire_all(e, now);
     if (final) {
         e->drain_final = AS_NEVER;
         as_stream_drain_all(e);

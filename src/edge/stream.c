@@ -368,3 +368,14 @@ void as_stream_drain_all(struct as_edge *e)
             as_exchange_fail(s->x, AS_EUNAVAILABLE, "the server is ending");
     }
 }
+
+void as_stream_expire_all(struct as_edge *e, as_ns now)
+{
+    AS_LIST_EACH(n, &e->streams)
+    {
+        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
+
+        if (s->x->deadline <= now)
+            as_exchange_fail(s->x, AS_EDEADLINE, "deadline exceeded");
+    }
+}

@@ -97,5 +97,8 @@ void as_stream_init_all(struct as_edge *e);
 void as_stream_fini_all(struct as_edge *e); /* no stream is left */
 void as_stream_change_all(struct as_edge *e);
 void as_stream_drain_all(struct as_edge *e);
+/* Those past their deadline. A client ends its call by its own clock; this is for those that do
+ * not, so a look now and then is enough. */
+void as_stream_expire_all(struct as_edge *e, as_ns now);
 
 #endif

@@ -428,6 +428,14 @@ def test_watch_is_one_question(http):
         assert reply.grpc_status not in (None, 0) and text in reply.grpc_message, reply
 
 
+def test_deadline_of_a_stream(http):
+    """Also for a client without a clock of its own; the server looks once a second."""
+    stream = http.open_grpc("Watch", service=HEALTH, extra=[("grpc-timeout", "10m")])
+    http.send(stream, prefixed(b""))
+    reply = http.reply(stream)
+    assert (messages_of(reply.data), reply.trailers["grpc-status"]) == ([(0, b"\x08\x01")], "4")
+
+
 def test_watch_counts_as_a_request(serve, connect):
     """An idle connection is closed, a watching one is not."""
     server = serve("echo.py", "--idle-timeout", "300ms")
