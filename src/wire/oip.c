@@ -1,4 +1,5 @@
-/* ModelInferRequest: fields, tensors, parameters. Typed contents are in oip_typed.c. */
+/* ModelInferRequest and ModelInferResponse: fields, tensors, parameters. Typed contents are in
+ * oip_typed.c. The two messages agree in fields 1 to 5 and in their tensors. */
 #include "wire/oip.h"
 
 #include "wire/names.h"
@@ -48,7 +49,8 @@ int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...)
 int as_oip_refuse_input(struct as_oip_parse *c, const struct as_tensor *t, int err, const char *fmt,
                         ...)
 {
-    int n = snprintf(c->why, c->cap, "input '%.*s': ", SHOWN(t->name));
+    int n =
+        snprintf(c->why, c->cap, "%s '%.*s': ", c->response ? "output" : "input", SHOWN(t->name));
     va_list ap;
 
     va_start(ap, fmt);
@@ -239,6 +241,11 @@ static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const st
     }
 }
 
+static const char *tensors_name(const struct as_oip_parse *c)
+{
+    return c->response ? "outputs" : "inputs";
+}
+
 /* One InferInputTensor, the index-th. Raw data is set by the caller, before or after. */
 static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str message, bool raw,
                      uint32_t index)
@@ -257,9 +264,9 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
             return err;
     }
     if (more)
-        return as_oip_refuse(c, AS_EPROTO, "inputs[%u]: malformed protobuf", index);
+        return as_oip_refuse(c, AS_EPROTO, "%s[%u]: malformed protobuf", tensors_name(c), index);
     if (!t->name.n)
-        return as_oip_refuse(c, AS_EINVALID, "inputs[%u] has no name", index);
+        return as_oip_refuse(c, AS_EINVALID, "%s[%u] has no name", tensors_name(c), index);
     if (t->name.n > UINT16_MAX)
         return as_oip_refuse_input(c, t, AS_EINVALID, "the name is longer than %d bytes",
                                    UINT16_MAX);
@@ -300,6 +307,20 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested *o, struct
     return 0;
 }
 
+/* The next field that a message of this kind has, its number as in a request; as as_pb_next. */
+static inline int next_field(const struct as_oip_parse *c, struct as_pb *r, struct as_pb_field *f)
+{
+    int more;
+
+    while ((more = as_pb_next(r, f)) > 0) {
+        if (__builtin_expect(c->response, 0) && f->number >= OUTPUTS)
+            f->number = f->number == OUTPUTS ? RAW : FIELDS;
+        if (f->number < FIELDS)
+            break;
+    }
+    return more;
+}
+
 /* First walk: scalar fields, wire types, and how many of each field there are. */
 static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_infer *m,
                        uint64_t count[FIELDS])
@@ -308,9 +329,7 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
     struct as_pb_field f;
     int more;
 
-    while ((more = as_pb_next(&r, &f)) > 0) {
-        if (f.number >= FIELDS)
-            continue;
+    while ((more = next_field(c, &r, &f)) > 0) {
         if (f.wire != AS_PB_LEN)
             return as_oip_refuse(c, AS_EPROTO, "%s: wrong wire type %d", field_name[f.number],
                                  (int)f.wire);
@@ -331,8 +350,10 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
             return as_oip_refuse(c, AS_EINVALID, "%s: more than %u entries", field_name[i], limit);
     }
     if (count[RAW] && count[RAW] != count[INPUTS])
-        return as_oip_refuse(c, AS_EINVALID, "raw_input_contents: %llu entries for %llu inputs",
-                             (unsigned long long)count[RAW], (unsigned long long)count[INPUTS]);
+        return as_oip_refuse(c, AS_EINVALID, "%s: %llu entries for %llu %s",
+                             c->response ? "raw_output_contents" : field_name[RAW],
+                             (unsigned long long)count[RAW], (unsigned long long)count[INPUTS],
+                             tensors_name(c));
     c->table = AS_ALIGN(m->id.n, 8);
     return 0;
 }
@@ -345,7 +366,7 @@ static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct 
     struct as_pb_field f;
     int err = 0;
 
-    while (!err && as_pb_next(&r, &f) > 0) {
+    while (!err && next_field(c, &r, &f) > 0) {
         if (f.number == INPUTS) {
             err = get_input(c, &t[n[INPUTS]], f.s, raw, n[INPUTS]);
         } else if (f.number == RAW) {
@@ -389,12 +410,9 @@ static int check_raw(struct as_oip_parse *c, const struct as_tensor *t)
     return 0;
 }
 
-int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_infer *ret_r,
-                       char *why, size_t cap)
+static int parse_message(struct as_oip_parse *c, struct as_str message, struct as_oip_infer *ret_r)
 {
-    struct as_oip_parse c = {
-        .arena = a, .why = why, .cap = cap, .typed_room = n + AS_OIP_TYPED_MAX};
-    struct as_pb r = as_pb_of((struct as_str){(const char *)p, n});
+    struct as_pb r = as_pb_of(message);
     struct as_oip_infer m = {0};
     uint64_t count[FIELDS] = {0};
     const struct as_str *twice;
@@ -402,38 +420,68 @@ int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as
     struct as_param *params;
     struct as_tensor *inputs;
     size_t size;
-    int err = get_scalars(&c, r, &m, count);
+    int err = get_scalars(c, r, &m, count);
 
     if (err)
         return err;
     size = (size_t)count[INPUTS] * sizeof(*inputs) + (size_t)count[PARAMS] * sizeof(*params) +
            (size_t)count[OUTPUTS] * sizeof(*outputs);
-    inputs = as_arena_alloc(a, size, 8);
+    inputs = as_arena_alloc(c->arena, size, 8);
     if (!inputs)
-        return as_oip_refuse(&c, AS_ENOMEM, "out of memory");
+        return as_oip_refuse(c, AS_ENOMEM, "out of memory");
     memset(inputs, 0, size);
     params = (struct as_param *)(inputs + count[INPUTS]);
     outputs = (struct as_oip_requested *)(params + count[PARAMS]);
-    err = get_entries(&c, r, count[RAW], inputs, params, outputs);
+    err = get_entries(c, r, count[RAW], inputs, params, outputs);
     for (uint32_t i = 0; !err && i < count[RAW]; i++)
-        err = check_raw(&c, &inputs[i]);
+        err = check_raw(c, &inputs[i]);
     if (err)
         return err;
-    if (c.table > AS_OIP_TABLE_MAX)
-        return as_oip_refuse(&c, AS_EINVALID,
+    if (c->table > AS_OIP_TABLE_MAX)
+        return as_oip_refuse(c, AS_EINVALID,
                              "id, names, shapes and parameters take %llu bytes, the limit is %u",
-                             (unsigned long long)c.table, AS_OIP_TABLE_MAX);
+                             (unsigned long long)c->table, AS_OIP_TABLE_MAX);
     m.n_inputs = (uint32_t)count[INPUTS];
     twice = as_names_twice(inputs, sizeof(*inputs), m.n_inputs);
     if (twice)
-        return as_oip_refuse(&c, AS_EINVALID, "input '%.*s' is given twice", SHOWN(*twice));
+        return as_oip_refuse(c, AS_EINVALID, "%s '%.*s' is given twice",
+                             c->response ? "output" : "input", SHOWN(*twice));
     m.n_params = as_names_keep_last(params, sizeof(*params), (uint32_t)count[PARAMS]);
     m.n_outputs = as_names_keep_last(outputs, sizeof(*outputs), (uint32_t)count[OUTPUTS]);
     m.inputs = inputs;
     m.params = params;
     m.outputs = outputs;
-    m.typed = c.typed;
+    m.typed = c->typed;
     *ret_r = m;
+    return 0;
+}
+
+int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_infer *ret_r,
+                       char *why, size_t cap)
+{
+    struct as_oip_parse c = {
+        .arena = a, .why = why, .cap = cap, .typed_room = n + AS_OIP_TYPED_MAX};
+
+    return parse_message(&c, (struct as_str){(const char *)p, n}, ret_r);
+}
+
+int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,
+                          struct as_oip_response *ret_r, char *why, size_t cap)
+{
+    struct as_oip_parse c = {
+        .arena = a, .why = why, .cap = cap, .typed_room = n + AS_OIP_TYPED_MAX, .response = true};
+    struct as_oip_infer m;
+    int err = parse_message(&c, (struct as_str){(const char *)p, n}, &m);
+
+    if (err)
+        return err;
+    *ret_r = (struct as_oip_response){.model = m.model,
+                                      .version = m.version,
+                                      .id = m.id,
+                                      .outputs = m.inputs,
+                                      .n_outputs = m.n_inputs,
+                                      .params = m.params,
+                                      .n_params = m.n_params};
     return 0;
 }
 

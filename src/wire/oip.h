@@ -92,4 +92,30 @@ struct as_oip_model {
 };
 void as_oip_put_model(struct as_buf *out, const struct as_oip_model *m);
 
+/* --- the client's side --- */
+
+/* ModelInferRequest: a response's fields 1 to 5 are the request's too, so `head` has model,
+ * version, id, parameters, and the inputs as its `outputs`. */
+struct as_oip_request {
+    struct as_oip_response head;
+    const struct as_oip_requested *outputs; /* asked for; none: all */
+    uint32_t n_outputs;
+};
+/* Size of the encoded message; UINT64_MAX when it is over 2^31-1. */
+uint64_t as_oip_request_len(const struct as_oip_request *r);
+void as_oip_put_request(uint8_t *out, const struct as_oip_request *r); /* exactly that many bytes */
+
+/* Reads a ModelInferResponse as as_oip_parse_infer does a request: same checks, same errors. */
+int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,
+                          struct as_oip_response *ret_r, char *why, size_t cap);
+
+/* ModelReadyRequest and ModelMetadataRequest, appended to out. */
+void as_oip_put_name_version(struct as_buf *out, struct as_str name, struct as_str version);
+
+/* ModelMetadataResponse. Slices point into the message, arrays into the arena. A datatype that we
+ * do not know is AS_DT_INVALID; no shape is ndim 0 (a scalar, or any shape: the message cannot
+ * tell). At most AS_OIP_TENSORS_MAX tensors and versions each, AS_MAX_DIMS sizes.
+ * 0, AS_EPROTO, AS_EINVALID (over a limit), AS_ENOMEM. */
+int as_oip_parse_model(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_model *ret_m);
+
 #endif

@@ -1,4 +1,4 @@
-/* wire/oip_parse.h — what the files that read a ModelInferRequest share. Private to oip*.c.
+/* wire/oip_parse.h — what the files that read ModelInfer messages share. Private to oip*.c.
  *
  * One parse carries where errors are written and what the arena has given, so that every helper
  * can refuse with a line that names the tensor.
@@ -16,11 +16,12 @@ struct as_oip_parse {
     uint64_t table; /* bytes that the message's names, shapes and parameters take on the link */
     uint64_t typed; /* bytes that typed contents took */
     uint64_t typed_room; /* and may take */
+    bool response; /* a ModelInferResponse: its raw contents are field 6, its tensors outputs */
 };
 
 /* Writes the line and returns `err`. */
 int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...) AS_PRINTF(3, 4);
-/* The same behind "input 'NAME': ". */
+/* The same behind "input 'NAME': " or "output 'NAME': ". */
 int as_oip_refuse_input(struct as_oip_parse *c, const struct as_tensor *t, int err, const char *fmt,
                         ...) AS_PRINTF(4, 5);
 
