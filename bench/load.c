@@ -233,10 +233,10 @@ static void report(const struct run *r, const struct as_load_tally *t, as_ns tim
     as_buf_printf(&b, "\"seconds\": %.4f, \"ok\": %lu, \"failed\": %lu, \"total\": %lu, ", seconds,
                   t->ok, t->failed, t->finished);
     as_buf_printf(&b, "\"per_second\": %.1f, \"p50_us\": %.2f, \"p90_us\": %.2f, ",
-                  (double)t->ok / seconds, (double)as_load_hist_at(&t->hist, .5) / 1e3,
-                  (double)as_load_hist_at(&t->hist, .9) / 1e3);
+                  (double)t->ok / seconds, (double)as_loghist_at(&t->hist, .5) / 1e3,
+                  (double)as_loghist_at(&t->hist, .9) / 1e3);
     as_buf_printf(&b, "\"p99_us\": %.2f, \"max_us\": %.2f, \"cpu_us\": {",
-                  (double)as_load_hist_at(&t->hist, .99) / 1e3, (double)t->hist.max / 1e3);
+                  (double)as_loghist_at(&t->hist, .99) / 1e3, (double)t->hist.max / 1e3);
     for (uint32_t i = 0; i < r->n_watch; i++)
         as_buf_printf(&b, "%s\"%d\": %.4f", i ? ", " : "", r->watch[i],
                       (double)(r->cpu_after[i] - r->cpu_before[i]) / 1e3 / (double)AS_MAX(done, 1));
@@ -254,7 +254,7 @@ static void measure(struct run *r, struct loop *l, struct as_load_tally *t)
 
     if (!r->requests) {
         spin(l, t, l->now + (as_ns)(r->warmup * (double)AS_SEC), UINT64_MAX);
-        t->hist = (struct as_load_hist){0};
+        t->hist = (struct as_loghist){0};
         t->ok = 0;
     }
     watch(r, r->cpu_before);

@@ -266,7 +266,7 @@ static void finish_call(struct as_load_conn *c, struct as_load_call *call, const
         note_fault(t, "%s", fault);
     } else {
         t->ok++;
-        as_load_hist_add(&t->hist, now - call->start);
+        as_loghist_add(&t->hist, now - call->start);
     }
     call->id = 0;
     c->in_flight--;

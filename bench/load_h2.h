@@ -11,7 +11,7 @@
 #define AS_BENCH_LOAD_H2_H
 
 #include "base/buf.h"
-#include "load_hist.h"
+#include "base/loghist.h"
 
 /* What every request looks like; made once, shared by all connections. */
 struct as_load_shape {
@@ -34,7 +34,7 @@ void as_load_shape_fini(struct as_load_shape *s);
 
 /* Counts of all connections. The driver resets hist, ok and failed when the warm-up is over. */
 struct as_load_tally {
-    struct as_load_hist hist;
+    struct as_loghist hist;
     uint64_t ok, failed;
     uint64_t started, finished;
     uint64_t start_max;    /* no more than this are started in total */
