@@ -24,10 +24,11 @@ BELOW = {
     "link": ["io", "wire", "core", "base"],
     "edge": ["link", "io", "wire", "core", "base"],
     "ctl": ["link", "io", "wire", "core", "base"],
-    "app": ["ctl", "edge", "link", "io", "wire", "core", "base"],
+    "tool": ["ctl", "io", "wire", "base"],
+    "app": ["tool", "ctl", "edge", "link", "io", "wire", "core", "base"],
     "python": ["link", "wire", "base"],
 }
-UV = {"io", "link", "edge", "ctl", "app"}
+UV = {"io", "link", "edge", "ctl", "tool", "app"}
 # base promises no I/O, wire no descriptors, core neither descriptors nor a clock. (signal.h and
 # sys/wait.h are let in for the numbers that they name.)
 PURE = {"base", "wire", "core"}

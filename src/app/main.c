@@ -6,6 +6,7 @@
 #include "ctl/exit_code.h"
 #include "ctl/handover.h"
 #include "ctl/memory.h"
+#include "tool/infer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,8 @@ static const struct command commands[] = {
     {"run", "TARGET", "serve the models of a Python file or module (file.py, module:app)",
      AS_SCOPE_RUN, 1, 1, false, as_run_main},
     {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, cmd_status},
+    {"infer", "MODEL", "call a model once and print its answer", AS_SCOPE_INFER, 1, 1, false,
+     as_infer_main},
     {"version", "", "print the version", 0, 0, 0, false, cmd_version},
     {"help", "[COMMAND]", "explain a command", 0, 0, 1, false, cmd_help},
     {"options", "", "print the documentation page of all options", 0, 0, 0, true, cmd_options},
@@ -81,6 +84,7 @@ static void help_all(struct as_buf *b)
 #define X(name, code, fatal, text) as_buf_printf(b, "  %-5d %s\n", code, text);
     AS_CODE_TABLE(X)
 #undef X
+    as_buf_printf(b, "  %d+n a call ended with gRPC status n (infer, bench)\n", AS_CODE_STATUS);
     as_buf_str(b, "  128+n ended by signal n\n");
 }
 
@@ -92,7 +96,7 @@ static void help_one(struct as_buf *b, const struct command *c, bool all)
         return;
     as_buf_str(b, "\n");
     as_option_help(b, c->scope, all);
-    if (!all && c->scope == AS_SCOPE_RUN)
+    if (!all && c->scope != AS_SCOPE_STATUS)
         as_buf_str(b, "\n--help-all shows every option; anyserve help the exit codes.\n");
 }
 

@@ -13,14 +13,6 @@
 #define ANSWER_MAX  ((size_t)64 << 20)
 #define ANSWER_WAIT 10 /* seconds without a byte */
 
-/* Which server is meant: --port, else the only one that runs, else the default port. */
-static uint16_t choose(const struct as_option_set *o, const uint16_t *ports, uint32_t n)
-{
-    uint16_t port = (uint16_t)as_option_u64(o, AS_OPT_PORT);
-
-    return o->v[AS_OPT_PORT].given || n != 1 ? port : ports[0];
-}
-
 /* Says what would have been found, since a forgotten --port is the likely reason. */
 static int not_found(const char *base, uint16_t port, const uint16_t *ports, uint32_t n)
 {
@@ -130,7 +122,8 @@ int as_status_main(const struct as_option_set *opts)
     int fd = -1, e, code;
 
     as_buf_init(&answer);
-    port = choose(opts, ports, n);
+    port = as_runtime_choose(opts->v[AS_OPT_PORT].given, (uint16_t)as_option_u64(opts, AS_OPT_PORT),
+                             ports, n);
     if (as_runtime_path(path, base, port, AS_RUNTIME_STATUS) == 0)
         fd = connect_to(path);
     if (fd < 0) {

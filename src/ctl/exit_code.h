@@ -25,6 +25,7 @@ enum as_code {
 #undef X
 };
 
+#define AS_CODE_STATUS 100 /* + n: a call ended with gRPC status n (1 … 16), in infer and bench */
 #define AS_CODE_SIGNAL 128 /* + n: ended by signal n before it was asked twice */
 
 static inline bool as_code_fatal(int code)

@@ -105,6 +105,18 @@ static int unknown(const struct as_option_set *o, struct as_str key, struct as_b
     return AS_EINVALID;
 }
 
+static int add_item(struct as_option_set *o, int id, const char *value, struct as_buf *err)
+{
+    if (o->n_items == AS_OPTION_ITEMS_MAX) {
+        as_buf_printf(err, "--%s=%s: more than %u such options", as_option_rows[id].key, value,
+                      AS_OPTION_ITEMS_MAX);
+        return AS_EINVALID;
+    }
+    o->items[o->n_items].id = (enum as_option_id)id;
+    o->items[o->n_items++].s = value;
+    return 0;
+}
+
 /* The set is changed only by a value that is right. */
 static int put(struct as_option_set *o, int id, const char *value, struct as_buf *err)
 {
@@ -117,6 +129,8 @@ static int put(struct as_option_set *o, int id, const char *value, struct as_buf
     if (rc < 0) {
         as_buf_printf(err, "--%s=%s: '%s' %.*s", as_option_rows[id].key, value, value,
                       AS_STR_FMT(as_buf_slice(&why)));
+    } else if (as_option_rows[id].type == AS_OPTION_LIST) {
+        rc = add_item(o, id, value, err);
     } else {
         v.given = true;
         o->v[id] = v;
@@ -261,6 +275,16 @@ const char *as_option_str(const struct as_option_set *o, enum as_option_id id)
     AS_ASSERT(as_option_rows[id].type == AS_OPTION_STRING ||
               as_option_rows[id].type == AS_OPTION_ENUM);
     return o->v[id].s;
+}
+
+const char *as_option_item(const struct as_option_set *o, enum as_option_id id, uint32_t i)
+{
+    AS_ASSERT(as_option_rows[id].type == AS_OPTION_LIST);
+    for (uint32_t k = 0; k < o->n_items; k++) {
+        if (o->items[k].id == id && i-- == 0)
+            return o->items[k].s;
+    }
+    return NULL;
 }
 
 const char *as_option_key(enum as_option_id id)

@@ -16,11 +16,17 @@
 #define AS_SCOPE_STATUS     0x4u
 #define AS_SCOPE_HIDDEN     0x8u /* between our own processes; in no help and on no page */
 #define AS_SCOPE_BASIC      0x10u
+#define AS_SCOPE_INFER      0x20u
+#define AS_SCOPE_BENCH      0x40u
 
 #define AS_SCOPE_R   AS_SCOPE_RUN
 #define AS_SCOPE_RD  (AS_SCOPE_RUN | AS_SCOPE_DISPATCHER)
 #define AS_SCOPE_RB  (AS_SCOPE_RUN | AS_SCOPE_BASIC)
 #define AS_SCOPE_RDB (AS_SCOPE_RD | AS_SCOPE_BASIC)
+#define AS_SCOPE_I   AS_SCOPE_INFER
+#define AS_SCOPE_IB  (AS_SCOPE_INFER | AS_SCOPE_BENCH)
+#define AS_SCOPE_CB  (AS_SCOPE_IB | AS_SCOPE_BASIC)    /* what every call has */
+#define AS_SCOPE_LB  (AS_SCOPE_BENCH | AS_SCOPE_BASIC) /* what a load has */
 
 enum as_option_type {
     AS_OPTION_BOOL,     /* --key, --no-key, --key=on|off */
@@ -28,7 +34,8 @@ enum as_option_type {
     AS_OPTION_SIZE,     /* bytes; suffix K, M, G, T (1024) */
     AS_OPTION_DURATION, /* ns; suffix ns, us, ms, s, m, h; a bare number is seconds */
     AS_OPTION_STRING,   /* min and max are lengths */
-    AS_OPTION_ENUM      /* the value is the index in `words` */
+    AS_OPTION_ENUM,     /* the value is the index in `words` */
+    AS_OPTION_LIST      /* a STRING that may be given again and again; asked by as_option_item */
 };
 
 /* id, key, type, min, max, default as it is typed, words, scope, group, one line of documentation.
@@ -37,14 +44,14 @@ enum as_option_type {
 #define AS_OPTION_TABLE(X)                                                                         \
     X(HOST, "host", STRING, 1, 255, "127.0.0.1", "ADDRESS", RDB, "Listening",                      \
       "address that clients connect to; 0.0.0.0 or :: for all")                                    \
-    X(PORT, "port", INT, 0, 65535, "8000", "", RDB | AS_SCOPE_STATUS, "Listening",                 \
+    X(PORT, "port", INT, 0, 65535, "8000", "", RDB | AS_SCOPE_STATUS | AS_SCOPE_IB, "Listening",   \
       "gRPC and HTTP port; 0 takes any free port")                                                 \
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
       "one more port, for clients that expect gRPC on 8001")                                       \
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
       "/metrics and /status on 127.0.0.1")                                                         \
-    X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR", RDB | AS_SCOPE_STATUS, "Listening",    \
-      "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                                      \
+    X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR", RDB | AS_SCOPE_STATUS | AS_SCOPE_IB,   \
+      "Listening", "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                         \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RB, "Workers", "replicas of each deployment")     \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RB, "Workers",                                \
       "interpreter; default the one of this script, $VIRTUAL_ENV, python3")                        \
@@ -82,8 +89,8 @@ enum as_option_type {
       "a worker holds as many requests as it serves in this time")                                 \
     X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
       "request bytes held at once; 0: a quarter of the memory limit")                              \
-    X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "", RDB,          \
-      "Limits", "largest gRPC message")                                                            \
+    X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "",               \
+      RDB | AS_SCOPE_IB, "Limits", "largest gRPC message")                                         \
     X(MAX_INFLATED_BYTES, "max-inflated-bytes", SIZE, 1, 2147483647, "64M", "", RDB, "Limits",     \
       "largest gRPC message that came compressed, after inflating")                                \
     X(MAX_CONNECTIONS, "max-connections", INT, 0, 1000000, "0", "", RDB, "Limits",                 \
@@ -152,8 +159,47 @@ enum as_option_type {
     X(THREADS, "threads", INT, 1, 64, "1", "", RDB, "Server", "event loops of the dispatcher")     \
     X(LOG_LEVEL, "log-level", ENUM, 0, 0, "info", "error|warn|info|debug", RDB, "Server",          \
       "what is logged to stderr")                                                                  \
-    X(JSON, "json", BOOL, 0, 1, "off", "", STATUS | AS_SCOPE_BASIC, "Output",                      \
-      "print the status as JSON")                                                                  \
+    X(URL, "url", STRING, 0, 300, "", "HOST:PORT", CB, "Call",                                     \
+      "server to call; default the one on this machine that --runtime-dir and --port mean")        \
+    X(INPUT, "input", LIST, 0, 2147483647, "", "NAME=VALUE", CB, "Call",                           \
+      "a tensor: NAME=VALUE, NAME=@FILE, NAME:DTYPE:[SHAPE]=VALUE; once per input")                \
+    X(PARAMETER, "parameter", LIST, 0, 65536, "", "NAME=VALUE", CB, "Call",                        \
+      "a request parameter; NAME:TYPE=VALUE names its type")                                       \
+    X(METADATA, "metadata", LIST, 0, 65536, "", "KEY=VALUE", CB, "Call",                           \
+      "a header of the call; keys that end in -bin take any bytes")                                \
+    X(OUTPUT, "output", LIST, 0, 65535, "", "NAME", CB, "Call",                                    \
+      "an output that is asked for; default all")                                                  \
+    X(MODEL_VERSION, "model-version", STRING, 0, 65535, "", "VERSION", CB, "Call",                 \
+      "default the one that the server chooses")                                                   \
+    X(ID, "id", STRING, 0, 65535, "", "ID", CB, "Call", "request id, repeated in the answer")      \
+    X(TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "30s", "off", CB, "Call",                   \
+      "deadline of a call, told to the server")                                                    \
+    X(CONNECT_TIMEOUT, "connect-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", IB, "Call",    \
+      "a connection must be there within this time")                                               \
+    X(CONNECTIONS, "connections", INT, 1, 10000, "1", "", LB, "Load", "connections to the server") \
+    X(STREAMS, "streams", INT, 0, 100000, "auto", "auto", LB, "Load",                              \
+      "most calls in flight on one connection; auto: 1, with --rate 1000")                         \
+    X(RATE, "rate", INT, 0, 10000000, "off", "off", LB, "Load",                                    \
+      "calls per second at set times (open loop); off: each answer starts the next call")          \
+    X(ARRIVALS, "arrivals", ENUM, 0, 0, "constant", "constant|poisson", LB, "Load",                \
+      "with --rate: even distances, or random ones as of many independent clients")                \
+    X(DURATION, "duration", DURATION, AS_MS, 86400 * AS_SEC, "10s", "", LB, "Load",                \
+      "how long is measured")                                                                      \
+    X(REQUESTS, "requests", INT, 0, 1000000000000, "off", "off", LB, "Load",                       \
+      "measure exactly this many calls instead of a time")                                         \
+    X(WARMUP, "warmup", DURATION, 0, 3600 * AS_SEC, "1s", "off", LB, "Load",                       \
+      "load before the measurement that is not counted")                                           \
+    X(ANY_SIZE, "any-size", INT, 1, 1000000000, "1", "", LB, "Load",                               \
+      "size of generated inputs where the model takes any (-1)")                                   \
+    X(SEED, "seed", INT, 0, 1000000000000, "1", "", BENCH, "Load",                                 \
+      "of poisson arrivals and generated inputs")                                                  \
+    X(JSON, "json", BOOL, 0, 1, "off", "", STATUS | AS_SCOPE_CB, "Output", "print JSON")           \
+    X(MAX_VALUES, "max-values", INT, 0, 1000000000, "1000", "all", I | AS_SCOPE_BASIC, "Output",   \
+      "values of one tensor that are printed; --json prints all")                                  \
+    X(HISTOGRAM, "histogram", BOOL, 0, 1, "off", "", LB, "Output",                                 \
+      "print how the latencies spread; --json always does")                                        \
+    X(COMPARE, "compare", STRING, 0, 4095, "", "FILE", LB, "Output",                               \
+      "set the result beside an earlier --json")                                                   \
     X(FDS, "fds", STRING, 0, 1024, "", "LIST", DISPATCHER | AS_SCOPE_HIDDEN, "Internal",           \
       "inherited descriptors")
 
@@ -164,7 +210,8 @@ enum as_option_id {
         AS_OPT_COUNT
 };
 
-#define AS_OPTION_ARGS_MAX 16u /* positional arguments of a command */
+#define AS_OPTION_ARGS_MAX  16u  /* positional arguments of a command */
+#define AS_OPTION_ITEMS_MAX 256u /* LIST values of a command, all options together */
 
 struct as_option_value {
     int64_t i;     /* all types but STRING */
@@ -177,6 +224,11 @@ struct as_option_set {
     struct as_option_value v[AS_OPT_COUNT];
     const char *args[AS_OPTION_ARGS_MAX];
     uint32_t n_args;
+    struct {
+        enum as_option_id id;
+        const char *s;
+    } items[AS_OPTION_ITEMS_MAX]; /* in the order of the command line */
+    uint32_t n_items;
     bool help, help_all; /* --help, --help-all: the values were not checked */
 };
 
@@ -195,6 +247,9 @@ int64_t as_option_i64(const struct as_option_set *o, enum as_option_id id);     
 as_ns as_option_ns(const struct as_option_set *o, enum as_option_id id);        /* DURATION */
 bool as_option_bool(const struct as_option_set *o, enum as_option_id id);       /* BOOL */
 const char *as_option_str(const struct as_option_set *o, enum as_option_id id); /* STRING, ENUM */
+
+/* The i-th value of a LIST, from 0; NULL behind the last. */
+const char *as_option_item(const struct as_option_set *o, enum as_option_id id, uint32_t i);
 
 const char *as_option_key(enum as_option_id id);
 /* A value computed by us (a port that was bound, a limit that was measured): INT, SIZE, DURATION.

@@ -86,6 +86,9 @@ static void bounds(const struct as_option_row *row, struct as_buf *b)
     case AS_OPTION_STRING:
         as_buf_printf(b, "up to %lld bytes", (long long)row->max);
         break;
+    case AS_OPTION_LIST:
+        as_buf_printf(b, "up to %lld bytes, repeatable", (long long)row->max);
+        break;
     case AS_OPTION_INT:
     case AS_OPTION_SIZE:
     case AS_OPTION_DURATION:
@@ -103,8 +106,10 @@ static const char head[] =
     "`--key=value`, a switch `--key` or `--no-key`; `--` ends the options. Sizes are bytes and\n"
     "take `K`, `M`, `G`, `T` (1024); times take `ns`, `us`, `ms`, `s`, `m`, `h`, a bare number is\n"
     "seconds. An unknown option is an error that names the nearest known one.\n\n"
-    "`anyserve status` knows `--port`, `--runtime-dir` and `--json`; the others are of\n"
-    "`anyserve run`.\n";
+    "`anyserve status` knows `--port`, `--runtime-dir` and `--json`. `anyserve infer` and\n"
+    "`anyserve bench` ([tools](tools.md)) know these and `--max-message-bytes`, the group Call "
+    "and\n"
+    "their part of Output; `bench` also the group Load. The others are of `anyserve run`.\n";
 
 static void markdown_codes(struct as_buf *b)
 {
@@ -112,6 +117,9 @@ static void markdown_codes(struct as_buf *b)
 #define X(name, code, fatal, text) as_buf_printf(b, "| %d | %s |\n", code, text);
     AS_CODE_TABLE(X)
 #undef X
+    as_buf_printf(
+        b, "| %d + n | a call of `infer` ended with gRPC status n; so did the first of `bench` |\n",
+        AS_CODE_STATUS);
     as_buf_str(b, "| 128 + n | ended by signal n: while starting, or asked a second time |\n");
 }
 

@@ -170,6 +170,7 @@ int as_option_read(const struct as_option_row *row, const char *text, struct as_
 
     switch (row->type) {
     case AS_OPTION_STRING:
+    case AS_OPTION_LIST:
         return read_string(row, text, ret_v, err);
     case AS_OPTION_ENUM:
         return read_word(row, text, ret_v, err);
@@ -201,7 +202,7 @@ void as_option_write(const struct as_option_row *row, const struct as_option_val
 
     if (is_number(row->type)) {
         write_number(row, v->i, out);
-    } else if (row->type == AS_OPTION_STRING) {
+    } else if (row->type == AS_OPTION_STRING || row->type == AS_OPTION_LIST) {
         as_buf_str(out, v->s);
     } else if (row->type == AS_OPTION_BOOL) {
         as_buf_str(out, v->i ? "on" : "off");
@@ -224,6 +225,7 @@ const char *as_option_placeholder(const struct as_option_row *row)
         return "TIME";
     case AS_OPTION_STRING:
     case AS_OPTION_ENUM:
+    case AS_OPTION_LIST:
         break;
     }
     return row->words;

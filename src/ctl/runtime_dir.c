@@ -262,3 +262,8 @@ uint32_t as_runtime_ports(const char *base, uint16_t *out, uint32_t cap)
     qsort(out, n, sizeof(*out), by_number);
     return n;
 }
+
+uint16_t as_runtime_choose(bool given, uint16_t port, const uint16_t *ports, uint32_t n)
+{
+    return given || n != 1 ? port : ports[0];
+}

@@ -45,5 +45,7 @@ void as_runtime_random_hex(char *out, size_t n);
 
 /* Ports under `base` whose server lives (lock held), ascending; returns how many, at most `cap`. */
 uint32_t as_runtime_ports(const char *base, uint16_t *out, uint32_t cap);
+/* Which of these a command means: `port` when that was given, else the only one, else `port`. */
+uint16_t as_runtime_choose(bool given, uint16_t port, const uint16_t *ports, uint32_t n);
 
 #endif

@@ -261,6 +261,29 @@ static void arguments_are_bounded(void **state AS_UNUSED)
     check_ok(&o, argv + 1);
 }
 
+static void a_list_is_given_again_and_again(void **state AS_UNUSED)
+{
+    char *argv[AS_OPTION_ITEMS_MAX + 2], item[] = "--input=a=1", other[] = "--output=y";
+    struct as_option_set o;
+    struct as_buf err = {0};
+
+    for (size_t i = 0; i < AS_COUNT(argv); i++)
+        argv[i] = item;
+    argv[1] = other;
+    as_option_init(&o, AS_SCOPE_INFER);
+    assert_null(as_option_item(&o, AS_OPT_INPUT, 0));
+    assert_int_equal(as_option_parse(&o, AS_OPTION_ITEMS_MAX, argv, &err), 0);
+    assert_string_equal(as_option_item(&o, AS_OPT_INPUT, AS_OPTION_ITEMS_MAX - 2), "a=1");
+    assert_null(as_option_item(&o, AS_OPT_INPUT, AS_OPTION_ITEMS_MAX - 1));
+    assert_string_equal(as_option_item(&o, AS_OPT_OUTPUT, 0), "y");
+    assert_null(as_option_item(&o, AS_OPT_OUTPUT, 1));
+    as_option_init(&o, AS_SCOPE_INFER);
+    assert_int_equal(as_option_parse(&o, AS_OPTION_ITEMS_MAX + 1, argv, &err), AS_EINVALID);
+    as_buf_add(&err, "", 1);
+    assert_string_equal(err.p, "--input=a=1: more than 256 such options");
+    as_buf_fini(&err);
+}
+
 static void a_child_gets_what_was_given(void **state AS_UNUSED)
 {
     struct as_option_set o, child;
@@ -360,6 +383,7 @@ int main(void)
         cmocka_unit_test(off_is_zero_where_the_table_says_so),
         cmocka_unit_test(options_are_checked_against_each_other),
         cmocka_unit_test(arguments_are_bounded),
+        cmocka_unit_test(a_list_is_given_again_and_again),
         cmocka_unit_test(a_child_gets_what_was_given),
         cmocka_unit_test(written_values_are_read_back),
         cmocka_unit_test(help_fits_one_screen_and_names_every_option),

@@ -1,0 +1,204 @@
+#include "tool/infer.h"
+
+#include "ctl/exit_code.h"
+#include "tool/print.h"
+#include "tool/query.h"
+#include "tool/target.h"
+
+#include <unistd.h>
+
+enum { UNAVAILABLE = 14 };
+
+struct infer {
+    const struct as_option_set *opts;
+    struct as_query request;
+    struct as_target target;
+    struct as_unary unary;
+    as_ns connect_took, call_took;
+    struct as_arena arena;
+    struct as_oip_response answer;
+    struct as_buf why; /* of a failure */
+};
+
+static double ms(as_ns t)
+{
+    return (double)t / (double)AS_MS;
+}
+
+/* --- the call --- */
+
+static int local_code(int rc)
+{
+    return rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND : AS_CODE_USAGE;
+}
+
+static int connect_server(struct infer *f)
+{
+    as_ns start = as_peer_clock();
+    int fd = as_target_connect(&f->target, f->opts, &f->why);
+
+    f->connect_took = as_peer_clock() - start;
+    if (fd < 0)
+        return AS_CODE_STATUS + UNAVAILABLE;
+    if (as_unary_open(&f->unary, fd, f->target.authority)) {
+        as_buf_str(&f->why, "cannot watch the connection");
+        return AS_CODE_FAILED;
+    }
+    return AS_CODE_OK;
+}
+
+static int call_model(struct infer *f)
+{
+    struct as_query *r = &f->request;
+    struct as_unary_request q = {.path = AS_QUERY_INFER_PATH,
+                                 .message = as_buf_slice(&r->message),
+                                 .timeout = as_option_ns(f->opts, AS_OPT_TIMEOUT),
+                                 .limit = as_option_u64(f->opts, AS_OPT_MAX_MESSAGE_BYTES),
+                                 .metadata = r->metadata,
+                                 .n_metadata = r->n_metadata};
+    uint32_t status = as_unary_call(&f->unary, &q);
+    char text[512];
+
+    f->call_took = f->unary.took;
+    if (status) {
+        as_buf_str(&f->why, f->unary.call.text);
+        return AS_CODE_STATUS + (int)status;
+    }
+    if (as_oip_parse_response(f->unary.call.message.p, f->unary.call.message.n, &f->arena,
+                              &f->answer, text, sizeof(text))) {
+        as_buf_printf(&f->why, "the answer cannot be read: %s", text);
+        return AS_CODE_FAILED;
+    }
+    return AS_CODE_OK;
+}
+
+static int infer(struct infer *f)
+{
+    struct as_query *r = &f->request;
+    uint32_t status;
+    int code, rc;
+
+    if (as_query_init(r, f->opts, &f->why) || as_target_choose(&f->target, f->opts, &f->why))
+        return AS_CODE_USAGE;
+    code = connect_server(f);
+    if (code)
+        return code;
+    /* without any input the metadata says which are missing */
+    if (as_query_needs_model(r) || r->n_inputs == 0) {
+        status = as_query_ask(r, &f->unary, &f->why);
+        if (status)
+            return AS_CODE_STATUS + (int)status;
+    }
+    rc = as_query_make(r, false, &f->why);
+    return rc ? local_code(rc) : call_model(f);
+}
+
+/* --- what is printed --- */
+
+static void show(const struct infer *f, struct as_buf *b)
+{
+    const struct as_oip_response *a = &f->answer;
+    uint64_t most = as_option_u64(f->opts, AS_OPT_MAX_VALUES);
+
+    as_buf_printf(b, "model %.*s%s%.*s", AS_STR_FMT(a->model), a->version.n ? ":" : "",
+                  AS_STR_FMT(a->version));
+    if (a->id.n)
+        as_buf_printf(b, ", id %.*s", AS_STR_FMT(a->id));
+    as_buf_printf(b, ", %.2f ms (connect %.2f", ms(f->call_took), ms(f->connect_took));
+    if (f->request.has_about)
+        as_buf_printf(b, ", metadata %.2f", ms(f->request.about_took));
+    as_buf_str(b, ")\n");
+    if (a->n_params) {
+        as_buf_str(b, "parameters: ");
+        as_print_params(b, a->params, a->n_params);
+        as_buf_str(b, "\n");
+    }
+    for (uint32_t i = 0; i < a->n_outputs; i++) {
+        const struct as_tensor *t = &a->outputs[i];
+
+        as_buf_printf(b, "\n%.*s  ", AS_STR_FMT(t->name));
+        as_print_type(b, t->dtype, t->shape, t->ndim);
+        as_buf_str(b, "\n");
+        as_print_values(b, t, most);
+        as_buf_str(b, "\n");
+    }
+}
+
+static void show_json(const struct infer *f, struct as_buf *b)
+{
+    const struct as_oip_response *a = &f->answer;
+
+    as_buf_str(b, "{\"model_name\":");
+    as_buf_json(b, a->model);
+    as_buf_str(b, ",\"model_version\":");
+    as_buf_json(b, a->version);
+    as_buf_str(b, ",\"id\":");
+    as_buf_json(b, a->id);
+    as_buf_str(b, ",\"parameters\":{");
+    as_print_json_params(b, a->params, a->n_params);
+    as_buf_str(b, "},\"outputs\":[");
+    for (uint32_t i = 0; i < a->n_outputs; i++) {
+        as_buf_str(b, i ? "," : "");
+        as_print_json_tensor(b, &a->outputs[i]);
+    }
+    as_buf_printf(b, "],\"timing_ms\":{\"connect\":%.3f,", ms(f->connect_took));
+    if (f->request.has_about)
+        as_buf_printf(b, "\"metadata\":%.3f,", ms(f->request.about_took));
+    as_buf_printf(b, "\"call\":%.3f}}\n", ms(f->call_took));
+}
+
+/* The name of what an exit code of ours means, as gRPC writes it. */
+static const char *code_name(int code)
+{
+    const char *name =
+        code > AS_CODE_STATUS ? as_grpc_status_name((uint32_t)(code - AS_CODE_STATUS)) : NULL;
+
+    return name                        ? name
+           : code == AS_CODE_USAGE     ? "USAGE"
+           : code == AS_CODE_NOT_FOUND ? "FILE"
+                                       : "FAILED";
+}
+
+static void show_error(const struct infer *f, int code, struct as_buf *b)
+{
+    struct as_str text = as_buf_slice(&f->why);
+
+    if (as_option_bool(f->opts, AS_OPT_JSON)) {
+        as_buf_printf(
+            b, "{\"error\":{\"code\":\"%s\",\"exit_code\":%d,\"message\":", code_name(code), code);
+        as_buf_json(b, text);
+        as_buf_str(b, "}}\n");
+        return;
+    }
+    as_buf_printf(b, "anyserve infer: %s%s%.*s\n", code > AS_CODE_STATUS ? code_name(code) : "",
+                  code > AS_CODE_STATUS ? ": " : "", AS_STR_FMT(text));
+}
+
+int as_infer_main(struct as_option_set *opts)
+{
+    struct infer *f = as_xalloc(sizeof(*f));
+    bool json = as_option_bool(opts, AS_OPT_JSON);
+    struct as_buf b;
+    int code;
+
+    f->opts = opts;
+    as_arena_init(&f->arena, NULL, 0);
+    as_buf_init(&b);
+    code = infer(f);
+    if (code)
+        show_error(f, code, &b);
+    else if (json)
+        show_json(f, &b);
+    else
+        show(f, &b);
+    fwrite(b.p, 1, b.n, code && !json ? stderr : stdout);
+    if (fflush(stdout) != 0 && !code)
+        code = AS_CODE_FAILED;
+    as_unary_close(&f->unary);
+    as_query_fini(&f->request);
+    as_arena_fini(&f->arena);
+    as_buf_fini(&f->why);
+    as_buf_fini(&b);
+    free(f);
+    return code;
+}

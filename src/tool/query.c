@@ -1,0 +1,344 @@
+#include "tool/query.h"
+
+#include "tool/generate.h"
+#include "tool/number.h"
+#include "tool/print.h"
+#include "wire/names.h"
+
+#include <ctype.h>
+
+#define METADATA_PATH "/inference.GRPCInferenceService/ModelMetadata"
+
+/* --- parameters --- */
+
+static int param_refused(const char *text, const char *what, struct as_buf *why)
+{
+    as_buf_printf(why, "--parameter '%.80s': %s", text, what);
+    return AS_EINVALID;
+}
+
+/* The value by a type that was written ("int64") or, without one, by its looks. */
+static bool read_param(struct as_param *p, struct as_str type, struct as_str v)
+{
+    static const struct {
+        const char *name;
+        enum as_param_type type;
+        enum as_dtype dtype;
+    } rows[] = {{"bool", AS_PARAM_BOOL, AS_DT_BOOL},
+                {"int64", AS_PARAM_INT64, AS_DT_INT64},
+                {"uint64", AS_PARAM_UINT64, AS_DT_UINT64},
+                {"double", AS_PARAM_DOUBLE, AS_DT_FP64}};
+    bool digits = v.n && (isdigit((unsigned char)v.p[0]) || strchr("+-.", v.p[0]));
+    bool word = as_str_eq(v, AS_STR("true")) || as_str_eq(v, AS_STR("false"));
+
+    p->str = v;
+    p->type = AS_PARAM_STRING;
+    if (as_str_eq(type, AS_STR("string")))
+        return as_names_utf8(v);
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        uint8_t bytes[8] = {0};
+
+        if (type.n ? !as_str_eq(type, as_str_of(rows[i].name))
+                   : !(rows[i].type == AS_PARAM_BOOL ? word : digits))
+            continue;
+        if (as_number_read(rows[i].dtype, v, bytes) == 0) {
+            p->type = rows[i].type;
+            memcpy(&p->u64, bytes, sizeof(bytes));
+            return true;
+        }
+        if (type.n)
+            return false;
+    }
+    return type.n == 0 && as_names_utf8(v);
+}
+
+static int add_param(struct as_query *r, const char *text, struct as_buf *why)
+{
+    const char *eq = strchr(text, '='), *colon;
+    struct as_param *p = &r->params[r->n_params];
+    struct as_str type = {NULL, 0};
+
+    if (!eq || eq == text)
+        return param_refused(text, "is not NAME=VALUE", why);
+    p->name = (struct as_str){text, (size_t)(eq - text)};
+    colon = memchr(text, ':', p->name.n);
+    if (colon) {
+        type = (struct as_str){colon + 1, (size_t)(eq - colon) - 1};
+        p->name.n = (size_t)(colon - text);
+    }
+    if (!p->name.n || !as_names_utf8(p->name))
+        return param_refused(text, "the name is empty or not UTF-8", why);
+    if (!read_param(p, type, as_str_of(eq + 1)))
+        return param_refused(text,
+                             colon ? "the value is not of this type (bool, int64, uint64, "
+                                     "double, string)"
+                                   : "the value is not UTF-8",
+                             why);
+    r->n_params++;
+    return 0;
+}
+
+/* --- metadata --- */
+
+static int metadata_refused(const char *text, const char *what, struct as_buf *why)
+{
+    as_buf_printf(why, "--metadata '%.80s': %s", text, what);
+    return AS_EINVALID;
+}
+
+static int add_metadata(struct as_query *r, const char *text, struct as_buf *why)
+{
+    const char *eq = strchr(text, '=');
+    struct as_h2_header *h = &r->metadata[r->n_metadata];
+    struct as_str value = as_str_of(eq ? eq + 1 : "");
+    struct as_buf bin;
+    char *key;
+
+    if (r->n_metadata == AS_UNARY_METADATA)
+        return metadata_refused(text, "there are too many", why);
+    if (!eq || eq == text)
+        return metadata_refused(text, "is not KEY=VALUE", why);
+    h->name = (struct as_str){text, (size_t)(eq - text)};
+    key = as_arena_dup(&r->arena, h->name);
+    AS_ASSERT(key);
+    for (char *p = key; *p; p++) {
+        *p = (char)tolower((unsigned char)*p);
+        if (!isalnum((unsigned char)*p) && !strchr("-_.", *p))
+            return metadata_refused(text, "a key has letters, digits, '-', '_' and '.' only", why);
+    }
+    h->name.p = key;
+    if (as_grpc_is_reserved(h->name) || as_str_eq(h->name, AS_STR("user-agent")))
+        return metadata_refused(text, "this key belongs to gRPC", why);
+    if (h->name.n > 4 && memcmp(key + h->name.n - 4, "-bin", 4) == 0) {
+        as_buf_init(&bin);
+        as_grpc_encode_bin(&bin, value);
+        value = (struct as_str){as_arena_dup(&r->arena, as_buf_slice(&bin)), bin.n};
+        as_buf_fini(&bin);
+    }
+    for (size_t i = 0; i < value.n; i++) {
+        if (value.p[i] < 0x20 || value.p[i] > 0x7e)
+            return metadata_refused(text,
+                                    "the value is not plain ASCII; keys that end in -bin take "
+                                    "any bytes",
+                                    why);
+    }
+    h->value = value;
+    r->n_metadata++;
+    return 0;
+}
+
+/* --- the whole --- */
+
+static int split_inputs(struct as_query *r, struct as_buf *why)
+{
+    const char *text;
+    uint32_t n = 0;
+    int rc = 0;
+
+    while (as_option_item(r->opts, AS_OPT_INPUT, n))
+        n++;
+    r->forms = as_xalloc(n * sizeof(*r->forms));
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        struct as_buf reason;
+
+        text = as_option_item(r->opts, AS_OPT_INPUT, i);
+        as_buf_init(&reason);
+        rc = as_input_split(text, &r->forms[i], &reason);
+        if (rc)
+            as_buf_printf(why, "--input %u: %.*s", i + 1, AS_STR_FMT(as_buf_slice(&reason)));
+        for (uint32_t k = 0; k < i && !rc; k++) {
+            if (as_str_eq(r->forms[k].name, r->forms[i].name)) {
+                as_buf_printf(why, "input '%.*s' is given twice", AS_STR_FMT(r->forms[i].name));
+                rc = AS_EINVALID;
+            }
+        }
+        as_buf_fini(&reason);
+    }
+    r->n_inputs = n;
+    return rc;
+}
+
+int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_buf *why)
+{
+    const char *text;
+    int rc;
+
+    *r = (struct as_query){.opts = o,
+                           .model = as_str_of(o->args[0]),
+                           .version = as_str_of(as_option_str(o, AS_OPT_MODEL_VERSION)),
+                           .id = as_str_of(as_option_str(o, AS_OPT_ID))};
+    as_arena_init(&r->arena, NULL, 0);
+    rc = split_inputs(r, why);
+    for (uint32_t i = 0; !rc && (text = as_option_item(o, AS_OPT_PARAMETER, i)); i++)
+        rc = add_param(r, text, why);
+    for (uint32_t i = 0; !rc && (text = as_option_item(o, AS_OPT_METADATA, i)); i++)
+        rc = add_metadata(r, text, why);
+    while (!rc && (text = as_option_item(o, AS_OPT_OUTPUT, r->n_outputs)))
+        r->outputs[r->n_outputs++].name = as_str_of(text);
+    return rc;
+}
+
+void as_query_fini(struct as_query *r)
+{
+    for (uint32_t i = 0; r->inputs && i < r->n_inputs; i++)
+        as_input_fini(&r->inputs[i]);
+    free(r->forms);
+    free(r->inputs);
+    free(r->tensors);
+    as_buf_fini(&r->message);
+    as_buf_fini(&r->about_bytes);
+    as_arena_fini(&r->arena);
+}
+
+bool as_query_needs_model(const struct as_query *r)
+{
+    for (uint32_t i = 0; i < r->n_inputs; i++) {
+        if (as_input_needs_model(&r->forms[i]))
+            return true;
+    }
+    return false;
+}
+
+uint32_t as_query_ask(struct as_query *r, struct as_unary *u, struct as_buf *why)
+{
+    struct as_unary_request q = {.path = METADATA_PATH,
+                                 .timeout = as_option_ns(r->opts, AS_OPT_TIMEOUT),
+                                 .limit = as_option_u64(r->opts, AS_OPT_MAX_MESSAGE_BYTES),
+                                 .metadata = r->metadata,
+                                 .n_metadata = r->n_metadata};
+    struct as_buf message;
+    uint32_t status;
+
+    as_buf_init(&message);
+    as_oip_put_name_version(&message, r->model, r->version);
+    q.message = as_buf_slice(&message);
+    status = as_unary_call(u, &q);
+    as_buf_fini(&message);
+    r->about_took = u->took;
+    if (status) {
+        as_buf_str(why, u->call.text);
+        return status;
+    }
+    r->about_bytes = u->call.message; /* the slices of `about` point into it */
+    as_buf_init(&u->call.message);
+    if (as_oip_parse_model(r->about_bytes.p, r->about_bytes.n, &r->arena, &r->about)) {
+        as_buf_str(why, "the server's metadata of the model cannot be read");
+        return as_err_grpc(AS_EINTERNAL);
+    }
+    r->has_about = true;
+    return 0;
+}
+
+static const struct as_tensor_spec *declared(const struct as_query *r, struct as_str name)
+{
+    for (uint32_t i = 0; r->has_about && i < r->about.n_inputs; i++) {
+        if (as_str_eq(r->about.inputs[i].name, name))
+            return &r->about.inputs[i];
+    }
+    return NULL;
+}
+
+/* A name that is none of the declared ones, without a datatype that would make it meant. */
+static int unknown_input(const struct as_query *r, const struct as_input_form *f,
+                         struct as_buf *why)
+{
+    as_buf_printf(why, "model '%.*s' has no input '%.*s'; it takes", AS_STR_FMT(r->model),
+                  AS_STR_FMT(f->name));
+    for (uint32_t i = 0; i < r->about.n_inputs; i++) {
+        const struct as_tensor_spec *s = &r->about.inputs[i];
+
+        as_buf_printf(why, "%s %.*s ", i ? "," : "", AS_STR_FMT(s->name));
+        as_print_type(why, s->dtype, s->shape, s->ndim ? s->ndim : AS_ANY_RANK);
+    }
+    return AS_EINVALID;
+}
+
+static bool is_given(const struct as_query *r, struct as_str name)
+{
+    for (uint32_t i = 0; i < r->n_inputs; i++) {
+        if (as_str_eq(r->forms[i].name, name))
+            return true;
+    }
+    return false;
+}
+
+/* Declared inputs that were not given, behind the given ones. */
+static int generate_rest(struct as_query *r, struct as_buf *why)
+{
+    uint64_t size = as_option_u64(r->opts, AS_OPT_ANY_SIZE);
+    struct as_rand rand = {as_option_u64(r->opts, AS_OPT_SEED)};
+    uint32_t given = r->n_inputs;
+    int rc = 0;
+
+    for (uint32_t i = 0; r->has_about && i < r->about.n_inputs && !rc; i++) {
+        const struct as_tensor_spec *s = &r->about.inputs[i];
+        bool skip = false;
+
+        for (uint32_t k = 0; k < given; k++)
+            skip = skip || as_str_eq(r->forms[k].name, s->name);
+        if (!skip)
+            rc = as_generate(s, size, &rand, &r->inputs[r->n_inputs++], why);
+    }
+    if (rc == 0 && r->n_inputs == 0)
+        as_buf_printf(why, "model '%.*s' declares no inputs: give one, --input NAME:DTYPE=VALUE",
+                      AS_STR_FMT(r->model));
+    return rc ? rc : r->n_inputs ? 0 : AS_EINVALID;
+}
+
+static int encode(struct as_query *r, struct as_buf *why)
+{
+    struct as_oip_request q = {.head = {.model = r->model,
+                                        .version = r->version,
+                                        .id = r->id,
+                                        .outputs = r->tensors,
+                                        .n_outputs = r->n_inputs,
+                                        .params = r->params,
+                                        .n_params = r->n_params},
+                               .outputs = r->outputs,
+                               .n_outputs = r->n_outputs};
+    uint64_t n;
+
+    r->tensors = as_xalloc(r->n_inputs * sizeof(*r->tensors));
+    q.head.outputs = r->tensors;
+    for (uint32_t i = 0; i < r->n_inputs; i++)
+        r->tensors[i] = r->inputs[i].tensor;
+    n = as_oip_request_len(&q);
+    if (n > INT32_MAX) {
+        as_buf_printf(why, "the inputs make a message over %d bytes", INT32_MAX);
+        return AS_ETOOBIG;
+    }
+    as_oip_put_request(as_buf_reserve(&r->message, (size_t)n), &q);
+    r->message.n = (size_t)n;
+    return 0;
+}
+
+int as_query_make(struct as_query *r, bool generate, struct as_buf *why)
+{
+    uint32_t n = r->n_inputs;
+    bool stdin_used = false;
+    int rc = 0;
+
+    r->inputs = as_xalloc((n + r->about.n_inputs) * sizeof(*r->inputs));
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        const struct as_tensor_spec *s = declared(r, r->forms[i].name);
+
+        if (!s && r->has_about && r->about.n_inputs && as_input_needs_model(&r->forms[i]))
+            rc = unknown_input(r, &r->forms[i], why);
+        else
+            rc = as_input_make(&r->forms[i], s, &stdin_used, &r->inputs[i], why);
+    }
+    if (!rc && generate)
+        rc = generate_rest(r, why);
+    for (uint32_t i = 0; !generate && !rc && i < r->about.n_inputs; i++) {
+        struct as_str name = r->about.inputs[i].name;
+
+        if (!is_given(r, name)) {
+            as_buf_printf(why, "input '%.*s' ", AS_STR_FMT(name));
+            as_print_type(why, r->about.inputs[i].dtype, r->about.inputs[i].shape,
+                          r->about.inputs[i].ndim ? r->about.inputs[i].ndim : AS_ANY_RANK);
+            as_buf_str(why, " is missing: give it with --input");
+            rc = AS_EINVALID;
+        }
+    }
+    return rc ? rc : encode(r, why);
+}
