@@ -6,6 +6,7 @@
 #include "ctl/exit_code.h"
 #include "ctl/handover.h"
 #include "ctl/memory.h"
+#include "tool/bench.h"
 #include "tool/infer.h"
 
 #include <errno.h>
@@ -53,6 +54,8 @@ static const struct command commands[] = {
     {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, cmd_status},
     {"infer", "MODEL", "call a model once and print its answer", AS_SCOPE_INFER, 1, 1, false,
      as_infer_main},
+    {"bench", "MODEL", "put load on a model and measure its answers", AS_SCOPE_BENCH, 1, 1, false,
+     as_bench_main},
     {"version", "", "print the version", 0, 0, 0, false, cmd_version},
     {"help", "[COMMAND]", "explain a command", 0, 0, 1, false, cmd_help},
     {"options", "", "print the documentation page of all options", 0, 0, 0, true, cmd_options},

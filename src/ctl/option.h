@@ -179,7 +179,7 @@ enum as_option_type {
     X(CONNECTIONS, "connections", INT, 1, 10000, "1", "", LB, "Load", "connections to the server") \
     X(STREAMS, "streams", INT, 0, 100000, "auto", "auto", LB, "Load",                              \
       "most calls in flight on one connection; auto: 1, with --rate 1000")                         \
-    X(RATE, "rate", INT, 0, 10000000, "off", "off", LB, "Load",                                    \
+    X(RATE, "rate", INT, 0, 1000000, "off", "off", LB, "Load",                                     \
       "calls per second at set times (open loop); off: each answer starts the next call")          \
     X(ARRIVALS, "arrivals", ENUM, 0, 0, "constant", "constant|poisson", LB, "Load",                \
       "with --rate: even distances, or random ones as of many independent clients")                \

@@ -1,6 +1,7 @@
 #include "tool/infer.h"
 
 #include "ctl/exit_code.h"
+#include "tool/fault.h"
 #include "tool/print.h"
 #include "tool/query.h"
 #include "tool/target.h"
@@ -147,33 +148,6 @@ static void show_json(const struct infer *f, struct as_buf *b)
     as_buf_printf(b, "\"call\":%.3f}}\n", ms(f->call_took));
 }
 
-/* The name of what an exit code of ours means, as gRPC writes it. */
-static const char *code_name(int code)
-{
-    const char *name =
-        code > AS_CODE_STATUS ? as_grpc_status_name((uint32_t)(code - AS_CODE_STATUS)) : NULL;
-
-    return name                        ? name
-           : code == AS_CODE_USAGE     ? "USAGE"
-           : code == AS_CODE_NOT_FOUND ? "FILE"
-                                       : "FAILED";
-}
-
-static void show_error(const struct infer *f, int code, struct as_buf *b)
-{
-    struct as_str text = as_buf_slice(&f->why);
-
-    if (as_option_bool(f->opts, AS_OPT_JSON)) {
-        as_buf_printf(
-            b, "{\"error\":{\"code\":\"%s\",\"exit_code\":%d,\"message\":", code_name(code), code);
-        as_buf_json(b, text);
-        as_buf_str(b, "}}\n");
-        return;
-    }
-    as_buf_printf(b, "anyserve infer: %s%s%.*s\n", code > AS_CODE_STATUS ? code_name(code) : "",
-                  code > AS_CODE_STATUS ? ": " : "", AS_STR_FMT(text));
-}
-
 int as_infer_main(struct as_option_set *opts)
 {
     struct infer *f = as_xalloc(sizeof(*f));
@@ -186,7 +160,7 @@ int as_infer_main(struct as_option_set *opts)
     as_buf_init(&b);
     code = infer(f);
     if (code)
-        show_error(f, code, &b);
+        as_fault_write(&b, "infer", code, as_buf_slice(&f->why), json);
     else if (json)
         show_json(f, &b);
     else

@@ -1,0 +1,462 @@
+#include "tool/drive.h"
+
+#include "base/err.h"
+#include "io/tick.h"
+#include "tool/schedule.h"
+#include "tool/unary.h"
+
+#define LOOK      (20 * AS_MS)  /* how often deadlines and signals are looked at */
+#define GRACE     (100 * AS_MS) /* a server may be this late with its own DEADLINE_EXCEEDED */
+#define DRAIN_MAX (10 * AS_SEC) /* without a timeout: for what is in flight at the end */
+#define LATE      AS_MS
+#define BURST     1000u /* arrivals sent in one go before the loop looks at its sockets again */
+
+enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14, CANCEL = 8 /* of RFC 9113 */ };
+
+/*  WARM ──warmup over──► MEASURE ──time or calls are up──► DRAIN ──all answered──► DONE  */
+enum phase { WARM, MEASURE, DRAIN, DONE };
+
+struct lane { /* one connection */
+    struct drive *d;
+    struct as_peer peer;
+    struct as_list open; /* calls in flight, oldest first */
+    uint32_t free;       /* streams */
+    bool retired;        /* takes no more requests */
+};
+
+struct call {
+    struct as_list node; /* in lane.open, or drive.spare */
+    struct lane *lane;
+    as_ns due, sent;
+    uint32_t stream;
+    bool counted, late;
+    struct as_grpc_call grpc;
+};
+
+struct drive {
+    const struct as_drive_conf *conf;
+    struct as_drive_result *result;
+    struct as_tally *tally;
+    struct as_loop *loop;
+    struct lane *lanes;
+    uint32_t next_lane, alive;
+    struct as_list spare;
+    struct as_tick arrivals;
+    struct as_timer look;
+    struct as_schedule schedule;
+    as_ns due; /* the next arrival */
+    enum phase phase;
+    bool running; /* the loop */
+    as_ns phase_end, measure_start, measure_end, shown_at, last_answer;
+    uint64_t begun;   /* counted calls that were sent */
+    uint64_t waiting; /* of them, not answered yet */
+    struct as_h2_header fields[AS_H2_CLIENT_HEADERS];
+    uint32_t n_fields;
+    char timeout[AS_GRPC_TIMEOUT_MAX];
+    uint8_t prefix[AS_GRPC_PREFIX];
+    struct as_str body[2];
+};
+
+/* --- phases --- */
+
+static void move(struct drive *d, enum phase to, as_ns now)
+{
+    if (to == DRAIN && d->phase == WARM) /* nothing is measured */
+        d->measure_start = now;
+    d->phase = to;
+    d->phase_end = AS_NEVER;
+    if (to == WARM) {
+        d->phase_end = now + d->conf->warmup;
+    } else if (to == MEASURE) {
+        d->measure_start = now;
+        d->phase_end = d->conf->requests ? AS_NEVER : now + d->conf->duration;
+        /* what the warm-up could not send would only delay what is measured */
+        while (d->conf->rate && d->due < now)
+            d->due = as_schedule_next(&d->schedule);
+    } else if (to == DRAIN) {
+        d->measure_end = now;
+        d->phase_end = now + (d->conf->timeout ? d->conf->timeout + GRACE : DRAIN_MAX);
+        as_tick_set(&d->arrivals, AS_NEVER);
+    } else if (d->running) {
+        as_loop_stop(d->loop);
+    }
+}
+
+/* Takes the steps of the phases that are due. A phase ends at its planned end, not when somebody
+ * looks. */
+static void advance(struct drive *d, as_ns now)
+{
+    if (d->phase == WARM && now >= d->phase_end)
+        move(d, MEASURE, d->phase_end);
+    if (d->phase == MEASURE &&
+        (now >= d->phase_end || (d->conf->requests && d->begun == d->conf->requests)))
+        move(d, DRAIN, AS_MIN(now, d->phase_end));
+    if (d->phase == DRAIN && (d->waiting == 0 || now >= d->phase_end))
+        move(d, DONE, now);
+    if (d->alive == 0 && d->phase < DRAIN)
+        move(d, DRAIN, now);
+}
+
+static bool sends(const struct drive *d)
+{
+    return d->phase < DRAIN && d->alive > 0;
+}
+
+/* --- calls --- */
+
+static struct call *take_call(struct drive *d)
+{
+    struct as_list *n = as_list_pop(&d->spare);
+
+    if (n)
+        return AS_LIST_ENTRY(n, struct call, node);
+    return as_xalloc(sizeof(struct call));
+}
+
+static void retire(struct lane *l)
+{
+    if (!l->retired)
+        l->d->alive--;
+    l->retired = true;
+}
+
+/* Sends one call on the lane; false: the connection takes no more. */
+static bool start(struct lane *l, as_ns due, as_ns now)
+{
+    struct drive *d = l->d;
+    struct as_h2_client_request q = {d->fields, d->n_fields, d->body, AS_COUNT(d->body)};
+    struct call *c = take_call(d);
+
+    as_list_init(&c->node);
+    c->lane = l;
+    c->due = due;
+    c->sent = now;
+    c->late = false;
+    c->counted = d->phase == MEASURE && due >= d->measure_start;
+    as_grpc_call_begin(&c->grpc, d->conf->limit);
+    if (l->peer.gone || as_h2_client_request(l->peer.h2, &q, c, &c->stream)) {
+        as_list_push(&d->spare, &c->node);
+        retire(l);
+        return false;
+    }
+    as_list_push(&l->open, &c->node);
+    l->free--;
+    d->begun += c->counted;
+    d->waiting += c->counted;
+    if (c->counted && now - due > LATE)
+        d->tally->late++;
+    as_peer_touch(&l->peer);
+    return true;
+}
+
+static struct lane *free_lane(struct drive *d)
+{
+    for (uint32_t i = 0; i < d->conf->connections; i++) {
+        struct lane *l = &d->lanes[d->next_lane];
+
+        d->next_lane = d->next_lane + 1 < d->conf->connections ? d->next_lane + 1 : 0;
+        if (l->free && !l->retired)
+            return l;
+    }
+    return NULL;
+}
+
+/* Open loop: sends what is due as far as streams are free, and sets the clock for the next. */
+static void send_due(struct drive *d, as_ns now)
+{
+    struct lane *l = NULL;
+
+    for (uint32_t i = 0; i < BURST && sends(d) && d->due <= now; i++) {
+        advance(d, d->due); /* the phase in which it is due decides whether it counts */
+        if (!sends(d) || !(l = free_lane(d)))
+            return; /* the next stream that is free asks again */
+        if (start(l, d->due, now))
+            d->due = as_schedule_next(&d->schedule);
+        advance(d, d->due <= now ? d->due : now);
+    }
+    if (sends(d))
+        as_tick_set(&d->arrivals, d->due);
+}
+
+static void fill(struct lane *l, as_ns now)
+{
+    struct drive *d = l->d;
+
+    if (d->conf->rate) {
+        send_due(d, now);
+        return;
+    }
+    advance(d, now);
+    while (sends(d) && l->free && !l->retired && start(l, now, now))
+        advance(d, now);
+}
+
+static void finish(struct call *c, uint32_t status, as_ns now)
+{
+    struct lane *l = c->lane;
+    struct drive *d = l->d;
+
+    now = AS_MAX(now, c->due); /* a call that could not be sent ends at no reading */
+    advance(d, now);
+    if (status == 0 && (d->conf->requests ? c->counted : d->phase == MEASURE))
+        d->tally->in_window++;
+    if (c->counted) {
+        d->waiting--;
+        d->last_answer = now;
+        as_tally_answer(d->tally, now - c->due, status, c->grpc.text);
+    }
+    as_list_remove(&c->node);
+    as_list_push(&d->spare, &c->node);
+    l->free++;
+    advance(d, now);
+}
+
+/* --- events --- */
+
+static void on_ready(void *conn)
+{
+    (void)conn;
+}
+
+static void on_field(void *conn, void *call, struct as_str name, struct as_str value, bool trailer)
+{
+    (void)conn;
+    (void)trailer;
+    as_grpc_call_field(&((struct call *)call)->grpc, name, value);
+}
+
+static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
+{
+    struct lane *l = conn;
+    struct call *c = call;
+
+    if (as_grpc_call_data(&c->grpc, p, n))
+        as_h2_client_reset(l->peer.h2, c->stream, CANCEL);
+}
+
+static void on_close(void *conn, void *call, uint32_t code, bool whole)
+{
+    struct lane *l = conn;
+    struct call *c = call;
+    uint32_t status = as_grpc_call_end(&c->grpc, code, whole);
+
+    if (l->d->phase == DONE) /* given up: counted already, and nothing follows */
+        return;
+    if (c->late) {
+        status = DEADLINE_EXCEEDED;
+        snprintf(c->grpc.text, sizeof(c->grpc.text), "no answer within the timeout");
+    } else if (l->peer.gone) {
+        status = UNAVAILABLE;
+        snprintf(c->grpc.text, sizeof(c->grpc.text), "%s", l->peer.why);
+    }
+    finish(c, status, l->peer.gone || c->late ? as_peer_clock() : l->peer.read_at);
+    if (!l->peer.gone)
+        fill(l, l->peer.read_at);
+}
+
+static const struct as_h2_client_ops ops = {on_ready, on_field, on_data, on_close};
+
+static void on_gone(struct as_peer *p)
+{
+    struct lane *l = AS_CONTAINER(p, struct lane, peer);
+    struct drive *d = l->d;
+
+    if (!d->result->lost++)
+        snprintf(d->result->why, sizeof(d->result->why), "%s", p->why);
+    retire(l);
+    advance(d, as_peer_clock());
+}
+
+static void on_arrival(struct as_tick *t)
+{
+    struct drive *d = AS_CONTAINER(t, struct drive, arrivals);
+
+    send_due(d, as_peer_clock());
+}
+
+/* Gives up calls that the server should have ended by itself. */
+static void check_deadlines(struct lane *l, as_ns now)
+{
+    as_ns longest = l->d->conf->timeout + GRACE;
+
+    AS_LIST_EACH(n, &l->open)
+    {
+        struct call *c = AS_LIST_ENTRY(n, struct call, node);
+
+        if (now - c->sent < longest)
+            break;
+        if (!c->late)
+            as_h2_client_reset(l->peer.h2, c->stream, CANCEL);
+        c->late = true;
+        as_peer_touch(&l->peer);
+    }
+}
+
+static void on_look(struct as_timer *t)
+{
+    struct drive *d = AS_CONTAINER(t, struct drive, look);
+    as_ns now = as_peer_clock();
+
+    if (d->conf->interrupted && *d->conf->interrupted && d->phase < DRAIN) {
+        d->result->interrupted = true;
+        if (d->phase == WARM)
+            move(d, MEASURE, now);
+        move(d, DRAIN, now);
+    }
+    advance(d, now);
+    for (uint32_t i = 0; d->conf->timeout && i < d->conf->connections; i++) {
+        if (!d->lanes[i].peer.gone)
+            check_deadlines(&d->lanes[i], now);
+    }
+    if (d->conf->progress && now - d->shown_at >= AS_SEC && d->phase != DONE) {
+        d->shown_at = now;
+        d->conf->progress(d->conf->ctx, d->tally,
+                          d->phase == WARM ? 0 : (double)(now - d->measure_start) / (double)AS_SEC);
+    }
+    as_timer_set(&d->look, as_loop_now(d->loop) + LOOK);
+}
+
+/* --- the run --- */
+
+static void prepare(struct drive *d)
+{
+    const struct as_drive_conf *c = d->conf;
+
+    AS_ASSERT(c->n_metadata <= AS_UNARY_METADATA && c->message.n <= UINT32_MAX);
+    if (c->timeout)
+        as_grpc_put_timeout(d->timeout, c->timeout);
+    d->n_fields = as_grpc_call_fields(d->fields, as_str_of(c->path), as_str_of(c->authority),
+                                      AS_STR(AS_UNARY_AGENT), as_str_of(d->timeout));
+    for (uint32_t i = 0; i < c->n_metadata; i++)
+        d->fields[d->n_fields++] = c->metadata[i];
+    as_grpc_prefix(d->prefix, (uint32_t)c->message.n);
+    d->body[0] = (struct as_str){(const char *)d->prefix, sizeof(d->prefix)};
+    d->body[1] = c->message;
+}
+
+static int open_lanes(struct drive *d)
+{
+    int rc = 0;
+
+    d->lanes = as_xalloc(d->conf->connections * sizeof(*d->lanes));
+    for (uint32_t i = 0; i < d->conf->connections; i++) {
+        struct lane *l = &d->lanes[i];
+        int err;
+
+        l->d = d;
+        as_list_init(&l->open);
+        l->free = d->conf->streams;
+        err = as_peer_open(&l->peer, d->loop, d->conf->fds[i], &ops, l);
+        l->peer.on_gone = on_gone;
+        l->retired = err != 0;
+        d->alive += err == 0;
+        rc = rc ? rc : err;
+    }
+    return rc;
+}
+
+static void begin(struct drive *d)
+{
+    as_ns now = as_peer_clock();
+
+    d->shown_at = now;
+    if (d->conf->rate) {
+        as_schedule_init(&d->schedule, now, d->conf->rate, d->conf->poisson, d->conf->seed);
+        d->due = as_schedule_next(&d->schedule);
+    }
+    move(d, WARM, now);
+    advance(d, now);
+    as_timer_set(&d->look, as_loop_now(d->loop) + LOOK);
+    if (d->conf->rate) {
+        send_due(d, now);
+        return;
+    }
+    for (uint32_t i = 0; i < d->conf->connections; i++)
+        fill(&d->lanes[i], now);
+}
+
+/* What is left when the time is over: calls without an answer, and arrivals that were never sent.
+ */
+static void count_rest(struct drive *d)
+{
+    as_ns now = as_peer_clock();
+
+    d->phase = DONE;
+    for (uint32_t i = 0; i < d->conf->connections; i++) {
+        AS_LIST_EACH(n, &d->lanes[i].open)
+        {
+            struct call *c = AS_LIST_ENTRY(n, struct call, node);
+
+            if (c->counted)
+                as_tally_unanswered(d->tally, now - c->due);
+        }
+    }
+    if (!d->conf->rate || d->conf->requests)
+        return;
+    for (; d->due < d->measure_end; d->due = as_schedule_next(&d->schedule)) {
+        if (d->due >= d->measure_start)
+            as_tally_unsent(d->tally, d->measure_end - d->due);
+    }
+}
+
+static void free_call(struct as_list *n)
+{
+    struct call *c = AS_LIST_ENTRY(n, struct call, node);
+
+    as_grpc_call_fini(&c->grpc);
+    free(c);
+}
+
+static void close_all(struct drive *d)
+{
+    struct as_list *n;
+
+    for (uint32_t i = 0; i < d->conf->connections; i++)
+        as_peer_close(&d->lanes[i].peer);
+    as_timer_close(&d->look, NULL);
+    as_loop_free(d->loop);
+    for (uint32_t i = 0; i < d->conf->connections; i++) {
+        while ((n = as_list_pop(&d->lanes[i].open)))
+            free_call(n);
+    }
+    while ((n = as_list_pop(&d->spare)))
+        free_call(n);
+    free(d->lanes);
+}
+
+int as_drive_run(const struct as_drive_conf *conf, struct as_drive_result *ret_r)
+{
+    struct drive *d = as_xalloc(sizeof(*d));
+    int rc;
+
+    *ret_r = (struct as_drive_result){.lost = 0};
+    d->conf = conf;
+    d->result = ret_r;
+    d->tally = &ret_r->tally;
+    as_list_init(&d->spare);
+    prepare(d);
+    rc = as_loop_new(&d->loop, 0);
+    AS_ASSERT(rc == 0); /* it needs a few descriptors, as everything here */
+    as_timer_init(&d->look, d->loop, on_look);
+    rc = open_lanes(d);
+    if (rc == 0)
+        rc = as_tick_open(&d->arrivals, d->loop, on_arrival);
+    if (rc == 0) {
+        begin(d);
+        d->running = d->phase != DONE;
+        if (d->running)
+            as_loop_run(d->loop);
+        d->running = false;
+        count_rest(d);
+        as_tick_close(&d->arrivals, NULL);
+        ret_r->measured =
+            AS_MAX(d->conf->requests ? d->last_answer : d->measure_end, d->measure_start) -
+            d->measure_start;
+        if (as_tally_due(d->tally) == 0 && ret_r->lost)
+            rc = AS_EUNAVAILABLE;
+    }
+    d->phase = DONE;
+    close_all(d);
+    free(d);
+    return rc;
+}

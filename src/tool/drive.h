@@ -1,0 +1,50 @@
+/* tool/drive.h — puts load on a server: many calls of one kind over many connections.
+ *
+ * Closed loop: each of connections × streams callers starts its next call when the last one is
+ * answered. Open loop: calls are due at the moments of tool/schedule, whatever the server does; one
+ * that finds every stream taken is sent as soon as one is free, and its latency counts from its
+ * moment. Phases: warm-up (not counted), measurement, and the wait for what was begun in it.
+ * A connection that is lost is not opened again. Thread: runs its own loop.
+ */
+#ifndef AS_TOOL_DRIVE_H
+#define AS_TOOL_DRIVE_H
+
+#include "tool/peer.h"
+#include "tool/tally.h"
+#include "wire/grpc_call.h"
+
+#include <signal.h>
+
+struct as_drive_conf {
+    const int *fds; /* connected; taken by as_drive_run */
+    uint32_t connections, streams;
+    uint64_t rate; /* per second; 0: closed loop */
+    bool poisson;
+    uint64_t seed;
+    as_ns warmup, duration;
+    uint64_t requests; /* 0: by duration */
+    as_ns timeout;     /* of a call, from its sending; 0: none */
+    size_t limit;      /* bytes of an answer */
+    const char *path, *authority;
+    struct as_str message;
+    const struct as_h2_header *metadata;
+    uint32_t n_metadata;
+    volatile sig_atomic_t *interrupted; /* set from a signal handler: ends the measurement */
+    /* About once a second: what has been counted in `seconds` of measurement (0: warming up). */
+    void (*progress)(void *ctx, const struct as_tally *t, double seconds);
+    void *ctx;
+};
+
+struct as_drive_result {
+    struct as_tally tally;
+    as_ns measured; /* length of the measurement */
+    uint32_t lost;  /* connections that ended before the load did */
+    char why[128];  /* the first one's reason */
+    bool interrupted;
+};
+
+/* 0; AS_EIO, AS_ENOMEM: could not start; AS_EUNAVAILABLE: all connections were lost before anything
+ * was measured. All descriptors are closed. */
+int as_drive_run(const struct as_drive_conf *conf, struct as_drive_result *ret_r);
+
+#endif
