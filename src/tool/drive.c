@@ -213,11 +213,6 @@ static void finish(struct call *c, uint32_t status, as_ns now)
 
 /* --- events --- */
 
-static void on_ready(void *conn)
-{
-    (void)conn;
-}
-
 static void on_field(void *conn, void *call, struct as_str name, struct as_str value, bool trailer)
 {
     (void)conn;
@@ -254,7 +249,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         fill(l, l->peer.read_at);
 }
 
-static const struct as_h2_client_ops ops = {on_ready, on_field, on_data, on_close};
+static const struct as_h2_client_ops ops = {on_field, on_data, on_close};
 
 static void on_gone(struct as_peer *p)
 {

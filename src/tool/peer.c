@@ -47,6 +47,12 @@ static void end(struct as_peer *p, const char *why)
         p->on_gone(p);
 }
 
+static const char *broke_rules(const struct as_peer *p)
+{
+    return as_h2_client_ready(p->h2) ? "the server broke the rules of HTTP/2"
+                                     : "the server does not speak HTTP/2";
+}
+
 static void flush(struct as_task *t)
 {
     struct as_peer *p = AS_CONTAINER(t, struct as_peer, flush);
@@ -62,7 +68,7 @@ static void flush(struct as_task *t)
         }
     } while (!rc && !p->out.bytes);
     if (rc)
-        end(p, "the server does not keep to HTTP/2");
+        end(p, broke_rules(p));
     else if (!p->out.bytes && as_h2_client_done(p->h2))
         end(p, "the server ended the connection");
 }
@@ -84,7 +90,7 @@ static void on_event(struct as_sock *s, int events)
     }
     if (n > 0 && as_h2_client_recv(p->h2, p->in, (size_t)n)) {
         /* a GOAWAY for the server is still owed, but what it says to us counts more */
-        end(p, "the server does not speak HTTP/2");
+        end(p, broke_rules(p));
         return;
     }
     if (n == AS_EOF || n == AS_EIO) {

@@ -4,11 +4,6 @@
 
 enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14, CANCEL = 8 /* of RFC 9113 */ };
 
-static void on_ready(void *conn)
-{
-    (void)conn;
-}
-
 static void on_field(void *conn, void *call, struct as_str name, struct as_str value, bool trailer)
 {
     (void)conn;
@@ -37,7 +32,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         as_loop_stop(u->loop);
 }
 
-static const struct as_h2_client_ops ops = {on_ready, on_field, on_data, on_close};
+static const struct as_h2_client_ops ops = {on_field, on_data, on_close};
 
 static void on_late(struct as_timer *t)
 {

@@ -87,10 +87,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     struct as_h2_client *h = user;
     struct stream *s;
 
-    if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK) && !h->ready) {
-        h->ready = true;
-        h->ops->on_ready(h->conn);
-    }
+    h->ready = h->ready || frame->hd.type == NGHTTP2_SETTINGS;
     if (frame->hd.type > NGHTTP2_HEADERS)
         return 0;
     s = find(session, frame->hd.stream_id);
@@ -278,6 +275,11 @@ int as_h2_client_send(struct as_h2_client *h, struct as_outq *q, size_t max)
 bool as_h2_client_wants_write(const struct as_h2_client *h)
 {
     return !h->dead && nghttp2_session_want_write(h->session);
+}
+
+bool as_h2_client_ready(const struct as_h2_client *h)
+{
+    return h->ready;
 }
 
 bool as_h2_client_done(const struct as_h2_client *h)

@@ -14,8 +14,6 @@
 struct as_h2_client;
 
 struct as_h2_client_ops {
-    /* The server's SETTINGS are here: it speaks HTTP/2. Once. */
-    void (*on_ready)(void *conn);
     /* One field of an answer, ":status" first; slices live for the call. trailer: it comes behind
      * the body. Interim answers (1xx) are not told. */
     void (*on_field)(void *conn, void *call, struct as_str name, struct as_str value, bool trailer);
@@ -40,6 +38,8 @@ int as_h2_client_recv(struct as_h2_client *h, const uint8_t *p, size_t n);
 /* Appends to q what is ready, while q->bytes < max. AS_EPROTO as above. */
 int as_h2_client_send(struct as_h2_client *h, struct as_outq *q, size_t max);
 bool as_h2_client_wants_write(const struct as_h2_client *h);
+/* The server's SETTINGS are here: it speaks HTTP/2. */
+bool as_h2_client_ready(const struct as_h2_client *h);
 /* Nothing more to read or write: close the socket. */
 bool as_h2_client_done(const struct as_h2_client *h);
 /* The server takes new requests: no GOAWAY came and stream numbers are left. */
