@@ -1,4 +1,5 @@
-/* fuzz/f_oip.c — any bytes as a ModelInferRequest and as a name/version request.
+/* fuzz/f_oip.c — any bytes as a ModelInferRequest, a name/version request, and as the answers that
+ * a client reads.
  *
  * What is accepted obeys the promises of wire/oip.h, fits a frame of the link, and its inputs sent
  * back as a response have exactly the announced length and parse again as a request's fields do.
@@ -94,6 +95,31 @@ static void check_link(const struct as_oip_infer *r)
     as_outq_fini(&q);
 }
 
+/* An answer that is accepted obeys the same promises as a request's inputs. */
+static void check_answers(const uint8_t *data, size_t size, struct as_arena *a)
+{
+    struct as_oip_infer as_inputs = {0};
+    struct as_oip_response r;
+    struct as_oip_model m;
+    char why[64];
+
+    if (as_oip_parse_response(data, size, a, &r, why, sizeof(why)) == 0) {
+        as_inputs.inputs = r.outputs;
+        as_inputs.n_inputs = r.n_outputs;
+        check_inputs(&as_inputs);
+    }
+    if (as_oip_parse_model(data, size, a, &m) == 0) {
+        for (uint32_t i = 0; i < m.n_inputs + m.n_outputs; i++) {
+            const struct as_tensor_spec *s =
+                i < m.n_inputs ? &m.inputs[i] : &m.outputs[i - m.n_inputs];
+
+            AS_ASSERT(s->ndim <= AS_MAX_DIMS);
+            touch(s->shape, s->ndim * sizeof(*s->shape));
+            touch(s->name.p, s->name.n);
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct as_str name, version;
@@ -117,6 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         AS_ASSERT(err == AS_EINVALID || err == AS_EPROTO || err == AS_ENOMEM);
         AS_ASSERT(strlen(why) > 0 && strlen(why) < sizeof(why));
     }
+    check_answers(data, size, &a);
     as_arena_fini(&a);
     if (as_oip_parse_name_version(data, size, &name, &version) == 0) {
         touch(name.p, name.n);

@@ -75,7 +75,7 @@ static void move(struct drive *d, enum phase to, as_ns now)
             d->due = as_schedule_next(&d->schedule);
     } else if (to == DRAIN) {
         d->measure_end = now;
-        d->phase_end = now + (d->conf->timeout ? d->conf->timeout + GRACE : DRAIN_MAX);
+        d->phase_end = now + (d->conf->timeout ? d->conf->timeout + 5 * GRACE : DRAIN_MAX);
         as_tick_set(&d->arrivals, AS_NEVER);
     } else if (d->running) {
         as_loop_stop(d->loop);

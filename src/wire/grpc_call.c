@@ -92,11 +92,13 @@ static void decode_text(char out[AS_GRPC_CALL_TEXT], struct as_str v)
         int hi = v.p[i] == '%' && i + 2 < v.n ? hex(v.p[i + 1]) : -1;
         int lo = hi >= 0 ? hex(v.p[i + 2]) : -1;
 
-        out[w++] = lo < 0 ? v.p[i] : (char)(hi << 4 | lo);
-        if (out[w - 1] == 0)
-            out[w - 1] = '?';
-        if (lo >= 0)
+        char c = v.p[i];
+
+        if (lo >= 0) {
+            c = (char)(hi << 4 | lo);
             i += 2;
+        }
+        out[w++] = c ? c : '?';
     }
     out[w] = 0;
 }
