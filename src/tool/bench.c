@@ -3,6 +3,7 @@
 #include "ctl/exit_code.h"
 #include "tool/drive.h"
 #include "tool/fault.h"
+#include "tool/print.h"
 #include "tool/query.h"
 #include "tool/report.h"
 #include "tool/target.h"
@@ -223,10 +224,12 @@ static int report(struct bench *t)
     bool good = tally->status[0] == as_tally_due(tally) && !t->result.lost;
 
     as_buf_init(&b);
-    if (as_option_bool(o, AS_OPT_JSON))
+    if (as_option_bool(o, AS_OPT_JSON)) {
         as_report_json(&b, &r, past);
-    else
+    } else {
         as_report_text(&b, &r, past, as_option_bool(o, AS_OPT_HISTOGRAM));
+        as_print_calm(&b);
+    }
     fwrite(b.p, 1, b.n, stdout);
     as_buf_fini(&b);
     return fflush(stdout) == 0 && good ? AS_CODE_OK : AS_CODE_FAILED;
@@ -261,6 +264,8 @@ int as_bench_main(struct as_option_set *opts)
     if (code) {
         as_buf_init(&b);
         as_fault_write(&b, "bench", code, as_buf_slice(&t->why), json);
+        if (!json)
+            as_print_calm(&b);
         fwrite(b.p, 1, b.n, json ? stdout : stderr);
         as_buf_fini(&b);
     } else {

@@ -165,6 +165,8 @@ int as_infer_main(struct as_option_set *opts)
         show_json(f, &b);
     else
         show(f, &b);
+    if (!json)
+        as_print_calm(&b);
     fwrite(b.p, 1, b.n, code && !json ? stderr : stdout);
     if (fflush(stdout) != 0 && !code)
         code = AS_CODE_FAILED;

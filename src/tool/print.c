@@ -178,6 +178,14 @@ void as_print_json_tensor(struct as_buf *b, const struct as_tensor *t)
     as_buf_str(b, "}");
 }
 
+void as_print_calm(struct as_buf *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if ((b->p[i] < 0x20 && b->p[i] != '\n' && b->p[i] != '\t') || b->p[i] == 0x7f)
+            b->p[i] = '?';
+    }
+}
+
 static void add_param(struct as_buf *b, const struct as_param *p, bool json)
 {
     char text[AS_NUMBER_TEXT];

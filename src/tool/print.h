@@ -18,6 +18,8 @@ void as_print_values(struct as_buf *b, const struct as_tensor *t, uint64_t most)
  * in protobuf's JSON. BYTES are strings; when one of them is not UTF-8, "data_base64" holds them
  * all instead. */
 void as_print_json_tensor(struct as_buf *b, const struct as_tensor *t);
+/* Control bytes but newline and tab become '?': what a server says must not steer the terminal. */
+void as_print_calm(struct as_buf *b);
 /* name=value, with strings in quotes; the same as members of a JSON object. */
 void as_print_params(struct as_buf *b, const struct as_param *p, uint32_t n);
 void as_print_json_params(struct as_buf *b, const struct as_param *p, uint32_t n);

@@ -253,6 +253,17 @@ static void json_has_the_data_in_one_row(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
+static void a_server_cannot_steer_the_terminal(void **state AS_UNUSED)
+{
+    struct as_buf b = {0};
+
+    as_buf_str(&b, "a\x1b[2Jb\tc\n\x7f\r\xc3\xbc");
+    as_print_calm(&b);
+    as_buf_add(&b, "", 1);
+    assert_string_equal(b.p, "a?[2Jb\tc\n??\xc3\xbc");
+    as_buf_fini(&b);
+}
+
 static int fini(void **state AS_UNUSED)
 {
     as_literal_fini(&l);
@@ -273,6 +284,7 @@ int main(void)
         cmocka_unit_test(random_text_is_read_or_refused),
         cmocka_unit_test(values_are_printed_row_by_row),
         cmocka_unit_test(json_has_the_data_in_one_row),
+        cmocka_unit_test(a_server_cannot_steer_the_terminal),
     };
 
     return cmocka_run_group_tests_name("literal", tests, NULL, fini);
