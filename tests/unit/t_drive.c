@@ -94,10 +94,11 @@ static void *serve(void *arg)
                                     .max_headers = 100};
     struct as_outq q;
     uint8_t in[65536];
+    size_t have = 0, at = 0, taken = 0;
     ssize_t n;
 
     as_outq_init(&q);
-    AS_ASSERT(as_h2_new(&s->h, &conf, &ops, s) == 0);
+    AS_ASSERT(as_h2_new(&s->h, &conf, &ops, s, as_peer_clock()) == 0);
     do {
         struct iovec v[16];
         int k;
@@ -110,8 +111,14 @@ static void *serve(void *arg)
                 break;
             as_outq_drop(&q, (size_t)sent);
         }
-        n = read(s->fd, in, sizeof(in));
-    } while (n > 0 && as_h2_recv(s->h, in, (size_t)n) == 0 && !s->stop);
+        at += taken; /* it may take less at once than there is */
+        if (at == have) {
+            n = read(s->fd, in, sizeof(in));
+            have = n > 0 ? (size_t)n : 0;
+            at = 0;
+        }
+    } while (have && as_h2_recv(s->h, in + at, have - at, as_peer_clock(), &taken) == 0 &&
+             !s->stop);
     as_h2_free(s->h);
     as_outq_fini(&q);
     close(s->fd);
