@@ -82,12 +82,16 @@ static void move(struct drive *d, enum phase to, as_ns now)
     }
 }
 
+static void send_last(struct drive *d, as_ns now);
+
 /* Takes the steps of the phases that are due. A phase ends at its planned end, not when somebody
  * looks. */
 static void advance(struct drive *d, as_ns now)
 {
     if (d->phase == WARM && now >= d->phase_end)
         move(d, MEASURE, d->phase_end);
+    if (d->phase == MEASURE && d->conf->rate && now >= d->phase_end)
+        send_last(d, now);
     if (d->phase == MEASURE &&
         (now >= d->phase_end || (d->conf->requests && d->begun == d->conf->requests)))
         move(d, DRAIN, AS_MIN(now, d->phase_end));
@@ -159,6 +163,17 @@ static struct lane *free_lane(struct drive *d)
             return l;
     }
     return NULL;
+}
+
+/* What was due before the measurement's end and is only late because nobody looked. */
+static void send_last(struct drive *d, as_ns now)
+{
+    struct lane *l;
+
+    while (d->due < d->phase_end && (l = free_lane(d))) {
+        if (start(l, d->due, now))
+            d->due = as_schedule_next(&d->schedule);
+    }
 }
 
 /* Open loop: sends what is due as far as streams are free, and sets the clock for the next. */

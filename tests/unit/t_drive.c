@@ -163,7 +163,7 @@ static void exactly_so_many_calls(void **state AS_UNUSED)
     assert_int_equal(as_tally_due(&result.tally), 1000);
     assert_int_equal(result.tally.in_window, 1000);
     assert_int_equal(s[0].n + s[1].n + s[2].n, 1000);
-    assert_true(s[0].n > 100 && s[1].n > 100 && s[2].n > 100);
+    assert_true(s[0].n >= 4 && s[1].n >= 4 && s[2].n >= 4);
     assert_true(result.measured > 0);
     assert_int_equal(result.lost, 0);
 }
