@@ -155,7 +155,7 @@ static void add_json_data(struct as_buf *b, const struct as_tensor *t)
         } else if (bytes) {
             as_buf_str(b, "\"");
             from = b->n;
-            as_grpc_encode_bin(b, next_bytes(t, &at));
+            as_grpc_put_bin(b, next_bytes(t, &at));
             repeat(b, "=", (uint32_t)(from - b->n) & 3); /* most readers insist on padding */
             as_buf_str(b, "\"");
         } else {

@@ -111,7 +111,7 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
         return metadata_refused(text, "this key belongs to gRPC", why);
     if (h->name.n > 4 && memcmp(key + h->name.n - 4, "-bin", 4) == 0) {
         as_buf_init(&bin);
-        as_grpc_encode_bin(&bin, value);
+        as_grpc_put_bin(&bin, value);
         value = (struct as_str){as_arena_dup(&r->arena, as_buf_slice(&bin)), bin.n};
         as_buf_fini(&bin);
     }

@@ -1,5 +1,7 @@
 #include "wire/grpc_call.h"
 
+#include <stdarg.h>
+
 enum { OK = 0, CANCELLED = 1, UNKNOWN = 2, PERMISSION_DENIED = 7, RESOURCE_EXHAUSTED = 8 };
 enum { UNIMPLEMENTED = 12, INTERNAL = 13, UNAVAILABLE = 14, UNAUTHENTICATED = 16 };
 
@@ -40,21 +42,12 @@ void as_grpc_put_timeout(char out[AS_GRPC_TIMEOUT_MAX], as_ns timeout)
     }
 }
 
-void as_grpc_encode_bin(struct as_buf *out, struct as_str v)
+void as_grpc_put_bin(struct as_buf *out, struct as_str v)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint8_t *p = (const uint8_t *)v.p;
-    uint8_t *w = as_buf_reserve(out, v.n / 3 * 4 + 4);
+    size_t n = AS_GRPC_BIN_CHARS(v.n);
 
-    for (size_t i = 0; i < v.n; i += 3) {
-        size_t n = AS_MIN(v.n - i, (size_t)3);
-        uint32_t acc =
-            (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (n > 2 ? p[i + 2] : 0);
-
-        for (size_t k = 0; k <= n; k++)
-            *w++ = (uint8_t)digits[acc >> (18 - 6 * k) & 63];
-    }
-    out->n = (size_t)(w - out->p);
+    as_grpc_encode_bin((char *)as_buf_reserve(out, n), (const uint8_t *)v.p, v.n);
+    out->n += n;
 }
 
 void as_grpc_call_begin(struct as_grpc_call *c, size_t limit)

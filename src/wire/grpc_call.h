@@ -7,6 +7,7 @@
 #ifndef AS_WIRE_GRPC_CALL_H
 #define AS_WIRE_GRPC_CALL_H
 
+#include "base/buf.h"
 #include "wire/grpc.h"
 #include "wire/h2.h"
 
@@ -22,7 +23,7 @@ uint32_t as_grpc_call_fields(struct as_h2_header out[AS_GRPC_CALL_FIELDS], struc
 /* A time as grpc-timeout, in the finest unit that 8 digits hold, rounded up. */
 void as_grpc_put_timeout(char out[AS_GRPC_TIMEOUT_MAX], as_ns timeout);
 /* Appends the base64 of v without padding: the value of a "-bin" key. */
-void as_grpc_encode_bin(struct as_buf *out, struct as_str v);
+void as_grpc_put_bin(struct as_buf *out, struct as_str v);
 
 #define AS_GRPC_CALL_TEXT 1024u
 
