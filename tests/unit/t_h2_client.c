@@ -143,9 +143,9 @@ static void on_server_close(void *conn, void *req, uint32_t code)
 }
 
 static const struct as_h2_ops server_ops = {.on_request = on_request,
-                                             .on_data = on_request_data,
-                                             .on_end = on_end,
-                                             .on_close = on_server_close};
+                                            .on_data = on_request_data,
+                                            .on_end = on_end,
+                                            .on_close = on_server_close};
 
 /* --- between them --- */
 
