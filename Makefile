@@ -34,7 +34,11 @@ tsan: setup     ## build with ThreadSanitizer into build/tsan
 	@$(call build,tsan,$(SANITIZED) -Db_sanitize=thread)
 fuzz: setup     ## libFuzzer over every target, SECONDS each (default 60); needs clang
 	@python tools/fuzz.py --seconds $(or $(SECONDS),60)
-bench: all      ## measure against the baselines; rewrites the table in bench/RESULTS.md
+bench: all      ## measure against the baselines (installs gRPC C++); rewrites the table in bench/RESULTS.md
+	@tools/setup.sh bench
+	@ninja -C build/release -t query bench/grpc_cpp_echo >/dev/null 2>&1 || meson setup --reconfigure build/release \
+	    >build/release.log || { cat build/release.log; false; }
+	@ninja --quiet -C build/release bench/grpc_cpp_echo
 	@python bench/run.py
 soak: all       ## simulator with 100,000 seeds and load with kills for MINUTES (default 10)
 	@python tools/soak.py --minutes $(or $(MINUTES),10)
@@ -45,6 +49,6 @@ attack: all     ## hostile clients beside healthy ones, SECONDS each (default 30
 fmt:            ## format C sources
 	@clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h')
 clean:          ## remove builds; the Python environment stays
-	@find build -mindepth 1 -maxdepth 1 ! -name venv ! -name .setup -exec rm -rf {} +
+	@find build -mindepth 1 -maxdepth 1 ! -name venv ! -name '.setup*' -exec rm -rf {} +
 
 comma := ,

@@ -1,6 +1,9 @@
 #!/bin/bash
 # Prepares a Debian machine to build, test and run AnyServe: system packages by apt, Python packages in
 # build/venv. Run it as often as you like: it says nothing when there is nothing to do.
+#
+#   tools/setup.sh          what `make`, `make run` and `make test` need
+#   tools/setup.sh bench    also what only `make bench` needs: gRPC C++, one of its baselines (about 60 MB)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,11 +11,18 @@ python=${PYTHON:-python3}
 venv=build/venv
 packages=(pkg-config libc6-dev libuv1-dev libnghttp2-dev zlib1g-dev libprotobuf-c-dev protobuf-compiler protobuf-c-compiler
           libcmocka-dev nghttp2-client valgrind curl clang-tidy)
+done_file=build/.setup${1:+-$1}
 
 fail() {
     printf 'setup: %s\n' "$@" >&2
     exit 1
 }
+
+case ${1:-} in
+'') ;;
+bench) packages+=(g++ libgrpc++-dev) ;;
+*) fail "'$1' is not known; usage: tools/setup.sh [bench]" ;;
+esac
 
 command -v gcc >/dev/null || fail "gcc is missing: apt-get install gcc"
 command -v "$python" >/dev/null || packages+=(python3 python3-venv python3-dev)
@@ -36,7 +46,7 @@ is_installed() {
 stamp() {
     { cat tools/requirements.txt tools/setup.sh; "$python" -VV; } 2>&1 | sha256sum
 }
-[ "$(cat build/.setup 2>/dev/null)" = "$(stamp)" ] && [ -x $venv/bin/meson ] && exit 0
+[ "$(cat "$done_file" 2>/dev/null)" = "$(stamp)" ] && [ -x $venv/bin/meson ] && exit 0
 
 missing=()
 if command -v dpkg-query >/dev/null; then
@@ -75,4 +85,4 @@ fi
 echo "setup: installing Python packages into $venv"
 $venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt ||
     fail "pip could not install what tools/requirements.txt lists"
-stamp >build/.setup
+stamp >"$done_file"
