@@ -7,12 +7,13 @@
 #include "load_headers.h"
 
 #define AS_LOAD_PREFIX 5u /* gRPC's, before the message */
-#define AS_LOAD_STAMP  8u /* first bytes of the tensor, different in every call */
+#define AS_LOAD_STAMP  8u /* first two numbers of the last tensor, different in every call */
 
 struct as_load_call {
-    uint32_t id; /* stream; 0: free */
-    uint8_t stamp[AS_LOAD_STAMP];
-    as_ns start;
+    uint32_t id;                   /* stream; 0: free */
+    uint8_t stamp[AS_LOAD_STAMP];  /* as sent */
+    uint8_t answer[AS_LOAD_STAMP]; /* as it must come back */
+    as_ns start;    /* the latency's begin: when it was sent, or was due (open loop) */
     size_t sent;    /* bytes of the body */
     int64_t window; /* what the peer still lets this stream send */
     bool is_queued; /* in the connection's send queue */
@@ -24,6 +25,9 @@ struct as_load_call {
     uint64_t got;  /* body bytes, prefix included */
     uint64_t want; /* bytes of the message, once the prefix is here */
 };
+
+/* Gives the call a stamp that no other of 2^40 calls has. */
+void as_load_call_stamp(struct as_load_call *call, const struct as_load_shape *s, uint64_t number);
 
 /* Body bytes [at, at + n) as they travel: the shape's, with the call's stamp laid over. */
 void as_load_call_copy_body(const struct as_load_call *call, const struct as_load_shape *s,

@@ -36,8 +36,10 @@ struct as_load_conn {
     uint32_t queue_head, queue_n;
     int64_t window, stream_window; /* what the peer lets us send; initial value for streams */
     uint64_t consumed;             /* body bytes received and not yet granted again */
+    uint32_t next_slot;            /* open loop: the first to be tried for a new call */
     bool is_ready;                 /* the peer's SETTINGS are here */
-    bool has_table;                /* our header fields are in the peer's table */
+    bool is_over;
+    bool has_table; /* our header fields are in the peer's table */
     size_t in_n, out_off;
     struct as_buf out;
     uint8_t in[IN_MAX];
@@ -179,8 +181,24 @@ static void start_call(struct as_load_conn *c, struct as_load_call *call, as_ns 
     c->in_flight++;
     /* the number of the call, in its payload: an answer that belongs to another call is found out
      */
-    put_be(call->stamp, ++c->tally->started, AS_LOAD_STAMP);
+    as_load_call_stamp(call, c->shape, ++c->tally->started);
     enqueue(c, call);
+}
+
+bool as_load_conn_start(struct as_load_conn *c, as_ns due)
+{
+    if (!c->is_ready || c->is_over || c->in_flight == c->shape->streams)
+        return false;
+    while (c->calls[c->next_slot].id)
+        c->next_slot = (c->next_slot + 1) % c->shape->streams;
+    start_call(c, &c->calls[c->next_slot], due);
+    c->next_slot = (c->next_slot + 1) % c->shape->streams;
+    return true;
+}
+
+bool as_load_conn_has_queue(const struct as_load_conn *c)
+{
+    return c->queue_n > 0 && !c->is_over;
 }
 
 /* The first head fills the peer's table (literals with indexing), all others refer to it. */
@@ -254,7 +272,7 @@ static struct as_load_call *find_call(struct as_load_conn *c, uint32_t id)
     return NULL;
 }
 
-/* Closed loop: the answer starts the next call, in the same turn. */
+/* In a closed loop the answer starts the next call, in the same turn. */
 static void finish_call(struct as_load_conn *c, struct as_load_call *call, const char *fault,
                         as_ns now)
 {
@@ -264,14 +282,15 @@ static void finish_call(struct as_load_conn *c, struct as_load_call *call, const
     if (fault) {
         t->failed++;
         note_fault(t, "%s", fault);
-    } else {
+    } else if (call->start >= t->count_from) {
         t->ok++;
         as_loghist_add(&t->hist, now - call->start);
     }
     call->id = 0;
     c->in_flight--;
     c->hint = c->hint + 1 < c->shape->streams ? c->hint + 1 : 0;
-    start_call(c, call, now);
+    if (!c->shape->is_open)
+        start_call(c, call, now);
 }
 
 static void take_data(struct as_load_conn *c, uint32_t id, const uint8_t *p, size_t n, as_ns now,
@@ -327,7 +346,7 @@ static bool take_settings(struct as_load_conn *c, const uint8_t *p, size_t n, as
     put_frame(c, SETTINGS, ACK, 0, 0);
     if (!c->is_ready) {
         c->is_ready = true;
-        for (uint32_t i = 0; i < c->shape->streams; i++)
+        for (uint32_t i = 0; i < c->shape->streams && !c->shape->is_open; i++)
             start_call(c, &c->calls[i], now);
     }
     return true;
@@ -445,6 +464,7 @@ bool as_load_conn_turn(struct as_load_conn *c, bool readable, as_ns *now)
         c->tally->failed += AS_MAX(c->in_flight, 1);
         c->tally->finished += c->in_flight;
         c->in_flight = 0;
+        c->is_over = true;
     }
     return is_alive;
 }

@@ -71,41 +71,83 @@ static void put_field(struct as_buf *b, unsigned number, const void *p, size_t n
     as_buf_add(b, p, n);
 }
 
-/* ModelInferRequest: model_name, one input "x" of FP32 [1, n / 4], its bytes in raw_input_contents.
- */
-static void encode_body(struct as_load_shape *s, const struct as_load_options *o)
+/* ModelInferRequest.InferInputTensor: name, datatype, shape. */
+static void put_input(struct as_buf *message, const char *name, const uint64_t *dims, size_t n_dims)
 {
-    struct as_buf shape, input, message;
-    uint8_t *payload = as_xalloc(o->payload);
+    struct as_buf shape, input;
 
     as_buf_init(&shape);
     as_buf_init(&input);
-    as_buf_init(&message);
-    for (size_t i = 0; i < o->payload; i++)
-        /* no period of 2^k: a shifted or repeated block would show */
-        payload[i] = (uint8_t)(i * 131 + (i >> 8));
-    put_varint(&shape, 1);
-    put_varint(&shape, o->payload / 4);
-    put_field(&input, 1, "x", 1);
+    for (size_t i = 0; i < n_dims; i++)
+        put_varint(&shape, dims[i]);
+    put_field(&input, 1, name, strlen(name));
     put_field(&input, 2, "FP32", 4);
     put_field(&input, 3, shape.p, shape.n);
+    put_field(message, 5, input.p, input.n);
+    as_buf_fini(&input);
+    as_buf_fini(&shape);
+}
+
+/* One input: "x" [1, n], any bytes. Two: "a" and "b" [n], small whole numbers, so that sums are
+ * exact. */
+static void encode_inputs(struct as_load_shape *s, const struct as_load_options *o,
+                          struct as_buf *message)
+{
+    size_t n = o->payload / sizeof(float);
+    float *a = as_xalloc(o->payload), *b = as_xalloc(o->payload);
+    uint8_t *x = as_xalloc(o->payload);
+
+    for (size_t i = 0; i < o->payload; i++)
+        /* no period of 2^k: a shifted or repeated block would show */
+        x[i] = (uint8_t)(i * 131 + (i >> 8));
+    for (size_t i = 0; i < n; i++) {
+        a[i] = (float)(i % 1000);
+        b[i] = (float)(i * 7 % 1000);
+    }
+    if (o->inputs == 1) {
+        put_input(message, "x", (uint64_t[]){1, n}, 2);
+        put_field(message, 7, x, o->payload);
+    } else {
+        put_input(message, "a", (uint64_t[]){n}, 1);
+        put_input(message, "b", (uint64_t[]){n}, 1);
+        put_field(message, 7, a, o->payload);
+        put_field(message, 7, b, o->payload);
+    }
+    memcpy(s->answer, o->inputs == 1 ? x : (uint8_t *)b, o->payload);
+    for (size_t i = 0; i < n && o->is_sum; i++) {
+        float sum = a[i] + b[i];
+
+        memcpy(s->answer + i * sizeof(sum), &sum, sizeof(sum));
+    }
+    if (o->is_sum)
+        memcpy(s->stamp_add, a, sizeof(s->stamp_add)); /* the stamp lies over b */
+    free(x);
+    free(b);
+    free(a);
+}
+
+/* ModelInferRequest: model_name, the inputs, their bytes in raw_input_contents. */
+static void encode_body(struct as_load_shape *s, const struct as_load_options *o)
+{
+    struct as_buf message;
+
+    as_buf_init(&message);
     put_field(&message, 1, o->model, strlen(o->model));
-    put_field(&message, 5, input.p, input.n);
-    put_field(&message, 7, payload, o->payload);
+    encode_inputs(s, o, &message);
     /* gRPC's prefix: not compressed, length in four bytes */
     put(&s->body, 0);
     for (unsigned shift = 32; shift > 0; shift -= 8)
         put(&s->body, (unsigned)(message.n >> (shift - 8)) & 0xff);
     as_buf_add(&s->body, message.p, message.n);
     as_buf_fini(&message);
-    as_buf_fini(&input);
-    as_buf_fini(&shape);
-    free(payload);
 }
 
 void as_load_shape_init(struct as_load_shape *s, const struct as_load_options *o)
 {
-    *s = (struct as_load_shape){.streams = o->streams, .payload = o->payload};
+    *s = (struct as_load_shape){.streams = o->streams,
+                                .is_open = o->is_open,
+                                .payload = o->payload,
+                                .answer = as_xalloc(o->payload)};
     encode_head(s, o);
     encode_body(s, o);
 }
@@ -115,4 +157,5 @@ void as_load_shape_fini(struct as_load_shape *s)
     as_buf_fini(&s->head);
     as_buf_fini(&s->head_next);
     as_buf_fini(&s->body);
+    free(s->answer);
 }

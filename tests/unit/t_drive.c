@@ -85,7 +85,8 @@ static void on_close(void *conn, void *req, uint32_t code)
 
 static void *serve(void *arg)
 {
-    static const struct as_h2_ops ops = {on_request, on_data, on_end, on_close};
+    static const struct as_h2_ops ops = {
+        .on_request = on_request, .on_data = on_data, .on_end = on_end, .on_close = on_close};
     struct server *s = arg;
     const struct as_h2_conf conf = {.max_streams = s->max_streams ? s->max_streams : 1000,
                                     .stream_window = 65535,
