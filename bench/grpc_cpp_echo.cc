@@ -1,9 +1,10 @@
 // bench/grpc_cpp_echo.cc — an echo on gRPC C++'s asynchronous generic service.  grpc_cpp_echo PORT
 //
-// The fastest server that gRPC C++ offers: no generated code, no protobuf, the bytes that came in go out again.
-// One thread drives one completion queue. What is customary for speed is done: calls are asked for ahead, their
-// memory is reused, and message, status and trailers leave in one operation. Channel arguments were tried
-// (optimization target, minimal stack, no BDP probe): none made a difference that could be measured.
+// The fastest server that gRPC C++ offers: no generated code, no protobuf, the bytes that came in
+// go out again. One thread drives one completion queue. What is customary for speed is done: calls
+// are asked for ahead, their memory is reused, and message, status and trailers leave in one
+// operation. Channel arguments were tried (optimization target, minimal stack, no BDP probe): none
+// made a difference that could be measured.
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server.h>
@@ -18,10 +19,11 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace
+{
 
-// As many as the benchmark ever has in flight. 16 to 128 are equally fast; 1024 cost a quarter, for each call's memory
-// is then cold when its turn comes.
+// As many as the benchmark ever has in flight. 16 to 128 are equally fast; 1024 cost a quarter, for
+// each call's memory is then cold when its turn comes.
 constexpr int calls_ahead = 128;
 
 struct Service {
@@ -30,9 +32,13 @@ struct Service {
 };
 
 // One call after another in the same memory: asked for, then read, then answered.
-class Call {
-public:
-    explicit Call(Service &s) : service(s) { ask(); }
+class Call
+{
+  public:
+    explicit Call(Service &s) : service(s)
+    {
+        ask();
+    }
 
     // The next step; `ok` is false when the client is gone.
     void step(bool ok)
@@ -40,7 +46,7 @@ public:
         switch (state) {
         case State::asked:
             if (!ok)
-                return;  // the server ends
+                return; // the server ends
             state = State::reading;
             stream->Read(&message, this);
             break;
@@ -49,7 +55,8 @@ public:
             if (ok)
                 stream->WriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK, this);
             else
-                stream->Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no message"), this);
+                stream->Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no message"),
+                               this);
             break;
         case State::answering:
             ask();
@@ -57,7 +64,7 @@ public:
         }
     }
 
-private:
+  private:
     enum class State { asked, reading, answering };
 
     void ask()
@@ -67,7 +74,8 @@ private:
         stream.reset();
         context.emplace();
         stream.emplace(&*context);
-        service.generic.RequestCall(&*context, &*stream, service.queue.get(), service.queue.get(), this);
+        service.generic.RequestCall(&*context, &*stream, service.queue.get(), service.queue.get(),
+                                    this);
     }
 
     Service &service;
@@ -77,7 +85,7 @@ private:
     std::optional<grpc::GenericServerAsyncReaderWriter> stream;
 };
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv)
 {
@@ -86,8 +94,8 @@ int main(int argc, char **argv)
     int port = 0;
 
     std::signal(SIGTERM, [](int) { std::_Exit(0); });
-    builder.AddListeningPort(std::string("127.0.0.1:") + (argc > 1 ? argv[1] : "0"), grpc::InsecureServerCredentials(),
-                             &port);
+    builder.AddListeningPort(std::string("127.0.0.1:") + (argc > 1 ? argv[1] : "0"),
+                             grpc::InsecureServerCredentials(), &port);
     builder.SetMaxReceiveMessageSize(-1);
     builder.RegisterAsyncGenericService(&service.generic);
     service.queue = builder.AddCompletionQueue();

@@ -56,10 +56,14 @@ def pin(pid, cores):
 
 
 class Server:
-    """One server that listens on self.port; self.processes maps a role to a pid."""
+    """One server that listens on self.port.
 
-    def __init__(self, build):
+    processes: pid → role, of all that serve. arguments: what the load client is told whenever it calls this server.
+    """
+
+    def __init__(self, build, arguments=()):
         self.build = Path(build)
+        self.arguments = arguments
         self.processes = {}
         self.log = tempfile.TemporaryFile(mode="w+")
 
@@ -73,7 +77,7 @@ class Server:
         if len(line) != 2:
             raise Failed(f"{self.name} did not start: {self.log_text()}")
         self.port = int(line[1])
-        self.processes = {self.role: self.process.pid}
+        self.processes = {self.process.pid: self.role}
 
     def log_text(self):
         self.log.seek(0)
@@ -81,7 +85,8 @@ class Server:
 
     def wait_ready(self, seconds=60):
         """Until one whole call is answered rightly."""
-        probe = [self.build / "bench/load", "--port", str(self.port), "--requests", "1"]
+        probe = [self.build / "bench/load", "--port", str(self.port), "--requests", "1",
+                 *map(str, self.arguments)]
         end = time.monotonic() + seconds
         while True:
             if subprocess.run(probe, capture_output=True).returncode == 0:
@@ -101,12 +106,12 @@ class Server:
             raise Failed(f"{self.name} did not end on SIGTERM: {self.log_text()}") from None
 
     def find_processes(self):
-        """(role, pid) of each process that serves now."""
-        return [(self.role, self.process.pid)] if self.process.poll() is None else []
+        """{pid: role} of the processes that serve now."""
+        return {self.process.pid: self.role} if self.process.poll() is None else {}
 
     def check_unchanged(self):
         """A process that died and came back is neither pinned nor watched."""
-        if dict(self.find_processes()) != self.processes:
+        if self.find_processes() != self.processes:
             raise Failed(f"{self.name}: processes {self.processes} became {self.find_processes()}")
 
     def counters(self):
@@ -114,16 +119,19 @@ class Server:
 
 
 class Echo(Server):
-    """B0, and its twin on libuv."""
+    """A program of this folder: B0, its twin on libuv, gRPC C++."""
 
     role = "server"
 
-    def __init__(self, build, name="b0_echo"):
+    def __init__(self, build, program="b0_echo", name=None):
         super().__init__(build)
-        self.name = name
+        self.program, self.name = program, name or program
 
     def start(self, wrap=()):
-        self.launch([*wrap, self.build / "bench" / self.name, "0"], stdout=subprocess.PIPE, text=True)
+        path = self.build / "bench" / self.program
+        if not path.exists():
+            raise Failed(f"{path} is not there; `make bench` builds it (tools/setup.sh bench installs what it needs)")
+        self.launch([*wrap, path, "0"], stdout=subprocess.PIPE, text=True)
         self.read_port()
         self.wait_ready()
 
@@ -154,11 +162,9 @@ class Grpcio(Server):
 
 
 class AnyServe(Server):
-    name = "anyserve"
-
-    def __init__(self, build, model=BENCH / "echo_model.py", options=()):
-        super().__init__(build)
-        self.model, self.options = model, options
+    def __init__(self, build, name="anyserve", model=BENCH / "echo_model.py", options=(), arguments=()):
+        super().__init__(build, arguments)
+        self.name, self.model, self.options = name, model, options
 
     def start(self, wrap=()):
         self.port, self.status_port = free_port(), free_port()
@@ -171,14 +177,26 @@ class AnyServe(Server):
                      "--status-port", self.status_port, "--runtime-dir", self.runtime.name,
                      "--python", sys.executable, *self.options], stdout=self.log, env=env)
         self.wait_ready()
-        self.processes = dict(self.find_processes())
-        if set(self.processes) != {"worker", "dispatcher"}:
+        self.wait_workers()
+        self.processes = self.find_processes()
+        if sorted(self.processes.values()) != ["dispatcher"] + self.n_workers() * ["worker"]:
             raise Failed(f"processes of {self.process.pid} not recognised: {self.processes}")
 
+    def n_workers(self):
+        return int(dict(zip(self.options, self.options[1:])).get("--workers", 1))
+
+    def wait_workers(self, seconds=60):
+        """The first answer needs one worker; the others may still load."""
+        end = time.monotonic() + seconds
+        while self.counters().get("anyserve_replicas_ready", 0) < self.n_workers():
+            if time.monotonic() > end:
+                raise Failed(f"{self.name}: not all workers became ready: {self.log_text()}")
+            time.sleep(0.05)
+
     def find_processes(self):
-        """(role, pid) of each process that the supervisor has now."""
-        return [("worker" if "anyserve.worker" in command_line(pid) else "dispatcher", pid)
-                for pid in children(self.process.pid)]
+        """{pid: role} of the processes that the supervisor has now."""
+        return {pid: "worker" if "anyserve.worker" in command_line(pid) else "dispatcher"
+                for pid in children(self.process.pid)}
 
     def stop(self):
         code = super().stop()
