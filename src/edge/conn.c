@@ -89,11 +89,11 @@ static void note_waiting(struct as_conn *c, bool waited, size_t written)
 {
     int events = c->sock.events;
 
-    if (c->out.bytes && !waited) {
+    c->moved += written;
+    if (!waited || c->moved >= c->edge->conf.min_progress) {
         c->stuck = as_loop_now(c->edge->loop);
         c->moved = 0;
     }
-    c->moved += written;
     as_sock_watch(&c->sock, c->out.bytes < OUT_MAX ? events | UV_READABLE : events & ~UV_READABLE);
 }
 
@@ -163,13 +163,8 @@ static bool is_stuck(struct as_conn *c, as_ns now)
 
     if (!c->out.bytes || !conf->send_timeout || now - c->stuck < conf->send_timeout)
         return false;
-    if (c->moved < conf->min_progress) {
-        as_conn_close(c, AS_CLOSE_SEND_TIMEOUT);
-        return true;
-    }
-    c->stuck = now;
-    c->moved = 0;
-    return false;
+    as_conn_close(c, AS_CLOSE_SEND_TIMEOUT);
+    return true;
 }
 
 /* True: closed. A full output keeps us from hearing anything: is_stuck is for that. */

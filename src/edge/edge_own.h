@@ -61,8 +61,8 @@ struct as_conn {
     struct as_list node;
     as_ns opened, active; /* active: last time that a request was there */
     as_ns heard, pinged;  /* last bytes from the client; our last ping */
-    as_ns stuck;          /* since when, at most, `moved` counts; valid while out has bytes */
-    size_t moved;         /* bytes that the client took since */
+    as_ns stuck;          /* when it last took min_progress; valid while out has bytes */
+    size_t moved;         /* bytes that it took since */
     uint64_t n_requests;  /* ever */
     uint32_t n_open;      /* requests on it */
     enum as_close why;    /* the reason of a graceful end */

@@ -158,15 +158,17 @@ def attacks(model="echo"):
                              doc="12,000 references to one entry of 4,000 bytes: 48 MB from 16 KB"),
         "garbage": Attack("protocol_error", b"GET / HTTP/1.1\r\n\r\n" * 1000, greets=False),
         # slow ones: closed by timers, so give the server short ones
-        "slow_greeting": Attack("header_timeout", again=b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", greets=False, drip=0.3, slow=True,
-                                doc="the preface, a byte at a time"),
-        "slow_header": Attack("header_timeout", frame(HEADERS, END_HEADERS, 1, FIRST)[:30], FIRST[21:], drip=0.3, slow=True,
-                              doc="a header block, a byte at a time"),
-        "slow_body": Attack("", slow=True, stalled="request", once=per_stream(lambda i, s: frame(HEADERS, END_HEADERS, s, block(i))
-                                           + frame(DATA, 0, s, b"\0\0\1\0\0" + bytes(100)))[:60 * 1000],
+        "slow_greeting": Attack("header_timeout", again=b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", greets=False,
+                                drip=0.3, slow=True, doc="the preface, a byte at a time"),
+        "slow_header": Attack("header_timeout", frame(HEADERS, END_HEADERS, 1, FIRST)[:30], FIRST[21:], drip=0.3,
+                              slow=True, doc="a header block, a byte at a time"),
+        "slow_body": Attack("", slow=True, stalled="request",
+                            once=per_stream(lambda i, s: frame(HEADERS, END_HEADERS, s, block(i))
+                                            + frame(DATA, 0, s, b"\0\0\1\0\0" + bytes(100)))[:60 * 1000],
                             doc="messages of 64 KiB that stop after 100 bytes"),
-        "zero_window": Attack("", slow=True, stalled="answer", once=b"".join(request(i, 2 * i + 1, body) for i in range(500)),
-                              settings=b"\0\4\0\0\0\0", doc="500 requests whose answers may not be sent"),
+        "zero_window": Attack("", slow=True, stalled="answer",
+                              once=b"".join(request(i, 2 * i + 1, body) for i in range(200)),
+                              settings=b"\0\4\0\0\0\0", doc="200 requests whose answers may not be sent"),
         "never_reads": Attack("send_timeout", frame(WINDOW, 0, 0, b"\x7f\xff\0\0")
                               + b"".join(request(i, 2 * i + 1, message(model, 16000)) for i in range(200)),
                               settings=b"\0\4\x7f\xff\xff\xff", reads=False, slow=True,

@@ -52,7 +52,8 @@ class Calls:
 
     def _done(self, call, due):
         now = time.monotonic()
-        self.rows.append([due, now - due, "" if call.code() is grpc.StatusCode.OK else f"{call.code()} {call.details()}"])
+        error = "" if call.code() is grpc.StatusCode.OK else f"{call.code()} {call.details()}"
+        self.rows.append([due, now - due, error])
 
 
 class Newcomers:

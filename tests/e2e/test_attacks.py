@@ -72,6 +72,12 @@ def test_flood(server, name):
     assert len(server.log.lines) - lines <= 10, server.log.text(lines)
 
 
+def test_a_limit_can_be_taken_away(serve):
+    server = serve("echo.py", "--window-update-burst", "off")
+    assert gang_of(server, "window_update", 0.3)["closed"] == 0
+    assert gang_of(server, "ping", 0.3)["closed"] > 0
+
+
 @pytest.mark.parametrize("name", ["ping", "rapid_reset", "stream_faults"])
 def test_the_client_is_told(server, name):
     seen = gang_of(server, "malformed_headers" if name == "stream_faults" else name, 0.5)

@@ -55,7 +55,8 @@ static void defaults_are_as_documented(void **state AS_UNUSED)
     assert_int_equal(as_option_u64(&o, AS_OPT_STREAM_WINDOW), 1 << 20);
     assert_int_equal(as_option_ns(&o, AS_OPT_PREFETCH_WORK), 100 * AS_US);
     assert_int_equal(as_option_ns(&o, AS_OPT_DRAIN_TIMEOUT), 30 * AS_SEC);
-    assert_int_equal(as_option_ns(&o, AS_OPT_MIN_PING_INTERVAL), 300 * AS_SEC); /* these are gRPC's */
+    assert_int_equal(as_option_ns(&o, AS_OPT_MIN_PING_INTERVAL),
+                     300 * AS_SEC); /* these are gRPC's */
     assert_int_equal(as_option_ns(&o, AS_OPT_MIN_IDLE_PING_INTERVAL), 7200 * AS_SEC);
     assert_int_equal(as_option_u64(&o, AS_OPT_MAX_PING_STRIKES), 2);
     /* a client may take back all of its streams at once */
