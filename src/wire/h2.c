@@ -146,12 +146,12 @@ void as_h2_free(struct as_h2 *h)
 }
 
 /* The session goes on until the GOAWAY is out, but its callbacks begin nothing new. */
-static void calm(struct as_h2 *h, const char *text)
+static void say_goaway(struct as_h2 *h, uint32_t code, const char *text)
 {
     if (!h->dead)
         nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(h->session),
-                              NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)text, strlen(text));
+                              nghttp2_session_get_last_proc_stream_id(h->session), code,
+                              (const uint8_t *)text, strlen(text));
 }
 
 void as_h2_check_guard(struct as_h2 *h)
@@ -159,7 +159,8 @@ void as_h2_check_guard(struct as_h2 *h)
     if (!h->guard.breach || h->breach)
         return;
     h->breach = h->guard.breach;
-    calm(h, as_h2_breach_name(h->breach));
+    say_goaway(h, h->guard.code ? h->guard.code : NGHTTP2_ENHANCE_YOUR_CALM,
+               as_h2_breach_name(h->breach));
 }
 
 void as_h2_enough(struct as_h2 *h, const char *text)
@@ -167,7 +168,7 @@ void as_h2_enough(struct as_h2 *h, const char *text)
     if (h->breach || h->calmed)
         return;
     h->calmed = true;
-    calm(h, text);
+    say_goaway(h, NGHTTP2_ENHANCE_YOUR_CALM, text);
 }
 
 int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *ret_taken)

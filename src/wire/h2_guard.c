@@ -9,6 +9,7 @@
 #define ACK         0x1u
 #define END_HEADERS 0x4u
 #define PADDED      0x8u
+#define STREAM      0x7fffffffu
 
 enum {
     DATA,
@@ -92,6 +93,11 @@ void as_h2_guard_refused(struct as_h2_guard *g, as_ns now)
 
 /* --- frames --- */
 
+static uint32_t get32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
 static void empty(struct as_h2_guard *g, as_ns now)
 {
     take(g, &g->empty, now, AS_H2_EMPTY);
@@ -142,13 +148,46 @@ static void judge_block(struct as_h2_guard *g, uint32_t len, as_ns now)
         empty(g, now);
 }
 
+static void protocol(struct as_h2_guard *g, uint32_t code)
+{
+    if (!code)
+        return;
+    g->breach = AS_H2_PROTOCOL;
+    g->code = code;
+}
+
+static void priority(struct as_h2_guard *g, uint32_t stream, uint32_t len)
+{
+    if (!stream)
+        protocol(g, AS_H2_CODE_PROTOCOL);
+    if (len < 4) /* nghttp2 refuses the length */
+        return;
+    g->n_parent = 4;
+    g->parent = 0;
+    g->stream = stream;
+}
+
+/* A stream must not depend on itself. */
+static void read_parent(struct as_h2_guard *g, const uint8_t *p, size_t n)
+{
+    for (; n && g->n_parent; n--, g->n_parent--)
+        g->parent = g->parent << 8 | *p++;
+    if (!g->n_parent && (g->parent & STREAM) == g->stream)
+        protocol(g, AS_H2_CODE_PROTOCOL);
+}
+
 static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_t calls)
 {
     uint32_t len = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
+    uint32_t stream = get32(head + 5) & STREAM;
     uint8_t flags = head[4];
 
     g->skip = len;
     g->framed = true;
+    if (head[3] <= RST_STREAM && head[3] != PRIORITY)
+        protocol(g, as_h2_past_frame(&g->past, head[3], flags & END_STREAM, stream));
+    if (g->breach)
+        return;
     switch (head[3]) {
     case DATA:
         if (flags & END_STREAM)
@@ -182,6 +221,9 @@ static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_
         control(g, now, AS_H2_SETTINGS);
         break;
     case PRIORITY:
+        priority(g, stream, len);
+        control(g, now, AS_H2_PRIORITIES);
+        break;
     case PRIORITY_UPDATE:
         control(g, now, AS_H2_PRIORITIES);
         break;
@@ -209,6 +251,11 @@ static size_t pass(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now)
         if (g->breach)
             return 0;
     }
+    if (g->n_parent) {
+        read_parent(g, p, k);
+        if (g->breach)
+            return 0;
+    }
     g->skip -= (uint32_t)k;
     if (!g->skip)
         end_frame(g);
@@ -228,12 +275,17 @@ static inline size_t ordinary(struct as_h2_guard *g, const uint8_t *head, size_t
     len = word >> 8;
     if (!len || len > n - HEAD)
         return 0;
-    if ((word & 0xff) == DATA)
-        return head[4] & PADDED ? 0 : HEAD + len;
-    if ((word & 0xff) != HEADERS || !(head[4] & END_HEADERS) || g->n_blocks >= AS_H2_STEP ||
-        (g->limits.max_header_block && len > g->limits.max_header_block))
+    if ((word & 0xff) == HEADERS) {
+        if (!(head[4] & END_HEADERS) || g->n_blocks >= AS_H2_STEP ||
+            (g->limits.max_header_block && len > g->limits.max_header_block))
+            return 0;
+    } else if ((word & 0xff) != DATA || head[4] & PADDED) {
         return 0;
-    g->n_blocks++;
+    }
+    /* a breach is found again by judge, which says so */
+    if (as_h2_past_frame(&g->past, head[3], head[4] & END_STREAM, get32(head + 5) & STREAM))
+        return 0;
+    g->n_blocks += head[3] == HEADERS;
     return HEAD + len;
 }
 

@@ -2,7 +2,10 @@
  *
  * Walks over the frame heads of one connection before HTTP/2 sees them and keeps count: token
  * buckets for resets, faults, control frames, empty frames and window updates, bounds on a header
- * block, and gRPC's rule for pings. Knows nothing of nghttp2; time is passed in (ns, any origin).
+ * block, and gRPC's rule for pings. Also finds the breaches that nghttp2 lets pass: frames behind
+ * the client's own end of a stream (wire/h2_past), and senseless PRIORITY (RFC 9113 §6.3, RFC 7540
+ * §5.3.1), which nghttp2 does not read when priorities are off. Knows nothing of nghttp2; time is
+ * passed in (ns, any origin).
  * Sources: CVE-2023-44487 (rapid reset), CVE-2025-8671 (MadeYouReset), CVE-2019-9511…9518 (ping,
  * settings, empty frames), CVE-2024-27316 and kin (CONTINUATION), gRPC proposal A8 (pings).
  * Thread: that of the connection.
@@ -10,11 +13,11 @@
 #ifndef AS_WIRE_H2_GUARD_H
 #define AS_WIRE_H2_GUARD_H
 
-#include "base/defs.h"
+#include "wire/h2_past.h"
 
 enum as_h2_breach {
     AS_H2_FAIR,
-    AS_H2_PROTOCOL,      /* broke the protocol itself: what nghttp2 says */
+    AS_H2_PROTOCOL,      /* broke the protocol itself: what nghttp2 says, or code says */
     AS_H2_RESETS,        /* took back too many streams */
     AS_H2_FAULTS,        /* made us reset too many streams */
     AS_H2_PINGS,         /* more pings than gRPC's rule allows */
@@ -57,8 +60,10 @@ struct as_h2_guard {
     struct as_h2_limits limits;
     struct as_h2_bucket resets, faults, control, empty, window;
     enum as_h2_breach breach; /* the first one; nothing is judged after it */
-    uint32_t skip;            /* bytes until the next frame head, preface included */
-    uint8_t head[9];          /* one that came in pieces */
+    uint32_t code;            /* RFC 9113 error for AS_H2_PROTOCOL; else 0 */
+    struct as_h2_past past;
+    uint32_t skip;   /* bytes until the next frame head, preface included */
+    uint8_t head[9]; /* one that came in pieces */
     uint8_t n_head;
     bool greeted;        /* the first frame has come whole */
     bool framed;         /* a frame has begun */
@@ -66,6 +71,9 @@ struct as_h2_guard {
     bool block_ends;     /* the frame at hand carries END_HEADERS */
     bool answering;      /* an answer's frame was sent since the last ping */
     bool padded;         /* the next byte is the pad length of a short DATA frame */
+    uint8_t n_parent;    /* bytes of PRIORITY that are still to name a stream */
+    uint32_t parent;     /* what they named so far */
+    uint32_t stream;     /* of that PRIORITY */
     uint32_t n_blocks;   /* header blocks since the owner set it to 0 */
     uint32_t n_cont;     /* CONTINUATIONs of this block */
     uint64_t block_size; /* bytes of this block */

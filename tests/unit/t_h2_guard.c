@@ -27,6 +27,7 @@ struct wire {
     uint32_t calls;
     size_t slice;  /* bytes per scan; 0: all */
     size_t passed; /* bytes that may go on */
+    uint16_t n_requests;
 };
 
 static void feed(struct wire *w, const uint8_t *p, size_t n)
@@ -44,6 +45,7 @@ static void feed(struct wire *w, const uint8_t *p, size_t n)
     }
 }
 
+/* Each HEADERS has a stream of its own; what follows is of streams that the guard does not know. */
 static void frame(struct wire *w, uint8_t type, uint8_t flags, size_t n)
 {
     static uint8_t f[9 + 2000];
@@ -53,7 +55,11 @@ static void frame(struct wire *w, uint8_t type, uint8_t flags, size_t n)
     f[2] = (uint8_t)n;
     f[3] = type;
     f[4] = flags;
+    f[5] = type == HEADERS ? 0 : 0x7f;
+    f[6] = (uint8_t)(w->n_requests >> 8);
+    f[7] = (uint8_t)w->n_requests;
     f[8] = 1;
+    w->n_requests = (uint16_t)(w->n_requests + (type == HEADERS));
     feed(w, f, 9 + n);
 }
 
@@ -97,6 +103,56 @@ static void counted_frames(void **state AS_UNUSED)
     check_limit(WINDOW, 0, 4, 9, AS_H2_WINDOW);
     check_limit(DATA, 0, 0, 8, AS_H2_EMPTY);
     check_limit(HEADERS, 0, 0, 8, AS_H2_EMPTY);
+}
+
+/* What wire/h2_past knows is asked for each frame; the bad one is left out. */
+static void frames_behind_the_end(void **state AS_UNUSED)
+{
+    static const uint8_t frames[] = "\0\0\1\1\5\0\0\0\1h"  /* HEADERS with END_STREAM */
+                                    "\0\0\1\0\0\0\0\0\1d"; /* DATA */
+
+    for (size_t slice = 0; slice < 12; slice++) {
+        struct wire w;
+
+        start(&w, slice);
+        feed(&w, frames, sizeof(frames) - 1);
+        assert_int_equal(w.g.breach, AS_H2_PROTOCOL);
+        assert_int_equal(w.g.code, AS_H2_CODE_CLOSED);
+        assert_in_range(w.passed, 24 + 10, 24 + 10 + 8);
+    }
+}
+
+/* RFC 9113 §6.3, RFC 7540 §5.3.1 */
+static void priorities_that_make_no_sense(void **state AS_UNUSED)
+{
+    static const struct {
+        uint8_t frame[17];
+        size_t n;
+        bool is_bad;
+    } cases[] = {
+        {"\0\0\5\2\0\0\0\0\0\0\0\0\3w", 14, true},
+        {"\0\0\5\2\0\0\0\0\3\0\0\0\3w", 14, true},
+        {"\0\0\5\2\0\0\0\0\3\x80\0\0\3w", 14, true}, /* exclusive */
+        {"\0\0\5\2\0\0\0\0\3\0\0\0\5w", 14, false},
+        {"\0\0\5\2\0\0\0\0\3\0\0\0\0w", 14, false},
+        {"\0\0\3\2\0\0\0\0\3\0\0\0", 12, false}, /* nghttp2 refuses the length */
+        {"\0\0\0\2\0\0\0\0\3", 9, false},
+    };
+
+    for (size_t i = 0; i < 12 * AS_COUNT(cases); i++) {
+        size_t at = i / 12;
+        struct wire w;
+
+        start(&w, i % 12);
+        feed(&w, cases[at].frame, cases[at].n);
+        assert_int_equal(w.g.breach, cases[at].is_bad ? AS_H2_PROTOCOL : AS_H2_FAIR);
+        assert_int_equal(w.g.code, cases[at].is_bad ? AS_H2_CODE_PROTOCOL : 0);
+        if (!cases[at].is_bad) { /* and what follows is read as before */
+            frame(&w, HEADERS, END_HEADERS | END_STREAM, 5);
+            assert_int_equal(w.g.n_blocks, 1);
+            assert_int_equal(w.passed, 24 + cases[at].n + 14);
+        }
+    }
 }
 
 static void frames_that_are_not_counted(void **state AS_UNUSED)
@@ -336,6 +392,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_frames),
         cmocka_unit_test(frames_that_are_not_counted),
+        cmocka_unit_test(frames_behind_the_end),
+        cmocka_unit_test(priorities_that_make_no_sense),
         cmocka_unit_test(padding_is_empty),
         cmocka_unit_test(time_earns_tokens_up_to_the_burst),
         cmocka_unit_test(good_calls_and_answers_give_back),

@@ -65,6 +65,109 @@ static void test_malformed_requests_are_never_seen(void **state)
     pair_free(t);
 }
 
+/* wire/h2_past knows; nghttp2 alone would ignore the frame and wait. */
+static void test_frames_behind_the_clients_own_end_end_the_connection(void **state)
+{
+    static const uint8_t types[] = {NGHTTP2_DATA, NGHTTP2_HEADERS};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * AS_COUNT(types); i++) {
+        struct pair *t = pair_greeted();
+
+        t->slice = i % 2; /* all at once, byte by byte */
+        t->mode = PAIR_EARLY;
+        raw_request(t, 1, NGHTTP2_FLAG_END_STREAM, "x", "y");
+        assert_string_equal(sent(t), "H1 ");
+        t->mode = PAIR_HOLD;
+        raw_request(t, 3, 0, "x", "y");
+        raw(t, types[i / 2], NGHTTP2_FLAG_END_STREAM, 1, "late", 4);
+        raw_request(t, 5, NGHTTP2_FLAG_END_STREAM, "x", "y");
+        assert_int_equal(t->recv_rc, AS_EPROTO);
+        assert_int_equal(t->n_req, 2); /* what comes behind is not read */
+        assert_string_equal(sent(t), "G:5 ");
+        assert_int_equal(t->send_rc, AS_EPROTO);
+        assert_int_equal(as_h2_breach(t->h), AS_H2_PROTOCOL);
+        pair_free(t);
+    }
+}
+
+static void test_frames_behind_our_end_are_ignored(void **state)
+{
+    struct pair *t = pair_greeted();
+
+    (void)state;
+    t->mode = PAIR_EARLY;
+    raw_request(t, 1, 0, "x", "y");
+    assert_string_equal(sent(t), "H1 R1:0 ");
+    raw(t, NGHTTP2_DATA, 0, 1, "on its way", 10);
+    raw(t, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "too", 3);
+    assert_string_equal(sent(t), "");
+    assert_int_equal(t->send_rc, 0);
+    pair_free(t);
+}
+
+/* Half-closed (remote): nghttp2 and we agree. */
+static void test_frames_behind_the_end_of_an_open_stream_end_the_connection(void **state)
+{
+    struct pair *t = pair_greeted();
+
+    (void)state;
+    raw_request(t, 1, NGHTTP2_FLAG_END_STREAM, "x", "y");
+    raw(t, NGHTTP2_DATA, 0, 1, "more", 4);
+    assert_string_equal(sent(t), "G:5 ");
+    assert_int_equal(t->send_rc, AS_EPROTO);
+    pair_free(t);
+}
+
+static void test_senseless_priorities_end_the_connection(void **state)
+{
+    static const struct {
+        uint32_t stream;
+        const char *payload;
+        size_t n;
+        const char *sent;
+    } cases[] = {
+        {0, "\0\0\0\3w", 5, "G:1 "},   /* RFC 9113 §6.3 */
+        {3, "\0\0\0\3w", 5, "G:1 "},   /* RFC 7540 §5.3.1 */
+        {3, "\x80\0\0\3w", 5, "G:1 "}, /* exclusive */
+        {3, "\0\0\0\5w", 5, ""},       {3, "\0\0\0\0w", 5, ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * AS_COUNT(cases); i++) {
+        struct pair *t = pair_greeted();
+
+        t->slice = i % 2;
+        raw(t, NGHTTP2_PRIORITY, 0, cases[i / 2].stream, cases[i / 2].payload, cases[i / 2].n);
+        assert_string_equal(sent(t), cases[i / 2].sent);
+        pair_free(t);
+    }
+}
+
+/* However they are cut: nghttp2's own limit, which is off, counts every piece of a head. */
+static void test_a_header_block_in_many_frames(void **state)
+{
+    (void)state;
+    for (size_t slice = 0; slice <= 2; slice++) {
+        struct pair *t = pair_greeted();
+        uint8_t block[256];
+        size_t size = literal(block, ":method", "POST");
+
+        size += literal(block + size, ":scheme", "http");
+        size += literal(block + size, ":path", "/m");
+        size += literal(block + size, ":authority", "host");
+        t->slice = slice;
+        raw(t, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, block, size);
+        for (unsigned i = 1; i <= 4; i++)
+            raw(t, NGHTTP2_CONTINUATION, i == 4 ? NGHTTP2_FLAG_END_HEADERS : 0, 1, block,
+                literal(block, "x", "y"));
+        assert_int_equal(t->recv_rc, 0);
+        assert_int_equal(t->n_req, 1);
+        assert_int_equal(REQ(t, 1)->head->n_rest, 4);
+        pair_free(t);
+    }
+}
+
 static void test_a_body_that_belies_its_content_length(void **state)
 {
     struct pair *t = pair_greeted();
@@ -198,6 +301,11 @@ int main(void)
         cmocka_unit_test(test_a_wrong_preface_ends_the_connection),
         cmocka_unit_test(test_a_broken_frame_ends_the_connection_with_a_goaway),
         cmocka_unit_test(test_malformed_requests_are_never_seen),
+        cmocka_unit_test(test_frames_behind_the_clients_own_end_end_the_connection),
+        cmocka_unit_test(test_frames_behind_our_end_are_ignored),
+        cmocka_unit_test(test_frames_behind_the_end_of_an_open_stream_end_the_connection),
+        cmocka_unit_test(test_senseless_priorities_end_the_connection),
+        cmocka_unit_test(test_a_header_block_in_many_frames),
         cmocka_unit_test(test_a_body_that_belies_its_content_length),
         cmocka_unit_test(test_more_streams_than_acknowledged_end_the_connection),
         cmocka_unit_test(test_an_answer_that_cannot_be_sent_resets_the_stream),
