@@ -62,9 +62,8 @@ def make(target):
     return ["make", "--no-print-directory", target]
 
 
-def pytest(build, *args):
-    return ["env", f"ANYSERVE_BUILD={build}", sys.executable, "-m", "pytest", "-q", "tests/e2e",
-            *args]
+def pytest(build, *args, folder="tests/e2e"):
+    return ["env", f"ANYSERVE_BUILD={build}", sys.executable, "-m", "pytest", "-q", folder, *args]
 
 
 RELEASE, ASAN, TSAN = "build/release", "build/asan", "build/tsan"
@@ -80,6 +79,8 @@ STEPS = [
     ("sdk", ["env", f"ANYSERVE_BUILD={RELEASE}", sys.executable, "-m", "pytest", "-q", "tests/python"],
      count_pytest, RELEASE, 1, 5),
     ("e2e", pytest(RELEASE), count_pytest, RELEASE, 1, 8),
+    ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
+    ("conform", pytest(RELEASE, "-m", "not long", folder="tests/conform"), count_pytest, RELEASE, 1, 5),
     ("build asan", make("asan"), count_one, ASAN, 1, 6),
     ("asan unit+corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 3, 5),
     ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
