@@ -1,7 +1,7 @@
 """HTTP/2 by h2spec: every case (generic, http2, hpack), strict ones included, also with sliced bytes.
 
 One case of h2spec assumes that SETTINGS_MAX_FRAME_SIZE is 16,384: it sends a HEADERS frame of about 20,000 bytes. Ours
-is 262,144, so it is run by itself with headers that really are too large (docs/TESTING.md).
+is 262,144, so it is run by itself, with headers that really are too large for one frame.
 """
 
 import re
@@ -12,32 +12,34 @@ from slicer import Slicer
 
 CASES = 146  # of v2.2.1, strict
 ASSUMES_16K = "http2/4.2/3"
-ITS_NAME = "3: Sends a large size HEADERS frame that exceeds the SETTINGS_MAX_FRAME_SIZE"
+OTHERS = ["generic", "hpack", "http2/3", "http2/4.1", "http2/4.2/1", "http2/4.2/2", "http2/4.3", "http2/5", "http2/6",
+          "http2/7", "http2/8"]
 TOO_LARGE = 80000  # × 5 headers, of which the compression leaves seven eighths
 LINE = re.compile(r"^(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed$", re.M)
 
 
 def h2spec(tools, port, *args):
-    """(tests, passed, names of the failed ones, all of the output)."""
-    done = tools.run("h2spec", "--strict", "--host", "127.0.0.1", "--port", port, "--timeout", 5, *args, seconds=600)
+    """How many cases were run; all have passed."""
+    done = tools.run("h2spec", "--strict", "--host", "127.0.0.1", "--port", port, "--timeout", 30, *args, seconds=600)
     found = LINE.search(done.stdout)
     assert found, f"h2spec has not come to its end:\n{done.stdout[-3000:]}{done.stderr}"
     tests, passed, skipped, failed = map(int, found.groups())
-    assert not skipped, done.stdout
-    names = re.findall(r"^ *× (.*)$", done.stdout.partition("\nFailures:")[2], re.M)
-    assert len(names) == failed == tests - passed, done.stdout
-    return tests, passed, names, done.stdout
+    assert not skipped and not failed and passed == tests, done.stdout[done.stdout.find("\nFailures:"):]
+    return tests
 
 
 def check_all(tools, port):
-    tests, _, failed, out = h2spec(tools, port)
-    assert tests == CASES, out
-    assert failed == [ITS_NAME], out[out.find("\nFailures:"):]
+    assert h2spec(tools, port, *OTHERS) == CASES - 1
 
 
 def check_too_large(tools, port):
-    tests, passed, _, out = h2spec(tools, port, ASSUMES_16K, "--max-header-length", TOO_LARGE)
-    assert (tests, passed) == (1, 1), out
+    assert h2spec(tools, port, ASSUMES_16K, "--max-header-length", TOO_LARGE) == 1
+
+
+def test_cases_are_counted(tools):
+    """OTHERS and the one case are all that there are."""
+    done = tools.run("h2spec", "--strict", "--dryrun")
+    assert len(re.findall(r"^ +\d+: ", done.stdout, re.M)) == CASES, done.stdout
 
 
 def test_every_case(server, tools):
