@@ -5,14 +5,14 @@
 #include "base/err.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define OUT_MAX    (512u << 10) /* bytes taken from h2 per write */
-#define LAST_READS 8            /* of AS_EDGE_RX each, before a socket is closed */
+#define OUT_MAX (512u << 10) /* bytes taken from h2 per write */
 
 static struct as_conn *conn_of(struct as_sock *s)
 {
@@ -71,15 +71,13 @@ static uint32_t reason(const struct as_conn *c)
     return breach ? AS_CLOSE_BREACH + (uint32_t)breach : (uint32_t)c->why;
 }
 
-/* What h2 still says goes out as far as the client takes it now, and that is the end. What came
- * from it is read first: closed with unread bytes, a socket would take the GOAWAY back. */
+/* What h2 still says goes out as far as the client takes it now, and that is the end. */
 static void finish(struct as_conn *c)
 {
-    shutdown(c->sock.fd, SHUT_WR);
-    for (int i = 0; i < LAST_READS; i++) {
-        if (as_sock_read(&c->sock, c->edge->rx, AS_EDGE_RX) <= 0)
-            break;
-    }
+    int fd = fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
+
+    if (fd >= 0) /* else it is closed, and the client may not hear why */
+        as_linger_add(&c->edge->linger, fd);
     as_conn_close(c, reason(c));
 }
 

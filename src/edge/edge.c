@@ -225,6 +225,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     as_squeezer_init(&e->squeezer, loop, budget);
     e->client.on_registry = on_registry;
     as_timer_init(&e->sweep, loop, on_sweep);
+    as_linger_init(&e->linger, loop, e->rx, AS_EDGE_RX);
     err = as_client_open(&e->client, fleet, loop);
     AS_ASSERT(!err);
     *ret_e = e;
@@ -285,6 +286,7 @@ void as_edge_close(struct as_edge *e)
     as_stream_fini_all(e);
     as_squeezer_fini(&e->squeezer);
     as_timer_close(&e->sweep, NULL);
+    as_linger_close(&e->linger);
 }
 
 void as_edge_free(struct as_edge *e)

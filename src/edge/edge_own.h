@@ -4,8 +4,8 @@
 #define AS_EDGE_EDGE_OWN_H
 
 #include "edge/edge.h"
+#include "edge/linger.h"
 #include "edge/squeeze.h"
-#include "io/sock.h"
 
 #define AS_EDGE_RX        (128u << 10) /* bytes of one read from a connection */
 #define AS_EDGE_LISTENERS 8u
@@ -50,6 +50,7 @@ struct as_edge {
     void (*drained)(void *arg);
     void *drained_arg;
     uint8_t *rx; /* read buffer, shared: h2 copies what it keeps */
+    struct as_linger linger;
 };
 
 struct as_conn {

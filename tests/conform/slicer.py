@@ -73,16 +73,17 @@ class Slicer:
                 self._sockets -= pair
 
     def _pass(self, source, sink, way):
-        """Until the source ends; then the sink hears of it."""
+        """Until the source ends; then the sink hears of it. What a sink does not want is thrown away."""
+        wanted = True
         try:
             while chunk := source.recv(65536):
-                view = memoryview(chunk)
-                for i in range(0, len(view), self.n):
-                    sink.sendall(view[i:i + self.n])
-                    os.sched_yield()  # so that the reader gets it before the next one is there
-                self.sent[way] += len(chunk)
+                try:
+                    for i in range(0, len(chunk) if wanted else 0, self.n):
+                        sink.sendall(chunk[i:i + self.n])
+                        os.sched_yield()  # so that the reader gets it before the next one is there
+                        self.sent[way] += self.n
+                except OSError:
+                    wanted = False
         except OSError:
-            pass  # one side has gone: so does the other
-        finally:
-            shutdown(sink, socket.SHUT_WR)
-            shutdown(source, socket.SHUT_RD)
+            pass  # the source has gone without a word
+        shutdown(sink, socket.SHUT_WR)

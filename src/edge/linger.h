@@ -1,0 +1,33 @@
+/* edge/linger.h — sockets whose connection is over, kept until the client has heard so.
+ *
+ * A socket that is closed while its client goes on sending answers with a reset, and a reset takes
+ * back what the client has not read yet: the GOAWAY that says why. So our side of the socket ends,
+ * and what still comes is thrown away, until the client ends its side, or it took AS_LINGER_TIME,
+ * or AS_LINGER_BYTES have come. The oldest goes when there are AS_LINGER_MAX (RFC 9112 §9.6 has the
+ * same for HTTP/1.1). The connection itself is gone by then: none of its memory is held.
+ * Thread: the edge's loop.
+ */
+#ifndef AS_EDGE_LINGER_H
+#define AS_EDGE_LINGER_H
+
+#include "io/sock.h"
+
+#define AS_LINGER_TIME  (500 * AS_MS)
+#define AS_LINGER_BYTES (4u << 20)
+#define AS_LINGER_MAX   64u
+
+struct as_linger {
+    struct as_loop *loop;
+    uint8_t *rx; /* the loop's read buffer */
+    size_t n_rx;
+    struct as_list socks; /* oldest first */
+    uint32_t n;
+    struct as_timer timer; /* for the oldest */
+};
+
+void as_linger_init(struct as_linger *l, struct as_loop *loop, uint8_t *rx, size_t n_rx);
+/* Takes fd; nothing more is sent. */
+void as_linger_add(struct as_linger *l, int fd);
+void as_linger_close(struct as_linger *l); /* all of them, at once; the loop then runs to its end */
+
+#endif
