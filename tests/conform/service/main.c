@@ -186,7 +186,8 @@ static void on_close(void *conn AS_UNUSED, void *req, uint32_t code AS_UNUSED)
     free(c);
 }
 
-static const struct as_h2_ops ops = {on_request, on_data, on_end, on_close};
+static const struct as_h2_ops ops = {
+    .on_request = on_request, .on_data = on_data, .on_end = on_end, .on_close = on_close};
 
 /* --- connections --- */
 
