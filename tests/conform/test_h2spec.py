@@ -20,7 +20,7 @@ LINE = re.compile(r"^(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed$", r
 
 def h2spec(tools, port, *args):
     """How many cases were run; all have passed."""
-    done = tools.run("h2spec", "--strict", "--host", "127.0.0.1", "--port", port, "--timeout", 30, *args, seconds=600)
+    done = tools.run("h2spec", "--strict", "--host", "127.0.0.1", "--port", port, "--timeout", 10, *args, seconds=600)
     found = LINE.search(done.stdout)
     assert found, f"h2spec has not come to its end:\n{done.stdout[-3000:]}{done.stderr}"
     tests, passed, skipped, failed = map(int, found.groups())
