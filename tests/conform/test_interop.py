@@ -12,8 +12,8 @@ from slicer import Slicer
 
 UNARY = ["empty_unary", "large_unary", "status_code_and_message", "special_status_message", "custom_metadata",
          "unimplemented_method", "unimplemented_service", "pick_first_unary"]
-STREAMING = ["client_streaming", "server_streaming", "empty_stream", "cancel_after_begin",
-             "timeout_on_sleeping_server"]
+STREAMING = ["client_streaming", "server_streaming", "ping_pong", "empty_stream", "cancel_after_begin",
+             "cancel_after_first_response", "timeout_on_sleeping_server"]
 SOAK = ["rpc_soak", "channel_soak"]
 
 

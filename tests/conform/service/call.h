@@ -25,6 +25,7 @@ struct call {
     struct as_arena arena; /* what the pieces point to */
     struct as_h2_piece pieces[CALL_PIECES];
     uint32_t n_pieces;
+    bool open; /* the answer has begun, and more of it may come: call_flush */
     bool done; /* answered, reset or gone */
 };
 
@@ -39,6 +40,8 @@ const struct method *method_find(struct as_str path);
 /* Adds one message: `head`, then `zeros` bytes of 0, then `tail`. False: the answer is too large.
  */
 bool call_send(struct call *c, struct as_str head, size_t zeros, struct as_str tail);
+/* The messages go out now; more may follow. */
+void call_flush(struct call *c);
 /* The messages and a status go out; nothing follows. An error drops the messages. */
 void call_end(struct call *c, uint32_t status, struct as_str text);
 

@@ -84,16 +84,60 @@ static uint32_t echo(const struct call *c, struct as_str name, struct as_h2_head
     return 0;
 }
 
+/* The pieces as one blob, which lives until it is sent, however long the client takes. */
+static void write_pieces(struct call *c)
+{
+    struct as_h2_piece all = {0};
+    struct as_blob *b;
+    uint8_t *p;
+
+    for (uint32_t i = 0; i < c->n_pieces; i++)
+        all.n += c->pieces[i].n;
+    if (!all.n)
+        return;
+    b = as_blob_new(all.n);
+    AS_ASSERT(b);
+    all.p = p = b->data;
+    all.owner = b;
+    for (uint32_t i = 0; i < c->n_pieces; p += c->pieces[i++].n)
+        memcpy(p, c->pieces[i].p, c->pieces[i].n);
+    as_h2_write(c->conn->h2, c->stream, &all);
+    as_blob_unref(b);
+    c->n_pieces = 0;
+    as_loop_defer(c->conn->server->loop, &c->conn->flush);
+}
+
+static uint32_t headers_of(const struct call *c, struct as_h2_header headers[2])
+{
+    headers[0] = (struct as_h2_header){AS_STR("content-type"), AS_STR("application/grpc")};
+    return 1 + echo(c, AS_STR("x-grpc-test-echo-initial"), &headers[1]);
+}
+
+void call_flush(struct call *c)
+{
+    struct as_h2_header headers[2];
+    struct as_h2_answer a = {.status = 200, .headers = headers};
+
+    if (c->done || !c->n_pieces)
+        return;
+    if (!c->open) {
+        a.n_headers = headers_of(c, headers);
+        as_h2_begin(c->conn->h2, c->stream, &a);
+        c->open = true;
+    }
+    write_pieces(c);
+}
+
 void call_end(struct call *c, uint32_t status, struct as_str text)
 {
     char number[12], message[AS_GRPC_MESSAGE_MAX];
-    struct as_h2_header headers[2] = {{AS_STR("content-type"), AS_STR("application/grpc")}};
+    struct as_h2_header headers[2];
     struct as_h2_header trailers[3] = {
         {AS_STR("grpc-status"), {number, (size_t)snprintf(number, sizeof(number), "%u", status)}},
     };
     struct as_h2_answer a = {.status = 200,
                              .headers = headers,
-                             .n_headers = 1,
+                             .n_headers = headers_of(c, headers),
                              .body = c->pieces,
                              .n_body = status ? 0 : c->n_pieces,
                              .trailers = trailers,
@@ -106,9 +150,13 @@ void call_end(struct call *c, uint32_t status, struct as_str text)
         trailers[a.n_trailers++] = (struct as_h2_header){
             AS_STR("grpc-message"),
             {message, as_grpc_encode_message(message, sizeof(message), text)}};
-    a.n_headers += echo(c, AS_STR("x-grpc-test-echo-initial"), &headers[a.n_headers]);
     a.n_trailers += echo(c, AS_STR("x-grpc-test-echo-trailing-bin"), &trailers[a.n_trailers]);
-    as_h2_answer(c->conn->h2, c->stream, &a);
+    if (c->open) {
+        write_pieces(c);
+        as_h2_finish(c->conn->h2, c->stream, trailers, a.n_trailers);
+    } else {
+        as_h2_answer(c->conn->h2, c->stream, &a);
+    }
     as_loop_defer(c->conn->server->loop, &c->conn->flush);
 }
 
@@ -186,8 +234,16 @@ static void on_close(void *conn AS_UNUSED, void *req, uint32_t code AS_UNUSED)
     free(c);
 }
 
-static const struct as_h2_ops ops = {
-    .on_request = on_request, .on_data = on_data, .on_end = on_end, .on_close = on_close};
+/* Answers are small: they are not held back. */
+static void on_drained(void *conn AS_UNUSED, void *req AS_UNUSED)
+{
+}
+
+static const struct as_h2_ops ops = {.on_request = on_request,
+                                     .on_data = on_data,
+                                     .on_end = on_end,
+                                     .on_close = on_close,
+                                     .on_drained = on_drained};
 
 /* --- connections --- */
 
