@@ -79,7 +79,9 @@ def rates(stage):
 
     Calls are due at a given rate, whatever the answers do; latency counts from when a call was due. The rates are
     shares of what AnyServe answers in a closed loop of 16×16; 16 connections carry them, each with at most 64 calls in
-    flight. The client never sleeps here. *Late*: how long a call that was due waited for the client itself.
+    flight. The client never sleeps here. *Late*: how long after it was due a call was sent, because the client was
+    busy or all streams were. Where 1024 calls are in flight all the time (p50 × rate), the server is at its limit:
+    calls come in smaller portions than in a closed loop, so that limit is below the maximum.
     """
     servers = stage.servers("anyserve", "b0_echo")
     if len(servers) < 2:
