@@ -122,16 +122,6 @@ static void on_deadline(struct as_timer *t)
 
 /* --- deployments and their models --- */
 
-static bool is(const atomic_bool *flag)
-{
-    return atomic_load_explicit(flag, memory_order_relaxed);
-}
-
-static void set(atomic_bool *flag, bool v)
-{
-    atomic_store_explicit(flag, v, memory_order_relaxed);
-}
-
 /* Finds or makes it. Numbers are for ever and entries never move: client loops keep them in calls
  * and registry snapshots. NULL: too many. */
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
@@ -212,7 +202,7 @@ struct registry_letter {
 static bool is_settling(const struct as_fleet *f)
 {
     for (uint32_t i = 0; i < f->n_deploys; i++) {
-        if (is(&f->deploys[i]->expected) && !is(&f->deploys[i]->registered))
+        if (as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->registered))
             return true;
     }
     return f->n_deploys == 0;
@@ -303,9 +293,9 @@ void as_fleet_refresh(struct as_fleet_deploy *d)
 {
     bool ready = d->core && as_deploy_ready(d->core) > 0;
 
-    if (ready == is(&d->ready))
+    if (ready == as_fleet_flag(&d->ready))
         return;
-    set(&d->ready, ready);
+    as_fleet_set_flag(&d->ready, ready);
     publish(d->fleet, as_registry_ref(d->fleet->registry)); /* some watch it */
 }
 
@@ -314,8 +304,8 @@ void as_fleet_link_ready(struct as_link *l)
     struct as_fleet *f = l->fleet;
     struct as_buf models;
 
-    if (!is(&l->deploy->registered)) {
-        set(&l->deploy->registered, true);
+    if (!as_fleet_flag(&l->deploy->registered)) {
+        as_fleet_set_flag(&l->deploy->registered, true);
         publish(f, as_registry_ref(f->registry));
     }
     as_buf_init(&models);
@@ -353,7 +343,7 @@ void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str repli
         return;
     d = as_fleet_deploy(f, deployment);
     if (d)
-        set(&d->expected, true); /* not ready until it is */
+        as_fleet_set_flag(&d->expected, true); /* not ready until it is */
     t = as_xalloc(sizeof(*t));
     t->token = as_str_dup(token);
     t->replica = as_str_dup(replica);
@@ -403,78 +393,7 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
         as_deploy_set_down(d->core, down, as_loop_now(f->loop));
 }
 
-/* --- state for others --- */
-
-bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
-{
-    return is(&f->deploys[deployment]->ready);
-}
-
-bool as_fleet_ready(const struct as_fleet *f)
-{
-    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire), counted = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (!is(&f->deploys[i]->expected) && !is(&f->deploys[i]->registered))
-            continue; /* a worker said its name and went */
-        if (!is(&f->deploys[i]->ready))
-            return false;
-        counted++;
-    }
-    return counted > 0;
-}
-
-uint32_t as_fleet_unanswered(const struct as_fleet *f)
-{
-    return f->unanswered;
-}
-
-struct as_registry *as_fleet_registry(const struct as_fleet *f)
-{
-    return f->registry;
-}
-
-static const char *link_state(const struct as_link *l)
-{
-    if (l->state == AS_LINK_BROKEN)
-        return "lost";
-    if (l->state != AS_LINK_READY)
-        return "starting";
-    return l->draining ? "draining" : "ready";
-}
-
-void as_fleet_each_replica(struct as_fleet *f,
-                           void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg)
-{
-    AS_LIST_EACH(n, &f->links)
-    {
-        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, node);
-        struct as_fleet_replica r = {.name = as_str_of(l->name ? l->name : ""),
-                                     .deployment = as_str_of(l->deploy ? l->deploy->name : ""),
-                                     .state = as_str_of(link_state(l)),
-                                     .pid = l->pid,
-                                     .epoch = l->epoch};
-
-        if (l->page)
-            r.worker = as_page_stat_of(l->page);
-        if (l->replica) {
-            r.slots = as_replica_slots(l->replica);
-            r.ongoing = as_replica_ongoing(l->replica);
-            r.unanswered = as_replica_unanswered(l->replica);
-            r.service = as_replica_service(l->replica);
-        }
-        fn(arg, &r);
-    }
-}
-
-void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_deploy *d, bool down),
-                          void *arg)
-{
-    for (uint32_t i = 0; i < f->n_deploys; i++) {
-        if (f->deploys[i]->core)
-            fn(arg, f->deploys[i]->core, f->deploys[i]->down);
-    }
-}
+/* --- ending --- */
 
 void as_fleet_drain(struct as_fleet *f)
 {

@@ -59,6 +59,17 @@ struct as_fleet {
     bool draining;
 };
 
+/* The flags are read by client loops at any time and say nothing about other memory. */
+static inline bool as_fleet_flag(const atomic_bool *flag)
+{
+    return atomic_load_explicit(flag, memory_order_relaxed);
+}
+
+static inline void as_fleet_set_flag(atomic_bool *flag, bool v)
+{
+    atomic_store_explicit(flag, v, memory_order_relaxed);
+}
+
 struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token);
 /* The deployment of that name, made if it is new; NULL when there are too many. */
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name);

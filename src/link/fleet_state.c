@@ -1,0 +1,73 @@
+/* What the fleet shows of itself: readiness to client loops, everything else to the status page. */
+#include "link/link.h"
+
+bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
+{
+    return as_fleet_flag(&f->deploys[deployment]->ready);
+}
+
+bool as_fleet_ready(const struct as_fleet *f)
+{
+    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire), counted = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->registered))
+            continue; /* a worker said its name and went */
+        if (!as_fleet_flag(&f->deploys[i]->ready))
+            return false;
+        counted++;
+    }
+    return counted > 0;
+}
+
+uint32_t as_fleet_unanswered(const struct as_fleet *f)
+{
+    return f->unanswered;
+}
+
+struct as_registry *as_fleet_registry(const struct as_fleet *f)
+{
+    return f->registry;
+}
+
+static const char *link_state(const struct as_link *l)
+{
+    if (l->state == AS_LINK_BROKEN)
+        return "lost";
+    if (l->state != AS_LINK_READY)
+        return "starting";
+    return l->draining ? "draining" : "ready";
+}
+
+void as_fleet_each_replica(struct as_fleet *f,
+                           void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg)
+{
+    AS_LIST_EACH(n, &f->links)
+    {
+        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, node);
+        struct as_fleet_replica r = {.name = as_str_of(l->name ? l->name : ""),
+                                     .deployment = as_str_of(l->deploy ? l->deploy->name : ""),
+                                     .state = as_str_of(link_state(l)),
+                                     .pid = l->pid,
+                                     .epoch = l->epoch};
+
+        if (l->page)
+            r.worker = as_page_stat_of(l->page);
+        if (l->replica) {
+            r.slots = as_replica_slots(l->replica);
+            r.ongoing = as_replica_ongoing(l->replica);
+            r.unanswered = as_replica_unanswered(l->replica);
+            r.service = as_replica_service(l->replica);
+        }
+        fn(arg, &r);
+    }
+}
+
+void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_deploy *d, bool down),
+                          void *arg)
+{
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        if (f->deploys[i]->core)
+            fn(arg, f->deploys[i]->core, f->deploys[i]->down);
+    }
+}
