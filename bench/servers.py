@@ -162,7 +162,7 @@ class Grpcio(Server):
 
 
 class AnyServe(Server):
-    def __init__(self, build, name="anyserve", model=BENCH / "echo_model.py", options=(), arguments=()):
+    def __init__(self, build, model=BENCH / "echo_model.py", options=(), name="anyserve", arguments=()):
         super().__init__(build, arguments)
         self.name, self.model, self.options = name, model, options
 
@@ -179,18 +179,20 @@ class AnyServe(Server):
         self.wait_ready()
         self.wait_workers()
         self.processes = self.find_processes()
-        if sorted(self.processes.values()) != ["dispatcher"] + self.n_workers() * ["worker"]:
+        if set(self.processes.values()) != {"dispatcher", "worker"}:
             raise Failed(f"processes of {self.process.pid} not recognised: {self.processes}")
 
-    def n_workers(self):
-        return int(dict(zip(self.options, self.options[1:])).get("--workers", 1))
-
     def wait_workers(self, seconds=60):
-        """The first answer needs one worker; the others may still load."""
+        """Until every worker process takes requests, and there are as many as asked for (of one deployment)."""
+        least = int(dict(zip(self.options, self.options[1:])).get("--workers", 1))
         end = time.monotonic() + seconds
-        while self.counters().get("anyserve_replicas_ready", 0) < self.n_workers():
+        while True:
+            ready = self.counters().get("anyserve_replicas_ready", 0)
+            started = list(self.find_processes().values()).count("worker")
+            if least <= started == ready:
+                return
             if time.monotonic() > end:
-                raise Failed(f"{self.name}: not all workers became ready: {self.log_text()}")
+                raise Failed(f"{self.name}: {started} workers, {ready:.0f} ready, not {least}: {self.log_text()}")
             time.sleep(0.05)
 
     def find_processes(self):

@@ -55,7 +55,7 @@ class Soak:
             time.sleep(0.1)
 
     def kill(self, role):
-        pid = self.random.choice([p for r, p in self.server.find_processes() if r == role])
+        pid = self.random.choice([p for p, r in self.server.find_processes().items() if r == role])
         os.kill(pid, signal.SIGKILL)
 
     def load(self):
@@ -77,7 +77,7 @@ class Soak:
             raise Failed(f"a call failed otherwise than by UNAVAILABLE: {result}")
 
     def count_descriptors(self):
-        pids = [self.server.process.pid] + [p for r, p in self.server.find_processes()
+        pids = [self.server.process.pid] + [p for p, r in self.server.find_processes().items()
                                             if r == "dispatcher"]
         return [len(os.listdir(f"/proc/{p}/fd")) for p in pids]
 
