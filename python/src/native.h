@@ -3,7 +3,8 @@
  *   native.c    the module and Link: connecting, the synchronous runner, turns of an event loop
  *   request.c   inputs as arrays over the link's bytes; the Request object
  *   call.c      one call of a handler: arguments, result or exception, coroutines
- *   result.c    what a handler returned, as tensors
+ *   result.c    what a handler returned: its form, its names
+ *   output.c    one value of it as a tensor
  *
  * Policy stays in Python. Everything here runs with the GIL; it is released only while waiting.
  */

@@ -1,353 +1,29 @@
-/* What a handler returned, as tensors: names, datatypes, contiguous little-endian bytes. */
-#include "native.h"
+/* What a handler returned: which of the allowed forms, which values under which names. */
+#include "output.h"
 
 #include <string.h>
-
-#define OUT_ON_STACK 16
-
-/* What the bytes of one tensor lie in; each may be NULL. */
-struct kept {
-    PyObject *array, *packed, *name;
-};
-
-/* The answer while it is put together. Everything that its bytes lie in is kept until it is sent.
- */
-struct out {
-    struct model *m;
-    struct as_tensor *t;
-    struct kept *keep; /* of each tensor */
-    uint32_t n, cap;
-    struct as_tensor t_stack[OUT_ON_STACK];
-    struct kept keep_stack[OUT_ON_STACK];
-    struct as_param *params;
-    uint32_t n_params;
-    PyObject *owner; /* of names that nobody else keeps, or NULL */
-};
-
-/* OutputError's text goes to the client as it is, so it says what is wrong with which output of
- * which model. Always -1. */
-static int refuse(const char *format, ...)
-{
-    va_list ap;
-    PyObject *text;
-
-    va_start(ap, format);
-    text = PyUnicode_FromFormatV(format, ap);
-    va_end(ap);
-    if (text)
-        PyErr_SetObject(native_output_error, text);
-    Py_XDECREF(text);
-    return -1;
-}
-
-/* May be called again while nothing has been put, for the form of the result that turned out. On
- * failure out_fini is safe: n is 0, and pointers are NULL or ours. */
-static int out_init(struct out *o, struct model *m, Py_ssize_t n)
-{
-    o->m = m;
-    o->t = o->t_stack;
-    o->keep = o->keep_stack;
-    o->n = o->n_params = 0;
-    o->params = NULL;
-    o->owner = NULL;
-    o->cap = OUT_ON_STACK;
-    if (n <= OUT_ON_STACK)
-        return 0;
-    if (n > (Py_ssize_t)AS_FRAME_TENSORS)
-        return refuse("model '%U' returned %zd outputs; the limit is %u", m->name, n,
-                      AS_FRAME_TENSORS);
-    o->t = PyMem_Malloc((size_t)n * sizeof(*o->t));
-    o->keep = PyMem_Malloc((size_t)n * sizeof(*o->keep));
-    o->cap = (uint32_t)n;
-    return o->t && o->keep ? 0 : (PyErr_NoMemory(), -1);
-}
-
-/* After the answer was taken: as_worker_answer copies before it returns, so nothing that
- * user code owns is referred to any longer than the call. */
-static void out_fini(struct out *o)
-{
-    for (uint32_t i = 0; i < o->n; i++) {
-        Py_XDECREF(o->keep[i].array);
-        Py_XDECREF(o->keep[i].packed);
-        Py_XDECREF(o->keep[i].name);
-    }
-    if (o->t != o->t_stack)
-        PyMem_Free(o->t);
-    if (o->keep != o->keep_stack)
-        PyMem_Free(o->keep);
-    PyMem_Free(o->params);
-    Py_XDECREF(o->owner);
-}
-
-/* --- datatypes --- */
-
-/* ml_dtypes' type is equivalent to our descriptor when it was there at import. Two plain raw bytes
- * stand for it otherwise; a structured dtype of that size does not, it has a meaning of its own. */
-static bool is_bfloat16(PyArrayObject *a)
-{
-    PyArray_Descr *d = PyArray_DESCR(a);
-
-    if (PyArray_ITEMSIZE(a) != 2)
-        return false;
-    return PyArray_EquivTypes(d, native_descr(AS_DT_BF16)) ||
-           (d->type_num == NPY_VOID && !PyDataType_HASFIELDS(d) && !PyDataType_HASSUBARRAY(d));
-}
-
-/* By kind and size instead of type number: on one platform `long` and `long long` are two numpy
- * types of the same 64 bits. Kinds are those of numpy's array interface ('T': StringDType of numpy
- * 2). */
-static enum as_dtype dtype_of(PyArrayObject *a)
-{
-    static const uint8_t ints[] = {
-        [1] = AS_DT_INT8, [2] = AS_DT_INT16, [4] = AS_DT_INT32, [8] = AS_DT_INT64};
-    static const uint8_t uints[] = {
-        [1] = AS_DT_UINT8, [2] = AS_DT_UINT16, [4] = AS_DT_UINT32, [8] = AS_DT_UINT64};
-    static const uint8_t floats[] = {[2] = AS_DT_FP16, [4] = AS_DT_FP32, [8] = AS_DT_FP64};
-    size_t size = (size_t)PyArray_ITEMSIZE(a);
-
-    switch (PyArray_DESCR(a)->kind) {
-    case 'f':
-        return size < AS_COUNT(floats) ? floats[size] : AS_DT_INVALID;
-    case 'i':
-        return size < AS_COUNT(ints) ? ints[size] : AS_DT_INVALID;
-    case 'u':
-        return size < AS_COUNT(uints) ? uints[size] : AS_DT_INVALID;
-    case 'b':
-        return AS_DT_BOOL;
-    case 'S':
-    case 'U':
-    case 'O':
-    case 'T':
-        return AS_DT_BYTES;
-    default:
-        return is_bfloat16(a) ? AS_DT_BF16 : AS_DT_INVALID;
-    }
-}
-
-/* Never cast silently: a model that returns float64 where FP32 was declared has a mistake that the
- * client should not have to find. */
-static int wrong_dtype(struct out *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
-                       enum as_dtype want)
-{
-    PyObject *np = (PyObject *)PyArray_DESCR(a);
-
-    if (got == AS_DT_INVALID)
-        return refuse("output '%U' of model '%U' has the numpy dtype %S, which has no OIP datatype",
-                      name, o->m->name, np);
-    return refuse("output '%U' of model '%U' is %s (numpy %S), declared %s", name, o->m->name,
-                  as_dtype_name(got), np, as_dtype_name(want));
-}
-
-/* -1 stands for any size. The dispatcher checks again before the client sees anything; here the
- * author gets the message with the Python shape in it. */
-static int check_shape(struct out *o, PyObject *name, PyArrayObject *a,
-                       const struct as_tensor_spec *spec)
-{
-    bool fits = spec->ndim == AS_ANY_RANK || (uint32_t)PyArray_NDIM(a) == spec->ndim;
-    PyObject *shape;
-
-    for (uint32_t i = 0; fits && spec->ndim != AS_ANY_RANK && i < spec->ndim; i++)
-        fits = spec->shape[i] == -1 || spec->shape[i] == PyArray_DIM(a, (int)i);
-    if (fits)
-        return 0;
-    shape = PyObject_GetAttrString((PyObject *)a, "shape");
-    if (shape)
-        refuse("output '%U' of model '%U' has the shape %S, which does not fit the declared one",
-               name, o->m->name, shape);
-    Py_XDECREF(shape);
-    return -1;
-}
-
-/* --- values --- */
-
-/* The current exception becomes the reason why this output is none. */
-static int no_tensor(struct out *o, PyObject *name)
-{
-    PyObject *exc = native_raised();
-
-    refuse("output '%U' of model '%U' does not make a tensor: %S", name, o->m->name, exc);
-    Py_DECREF(exc);
-    return -1;
-}
-
-/* Scalars, lists and the like. Numbers take the declared datatype where that loses nothing in kind;
- * text becomes objects, because numpy's fixed-width strings drop trailing zeros. */
-static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
-{
-    PyObject *a = PyArray_FROM_O(value);
-    PyArray_Descr *want = spec && spec->dtype != AS_DT_BYTES ? native_descr(spec->dtype) : NULL;
-    bool text;
-
-    /* what has a dtype of its own (a numpy scalar, another library's array) was meant so */
-    if (!a || PyObject_HasAttrString(value, "dtype"))
-        return a;
-    text = PyArray_DESCR((PyArrayObject *)a)->kind == 'S' ||
-           PyArray_DESCR((PyArrayObject *)a)->kind == 'U';
-    if (text)
-        want = native_descr(AS_DT_BYTES);
-    else if (!want ||
-             !PyArray_CanCastTypeTo(PyArray_DESCR((PyArrayObject *)a), want, NPY_SAME_KIND_CASTING))
-        return a;
-    Py_DECREF(a);
-    Py_INCREF(want);
-    return PyArray_FromAny(value, want, 0, 0, NPY_ARRAY_FORCECAST, NULL);
-}
-
-/* One element of a BYTES tensor: bytes as they are, text as UTF-8. */
-static int element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
-{
-    char *p;
-
-    if (PyBytes_Check(e)) {
-        if (PyBytes_AsStringAndSize(e, &p, ret_n) < 0)
-            return -1;
-        *ret_p = p;
-    } else if (PyUnicode_Check(e)) {
-        *ret_p = PyUnicode_AsUTF8AndSize(e, ret_n);
-        if (!*ret_p)
-            return -1;
-    } else {
-        PyErr_Format(PyExc_TypeError, "elements must be bytes or str, not %s", Py_TYPE(e)->tp_name);
-        return -1;
-    }
-    if (*ret_n > (Py_ssize_t)UINT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "an element of 4 GiB or more");
-        return -1;
-    }
-    return 0;
-}
-
-/* Length-prefixed elements of an object array, in a bytes object. */
-/* OIP's form of BYTES: a 32-bit little-endian length before each element. Two passes, so that the
- * size is known and nothing is copied twice. */
-static PyObject *pack_bytes(PyArrayObject *a)
-{
-    PyObject **e = PyArray_DATA(a), *packed;
-    npy_intp count = PyArray_SIZE(a);
-    Py_ssize_t total = 0, n;
-    const char *p;
-    char *to;
-
-    for (npy_intp i = 0; i < count; i++) {
-        if (element(e[i] ? e[i] : Py_None, &p, &n) < 0)
-            return NULL;
-        total += 4 + n;
-    }
-    packed = PyBytes_FromStringAndSize(NULL, total);
-    if (!packed)
-        return NULL;
-    to = PyBytes_AS_STRING(packed);
-    for (npy_intp i = 0; i < count; i++) {
-        uint32_t len;
-
-        /* it went well above, and no Python code has run since that could have changed the array */
-        (void)element(e[i], &p, &n);
-        len = (uint32_t)n;
-        memcpy(to, &len, 4);
-        memcpy(to + 4, p, (size_t)n);
-        to += 4 + n;
-    }
-    return packed;
-}
-
-/* Native byte order and C order, whatever it is now; fixed-width strings become objects. */
-static PyArrayObject *plain(PyArrayObject *a, enum as_dtype t)
-{
-    PyArray_Descr *d = NULL;
-
-    if (t == AS_DT_BYTES)
-        d = (PyArray_Descr *)Py_NewRef((PyObject *)native_descr(AS_DT_BYTES));
-    else if (PyArray_ISBYTESWAPPED(a))
-        d = PyArray_DescrNewByteorder(PyArray_DESCR(a), NPY_NATIVE);
-    return (PyArrayObject *)PyArray_FromArray(a, d, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST);
-}
-
-/* Consumes `a`. */
-static int put_array(struct out *o, PyObject *name, PyArrayObject *a, enum as_dtype t)
-{
-    struct as_tensor *to = &o->t[o->n];
-    Py_ssize_t n;
-
-    if (!PyArray_ISCARRAY_RO(a) || (t == AS_DT_BYTES && PyArray_DESCR(a)->kind != 'O'))
-        Py_SETREF(a, plain(a, t));
-    if (!a)
-        return no_tensor(o, name);
-    o->keep[o->n] = (struct kept){.array = (PyObject *)a};
-    to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
-    to->name.n = (size_t)n;
-    to->dtype = t;
-    to->ndim = (uint32_t)PyArray_NDIM(a);
-    /* numpy's own array, kept above: npy_intp is 64 bits where we build */
-    to->shape = (const int64_t *)PyArray_DIMS(a);
-    to->data = PyArray_DATA(a);
-    to->nbytes = (size_t)PyArray_NBYTES(a);
-    o->n++;
-    if (!to->name.p)
-        return -1;
-    if (t == AS_DT_BYTES) {
-        PyObject *packed = pack_bytes(a);
-
-        if (!packed)
-            return no_tensor(o, name);
-        o->keep[o->n - 1].packed = packed;
-        to->data = (const uint8_t *)PyBytes_AS_STRING(packed);
-        to->nbytes = (size_t)PyBytes_GET_SIZE(packed);
-    }
-    return 0;
-}
-
-static int put(struct out *o, PyObject *name, PyObject *value, const struct as_tensor_spec *spec)
-{
-    PyArrayObject *a;
-    enum as_dtype t;
-
-    if (value == Py_None)
-        return refuse("output '%U' of model '%U' is None", name, o->m->name);
-    if (PyArray_Check(value))
-        a = (PyArrayObject *)Py_NewRef(value);
-    else
-        a = (PyArrayObject *)array_of(value, spec);
-    if (!a)
-        return no_tensor(o, name);
-    t = dtype_of(a);
-    if (t == AS_DT_INVALID || (spec && t != spec->dtype)) {
-        wrong_dtype(o, name, a, t, spec ? spec->dtype : AS_DT_INVALID);
-        Py_DECREF(a);
-        return -1;
-    }
-    if ((uint32_t)PyArray_NDIM(a) > AS_MAX_DIMS || (spec && check_shape(o, name, a, spec) < 0)) {
-        if (!PyErr_Occurred())
-            refuse("output '%U' of model '%U' has more than %d dimensions", name, o->m->name,
-                   AS_MAX_DIMS);
-        Py_DECREF(a);
-        return -1;
-    }
-    return put_array(o, name, a, t);
-}
-
-/* --- the forms of a result --- */
 
 /* "output0" …; the first few are made once. A new reference. */
 static PyObject *number_name(Py_ssize_t i)
 {
-    static PyObject *made[OUT_ON_STACK];
+    static PyObject *made[OUTPUT_ON_STACK];
 
-    if (i >= OUT_ON_STACK)
+    if (i >= OUTPUT_ON_STACK)
         return PyUnicode_FromFormat("output%zd", i);
     if (!made[i])
         made[i] = PyUnicode_FromFormat("output%zd", i);
     return Py_XNewRef(made[i]);
 }
 
-static int put_numbered(struct out *o, Py_ssize_t i, PyObject *value)
+static int put_numbered(struct output *o, Py_ssize_t i, PyObject *value)
 {
     PyObject *name;
     int err;
 
     if (o->m->has_outputs)
-        return put(o, PyTuple_GET_ITEM(o->m->output_names, i), value, &o->m->outputs[i]);
+        return output_put(o, PyTuple_GET_ITEM(o->m->output_names, i), value, &o->m->outputs[i]);
     name = number_name(i);
-    err = name ? put(o, name, value, NULL) : -1;
+    err = name ? output_put(o, name, value, NULL) : -1;
     if (err)
         Py_XDECREF(name);
     else
@@ -355,19 +31,19 @@ static int put_numbered(struct out *o, Py_ssize_t i, PyObject *value)
     return err;
 }
 
-static int wrong_count(struct out *o, Py_ssize_t n)
+static int wrong_count(struct output *o, Py_ssize_t n)
 {
-    return refuse("model '%U' returned %zd output%s, declared are %u", o->m->name, n,
-                  n == 1 ? "" : "s", o->m->n_outputs);
+    return output_refuse("model '%U' returned %zd output%s, declared are %u", o->m->name, n,
+                         n == 1 ? "" : "s", o->m->n_outputs);
 }
 
-static int put_tuple(struct out *o, PyObject *tuple)
+static int put_tuple(struct output *o, PyObject *tuple)
 {
     Py_ssize_t n = PyTuple_GET_SIZE(tuple);
 
     if (o->m->has_outputs && n != (Py_ssize_t)o->m->n_outputs)
         return wrong_count(o, n);
-    if (out_init(o, o->m, n) < 0)
+    if (output_init(o, o->m, n) < 0)
         return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (put_numbered(o, i, PyTuple_GET_ITEM(tuple, i)) < 0)
@@ -376,9 +52,21 @@ static int put_tuple(struct out *o, PyObject *tuple)
     return 0;
 }
 
+/* A value out of a dict, which converting it may change: user code runs in `__array__`. */
+static int put_held(struct output *o, PyObject *name, PyObject *value,
+                    const struct as_tensor_spec *spec)
+{
+    int err;
+
+    Py_INCREF(value);
+    err = output_put(o, name, value, spec);
+    Py_DECREF(value);
+    return err;
+}
+
 /* In declared order, whatever the dict's: clients may rely on it. A missing one is told before an
  * unknown one, because a misspelt name is both, and the declared one says what was wanted. */
-static int put_declared(struct out *o, PyObject *dict)
+static int put_declared(struct output *o, PyObject *dict)
 {
     PyObject *k, *v;
     Py_ssize_t at = 0;
@@ -390,8 +78,8 @@ static int put_declared(struct out *o, PyObject *dict)
         if (!v)
             return PyErr_Occurred()
                        ? -1
-                       : refuse("output '%U' of model '%U' is missing", name, o->m->name);
-        if (put(o, name, v, &o->m->outputs[i]) < 0)
+                       : output_refuse("output '%U' of model '%U' is missing", name, o->m->name);
+        if (put_held(o, name, v, &o->m->outputs[i]) < 0)
             return -1;
     }
     while (o->n < (uint32_t)PyDict_GET_SIZE(dict) && PyDict_Next(dict, &at, &k, &v)) {
@@ -400,31 +88,35 @@ static int put_declared(struct out *o, PyObject *dict)
         if (known < 0)
             return -1;
         if (!known)
-            return refuse("model '%U' returned the output %R, which is not declared", o->m->name,
-                          k);
+            return output_refuse("model '%U' returned the output %R, which is not declared",
+                                 o->m->name, k);
     }
     return 0;
 }
 
-static int put_dict(struct out *o, PyObject *dict)
+static int put_dict(struct output *o, PyObject *dict)
 {
     PyObject *k, *v;
     Py_ssize_t at = 0;
 
-    if (out_init(o, o->m, o->m->has_outputs ? (Py_ssize_t)o->m->n_outputs : PyDict_GET_SIZE(dict)) <
-        0)
+    if (output_init(o, o->m,
+                    o->m->has_outputs ? (Py_ssize_t)o->m->n_outputs : PyDict_GET_SIZE(dict)) < 0)
         return -1;
     if (o->m->has_outputs)
         return put_declared(o, dict);
     /* the bound holds although converting a value may run Python code that grows the dict */
     while (o->n < o->cap && PyDict_Next(dict, &at, &k, &v)) {
         if (!PyUnicode_Check(k))
-            return refuse("model '%U' returned a dict with the key %R; names are str", o->m->name,
-                          k);
+            return output_refuse("model '%U' returned a dict with the key %R; names are str",
+                                 o->m->name, k);
         if (!PyUnicode_GET_LENGTH(k))
-            return refuse("model '%U' returned an output without a name", o->m->name);
-        if (put(o, k, v, NULL) < 0)
+            return output_refuse("model '%U' returned an output without a name", o->m->name);
+        Py_INCREF(k); /* the tensor's name points into it */
+        if (put_held(o, k, v, NULL) < 0) {
+            Py_DECREF(k);
             return -1;
+        }
+        o->keep[o->n - 1].name = k;
     }
     return 0;
 }
@@ -435,32 +127,31 @@ static bool is_mapping(PyObject *v)
            PyMapping_Check(v) && PyObject_HasAttrString(v, "keys");
 }
 
-/* Through a dict of ours, which is kept because names point into its keys. */
-static int put_mapping(struct out *o, PyObject *mapping)
+static int put_mapping(struct output *o, PyObject *mapping)
 {
     PyObject *d = PyDict_New();
     int err = d ? PyDict_Update(d, mapping) : -1;
 
     if (!err)
         err = put_dict(o, d);
-    o->owner = d;
+    Py_XDECREF(d);
     return err;
 }
 
 /* The order is the likely one: an array, a dict, a tuple. A list is one value, not several: it is
  * how people write a vector. */
-static int put_result(struct out *o, PyObject *v)
+static int put_result(struct output *o, PyObject *v)
 {
     if (v == Py_None)
-        return refuse("model '%U' returned None; a handler returns an array, a dict or a tuple",
-                      o->m->name);
+        return output_refuse(
+            "model '%U' returned None; a handler returns an array, a dict or a tuple", o->m->name);
     if (PyCoro_CheckExact(v)) {
         /* or Python would warn, long after, that it was never awaited */
         PyObject *closed = PyObject_CallMethod(v, "close", NULL);
 
         Py_XDECREF(closed);
-        return refuse("model '%U' returned a coroutine; declare its handler with async def",
-                      o->m->name);
+        return output_refuse("model '%U' returned a coroutine; declare its handler with async def",
+                             o->m->name);
     }
     if (PyArray_CheckExact(v) || PyList_Check(v)) {
         if (o->m->has_outputs && o->m->n_outputs != 1)
@@ -480,14 +171,15 @@ static int put_result(struct out *o, PyObject *v)
 
 /* --- parameters of a Response --- */
 
-static int put_param(struct out *o, PyObject *k, PyObject *v)
+static int put_param(struct output *o, PyObject *k, PyObject *v)
 {
     struct as_param *p = &o->params[o->n_params];
     Py_ssize_t n = 0;
     int overflow = 0;
 
     if (!PyUnicode_Check(k))
-        return refuse("model '%U' returned a parameter whose name %R is no str", o->m->name, k);
+        return output_refuse("model '%U' returned a parameter whose name %R is no str", o->m->name,
+                             k);
     p->name.p = PyUnicode_AsUTF8AndSize(k, &n);
     p->name.n = (size_t)n;
     if (PyBool_Check(v)) {
@@ -510,19 +202,20 @@ static int put_param(struct out *o, PyObject *k, PyObject *v)
         p->str.p = PyUnicode_AsUTF8AndSize(v, &n);
         p->str.n = (size_t)n;
     } else {
-        return refuse("parameter '%U' of model '%U' is a %s; it must be bool, int, float or str", k,
-                      o->m->name, Py_TYPE(v)->tp_name);
+        return output_refuse(
+            "parameter '%U' of model '%U' is a %s; it must be bool, int, float or str", k,
+            o->m->name, Py_TYPE(v)->tp_name);
     }
     if (PyErr_Occurred()) {
         PyErr_Clear();
-        return refuse("parameter '%U' of model '%U' is out of range", k, o->m->name);
+        return output_refuse("parameter '%U' of model '%U' is out of range", k, o->m->name);
     }
     o->n_params++;
     return 0;
 }
 
 /* The dict lives as long as the Response, which the caller holds. */
-static int put_params(struct out *o, PyObject *d)
+static int put_params(struct output *o, PyObject *d)
 {
     PyObject *k, *v;
     Py_ssize_t at = 0;
@@ -531,11 +224,11 @@ static int put_params(struct out *o, PyObject *d)
     if (d == Py_None)
         return 0;
     if (!PyDict_Check(d))
-        return refuse("model '%U' returned parameters that are no dict", o->m->name);
+        return output_refuse("model '%U' returned parameters that are no dict", o->m->name);
     n = PyDict_GET_SIZE(d);
     if (n > (Py_ssize_t)AS_FRAME_PARAMS)
-        return refuse("model '%U' returned %zd parameters; the limit is %u", o->m->name, n,
-                      AS_FRAME_PARAMS);
+        return output_refuse("model '%U' returned %zd parameters; the limit is %u", o->m->name, n,
+                             AS_FRAME_PARAMS);
     o->params = PyMem_Calloc((size_t)n + 1, sizeof(*o->params));
     if (!o->params)
         return PyErr_NoMemory(), -1;
@@ -546,7 +239,7 @@ static int put_params(struct out *o, PyObject *d)
     return 0;
 }
 
-static int put_response(struct out *o, PyObject *response)
+static int put_response(struct output *o, PyObject *response)
 {
     PyObject *outputs = PyObject_GetAttrString(response, "outputs");
     PyObject *params = outputs ? PyObject_GetAttrString(response, "parameters") : NULL;
@@ -563,10 +256,10 @@ static int put_response(struct out *o, PyObject *response)
  * locks. -1 leaves q unanswered, so that the caller can still say why. */
 int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
 {
-    struct out o;
+    struct output o;
     int err;
 
-    if (out_init(&o, m, 1) < 0)
+    if (output_init(&o, m, 1) < 0)
         return -1;
     if (Py_IS_TYPE(result, (PyTypeObject *)native_response_type))
         err = put_response(&o, result);
@@ -582,10 +275,10 @@ int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *r
         else if (err == AS_ENOMEM)
             PyErr_NoMemory();
         else
-            refuse("the answer of model '%U' is larger than the dispatcher accepts "
-                   "(--max-message-bytes)",
-                   m->name);
+            output_refuse("the answer of model '%U' is larger than the dispatcher accepts "
+                          "(--max-message-bytes)",
+                          m->name);
     }
-    out_fini(&o);
+    output_fini(&o);
     return err ? -1 : 0;
 }

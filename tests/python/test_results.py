@@ -44,6 +44,31 @@ class Text(str):
 
 def arr(dtype, *values):
     return np.array(values, dtype)
+
+
+class Emptying:
+    # converting it empties the dict that it was returned in
+
+    def __init__(self, into, value):
+        self.into, self.value = into, value
+
+    def __array__(self, *args, **kwargs):
+        self.into.clear()
+        return self.value
+
+
+def emptied():
+    d = {}
+    d["f" * 40 + str(len(results))] = np.array([1], "i4")  # a key and an array that only d holds
+    d["e" * 40 + str(len(results))] = Emptying(d, np.array([2], "i4"))
+    return d
+
+
+def emptied_declared():
+    d = {}
+    d["a"] = Emptying(d, np.array(2, "i8"))
+    d["b"] = np.array([b"x"], object)
+    return d
 """
 
 
@@ -206,3 +231,12 @@ def test_results_that_do_not_fit_the_declared_outputs(worker, model, expression,
         result(worker, expression, model)
     assert e.value.code == "INTERNAL"
     assert message in e.value.message
+
+
+def test_a_dict_that_empties_itself(worker):
+    """User code runs while a value is converted; what was put before it lives on."""
+    for _ in range(20):
+        got = result(worker, "emptied()")
+        assert values(got) == {"f" * 40 + "0": [1], "e" * 40 + "0": [2]}
+    with pytest.raises(Refused, match="output 'b' of model 'two' is missing"):
+        result(worker, "emptied_declared()", "two")

@@ -1,0 +1,305 @@
+/* One value of a result as a tensor: datatype, shape, contiguous little-endian bytes. */
+#include "output.h"
+
+#include <string.h>
+
+/* OutputError's text goes to the client as it is, so it says what is wrong with which output of
+ * which model. Always -1. */
+int output_refuse(const char *format, ...)
+{
+    va_list ap;
+    PyObject *text;
+
+    va_start(ap, format);
+    text = PyUnicode_FromFormatV(format, ap);
+    va_end(ap);
+    if (text)
+        PyErr_SetObject(native_output_error, text);
+    Py_XDECREF(text);
+    return -1;
+}
+
+/* May be called again while nothing has been put, for the form of the result that turned out. On
+ * failure out_fini is safe: n is 0, and pointers are NULL or ours. */
+int output_init(struct output *o, struct model *m, Py_ssize_t n)
+{
+    o->m = m;
+    o->t = o->t_stack;
+    o->keep = o->keep_stack;
+    o->n = o->n_params = 0;
+    o->params = NULL;
+    o->cap = OUTPUT_ON_STACK;
+    if (n <= OUTPUT_ON_STACK)
+        return 0;
+    if (n > (Py_ssize_t)AS_FRAME_TENSORS)
+        return output_refuse("model '%U' returned %zd outputs; the limit is %u", m->name, n,
+                             AS_FRAME_TENSORS);
+    o->t = PyMem_Malloc((size_t)n * sizeof(*o->t));
+    o->keep = PyMem_Malloc((size_t)n * sizeof(*o->keep));
+    o->cap = (uint32_t)n;
+    return o->t && o->keep ? 0 : (PyErr_NoMemory(), -1);
+}
+
+/* After the answer was taken: as_worker_answer copies before it returns, so nothing that
+ * user code owns is referred to any longer than the call. */
+void output_fini(struct output *o)
+{
+    for (uint32_t i = 0; i < o->n; i++) {
+        Py_XDECREF(o->keep[i].array);
+        Py_XDECREF(o->keep[i].packed);
+        Py_XDECREF(o->keep[i].name);
+    }
+    if (o->t != o->t_stack)
+        PyMem_Free(o->t);
+    if (o->keep != o->keep_stack)
+        PyMem_Free(o->keep);
+    PyMem_Free(o->params);
+}
+
+/* --- datatypes --- */
+
+/* ml_dtypes' type is equivalent to our descriptor when it was there at import. Two plain raw bytes
+ * stand for it otherwise; a structured dtype of that size does not, it has a meaning of its own. */
+static bool is_bfloat16(PyArrayObject *a)
+{
+    PyArray_Descr *d = PyArray_DESCR(a);
+
+    if (PyArray_ITEMSIZE(a) != 2)
+        return false;
+    return PyArray_EquivTypes(d, native_descr(AS_DT_BF16)) ||
+           (d->type_num == NPY_VOID && !PyDataType_HASFIELDS(d) && !PyDataType_HASSUBARRAY(d));
+}
+
+/* By kind and size instead of type number: on one platform `long` and `long long` are two numpy
+ * types of the same 64 bits. Kinds are those of numpy's array interface ('T': StringDType of numpy
+ * 2). */
+static enum as_dtype dtype_of(PyArrayObject *a)
+{
+    static const uint8_t ints[] = {
+        [1] = AS_DT_INT8, [2] = AS_DT_INT16, [4] = AS_DT_INT32, [8] = AS_DT_INT64};
+    static const uint8_t uints[] = {
+        [1] = AS_DT_UINT8, [2] = AS_DT_UINT16, [4] = AS_DT_UINT32, [8] = AS_DT_UINT64};
+    static const uint8_t floats[] = {[2] = AS_DT_FP16, [4] = AS_DT_FP32, [8] = AS_DT_FP64};
+    size_t size = (size_t)PyArray_ITEMSIZE(a);
+
+    switch (PyArray_DESCR(a)->kind) {
+    case 'f':
+        return size < AS_COUNT(floats) ? floats[size] : AS_DT_INVALID;
+    case 'i':
+        return size < AS_COUNT(ints) ? ints[size] : AS_DT_INVALID;
+    case 'u':
+        return size < AS_COUNT(uints) ? uints[size] : AS_DT_INVALID;
+    case 'b':
+        return AS_DT_BOOL;
+    case 'S':
+    case 'U':
+    case 'O':
+    case 'T':
+        return AS_DT_BYTES;
+    default:
+        return is_bfloat16(a) ? AS_DT_BF16 : AS_DT_INVALID;
+    }
+}
+
+/* Never cast silently: a model that returns float64 where FP32 was declared has a mistake that the
+ * client should not have to find. */
+static int wrong_dtype(struct output *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
+                       enum as_dtype want)
+{
+    PyObject *np = (PyObject *)PyArray_DESCR(a);
+
+    if (got == AS_DT_INVALID)
+        return output_refuse(
+            "output '%U' of model '%U' has the numpy dtype %S, which has no OIP datatype", name,
+            o->m->name, np);
+    return output_refuse("output '%U' of model '%U' is %s (numpy %S), declared %s", name,
+                         o->m->name, as_dtype_name(got), np, as_dtype_name(want));
+}
+
+/* -1 stands for any size. The dispatcher checks again before the client sees anything; here the
+ * author gets the message with the Python shape in it. */
+static int check_shape(struct output *o, PyObject *name, PyArrayObject *a,
+                       const struct as_tensor_spec *spec)
+{
+    bool fits = spec->ndim == AS_ANY_RANK || (uint32_t)PyArray_NDIM(a) == spec->ndim;
+    PyObject *shape;
+
+    for (uint32_t i = 0; fits && spec->ndim != AS_ANY_RANK && i < spec->ndim; i++)
+        fits = spec->shape[i] == -1 || spec->shape[i] == PyArray_DIM(a, (int)i);
+    if (fits)
+        return 0;
+    shape = PyObject_GetAttrString((PyObject *)a, "shape");
+    if (shape)
+        output_refuse(
+            "output '%U' of model '%U' has the shape %S, which does not fit the declared one", name,
+            o->m->name, shape);
+    Py_XDECREF(shape);
+    return -1;
+}
+
+/* --- values --- */
+
+/* The current exception becomes the reason why this output is none. */
+static int no_tensor(struct output *o, PyObject *name)
+{
+    PyObject *exc = native_raised();
+
+    output_refuse("output '%U' of model '%U' does not make a tensor: %S", name, o->m->name, exc);
+    Py_DECREF(exc);
+    return -1;
+}
+
+/* Scalars, lists and the like. Numbers take the declared datatype where that loses nothing in kind;
+ * text becomes objects, because numpy's fixed-width strings drop trailing zeros. */
+static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
+{
+    PyObject *a = PyArray_FROM_O(value);
+    PyArray_Descr *want = spec && spec->dtype != AS_DT_BYTES ? native_descr(spec->dtype) : NULL;
+    bool text;
+
+    /* what has a dtype of its own (a numpy scalar, another library's array) was meant so */
+    if (!a || PyObject_HasAttrString(value, "dtype"))
+        return a;
+    text = PyArray_DESCR((PyArrayObject *)a)->kind == 'S' ||
+           PyArray_DESCR((PyArrayObject *)a)->kind == 'U';
+    if (text)
+        want = native_descr(AS_DT_BYTES);
+    else if (!want ||
+             !PyArray_CanCastTypeTo(PyArray_DESCR((PyArrayObject *)a), want, NPY_SAME_KIND_CASTING))
+        return a;
+    Py_DECREF(a);
+    Py_INCREF(want);
+    return PyArray_FromAny(value, want, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+}
+
+/* One element of a BYTES tensor: bytes as they are, text as UTF-8. */
+static int element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
+{
+    char *p;
+
+    if (PyBytes_Check(e)) {
+        if (PyBytes_AsStringAndSize(e, &p, ret_n) < 0)
+            return -1;
+        *ret_p = p;
+    } else if (PyUnicode_Check(e)) {
+        *ret_p = PyUnicode_AsUTF8AndSize(e, ret_n);
+        if (!*ret_p)
+            return -1;
+    } else {
+        PyErr_Format(PyExc_TypeError, "elements must be bytes or str, not %s", Py_TYPE(e)->tp_name);
+        return -1;
+    }
+    if (*ret_n > (Py_ssize_t)UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "an element of 4 GiB or more");
+        return -1;
+    }
+    return 0;
+}
+
+/* Length-prefixed elements of an object array, in a bytes object. */
+/* OIP's form of BYTES: a 32-bit little-endian length before each element. Two passes, so that the
+ * size is known and nothing is copied twice. */
+static PyObject *pack_bytes(PyArrayObject *a)
+{
+    PyObject **e = PyArray_DATA(a), *packed;
+    npy_intp count = PyArray_SIZE(a);
+    Py_ssize_t total = 0, n;
+    const char *p;
+    char *to;
+
+    for (npy_intp i = 0; i < count; i++) {
+        if (element(e[i] ? e[i] : Py_None, &p, &n) < 0)
+            return NULL;
+        total += 4 + n;
+    }
+    packed = PyBytes_FromStringAndSize(NULL, total);
+    if (!packed)
+        return NULL;
+    to = PyBytes_AS_STRING(packed);
+    for (npy_intp i = 0; i < count; i++) {
+        uint32_t len;
+
+        /* it went well above, and no Python code has run since that could have changed the array */
+        (void)element(e[i], &p, &n);
+        len = (uint32_t)n;
+        memcpy(to, &len, 4);
+        memcpy(to + 4, p, (size_t)n);
+        to += 4 + n;
+    }
+    return packed;
+}
+
+/* Native byte order and C order, whatever it is now; fixed-width strings become objects. */
+static PyArrayObject *plain(PyArrayObject *a, enum as_dtype t)
+{
+    PyArray_Descr *d = NULL;
+
+    if (t == AS_DT_BYTES)
+        d = (PyArray_Descr *)Py_NewRef((PyObject *)native_descr(AS_DT_BYTES));
+    else if (PyArray_ISBYTESWAPPED(a))
+        d = PyArray_DescrNewByteorder(PyArray_DESCR(a), NPY_NATIVE);
+    return (PyArrayObject *)PyArray_FromArray(a, d, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST);
+}
+
+/* Consumes `a`. */
+static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as_dtype t)
+{
+    struct as_tensor *to = &o->t[o->n];
+    Py_ssize_t n;
+
+    if (!PyArray_ISCARRAY_RO(a) || (t == AS_DT_BYTES && PyArray_DESCR(a)->kind != 'O'))
+        Py_SETREF(a, plain(a, t));
+    if (!a)
+        return no_tensor(o, name);
+    o->keep[o->n] = (struct kept){.array = (PyObject *)a};
+    to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
+    to->name.n = (size_t)n;
+    to->dtype = t;
+    to->ndim = (uint32_t)PyArray_NDIM(a);
+    /* numpy's own array, kept above: npy_intp is 64 bits where we build */
+    to->shape = (const int64_t *)PyArray_DIMS(a);
+    to->data = PyArray_DATA(a);
+    to->nbytes = (size_t)PyArray_NBYTES(a);
+    o->n++;
+    if (!to->name.p)
+        return -1;
+    if (t == AS_DT_BYTES) {
+        PyObject *packed = pack_bytes(a);
+
+        if (!packed)
+            return no_tensor(o, name);
+        o->keep[o->n - 1].packed = packed;
+        to->data = (const uint8_t *)PyBytes_AS_STRING(packed);
+        to->nbytes = (size_t)PyBytes_GET_SIZE(packed);
+    }
+    return 0;
+}
+
+int output_put(struct output *o, PyObject *name, PyObject *value, const struct as_tensor_spec *spec)
+{
+    PyArrayObject *a;
+    enum as_dtype t;
+
+    if (value == Py_None)
+        return output_refuse("output '%U' of model '%U' is None", name, o->m->name);
+    if (PyArray_Check(value))
+        a = (PyArrayObject *)Py_NewRef(value);
+    else
+        a = (PyArrayObject *)array_of(value, spec);
+    if (!a)
+        return no_tensor(o, name);
+    t = dtype_of(a);
+    if (t == AS_DT_INVALID || (spec && t != spec->dtype)) {
+        wrong_dtype(o, name, a, t, spec ? spec->dtype : AS_DT_INVALID);
+        Py_DECREF(a);
+        return -1;
+    }
+    if ((uint32_t)PyArray_NDIM(a) > AS_MAX_DIMS || (spec && check_shape(o, name, a, spec) < 0)) {
+        if (!PyErr_Occurred())
+            output_refuse("output '%U' of model '%U' has more than %d dimensions", name, o->m->name,
+                          AS_MAX_DIMS);
+        Py_DECREF(a);
+        return -1;
+    }
+    return put_array(o, name, a, t);
+}

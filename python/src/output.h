@@ -1,0 +1,42 @@
+/* output.h — the tensors of an answer while it is put together; private to result.c and output.c.
+ *
+ * Names and bytes are not copied: whatever they lie in is kept until output_fini, because user code
+ * may run while a later value is converted. Everything needs the GIL.
+ */
+#ifndef ANYSERVE_OUTPUT_H
+#define ANYSERVE_OUTPUT_H
+
+#include "native.h"
+
+#define OUTPUT_ON_STACK 16
+
+/* What the bytes of one tensor lie in; each may be NULL. */
+struct kept {
+    PyObject *array, *packed, *name;
+};
+
+/* The answer while it is put together. Everything that its bytes lie in is kept until it is sent.
+ */
+struct output {
+    struct model *m;
+    struct as_tensor *t;
+    struct kept *keep; /* of each tensor */
+    uint32_t n, cap;
+    struct as_tensor t_stack[OUTPUT_ON_STACK];
+    struct kept keep_stack[OUTPUT_ON_STACK];
+    struct as_param *params;
+    uint32_t n_params;
+};
+
+/* Room for n tensors. 0; -1 with an exception. May be called again while nothing has been put, for
+ * the form of the result that turned out. On failure output_fini is safe. */
+int output_init(struct output *o, struct model *m, Py_ssize_t n);
+void output_fini(struct output *o);
+/* Appends a value; `spec`: what is declared of it, or NULL. `name` must outlive o, or be given to
+ * o->keep. 0; -1 with an exception that names model and output. */
+int output_put(struct output *o, PyObject *name, PyObject *value,
+               const struct as_tensor_spec *spec);
+/* Raises OutputError; always -1. */
+int output_refuse(const char *format, ...);
+
+#endif
