@@ -17,8 +17,8 @@ def load(tools, server, n, *args):
                      "-d", json.dumps(request), "-n", n, "-O", "json", *args, server.address)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
-    assert report["count"] == n
-    assert report["statusCodeDistribution"] == {"OK": n}, report["errorDistribution"]
+    assert report["count"] >= n  # ghz lets its workers make a few more now and then
+    assert report["statusCodeDistribution"] == {"OK": report["count"]}, report["errorDistribution"]
     assert not report["errorDistribution"]
     return report
 

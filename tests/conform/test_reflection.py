@@ -71,4 +71,6 @@ def test_ghz(server, tools):
     done = tools.run("ghz", "--insecure", "--call", f"{SERVICE}.ModelInfer", "-d", json.dumps(data), "-n", 500, "-c",
                      10, "-O", "json", server.address)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout)["statusCodeDistribution"] == {"OK": 500}
+    report = json.loads(done.stdout)
+    assert report["count"] >= 500
+    assert report["statusCodeDistribution"] == {"OK": report["count"]}, report["errorDistribution"]
