@@ -74,11 +74,12 @@ static uint32_t reason(const struct as_conn *c)
 /* What h2 still says goes out as far as the client takes it now, and that is the end. */
 static void finish(struct as_conn *c)
 {
+    struct as_linger *linger = &c->edge->linger;
     int fd = fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
 
-    if (fd >= 0) /* else it is closed, and the client may not hear why */
-        as_linger_add(&c->edge->linger, fd);
-    as_conn_close(c, reason(c));
+    as_conn_close(c, reason(c)); /* first: once shut down, a socket may not know its peer */
+    if (fd >= 0)                 /* else it is closed, and the client may not hear why */
+        as_linger_add(linger, fd);
 }
 
 /* How long has the client not taken what waits for it? Output that is full is enough: nothing more

@@ -109,8 +109,10 @@ static void control(struct as_h2_guard *g, as_ns now, enum as_h2_breach breach)
 }
 
 /* gRPC's rule (proposal A8), as its servers have it: pings must keep their distance, unless an
- * answer was sent since the last one; two may come early. */
-static void ping(struct as_h2_guard *g, as_ns now, uint32_t calls)
+ * answer was sent since the last one; two may come early. True: there was an answer. Such pings are
+ * not counted as control frames, for grpc-go measures the line by one per round trip of data, which
+ * is thousands a second on a short one. */
+static bool ping(struct as_h2_guard *g, as_ns now, uint32_t calls)
 {
     const struct as_h2_limits *l = &g->limits;
     as_ns least = calls ? l->ping_interval : l->idle_ping_interval;
@@ -120,10 +122,11 @@ static void ping(struct as_h2_guard *g, as_ns now, uint32_t calls)
     if (g->answering) {
         g->answering = false;
         g->strikes = 0;
-    } else if (last != AS_NEVER && now - last < least && l->ping_strikes &&
-               ++g->strikes > l->ping_strikes) {
-        g->breach = AS_H2_PINGS;
+        return true;
     }
+    if (last != AS_NEVER && now - last < least && l->ping_strikes && ++g->strikes > l->ping_strikes)
+        g->breach = AS_H2_PINGS;
+    return false;
 }
 
 static void begin_block(struct as_h2_guard *g, uint32_t len, uint8_t flags, as_ns now)
@@ -213,9 +216,8 @@ static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_
         take(g, &g->window, now, AS_H2_WINDOW);
         break;
     case PING:
-        if (!(flags & ACK))
-            ping(g, now, calls);
-        control(g, now, AS_H2_CONTROL);
+        if (flags & ACK || !ping(g, now, calls))
+            control(g, now, AS_H2_CONTROL);
         break;
     case SETTINGS:
         control(g, now, AS_H2_SETTINGS);

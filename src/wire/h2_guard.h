@@ -38,9 +38,11 @@ struct as_h2_rate {
 };
 
 struct as_h2_limits {
-    struct as_h2_rate resets;   /* RST_STREAM received; a call that ends well gives one back */
-    struct as_h2_rate faults;   /* RST_STREAM sent because the client broke a rule */
-    struct as_h2_rate control;  /* SETTINGS, PING, PRIORITY, GOAWAY, unknown; answers to ours too */
+    struct as_h2_rate resets; /* RST_STREAM received; a call that ends well gives one back */
+    struct as_h2_rate faults; /* RST_STREAM sent because the client broke a rule */
+    /* SETTINGS, PING (but for the first after each answer), PRIORITY, GOAWAY, unknown; answers to
+     * ours too */
+    struct as_h2_rate control;
     struct as_h2_rate empty;    /* DATA, HEADERS, CONTINUATION that carry and end nothing */
     struct as_h2_rate window;   /* WINDOW_UPDATE; every frame of an answer gives some back */
     uint32_t max_continuations; /* frames behind one HEADERS; 0: no limit */

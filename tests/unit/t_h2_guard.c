@@ -310,13 +310,43 @@ static void pings(void **state AS_UNUSED)
         frame(&w, PING, 0, 8);
         assert_int_equal(w.g.breach, AS_H2_PINGS);
     }
+}
+
+/* grpc-go measures the line: a ping per round trip that brought it something. */
+static void a_ping_for_each_answer_is_free(void **state AS_UNUSED)
+{
+    struct wire w;
+
     start(&w, 0);
-    for (unsigned i = 0; i < 6; i++, as_h2_guard_answer(&w.g))
+    for (unsigned i = 0; i < 10000; i++) {
+        as_h2_guard_answer(&w.g);
         frame(&w, PING, 0, 8);
-    frame(&w, PING, 0, 8); /* the answer before it */
+    }
+    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    for (unsigned i = 0; i < 2; i++) /* one, however many answers there were */
+        as_h2_guard_answer(&w.g);
+    frame(&w, PING, 0, 8);
+    for (unsigned i = 0; i < 2; i++) /* two may come early */
+        frame(&w, PING, 0, 8);
     assert_int_equal(w.g.breach, AS_H2_FAIR);
     frame(&w, PING, 0, 8);
-    assert_int_equal(w.g.breach, AS_H2_CONTROL); /* however polite, the eighth in no time */
+    assert_int_equal(w.g.breach, AS_H2_PINGS);
+}
+
+/* Far enough apart for gRPC's rule, yet control frames as others. */
+static void pings_without_a_rule_are_counted(void **state AS_UNUSED)
+{
+    struct as_h2_limits l = limits;
+    struct wire w;
+
+    start(&w, 0);
+    l.ping_strikes = 0;
+    w.g.limits = l;
+    for (unsigned i = 0; i < 7; i++)
+        frame(&w, PING, 0, 8);
+    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    frame(&w, PING, 0, 8);
+    assert_int_equal(w.g.breach, AS_H2_CONTROL);
 }
 
 /* The owner must have acted on what stands before a ping, so that it knows how many calls are open.
@@ -400,6 +430,8 @@ int main(void)
         cmocka_unit_test(faults_and_refusals),
         cmocka_unit_test(header_blocks),
         cmocka_unit_test(pings),
+        cmocka_unit_test(a_ping_for_each_answer_is_free),
+        cmocka_unit_test(pings_without_a_rule_are_counted),
         cmocka_unit_test(a_ping_is_judged_where_it_stands),
         cmocka_unit_test(a_scan_ends_after_many_requests),
         cmocka_unit_test(no_limits),
