@@ -44,6 +44,7 @@ static void log_close(struct as_conn *c, uint32_t why)
 
 void as_conn_close(struct as_conn *c, uint32_t why)
 {
+    static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     struct as_edge *e = c->edge;
 
     if (c->sock.closing)
@@ -51,6 +52,9 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     log_close(c, why);
     as_count(&e->stat.ended[why], 1);
     as_task_cancel(&c->flush);
+    /* The kernel would go on offering to such a client what it has not taken, for minutes. */
+    if (why == AS_CLOSE_SEND_TIMEOUT)
+        setsockopt(c->sock.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     as_sock_close(&c->sock, on_closed);
     as_h2_free(c->h2); /* tells every open request that its client has gone */
     c->h2 = NULL;

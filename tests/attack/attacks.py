@@ -292,9 +292,9 @@ class Gang:
             (selectors.EVENT_WRITE if client.wants_write() or not self.attack.reads else 0)
         self.selector.modify(client.sock, wants, client)
 
-    def run(self, seconds):
+    def run(self, seconds, until=lambda gang: False):
         end = time.monotonic() + seconds
-        while (now := time.monotonic()) < end:
+        while (now := time.monotonic()) < end and not until(self):
             while len(self.clients) < self.most:
                 self._begin()
             for key, events in self.selector.select(0.05):

@@ -91,7 +91,8 @@ def test_slow_client_is_closed(impatient, name):
     closed = closed_for(impatient, reason)
     with Load(impatient.address, call, threads=2) as load:
         load.wait_more(1)
-        seen = gang_of(impatient, name, 4)
+        gang = attacks.Gang(ALL[name], (impatient.host, impatient.port), 2)
+        seen = gang.run(wait.SECONDS, lambda gang: gang.times)
     assert set(load.outcomes) == {"OK"}, load.errors
     assert seen["closed"] > 0, seen
     assert closed_for(impatient, reason) > closed
@@ -101,8 +102,8 @@ def test_stalled_upload_gives_back_its_bytes(impatient, connect):
     """Each holds 64 KiB of the budget, until it is answered DEADLINE_EXCEEDED."""
     stalls = run.closings(impatient)[1].get("request", 0)
     gang = attacks.Gang(ALL["slow_body"], (impatient.host, impatient.port), 1)
-    gang.run(3)
-    wait.until(lambda: run.closings(impatient)[1].get("request", 0) >= stalls + 100, lambda: run.closings(impatient))
+    gang.run(wait.SECONDS, lambda _: run.closings(impatient)[1].get("request", 0) >= stalls + 100)
+    assert run.closings(impatient)[1].get("request", 0) >= stalls + 100
     wait.until(lambda: impatient.status()["server"]["inflight_bytes"] == 0, "the budget to be free")
     found = prometheus.parse(impatient.metrics())
     assert prometheus.total(found, "anyserve_requests_total", method="ModelInfer", code="DEADLINE_EXCEEDED") >= 100
@@ -111,8 +112,9 @@ def test_stalled_upload_gives_back_its_bytes(impatient, connect):
 
 def test_answers_that_nobody_takes_are_given_up(impatient):
     stalls = run.closings(impatient)[1].get("answer", 0)
-    gang_of(impatient, "zero_window", 4)
-    wait.until(lambda: run.closings(impatient)[1].get("answer", 0) >= stalls + 100, lambda: run.closings(impatient))
+    gang = attacks.Gang(ALL["zero_window"], (impatient.host, impatient.port), 2)
+    gang.run(wait.SECONDS, lambda _: run.closings(impatient)[1].get("answer", 0) >= stalls + 100)
+    assert run.closings(impatient)[1].get("answer", 0) >= stalls + 100
 
 
 def test_dead_peer_is_found(impatient):
