@@ -160,16 +160,15 @@ static size_t allowance(const struct as_squeezer *s)
 static void on_turn(struct as_task *t)
 {
     struct as_squeezer *s = AS_CONTAINER(t, struct as_squeezer, turn);
+    struct as_list *first;
     size_t n;
 
     s->spent = 0;
-    while (!as_list_empty(&s->line) && (n = allowance(s))) {
-        struct as_squeeze *q = AS_LIST_ENTRY(s->line.next, struct as_squeeze, node);
+    while ((n = allowance(s)) && (first = as_list_pop(&s->line))) {
+        struct as_squeeze *q = AS_LIST_ENTRY(first, struct as_squeeze, node);
 
-        if (!slice(q, n)) {
-            as_list_remove(&q->node);
+        if (!slice(q, n))
             as_list_push(&s->line, &q->node);
-        }
     }
     if (s->spent)
         as_loop_next(s->loop, &s->turn);

@@ -19,11 +19,11 @@ static enum as_health status_of_model(struct as_edge *e, const struct as_model *
 
 enum as_health as_watch_status(struct as_edge *e, struct as_str service)
 {
-    const char *colon = service.p ? memrchr(service.p, ':', service.n) : NULL;
+    const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
     struct as_str version = {0};
     const struct as_model *m;
 
-    if (!service.n || as_str_eq(service, AS_STR(SERVER)))
+    if (!service.p || !service.n || as_str_eq(service, AS_STR(SERVER)))
         return status_if(!e->draining && as_fleet_ready(e->client.fleet));
     if (colon) { /* names hold none */
         version = (struct as_str){colon + 1, service.n - (size_t)(colon + 1 - service.p)};

@@ -70,7 +70,7 @@ static int get_spec(struct as_arena *a, struct as_str message, struct as_tensor_
 {
     struct as_pb r = as_pb_of(message);
     int64_t shape[AS_MAX_DIMS], *own;
-    struct as_pb_field f;
+    struct as_pb_field f = {0};
     int more, err = 0;
 
     while ((more = as_pb_next(&r, &f)) > 0) {

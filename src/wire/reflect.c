@@ -155,6 +155,7 @@ static void put_error(struct as_buf *out, response *r, int err, const char *what
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
     r->error_response = &e;
     put(out, r);
+    r->error_response = NULL;
 }
 
 static void put_file(struct as_buf *out, response *r, struct as_str file, const char *what,
@@ -175,6 +176,7 @@ static void put_file(struct as_buf *out, response *r, struct as_str file, const 
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
     r->file_descriptor_response = &d;
     put(out, r);
+    r->file_descriptor_response = NULL;
 }
 
 /* Nothing of ours is extended: proto3 has no extensions. */
@@ -192,6 +194,7 @@ static void put_no_extensions(struct as_buf *out, response *r, char *type)
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ALL_EXTENSION_NUMBERS_RESPONSE;
     r->all_extension_numbers_response = &e;
     put(out, r);
+    r->all_extension_numbers_response = NULL;
 }
 
 struct services {
@@ -236,6 +239,7 @@ static void put_services(struct as_buf *out, response *r)
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
     r->list_services_response = &l;
     put(out, r);
+    r->list_services_response = NULL;
 }
 
 /* The question comes back in the answer: every string of it must be one. */
