@@ -5,6 +5,8 @@
 #ifndef AS_BASE_DEFS_H
 #define AS_BASE_DEFS_H
 
+#include "base/fatal.h"
+
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,16 +44,15 @@ __attribute__((noreturn, unused)) static inline void as_assert_fail(const char *
     abort();
 }
 
-/* Small allocations that only our own code sizes: out of memory ends the process with a message.
- * What a peer can size is bounded first and taken with plain malloc, whose failure sheds. */
+/* Small allocations that only our own code sizes: out of memory ends the process with a message and
+ * AS_EXIT_SYSTEM (base/fatal.h), and whoever started it starts it again. What a peer can size is
+ * bounded first and taken with plain malloc, whose failure sheds. */
 static inline void *as_xalloc(size_t n)
 {
     void *p = calloc(1, n ? n : 1);
 
-    if (!p) {
-        fprintf(stderr, "anyserve: out of memory (%zu bytes)\n", n);
-        abort();
-    }
+    if (__builtin_expect(!p, 0))
+        as_fatal_memory(n);
     return p;
 }
 
@@ -59,10 +60,8 @@ static inline void *as_xrealloc(void *old, size_t n)
 {
     void *p = realloc(old, n ? n : 1);
 
-    if (!p) {
-        fprintf(stderr, "anyserve: out of memory (%zu bytes)\n", n);
-        abort();
-    }
+    if (__builtin_expect(!p, 0))
+        as_fatal_memory(n);
     return p;
 }
 

@@ -7,6 +7,12 @@
 #define CHUNK 65536
 /* Between two references usually stands only a frame's header. */
 #define CHUNK_AFTER_BLOB 512
+/* No single frame of ours is larger (wire/frame.h: table and inline body). */
+#define ROOM_MAX (2u << 20)
+
+/* What is written to a broken queue: shared by all threads, read by none, and not backed by memory
+ * until then. */
+static uint8_t nowhere[ROOM_MAX];
 
 struct as_outq_seg {
     struct as_outq_seg *next;
@@ -44,17 +50,30 @@ void as_outq_fini(struct as_outq *q)
     as_outq_init(q);
 }
 
+static void break_off(struct as_outq *q)
+{
+    as_outq_fini(q);
+    q->broken = true;
+    q->bytes = 1;
+}
+
+/* NULL: the queue is broken. */
 static struct as_outq_seg *push(struct as_outq *q, size_t cap)
 {
     struct as_outq_seg *s;
 
+    if (q->broken)
+        return NULL;
     /* one chunk is kept, so that a queue that empties every turn allocates nothing */
     if (cap && cap <= CHUNK && q->spare) {
         s = q->spare;
         q->spare = NULL;
     } else {
         s = aligned_alloc(64, AS_ALIGN(sizeof(*s) + cap, 64));
-        AS_ASSERT(s);
+        if (!s) {
+            break_off(q);
+            return NULL;
+        }
         as_live_add(sizeof(*s) + cap);
         s->cap = cap;
     }
@@ -77,6 +96,10 @@ uint8_t *as_outq_room(struct as_outq *q, size_t n)
 
     if (!s || s->blob || s->cap - (size_t)(s->p - s->mem) - s->n < n)
         s = push(q, AS_MAX(n, (size_t)(s && s->blob ? CHUNK_AFTER_BLOB : CHUNK)));
+    if (!s) {
+        AS_ASSERT(n <= ROOM_MAX);
+        return nowhere;
+    }
     p = s->mem + (s->p - s->mem) + s->n;
     s->n += n;
     q->bytes += n;
@@ -85,8 +108,13 @@ uint8_t *as_outq_room(struct as_outq *q, size_t n)
 
 void as_outq_copy(struct as_outq *q, const void *p, size_t n)
 {
-    if (n)
-        memcpy(as_outq_room(q, n), p, n);
+    while (n) { /* in pieces of what room may be asked for */
+        size_t k = AS_MIN(n, (size_t)ROOM_MAX);
+
+        memcpy(as_outq_room(q, k), p, k);
+        p = (const uint8_t *)p + k;
+        n -= k;
+    }
 }
 
 void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
@@ -97,6 +125,8 @@ void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
     if (!n)
         return;
     s = push(q, 0);
+    if (!s)
+        return;
     s->blob = as_blob_ref(b);
     s->p = p;
     s->n = n;
