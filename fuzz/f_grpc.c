@@ -138,7 +138,7 @@ static bool inflate(enum as_zip_format f, const uint8_t *p, size_t n, size_t in_
     enum as_zip_step r = AS_ZIP_MORE;
 
     AS_ASSERT(as_zip_new(&z, f, true) == 0);
-    while (r != AS_ZIP_END && r != AS_ZIP_BAD && out->n < INFLATED_MAX) {
+    while (r != AS_ZIP_END && r != AS_ZIP_BAD && r != AS_ZIP_STARVED && out->n < INFLATED_MAX) {
         size_t part = AS_MIN(in_step, n), left = part, room = out_step;
         uint8_t *to = as_buf_reserve(out, out_step), *end = to;
 

@@ -8,20 +8,33 @@ void as_buf_fini(struct as_buf *b)
     as_buf_init(b);
 }
 
-uint8_t *as_buf_reserve(struct as_buf *b, size_t n)
+uint8_t *as_buf_try_reserve(struct as_buf *b, size_t n)
 {
     size_t need = b->n + n;
 
     AS_ASSERT(need >= n);
     if (need > b->cap) {
         size_t cap = b->cap ? b->cap : 256;
+        uint8_t *p;
 
         while (cap < need)
             cap *= 2;
-        b->p = as_xrealloc(b->p, cap);
+        p = realloc(b->p, cap);
+        if (!p)
+            return NULL;
+        b->p = p;
         b->cap = cap;
     }
     return b->p + b->n;
+}
+
+uint8_t *as_buf_reserve(struct as_buf *b, size_t n)
+{
+    uint8_t *p = as_buf_try_reserve(b, AS_MAX(n, (size_t)1));
+
+    if (__builtin_expect(!p, 0))
+        as_fatal_memory(n);
+    return p;
 }
 
 void as_buf_add(struct as_buf *b, const void *p, size_t n)

@@ -26,6 +26,8 @@ void as_buf_fini(struct as_buf *b);
 /* Room for n more bytes at the end, not yet counted in b->n; the pointer lives until the next call.
  */
 uint8_t *as_buf_reserve(struct as_buf *b, size_t n);
+/* The same for what one client asks for, who alone is refused: NULL when memory is out. */
+uint8_t *as_buf_try_reserve(struct as_buf *b, size_t n);
 void as_buf_add(struct as_buf *b, const void *p, size_t n);
 void as_buf_str(struct as_buf *b, const char *z);
 void as_buf_printf(struct as_buf *b, const char *fmt, ...) AS_PRINTF(2, 3);

@@ -252,9 +252,13 @@ static void on_event(struct as_sock *s, int events)
 
 void as_conn_accept(struct as_edge *e, int fd)
 {
-    struct as_conn *c = as_xalloc(sizeof(*c));
+    struct as_conn *c = calloc(1, sizeof(*c));
     int one = 1;
 
+    if (!c) {
+        close(fd);
+        return;
+    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (as_h2_new(&c->h2, &e->conf.h2, &as_exchange_ops, c, as_loop_now(e->loop))) {
         close(fd);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@
 #define CONN_SIZE   (32u << 10) /* about, with its HTTP/2 session */
 #define TRIM_FREED  (1u << 20)
 
-/* Out of descriptors: the listeners rest until the next sweep, or they would spin. */
+/* Out of descriptors or memory: the listeners rest until the next sweep, or they would spin. */
 static void rest(struct as_edge *e, int events)
 {
     for (uint32_t i = 0; i < e->n_listeners; i++)
@@ -167,8 +168,8 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
     for (int i = 0; i < ACCEPTS; i++) {
         int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-            as_log_event(e->log, AS_LOG_ERROR, "accept_failed", "reason=\"out of descriptors\"");
+        if (fd < 0 && as_sock_starved(errno)) {
+            as_log_event(e->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\"", strerror(errno));
             rest(e, 0);
             as_timer_set(&e->sweep, as_loop_now(e->loop) + AS_SWEEP);
         }
@@ -224,10 +225,14 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     as_stream_init_all(e);
     as_squeezer_init(&e->squeezer, loop, budget);
     e->client.on_registry = on_registry;
+    err = as_client_open(&e->client, fleet, loop);
+    if (err) {
+        free(e->rx);
+        free(e);
+        return err;
+    }
     as_timer_init(&e->sweep, loop, on_sweep);
     as_linger_init(&e->linger, loop, e->rx, AS_EDGE_RX);
-    err = as_client_open(&e->client, fleet, loop);
-    AS_ASSERT(!err);
     *ret_e = e;
     return 0;
 }

@@ -19,7 +19,8 @@ static struct as_exchange *take(struct as_edge *e)
         e->pool_low = AS_MIN(e->pool_low, e->stat.pooled);
     } else {
         x = aligned_alloc(64, AS_ALIGN(sizeof(*x), 64));
-        AS_ASSERT(x);
+        if (!x)
+            return NULL;
         as_arena_init(&x->arena, x->first, sizeof(x->first));
         as_list_init(&x->patience);
     }
@@ -305,11 +306,31 @@ static bool is_grpc(const struct as_h2_head *head)
     return as_grpc_is_content_type(head->content_type);
 }
 
+/* There is no memory for a request of its own: answered out of the connection's. */
+static void shed(struct as_conn *c, uint32_t stream, const struct as_h2_head *head)
+{
+    static const struct as_h2_header grpc[] = {
+        {{"content-type", 12}, {"application/grpc", 16}},
+        {{"grpc-status", 11}, {"8", 1}},
+        {{"grpc-message", 12}, {"no memory for the request", 25}},
+    };
+    struct as_h2_answer a = {.status = 503};
+
+    if (is_grpc(head))
+        a = (struct as_h2_answer){.status = 200, .headers = grpc, .n_headers = AS_COUNT(grpc)};
+    as_h2_answer(c->h2, stream, &a);
+    as_conn_touch(c);
+}
+
 static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
 {
     struct as_conn *c = conn;
     struct as_exchange *x = take(c->edge);
 
+    if (!x) {
+        shed(c, stream, head);
+        return NULL;
+    }
     x->edge = c->edge;
     x->conn = c;
     x->stream = stream;

@@ -63,8 +63,12 @@ void as_linger_init(struct as_linger *l, struct as_loop *loop, uint8_t *rx, size
 
 void as_linger_add(struct as_linger *l, int fd)
 {
-    struct lingering *s = as_xalloc(sizeof(*s));
+    struct lingering *s = calloc(1, sizeof(*s));
 
+    if (!s) { /* the client may not hear why */
+        close(fd);
+        return;
+    }
     shutdown(fd, SHUT_WR);
     s->of = l;
     s->until = as_loop_now(l->loop) + AS_LINGER_TIME;

@@ -6,8 +6,11 @@
 static void on_message(struct as_stream *s, struct as_message *m)
 {
     struct as_buf out = {0};
+    int err = as_reflect_answer(m->p, m->n, &out);
 
-    if (as_reflect_answer(m->p, m->n, &out))
+    if (err == AS_ENOMEM)
+        as_exchange_fail(s->x, err, "no memory for the answer");
+    else if (err)
         as_exchange_fail(s->x, AS_EINVALID, "malformed request message");
     else
         as_stream_send(s, &out);

@@ -62,12 +62,11 @@ enum as_rpc as_service_rpc(struct as_str path)
 
 static void reply_bool(struct as_exchange *x, bool v)
 {
-    struct as_buf b;
+    uint8_t room[16]; /* the message has two bytes */
+    struct as_buf b = {.p = room, .cap = sizeof(room)};
 
-    as_buf_init(&b);
     as_oip_put_live(&b, v);
     as_exchange_reply(x, &b);
-    as_buf_fini(&b);
 }
 
 static void server_metadata(struct as_exchange *x)

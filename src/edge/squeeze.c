@@ -127,6 +127,8 @@ static int step(struct as_squeeze *q, size_t *left)
     }
     if (r == AS_ZIP_BAD)
         return AS_EINTERNAL;
+    if (r == AS_ZIP_STARVED)
+        return AS_ENOMEM;
     if (q->have > q->limit)
         return AS_ETOOBIG;
     return r == AS_ZIP_END;

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "io/sock.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #define CONNS_MAX   64u
 #define LISTENERS   8u
 #define TIMEOUT     (5 * AS_SEC)
+#define REST        AS_SEC /* of a listener that finds no descriptor */
 
 struct listener;
 
@@ -243,24 +245,40 @@ static void on_event(struct as_sock *s, int events)
 
 struct listener {
     struct as_sock sock;
+    struct as_timer again; /* when it was out of descriptors */
     struct as_status *status;
+    uint8_t closing;
 };
+
+static void on_again(struct as_timer *t)
+{
+    as_sock_watch(&AS_CONTAINER(t, struct listener, again)->sock, UV_READABLE);
+}
 
 static void on_listener(struct as_sock *sock, int events AS_UNUSED)
 {
-    struct as_status *s = AS_CONTAINER(sock, struct listener, sock)->status;
+    struct listener *l = AS_CONTAINER(sock, struct listener, sock);
+    struct as_status *s = l->status;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t n = sizeof(peer);
     int fd = accept4(sock->fd, (struct sockaddr *)&peer, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct conn *c;
 
+    if (fd < 0 && as_sock_starved(errno)) {
+        as_sock_watch(sock, 0);
+        as_timer_set(&l->again, as_loop_now(s->loop) + REST);
+    }
     if (fd < 0)
         return;
     if (s->n_conns >= CONNS_MAX) {
         close(fd);
         return;
     }
-    c = as_xalloc(sizeof(*c));
+    c = calloc(1, sizeof(*c));
+    if (!c) {
+        close(fd);
+        return;
+    }
     if (as_sock_open(&c->sock, s->loop, fd, on_event)) {
         free(c);
         return;
@@ -300,18 +318,30 @@ int as_status_listen(struct as_status *s, int fd)
         free(l);
         return AS_EIO;
     }
+    as_timer_init(&l->again, s->loop, on_again);
     s->listeners[s->n_listeners++] = l;
     return 0;
 }
 
-static void on_listener_closed(struct as_sock *sock)
+static void listener_closed(struct listener *l)
 {
-    struct listener *l = AS_CONTAINER(sock, struct listener, sock);
     struct as_status *s = l->status;
 
+    if (--l->closing)
+        return;
     free(l);
     if (--s->n_listeners == 0 && !s->n_conns)
         free(s);
+}
+
+static void on_listener_closed(struct as_sock *sock)
+{
+    listener_closed(AS_CONTAINER(sock, struct listener, sock));
+}
+
+static void on_again_closed(struct as_timer *t)
+{
+    listener_closed(AS_CONTAINER(t, struct listener, again));
 }
 
 void as_status_close(struct as_status *s)
@@ -322,6 +352,9 @@ void as_status_close(struct as_status *s)
         free(s);
         return;
     }
-    for (uint32_t i = 0; i < s->n_listeners; i++)
+    for (uint32_t i = 0; i < s->n_listeners; i++) {
+        s->listeners[i]->closing = 2;
         as_sock_close(&s->listeners[i]->sock, on_listener_closed);
+        as_timer_close(&s->listeners[i]->again, on_again_closed);
+    }
 }

@@ -15,11 +15,15 @@ void as_message_drop(struct as_edge *e, struct as_message *m)
     *m = (struct as_message){0};
 }
 
-void as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void *owner,
+bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void *owner,
                     uint64_t max_message)
 {
-    struct as_stream *s = as_xalloc(sizeof(*s));
+    struct as_stream *s = calloc(1, sizeof(*s));
 
+    if (!s) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return false;
+    }
     s->x = x;
     s->ops = ops;
     s->owner = owner;
@@ -27,6 +31,7 @@ void as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void
     as_buf_init(&s->held);
     as_list_push(&x->edge->streams, &s->node);
     x->streaming = s;
+    return true;
 }
 
 /* --- in --- */
@@ -194,6 +199,13 @@ void as_stream_data(struct as_stream *s, const uint8_t *p, size_t n)
         consume(s, n);
         as_exchange_fail(s->x, AS_ETOOBIG, "%zu bytes do not fit into --max-inflight-bytes %lu now",
                          n, (unsigned long)s->x->edge->budget->limit);
+        read_on(s);
+        return;
+    }
+    if (!as_buf_try_reserve(&s->held, n)) {
+        as_budget_give(s->x->edge->budget, n);
+        consume(s, n);
+        as_exchange_fail(s->x, AS_ENOMEM, "no memory for %zu bytes that wait to be read", n);
         read_on(s);
         return;
     }

@@ -70,8 +70,8 @@ struct as_stream {
     bool wants_room;  /* has_room has said no */
 };
 
-/* Makes a streaming call of x. */
-void as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void *owner,
+/* Makes a streaming call of x. False: out of memory, the call is failed and owner is not taken. */
+bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void *owner,
                     uint64_t max_message);
 
 bool as_stream_has_room(struct as_stream *s);

@@ -37,13 +37,23 @@ enum as_health as_watch_status(struct as_edge *e, struct as_str service)
 
 /* --- Check and List --- */
 
+static void fail_parse(struct as_exchange *x, int err)
+{
+    if (err == AS_ENOMEM)
+        as_exchange_fail(x, err, "no memory for the request");
+    else
+        as_exchange_fail(x, AS_EINVALID, "malformed request message");
+}
+
 void as_watch_check(struct as_exchange *x)
 {
-    struct as_buf service = {0}, out = {0};
+    uint8_t room[AS_HEALTH_RESPONSE_MAX];
+    struct as_buf service = {0}, out = {.p = room};
     enum as_health status;
+    int err = as_health_parse(x->body, x->body_len, &service);
 
-    if (as_health_parse(x->body, x->body_len, &service)) {
-        as_exchange_fail(x, AS_EINVALID, "malformed request message");
+    if (err) {
+        fail_parse(x, err);
         return;
     }
     status = as_watch_status(x->edge, as_buf_slice(&service));
@@ -53,53 +63,76 @@ void as_watch_check(struct as_exchange *x)
                          (const char *)service.p,
                          x->edge->client.settling ? ": workers are starting" : "");
     } else {
-        as_health_put(&out, status);
+        out.n = as_health_put(room, status);
         as_exchange_reply(x, &out);
     }
     as_buf_fini(&service);
-    as_buf_fini(&out);
 }
 
-/* Name and "NAME:VERSION" of a model, each a row; the name only once. */
-static size_t put_rows(struct as_edge *e, struct as_health_row *rows, const struct as_model *m,
+/* "NAME" or "NAME:VERSION", in the arena; NULL: out of memory. */
+static char *row_name(struct as_arena *a, struct as_str name, struct as_str version)
+{
+    size_t n = name.n + 1 + version.n + 1;
+    char *p = as_arena_alloc(a, n, 1);
+
+    if (p)
+        snprintf(p, n, version.n ? "%.*s:%.*s" : "%.*s", AS_STR_FMT(name), AS_STR_FMT(version));
+    return p;
+}
+
+/* Name and "NAME:VERSION" of a model, each a row; the name only once. 0: out of memory. */
+static size_t put_rows(struct as_exchange *x, struct as_health_row *rows, const struct as_model *m,
                        const struct as_model *before)
 {
-    struct as_buf name = {0};
+    struct as_edge *e = x->edge;
+    struct as_str no_version = {0};
     size_t n = 0;
 
     if (!before || !as_str_eq(before->name, m->name)) {
-        struct as_str default_version = {0};
+        const struct as_model *first =
+            as_registry_find(e->client.registry, m->name, no_version, NULL);
 
-        rows[n++] = (struct as_health_row){
-            as_str_dup(m->name), status_of_model(e, as_registry_find(e->client.registry, m->name,
-                                                                     default_version, NULL))};
+        rows[n++] = (struct as_health_row){row_name(&x->arena, m->name, no_version),
+                                           status_of_model(e, first)};
     }
-    as_buf_printf(&name, "%.*s:%.*s", AS_STR_FMT(m->name), AS_STR_FMT(m->version));
-    rows[n++] = (struct as_health_row){as_str_dup(as_buf_slice(&name)), status_of_model(e, m)};
-    as_buf_fini(&name);
+    rows[n++] =
+        (struct as_health_row){row_name(&x->arena, m->name, m->version), status_of_model(e, m)};
+    return rows[0].service && rows[n - 1].service ? n : 0;
+}
+
+/* 0: out of memory. */
+static size_t all_rows(struct as_exchange *x, struct as_health_row *rows)
+{
+    static char server[] = SERVER, nothing[] = "";
+    const struct as_registry *g = x->edge->client.registry;
+    enum as_health status = as_watch_status(x->edge, AS_STR(""));
+    uint32_t count = as_registry_count(g);
+    size_t n = 0;
+
+    rows[n++] = (struct as_health_row){nothing, status};
+    rows[n++] = (struct as_health_row){server, status};
+    for (uint32_t i = 0; i < count; i++) {
+        size_t k = put_rows(x, rows + n, as_registry_at(g, i), i ? as_registry_at(g, i - 1) : NULL);
+
+        if (!k)
+            return 0;
+        n += k;
+    }
     return n;
 }
 
 void as_watch_list(struct as_exchange *x)
 {
-    struct as_edge *e = x->edge;
-    const struct as_registry *g = e->client.registry;
-    enum as_health server = as_watch_status(e, AS_STR(""));
-    uint32_t count = as_registry_count(g);
-    struct as_health_row *rows = as_xalloc((2 + 2 * (size_t)count) * sizeof(*rows));
+    size_t most = 2 + 2 * (size_t)as_registry_count(x->edge->client.registry);
+    struct as_health_row *rows = as_arena_alloc(&x->arena, most * sizeof(*rows), 8);
+    size_t n = rows ? all_rows(x, rows) : 0;
     struct as_buf out = {0};
-    size_t n = 0;
 
-    rows[n++] = (struct as_health_row){as_str_dup(AS_STR("")), server};
-    rows[n++] = (struct as_health_row){as_str_dup(AS_STR(SERVER)), server};
-    for (uint32_t i = 0; i < count; i++)
-        n += put_rows(e, rows + n, as_registry_at(g, i), i ? as_registry_at(g, i - 1) : NULL);
-    as_health_put_list(&out, rows, n);
-    as_exchange_reply(x, &out);
+    if (!n || as_health_put_list(&out, rows, n))
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    else
+        as_exchange_reply(x, &out);
     as_buf_fini(&out);
-    for (size_t i = 0; i < n; i++)
-        free(rows[i].service);
-    free(rows);
 }
 
 /* --- Watch --- */
@@ -114,7 +147,8 @@ struct watch {
 static void tell(struct as_stream *s)
 {
     struct watch *w = s->owner;
-    struct as_buf out = {0};
+    uint8_t room[AS_HEALTH_RESPONSE_MAX];
+    struct as_buf out = {.p = room};
     enum as_health now;
 
     if (!w->asked || !as_stream_has_room(s))
@@ -123,19 +157,19 @@ static void tell(struct as_stream *s)
     if (now == w->told)
         return;
     w->told = now;
-    as_health_put(&out, now);
+    out.n = as_health_put(room, now);
     as_stream_send(s, &out);
-    as_buf_fini(&out);
 }
 
 static void on_message(struct as_stream *s, struct as_message *m)
 {
     struct watch *w = s->owner;
+    int err;
 
     if (w->asked) {
         as_exchange_fail(s->x, AS_EUNIMPLEMENTED, "more than one message on Watch");
-    } else if (as_health_parse(m->p, m->n, &w->service)) {
-        as_exchange_fail(s->x, AS_EINVALID, "malformed request message");
+    } else if ((err = as_health_parse(m->p, m->n, &w->service))) {
+        fail_parse(s->x, err);
     } else {
         w->asked = true;
         tell(s);
@@ -167,5 +201,10 @@ void as_watch_open(struct as_exchange *x)
         .on_close = on_close,
     };
 
-    as_stream_open(x, &ops, as_xalloc(sizeof(struct watch)), REQUEST_MAX);
+    struct watch *w = calloc(1, sizeof(*w));
+
+    if (!w)
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    else if (!as_stream_open(x, &ops, w, REQUEST_MAX))
+        free(w);
 }

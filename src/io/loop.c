@@ -52,6 +52,33 @@ static void on_idle(uv_idle_t *h)
     }
 }
 
+static void *need(void *p, size_t n)
+{
+    if (!p && n)
+        as_fatal_memory(n);
+    return p;
+}
+
+static void *uv_take(size_t n)
+{
+    return need(malloc(n), n);
+}
+
+static void *uv_take_zeroed(size_t n, size_t each)
+{
+    return need(calloc(n, each), n && each ? n * each : 0);
+}
+
+static void *uv_move(void *p, size_t n)
+{
+    return need(realloc(p, n), n);
+}
+
+void as_loop_own_memory(void)
+{
+    uv_replace_allocator(uv_take, uv_move, uv_take_zeroed, free);
+}
+
 int as_loop_new(struct as_loop **ret_l, uint32_t index)
 {
     struct as_loop *l = as_xalloc(sizeof(*l));

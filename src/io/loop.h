@@ -35,6 +35,9 @@ struct as_loop {
     uint32_t index; /* 0 … threads-1 */
 };
 
+/* Before the first loop of the process: libuv, which would abort without a word, ends like we do
+ * when memory is out (base/fatal.h). */
+void as_loop_own_memory(void);
 int as_loop_new(struct as_loop **ret_l, uint32_t index);
 void as_loop_free(struct as_loop *l); /* runs the loop until every closed handle is gone */
 void as_loop_run(struct as_loop *l);  /* until as_loop_stop */

@@ -85,6 +85,11 @@ void as_sock_close(struct as_sock *s, void (*on_closed)(struct as_sock *s))
     close(fd);
 }
 
+bool as_sock_starved(int e)
+{
+    return e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM;
+}
+
 static int64_t result(ssize_t k)
 {
     if (k > 0)
@@ -146,6 +151,8 @@ int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd)
 
 int as_sock_flush(struct as_sock *s, struct as_outq *q)
 {
+    if (q->broken)
+        return AS_ENOMEM;
     while (q->bytes) {
         struct iovec iov[IOVS];
         struct msghdr m = {.msg_iov = iov};

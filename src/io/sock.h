@@ -29,12 +29,17 @@ void as_sock_close(struct as_sock *s, void (*on_closed)(struct as_sock *s));
 /* Gives the descriptor back instead of closing it (to move it to another loop). */
 int as_sock_detach(struct as_sock *s, void (*on_closed)(struct as_sock *s));
 
+/* Did accept fail for want of descriptors or memory? Then the listener must rest for a while, or
+ * the loop would spin. */
+bool as_sock_starved(int e);
+
 /* >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO. */
 int64_t as_sock_read(struct as_sock *s, void *p, size_t n);
 int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n);
 /* Also takes one descriptor that travels along: -1 when none. */
 int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd);
-/* Writes as much of q as goes; watches for writability while something is left. 0 or AS_EIO. */
+/* Writes as much of q as goes; watches for writability while something is left. 0, AS_EIO, or
+ * AS_ENOMEM when q is broken: the connection must end. */
 int as_sock_flush(struct as_sock *s, struct as_outq *q);
 
 #endif

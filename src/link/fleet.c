@@ -4,9 +4,6 @@
 #include "base/pages.h"
 #include "link/link.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 #define TICKS_PER_INTERVAL 2 /* how often a ping interval is looked at */
 
 static struct as_call *call_of(struct as_request *q)
@@ -409,38 +406,7 @@ void as_fleet_stop(struct as_fleet *f)
     as_link_end(AS_LIST_ENTRY(n, struct as_link, node), "the dispatcher ends", true);
 }
 
-/* --- the listener and the pulse --- */
-
-/* To the end of the backlog. Without descriptors accept4 fails and the rest waits: nothing is lost.
- */
-static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED)
-{
-    struct as_fleet *f = h->data;
-
-    for (;;) {
-        int fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-        if (fd < 0)
-            return;
-        as_link_accept(f, fd);
-    }
-}
-
-int as_fleet_listen(struct as_fleet *f, int fd)
-{
-    if (f->listener)
-        return 0;
-    f->listen_fd = fd;
-    f->listener = as_xalloc(sizeof(*f->listener));
-    if (uv_poll_init(&f->loop->uv, f->listener, fd)) {
-        free(f->listener);
-        f->listener = NULL;
-        return AS_EIO;
-    }
-    f->listener->data = f;
-    uv_poll_start(f->listener, UV_READABLE, on_listener);
-    return 0;
-}
+/* --- the pulse --- */
 
 /* One timer for all links instead of one each: a ping need not be on time. */
 static void on_tick(struct as_timer *t)
@@ -449,6 +415,7 @@ static void on_tick(struct as_timer *t)
     as_ns now = as_loop_now(f->loop);
 
     as_pages_trim();
+    as_fleet_watch_door(f);
     AS_LIST_EACH(n, &f->links) as_link_tick(AS_LIST_ENTRY(n, struct as_link, node), now);
     as_timer_set(t, now + f->conf.ping_interval / TICKS_PER_INTERVAL);
 }

@@ -79,6 +79,7 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
                       uint32_t *ret_target, const char **ret_why);
 void as_fleet_refresh(struct as_fleet_deploy *d); /* after replicas came, went or drained */
 void as_fleet_link_ready(struct as_link *l);
+void as_fleet_watch_door(struct as_fleet *f); /* again, should it rest for want of descriptors */
 void as_fleet_deliver(
     struct as_call *c); /* verdict is set: on_answer on its loop, then on_release */
 

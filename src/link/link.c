@@ -320,16 +320,22 @@ static int identify(struct as_link *l, int fd)
 
 void as_link_accept(struct as_fleet *f, int fd)
 {
-    struct as_link *l = as_xalloc(sizeof(*l));
+    struct as_link *l = calloc(1, sizeof(*l));
+    uint8_t *rx = aligned_alloc(AS_FRAME_ALIGN, RX_CAP);
 
+    if (!l || !rx) { /* it comes again */
+        as_log_event(f->log, AS_LOG_WARN, "worker_refused", "reason=\"out of memory\"");
+        close(fd);
+        free(rx);
+        free(l);
+        return;
+    }
     l->fleet = f;
     l->state = AS_LINK_HELLO;
     l->next_stream = 1;
     l->rx.fd = -1;
     l->rx.cap = RX_CAP;
-    /* frames are read where they lie: their offsets are multiples of 64 from here */
-    l->rx.p = aligned_alloc(AS_FRAME_ALIGN, RX_CAP);
-    AS_ASSERT(l->rx.p);
+    l->rx.p = rx;
     as_outq_init(&l->out);
     as_task_init(&l->flush, on_flush);
     as_timer_init(&l->timer, f->loop, on_timer);

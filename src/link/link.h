@@ -96,6 +96,8 @@ void as_link_touch(struct as_link *l); /* something was appended to out */
 
 /* Stream table (link_streams.c). */
 struct as_call *as_link_call(const struct as_link *l, uint64_t stream); /* NULL: no such stream */
+/* Room for the first streams. False: out of memory; later growth has the whole process end. */
+bool as_link_make_table(struct as_link *l);
 void as_link_add_call(struct as_link *l, struct as_call *c);
 void as_link_forget_call(struct as_link *l, struct as_call *c);
 

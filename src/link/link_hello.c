@@ -83,6 +83,7 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
                                   .max_message = l->fleet->conf.max_message,
                                   .pid = (uint32_t)getpid()};
     const char *why;
+    int err;
 
     if (l->state != AS_LINK_HELLO || as_frame_get_hello(f, &h)) {
         as_link_refuse(l, "malformed or repeated HELLO");
@@ -98,7 +99,12 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
         say_goodbye(l, why);
         return;
     }
-    if ((h.capabilities & AS_CAP_PAGE) && map_page(l)) {
+    err = h.capabilities & AS_CAP_PAGE ? map_page(l) : 0;
+    if (err == AS_EIO) { /* our trouble, not the worker's: it comes again */
+        as_link_end(l, "cannot map its status page", true);
+        return;
+    }
+    if (err) {
         say_goodbye(l, "bad status page");
         return;
     }
@@ -163,6 +169,10 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     }
     if (l->state == AS_LINK_HELLO || !l->deploy->core) {
         as_link_refuse(l, "CREDIT before a model was registered");
+        return;
+    }
+    if (first && !as_link_make_table(l)) {
+        as_link_end(l, "out of memory", true);
         return;
     }
     /* a link becomes a replica with its first slots: before that nothing could be given to it */

@@ -390,8 +390,9 @@ static bool step(struct as_link *l)
     return !l->ended;
 }
 
-/* Room for the next read, with the rest of a cut frame at an aligned offset. */
-static void make_room(struct as_link_rx *rx)
+/* Room for the next read, with the rest of a cut frame at an aligned offset. False: out of memory.
+ */
+static bool make_room(struct as_link_rx *rx)
 {
     size_t rest = rx->end - rx->at, to = 0;
 
@@ -403,7 +404,8 @@ static void make_room(struct as_link_rx *rx)
     if (rx->need > rx->cap) {
         uint8_t *p = aligned_alloc(AS_FRAME_ALIGN, AS_ALIGN(rx->need, (size_t)4096));
 
-        AS_ASSERT(p);
+        if (!p)
+            return false;
         memcpy(p, rx->p + rx->at, rest);
         free(rx->p);
         rx->p = p;
@@ -413,6 +415,7 @@ static void make_room(struct as_link_rx *rx)
     }
     rx->at = to;
     rx->end = to + rest;
+    return true;
 }
 
 static int64_t receive(struct as_link *l)
@@ -422,7 +425,8 @@ static int64_t receive(struct as_link *l)
     int64_t n;
     int fd;
 
-    make_room(rx);
+    if (!make_room(rx))
+        return AS_ENOMEM;
     /* descriptors are taken only in the greeting; later ones are closed by the kernel */
     if (l->state == AS_LINK_HELLO) {
         n = as_sock_read_fd(&l->sock, rx->p + rx->end, rx->cap - rx->end, &fd);

@@ -16,9 +16,18 @@ struct as_call *as_link_call(const struct as_link *l, uint64_t stream)
     return c && c->core.stream == stream ? c : NULL;
 }
 
+#define CALLS_FIRST 256u
+
+bool as_link_make_table(struct as_link *l)
+{
+    l->calls = calloc(CALLS_FIRST, sizeof(struct as_call *));
+    l->cap_calls = l->calls ? CALLS_FIRST : 0;
+    return l->calls != NULL;
+}
+
 static void grow(struct as_link *l)
 {
-    uint32_t cap = l->cap_calls ? l->cap_calls * 2 : 256;
+    uint32_t cap = l->cap_calls * 2;
     struct as_call **old = l->calls;
     uint32_t n = l->cap_calls;
 
@@ -36,7 +45,7 @@ void as_link_add_call(struct as_link *l, struct as_call *c)
     c->core.stream = l->next_stream;
     l->next_stream += 2;
     /* one old stream may hold a slot while the ids go round: the ring grows until it does not */
-    while (!l->cap_calls || l->calls[slot_of(l, c->core.stream)])
+    while (l->calls[slot_of(l, c->core.stream)])
         grow(l);
     l->calls[slot_of(l, c->core.stream)] = c;
     l->n_calls++;

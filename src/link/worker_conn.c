@@ -104,6 +104,8 @@ static int send_with_page(struct as_worker *w)
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(c), &w->page.fd, sizeof(int));
+    if (w->out.broken)
+        return AS_ENOMEM;
     m.msg_iovlen = (size_t)as_outq_iov(&w->out, iov, (int)AS_COUNT(iov));
     n = sendmsg(w->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0)
@@ -275,7 +277,8 @@ static struct as_str keep(struct as_worker *w, struct as_str s)
 {
     char *p = as_arena_dup(&w->arena, s);
 
-    AS_ASSERT(p);
+    if (!p)
+        as_fatal_memory(s.n);
     return (struct as_str){p, s.n};
 }
 
@@ -284,14 +287,16 @@ static const struct as_tensor_spec *keep_specs(struct as_worker *w, const struct
 {
     struct as_tensor_spec *t = as_arena_alloc(&w->arena, n * sizeof(*t), 8);
 
-    AS_ASSERT(t);
+    if (!t)
+        as_fatal_memory(n * sizeof(*t));
     for (uint32_t i = 0; i < n; i++) {
         t[i] = s[i];
         t[i].name = keep(w, s[i].name);
         if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
             int64_t *shape = as_arena_alloc(&w->arena, s[i].ndim * sizeof(*shape), 8);
 
-            AS_ASSERT(shape);
+            if (!shape)
+                as_fatal_memory(s[i].ndim * sizeof(*shape));
             memcpy(shape, s[i].shape, s[i].ndim * sizeof(*shape));
             t[i].shape = shape;
         }
@@ -323,6 +328,16 @@ static void keep_conf(struct as_worker *w, const struct as_worker_conf *conf)
     }
 }
 
+/* The last of it: no thread and no request is left. */
+static void discard(struct as_worker *w)
+{
+    as_worker_forked(w);
+    pthread_mutex_destroy(&w->mu);
+    as_arena_fini(&w->arena);
+    free(w->models);
+    free(w);
+}
+
 int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
 {
     struct epoll_event ev = {.events = EPOLLIN};
@@ -345,7 +360,7 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
     w->ep_fd = epoll_create1(EPOLL_CLOEXEC);
     if (w->wake_fd < 0 || w->ep_fd < 0 || epoll_ctl(w->ep_fd, EPOLL_CTL_ADD, w->wake_fd, &ev) < 0 ||
         as_worker_guard_start(w)) {
-        as_worker_forked(w); /* no thread runs: closing the descriptors is all there is */
+        discard(w);
         return AS_EIO;
     }
     *ret_w = w;
@@ -388,9 +403,5 @@ void as_worker_free(struct as_worker *w)
     as_worker_rx_fini(w);
     as_outq_fini(&w->out);
     as_page_close(&w->page);
-    as_worker_forked(w);
-    pthread_mutex_destroy(&w->mu);
-    as_arena_fini(&w->arena);
-    free(w->models);
-    free(w);
+    discard(w);
 }

@@ -34,6 +34,8 @@ static void watch_for_room(struct as_worker *w, bool on)
 
 void as_worker_send(struct as_worker *w)
 {
+    if (w->out.broken)
+        as_worker_end(w, "out of memory for what is to be sent");
     while (w->out.bytes && w->sock >= 0) {
         struct iovec iov[IOV_MAX_AT_ONCE];
         struct msghdr m = {.msg_iov = iov};

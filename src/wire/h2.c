@@ -148,10 +148,10 @@ void as_h2_free(struct as_h2 *h)
 /* The session goes on until the GOAWAY is out, but its callbacks begin nothing new. */
 static void say_goaway(struct as_h2 *h, uint32_t code, const char *text)
 {
-    if (!h->dead)
-        nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(h->session), code,
-                              (const uint8_t *)text, strlen(text));
+    if (!h->dead && nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
+                                          nghttp2_session_get_last_proc_stream_id(h->session), code,
+                                          (const uint8_t *)text, strlen(text)))
+        h->dead = true;
 }
 
 void as_h2_check_guard(struct as_h2 *h)
@@ -222,8 +222,9 @@ bool as_h2_done(const struct as_h2 *h)
 
 void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n)
 {
-    if (!h->dead && n)
-        nghttp2_session_consume(h->session, (int32_t)stream, n);
+    /* Out of memory: the window would never open again. */
+    if (!h->dead && n && nghttp2_session_consume(h->session, (int32_t)stream, n))
+        h->dead = true;
 }
 
 void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n)
@@ -239,9 +240,10 @@ void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n)
         return;
     /* The window counts what is held as well, so n more go on top of it. */
     n = AS_MIN(n, (size_t)WINDOW_MAX) + (size_t)held;
-    if (n > (size_t)had)
+    if (n > (size_t)had &&
         nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, id,
-                                              (int32_t)AS_MIN(n, (size_t)WINDOW_MAX));
+                                              (int32_t)AS_MIN(n, (size_t)WINDOW_MAX)))
+        h->dead = true;
 }
 
 void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code)
@@ -252,7 +254,9 @@ void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code)
         return;
     s->answered = true; /* the stream lives until the frame is sent, but nobody hears of it */
     s->reset = true;
-    nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code);
+    /* Out of memory: the client would wait for ever. */
+    if (nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code))
+        h->dead = true;
 }
 
 size_t as_h2_unsent(struct as_h2 *h, uint32_t stream)
@@ -264,20 +268,20 @@ size_t as_h2_unsent(struct as_h2 *h, uint32_t stream)
 
 void as_h2_ping(struct as_h2 *h)
 {
-    if (!h->dead)
-        nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, NULL);
+    if (!h->dead && nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, NULL))
+        h->dead = true;
 }
 
 void as_h2_shutdown_notice(struct as_h2 *h)
 {
-    if (!h->dead)
-        nghttp2_submit_shutdown_notice(h->session);
+    if (!h->dead && nghttp2_submit_shutdown_notice(h->session))
+        h->dead = true;
 }
 
 void as_h2_shutdown_final(struct as_h2 *h)
 {
-    if (!h->dead)
-        nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(h->session), NGHTTP2_NO_ERROR,
-                              NULL, 0);
+    if (!h->dead && nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
+                                          nghttp2_session_get_last_proc_stream_id(h->session),
+                                          NGHTTP2_NO_ERROR, NULL, 0))
+        h->dead = true;
 }

@@ -30,8 +30,9 @@ struct as_h2_head {
 };
 
 struct as_h2_ops {
-    /* A request's headers are complete. Returns the owner's pointer for the stream (never NULL),
-     * that all later calls get. Malformed requests and those over a limit never come here. */
+    /* A request's headers are complete. Returns the owner's pointer for the stream, that all later
+     * calls get; NULL: it has answered or reset the stream and wants to hear no more of it.
+     * Malformed requests and those over a limit never come here. */
     void *(*on_request)(void *conn, uint32_t stream, const struct as_h2_head *head);
     void (*on_data)(void *conn, void *req, const uint8_t *p, size_t n);
     /* The client has sent END_STREAM; once; also for end_stream. Neither this nor on_data comes

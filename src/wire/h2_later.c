@@ -18,7 +18,9 @@ static void wake(struct as_h2 *h, struct as_h2_stream *s)
     if (!s->later->starving)
         return;
     s->later->starving = false;
-    nghttp2_session_resume_data(h->session, (int32_t)s->id);
+    /* Out of memory: the rest would never be asked for. */
+    if (nghttp2_is_fatal(nghttp2_session_resume_data(h->session, (int32_t)s->id)))
+        h->dead = true;
 }
 
 static ssize_t read_later(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,

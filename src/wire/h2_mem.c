@@ -32,6 +32,19 @@ static void *pool_malloc(size_t n, void *user)
     return b + 1;
 }
 
+/* nghttp2 (1.52) frees a DATA item twice when its queue of streams cannot grow: at once, and with
+ * the session. So after a refused growth blocks stay where they are until the pool goes. */
+#define BURIED 1u /* in `size`, a multiple of STEP */
+
+static __attribute__((noinline)) void bury(struct as_h2_pool *p, struct as_h2_block *b)
+{
+    if (b->size & BURIED)
+        return;
+    b->size |= BURIED;
+    b->next = p->buried;
+    p->buried = b;
+}
+
 static void pool_free(void *ptr, void *user)
 {
     struct as_h2_pool *p = user;
@@ -41,6 +54,10 @@ static void pool_free(void *ptr, void *user)
     if (!ptr)
         return;
     b = (struct as_h2_block *)ptr - 1;
+    if (p->refused) {
+        bury(p, b);
+        return;
+    }
     class = b->size / STEP - 1;
     if (class >= AS_H2_POOL_CLASSES || p->kept + b->size > AS_H2_POOL_MAX) {
         free(b);
@@ -67,17 +84,22 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
     size_t had;
     void *to;
 
-    if (!ptr)
-        return pool_malloc(n, user);
+    if (!ptr) {
+        ptr = pool_malloc(n, user);
+        ((struct as_h2_pool *)user)->refused |= !ptr;
+        return ptr;
+    }
     /* nghttp2 grows few things: moving beats a second path through realloc. */
     had = ((struct as_h2_block *)ptr - 1)->size - sizeof(struct as_h2_block);
     if (n <= had)
         return ptr;
     to = pool_malloc(n, user);
-    if (to) {
-        memcpy(to, ptr, had);
-        pool_free(ptr, user);
+    if (!to) {
+        ((struct as_h2_pool *)user)->refused = true;
+        return NULL;
     }
+    memcpy(to, ptr, had);
+    pool_free(ptr, user);
     return to;
 }
 
@@ -97,6 +119,12 @@ void as_h2_pool_fini(struct as_h2_pool *p)
             p->free[i] = b->next;
             free(b);
         }
+    }
+    while (p->buried) {
+        struct as_h2_block *b = p->buried;
+
+        p->buried = b->next;
+        free(b);
     }
     p->kept = 0;
 }

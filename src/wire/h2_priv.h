@@ -37,7 +37,9 @@
 /* Small blocks that nghttp2 gave back, by size: it takes and frees about ten per request. */
 struct as_h2_pool {
     struct as_h2_block *free[AS_H2_POOL_CLASSES];
-    size_t kept; /* bytes in all lists */
+    size_t kept;  /* bytes in all lists */
+    bool refused; /* growth failed: the session is over, and what it frees is buried */
+    struct as_h2_block *buried;
     nghttp2_mem mem;
 };
 
@@ -66,6 +68,7 @@ struct as_h2_stream {
     bool withdrawn;  /* by the client's RST_STREAM */
     bool early;      /* answered before the client ended: counted in as_h2.n_early */
     bool over_limit; /* headers above a limit: the rest of the block is not stored */
+    bool starved;    /* the same for want of memory */
     char status[3];
 
     struct as_h2_head head;

@@ -75,7 +75,7 @@ static void add_field(struct as_h2 *h, struct as_h2_stream *s, struct as_str nam
 {
     struct as_str *to;
 
-    if (s->over_limit) {
+    if (s->over_limit || s->starved) {
         count_excess(h, s, name, value);
         return;
     }
@@ -86,9 +86,9 @@ static void add_field(struct as_h2 *h, struct as_h2_stream *s, struct as_str nam
     to = place(&s->head, name);
     if (to && !to->p) {
         *to = as_h2_store(s, value);
-        s->over_limit = !to->p;
+        s->starved = !to->p;
     } else { /* what is repeated is "everything else": the first one counts */
-        s->over_limit = !add_rest(s, name, value);
+        s->starved = !add_rest(s, name, value);
     }
 }
 
@@ -153,16 +153,16 @@ static void begin_request(struct as_h2 *h, struct as_h2_stream *s, bool end)
 {
     s->head.end_stream = end;
     s->ended = end;
-    if (s->over_limit) {
-        struct as_h2_answer a = {.status = 431};
+    if (s->over_limit || s->starved) {
+        struct as_h2_answer a = {.status = s->starved ? 503 : 431};
 
-        if (h->ops->on_over_limit)
+        if (!s->starved && h->ops->on_over_limit)
             h->ops->on_over_limit(h->conn, &s->head, &a);
         as_h2_answer(h, s->id, &a);
         return;
     }
     s->req = h->ops->on_request(h->conn, s->id, &s->head);
-    AS_ASSERT(s->req);
+    AS_ASSERT(s->req || s->answered);
     if (end)
         end_stream(h, s);
 }
@@ -203,8 +203,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     /* What nobody waits for any more must not eat up the connection's window. */
     if (s && s->req && !s->answered && !h->breach)
         h->ops->on_data(h->conn, s->req, p, n);
-    else
-        nghttp2_session_consume_connection(session, n);
+    else if (nghttp2_session_consume_connection(session, n))
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
     return 0;
 }
 

@@ -121,9 +121,10 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         if (h->n_early && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
             struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
 
-            if (s && s->early)
+            if (s && s->early &&
                 nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                          NGHTTP2_NO_ERROR);
+                                          NGHTTP2_NO_ERROR))
+                return NGHTTP2_ERR_CALLBACK_FAILURE;
         }
     } else if (frame->hd.type == NGHTTP2_RST_STREAM) {
         count_reset(h, frame);

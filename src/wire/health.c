@@ -1,6 +1,7 @@
 #include "wire/health.h"
 
 #include "wire/names.h"
+#include "wire/unpack.h"
 
 #include <health.pb-c.h>
 
@@ -10,29 +11,33 @@ _Static_assert((int)AS_HEALTH_SERVICE_UNKNOWN ==
 
 int as_health_parse(const uint8_t *p, size_t n, struct as_buf *ret_service)
 {
+    struct as_unpack mem;
     Grpc__Health__V1__HealthCheckRequest *q =
-        grpc__health__v1__health_check_request__unpack(NULL, n, p);
+        grpc__health__v1__health_check_request__unpack(as_unpack_init(&mem), n, p);
     struct as_str service;
-    int err = AS_EPROTO;
+    int err = 0;
 
     if (!q)
-        return AS_EPROTO;
+        return mem.starved ? AS_ENOMEM : AS_EPROTO;
     service = as_str_of(q->service);
-    if (as_names_utf8(service)) {
+    if (!as_names_utf8(service))
+        err = AS_EPROTO;
+    else if (!as_buf_try_reserve(ret_service, service.n))
+        err = service.n ? AS_ENOMEM : 0;
+    else
         as_buf_add(ret_service, service.p, service.n);
-        err = 0;
-    }
-    grpc__health__v1__health_check_request__free_unpacked(q, NULL);
+    grpc__health__v1__health_check_request__free_unpacked(q, &mem.allocator);
     return err;
 }
 
-void as_health_put(struct as_buf *out, enum as_health status)
+size_t as_health_put(uint8_t out[AS_HEALTH_RESPONSE_MAX], enum as_health status)
 {
     Grpc__Health__V1__HealthCheckResponse r = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
 
     r.status = (Grpc__Health__V1__HealthCheckResponse__ServingStatus)status;
-    out->n += grpc__health__v1__health_check_response__pack(
-        &r, as_buf_reserve(out, grpc__health__v1__health_check_response__get_packed_size(&r)));
+    AS_ASSERT(grpc__health__v1__health_check_response__get_packed_size(&r) <=
+              AS_HEALTH_RESPONSE_MAX);
+    return grpc__health__v1__health_check_response__pack(&r, out);
 }
 
 /* An entry of the map with the message that it points to. */
@@ -41,14 +46,15 @@ struct entry {
     Grpc__Health__V1__HealthCheckResponse value;
 };
 
-void as_health_put_list(struct as_buf *out, const struct as_health_row *rows, size_t n)
+int as_health_put_list(struct as_buf *out, const struct as_health_row *rows, size_t n)
 {
     Grpc__Health__V1__HealthListResponse r = GRPC__HEALTH__V1__HEALTH_LIST_RESPONSE__INIT;
-    struct entry *entries = as_xalloc(n * sizeof(*entries));
+    struct entry *entries = calloc(n + 1, sizeof(*entries)); /* n may be 0 */
+    uint8_t *p = NULL;
 
     r.n_statuses = n;
-    r.statuses = as_xalloc(n * sizeof(void *));
-    for (size_t i = 0; i < n; i++) {
+    r.statuses = calloc(n + 1, sizeof(void *));
+    for (size_t i = 0; i < n && entries && r.statuses; i++) {
         struct entry *e = &entries[i];
 
         grpc__health__v1__health_list_response__statuses_entry__init(&e->entry);
@@ -58,8 +64,12 @@ void as_health_put_list(struct as_buf *out, const struct as_health_row *rows, si
         e->value.status = (Grpc__Health__V1__HealthCheckResponse__ServingStatus)rows[i].status;
         r.statuses[i] = &e->entry;
     }
-    out->n += grpc__health__v1__health_list_response__pack(
-        &r, as_buf_reserve(out, grpc__health__v1__health_list_response__get_packed_size(&r)));
+    if (entries && r.statuses)
+        p = as_buf_try_reserve(out,
+                               1 + grpc__health__v1__health_list_response__get_packed_size(&r));
+    if (p)
+        out->n += grpc__health__v1__health_list_response__pack(&r, p);
     free(r.statuses);
     free(entries);
+    return p ? 0 : AS_ENOMEM;
 }

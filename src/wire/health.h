@@ -15,16 +15,18 @@ enum as_health { /* ServingStatus */
                  AS_HEALTH_SERVICE_UNKNOWN = 3
 };
 
-/* HealthCheckRequest: appends the service's name. AS_EPROTO: malformed, or not UTF-8. */
+#define AS_HEALTH_RESPONSE_MAX 16u /* bytes of a HealthCheckResponse, and room to spare */
+
+/* HealthCheckRequest: appends the service's name. AS_EPROTO: malformed, or not UTF-8. AS_ENOMEM. */
 int as_health_parse(const uint8_t *p, size_t n, struct as_buf *ret_service);
-/* HealthCheckResponse, appended. */
-void as_health_put(struct as_buf *out, enum as_health status);
+/* HealthCheckResponse; returns its length. */
+size_t as_health_put(uint8_t out[AS_HEALTH_RESPONSE_MAX], enum as_health status);
 
 struct as_health_row {
     char *service;
     enum as_health status;
 };
-/* HealthListResponse, appended. */
-void as_health_put_list(struct as_buf *out, const struct as_health_row *rows, size_t n);
+/* HealthListResponse, appended. 0 or AS_ENOMEM. */
+int as_health_put_list(struct as_buf *out, const struct as_health_row *rows, size_t n);
 
 #endif

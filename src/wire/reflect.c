@@ -2,6 +2,7 @@
 
 #include "wire/names.h"
 #include "wire/pb.h"
+#include "wire/unpack.h"
 
 #include <reflection.pb-c.h>
 
@@ -134,11 +135,14 @@ static void add_file(struct closure *c, struct as_str file)
     }
 }
 
+/* Without memory nothing is put: an answer is never empty otherwise, since it has the question. */
 static void put(struct as_buf *out, const response *r)
 {
     size_t n = grpc__reflection__v1__server_reflection_response__get_packed_size(r);
+    uint8_t *p = as_buf_try_reserve(out, n);
 
-    out->n += grpc__reflection__v1__server_reflection_response__pack(r, as_buf_reserve(out, n));
+    if (p)
+        out->n += grpc__reflection__v1__server_reflection_response__pack(r, p);
 }
 
 static void put_error(struct as_buf *out, response *r, int err, const char *what, const char *name)
@@ -292,13 +296,16 @@ static void answer(request *q, struct as_buf *out)
 
 int as_reflect_answer(const uint8_t *p, size_t n, struct as_buf *out)
 {
-    request *q = grpc__reflection__v1__server_reflection_request__unpack(NULL, n, p);
-    int err = AS_EPROTO;
+    struct as_unpack mem;
+    request *q =
+        grpc__reflection__v1__server_reflection_request__unpack(as_unpack_init(&mem), n, p);
+    size_t had = out->n;
+    int err = mem.starved ? AS_ENOMEM : AS_EPROTO;
 
     if (q && is_utf8(q)) {
         answer(q, out);
-        err = 0;
+        err = out->n > had ? 0 : AS_ENOMEM;
     }
-    grpc__reflection__v1__server_reflection_request__free_unpacked(q, NULL);
+    grpc__reflection__v1__server_reflection_request__free_unpacked(q, &mem.allocator);
     return err;
 }

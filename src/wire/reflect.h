@@ -13,7 +13,7 @@
 #define AS_REFLECT_REQUEST_MAX 65536u /* bytes of a question; the caller's bound */
 
 /* ServerReflectionRequest → ServerReflectionResponse, appended. What is unknown is an answer too
- * (its error_response). AS_EPROTO: the question is malformed, or not UTF-8. */
+ * (its error_response). AS_EPROTO: the question is malformed, or not UTF-8. AS_ENOMEM. */
 int as_reflect_answer(const uint8_t *p, size_t n, struct as_buf *out);
 
 /* The serialised FileDescriptorProto of the file that declares a full name ("package.Message",

@@ -113,6 +113,8 @@ enum as_zip_step as_zip_step(struct as_zip *z, const uint8_t **p, size_t *n, boo
     *room -= space - z->z.avail_out;
     if (rc == Z_STREAM_END)
         return *n || !last ? AS_ZIP_BAD : AS_ZIP_END;
+    if (rc == Z_MEM_ERROR)
+        return AS_ZIP_STARVED;
     /* Z_BUF_ERROR: nothing could be done, which full room and taken input explain */
     if (rc != Z_OK && rc != Z_BUF_ERROR)
         return AS_ZIP_BAD;

@@ -31,13 +31,14 @@ void as_zip_free(struct as_zip *z);
 void as_zip_reset(struct as_zip *z); /* before each message but the first */
 
 enum as_zip_step {
-    AS_ZIP_MORE, /* all input is taken; the message goes on */
-    AS_ZIP_FULL, /* the room is used up; there may be more */
-    AS_ZIP_END,  /* the message is complete and so was the input */
-    AS_ZIP_BAD   /* inflate: no such stream, a wrong checksum, bytes behind its end or too few */
+    AS_ZIP_MORE,   /* all input is taken; the message goes on */
+    AS_ZIP_FULL,   /* the room is used up; there may be more */
+    AS_ZIP_END,    /* the message is complete and so was the input */
+    AS_ZIP_BAD,    /* inflate: no such stream, a wrong checksum, bytes behind its end or too few */
+    AS_ZIP_STARVED /* inflate: out of memory for its window */
 };
 /* Consumes from *p, *n and writes to *out, *room; all four advance. `last`: the input ends behind
- * these bytes. After END and BAD only reset or free. */
+ * these bytes. After END, BAD and STARVED only reset or free. */
 enum as_zip_step as_zip_step(struct as_zip *z, const uint8_t **p, size_t *n, bool last,
                              uint8_t **out, size_t *room);
 

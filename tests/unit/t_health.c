@@ -32,7 +32,7 @@ static void states_are_written(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
 
-    as_health_put(&out, AS_HEALTH_NOT_SERVING);
+    out.n = as_health_put(as_buf_reserve(&out, AS_HEALTH_RESPONSE_MAX), AS_HEALTH_NOT_SERVING);
     assert_int_equal(out.n, 2);
     assert_memory_equal(out.p, "\x08\x02", 2);
     out.n = 0;

@@ -1,0 +1,46 @@
+/* Where workers come in: the fleet's listening socket. */
+#include "link/link.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+/* To the end of the backlog. Without descriptors accept4 fails and the rest waits: nothing is lost.
+ */
+static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED)
+{
+    struct as_fleet *f = h->data;
+
+    for (;;) {
+        int fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd < 0 && as_sock_starved(errno)) { /* rests until the next tick */
+            as_log_event(f->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\"", strerror(errno));
+            uv_poll_stop(f->listener);
+        }
+        if (fd < 0)
+            return;
+        as_link_accept(f, fd);
+    }
+}
+
+void as_fleet_watch_door(struct as_fleet *f)
+{
+    if (f->listener && !uv_is_active((uv_handle_t *)f->listener))
+        uv_poll_start(f->listener, UV_READABLE, on_listener);
+}
+
+int as_fleet_listen(struct as_fleet *f, int fd)
+{
+    if (f->listener)
+        return 0;
+    f->listen_fd = fd;
+    f->listener = as_xalloc(sizeof(*f->listener));
+    if (uv_poll_init(&f->loop->uv, f->listener, fd)) {
+        free(f->listener);
+        f->listener = NULL;
+        return AS_EIO;
+    }
+    f->listener->data = f;
+    as_fleet_watch_door(f);
+    return 0;
+}
