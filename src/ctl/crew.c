@@ -111,19 +111,19 @@ static void on_admit(struct as_task *t)
     admit(AS_CONTAINER(t, struct as_crew, admit));
 }
 
-/* The dispatcher hears of one that has to wait by the token that it will come with: it must know
- * of the deployment, or it would take its models for unknown and itself for ready. */
+/* The dispatcher hears the token that a worker will come with before it is started: a quick one may
+ * be there sooner than we are back. Of one that has to wait it must know the deployment, or it
+ * would take its models for unknown and itself for ready. */
 static void on_due(struct as_child *child)
 {
     struct worker *w = worker_of(child);
 
     as_runtime_random_hex(w->token, TOKEN_BYTES);
+    say_token(w, AS_CTL_TOKEN);
     as_list_push(&w->crew->line, &w->place);
     admit(w->crew);
-    if (stands_in_line(w)) {
-        say_token(w, AS_CTL_TOKEN);
+    if (stands_in_line(w))
         say_replica(w);
-    }
 }
 
 /* `down` is said once per deployment: one replica that is left serves all its requests. */
@@ -285,7 +285,6 @@ static void on_moved(struct as_child *child, enum as_ctl_state from)
     if (child->state == AS_CTL_STARTING_STATE) {
         as_log_event(c->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d", w->name,
                      (int)child->pid);
-        say_token(w, AS_CTL_TOKEN);
     }
     if (child->state == AS_CTL_READY_STATE)
         as_log_event(c->log, AS_LOG_DEBUG, "worker_ready", "replica=%s pid=%d", w->name,

@@ -116,8 +116,8 @@ int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n)
     for (;;) {
         if (send(fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return 0;
-        /* ENOBUFS: the kernel has no memory for it now */
-        if (errno == EAGAIN || errno == ENOBUFS)
+        /* ENOBUFS, ENOMEM: the kernel has no memory for it now */
+        if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
             return AS_EAGAIN;
         if (errno != EINTR)
             return AS_EOF;
@@ -139,8 +139,8 @@ int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_messag
         /* MSG_TRUNC: the true length, so that a datagram over the bound is refused, not cut */
         n = recv(fd, buf, AS_CTL_MESSAGE_MAX, MSG_DONTWAIT | MSG_TRUNC);
     } while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return errno == EAGAIN ? AS_EAGAIN : AS_EOF;
+    if (n < 0) /* out of memory passes: the socket stays readable */
+        return errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS ? AS_EAGAIN : AS_EOF;
     /* an empty datagram cannot be told from the end; nobody sends one */
     return n == 0 ? AS_EOF : as_ctl_decode(buf, (size_t)n, ret_m);
 }

@@ -18,7 +18,7 @@
 /* name, the fields that count */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
     /* supervisor to dispatcher */                                                                 \
-    X(TOKEN)   /* replica, deployment, token, pid: a worker may come and say this token */         \
+    X(TOKEN)   /* replica, deployment, token: a worker may come; told before it is started */      \
     X(REPLICA) /* replica, deployment, state, pid, restarts, text = reason: for the status page */ \
     X(FORGET)  /* token: that worker is dead; its link ends */                                     \
     X(DOWN)    /* deployment, text: all given up; its requests are refused */                      \

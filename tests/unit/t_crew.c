@@ -81,11 +81,13 @@ static void on_control(struct as_sock *s, int events AS_UNUSED)
     while (as_ctl_receive(s->fd, buf, &m) == 0) {
         as_buf_printf(&w->said, "%s %.*s %s;", as_ctl_type_name(m.type), AS_STR_FMT(m.replica),
                       as_ctl_state_name(m.state));
-        if (m.type == AS_CTL_TOKEN) {
+        if (m.type == AS_CTL_TOKEN || m.type == AS_CTL_REPLICA) {
             size_t i = (size_t)(m.replica.p[m.replica.n - 1] - '0');
 
-            snprintf(w->token[i], sizeof(w->token[i]), "%.*s", AS_STR_FMT(m.token));
-            w->pid[i] = m.pid;
+            if (m.type == AS_CTL_TOKEN)
+                snprintf(w->token[i], sizeof(w->token[i]), "%.*s", AS_STR_FMT(m.token));
+            else if (m.pid)
+                w->pid[i] = m.pid;
         }
     }
     as_buf_add(&w->said, "", 1);
@@ -199,7 +201,7 @@ static void become_ready(struct world *w)
     as_crew_set_channel(w->crew, w->channel);
     as_crew_serving(w->crew);
     as_crew_start(w->crew);
-    run_until(w, "TOKEN echo-1 starting;REPLICA echo-1 starting;");
+    run_until(w, "TOKEN echo-1 waiting;REPLICA echo-1 starting;");
     say(w, AS_CTL_READY, w->token[0]);
     say(w, AS_CTL_READY, w->token[1]);
     as_loop_run(w->loop); /* on_ready ends it */
@@ -237,8 +239,8 @@ static void the_dispatcher_hears_of_everything_in_order(void **state AS_UNUSED)
     become_ready(w);
     assert_string_equal((char *)w->said.p,
                         "REPLICA echo-0 waiting;REPLICA echo-1 waiting;TOLD  starting;"
-                        "TOKEN echo-0 starting;REPLICA echo-0 starting;"
-                        "TOKEN echo-1 starting;REPLICA echo-1 starting;");
+                        "TOKEN echo-0 waiting;REPLICA echo-0 starting;"
+                        "TOKEN echo-1 waiting;REPLICA echo-1 starting;");
     assert_string_not_equal(w->token[0], w->token[1]);
     assert_true(as_crew_has(w->crew, (pid_t)w->pid[0]));
     assert_int_equal(as_crew_ready(w->crew), 2);
@@ -256,7 +258,7 @@ static void a_killed_worker_comes_back_under_a_new_token(void **state AS_UNUSED)
     kill((pid_t)w->pid[0], SIGKILL);
     run_until(w, "REPLICA echo-0 starting;");
     assert_non_null(strstr((char *)w->said.p, "FORGET echo-0 ready;REPLICA echo-0 waiting;"
-                                              "TOKEN echo-0 starting;REPLICA echo-0 starting;"));
+                                              "TOKEN echo-0 waiting;REPLICA echo-0 starting;"));
     assert_string_not_equal(w->token[0], old);
     say(w, AS_CTL_READY, old); /* a late word about the dead one means nothing */
     say(w, AS_CTL_KILL, old);
@@ -298,7 +300,7 @@ static void a_worker_that_is_judged_is_killed(void **state AS_UNUSED)
     run_until(w, "REPLICA echo-1 lost;");
     as_buf_drop(&w->said, w->said.n);
     say(w, AS_CTL_KILL, w->token[1]);
-    run_until(w, "TOKEN echo-1 starting;");
+    run_until(w, "REPLICA echo-1 starting;");
     assert_non_null(strstr((char *)w->said.p, "FORGET echo-1"));
     close_world(w);
 }
@@ -333,7 +335,7 @@ static void a_deployment_without_replicas_is_down_until_one_is_ready(void **stat
     assert_int_equal(w->fatal, 0); /* it has been ready: the server stays */
     assert_int_equal(chmod(w->python, 0700), 0);
     as_buf_drop(&w->said, w->said.n);
-    run_until(w, "TOKEN echo-1 starting;"); /* after its rest */
+    run_until(w, "REPLICA echo-1 starting;"); /* after its rest */
     assert_null(strstr((char *)w->said.p, "UP "));
     say(w, AS_CTL_READY, w->token[1]);
     run_until(w, "UP echo-1 ready;");
@@ -362,15 +364,14 @@ static void only_so_many_start_at_once(void **state AS_UNUSED)
     memcpy(token, w->token[2], sizeof(token));
     as_buf_drop(&w->said, w->said.n);
     say(w, AS_CTL_READY, w->token[1]);
-    run_until(w, "TOKEN echo-2 starting;");
-    assert_string_equal((char *)w->said.p, "REPLICA echo-1 ready;TOKEN echo-2 starting;"
-                                           "REPLICA echo-2 starting;");
+    run_until(w, "REPLICA echo-2 starting;");
+    assert_string_equal((char *)w->said.p, "REPLICA echo-1 ready;REPLICA echo-2 starting;");
     assert_string_equal(token, w->token[2]);
     close_world(w);
     w = open_line("exec sleep 1000", "echo\techo:1\n", 3, 3);
     as_crew_set_channel(w->crew, w->channel);
     as_crew_start(w->crew);
-    run_until(w, "TOKEN echo-2 starting;");
+    run_until(w, "REPLICA echo-2 starting;");
     assert_int_equal(starting(w), 3);
     close_world(w);
 }
@@ -382,10 +383,11 @@ static void a_death_makes_room_for_the_next_in_line(void **state AS_UNUSED)
 
     as_crew_set_channel(w->crew, w->channel);
     as_crew_start(w->crew);
-    run_until(w, "TOKEN echo-1 waiting;");
+    run_until(w, "TOKEN echo-1 waiting;REPLICA echo-1 waiting;");
+    as_buf_drop(&w->said, w->said.n);
     kill((pid_t)w->pid[0], SIGKILL);
     run_until(w, "TOKEN echo-0 waiting;");
-    next = strstr((char *)w->said.p, "TOKEN echo-1 starting;");
+    next = strstr((char *)w->said.p, "REPLICA echo-1 starting;");
     assert_true(next && next < strstr((char *)w->said.p, "TOKEN echo-0 waiting;"));
     close_world(w); /* one stands in line still */
 }
@@ -410,8 +412,8 @@ static void each_deployment_gets_its_first_one_first(void **state AS_UNUSED)
     as_crew_set_channel(w->crew, w->channel);
     as_crew_start(w->crew);
     run_until(w, "TOKEN b-1 waiting;");
-    assert_non_null(strstr((char *)w->said.p, "TOKEN a-0 starting;REPLICA a-0 starting;"
-                                              "TOKEN b-0 starting;REPLICA b-0 starting;"
+    assert_non_null(strstr((char *)w->said.p, "TOKEN a-0 waiting;REPLICA a-0 starting;"
+                                              "TOKEN b-0 waiting;REPLICA b-0 starting;"
                                               "TOKEN a-1 waiting;"));
     close_world(w);
 }
