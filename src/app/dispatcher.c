@@ -12,6 +12,7 @@
 #include "link/fleet.h"
 #include "wire/oip.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -232,9 +233,9 @@ static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
     struct lane *l = AS_CONTAINER(letter, struct lane, listen);
 
     for (uint32_t k = 0; k < l->d->fds->n_grpc; k++) {
-        /* the other loops still take clients: this is for a human to see, not an end */
-        if (as_edge_listen(l->edge, l->grpc[k]))
-            as_log_event(&l->d->log, AS_LOG_ERROR, "listen_failed", "loop=%u", l->loop->index);
+        /* a loop that serves nobody: better a new process, which may find what this one lacks */
+        if (l->grpc[k] < 0 || as_edge_listen(l->edge, l->grpc[k]))
+            as_fatal_system("a listener for clients", errno);
         close(l->grpc[k]);
     }
 }
@@ -274,8 +275,7 @@ static void let_workers_in(struct dispatcher *d)
         return;
     d->told = true;
     if (as_fleet_listen(d->fleet, d->fds->link))
-        as_log_event(&d->log, AS_LOG_ERROR, "link_listener_failed",
-                     "action=\"no worker can come\"");
+        as_fatal_system("the listener for workers", errno);
     AS_LIST_EACH(n, &d->board.processes)
     {
         if (strcmp(AS_LIST_ENTRY(n, struct as_board_process, node)->state, lost) == 0)
@@ -485,7 +485,8 @@ static int set_up_lanes(struct dispatcher *d)
         l->d = d;
         if (i && as_loop_new(&l->loop, i))
             return AS_EIO;
-        as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budget, &d->log);
+        if (as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budget, &d->log))
+            return AS_EIO;
         d->board.edges[d->board.n_edges++] = l->edge;
     }
     return 0;
@@ -507,10 +508,10 @@ static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
     as_board_init(&d->board, d->fleet, &d->budget, as_loop_now(loop));
     as_timer_init(&d->drain_timer, loop, on_drain_timeout);
     as_timer_init(&d->doors, loop, on_doors_timeout);
-    uv_signal_init(&loop->uv, &d->sigterm);
     d->sigterm.data = d;
+    if (uv_signal_init(&loop->uv, &d->sigterm) || uv_signal_start(&d->sigterm, on_sigterm, SIGTERM))
+        return AS_EIO;
     as_outbox_init(&d->out, AS_OUTBOX_LIMIT);
-    uv_signal_start(&d->sigterm, on_sigterm, SIGTERM);
     join_token(d);
     as_status_new(&d->status, loop, &d->board);
     for (uint32_t k = 0; k < fds->n_status; k++) {
@@ -579,13 +580,13 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     d.budget.limit = as_option_u64(opts, AS_OPT_MAX_INFLIGHT_BYTES);
     if (set_up(&d, fds)) {
         as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed",
-                     "reason=\"cannot set up its loops\"");
-        return 1;
+                     "reason=\"cannot set up its loops: %s\"", strerror(errno));
+        _exit(AS_EXIT_SYSTEM); /* half of it is there: nothing is torn down */
     }
     for (uint32_t i = 1; i < d.n_lanes; i++) {
         if (pthread_create(&d.lanes[i].thread, NULL, run_lane, &d.lanes[i])) {
             as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed", "reason=\"no thread\"");
-            return 1;
+            _exit(AS_EXIT_SYSTEM); /* other lanes may run by now */
         }
     }
     /* before the loop runs: the socket is empty, it cannot wait */

@@ -6,6 +6,7 @@
 #include "ctl/exit_code.h"
 #include "ctl/handover.h"
 #include "ctl/memory.h"
+#include "io/loop.h"
 #include "tool/bench.h"
 #include "tool/infer.h"
 
@@ -14,6 +15,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define CONNECTIONS_MOST  16384 /* unless --max-connections says so */
 #define RESERVED_FILES    512   /* descriptors for workers, listeners, files */
@@ -214,6 +216,19 @@ static int cmd_dispatcher(struct as_option_set *opts)
     return as_dispatcher_main(opts, &fds);
 }
 
+/* libuv aborts without a word when the system refuses it a descriptor or a watch. The process still
+ * dies by the signal: it may be a bug as well. */
+static void on_abort(int signum)
+{
+    static const char text[] =
+        "anyserve: aborted: a library was refused something by the system, or found a bug\n";
+
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    as_fatal_tidy_now();
+    signal(signum, SIG_DFL);
+    raise(signum);
+}
+
 static int execute(const struct command *c, int argc, char *const *argv)
 {
     struct as_option_set opts;
@@ -258,5 +273,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "anyserve: no command '%s'\nTry: anyserve help\n", name);
         return AS_CODE_USAGE;
     }
+    as_loop_own_memory();
+    signal(SIGABRT, on_abort);
     return execute(c, argc > 1 ? argc - 2 : 0, argv + 2);
 }

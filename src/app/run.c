@@ -173,6 +173,15 @@ static int supervise(struct run *r)
     return code;
 }
 
+/* For an end without notice. The children see it by their sockets and end too. */
+static void tidy(void *ctx)
+{
+    const struct run *r = ctx;
+
+    if (r->dir.lock >= 0)
+        as_runtime_remove(&r->dir);
+}
+
 /* Cheap checks first: what fails leaves nothing behind. */
 static int run(struct run *r, struct as_buf *err)
 {
@@ -180,8 +189,10 @@ static int run(struct run *r, struct as_buf *err)
 
     /* first: signals that come while a module loads are read, not died of */
     r->signal_fd = as_supervisor_signals();
-    if (r->signal_fd < 0)
-        return AS_CODE_FAILED;
+    if (r->signal_fd < 0) {
+        as_buf_printf(err, "cannot watch for signals: %s", strerror(errno));
+        return AS_CODE_SYSTEM;
+    }
     as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
     rc = listen_ports(r);
     if (rc == AS_CODE_OK)
@@ -202,12 +213,14 @@ int as_run_main(struct as_option_set *opts)
     int rc;
 
     as_buf_init(&err);
+    as_fatal_tidy(tidy, &r);
     rc = run(&r, &err);
     if (err.n)
         complain(rc, &err);
     /* what was bound and not handed over */
     while (r.listeners.n > 0)
         close(r.listeners.fd[--r.listeners.n]);
+    as_fatal_tidy(NULL, NULL);
     as_runtime_close(&r.dir);
     as_app_fini(&r.app);
     as_interp_fini(&r.python);

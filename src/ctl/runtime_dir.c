@@ -90,10 +90,15 @@ static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
         return AS_EIO;
     }
     if (flock(d->lock, LOCK_EX | LOCK_NB) < 0) {
+        bool busy = errno == EWOULDBLOCK;
+
+        if (busy)
+            as_buf_printf(err, "another server holds %s", d->path);
+        else
+            as_buf_printf(err, "cannot lock %s/" LOCK ": %s", d->path, strerror(errno));
         close(d->lock);
         d->lock = -1;
-        as_buf_printf(err, "another server holds %s", d->path);
-        return AS_EEXISTS;
+        return busy ? AS_EEXISTS : AS_EIO;
     }
     /* for people who look; nobody of ours reads it */
     n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
@@ -106,12 +111,10 @@ static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
 
 static void remove_file(const struct as_runtime_dir *d, const char *name)
 {
-    struct as_buf b;
+    char path[AS_RUNTIME_PATH_MAX + 16]; /* the folder's own sockets fit, so does this */
 
-    as_buf_init(&b);
-    as_buf_printf(&b, "%s/%s%c", d->path, name, 0);
-    unlink((const char *)b.p);
-    as_buf_fini(&b);
+    snprintf(path, sizeof(path), "%s/%s", d->path, name);
+    unlink(path);
 }
 
 static void remove_files(const struct as_runtime_dir *d)
@@ -153,12 +156,17 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
     return rc;
 }
 
+void as_runtime_remove(const struct as_runtime_dir *d)
+{
+    remove_files(d);
+    remove_file(d, LOCK);
+    rmdir(d->path);
+}
+
 void as_runtime_close(struct as_runtime_dir *d)
 {
     if (d->lock >= 0) {
-        remove_files(d);
-        remove_file(d, LOCK);
-        rmdir(d->path);
+        as_runtime_remove(d);
         close(d->lock);
     }
     free(d->base);
@@ -169,14 +177,14 @@ void as_runtime_close(struct as_runtime_dir *d)
 void as_runtime_random_hex(char *out, size_t n)
 {
     static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[128];
 
+    AS_ASSERT(n <= sizeof(bytes));
+    if (getrandom(bytes, n, 0) != (ssize_t)n)
+        as_fatal_system("random bytes", errno);
     for (size_t i = 0; i < n; i++) {
-        uint8_t byte;
-
-        /* cannot fail for so few bytes once the system has booted (getrandom(2)) */
-        AS_ASSERT(getrandom(&byte, 1, 0) == 1);
-        out[2 * i] = digits[byte >> 4];
-        out[2 * i + 1] = digits[byte & 15];
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
     }
     out[2 * n] = 0;
 }

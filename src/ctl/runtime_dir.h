@@ -34,13 +34,16 @@ int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16
  * holds it; AS_EDENIED, AS_EINVALID, AS_EIO: the reason is in `err`. */
 int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, struct as_buf *err);
 void as_runtime_close(struct as_runtime_dir *d); /* removes the files and the port's folder */
+/* Only the removing, without memory: for a process that must end at once. The lock must be held. */
+void as_runtime_remove(const struct as_runtime_dir *d);
 
 /* join-token: a new one of 32 random bytes as hex, file mode 0600. */
 int as_runtime_write_token(const struct as_runtime_dir *d, struct as_buf *err);
 int as_runtime_read_token(const char *base, uint16_t port,
                           char ret_token[AS_RUNTIME_TOKEN_LEN + 1]);
 
-/* n random bytes of the kernel as 2 n hex digits and a NUL. */
+/* n <= 128 random bytes of the kernel as 2 n hex digits and a NUL. Without them there is no secret:
+ * the process ends (base/fatal.h). */
 void as_runtime_random_hex(char *out, size_t n);
 
 /* Ports under `base` whose server lives (lock held), ascending; returns how many, at most `cap`. */

@@ -5,6 +5,7 @@
 #include "ctl/front.h"
 #include "ctl/memory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -278,15 +279,22 @@ int as_supervisor_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static int cannot(const char *what)
+{
+    fprintf(stderr, "anyserve: the system refused %s: %s\n", what, strerror(errno));
+    return AS_CODE_SYSTEM;
+}
+
 int as_supervisor_run(const struct as_supervisor_conf *conf)
 {
     struct supervisor s = {.conf = conf, .code = AS_CODE_OK};
 
     if (as_loop_new(&s.loop, 0) < 0)
-        return AS_CODE_FAILED;
+        return cannot("an event loop");
     s.began = as_loop_now(s.loop);
     s.oom_seen = as_memory_oom_kills("");
-    AS_ASSERT(getrandom(&s.rand.s, sizeof(s.rand.s), 0) == sizeof(s.rand.s));
+    if (getrandom(&s.rand.s, sizeof(s.rand.s), 0) != sizeof(s.rand.s))
+        as_fatal_system("random bytes", errno);
     as_console_init(&s.console, s.loop, STDERR_FILENO);
     s.log =
         as_console_log(&s.console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
@@ -297,7 +305,7 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
         as_loop_run(s.loop);
         as_sock_close(&s.signals, NULL);
     } else {
-        s.code = AS_CODE_FAILED;
+        s.code = cannot("to watch for signals");
     }
     /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
      * has let go, and only then may the memory go. */
