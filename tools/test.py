@@ -53,6 +53,12 @@ def count_one(_, text):
     return 1, 0
 
 
+def count_runs(_, text):
+    """The closing line of the failure sweep."""
+    found = re.search(r"^(\d+) runs, (\d+) wrong$", text, re.M)
+    return (int(found[1]) - int(found[2]), int(found[2])) if found else (0, 0)
+
+
 def meson_test(build, *suites):
     args = [word for suite in suites for word in ("--suite", suite)]
     return ["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", *args]
@@ -81,10 +87,13 @@ STEPS = [
     ("e2e", pytest(RELEASE), count_pytest, RELEASE, 1, 8),
     ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
     ("conform", pytest(RELEASE, "-m", "not long", folder="tests/conform"), count_pytest, RELEASE, 1, 5),
+    ("sweep", [sys.executable, "tests/sweep/sweep.py", "--build", RELEASE, "--quick", "25"], count_runs, RELEASE, 2, 2),
     ("build asan", make("asan"), count_one, ASAN, 1, 6),
     ("asan unit+corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 3, 5),
     ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan e2e", pytest(ASAN, "-m", "core"), count_pytest, ASAN, 1, 5),
+    ("asan sweep", [sys.executable, "tests/sweep/sweep.py", "--build", ASAN, "--quick", "15", "--runs", "40",
+                    "--calls-only", "--kind", "call,interrupt,short"], count_runs, ASAN, 2, 2),
     ("build tsan", make("tsan"), count_one, TSAN, 1, 6),
     ("tsan unit+stress", UNRANDOMIZED + meson_test(TSAN, "unit", "stress"), count_meson, TSAN, 3, 5),
 ]

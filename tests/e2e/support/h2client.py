@@ -97,9 +97,9 @@ class H2:
             self.send(stream, body, end=True)
         return self.reply(stream)
 
-    def grpc(self, frames, method="ModelInfer", extra=(), content_type="application/grpc"):
-        """A unary call whose body is exactly these bytes."""
-        stream = self.open_grpc(method, extra, content_type=content_type)
+    def grpc(self, frames, method="ModelInfer", extra=(), content_type="application/grpc", service=oip.SERVICE):
+        """A call whose body is exactly these bytes."""
+        stream = self.open_grpc(method, extra, content_type=content_type, service=service)
         self.send(stream, frames, end=True)
         return self.reply(stream)
 
