@@ -95,7 +95,8 @@ STEPS = [
     ("asan sweep", [sys.executable, "tests/sweep/sweep.py", "--build", ASAN, "--quick", "15", "--runs", "40",
                     "--calls-only", "--kind", "call,interrupt,short"], count_runs, ASAN, 2, 2),
     ("build tsan", make("tsan"), count_one, TSAN, 1, 6),
-    ("tsan unit+stress", UNRANDOMIZED + meson_test(TSAN, "unit", "stress"), count_meson, TSAN, 3, 5),
+    ("tsan unit", UNRANDOMIZED + meson_test(TSAN, "unit"), count_meson, TSAN, 3, 5),
+    ("tsan stress", UNRANDOMIZED + pytest(TSAN, "-m", "stress"), count_pytest, TSAN, 1, 3),
 ]
 
 

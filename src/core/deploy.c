@@ -177,8 +177,9 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
             as_queue_remove(&d->queue, q);
             as_deploy_fail(d, q, AS_EDEADLINE);
         } else {
-            as_deploy_tell(d, q, AS_EDEADLINE);
+            /* told last: the verdict takes the request to another thread, which owns it then */
             abandon(d, q, AS_EDEADLINE);
+            as_deploy_tell(d, q, AS_EDEADLINE);
         }
     }
 }

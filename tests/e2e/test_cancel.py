@@ -200,7 +200,8 @@ def live(server):
     return [state["server"]["live_bytes"], *(r["worker"]["live_bytes"] for r in state["replicas"])]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.stress
+@pytest.mark.parametrize("threads", [1, 4])
 def test_cancelled_and_mixed_calls_leave_nothing_behind(serve, threads):
     """The small version of tools/leaks.py."""
     server = serve(paths.ROOT / "bench/churn_model.py", "--threads", threads, "--max-message-bytes", "8M",

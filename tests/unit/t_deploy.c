@@ -123,7 +123,7 @@ static void test_the_deadline_ends_queued_and_sent_requests(void **state AS_UNUS
     as_deploy_expire(w->d, w->now + 4);
     expect(w, "");
     as_deploy_expire(w->d, w->now + 6);
-    expect(w, "a=EDEADLINE a!D c=EDEADLINE ~c");
+    expect(w, "a!D a=EDEADLINE c=EDEADLINE ~c");
     assert_true(as_deploy_next_deadline(w->d) == w->now + 7);
     assert_int_equal(as_deploy_ongoing(w->d), 1); /* a keeps its slot until the worker says so */
     w->now += 6;
