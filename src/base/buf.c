@@ -10,7 +10,8 @@ void as_buf_fini(struct as_buf *b)
 
 uint8_t *as_buf_try_reserve(struct as_buf *b, size_t n)
 {
-    size_t need = b->n + n;
+    /* NULL says that memory is out, so there is always room for a byte */
+    size_t need = b->n + AS_MAX(n, (size_t)1);
 
     AS_ASSERT(need >= n);
     if (need > b->cap) {
@@ -30,7 +31,7 @@ uint8_t *as_buf_try_reserve(struct as_buf *b, size_t n)
 
 uint8_t *as_buf_reserve(struct as_buf *b, size_t n)
 {
-    uint8_t *p = as_buf_try_reserve(b, AS_MAX(n, (size_t)1));
+    uint8_t *p = as_buf_try_reserve(b, n);
 
     if (__builtin_expect(!p, 0))
         as_fatal_memory(n);
