@@ -119,6 +119,7 @@ int main(int argc, char **argv)
     }
     signal(SIGTERM, on_sigterm);
     code = run(self);
+    signal(SIGTERM, SIG_IGN); /* it ends already: the handler would wake what is freed */
     as_worker_free(self);
     return code;
 }
