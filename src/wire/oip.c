@@ -171,25 +171,37 @@ static int check_own_param(struct as_oip_parse *c, const char *what, struct as_s
     return 0;
 }
 
-/* Appends the sizes of one shape field, packed or not, to shape[*n]. */
-static int get_shape(struct as_oip_parse *c, const struct as_tensor *t, const struct as_pb_field *f,
-                     int64_t *shape, uint32_t *n)
+int as_oip_get_shape(const struct as_pb_field *f, int64_t *shape, uint32_t *n)
 {
     struct as_pb r = as_pb_of(f->s);
     uint64_t v = f->v;
 
     if (f->wire != AS_PB_LEN && f->wire != AS_PB_VARINT)
-        return as_oip_refuse_input(c, t, AS_EPROTO, "shape: wrong wire type %d", (int)f->wire);
+        return AS_EPROTO;
     if (f->wire == AS_PB_LEN && !f->s.n)
         return 0;
     do {
         if (f->wire == AS_PB_LEN && as_pb_varint(&r, &v))
-            return as_oip_refuse_input(c, t, AS_EPROTO, "shape: malformed number");
+            return AS_EPROTO;
         if (*n == AS_MAX_DIMS)
-            return as_oip_refuse_input(c, t, AS_EINVALID, "more than %d dimensions", AS_MAX_DIMS);
+            return AS_EINVALID;
         shape[(*n)++] = (int64_t)v;
     } while (f->wire == AS_PB_LEN && r.p != r.end);
     return 0;
+}
+
+static int get_shape(struct as_oip_parse *c, const struct as_tensor *t, const struct as_pb_field *f,
+                     int64_t *shape, uint32_t *n)
+{
+    int err = as_oip_get_shape(f, shape, n);
+
+    if (!err)
+        return 0;
+    if (err == AS_EINVALID)
+        return as_oip_refuse_input(c, t, err, "more than %d dimensions", AS_MAX_DIMS);
+    if (f->wire == AS_PB_LEN)
+        return as_oip_refuse_input(c, t, err, "shape: malformed number");
+    return as_oip_refuse_input(c, t, err, "shape: wrong wire type %d", (int)f->wire);
 }
 
 static int check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64_t *ret_n)

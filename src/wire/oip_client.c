@@ -1,6 +1,7 @@
 /* What a client of the OIP service writes and reads: the request, and a model's metadata. */
 #include "wire/oip.h"
 #include "wire/names.h"
+#include "wire/oip_parse.h"
 #include "wire/pb.h"
 
 #define MESSAGE_MAX ((uint64_t)INT32_MAX)
@@ -46,26 +47,6 @@ void as_oip_put_name_version(struct as_buf *out, struct as_str name, struct as_s
     out->n = (size_t)(p - out->p);
 }
 
-/* Appends the sizes of one shape field, packed or not. */
-static int get_shape(const struct as_pb_field *f, int64_t *shape, uint32_t *n)
-{
-    struct as_pb r = as_pb_of(f->s);
-    uint64_t v = f->v;
-
-    if (f->wire != AS_PB_LEN && f->wire != AS_PB_VARINT)
-        return AS_EPROTO;
-    if (f->wire == AS_PB_LEN && !f->s.n)
-        return 0;
-    do {
-        if (f->wire == AS_PB_LEN && as_pb_varint(&r, &v))
-            return AS_EPROTO;
-        if (*n == AS_MAX_DIMS)
-            return AS_EINVALID;
-        shape[(*n)++] = (int64_t)v;
-    } while (f->wire == AS_PB_LEN && r.p != r.end);
-    return 0;
-}
-
 static int get_spec(struct as_arena *a, struct as_str message, struct as_tensor_spec *s)
 {
     struct as_pb r = as_pb_of(message);
@@ -75,7 +56,7 @@ static int get_spec(struct as_arena *a, struct as_str message, struct as_tensor_
 
     while ((more = as_pb_next(&r, &f)) > 0) {
         if (f.number == 3)
-            err = get_shape(&f, shape, &s->ndim);
+            err = as_oip_get_shape(&f, shape, &s->ndim);
         else if (f.number <= 2 && (f.wire != AS_PB_LEN || !as_names_utf8(f.s)))
             err = AS_EPROTO;
         else if (f.number == 1)

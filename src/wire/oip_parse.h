@@ -25,6 +25,10 @@ int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...) AS_PRIN
 int as_oip_refuse_input(struct as_oip_parse *c, const struct as_tensor *t, int err, const char *fmt,
                         ...) AS_PRINTF(4, 5);
 
+/* Appends the sizes of one shape field, packed or not, to shape[*n]; there is room for AS_MAX_DIMS.
+ * 0; AS_EPROTO: wire type or number; AS_EINVALID: too many. */
+int as_oip_get_shape(const struct as_pb_field *f, int64_t *shape, uint32_t *n);
+
 /* A shape as text, "[2,-1]", cut after a few sizes; returns `out`. */
 #define AS_OIP_SHAPE_TEXT 128u
 const char *as_oip_shape_text(char out[AS_OIP_SHAPE_TEXT], const struct as_tensor *t);
