@@ -125,7 +125,7 @@ static void on_flush(struct as_task *t)
     if (c->out.bytes || waited)
         note_waiting(c, waited, written);
     if (!c->out.bytes && as_h2_done(c->h2))
-        as_conn_close(c, c->why);
+        finish(c); /* a client that has said GOAWAY may say more: a PING must not meet a reset */
 }
 
 void as_conn_end(struct as_conn *c, enum as_close why, bool calm)

@@ -54,6 +54,18 @@ def test_idle_connection_is_told_to_go(server):
         assert http.goaways
 
 
+def test_what_a_client_says_behind_its_goaway_meets_no_reset(server):
+    """The server ends its side; a reset could take back what the client has not read."""
+    with H2(server.host, server.port) as http:
+        http.conn.close_connection()
+        http.flush()
+        while http.sock.recv(65536):
+            pass
+        for _ in range(2):  # the second send would fail, had the first one met a reset
+            http.sock.sendall(b"\0\0\x08\6\0\0\0\0\0h2spec\0\0")
+        assert http.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+
+
 def test_slow_upload_is_not_idle(server):
     """A request that is under way keeps its connection, however long it takes."""
     body = prefixed(oip.infer_request("echo", {"x": np.ones(1)}).SerializeToString())
