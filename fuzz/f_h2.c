@@ -40,20 +40,20 @@ struct fuzz {
  * come from workers in their own time. */
 static void answer(struct fuzz *f, struct req *r)
 {
-    static const struct as_h2_header h[] = {{{"content-type", 12}, {"application/grpc", 16}}};
-    static const struct as_h2_header t[] = {{{"grpc-status", 11}, {"0", 1}}};
-    struct as_h2_piece body[] = {{(const uint8_t *)"abc", 3, NULL},
+    static const struct as_http_header h[] = {{{"content-type", 12}, {"application/grpc", 16}}};
+    static const struct as_http_header t[] = {{{"grpc-status", 11}, {"0", 1}}};
+    struct as_http_piece body[] = {{(const uint8_t *)"abc", 3, NULL},
                                  {f->blob->data, f->blob->n, f->blob}};
 
     if ((f->mode >> 2 & 3) == 3) { /* over time: on_drained goes on */
         as_h2_begin(f->h, r->stream,
-                    &(struct as_h2_answer){.status = 200, .headers = h, .n_headers = 1});
+                    &(struct as_http_answer){.status = 200, .headers = h, .n_headers = 1});
         as_h2_write(f->h, r->stream, &body[1]);
         return;
     }
     r->answered = true;
     as_h2_answer(f->h, r->stream,
-                 &(struct as_h2_answer){.status = 200,
+                 &(struct as_http_answer){.status = 200,
                                         .headers = h,
                                         .n_headers = 1,
                                         .body = body,
@@ -64,20 +64,20 @@ static void answer(struct fuzz *f, struct req *r)
 
 static void on_drained(void *conn, void *req)
 {
-    static const struct as_h2_header t[] = {{{"grpc-status", 11}, {"0", 1}}};
+    static const struct as_http_header t[] = {{{"grpc-status", 11}, {"0", 1}}};
     struct fuzz *f = conn;
     struct req *r = req;
 
     AS_ASSERT(!r->answered);
     if (++r->drained < 3) {
-        as_h2_write(f->h, r->stream, &(struct as_h2_piece){f->blob->data, 1000, f->blob});
+        as_h2_write(f->h, r->stream, &(struct as_http_piece){f->blob->data, 1000, f->blob});
     } else if (f->mode & 16) {
         r->answered = true;
         as_h2_finish(f->h, r->stream, t, 1);
     }
 }
 
-static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
 {
     struct fuzz *f = conn;
     struct req *r = as_xalloc(sizeof(*r));
@@ -222,7 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     /* with an empty SETTINGS frame behind it: nothing else is read before both */
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
-    static const struct as_h2_ops ops = {.on_request = on_request,
+    static const struct as_http_ops ops = {.on_request = on_request,
                                          .on_data = on_data,
                                          .on_end = on_end,
                                          .on_close = on_close,

@@ -30,7 +30,7 @@ struct fuzz {
 static void start(struct fuzz *f)
 {
     static const struct as_str body[] = {{"\0\0\0\0\2hi", 7}};
-    struct as_h2_header fields[AS_GRPC_CALL_FIELDS];
+    struct as_http_header fields[AS_GRPC_CALL_FIELDS];
     struct as_h2_client_request r = {.headers = fields, .body = body, .n_body = 1};
     struct call *c = &f->call[f->n];
 

@@ -17,13 +17,13 @@
             value, sizeof(value) - 1                                                               \
         }                                                                                          \
     }
-static const struct as_h2_header grpc_headers[] = {
+static const struct as_http_header grpc_headers[] = {
     H("content-type", "application/grpc"),
 };
-static const struct as_h2_header ok_trailers[] = {
+static const struct as_http_header ok_trailers[] = {
     H("grpc-status", "0"),
 };
-static const struct as_h2_header accepted = H("grpc-accept-encoding", AS_ZIP_ACCEPTED);
+static const struct as_http_header accepted = H("grpc-accept-encoding", AS_ZIP_ACCEPTED);
 
 static inline bool answering(struct as_exchange *x, uint32_t status)
 {
@@ -44,41 +44,41 @@ bool as_exchange_answering(struct as_exchange *x, uint32_t status)
 /* --- errors --- */
 
 void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_str message,
-                             const struct as_h2_header *extra, uint32_t n_extra)
+                             const struct as_http_header *extra, uint32_t n_extra)
 {
     char number[12], text[AS_GRPC_MESSAGE_MAX];
-    struct as_h2_header h[3 + AS_EXCHANGE_EXTRA] = {grpc_headers[0]};
-    struct as_h2_answer a = {.status = 200, .headers = h};
+    struct as_http_header h[3 + AS_EXCHANGE_EXTRA] = {grpc_headers[0]};
+    struct as_http_answer a = {.status = 200, .headers = h};
     uint32_t n = 1;
 
     if (!answering(x, status))
         return;
-    h[n++] = (struct as_h2_header){
+    h[n++] = (struct as_http_header){
         AS_STR("grpc-status"), {number, (size_t)snprintf(number, sizeof(number), "%u", status)}};
     if (message.n)
-        h[n++] = (struct as_h2_header){AS_STR("grpc-message"),
-                                       {text, as_grpc_encode_message(text, sizeof(text), message)}};
+        h[n++] = (struct as_http_header){
+            AS_STR("grpc-message"), {text, as_grpc_encode_message(text, sizeof(text), message)}};
     AS_ASSERT(n + n_extra <= AS_COUNT(h));
     for (uint32_t i = 0; i < n_extra; i++)
         h[n++] = extra[i];
     if (x->streaming && as_stream_has_begun(x->streaming)) {
-        as_h2_finish(x->conn->h2, x->stream, h + 1, n - 1);
+        as_conn_finish(x->conn, x->stream, h + 1, n - 1);
         return;
     }
     a.n_headers = n;
-    as_h2_answer(x->conn->h2, x->stream, &a);
+    as_conn_answer(x->conn, x->stream, &a);
 }
 
 /* What a client should know beyond status and text; `details`: room for the value. */
-static uint32_t hints(int err, struct as_str text, struct as_h2_header *h, char *details)
+static uint32_t hints(int err, struct as_str text, struct as_http_header *h, char *details)
 {
     switch (err) {
     case AS_EMAYHAVERUN:
-        h[0] = (struct as_h2_header)H("anyserve-may-have-executed", "1");
-        h[1] = (struct as_h2_header)H("grpc-retry-pushback-ms", "-1");
+        h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
+        h[1] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
         return 2;
     case AS_EFULL:
-        h[0] = (struct as_h2_header)H("grpc-retry-pushback-ms", RETRY_HEADER);
+        h[0] = (struct as_http_header)H("grpc-retry-pushback-ms", RETRY_HEADER);
         h[1].name = AS_STR(AS_DETAILS_HEADER);
         h[1].value = as_details_retry(details, as_err_grpc(err), text, RETRY_AFTER);
         return 1 + (h[1].value.n > 0);
@@ -96,7 +96,7 @@ static uint32_t hints(int err, struct as_str text, struct as_h2_header *h, char 
 
 void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
 {
-    struct as_h2_header extra[AS_EXCHANGE_EXTRA];
+    struct as_http_header extra[AS_EXCHANGE_EXTRA];
     char text[MESSAGE_MAX], details[AS_DETAILS_MAX];
     struct as_str message = {text, 0};
     va_list ap;
@@ -113,36 +113,36 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
 /* --- messages --- */
 
 /* `encoding`: of a compressed one. A client that compresses is told what else we read. */
-static void send_encoded(struct as_exchange *x, const struct as_h2_piece *body, uint32_t n,
+static void send_encoded(struct as_exchange *x, const struct as_http_piece *body, uint32_t n,
                          enum as_zip_format encoding)
 {
-    struct as_h2_header h[3] = {
+    struct as_http_header h[3] = {
         grpc_headers[0], accepted, {AS_STR("grpc-encoding"), as_zip_name(encoding)}};
-    struct as_h2_answer a = {.status = 200,
-                             .headers = h,
-                             .n_headers = encoding ? 3 : 2,
-                             .body = body,
-                             .n_body = n,
-                             .trailers = ok_trailers,
-                             .n_trailers = AS_COUNT(ok_trailers)};
+    struct as_http_answer a = {.status = 200,
+                               .headers = h,
+                               .n_headers = encoding ? 3 : 2,
+                               .body = body,
+                               .n_body = n,
+                               .trailers = ok_trailers,
+                               .n_trailers = AS_COUNT(ok_trailers)};
 
     if (!x->conn)
         return;
     as_conn_touch(x->conn);
-    as_h2_answer(x->conn->h2, x->stream, &a);
+    as_conn_answer(x->conn, x->stream, &a);
 }
 
-static void send_plain(struct as_exchange *x, const struct as_h2_piece *body, uint32_t n)
+static void send_plain(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
 {
-    struct as_h2_answer a = {.status = 200,
-                             .headers = grpc_headers,
-                             .n_headers = AS_COUNT(grpc_headers),
-                             .body = body,
-                             .n_body = n,
-                             .trailers = ok_trailers,
-                             .n_trailers = AS_COUNT(ok_trailers)};
+    struct as_http_answer a = {.status = 200,
+                               .headers = grpc_headers,
+                               .n_headers = AS_COUNT(grpc_headers),
+                               .body = body,
+                               .n_body = n,
+                               .trailers = ok_trailers,
+                               .n_trailers = AS_COUNT(ok_trailers)};
 
-    as_h2_answer(x->conn->h2, x->stream, &a);
+    as_conn_answer(x->conn, x->stream, &a);
 }
 
 /* The encoding that this client can read and the option wants. What it did not list is never used:
@@ -169,14 +169,14 @@ struct squeezed_answer {
     struct as_exchange *x;
     enum as_zip_format encoding;
     uint32_t n;
-    struct as_h2_piece pieces[]; /* as they were given */
+    struct as_http_piece pieces[]; /* as they were given */
 };
 
 static void on_deflated(void *arg, const struct as_squeezed *r)
 {
     struct squeezed_answer *s = arg;
     struct as_exchange *x = s->x;
-    struct as_h2_piece p[2] = {
+    struct as_http_piece p[2] = {
         {as_arena_alloc(&x->arena, AS_GRPC_PREFIX, 1), AS_GRPC_PREFIX, NULL}};
 
     /* not smaller, or no room for it: the client can read it as it is */
@@ -190,15 +190,15 @@ static void on_deflated(void *arg, const struct as_squeezed *r)
     ((uint8_t *)(uintptr_t)p[0].p)[0] = 1; /* compressed */
     x->deflated = r->blob;
     x->reserved += r->reserved;
-    p[1] = (struct as_h2_piece){r->blob->data, r->n, r->blob};
+    p[1] = (struct as_http_piece){r->blob->data, r->n, r->blob};
     send_encoded(x, p, 2, s->encoding);
 }
 
 /* True: it was sent, or will be when it is deflated. */
-static bool send_squeezed(struct as_exchange *x, const struct as_h2_piece *body, uint32_t n)
+static bool send_squeezed(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
 {
     enum as_zip_format f = choose(x);
-    struct as_h2_piece in[AS_EXCHANGE_PIECES]; /* without the prefix */
+    struct as_http_piece in[AS_EXCHANGE_PIECES]; /* without the prefix */
     size_t size = n * sizeof(*body), len = 0;
     struct squeezed_answer *s;
 
@@ -228,7 +228,7 @@ static bool may_squeeze(const struct as_exchange *x)
                : x->edge->conf.compress == AS_COMPRESS_ALWAYS;
 }
 
-void as_exchange_ok(struct as_exchange *x, const struct as_h2_piece *body, uint32_t n)
+void as_exchange_ok(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
 {
     if (!answering(x, 0))
         return;
@@ -243,7 +243,7 @@ void as_exchange_ok(struct as_exchange *x, const struct as_h2_piece *body, uint3
 void as_exchange_reply(struct as_exchange *x, const struct as_buf *message)
 {
     uint8_t *p = as_arena_alloc(&x->arena, AS_GRPC_PREFIX + message->n, 1);
-    struct as_h2_piece piece = {p, AS_GRPC_PREFIX + message->n, NULL};
+    struct as_http_piece piece = {p, AS_GRPC_PREFIX + message->n, NULL};
 
     if (!p) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
@@ -261,19 +261,19 @@ void as_exchange_http(struct as_exchange *x, uint32_t status, const char *json, 
 {
     char length[24];
     char *p = as_arena_dup(&x->arena, as_str_of(json));
-    struct as_h2_piece piece = {(const uint8_t *)p, strlen(json), NULL};
-    struct as_h2_header h[3];
-    struct as_h2_answer a = {.status = status, .headers = h, .body = &piece};
+    struct as_http_piece piece = {(const uint8_t *)p, strlen(json), NULL};
+    struct as_http_header h[3];
+    struct as_http_answer a = {.status = status, .headers = h, .body = &piece};
 
     if (allow)
-        h[a.n_headers++] = (struct as_h2_header){AS_STR("allow"), as_str_of(allow)};
+        h[a.n_headers++] = (struct as_http_header){AS_STR("allow"), as_str_of(allow)};
     if (piece.n) {
         int n = snprintf(length, sizeof(length), "%zu", piece.n);
 
-        h[a.n_headers++] = (struct as_h2_header)H("content-type", "application/json");
-        h[a.n_headers++] = (struct as_h2_header){AS_STR("content-length"), {length, (size_t)n}};
+        h[a.n_headers++] = (struct as_http_header)H("content-type", "application/json");
+        h[a.n_headers++] = (struct as_http_header){AS_STR("content-length"), {length, (size_t)n}};
     }
     a.n_body = p && piece.n && !as_str_eq(x->head->method, AS_STR("HEAD"));
     if (answering(x, status < 400 ? 0 : 2))
-        as_h2_answer(x->conn->h2, x->stream, &a);
+        as_conn_answer(x->conn, x->stream, &a);
 }

@@ -82,11 +82,47 @@ void as_conn_begin_request(struct as_conn *c);
 void as_conn_end_request(struct as_conn *c);
 /* Once a second: is the client there, and does it move? May close it. */
 void as_conn_sweep(struct as_conn *c, as_ns now);
+/* What a request says to its client: as in wire/h2.h. */
+static inline void as_conn_answer(struct as_conn *c, uint32_t stream,
+                                  const struct as_http_answer *a)
+{
+    as_h2_answer(c->h2, stream, a);
+}
+static inline void as_conn_begin(struct as_conn *c, uint32_t stream, const struct as_http_answer *a)
+{
+    as_h2_begin(c->h2, stream, a);
+}
+static inline void as_conn_write(struct as_conn *c, uint32_t stream,
+                                 const struct as_http_piece *piece)
+{
+    as_h2_write(c->h2, stream, piece);
+}
+static inline void as_conn_finish(struct as_conn *c, uint32_t stream,
+                                  const struct as_http_header *trailers, uint32_t n_trailers)
+{
+    as_h2_finish(c->h2, stream, trailers, n_trailers);
+}
+static inline void as_conn_consume(struct as_conn *c, uint32_t stream, size_t n)
+{
+    as_h2_consume(c->h2, stream, n);
+}
+static inline void as_conn_expect(struct as_conn *c, uint32_t stream, size_t n)
+{
+    as_h2_expect(c->h2, stream, n);
+}
+static inline void as_conn_reset(struct as_conn *c, uint32_t stream)
+{
+    as_h2_reset(c->h2, stream, AS_H2_CANCEL);
+}
+static inline size_t as_conn_unsent(struct as_conn *c, uint32_t stream)
+{
+    return as_h2_unsent(c->h2, stream);
+}
 void as_edge_conn_gone(struct as_edge *e); /* bookkeeping after a connection */
 
 /* May a line of this kind be written now? ret_skipped: how many were not since the last one. */
 bool as_edge_may_log(struct as_edge *e, uint32_t quiet, uint64_t *ret_skipped);
 
-extern const struct as_h2_ops as_exchange_ops; /* the requests' side of h2's callbacks */
+extern const struct as_http_ops as_exchange_ops; /* the requests' side of h2's callbacks */
 
 #endif

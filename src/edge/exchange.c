@@ -135,7 +135,7 @@ bool as_exchange_begin_message(struct as_exchange *x, uint64_t len, bool compres
         x->body = as_arena_alloc(&x->arena, x->body_len, AS_BLOB_ALIGN);
     } else if ((x->blob = as_blob_new(x->body_len))) {
         x->body = x->blob->data;
-        as_h2_expect(x->conn->h2, x->stream, x->body_len);
+        as_conn_expect(x->conn, x->stream, x->body_len);
     }
     if (!x->body)
         as_exchange_fail(x, AS_ENOMEM, "no memory for a message of %lu bytes", (unsigned long)len);
@@ -178,7 +178,7 @@ static void on_inflated(void *arg, const struct as_squeezed *r)
 
 void as_exchange_inflate(struct as_exchange *x, void (*done)(struct as_exchange *x))
 {
-    const struct as_h2_piece in = {x->body, x->body_len, NULL};
+    const struct as_http_piece in = {x->body, x->body_len, NULL};
 
     x->on_inflated = done;
     as_squeeze_start(&x->edge->squeezer, x->encoding, true, &in, 1, x->edge->conf.max_inflated,
@@ -197,7 +197,7 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
         as_stream_data(x->streaming, p, n);
         return;
     }
-    as_h2_consume(c->h2, x->stream, n);
+    as_conn_consume(c, x->stream, n);
     x->got += n;
     while (x->state == AS_X_RECEIVING && x->grpc) {
         switch (as_grpc_read(&x->reader, &p, &n, &bytes, &len, &compressed)) {
@@ -231,7 +231,7 @@ static void on_end(void *conn AS_UNUSED, void *req)
     if (x->streaming)
         as_stream_half_close(x->streaming);
     else if (!x->grpc)
-        as_http_request(x);
+        as_rest_request(x);
     else if (!as_grpc_at_boundary(&x->reader))
         as_exchange_fail(x, AS_EINTERNAL, "the request ended inside a message");
     else if (x->reader.messages != 1)
@@ -256,7 +256,7 @@ static void check_encoding(struct as_exchange *x)
 
 static void check_timeout(struct as_exchange *x)
 {
-    const struct as_h2_head *head = x->head;
+    const struct as_http_head *head = x->head;
     as_ns timeout;
 
     if (as_grpc_timeout(head->grpc_timeout, &timeout)) {
@@ -280,7 +280,7 @@ static void refuse(struct as_exchange *x)
 
 static void check_grpc(struct as_exchange *x)
 {
-    const struct as_h2_head *head = x->head;
+    const struct as_http_head *head = x->head;
 
     if (x->rpc == AS_RPC_UNKNOWN) {
         as_exchange_fail(x, AS_EUNIMPLEMENTED, "unknown method %.*s",
@@ -301,28 +301,28 @@ static void check_grpc(struct as_exchange *x)
         as_service_stream(x);
 }
 
-static bool is_grpc(const struct as_h2_head *head)
+static bool is_grpc(const struct as_http_head *head)
 {
     return as_grpc_is_content_type(head->content_type);
 }
 
 /* There is no memory for a request of its own: answered out of the connection's. */
-static void shed(struct as_conn *c, uint32_t stream, const struct as_h2_head *head)
+static void shed(struct as_conn *c, uint32_t stream, const struct as_http_head *head)
 {
-    static const struct as_h2_header grpc[] = {
+    static const struct as_http_header grpc[] = {
         {{"content-type", 12}, {"application/grpc", 16}},
         {{"grpc-status", 11}, {"8", 1}},
         {{"grpc-message", 12}, {"no memory for the request", 25}},
     };
-    struct as_h2_answer a = {.status = 503};
+    struct as_http_answer a = {.status = 503};
 
     if (is_grpc(head))
-        a = (struct as_h2_answer){.status = 200, .headers = grpc, .n_headers = AS_COUNT(grpc)};
-    as_h2_answer(c->h2, stream, &a);
+        a = (struct as_http_answer){.status = 200, .headers = grpc, .n_headers = AS_COUNT(grpc)};
+    as_conn_answer(c, stream, &a);
     as_conn_touch(c);
 }
 
-static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
 {
     struct as_conn *c = conn;
     struct as_exchange *x = take(c->edge);
@@ -358,7 +358,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *he
     if (x->grpc && as_str_eq(head->method, AS_STR("POST")))
         check_grpc(x);
     else
-        as_http_head(x);
+        as_rest_head(x);
     if (x->state == AS_X_RECEIVING && !head->end_stream && !x->streaming)
         as_patience_upload(x);
     return x;
@@ -393,9 +393,9 @@ static void on_drained(void *conn AS_UNUSED, void *req)
 }
 
 /* Metadata over a limit is what gRPC calls RESOURCE_EXHAUSTED, and 431 to everybody else. */
-static void on_over_limit(void *conn, const struct as_h2_head *head, struct as_h2_answer *a)
+static void on_over_limit(void *conn, const struct as_http_head *head, struct as_http_answer *a)
 {
-    static const struct as_h2_header headers[] = {
+    static const struct as_http_header headers[] = {
         {{"content-type", 12}, {"application/grpc", 16}},
         {{"grpc-status", 11}, {"8", 1}},
         {{"grpc-message", 12}, {OVER_LIMIT, sizeof(OVER_LIMIT) - 1}},
@@ -404,11 +404,11 @@ static void on_over_limit(void *conn, const struct as_h2_head *head, struct as_h
 
     as_conn_touch(c);
     if (is_grpc(head))
-        *a = (struct as_h2_answer){
+        *a = (struct as_http_answer){
             .status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
 }
 
-const struct as_h2_ops as_exchange_ops = {
+const struct as_http_ops as_exchange_ops = {
     .on_request = on_request,
     .on_data = on_data,
     .on_end = on_end,

@@ -50,7 +50,8 @@ struct as_exchange {
     struct as_registry *registry; /* keeps `model` */
     const struct as_model *model;
     struct as_oip_infer infer;
-    const struct as_h2_head *head; /* valid while conn is not NULL */
+    void (*send)(struct as_exchange *x, const struct as_oip_response *r); /* edge/infer.h */
+    const struct as_http_head *head; /* valid while conn is not NULL */
     struct as_arena arena;
     uint8_t first[AS_EXCHANGE_FIRST] __attribute__((aligned(64)));
 };
@@ -64,14 +65,14 @@ void as_exchange_released(struct as_exchange *x); /* the fleet holds it no longe
 void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...) AS_PRINTF(3, 4);
 /* With a gRPC status and a text of the worker. */
 void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_str message,
-                             const struct as_h2_header *extra, uint32_t n_extra);
+                             const struct as_http_header *extra, uint32_t n_extra);
 #define AS_EXCHANGE_EXTRA  3u  /* headers of one's own in an error */
 #define AS_EXCHANGE_PIECES 64u /* pieces of one answer */
 /* One small message, copied. */
 void as_exchange_reply(struct as_exchange *x, const struct as_buf *message);
 /* Hands pieces to HTTP/2 as a successful gRPC answer: the prefix (first five bytes of the first
  * piece) and one message. Compressed on the way when --response-compression says so. */
-void as_exchange_ok(struct as_exchange *x, const struct as_h2_piece *body, uint32_t n);
+void as_exchange_ok(struct as_exchange *x, const struct as_http_piece *body, uint32_t n);
 /* A plain HTTP answer with a JSON body; `allow`: the methods of a resource that was asked
  * otherwise, or NULL. Without a body when the method is HEAD, or json "". */
 void as_exchange_http(struct as_exchange *x, uint32_t status, const char *json, const char *allow);
@@ -89,13 +90,11 @@ void as_service_call(struct as_exchange *x);
 /* The head of a streaming call has come; makes x->streaming. */
 void as_service_stream(struct as_exchange *x);
 enum as_rpc as_service_rpc(struct as_str path); /* AS_RPC_UNKNOWN */
-/* ModelInfer: edge/infer.c. */
-void as_infer_begin(struct as_exchange *x);
-/* The head of what is no gRPC call: what needs no look at a body is refused at once. edge/http.c.
+/* The head of what is no gRPC call: what needs no look at a body is refused at once. edge/rest.c.
  */
-void as_http_head(struct as_exchange *x);
+void as_rest_head(struct as_exchange *x);
 /* GET and the rest that is not gRPC, at its end. */
-void as_http_request(struct as_exchange *x);
+void as_rest_request(struct as_exchange *x);
 /* The model of a name and version, with `registry` kept; NULL: answered NOT_FOUND. */
 const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
                                         struct as_str version);

@@ -1,6 +1,4 @@
-/* ModelInfer: from the message to a worker and from its outputs to the message that answers. */
-#include "base/buf.h"
-#include "edge/exchange.h"
+#include "edge/infer.h"
 
 #define WHY_MAX      512
 #define METADATA_MAX 128u /* entries handed to the worker */
@@ -66,7 +64,7 @@ static inline struct as_meta *add_metadata(struct metadata *md, struct as_str ke
 }
 
 /* A proxy may have joined several values by commas: each is an entry of its own. */
-static bool add_binary(struct metadata *md, const struct as_h2_header *h)
+static bool add_binary(struct metadata *md, const struct as_http_header *h)
 {
     struct as_str rest = h->value, value;
 
@@ -88,7 +86,7 @@ static bool add_binary(struct metadata *md, const struct as_h2_header *h)
  * False: answered. */
 static bool take_metadata(struct as_exchange *x)
 {
-    const struct as_h2_head *head = x->head;
+    const struct as_http_head *head = x->head;
     struct metadata md = {.x = x};
 
     x->call.msg.n_meta = 0;
@@ -97,7 +95,7 @@ static bool take_metadata(struct as_exchange *x)
     if (!grow_metadata(&md, AS_MIN(head->n_rest, METADATA_MAX)))
         return false;
     for (uint32_t i = 0; i < head->n_rest; i++) {
-        const struct as_h2_header *h = &head->rest[i];
+        const struct as_http_header *h = &head->rest[i];
         struct as_meta *m;
 
         if (as_grpc_is_reserved(h->name))
@@ -128,34 +126,12 @@ static bool all_in_blob(const struct as_exchange *x)
     return true;
 }
 
-/* Typed contents were turned into raw bytes of their own: they count as well. */
-static bool charge_typed(struct as_exchange *x)
-{
-    if (!x->infer.typed)
-        return true;
-    if (!as_budget_take(x->edge->budget, x->infer.typed)) {
-        as_exchange_fail(x, AS_ETOOBIG,
-                         "typed contents do not fit into --max-inflight-bytes %lu now",
-                         (unsigned long)x->edge->budget->limit);
-        return false;
-    }
-    x->reserved += x->infer.typed;
-    return true;
-}
-
 static bool prepare(struct as_exchange *x)
 {
     char why[WHY_MAX];
     int err;
 
-    why[0] = 0;
-    err = as_oip_parse_infer(x->body, x->body_len, &x->arena, &x->infer, why, sizeof(why));
-    if (err) {
-        as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
-                         why[0] ? why : "malformed ModelInferRequest");
-        return false;
-    }
-    if (!charge_typed(x) || !as_exchange_find(x, x->infer.model, x->infer.version))
+    if (!as_exchange_find(x, x->infer.model, x->infer.version))
         return false;
     err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
     if (err) {
@@ -172,10 +148,11 @@ static void on_release(struct as_call *c)
     as_exchange_released(exchange_of(c));
 }
 
-void as_infer_begin(struct as_exchange *x)
+void as_infer_begin(struct as_exchange *x, as_infer_send send)
 {
     struct as_call *c = &x->call;
 
+    x->send = send;
     if (!prepare(x))
         return;
     c->msg.id = x->infer.id;
@@ -231,51 +208,6 @@ static bool select_outputs(struct as_exchange *x, struct as_oip_response *r)
     return true;
 }
 
-/* One piece: prefix, message, tensor bytes, copied together. */
-static void send_copied(struct as_exchange *x, const struct as_oip_response *r, size_t len)
-{
-    struct as_blob *b = len > AS_COPY_MAX ? as_blob_new(AS_GRPC_PREFIX + len) : NULL;
-    uint8_t *p = b ? b->data : as_arena_alloc(&x->arena, AS_GRPC_PREFIX + len, 1);
-    struct as_h2_piece piece = {p, AS_GRPC_PREFIX + len, b};
-
-    if (!p) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
-        return;
-    }
-    as_grpc_prefix(p, (uint32_t)len);
-    as_oip_put_response(p + AS_GRPC_PREFIX, r);
-    x->answer = b; /* HTTP/2 takes references as it sends, until the stream is closed */
-    as_exchange_ok(x, &piece, 1);
-}
-
-/* Head, then for each output its raw head and its bytes where the worker's answer lies. */
-static void send_by_reference(struct as_exchange *x, const struct as_oip_response *r, size_t len)
-{
-    struct as_h2_piece pieces[AS_EXCHANGE_PIECES];
-    size_t head = as_oip_response_head_len(r);
-    uint8_t *p = as_arena_alloc(
-        &x->arena, AS_GRPC_PREFIX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX, 1);
-    uint32_t n = 0;
-
-    if (!p) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
-        return;
-    }
-    as_grpc_prefix(p, (uint32_t)len);
-    as_oip_put_response_head(p + AS_GRPC_PREFIX, r);
-    pieces[n++] = (struct as_h2_piece){p, AS_GRPC_PREFIX + head, NULL};
-    p += AS_GRPC_PREFIX + head;
-    for (uint32_t i = 0; i < r->n_outputs; i++) {
-        size_t k = as_oip_put_raw_head(p, r->outputs[i].nbytes);
-
-        pieces[n++] = (struct as_h2_piece){p, k, NULL};
-        pieces[n++] =
-            (struct as_h2_piece){r->outputs[i].data, r->outputs[i].nbytes, x->call.result_blob};
-        p += k;
-    }
-    as_exchange_ok(x, pieces, n);
-}
-
 static void send_result(struct as_exchange *x)
 {
     const struct as_msg *res = &x->call.result;
@@ -285,7 +217,6 @@ static void send_result(struct as_exchange *x)
                                 .params = res->params,
                                 .n_params = res->n_params};
     char why[WHY_MAX];
-    uint64_t len;
 
     if (as_model_check_outputs(x->model, res->tensors, res->n_tensors, why, sizeof(why))) {
         as_exchange_fail(x, AS_EHANDLER, "%s", why);
@@ -295,13 +226,7 @@ static void send_result(struct as_exchange *x)
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return;
     }
-    len = as_oip_response_len(&r);
-    if (len > INT32_MAX)
-        as_exchange_fail(x, AS_ETOOBIG, "the answer is over 2147483647 bytes");
-    else if (!x->call.result_blob || 1 + 2 * r.n_outputs > AS_EXCHANGE_PIECES)
-        send_copied(x, &r, (size_t)len);
-    else
-        send_by_reference(x, &r, (size_t)len);
+    x->send(x, &r);
 }
 
 static void send_error(struct as_exchange *x)

@@ -50,7 +50,7 @@ static void give_up_answer(struct as_exchange *x)
     log_slow(x, "answer");
     as_count(&x->edge->stat.slow_answers, 1);
     as_patience_stop(x); /* the stream ends with the next write */
-    as_h2_reset(x->conn->h2, x->stream, AS_H2_CANCEL);
+    as_conn_reset(x->conn, x->stream);
     as_conn_touch(x->conn);
 }
 
@@ -67,9 +67,9 @@ void as_patience_sweep(struct as_edge *e, as_ns now)
             give_up_upload(x);
     }
     while ((x = due(&e->new_answers, now, AS_MIN(FIRST_LOOK, conf->send_timeout))))
-        as_patience_look(x, &e->answers, as_h2_unsent(x->conn->h2, x->stream));
+        as_patience_look(x, &e->answers, as_conn_unsent(x->conn, x->stream));
     while ((x = due(&e->answers, now, conf->send_timeout))) {
-        size_t left = as_h2_unsent(x->conn->h2, x->stream);
+        size_t left = as_conn_unsent(x->conn, x->stream);
 
         /* nothing left: its last frame waits behind others, which the connection looks after */
         if (!left || x->mark - left >= conf->min_progress)

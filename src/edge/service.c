@@ -1,5 +1,5 @@
 /* Which method is which, and the small RPCs that need no worker. */
-#include "edge/exchange.h"
+#include "edge/infer.h"
 #include "edge/reflection.h"
 #include "edge/watch.h"
 
@@ -140,7 +140,7 @@ void as_service_call(struct as_exchange *x)
 {
     switch (x->rpc) {
     case AS_RPC_MODEL_INFER:
-        as_infer_begin(x);
+        as_infer_call(x);
         break;
     case AS_RPC_SERVER_LIVE:
         reply_bool(x, true);

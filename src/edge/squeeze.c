@@ -19,7 +19,7 @@ struct as_squeeze {
     struct as_squeeze **owner;
     uint32_t n_in, at;
     size_t at_byte;
-    struct as_h2_piece in[];
+    struct as_http_piece in[];
 };
 
 /* --- memory --- */
@@ -110,7 +110,7 @@ static int grow(struct as_squeeze *q)
 /* One call of zlib. 1: complete; 0: goes on; else why not. */
 static int step(struct as_squeeze *q, size_t *left)
 {
-    const struct as_h2_piece *piece = &q->in[q->at];
+    const struct as_http_piece *piece = &q->in[q->at];
     const uint8_t *p = piece->p + q->at_byte;
     size_t n = AS_MIN(piece->n - q->at_byte, *left), given = n;
     bool last = q->at + 1 == q->n_in && q->at_byte + n == piece->n;
@@ -177,7 +177,7 @@ static void on_turn(struct as_task *t)
 }
 
 void as_squeeze_start(struct as_squeezer *s, enum as_zip_format f, bool inflate,
-                      const struct as_h2_piece *in, uint32_t n_in, size_t limit,
+                      const struct as_http_piece *in, uint32_t n_in, size_t limit,
                       as_squeeze_done done, void *arg, struct as_squeeze **ret_q)
 {
     struct as_squeeze *q = malloc(sizeof(*q) + n_in * sizeof(*in));

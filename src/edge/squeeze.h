@@ -52,7 +52,7 @@ typedef void (*as_squeeze_done)(void *arg, const struct as_squeezed *r);
  * be in the owner's hands, is the job for cancel while it is under way and NULL when `done` is
  * called, once; that may be before this returns. */
 void as_squeeze_start(struct as_squeezer *s, enum as_zip_format f, bool inflate,
-                      const struct as_h2_piece *in, uint32_t n_in, size_t limit,
+                      const struct as_http_piece *in, uint32_t n_in, size_t limit,
                       as_squeeze_done done, void *arg, struct as_squeeze **ret_q);
 void as_squeeze_cancel(struct as_squeeze *q); /* `done` is not called; NULL is fine */
 

@@ -138,7 +138,7 @@ static void tell_end(struct as_stream *s)
 
 static void consume(struct as_stream *s, size_t n)
 {
-    as_h2_consume(s->x->conn->h2, s->x->stream, n);
+    as_conn_consume(s->x->conn, s->x->stream, n);
     if (n)
         as_conn_touch(s->x->conn);
 }
@@ -238,7 +238,7 @@ bool as_stream_has_begun(const struct as_stream *s)
 
 bool as_stream_has_room(struct as_stream *s)
 {
-    if (is_over(s) || as_h2_unsent(s->x->conn->h2, s->x->stream) < AS_STREAM_HIGH)
+    if (is_over(s) || as_conn_unsent(s->x->conn, s->x->stream) < AS_STREAM_HIGH)
         return true;
     s->wants_room = true;
     return false;
@@ -256,19 +256,19 @@ void as_stream_drained(struct as_stream *s)
 /* Headers go out with the first message: until then an error can be retried by the client. */
 static void ensure_begun(struct as_stream *s)
 {
-    static const struct as_h2_header headers[] = {
+    static const struct as_http_header headers[] = {
         {{"content-type", 12}, {"application/grpc", 16}},
         {{"grpc-accept-encoding", 20}, {AS_ZIP_ACCEPTED, sizeof(AS_ZIP_ACCEPTED) - 1}},
     };
-    struct as_h2_answer a = {.status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
+    struct as_http_answer a = {.status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
 
     if (s->begun)
         return;
     s->begun = true;
-    as_h2_begin(s->x->conn->h2, s->x->stream, &a);
+    as_conn_begin(s->x->conn, s->x->stream, &a);
 }
 
-void as_stream_send_pieces(struct as_stream *s, const struct as_h2_piece *pieces, uint32_t n)
+void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n)
 {
     size_t len = 0;
 
@@ -279,13 +279,13 @@ void as_stream_send_pieces(struct as_stream *s, const struct as_h2_piece *pieces
     as_grpc_prefix((uint8_t *)(uintptr_t)pieces[0].p, (uint32_t)(len - AS_GRPC_PREFIX));
     ensure_begun(s);
     for (uint32_t i = 0; i < n; i++)
-        as_h2_write(s->x->conn->h2, s->x->stream, &pieces[i]);
+        as_conn_write(s->x->conn, s->x->stream, &pieces[i]);
     as_conn_touch(s->x->conn);
 }
 
 void as_stream_send(struct as_stream *s, const struct as_buf *message)
 {
-    struct as_h2_piece piece = {.n = AS_GRPC_PREFIX + message->n};
+    struct as_http_piece piece = {.n = AS_GRPC_PREFIX + message->n};
 
     if (is_over(s))
         return;
@@ -303,12 +303,12 @@ void as_stream_send(struct as_stream *s, const struct as_buf *message)
 
 void as_stream_finish(struct as_stream *s)
 {
-    static const struct as_h2_header ok[] = {{{"grpc-status", 11}, {"0", 1}}};
+    static const struct as_http_header ok[] = {{{"grpc-status", 11}, {"0", 1}}};
 
     if (!as_exchange_answering(s->x, 0))
         return;
     ensure_begun(s);
-    as_h2_finish(s->x->conn->h2, s->x->stream, ok, AS_COUNT(ok));
+    as_conn_finish(s->x->conn, s->x->stream, ok, AS_COUNT(ok));
 }
 
 /* --- the end and all of them --- */
@@ -318,7 +318,7 @@ void as_stream_gone(struct as_stream *s)
     struct as_exchange *x = s->x;
 
     /* no touch: the connection may be closing */
-    as_h2_consume(x->conn->h2, x->stream, held(s));
+    as_conn_consume(x->conn, x->stream, held(s));
     as_budget_give(x->edge->budget, held(s));
     as_list_remove(&s->node);
     s->ops->on_close(s);

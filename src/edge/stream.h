@@ -77,7 +77,7 @@ bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void
 bool as_stream_has_room(struct as_stream *s);
 /* One message. pieces[0] starts with room for the prefix (AS_GRPC_PREFIX bytes), which is written
  * here; every piece has an owner. Nothing happens after the end. */
-void as_stream_send_pieces(struct as_stream *s, const struct as_h2_piece *pieces, uint32_t n);
+void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n);
 /* The same for a small message, copied. Without memory the call is failed. */
 void as_stream_send(struct as_stream *s, const struct as_buf *message);
 /* The end. By error: as_exchange_fail and as_exchange_fail_status of s->x. */

@@ -50,7 +50,7 @@ struct drive {
     as_ns phase_end, measure_start, measure_end, shown_at, last_answer;
     uint64_t begun;   /* counted calls that were sent */
     uint64_t waiting; /* of them, not answered yet */
-    struct as_h2_header fields[AS_H2_CLIENT_HEADERS];
+    struct as_http_header fields[AS_H2_CLIENT_HEADERS];
     uint32_t n_fields;
     char timeout[AS_GRPC_TIMEOUT_MAX];
     uint8_t prefix[AS_GRPC_PREFIX];

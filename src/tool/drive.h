@@ -27,7 +27,7 @@ struct as_drive_conf {
     size_t limit;      /* bytes of an answer */
     const char *path, *authority;
     struct as_str message;
-    const struct as_h2_header *metadata;
+    const struct as_http_header *metadata;
     uint32_t n_metadata;
     volatile sig_atomic_t *interrupted; /* set from a signal handler: ends the measurement */
     /* About once a second: what has been counted in `seconds` of measurement (0: warming up). */

@@ -89,7 +89,7 @@ static int metadata_refused(const char *text, const char *what, struct as_buf *w
 static int add_metadata(struct as_query *r, const char *text, struct as_buf *why)
 {
     const char *eq = strchr(text, '=');
-    struct as_h2_header *h = &r->metadata[r->n_metadata];
+    struct as_http_header *h = &r->metadata[r->n_metadata];
     struct as_str value = as_str_of(eq ? eq + 1 : "");
     struct as_buf bin;
     char *key;

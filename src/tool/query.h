@@ -22,7 +22,7 @@ struct as_query {
     struct as_tensor *tensors;
     struct as_param params[AS_OPTION_ITEMS_MAX];
     struct as_oip_requested outputs[AS_OPTION_ITEMS_MAX];
-    struct as_h2_header metadata[AS_UNARY_METADATA];
+    struct as_http_header metadata[AS_UNARY_METADATA];
     uint32_t n_params, n_outputs, n_metadata;
     struct as_arena arena;     /* texts of metadata, the model's metadata */
     struct as_oip_model about; /* when has_about */

@@ -81,7 +81,7 @@ void as_unary_close(struct as_unary *u)
 static bool start(struct as_unary *u, const struct as_unary_request *r, const struct as_str *body,
                   const char *timeout)
 {
-    struct as_h2_header fields[AS_H2_CLIENT_HEADERS];
+    struct as_http_header fields[AS_H2_CLIENT_HEADERS];
     struct as_h2_client_request q = {.headers = fields, .body = body, .n_body = 2};
 
     q.n_headers = as_grpc_call_fields(fields, as_str_of(r->path), as_str_of(u->authority),

@@ -29,7 +29,7 @@ struct as_unary_request {
     struct as_str message; /* at most 2^32-1 bytes */
     as_ns timeout;         /* 0: none */
     size_t limit;          /* bytes of the answer */
-    const struct as_h2_header *metadata;
+    const struct as_http_header *metadata;
     uint32_t n_metadata; /* at most AS_UNARY_METADATA */
 };
 #define AS_UNARY_METADATA (AS_H2_CLIENT_HEADERS - AS_GRPC_CALL_FIELDS)

@@ -5,11 +5,11 @@
 enum { OK = 0, CANCELLED = 1, UNKNOWN = 2, PERMISSION_DENIED = 7, RESOURCE_EXHAUSTED = 8 };
 enum { UNIMPLEMENTED = 12, INTERNAL = 13, UNAVAILABLE = 14, UNAUTHENTICATED = 16 };
 
-uint32_t as_grpc_call_fields(struct as_h2_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
+uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
                              struct as_str authority, struct as_str user_agent,
                              struct as_str timeout)
 {
-    const struct as_h2_header fields[AS_GRPC_CALL_FIELDS] = {
+    const struct as_http_header fields[AS_GRPC_CALL_FIELDS] = {
         {AS_STR(":method"), AS_STR("POST")},
         {AS_STR(":scheme"), AS_STR("http")},
         {AS_STR(":path"), path},

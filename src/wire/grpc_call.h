@@ -17,7 +17,7 @@
 
 /* Fills `out` with the fields of a call; slices point to the arguments and to static text.
  * timeout: "" for none. Returns how many, at most AS_GRPC_CALL_FIELDS. */
-uint32_t as_grpc_call_fields(struct as_h2_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
+uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
                              struct as_str authority, struct as_str user_agent,
                              struct as_str timeout);
 /* A time as grpc-timeout, in the finest unit that 8 digits hold, rounded up. */

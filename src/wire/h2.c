@@ -97,7 +97,7 @@ static int greet(struct as_h2 *h)
     return rc;
 }
 
-int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_h2_ops *ops,
+int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_http_ops *ops,
               void *conn, as_ns now)
 {
     struct as_h2 *h = malloc(sizeof(*h));

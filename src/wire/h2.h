@@ -8,47 +8,11 @@
 #ifndef AS_WIRE_H2_H
 #define AS_WIRE_H2_H
 
-#include "base/blob.h"
 #include "base/outq.h"
-#include "base/str.h"
 #include "wire/h2_guard.h"
+#include "wire/http.h"
 
 struct as_h2;
-struct as_h2_answer;
-
-struct as_h2_header {
-    struct as_str name, value;
-};
-
-/* Headers of one request; slices live until the stream is closed. */
-struct as_h2_head {
-    struct as_str method, path, scheme, authority;
-    struct as_str content_type, te, grpc_timeout, grpc_encoding;
-    const struct as_h2_header *rest; /* everything else, in order (includes user-agent) */
-    uint32_t n_rest;
-    bool end_stream; /* no body follows */
-};
-
-struct as_h2_ops {
-    /* A request's headers are complete. Returns the owner's pointer for the stream, that all later
-     * calls get; NULL: it has answered or reset the stream and wants to hear no more of it.
-     * Malformed requests and those over a limit never come here. */
-    void *(*on_request)(void *conn, uint32_t stream, const struct as_h2_head *head);
-    void (*on_data)(void *conn, void *req, const uint8_t *p, size_t n);
-    /* The client has sent END_STREAM; once; also for end_stream. Neither this nor on_data comes
-     * after the stream was answered or reset by the owner. */
-    void (*on_end)(void *conn, void *req);
-    /* The stream is gone: answered, reset by either side (code: RFC 9113 error, 0 none), or the
-     * connection is being freed. Exactly once per on_request; the owner forgets the stream. */
-    void (*on_close)(void *conn, void *req, uint32_t code);
-    /* What was written of an open answer is sent, but for AS_H2_LOW bytes at most: there is room
-     * for more. May be NULL without open answers. */
-    void (*on_drained)(void *conn, void *req);
-    /* A request whose headers are over a limit: fills the answer, 431 without it. Fields up to the
-     * limit are in the head; those of the answer must live until the caller returns to its loop.
-     * May be NULL. */
-    void (*on_over_limit)(void *conn, const struct as_h2_head *head, struct as_h2_answer *a);
-};
 
 struct as_h2_conf {
     uint32_t max_streams;     /* one more is refused; with the SETTINGS acknowledged: GOAWAY */
@@ -61,7 +25,7 @@ struct as_h2_conf {
 
 #define AS_H2_CANCEL 0x8u /* for as_h2_reset: the stream is no longer needed */
 
-int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_h2_ops *ops,
+int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_http_ops *ops,
               void *conn, as_ns now);
 void as_h2_free(struct as_h2 *h); /* on_close for every open stream first */
 
@@ -83,27 +47,8 @@ bool as_h2_greeted(const struct as_h2 *h);
 /* Since when a header block is incomplete; AS_NEVER: none is. */
 as_ns as_h2_block_since(const struct as_h2 *h);
 
-/* An answer; the second one of a stream, or one to a stream that is gone, is ignored. Slices of
- * headers and trailers (names in lower case) are copied before the call returns. Body: pieces sent
- * in order; their bytes must stay valid until on_close, or until the bytes are written when `owner`
- * is set (a reference is taken when they are queued). trailers: n_trailers > 0 makes END_STREAM
- * travel on a trailing HEADERS. Without body and trailers: one HEADERS with END_STREAM. If the
- * client has not ended its side, the stream is reset with NO_ERROR after the answer. */
-struct as_h2_piece {
-    const uint8_t *p;
-    size_t n;
-    struct as_blob *owner; /* NULL: copied when sent */
-};
-struct as_h2_answer {
-    uint32_t status;
-    const struct as_h2_header *headers;
-    uint32_t n_headers;
-    const struct as_h2_piece *body; /* the array is copied, the bytes are not */
-    uint32_t n_body;
-    const struct as_h2_header *trailers;
-    uint32_t n_trailers;
-};
-void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a);
+/* The second answer of a stream, or one to a stream that is gone, is ignored. */
+void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a);
 
 /* An answer whose body comes over time: begin sends status and headers (body and trailers of `a`
  * are not looked at), write adds bytes, finish ends it; on_data and on_end go on until finish. A
@@ -112,9 +57,9 @@ void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a
  * Each is ignored where it does not fit (no such stream, answered, not begun); without memory the
  * stream is reset. h2_later.c. */
 #define AS_H2_LOW 65536u
-void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a);
-void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_h2_piece *piece);
-void as_h2_finish(struct as_h2 *h, uint32_t stream, const struct as_h2_header *trailers,
+void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a);
+void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_http_piece *piece);
+void as_h2_finish(struct as_h2 *h, uint32_t stream, const struct as_http_header *trailers,
                   uint32_t n_trailers);
 
 /* DATA bytes of the stream were dealt with: opens its window and the connection's. Owed for every

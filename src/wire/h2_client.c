@@ -309,7 +309,7 @@ int as_h2_client_request(struct as_h2_client *h, const struct as_h2_client_reque
         return AS_ENOMEM;
     *s = (struct stream){.call = call, .body = r->body, .n_body = r->n_body};
     for (uint32_t i = 0; i < r->n_headers; i++) {
-        const struct as_h2_header *f = &r->headers[i];
+        const struct as_http_header *f = &r->headers[i];
 
         nv[i] = (nghttp2_nv){(uint8_t *)(uintptr_t)f->name.p, (uint8_t *)(uintptr_t)f->value.p,
                              f->name.n, f->value.n, NO_COPY};

@@ -48,7 +48,7 @@ bool as_h2_client_usable(const struct as_h2_client *h);
 #define AS_H2_CLIENT_HEADERS 128u
 
 struct as_h2_client_request {
-    const struct as_h2_header *headers; /* pseudo fields first; names in lower case */
+    const struct as_http_header *headers; /* pseudo fields first; names in lower case */
     uint32_t n_headers;                 /* at most AS_H2_CLIENT_HEADERS */
     const struct as_str *body;          /* pieces, sent in order */
     uint32_t n_body;

@@ -42,7 +42,7 @@ static ssize_t read_later(nghttp2_session *session, int32_t id, uint8_t *buf, si
     return (ssize_t)n;
 }
 
-void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a)
+void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a)
 {
     struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
     nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_later};
@@ -63,7 +63,7 @@ void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a)
 /* Room for one piece more, behind those that wait. */
 static bool make_room(struct as_h2_later *l)
 {
-    struct as_h2_piece *more;
+    struct as_http_piece *more;
     uint32_t cap = l->cap ? 2 * l->cap : PIECES_FIRST;
 
     if (l->n < l->cap)
@@ -82,7 +82,7 @@ static bool make_room(struct as_h2_later *l)
     return true;
 }
 
-void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_h2_piece *piece)
+void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_http_piece *piece)
 {
     struct as_h2_stream *s = find(h, stream);
 
@@ -99,7 +99,7 @@ void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_h2_piece *pie
     wake(h, s);
 }
 
-void as_h2_finish(struct as_h2 *h, uint32_t stream, const struct as_h2_header *trailers,
+void as_h2_finish(struct as_h2 *h, uint32_t stream, const struct as_http_header *trailers,
                   uint32_t n_trailers)
 {
     struct as_h2_stream *s = find(h, stream);
@@ -123,7 +123,7 @@ void as_h2_later_append(struct as_h2 *h, struct as_h2_stream *s, size_t n)
 
     s->body_left -= n;
     while (n) {
-        struct as_h2_piece *piece = &l->pieces[l->first];
+        struct as_http_piece *piece = &l->pieces[l->first];
         size_t take = AS_MIN(n, piece->n - l->at);
 
         as_h2_append_piece(h->q, piece, l->at, take);

@@ -50,7 +50,7 @@ void as_h2_pool_fini(struct as_h2_pool *p);
 struct as_h2_later {
     struct as_list drained; /* in as_h2.drained: on_drained is due */
     struct as_h2_stream *s;
-    struct as_h2_piece *pieces;
+    struct as_http_piece *pieces;
     uint32_t first, n, cap;
     size_t at;     /* bytes of the first one already sent */
     bool starving; /* nghttp2 has stopped asking */
@@ -71,12 +71,12 @@ struct as_h2_stream {
     bool starved;    /* the same for want of memory */
     char status[3];
 
-    struct as_h2_head head;
+    struct as_http_head head;
     uint32_t n_fields;
     uint32_t rest_cap;
     size_t list_size;
 
-    const struct as_h2_piece *pieces;
+    const struct as_http_piece *pieces;
     uint32_t piece;  /* the one being sent */
     size_t piece_at; /* bytes of it already sent */
     size_t body_left;
@@ -86,15 +86,15 @@ struct as_h2_stream {
     struct as_h2_later *later; /* an answer that comes over time, or NULL */
 
     struct as_arena arena; /* over mem */
-    struct as_h2_header inline_rest[AS_H2_INLINE_REST];
-    struct as_h2_piece inline_pieces[AS_H2_INLINE_PIECES];
+    struct as_http_header inline_rest[AS_H2_INLINE_REST];
+    struct as_http_piece inline_pieces[AS_H2_INLINE_PIECES];
     uint8_t mem[AS_H2_INLINE_MEM] __attribute__((aligned(16)));
 };
 
 struct as_h2 {
     nghttp2_session *session;
     struct as_h2_conf conf;
-    const struct as_h2_ops *ops;
+    const struct as_http_ops *ops;
     void *conn;
     struct as_list open;       /* every stream record in use */
     struct as_h2_stream *last; /* the one looked up last; NULL when it is gone */
@@ -177,10 +177,10 @@ static inline struct as_str as_h2_store(struct as_h2_stream *s, struct as_str fr
 void as_h2_later_append(struct as_h2 *h, struct as_h2_stream *s, size_t n);
 void as_h2_later_free(struct as_h2_stream *s);
 void as_h2_later_tell(struct as_h2 *h); /* on_drained to all that it is due to */
-bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_h2_header *trailers, uint32_t n);
-int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_answer *a,
+bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n);
+int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
                  const nghttp2_data_provider *body);
-void as_h2_append_piece(struct as_outq *q, const struct as_h2_piece *piece, size_t at, size_t n);
+void as_h2_append_piece(struct as_outq *q, const struct as_http_piece *piece, size_t at, size_t n);
 /* The last frame of a body: trailers, if there are any, follow. 0 or nghttp2's error. */
 int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags);
 void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s);

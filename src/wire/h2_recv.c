@@ -1,7 +1,7 @@
 #include "wire/h2_priv.h"
 
 /* Where a field that has a place of its own in the head goes, or NULL. */
-static inline struct as_str *place(struct as_h2_head *head, struct as_str name)
+static inline struct as_str *place(struct as_http_head *head, struct as_str name)
 {
     switch (name.n) {
     case 2:
@@ -27,13 +27,13 @@ static inline struct as_str *place(struct as_h2_head *head, struct as_str name)
 
 static bool add_rest(struct as_h2_stream *s, struct as_str name, struct as_str value)
 {
-    struct as_h2_header *rest = (struct as_h2_header *)(uintptr_t)s->head.rest;
-    struct as_h2_header *f;
+    struct as_http_header *rest = (struct as_http_header *)(uintptr_t)s->head.rest;
+    struct as_http_header *f;
 
     if (s->head.n_rest == s->rest_cap) {
         size_t size = sizeof(*rest) * s->rest_cap;
 
-        rest = as_h2_alloc(s, 2 * size, _Alignof(struct as_h2_header));
+        rest = as_h2_alloc(s, 2 * size, _Alignof(struct as_http_header));
         if (!rest)
             return false;
         memcpy(rest, s->head.rest, size);
@@ -154,7 +154,7 @@ static void begin_request(struct as_h2 *h, struct as_h2_stream *s, bool end)
     s->head.end_stream = end;
     s->ended = end;
     if (s->over_limit || s->starved) {
-        struct as_h2_answer a = {.status = s->starved ? 503 : 431};
+        struct as_http_answer a = {.status = s->starved ? 503 : 431};
 
         if (!s->starved && h->ops->on_over_limit)
             h->ops->on_over_limit(h->conn, &s->head, &a);

@@ -11,7 +11,7 @@
 #define NV_ON_STACK 32
 #define NO_COPY     (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
 
-void as_h2_append_piece(struct as_outq *q, const struct as_h2_piece *piece, size_t at, size_t n)
+void as_h2_append_piece(struct as_outq *q, const struct as_http_piece *piece, size_t at, size_t n)
 {
     const uint8_t *p = piece->p + at;
 
@@ -26,7 +26,7 @@ static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
 {
     s->body_left -= n;
     while (n) {
-        const struct as_h2_piece *piece = &s->pieces[s->piece];
+        const struct as_http_piece *piece = &s->pieces[s->piece];
         size_t take = AS_MIN(n, piece->n - s->piece_at);
 
         as_h2_append_piece(q, piece, s->piece_at, take);
@@ -181,7 +181,7 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
 }
 
 /* Copies fields into the stream, where nghttp2 reads them when their frame is packed. */
-static bool keep_fields(struct as_h2_stream *s, const struct as_h2_header *f, uint32_t n,
+static bool keep_fields(struct as_h2_stream *s, const struct as_http_header *f, uint32_t n,
                         nghttp2_nv *to)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -195,19 +195,19 @@ static bool keep_fields(struct as_h2_stream *s, const struct as_h2_header *f, ui
     return true;
 }
 
-bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_h2_header *trailers, uint32_t n)
+bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n)
 {
     s->trailers = as_h2_alloc(s, n * sizeof(*s->trailers), _Alignof(nghttp2_nv));
     s->n_trailers = n;
     return s->trailers && keep_fields(s, trailers, n, s->trailers);
 }
 
-static bool keep_body(struct as_h2_stream *s, const struct as_h2_answer *a)
+static bool keep_body(struct as_h2_stream *s, const struct as_http_answer *a)
 {
-    struct as_h2_piece *to = s->inline_pieces;
+    struct as_http_piece *to = s->inline_pieces;
 
     if (a->n_body > AS_H2_INLINE_PIECES)
-        to = as_h2_alloc(s, a->n_body * sizeof(*to), _Alignof(struct as_h2_piece));
+        to = as_h2_alloc(s, a->n_body * sizeof(*to), _Alignof(struct as_http_piece));
     if (!to)
         return false;
     for (uint32_t i = 0; i < a->n_body; i++) {
@@ -218,7 +218,7 @@ static bool keep_body(struct as_h2_stream *s, const struct as_h2_answer *a)
     return true;
 }
 
-int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_h2_answer *a,
+int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
                  const nghttp2_data_provider *body)
 {
     nghttp2_nv stack[NV_ON_STACK], *nv = stack;
@@ -246,7 +246,7 @@ void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s)
     h->n_early++;
 }
 
-void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_h2_answer *a)
+void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a)
 {
     struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
     nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_body};

@@ -28,7 +28,7 @@ enum pair_mode {
 
 struct pair_req {
     uint32_t stream;
-    const struct as_h2_head *head;
+    const struct as_http_head *head;
     struct as_buf text; /* the head as lines */
     struct as_buf body;
     unsigned n_data, n_end, n_close;
@@ -64,19 +64,19 @@ struct pair {
     uint32_t goaway_code;
 };
 
-#define PAIR_H(n, v) ((struct as_h2_header){AS_STR(n), AS_STR(v)})
+#define PAIR_H(n, v) ((struct as_http_header){AS_STR(n), AS_STR(v)})
 
-static const struct as_h2_header pair_headers[] = {
+static const struct as_http_header pair_headers[] = {
     {{"content-type", 12}, {"application/grpc", 16}},
 };
-static const struct as_h2_header pair_trailers[] = {{{"grpc-status", 11}, {"0", 1}}};
+static const struct as_http_header pair_trailers[] = {{{"grpc-status", 11}, {"0", 1}}};
 
 /* ---- server ---- */
 
-static void pair_answer(struct pair *t, uint32_t stream, const struct as_h2_piece *body,
+static void pair_answer(struct pair *t, uint32_t stream, const struct as_http_piece *body,
                         uint32_t n_body, bool trailers)
 {
-    struct as_h2_answer a = {.status = 200,
+    struct as_http_answer a = {.status = 200,
                              .headers = pair_headers,
                              .n_headers = 1,
                              .body = body,
@@ -89,13 +89,13 @@ static void pair_answer(struct pair *t, uint32_t stream, const struct as_h2_piec
 
 static void pair_trailers_only(struct pair *t, uint32_t stream)
 {
-    const struct as_h2_header h[] = {PAIR_H("content-type", "application/grpc"),
+    const struct as_http_header h[] = {PAIR_H("content-type", "application/grpc"),
                                      PAIR_H("grpc-status", "12")};
 
-    as_h2_answer(t->h, stream, &(struct as_h2_answer){.status = 200, .headers = h, .n_headers = 2});
+    as_h2_answer(t->h, stream, &(struct as_http_answer){.status = 200, .headers = h, .n_headers = 2});
 }
 
-static void pair_print(struct as_buf *b, const struct as_h2_head *head)
+static void pair_print(struct as_buf *b, const struct as_http_head *head)
 {
     const struct as_str known[] = {head->method,       head->path,         head->scheme,
                                    head->authority,    head->content_type, head->te,
@@ -109,7 +109,7 @@ static void pair_print(struct as_buf *b, const struct as_h2_head *head)
     as_buf_add(b, "", 1);
 }
 
-static void *pair_on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+static void *pair_on_request(void *conn, uint32_t stream, const struct as_http_head *head)
 {
     struct pair *t = conn;
     struct pair_req *r = as_xalloc(sizeof(*r));
@@ -139,7 +139,7 @@ static void pair_on_data(void *conn, void *req, const uint8_t *p, size_t n)
     if (!t->no_consume)
         as_h2_consume(t->h, r->stream, n);
     if (t->mode == PAIR_EARLY_ON_DATA)
-        pair_answer(t, r->stream, &(struct as_h2_piece){(const uint8_t *)"early", 5, NULL}, 1,
+        pair_answer(t, r->stream, &(struct as_http_piece){(const uint8_t *)"early", 5, NULL}, 1,
                     true);
 }
 
@@ -151,7 +151,7 @@ static void pair_on_end(void *conn, void *req)
     assert_int_equal(r->n_end + r->n_close, 0);
     r->n_end++;
     if (t->mode == PAIR_ECHO)
-        pair_answer(t, r->stream, &(struct as_h2_piece){r->body.p, r->body.n, NULL}, 1, true);
+        pair_answer(t, r->stream, &(struct as_http_piece){r->body.p, r->body.n, NULL}, 1, true);
 }
 
 static void pair_on_close(void *conn, void *req, uint32_t code)
@@ -179,7 +179,7 @@ static void pair_on_drained(void *conn, void *req)
         t->more(t, req);
 }
 
-static const struct as_h2_ops pair_ops = {.on_request = pair_on_request,
+static const struct as_http_ops pair_ops = {.on_request = pair_on_request,
                                           .on_data = pair_on_data,
                                           .on_end = pair_on_end,
                                           .on_close = pair_on_close,

@@ -31,13 +31,13 @@ struct server {
 
 static void answer(struct server *s, uint32_t stream, const char *status)
 {
-    static const struct as_h2_header head = {{"content-type", 12}, {"application/grpc", 16}};
-    const struct as_h2_header tail[] = {{{"grpc-status", 11}, as_str_of(status)},
+    static const struct as_http_header head = {{"content-type", 12}, {"application/grpc", 16}};
+    const struct as_http_header tail[] = {{{"grpc-status", 11}, as_str_of(status)},
                                         {{"grpc-message", 12}, {"as%20told", 9}}};
-    static const struct as_h2_piece piece = {(const uint8_t *)"\0\0\0\0\2ok", 7, NULL};
+    static const struct as_http_piece piece = {(const uint8_t *)"\0\0\0\0\2ok", 7, NULL};
 
     as_h2_answer(s->h, stream,
-                 &(struct as_h2_answer){.status = 200,
+                 &(struct as_http_answer){.status = 200,
                                         .headers = &head,
                                         .n_headers = 1,
                                         .body = &piece,
@@ -46,7 +46,7 @@ static void answer(struct server *s, uint32_t stream, const char *status)
                                         .n_trailers = 2});
 }
 
-static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
 {
     struct server *s = conn;
 
@@ -85,7 +85,7 @@ static void on_close(void *conn, void *req, uint32_t code)
 
 static void *serve(void *arg)
 {
-    static const struct as_h2_ops ops = {
+    static const struct as_http_ops ops = {
         .on_request = on_request, .on_data = on_data, .on_end = on_end, .on_close = on_close};
     struct server *s = arg;
     const struct as_h2_conf conf = {.max_streams = s->max_streams ? s->max_streams : 1000,

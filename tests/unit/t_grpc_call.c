@@ -7,7 +7,7 @@ static void the_fields_are_in_grpcs_order(void **state AS_UNUSED)
 {
     static const char want[] = ":method=POST;:scheme=http;:path=/s/m;:authority=host;te=trailers;"
                                "content-type=application/grpc;user-agent=me;grpc-timeout=5S;";
-    struct as_h2_header f[AS_GRPC_CALL_FIELDS];
+    struct as_http_header f[AS_GRPC_CALL_FIELDS];
     char got[512] = "";
     uint32_t n = as_grpc_call_fields(f, AS_STR("/s/m"), AS_STR("host"), AS_STR("me"), AS_STR("5S"));
 

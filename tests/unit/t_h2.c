@@ -66,7 +66,7 @@ static void test_a_request_without_body(void **state)
     assert_true(REQ(t, id)->end_stream);
     assert_int_equal(REQ(t, id)->n_end, 1);
     assert_int_equal(REQ(t, id)->n_close, 0);
-    pair_answer(t, (uint32_t)id, &(struct as_h2_piece){(const uint8_t *)"ok", 2, NULL}, 1, false);
+    pair_answer(t, (uint32_t)id, &(struct as_http_piece){(const uint8_t *)"ok", 2, NULL}, 1, false);
     pair_pump(t);
     assert_string_equal(REPLY(t, id)->frames, "hD");
     assert_string_equal(pair_text(&REPLY(t, id)->body), "ok");
@@ -105,13 +105,13 @@ static void test_an_empty_body_sends_no_data_frame(void **state)
 
 static void test_a_body_in_many_pieces(void **state)
 {
-    struct as_h2_piece piece[7] = {{NULL, 0, NULL}};
+    struct as_http_piece piece[7] = {{NULL, 0, NULL}};
     struct pair *t = pair_new();
     int32_t id = pair_request(t, NULL, NULL, 0);
 
     (void)state;
     for (size_t i = 1; i < 7; i++)
-        piece[i] = (struct as_h2_piece){(const uint8_t *)"abcdef" + i - 1, i != 3, NULL};
+        piece[i] = (struct as_http_piece){(const uint8_t *)"abcdef" + i - 1, i != 3, NULL};
     t->mode = PAIR_HOLD;
     pair_pump(t);
     pair_answer(t, (uint32_t)id, piece, 7, true);
@@ -138,7 +138,7 @@ static void test_a_hundred_streams_answered_in_reverse(void **state)
         struct as_buf *b = &REQ(t, id)->body;
 
         assert_int_equal(b->n, id / 2);
-        pair_answer(t, (uint32_t)id, &(struct as_h2_piece){b->p, b->n, NULL}, 1, true);
+        pair_answer(t, (uint32_t)id, &(struct as_http_piece){b->p, b->n, NULL}, 1, true);
     }
     pair_pump(t);
     for (int32_t id = 1; id < 200; id += 2)
@@ -209,7 +209,7 @@ static void test_a_client_resets_inside_of_the_answer(void **state)
     (void)state;
     t->mode = PAIR_HOLD;
     pair_pump(t);
-    pair_answer(t, (uint32_t)id, &(struct as_h2_piece){big, sizeof(big), NULL}, 1, true);
+    pair_answer(t, (uint32_t)id, &(struct as_http_piece){big, sizeof(big), NULL}, 1, true);
     pair_pump(t); /* stalls at the client's window */
     assert_int_equal(REQ(t, id)->n_close, 0);
     nghttp2_submit_rst_stream(t->client, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);

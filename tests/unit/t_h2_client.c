@@ -35,7 +35,7 @@ struct world {
     uint32_t n_started;
 };
 
-static const struct as_h2_header fields[] = {{{":method", 7}, {"POST", 4}},
+static const struct as_http_header fields[] = {{{":method", 7}, {"POST", 4}},
                                              {{":scheme", 7}, {"http", 4}},
                                              {{":path", 5}, {"/m", 2}},
                                              {{":authority", 10}, {"host", 4}},
@@ -89,12 +89,12 @@ static const struct as_h2_client_ops client_ops = {on_field, on_data, on_client_
 
 static void answer(struct world *w, struct call *c, bool body)
 {
-    static const struct as_h2_header head = {{"content-type", 12}, {"application/grpc", 16}};
-    static const struct as_h2_header tail = {{"grpc-status", 11}, {"0", 1}};
-    struct as_h2_piece piece = {c->asked.p, c->asked.n, NULL};
+    static const struct as_http_header head = {{"content-type", 12}, {"application/grpc", 16}};
+    static const struct as_http_header tail = {{"grpc-status", 11}, {"0", 1}};
+    struct as_http_piece piece = {c->asked.p, c->asked.n, NULL};
 
     as_h2_answer(w->server, c->server_stream,
-                 &(struct as_h2_answer){.status = 200,
+                 &(struct as_http_answer){.status = 200,
                                         .headers = &head,
                                         .n_headers = 1,
                                         .body = &piece,
@@ -103,7 +103,7 @@ static void answer(struct world *w, struct call *c, bool body)
                                         .n_trailers = body});
 }
 
-static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
 {
     struct world *w = conn;
     struct call *c = &w->call[w->n_asked++];
@@ -142,7 +142,7 @@ static void on_server_close(void *conn, void *req, uint32_t code)
     (void)code;
 }
 
-static const struct as_h2_ops server_ops = {.on_request = on_request,
+static const struct as_http_ops server_ops = {.on_request = on_request,
                                             .on_data = on_request_data,
                                             .on_end = on_end,
                                             .on_close = on_server_close};
@@ -393,7 +393,7 @@ static void fields_that_cannot_be_sent_close_the_call(void **state AS_UNUSED)
 {
     struct world *w = world_new(10);
     char *big = as_xalloc(70000);
-    struct as_h2_header with[5];
+    struct as_http_header with[5];
     struct as_h2_client_request r = {with, 5, NULL, 0};
 
     memset(big, 'x', 70000);

@@ -209,16 +209,16 @@ static void test_an_answer_that_cannot_be_sent_resets_the_stream(void **state)
     static char value[70000];
     struct pair *t = pair_new();
     int32_t id = pair_request(t, NULL, NULL, 0), id2 = pair_request(t, NULL, NULL, 0);
-    struct as_h2_header big = {AS_STR("x"), {value, sizeof(value)}};
+    struct as_http_header big = {AS_STR("x"), {value, sizeof(value)}};
 
     (void)state;
     memset(value, 'v', sizeof(value));
     t->mode = PAIR_HOLD;
     pair_pump(t);
     as_h2_answer(t->h, (uint32_t)id,
-                 &(struct as_h2_answer){.status = 200, .headers = &big, .n_headers = 1});
+                 &(struct as_http_answer){.status = 200, .headers = &big, .n_headers = 1});
     as_h2_answer(t->h, (uint32_t)id2,
-                 &(struct as_h2_answer){.status = 200, .trailers = &big, .n_trailers = 1});
+                 &(struct as_http_answer){.status = 200, .trailers = &big, .n_trailers = 1});
     pair_pump(t);
     assert_string_equal(REPLY(t, id)->frames, "r");
     assert_int_equal(REPLY(t, id)->code, NGHTTP2_INTERNAL_ERROR);

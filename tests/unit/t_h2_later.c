@@ -11,7 +11,7 @@ static int32_t begun(struct pair *t, struct pair_upload *u)
     t->mode = PAIR_HOLD;
     pair_pump(t);
     as_h2_begin(t->h, (uint32_t)id,
-                &(struct as_h2_answer){.status = 200, .headers = pair_headers, .n_headers = 1});
+                &(struct as_http_answer){.status = 200, .headers = pair_headers, .n_headers = 1});
     return id;
 }
 
@@ -21,7 +21,7 @@ static void write_text(struct pair *t, int32_t id, const char *text, size_t n)
 
     memset(b->data, 0, n);
     memcpy(b->data, text, AS_MIN(strlen(text), n));
-    as_h2_write(t->h, (uint32_t)id, &(struct as_h2_piece){b->data, n, b});
+    as_h2_write(t->h, (uint32_t)id, &(struct as_http_piece){b->data, n, b});
     as_blob_unref(b); /* the stream has its own reference */
 }
 
@@ -183,7 +183,7 @@ static void test_large_pieces_are_referenced_and_freed(void **state)
 
     (void)state;
     memset(b->data, 'x', 60000);
-    as_h2_write(t->h, (uint32_t)id, &(struct as_h2_piece){b->data, 60000, b});
+    as_h2_write(t->h, (uint32_t)id, &(struct as_http_piece){b->data, 60000, b});
     assert_int_equal(atomic_load(&b->refs), 2);
     pair_pump(t);
     assert_int_equal(atomic_load(&b->refs), 1);
@@ -201,7 +201,7 @@ static void test_calls_that_do_not_fit_are_ignored(void **state)
 
     (void)state;
     pair_trailers_only(t, (uint32_t)id); /* an answer has begun */
-    as_h2_begin(t->h, (uint32_t)id, &(struct as_h2_answer){.status = 200});
+    as_h2_begin(t->h, (uint32_t)id, &(struct as_http_answer){.status = 200});
     finish(t, id);
     write_text(t, id, "late", 4);
     finish(t, id);

@@ -15,7 +15,7 @@ static void test_an_answer_waits_for_the_clients_window(void **state)
     (void)state;
     t->mode = PAIR_HOLD;
     pair_pump(t);
-    pair_answer(t, (uint32_t)id, &(struct as_h2_piece){body, 200000, NULL}, 1, true);
+    pair_answer(t, (uint32_t)id, &(struct as_http_piece){body, 200000, NULL}, 1, true);
     pair_pump(t);
     assert_int_equal(REPLY(t, id)->body.n, 65535);
     assert_false(as_h2_wants_write(t->h));
@@ -143,7 +143,7 @@ static void test_large_bodies_travel_by_reference(void **state)
     nghttp2_session_set_local_window_size(t->client, NGHTTP2_FLAG_NONE, 0, 1 << 20);
     pair_pump(t);
     pair_answer(t, (uint32_t)id,
-                (const struct as_h2_piece[]){{(const uint8_t *)"12345", 5, NULL},
+                (const struct as_http_piece[]){{(const uint8_t *)"12345", 5, NULL},
                                              {blob->data, blob->n, blob},
                                              {(const uint8_t *)"end", 3, NULL}},
                 3, true);
@@ -175,7 +175,7 @@ static void test_frames_respect_the_peers_limit(void **state)
     (void)state;
     t->mode = PAIR_HOLD;
     pair_pump(t);
-    pair_answer(t, (uint32_t)id, &(struct as_h2_piece){body, 50000, NULL}, 1, true);
+    pair_answer(t, (uint32_t)id, &(struct as_http_piece){body, 50000, NULL}, 1, true);
     pair_pump(t);
     assert_int_equal(REPLY(t, id)->biggest, 20000);
     assert_string_equal(REPLY(t, id)->frames, "hdddH");
@@ -193,11 +193,11 @@ static void test_a_large_answer_does_not_hold_up_small_ones(void **state)
     t->mode = PAIR_HOLD;
     nghttp2_session_set_local_window_size(t->client, NGHTTP2_FLAG_NONE, 0, 1 << 20);
     pair_pump(t);
-    pair_answer(t, (uint32_t)large, &(struct as_h2_piece){body, 300000, NULL}, 1, true);
+    pair_answer(t, (uint32_t)large, &(struct as_http_piece){body, 300000, NULL}, 1, true);
     t->send_max = 20000;
     pair_to_client(t);
     assert_in_range(REPLY(t, large)->body.n, 1, 40000);
-    pair_answer(t, (uint32_t)small, &(struct as_h2_piece){body, 100, NULL}, 1, true);
+    pair_answer(t, (uint32_t)small, &(struct as_http_piece){body, 100, NULL}, 1, true);
     while (!REPLY(t, small)->closed)
         assert_true(pair_to_client(t));
     assert_in_range(REPLY(t, large)->body.n, 1, 100000);
@@ -217,7 +217,7 @@ static void test_send_stops_at_max(void **state)
     (void)state;
     t->mode = PAIR_HOLD;
     pair_pump(t);
-    pair_answer(t, (uint32_t)id, &(struct as_h2_piece){body, 60000, NULL}, 1, true);
+    pair_answer(t, (uint32_t)id, &(struct as_http_piece){body, 60000, NULL}, 1, true);
     t->send_max = 1000;
     do {
         assert_true(as_h2_wants_write(t->h));

@@ -88,16 +88,16 @@ struct world {
     } reply[STREAMS];
 };
 
-static const struct as_h2_header headers[] = {{{"content-type", 12}, {"application/grpc", 16}}};
-static const struct as_h2_header trailers[] = {{{"grpc-status", 11}, {"0", 1}}};
+static const struct as_http_header headers[] = {{{"content-type", 12}, {"application/grpc", 16}}};
+static const struct as_http_header trailers[] = {{{"grpc-status", 11}, {"0", 1}}};
 
 static void answer(struct world *w, uint32_t stream)
 {
-    const struct as_h2_piece body[] = {{w->blob->data, 100, NULL},
+    const struct as_http_piece body[] = {{w->blob->data, 100, NULL},
                                        {w->blob->data + 100, BODY - 100, w->blob}};
 
     as_h2_answer(w->h, stream,
-                 &(struct as_h2_answer){.status = 200,
+                 &(struct as_http_answer){.status = 200,
                                         .headers = headers,
                                         .n_headers = 1,
                                         .body = body,
@@ -106,7 +106,7 @@ static void answer(struct world *w, uint32_t stream)
                                         .n_trailers = 1});
 }
 
-static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
 {
     struct world *w = conn;
     uint32_t *slot = &w->stream[w->requests++];
@@ -140,7 +140,7 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
     w->closes++;
 }
 
-static const struct as_h2_ops ops = {
+static const struct as_http_ops ops = {
     .on_request = on_request, .on_data = on_data, .on_end = on_end, .on_close = on_close};
 
 /* --- the client --- */

@@ -47,7 +47,7 @@ static void done(void *arg, const struct as_squeezed *r)
 
 static void start(struct bench *b, struct job *j, bool inflate, struct as_str in, size_t limit)
 {
-    struct as_h2_piece piece = {(const uint8_t *)in.p, in.n, NULL};
+    struct as_http_piece piece = {(const uint8_t *)in.p, in.n, NULL};
 
     *j = (struct job){.b = b};
     b->left++;
@@ -235,7 +235,7 @@ static void a_cancelled_one_is_not_heard_of(void **state AS_UNUSED)
 
 static void pieces_are_one_message(void **state AS_UNUSED)
 {
-    const struct as_h2_piece pieces[] = {{(const uint8_t *)"", 0, NULL},
+    const struct as_http_piece pieces[] = {{(const uint8_t *)"", 0, NULL},
                                          {(const uint8_t *)"aaaaaaaaaaaaaaaaaaaaaaaaaaa", 27, NULL},
                                          {(const uint8_t *)"", 0, NULL},
                                          {(const uint8_t *)"bbbbbbbbbbbbbbbbbbbbbbbbbbb", 27, NULL},

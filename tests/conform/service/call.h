@@ -17,13 +17,13 @@
 struct call {
     struct conn *conn;
     uint32_t stream;
-    const struct as_h2_head *head;
+    const struct as_http_head *head;
     const struct method *method; /* NULL: unknown */
     struct as_grpc_reader reader;
     struct as_buf message; /* the one being received */
     uint64_t received;     /* bytes of payloads, of StreamingInputCall */
     struct as_arena arena; /* what the pieces point to */
-    struct as_h2_piece pieces[CALL_PIECES];
+    struct as_http_piece pieces[CALL_PIECES];
     uint32_t n_pieces;
     bool open; /* the answer has begun, and more of it may come: call_flush */
     bool done; /* answered, reset or gone */

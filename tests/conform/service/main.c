@@ -64,16 +64,16 @@ bool call_send(struct call *c, struct as_str head, size_t n_zeros, struct as_str
     as_grpc_prefix(p, (uint32_t)n);
     memcpy(p + AS_GRPC_PREFIX, head.p, head.n);
     memcpy(p + AS_GRPC_PREFIX + head.n, tail.p, tail.n);
-    c->pieces[c->n_pieces++] = (struct as_h2_piece){p, AS_GRPC_PREFIX + head.n, NULL};
+    c->pieces[c->n_pieces++] = (struct as_http_piece){p, AS_GRPC_PREFIX + head.n, NULL};
     if (n_zeros)
-        c->pieces[c->n_pieces++] = (struct as_h2_piece){zeros, n_zeros, NULL};
+        c->pieces[c->n_pieces++] = (struct as_http_piece){zeros, n_zeros, NULL};
     if (tail.n)
-        c->pieces[c->n_pieces++] = (struct as_h2_piece){p + AS_GRPC_PREFIX + head.n, tail.n, NULL};
+        c->pieces[c->n_pieces++] = (struct as_http_piece){p + AS_GRPC_PREFIX + head.n, tail.n, NULL};
     return true;
 }
 
 /* Copies the request's metadata `name`, if it has it, to where h points to. */
-static uint32_t echo(const struct call *c, struct as_str name, struct as_h2_header *h)
+static uint32_t echo(const struct call *c, struct as_str name, struct as_http_header *h)
 {
     for (uint32_t i = 0; i < c->head->n_rest; i++) {
         if (as_str_eq(c->head->rest[i].name, name)) {
@@ -87,7 +87,7 @@ static uint32_t echo(const struct call *c, struct as_str name, struct as_h2_head
 /* The pieces as one blob, which lives until it is sent, however long the client takes. */
 static void write_pieces(struct call *c)
 {
-    struct as_h2_piece all = {0};
+    struct as_http_piece all = {0};
     struct as_blob *b;
     uint8_t *p;
 
@@ -107,16 +107,16 @@ static void write_pieces(struct call *c)
     as_loop_defer(c->conn->server->loop, &c->conn->flush);
 }
 
-static uint32_t headers_of(const struct call *c, struct as_h2_header headers[2])
+static uint32_t headers_of(const struct call *c, struct as_http_header headers[2])
 {
-    headers[0] = (struct as_h2_header){AS_STR("content-type"), AS_STR("application/grpc")};
+    headers[0] = (struct as_http_header){AS_STR("content-type"), AS_STR("application/grpc")};
     return 1 + echo(c, AS_STR("x-grpc-test-echo-initial"), &headers[1]);
 }
 
 void call_flush(struct call *c)
 {
-    struct as_h2_header headers[2];
-    struct as_h2_answer a = {.status = 200, .headers = headers};
+    struct as_http_header headers[2];
+    struct as_http_answer a = {.status = 200, .headers = headers};
 
     if (c->done || !c->n_pieces)
         return;
@@ -131,11 +131,11 @@ void call_flush(struct call *c)
 void call_end(struct call *c, uint32_t status, struct as_str text)
 {
     char number[12], message[AS_GRPC_MESSAGE_MAX];
-    struct as_h2_header headers[2];
-    struct as_h2_header trailers[3] = {
+    struct as_http_header headers[2];
+    struct as_http_header trailers[3] = {
         {AS_STR("grpc-status"), {number, (size_t)snprintf(number, sizeof(number), "%u", status)}},
     };
-    struct as_h2_answer a = {.status = 200,
+    struct as_http_answer a = {.status = 200,
                              .headers = headers,
                              .n_headers = headers_of(c, headers),
                              .body = c->pieces,
@@ -147,7 +147,7 @@ void call_end(struct call *c, uint32_t status, struct as_str text)
         return;
     c->done = true;
     if (text.n)
-        trailers[a.n_trailers++] = (struct as_h2_header){
+        trailers[a.n_trailers++] = (struct as_http_header){
             AS_STR("grpc-message"),
             {message, as_grpc_encode_message(message, sizeof(message), text)}};
     a.n_trailers += echo(c, AS_STR("x-grpc-test-echo-trailing-bin"), &trailers[a.n_trailers]);
@@ -162,14 +162,14 @@ void call_end(struct call *c, uint32_t status, struct as_str text)
 
 /* --- requests --- */
 
-static void *on_request(void *conn, uint32_t stream, const struct as_h2_head *head)
+static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
 {
     struct call *c = as_xalloc(sizeof(*c));
 
     *c = (struct call){.conn = conn, .stream = stream, .head = head};
     as_arena_init(&c->arena, NULL, 0);
     if (!as_grpc_is_content_type(head->content_type)) {
-        as_h2_answer(c->conn->h2, stream, &(struct as_h2_answer){.status = 415});
+        as_h2_answer(c->conn->h2, stream, &(struct as_http_answer){.status = 415});
         c->done = true;
         return c;
     }
@@ -239,7 +239,7 @@ static void on_drained(void *conn AS_UNUSED, void *req AS_UNUSED)
 {
 }
 
-static const struct as_h2_ops ops = {.on_request = on_request,
+static const struct as_http_ops ops = {.on_request = on_request,
                                      .on_data = on_data,
                                      .on_end = on_end,
                                      .on_close = on_close,

@@ -42,7 +42,7 @@ static bool is_method(const struct as_exchange *x, const char *name)
 
 /* A gRPC content-type on another method than POST, or an RPC's path without the content-type:
  * gRPC's PROTOCOL-HTTP2 and what its servers answer. */
-void as_http_head(struct as_exchange *x)
+void as_rest_head(struct as_exchange *x)
 {
     bool is_rpc = x->grpc || as_service_rpc(x->head->path) != AS_RPC_UNKNOWN;
 
@@ -56,9 +56,9 @@ void as_http_head(struct as_exchange *x)
         as_exchange_http(x, 415, "{\"error\":\"content-type must be application/grpc\"}", NULL);
 }
 
-void as_http_request(struct as_exchange *x)
+void as_rest_request(struct as_exchange *x)
 {
-    const struct as_h2_head *head = x->head;
+    const struct as_http_head *head = x->head;
     const char *query = head->path.n ? memchr(head->path.p, '?', head->path.n) : NULL;
     struct as_str path = head->path;
 

@@ -1,0 +1,22 @@
+/* edge/infer.h — a request to a model, whatever protocol it came by.
+ *
+ * The protocol fills x->infer: names, tensors (in x->body, the arena, or x->blob), parameters, the
+ * outputs that are asked for. Here the model is found, the inputs are checked against its
+ * signature, the client's headers taken, the call submitted; its verdict comes back as an error, or
+ * as the response that the protocol's own `send` writes. infer_grpc.c: ModelInfer. Thread: the
+ * loop's.
+ */
+#ifndef AS_EDGE_INFER_H
+#define AS_EDGE_INFER_H
+
+#include "edge/exchange.h"
+
+/* Writes the answer. The outputs are those that were asked for, in that order; their bytes lie in
+ * x->call.result_blob when it is not NULL, else in the arena. `r` is gone after the call. */
+typedef void (*as_infer_send)(struct as_exchange *x, const struct as_oip_response *r);
+
+void as_infer_begin(struct as_exchange *x, as_infer_send send);
+
+void as_infer_call(struct as_exchange *x); /* ModelInfer; its message is complete */
+
+#endif
