@@ -23,6 +23,8 @@
 
 struct as_oip_requested { /* one entry of outputs */
     struct as_str name;
+    uint32_t classification; /* the k best as "value:index[:label]"; 0: the tensor itself */
+    bool binary;             /* REST: as bytes behind the JSON */
 };
 
 struct as_oip_infer {
@@ -34,7 +36,10 @@ struct as_oip_infer {
     uint32_t n_params;
     const struct as_oip_requested *outputs; /* none: all; each name once */
     uint32_t n_outputs;
-    uint64_t typed; /* bytes of the arena that typed contents took, for the caller's accounts */
+    uint64_t typed; /* bytes that typed contents or JSON took beside the message, for the caller's
+                       accounts */
+    struct as_blob *blob; /* REST: holds the bytes of large tensors; the caller's, may be NULL */
+    bool binary_output;   /* REST: outputs as bytes behind the JSON, where none was named */
 };
 
 /* ModelInferRequest. Checks wire types, datatypes, shapes (no negative size, no overflow), that raw
