@@ -395,7 +395,8 @@ static struct as_fleet_conf fleet_conf(const struct as_option_set *o)
         .ping_timeout = as_option_ns(o, AS_OPT_PING_TIMEOUT),
         .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
-        .max_body = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES) + BODY_EXTRA,
+        .max_body = BODY_EXTRA + AS_MAX(as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
+                                        as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES)),
     };
 
     /* routing only: no secret hangs on it, any number will do */
@@ -447,6 +448,7 @@ static struct as_edge_conf edge_conf(const struct as_option_set *o)
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
         .max_connections = share(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
         .max_requests = share(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
+        .max_http_body = as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES),
         .max_inflated = as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES),
         .compress = (enum as_compress)as_option_u64(o, AS_OPT_RESPONSE_COMPRESSION),
         .compress_min = as_option_u64(o, AS_OPT_MIN_COMPRESS_BYTES),

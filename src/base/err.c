@@ -19,24 +19,27 @@ static const struct row rows[AS_ERR_ROWS] = {[0] = {"OK", "ok", 0, 200, false, '
 };
 
 /* By number, as gRPC defines them (status codes, 0 to 16). */
-static const char *const status_names[] = {
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
+static const struct {
+    const char *name;
+    uint32_t http;
+} statuses[] = {
+    {"OK", 200},
+    {"CANCELLED", 499},
+    {"UNKNOWN", 500},
+    {"INVALID_ARGUMENT", 400},
+    {"DEADLINE_EXCEEDED", 504},
+    {"NOT_FOUND", 404},
+    {"ALREADY_EXISTS", 409},
+    {"PERMISSION_DENIED", 403},
+    {"RESOURCE_EXHAUSTED", 429},
+    {"FAILED_PRECONDITION", 400},
+    {"ABORTED", 409},
+    {"OUT_OF_RANGE", 400},
+    {"UNIMPLEMENTED", 501},
+    {"INTERNAL", 500},
+    {"UNAVAILABLE", 503},
+    {"DATA_LOSS", 500},
+    {"UNAUTHENTICATED", 401},
 };
 
 /* A number that no row has is a bug of ours, and INTERNAL to whoever reads it. */
@@ -79,8 +82,8 @@ char as_err_blame(int err)
 
 int as_grpc_status_of(const char *name)
 {
-    for (size_t i = 0; i < AS_COUNT(status_names); i++) {
-        if (strcmp(status_names[i], name) == 0)
+    for (size_t i = 0; i < AS_COUNT(statuses); i++) {
+        if (strcmp(statuses[i].name, name) == 0)
             return (int)i;
     }
     return -1;
@@ -88,5 +91,10 @@ int as_grpc_status_of(const char *name)
 
 const char *as_grpc_status_name(uint32_t status)
 {
-    return status < AS_COUNT(status_names) ? status_names[status] : NULL;
+    return status < AS_COUNT(statuses) ? statuses[status].name : NULL;
+}
+
+uint32_t as_grpc_status_http(uint32_t status)
+{
+    return status < AS_COUNT(statuses) ? statuses[status].http : 500;
 }

@@ -15,7 +15,10 @@
     X(ENOTFOUND, "not found", 5, 404, false, 'c')                                                  \
     X(EFULL, "queue is full", 8, 503, true, 'n')                                                   \
     X(ETOOBIG, "message over the limit", 8, 413, false, 'c')                                       \
+    X(EHEADERS, "header fields over the limit", 8, 431, false, 'c')                                \
+    X(EMEDIA, "unsupported media type", 12, 415, false, 'c')                                       \
     X(EDEADLINE, "deadline exceeded", 4, 504, false, 'n')                                          \
+    X(ESLOW, "the request stopped coming", 4, 408, false, 'c')                                     \
     X(ECANCELLED, "cancelled", 1, 499, false, 'c')                                                 \
     X(EUNAVAILABLE, "unavailable", 14, 503, true, 's')                                             \
     X(EMAYHAVERUN, "the worker died; the request may have executed", 14, 503, false, 'w')          \
@@ -53,5 +56,7 @@ char as_err_blame(int err);       /* 'c' client, 'w' worker, 's' server, 'n' nob
 /* gRPC status names as users write them ("RESOURCE_EXHAUSTED"); -1 / NULL when unknown. */
 int as_grpc_status_of(const char *name);
 const char *as_grpc_status_name(uint32_t status);
+/* The HTTP status of what a handler raised with a gRPC status: as google.rpc.Code says. */
+uint32_t as_grpc_status_http(uint32_t status);
 
 #endif

@@ -38,7 +38,7 @@ static bool plain(struct as_str s)
     return true;
 }
 
-static bool is_verb(struct as_str s)
+bool as_registry_is_verb(struct as_str s)
 {
     static const char *const verbs[] = {"config",       "generate", "generate_stream", "infer",
                                         "infer_stream", "load",     "ready",           "setting",
@@ -61,7 +61,7 @@ static const char *check_segment(struct as_str s, bool last)
         return "model name with a segment that is . or ..";
     if (as_str_eq(s, AS_STR("versions")))
         return "model name with a segment that is \"versions\"";
-    if (last && is_verb(s))
+    if (last && as_registry_is_verb(s))
         return "model name that ends in a verb of the protocol, as in a/infer";
     return NULL;
 }

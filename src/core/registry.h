@@ -27,6 +27,7 @@ int as_registry_check_name(struct as_str name, const char **ret_why);
 /* Deployments are named after files too: 1–128 of [A-Za-z0-9._-], no rule about segments. */
 int as_registry_check_deployment(struct as_str name, const char **ret_why);
 int as_registry_check_version(struct as_str version, const char **ret_why);
+bool as_registry_is_verb(struct as_str segment); /* one of the verbs above */
 
 struct as_model {
     struct as_str name, version, platform;

@@ -91,8 +91,10 @@ enum as_option_type {
       "request bytes held at once; 0: a quarter of the memory limit")                              \
     X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "",               \
       RDB | AS_SCOPE_IB, "Limits", "largest gRPC message")                                         \
+    X(MAX_HTTP_BODY_BYTES, "max-http-body-bytes", SIZE, 1, 2147483647, "64M", "", RDB, "Limits",   \
+      "largest body of a plain HTTP request, as it comes")                                         \
     X(MAX_INFLATED_BYTES, "max-inflated-bytes", SIZE, 1, 2147483647, "64M", "", RDB, "Limits",     \
-      "largest gRPC message that came compressed, after inflating")                                \
+      "largest message or body that came compressed, after inflating")                             \
     X(MAX_CONNECTIONS, "max-connections", INT, 0, 1000000, "0", "", RDB, "Limits",                 \
       "client connections; 0: 16384 or what the descriptor limit allows")                          \
     X(MAX_STREAMS, "max-streams", INT, 1, 1000000, "1024", "", RD, "Limits",                       \
@@ -122,7 +124,7 @@ enum as_option_type {
     X(KEEPALIVE_TIMEOUT, "keepalive-timeout", DURATION, AS_MS, 3600 * AS_SEC, "20s", "", RD,       \
       "Clients", "and closed when it stays silent for this time after it")                         \
     X(RESPONSE_COMPRESSION, "response-compression", ENUM, 0, 0, "match", "off|match|always", RD,   \
-      "Clients", "gRPC answers to compress; match: those to compressed requests")                  \
+      "Clients", "answers to compress; match: those to compressed requests")                       \
     X(MIN_COMPRESS_BYTES, "min-compress-bytes", SIZE, 0, 2147483647, "1K", "", RD, "Clients",      \
       "smaller answers are not compressed")                                                        \
     X(MIN_PING_INTERVAL, "min-ping-interval", DURATION, 0, 86400 * AS_SEC, "5m", "off", RD,        \

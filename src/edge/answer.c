@@ -1,14 +1,16 @@
-/* What goes back to a client: gRPC answers and errors, plain HTTP answers. */
+/* What goes back to a client: gRPC answers, and errors. Plain HTTP: reply.c. */
 #include "base/counter.h"
 #include "edge/patience.h"
+#include "edge/rest.h"
 #include "edge/stream.h"
 #include "wire/details.h"
 
 #include <stdarg.h>
 
-#define MESSAGE_MAX  1024 /* bytes of an error text of ours */
-#define RETRY_AFTER  (1000 * AS_MS)
-#define RETRY_HEADER "1000" /* the same, in milliseconds */
+#define MESSAGE_MAX   1024 /* bytes of an error text of ours */
+#define RETRY_AFTER   (1000 * AS_MS)
+#define RETRY_HEADER  "1000" /* the same, in milliseconds */
+#define RETRY_SECONDS "1"
 
 #define H(name, value)                                                                             \
     {                                                                                              \
@@ -38,7 +40,7 @@ static inline bool answering(struct as_exchange *x, uint32_t status)
 
 bool as_exchange_answering(struct as_exchange *x, uint32_t status)
 {
-    return answering(x, status);
+    return x->grpc ? answering(x, status) : as_rest_answering(x, status);
 }
 
 /* --- errors --- */
@@ -51,6 +53,10 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     struct as_http_answer a = {.status = 200, .headers = h};
     uint32_t n = 1;
 
+    if (!x->grpc) {
+        as_rest_fail(x, as_grpc_status_http(status), message, extra, n_extra);
+        return;
+    }
     if (!answering(x, status))
         return;
     h[n++] = (struct as_http_header){
@@ -94,6 +100,20 @@ static uint32_t hints(int err, struct as_str text, struct as_http_header *h, cha
     }
 }
 
+/* The same for plain HTTP. A request that may be tried again is told when (RFC 9110, 10.2.3). */
+static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_header *h)
+{
+    if (err == AS_EMAYHAVERUN)
+        h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
+    else if (as_err_retryable(err))
+        h[0] = (struct as_http_header)H("retry-after", RETRY_SECONDS);
+    else if (err == AS_EMEDIA && x->rest.route) /* RFC 9110, 15.5.16 */
+        h[0] = (struct as_http_header)H("accept-encoding", "gzip, deflate");
+    else
+        return 0;
+    return 1;
+}
+
 void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
 {
     struct as_http_header extra[AS_EXCHANGE_EXTRA];
@@ -106,6 +126,10 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
     n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     message.n = AS_MIN((size_t)n, sizeof(text) - 1);
+    if (!x->grpc) {
+        as_rest_fail(x, as_err_http(err), message, extra, http_hints(x, err, extra));
+        return;
+    }
     as_exchange_fail_status(x, as_err_grpc(err), message, extra,
                             hints(err, message, extra, details));
 }
@@ -253,27 +277,4 @@ void as_exchange_reply(struct as_exchange *x, const struct as_buf *message)
     if (message->n)
         memcpy(p + AS_GRPC_PREFIX, message->p, message->n);
     as_exchange_ok(x, &piece, 1);
-}
-
-/* --- plain HTTP --- */
-
-void as_exchange_http(struct as_exchange *x, uint32_t status, const char *json, const char *allow)
-{
-    char length[24];
-    char *p = as_arena_dup(&x->arena, as_str_of(json));
-    struct as_http_piece piece = {(const uint8_t *)p, strlen(json), NULL};
-    struct as_http_header h[3];
-    struct as_http_answer a = {.status = status, .headers = h, .body = &piece};
-
-    if (allow)
-        h[a.n_headers++] = (struct as_http_header){AS_STR("allow"), as_str_of(allow)};
-    if (piece.n) {
-        int n = snprintf(length, sizeof(length), "%zu", piece.n);
-
-        h[a.n_headers++] = (struct as_http_header)H("content-type", "application/json");
-        h[a.n_headers++] = (struct as_http_header){AS_STR("content-length"), {length, (size_t)n}};
-    }
-    a.n_body = p && piece.n && !as_str_eq(x->head->method, AS_STR("HEAD"));
-    if (answering(x, status < 400 ? 0 : 2))
-        as_conn_answer(x->conn, x->stream, &a);
 }

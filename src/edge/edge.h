@@ -18,8 +18,9 @@ enum as_compress { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
 
 struct as_edge_conf {
     struct as_h2_conf h2;
-    uint64_t max_message;  /* bytes of one gRPC message */
-    uint64_t max_inflated; /* of one that came compressed, bytes after inflating */
+    uint64_t max_message;   /* bytes of one gRPC message */
+    uint64_t max_http_body; /* of the body of a plain HTTP request, as it comes */
+    uint64_t max_inflated;  /* of either that came compressed, bytes after inflating */
     enum as_compress compress;
     uint64_t compress_min;    /* bytes; smaller answers are sent as they are */
     uint32_t max_connections; /* of this loop */
@@ -48,13 +49,38 @@ enum as_rpc {
     AS_RPC_REFLECTION,
     AS_RPC_REFLECTION_ALPHA,
     AS_RPC_UNKNOWN,
-    AS_RPC_HTTP, /* no gRPC */
+    AS_RPC_HTTP, /* no gRPC: counted by as_resource */
     AS_RPC_COUNT
 };
 static inline bool as_rpc_is_streaming(enum as_rpc rpc)
 {
     return rpc >= AS_RPC_HEALTH_WATCH && rpc < AS_RPC_UNKNOWN;
 }
+
+/* What plain HTTP requests are counted by; the paths are in edge/rest_routes.c. */
+enum as_resource {
+    AS_RESOURCE_NONE, /* no such path; refused before the path was looked at */
+    AS_RESOURCE_SERVER,
+    AS_RESOURCE_LIVE,
+    AS_RESOURCE_READY,
+    AS_RESOURCE_MODEL,
+    AS_RESOURCE_MODEL_READY,
+    AS_RESOURCE_INFER,
+    AS_RESOURCE_GENERATE,
+    AS_RESOURCE_GENERATE_STREAM,
+    AS_RESOURCE_CONFIG,
+    AS_RESOURCE_STATISTICS,
+    AS_RESOURCE_REPOSITORY,
+    AS_RESOURCE_SHARED_MEMORY,
+    AS_RESOURCE_TRACE,
+    AS_RESOURCE_LOGGING,
+    AS_RESOURCE_OPENAPI,
+    AS_RESOURCES
+};
+const char *as_resource_name(enum as_resource r); /* unique: the label of metrics */
+/* The HTTP statuses that are counted, by number from 0; the last is 0 and stands for all others. */
+#define AS_HTTP_STATUSES 20u
+uint32_t as_http_status(uint32_t i);
 
 /* Why a connection ended; from AS_CLOSE_BREACH on: that and the breach of wire/h2_guard.h. */
 enum as_close {
@@ -77,11 +103,12 @@ struct as_edge_stat { /* base/counter.h */
     uint64_t accepted;
     uint64_t closed;
     uint64_t refused;                               /* over max_connections */
-    uint64_t requests[AS_RPC_COUNT][AS_GRPC_CODES]; /* by gRPC status; plain GET: 0 or not */
-    uint64_t bytes_in, bytes_out;                   /* of connections */
-    uint64_t exchanges;        /* requests that are not freed: their clients may have gone */
-    uint64_t pooled;           /* freed ones, kept for the next */
-    uint64_t ended[AS_CLOSES]; /* closed ones, by reason */
+    uint64_t requests[AS_RPC_COUNT][AS_GRPC_CODES]; /* by gRPC status */
+    uint64_t http[AS_RESOURCES][AS_HTTP_STATUSES];
+    uint64_t bytes_in, bytes_out; /* of connections */
+    uint64_t exchanges;           /* requests that are not freed: their clients may have gone */
+    uint64_t pooled;              /* freed ones, kept for the next */
+    uint64_t ended[AS_CLOSES];    /* closed ones, by reason */
     uint64_t slow_requests, slow_answers; /* given up: body_timeout, send_timeout */
 };
 

@@ -1,7 +1,9 @@
 #include "edge/exchange.h"
 
 #include "base/counter.h"
+#include "edge/body.h"
 #include "edge/patience.h"
+#include "edge/rest.h"
 #include "edge/stream.h"
 
 #define POOL_MAX   1024u
@@ -146,11 +148,13 @@ static void fail_inflate(struct as_exchange *x, int err)
 {
     struct as_str name = as_zip_name(x->encoding);
 
+    if (!x->grpc && err == AS_EINTERNAL) /* the client's fault; gRPC's rule is another */
+        err = AS_EINVALID;
     if (err == AS_ETOOBIG)
         as_exchange_fail(x, err, "message inflates to more than --max-inflated-bytes %lu",
                          (unsigned long)x->edge->conf.max_inflated);
     else if (err == AS_EFULL)
-        as_exchange_fail(x, AS_ETOOBIG,
+        as_exchange_fail(x, x->grpc ? AS_ETOOBIG : err,
                          "inflated message does not fit into --max-inflight-bytes %lu now",
                          (unsigned long)x->edge->budget->limit);
     else if (err == AS_ENOMEM)
@@ -169,7 +173,7 @@ static void on_inflated(void *arg, const struct as_squeezed *r)
     }
     as_blob_unref(x->blob);
     as_budget_give(x->edge->budget, x->reserved);
-    x->blob = r->blob;
+    x->blob = r->blob; /* with its pad: edge/body.h */
     x->body = r->blob->data;
     x->body_len = x->body_have = r->n;
     x->reserved = r->reserved;
@@ -199,7 +203,11 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     }
     as_conn_consume(c, x->stream, n);
     x->got += n;
-    while (x->state == AS_X_RECEIVING && x->grpc) {
+    if (!x->grpc) {
+        as_body_data(x, p, n);
+        return;
+    }
+    while (x->state == AS_X_RECEIVING) {
         switch (as_grpc_read(&x->reader, &p, &n, &bytes, &len, &compressed)) {
         case AS_GRPC_MESSAGE:
             if (x->reader.messages > 1)
@@ -231,7 +239,7 @@ static void on_end(void *conn AS_UNUSED, void *req)
     if (x->streaming)
         as_stream_half_close(x->streaming);
     else if (!x->grpc)
-        as_rest_request(x);
+        as_rest_end(x);
     else if (!as_grpc_at_boundary(&x->reader))
         as_exchange_fail(x, AS_EINTERNAL, "the request ended inside a message");
     else if (x->reader.messages != 1)
@@ -254,7 +262,7 @@ static void check_encoding(struct as_exchange *x)
                          (int)AS_MIN(name.n, (size_t)64), name.p);
 }
 
-static void check_timeout(struct as_exchange *x)
+void as_exchange_timeout(struct as_exchange *x)
 {
     const struct as_http_head *head = x->head;
     as_ns timeout;
@@ -272,10 +280,7 @@ static void check_timeout(struct as_exchange *x)
 
 static void refuse(struct as_exchange *x)
 {
-    if (x->grpc)
-        as_exchange_fail(x, AS_EFULL, "the server holds all the requests it may (--max-requests)");
-    else
-        as_exchange_http(x, 503, "{\"error\":\"too many requests (--max-requests)\"}", NULL);
+    as_exchange_fail(x, AS_EFULL, "the server holds all the requests it may (--max-requests)");
 }
 
 static void check_grpc(struct as_exchange *x)
@@ -296,7 +301,7 @@ static void check_grpc(struct as_exchange *x)
     if (head->grpc_encoding.n)
         check_encoding(x);
     if (head->grpc_timeout.n)
-        check_timeout(x);
+        as_exchange_timeout(x);
     if (as_rpc_is_streaming(x->rpc) && x->state == AS_X_RECEIVING)
         as_service_stream(x);
 }
@@ -341,6 +346,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     x->encoding = AS_ZIP_NONE;
     x->squeeze = NULL;
     x->streaming = NULL;
+    x->rest.route = NULL;
     x->body = NULL;
     x->body_len = x->body_have = 0;
     x->blob = x->answer = x->deflated = NULL;
@@ -355,10 +361,13 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     x->rpc = x->grpc ? as_service_rpc(head->path) : AS_RPC_HTTP;
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
         refuse(x);
-    if (x->grpc && as_str_eq(head->method, AS_STR("POST")))
+    if (x->grpc && as_str_eq(head->method, AS_STR("POST"))) {
         check_grpc(x);
-    else
+    } else {
+        x->grpc = false; /* whatever its content-type says: it is answered as HTTP */
+        x->rpc = AS_RPC_HTTP;
         as_rest_head(x);
+    }
     if (x->state == AS_X_RECEIVING && !head->end_stream && !x->streaming)
         as_patience_upload(x);
     return x;
@@ -371,8 +380,10 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
 
     as_conn_end_request(c);
     as_patience_stop(x);
-    if (x->state != AS_X_ANSWERED)
+    if (x->state != AS_X_ANSWERED && x->grpc)
         as_count(&x->edge->stat.requests[x->rpc][as_err_grpc(AS_ECANCELLED)], 1);
+    else if (x->state != AS_X_ANSWERED)
+        as_rest_gone(x);
     if (x->streaming)
         as_stream_gone(x->streaming);
     as_squeeze_cancel(x->squeeze);

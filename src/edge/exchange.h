@@ -4,14 +4,16 @@
  *       │  end      (fleet)       ▲          WAITING: a worker has it, or the queue
  *       └── refused, small RPC ───┘          ANSWERED: handed to HTTP/2, or being deflated for it
  *
- * exchange.c: its life, head and body; answer.c: what goes back. Streaming calls: edge/stream.h.
- * Freed (back to the edge's pool) when its stream is closed and the fleet has released it. Memory
- * of the request comes from its arena; bodies above AS_COPY_MAX from a blob.
+ * exchange.c: its life, head and messages; answer.c: what goes back by gRPC, and errors. Plain
+ * HTTP: edge/rest.h and edge/body.h. Streaming calls: edge/stream.h. Freed (back to the edge's
+ * pool) when its stream is closed and the fleet has released it. Memory of the request comes from
+ * its arena; bodies above AS_COPY_MAX from a blob.
  */
 #ifndef AS_EDGE_EXCHANGE_H
 #define AS_EDGE_EXCHANGE_H
 
 #include "edge/edge_own.h"
+#include "edge/route.h"
 #include "edge/squeeze.h"
 #include "wire/grpc.h"
 #include "wire/oip.h"
@@ -31,18 +33,19 @@ struct as_exchange {
     enum as_rpc rpc;
     bool in_fleet;
     bool grpc;
-    bool zipped; /* the message came compressed */
+    bool zipped; /* the message, or the body, came compressed */
     struct as_grpc_reader reader;
     enum as_zip_format encoding; /* of compressed messages, as the request's head says */
     struct as_squeeze *squeeze;  /* the message being inflated, or the answer deflated */
     void (*on_inflated)(struct as_exchange *x);
     struct as_stream *streaming; /* NULL: unary */
-    uint8_t *body;               /* the message */
-    size_t body_len, body_have;
-    struct as_blob *blob;     /* holds body when it is large */
-    struct as_blob *answer;   /* holds the answer's bytes when they are many */
-    struct as_blob *deflated; /* the answer as it is sent, when it is compressed */
-    uint64_t reserved;        /* bytes taken from the budget */
+    struct as_rest_match rest;   /* plain HTTP: the resource */
+    uint8_t *body;               /* the message, or the body of plain HTTP */
+    size_t body_len, body_have;  /* plain HTTP without a length: body_len is the room */
+    struct as_blob *blob;        /* holds body when it is large */
+    struct as_blob *answer;      /* holds the answer's bytes when they are many */
+    struct as_blob *deflated;    /* the answer as it is sent, when it is compressed */
+    uint64_t reserved;           /* bytes taken from the budget */
     as_ns deadline;
     struct as_list patience; /* edge/patience.h, with these three: */
     as_ns looked;
@@ -61,9 +64,10 @@ void as_exchange_pool_free(struct as_edge *e);
 void as_exchange_pool_trim(struct as_edge *e);
 void as_exchange_released(struct as_exchange *x); /* the fleet holds it no longer */
 
-/* Answers; each ends the exchange's part (state ANSWERED). No-ops when the client has gone. */
+/* Answers; each ends the exchange's part (state ANSWERED). No-ops when the client has gone. Errors
+ * are told to plain HTTP as {"error": text} with the HTTP status of base/err.h. */
 void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...) AS_PRINTF(3, 4);
-/* With a gRPC status and a text of the worker. */
+/* With a gRPC status and a text of the worker; HTTP: the status of as_grpc_status_http. */
 void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_str message,
                              const struct as_http_header *extra, uint32_t n_extra);
 #define AS_EXCHANGE_EXTRA  3u  /* headers of one's own in an error */
@@ -73,12 +77,12 @@ void as_exchange_reply(struct as_exchange *x, const struct as_buf *message);
 /* Hands pieces to HTTP/2 as a successful gRPC answer: the prefix (first five bytes of the first
  * piece) and one message. Compressed on the way when --response-compression says so. */
 void as_exchange_ok(struct as_exchange *x, const struct as_http_piece *body, uint32_t n);
-/* A plain HTTP answer with a JSON body; `allow`: the methods of a resource that was asked
- * otherwise, or NULL. Without a body when the method is HEAD, or json "". */
-void as_exchange_http(struct as_exchange *x, uint32_t status, const char *json, const char *allow);
-/* True when somebody is there to hear it; counts the status, and the exchange is ANSWERED. */
+/* True when somebody is there to hear it; counts the status (plain HTTP: of HTTP), and the exchange
+ * is ANSWERED. */
 bool as_exchange_answering(struct as_exchange *x, uint32_t status);
 
+/* The deadline that the header grpc-timeout asks for. May fail the call. */
+void as_exchange_timeout(struct as_exchange *x);
 /* A message begins whose prefix says so: bounded, charged to the budget, memory taken (for small
  * ones in the arena unless `own_blob`). False: the call was failed. */
 bool as_exchange_begin_message(struct as_exchange *x, uint64_t len, bool compressed, bool own_blob);
@@ -90,11 +94,9 @@ void as_service_call(struct as_exchange *x);
 /* The head of a streaming call has come; makes x->streaming. */
 void as_service_stream(struct as_exchange *x);
 enum as_rpc as_service_rpc(struct as_str path); /* AS_RPC_UNKNOWN */
-/* The head of what is no gRPC call: what needs no look at a body is refused at once. edge/rest.c.
- */
-void as_rest_head(struct as_exchange *x);
-/* GET and the rest that is not gRPC, at its end. */
-void as_rest_request(struct as_exchange *x);
+/* The protocol's extensions that are offered, as server metadata lists them. */
+extern const struct as_str as_service_extensions[];
+extern const uint32_t as_service_n_extensions;
 /* The model of a name and version, with `registry` kept; NULL: answered NOT_FOUND. */
 const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
                                         struct as_str version);

@@ -163,6 +163,24 @@ static void requests(struct as_board *b, struct as_buf *o)
     }
 }
 
+static void http_requests(struct as_board *b, struct as_buf *o)
+{
+    head(o, "anyserve_http_requests_total", "counter",
+         "Plain HTTP requests answered, by resource and status; status 0: any other.");
+    for (uint32_t r = 0; r < AS_RESOURCES; r++) {
+        for (uint32_t s = 0; s < AS_HTTP_STATUSES; s++) {
+            uint64_t n = 0;
+
+            for (uint32_t i = 0; i < b->n_edges; i++)
+                n += as_counted(&as_edge_stat(b->edges[i])->http[r][s]);
+            if (n)
+                as_buf_printf(o,
+                              "anyserve_http_requests_total{resource=\"%s\",status=\"%u\"} %lu\n",
+                              as_resource_name((enum as_resource)r), as_http_status(s), n);
+        }
+    }
+}
+
 static void loops(struct as_board *b, struct as_buf *o)
 {
     static const char *const names[] = {"anyserve_loop_wakes_total",
@@ -322,6 +340,7 @@ void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
     server(b, now, out);
     closings(b, out);
     requests(b, out);
+    http_requests(b, out);
     deployments(b, out);
     loops(b, out);
     workers(b, out);

@@ -37,12 +37,9 @@ static void give_up_upload(struct as_exchange *x)
 
     log_slow(x, "request");
     as_count(&x->edge->stat.slow_requests, 1);
-    if (x->grpc)
-        as_exchange_fail(
-            x, AS_EDEADLINE, "less than %lu bytes of the request came in %lu ms (--body-timeout)",
-            (unsigned long)conf->min_progress, (unsigned long)(conf->body_timeout / AS_MS));
-    else
-        as_exchange_http(x, 408, "{\"error\":\"the request body stopped (--body-timeout)\"}", NULL);
+    as_exchange_fail(
+        x, AS_ESLOW, "less than %lu bytes of the request came in %lu ms (--body-timeout)",
+        (unsigned long)conf->min_progress, (unsigned long)(conf->body_timeout / AS_MS));
 }
 
 static void give_up_answer(struct as_exchange *x)

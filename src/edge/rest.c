@@ -1,83 +1,195 @@
-/* Plain HTTP/2 requests on the gRPC port: health and server metadata. */
-#include "edge/exchange.h"
+#include "edge/rest.h"
+
+#include "edge/body.h"
 
 #define ALLOW_RPC "POST, OPTIONS"
-#define ALLOW_GET "GET, HEAD, OPTIONS"
 #define ALLOW_ANY "GET, HEAD, POST, OPTIONS"
 
-static void health_ready(struct as_exchange *x)
-{
-    bool ready = !x->edge->draining && as_fleet_ready(x->edge->client.fleet);
+/* --- labels --- */
 
-    as_exchange_http(x, ready ? 200 : 503,
-                     ready ? "{\"ready\":true,\"live\":true}" : "{\"ready\":false,\"live\":true}",
-                     NULL);
-}
-
-static void health_live(struct as_exchange *x)
-{
-    as_exchange_http(x, 200, "{\"live\":true}", NULL);
-}
-
-static void server(struct as_exchange *x)
-{
-    as_exchange_http(
-        x, 200, "{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"extensions\":[]}", NULL);
-}
-
-static const struct {
-    const char *path;
-    void (*get)(struct as_exchange *x);
-} routes[] = {
-    {"/v2", server},
-    {"/v2/", server},
-    {"/v2/health/live", health_live},
-    {"/v2/health/ready", health_ready},
+static const char *const resource_names[AS_RESOURCES] = {
+    [AS_RESOURCE_NONE] = "none",
+    [AS_RESOURCE_SERVER] = "server",
+    [AS_RESOURCE_LIVE] = "live",
+    [AS_RESOURCE_READY] = "ready",
+    [AS_RESOURCE_MODEL] = "model",
+    [AS_RESOURCE_MODEL_READY] = "model_ready",
+    [AS_RESOURCE_INFER] = "infer",
+    [AS_RESOURCE_GENERATE] = "generate",
+    [AS_RESOURCE_GENERATE_STREAM] = "generate_stream",
+    [AS_RESOURCE_CONFIG] = "config",
+    [AS_RESOURCE_STATISTICS] = "statistics",
+    [AS_RESOURCE_REPOSITORY] = "repository",
+    [AS_RESOURCE_SHARED_MEMORY] = "shared_memory",
+    [AS_RESOURCE_TRACE] = "trace",
+    [AS_RESOURCE_LOGGING] = "logging",
+    [AS_RESOURCE_OPENAPI] = "openapi",
 };
+
+const char *as_resource_name(enum as_resource r)
+{
+    return resource_names[r];
+}
+
+uint32_t as_http_status(uint32_t i)
+{
+    static const uint16_t statuses[AS_HTTP_STATUSES] = {200, 204, 400, 401, 403, 404, 405,
+                                                        408, 409, 413, 415, 429, 431, 499,
+                                                        500, 501, 503, 504, 422, 0};
+
+    return i < AS_HTTP_STATUSES ? statuses[i] : 0;
+}
+
+/* --- which row --- */
+
+const struct as_rest_route *as_rest_find(struct as_str path, struct as_rest_match *ret_m)
+{
+    for (uint32_t i = 0; i < as_rest_n_routes; i++) {
+        const char *pattern = as_rest_routes[i].path;
+
+        if (i && strcmp(pattern, as_rest_routes[i - 1].path) == 0)
+            continue; /* another method of what was tried already */
+        if (as_route_matches(pattern, path, ret_m))
+            return &as_rest_routes[i];
+    }
+    return NULL;
+}
+
+/* The row of the request's method; *ret_allow (room for AS_REST_ALLOW) lists what there is. */
+#define AS_REST_ALLOW 64
+static const struct as_rest_route *row_for(const struct as_rest_route *first, struct as_str method,
+                                           char *ret_allow)
+{
+    const struct as_rest_route *end = as_rest_routes + as_rest_n_routes, *found = NULL;
+    bool head = as_str_eq(method, AS_STR("HEAD"));
+    size_t n = 0;
+
+    if (head)
+        method = AS_STR("GET");
+    for (const struct as_rest_route *r = first; r < end && !strcmp(r->path, first->path); r++) {
+        if (as_str_eq(method, as_str_of(r->method)))
+            found = r;
+        n += (size_t)snprintf(ret_allow + n, AS_REST_ALLOW - n, "%s, ",
+                              strcmp(r->method, "GET") ? r->method : "GET, HEAD");
+    }
+    snprintf(ret_allow + n, AS_REST_ALLOW - n, "OPTIONS");
+    return found;
+}
+
+/* --- heads --- */
 
 static bool is_method(const struct as_exchange *x, const char *name)
 {
     return as_str_eq(x->head->method, as_str_of(name));
 }
 
-/* A gRPC content-type on another method than POST, or an RPC's path without the content-type:
- * gRPC's PROTOCOL-HTTP2 and what its servers answer. */
-void as_rest_head(struct as_exchange *x)
+static void answer_allow(struct as_exchange *x, uint32_t status, const char *text,
+                         const char *allow)
 {
-    bool is_rpc = x->grpc || as_service_rpc(x->head->path) != AS_RPC_UNKNOWN;
+    struct as_http_header h = {AS_STR("allow"), as_str_of(allow)};
+    struct as_http_piece body = {(const uint8_t *)text, strlen(text), NULL};
 
-    if (!is_rpc)
-        return;
-    if (is_method(x, "OPTIONS"))
-        as_exchange_http(x, 204, "", ALLOW_RPC);
-    else if (!is_method(x, "POST"))
-        as_exchange_http(x, 405, "{\"error\":\"gRPC calls are POST\"}", ALLOW_RPC);
-    else
-        as_exchange_http(x, 415, "{\"error\":\"content-type must be application/grpc\"}", NULL);
+    as_rest_send(
+        x, &(struct as_rest_reply){
+               .status = status, .extra = &h, .n_extra = 1, .body = &body, .n_body = body.n > 0});
 }
 
-void as_rest_request(struct as_exchange *x)
+static bool decode(struct as_exchange *x, struct as_str *v)
 {
-    const struct as_http_head *head = x->head;
-    const char *query = head->path.n ? memchr(head->path.p, '?', head->path.n) : NULL;
-    struct as_str path = head->path;
+    char *p;
 
+    if (!v->n || !memchr(v->p, '%', v->n))
+        return true;
+    p = as_arena_alloc(&x->arena, v->n, 1);
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return false;
+    }
+    if (as_route_decode(*v, p, &v->n)) {
+        as_exchange_fail(x, AS_EINVALID, "malformed percent-encoding in '%.*s'",
+                         (int)AS_MIN(v->n, (size_t)AS_NAME_MAX), v->p);
+        return false;
+    }
+    v->p = p;
+    return true;
+}
+
+/* A gRPC content-type on another method than POST, or an RPC's path without the content-type:
+ * gRPC's PROTOCOL-HTTP2 and what its servers answer. */
+static void answer_rpc(struct as_exchange *x)
+{
+    if (is_method(x, "OPTIONS"))
+        answer_allow(x, 204, "", ALLOW_RPC);
+    else if (!is_method(x, "POST"))
+        answer_allow(x, 405, "{\"error\":\"gRPC calls are POST\"}", ALLOW_RPC);
+    else
+        as_exchange_fail(x, AS_EMEDIA, "content-type must be application/grpc");
+}
+
+/* The timeout has the form of gRPC's header, as gateways from HTTP to gRPC take it. */
+static void begin(struct as_exchange *x)
+{
+    if (x->head->grpc_timeout.n)
+        as_exchange_timeout(x);
+    if (x->state == AS_X_RECEIVING)
+        as_body_begin(x, x->rest.route->takes_body);
+}
+
+void as_rest_head(struct as_exchange *x)
+{
+    struct as_str path = x->head->path, query = {0};
+    const char *mark = path.n ? memchr(path.p, '?', path.n) : NULL;
+    const struct as_rest_route *first, *row;
+    char allow[AS_REST_ALLOW];
+    bool is_rpc;
+
+    if (x->state != AS_X_RECEIVING)
+        return;
     if (is_method(x, "OPTIONS") && as_str_eq(path, AS_STR("*"))) { /* the server as a whole */
-        as_exchange_http(x, 204, "", ALLOW_ANY);
+        answer_allow(x, 204, "", ALLOW_ANY);
         return;
     }
-    if (query)
-        path.n = (size_t)(query - path.p);
-    for (size_t i = 0; i < AS_COUNT(routes); i++) {
-        if (!as_str_eq(path, as_str_of(routes[i].path)))
-            continue;
-        if (is_method(x, "GET") || is_method(x, "HEAD"))
-            routes[i].get(x);
-        else if (is_method(x, "OPTIONS"))
-            as_exchange_http(x, 204, "", ALLOW_GET);
+    if (mark) {
+        query = (struct as_str){mark + 1, (size_t)(path.p + path.n - mark) - 1};
+        path.n = (size_t)(mark - path.p);
+    }
+    is_rpc = as_grpc_is_content_type(x->head->content_type);
+    first = is_rpc ? NULL : as_rest_find(path, &x->rest);
+    if (!first) {
+        if (is_rpc || as_service_rpc(path) != AS_RPC_UNKNOWN)
+            answer_rpc(x);
         else
-            as_exchange_http(x, 405, "{\"error\":\"method not allowed\"}", ALLOW_GET);
+            as_exchange_fail(x, AS_ENOTFOUND, "not found");
         return;
     }
-    as_exchange_http(x, 404, "{\"error\":\"not found\"}", NULL);
+    row = row_for(first, x->head->method, allow);
+    x->rest.query = query;
+    x->rest.route = row ? row : first; /* counted as such */
+    if (!row && is_method(x, "OPTIONS"))
+        answer_allow(x, 204, "", allow);
+    else if (!row)
+        answer_allow(x, 405, "{\"error\":\"method not allowed\"}", allow);
+    else if (decode(x, &x->rest.model) && decode(x, &x->rest.version) && decode(x, &x->rest.name))
+        begin(x);
+}
+
+static void call(struct as_exchange *x)
+{
+    x->rest.route->handle(x, &x->rest);
+}
+
+void as_rest_end(struct as_exchange *x)
+{
+    as_body_end(x, call);
+}
+
+struct as_str as_rest_header(const struct as_exchange *x, const char *name)
+{
+    struct as_str key = as_str_of(name);
+
+    for (uint32_t i = 0; i < x->head->n_rest; i++) {
+        if (as_str_eq(x->head->rest[i].name, key))
+            return x->head->rest[i].value;
+    }
+    return (struct as_str){0};
 }

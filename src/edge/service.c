@@ -69,9 +69,15 @@ static void reply_bool(struct as_exchange *x, bool v)
     as_exchange_reply(x, &b);
 }
 
+const struct as_str as_service_extensions[] = {{NULL, 0}};
+const uint32_t as_service_n_extensions = 0;
+
 static void server_metadata(struct as_exchange *x)
 {
-    struct as_oip_server s = {.name = AS_STR("anyserve"), .version = AS_STR(AS_VERSION)};
+    struct as_oip_server s = {.name = AS_STR("anyserve"),
+                              .version = AS_STR(AS_VERSION),
+                              .extensions = as_service_extensions,
+                              .n_extensions = as_service_n_extensions};
     struct as_buf b;
 
     as_buf_init(&b);

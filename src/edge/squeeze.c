@@ -12,7 +12,8 @@ struct as_squeeze {
     size_t limit;
     size_t in_total;
     struct as_blob *blob;
-    size_t have; /* bytes of blob in use */
+    size_t room; /* bytes of blob, without the pad */
+    size_t have; /* of them in use */
     uint64_t reserved;
     as_squeeze_done done;
     void *arg;
@@ -70,6 +71,8 @@ static void finish(struct as_squeeze *q, int err)
     as_squeeze_done done = q->done;
     void *arg = q->arg;
 
+    if (!err)
+        memset(q->blob->data + q->have, 0, AS_SQUEEZE_PAD);
     if (err) {
         as_blob_unref(q->blob);
         as_budget_give(q->s->budget, q->reserved);
@@ -82,7 +85,7 @@ static void finish(struct as_squeeze *q, int err)
 /* More room behind what there is; one byte above the limit at most, which shows that it is over. */
 static int grow(struct as_squeeze *q)
 {
-    size_t old = q->blob ? q->blob->n : 0;
+    size_t old = q->room;
     size_t n = old ? 2 * old : AS_MAX(q->inflate ? GROWTH * q->in_total : q->limit, FIRST_ROOM);
     struct as_blob *b;
 
@@ -91,7 +94,7 @@ static int grow(struct as_squeeze *q)
         return AS_ETOOBIG;
     if (!as_budget_take(q->s->budget, n))
         return AS_EFULL;
-    b = as_blob_new(n);
+    b = as_blob_new(n + AS_SQUEEZE_PAD);
     if (!b) {
         as_budget_give(q->s->budget, n);
         return AS_ENOMEM;
@@ -101,6 +104,7 @@ static int grow(struct as_squeeze *q)
     as_blob_unref(q->blob);
     as_budget_give(q->s->budget, q->reserved);
     q->blob = b;
+    q->room = n;
     q->reserved = n;
     return 0;
 }
@@ -114,7 +118,7 @@ static int step(struct as_squeeze *q, size_t *left)
     const uint8_t *p = piece->p + q->at_byte;
     size_t n = AS_MIN(piece->n - q->at_byte, *left), given = n;
     bool last = q->at + 1 == q->n_in && q->at_byte + n == piece->n;
-    size_t room = AS_MIN(q->blob->n - q->have, *left), space = room;
+    size_t room = AS_MIN(q->room - q->have, *left), space = room;
     uint8_t *out = q->blob->data + q->have;
     enum as_zip_step r = as_zip_step(q->zip, &p, &n, last, &out, &room);
 
@@ -140,7 +144,7 @@ static bool slice(struct as_squeeze *q, size_t n)
     size_t left = n;
 
     while (left) {
-        int r = q->blob && q->have < q->blob->n ? 0 : grow(q);
+        int r = q->have < q->room ? 0 : grow(q);
 
         if (!r)
             r = step(q, &left);

@@ -18,6 +18,7 @@
 #include "wire/zip.h"
 
 #define AS_SQUEEZE_TURN  (256u << 10) /* bytes in or out, whichever is more, per turn of a loop */
+#define AS_SQUEEZE_PAD   64u          /* zeros behind a result, for readers of whole vectors */
 #define AS_SQUEEZE_SLICE (64u << 10)  /* of one message before the next one's turn */
 
 struct as_squeeze;
@@ -34,8 +35,8 @@ struct as_squeezer { /* of one loop */
 void as_squeezer_init(struct as_squeezer *s, struct as_loop *loop, struct as_budget *budget);
 void as_squeezer_fini(struct as_squeezer *s); /* nobody in line */
 
-/* The outcome. err 0: `blob` holds n bytes and `reserved` bytes of the budget are taken for it;
- * both are the owner's from now on. Else nothing is held:
+/* The outcome. err 0: `blob` holds n bytes, AS_SQUEEZE_PAD zeros behind them, and `reserved` bytes
+ * of the budget are taken for it; both are the owner's from now on. Else nothing is held:
  *   AS_EINTERNAL  not a stream of its format, or cut short
  *   AS_ETOOBIG    more than `limit` bytes
  *   AS_EFULL      the byte budget has no room

@@ -1,5 +1,6 @@
 #include "wire/zip.h"
 
+#include <strings.h>
 #include <zlib.h>
 
 #define WINDOW_BITS 15
@@ -39,22 +40,68 @@ int as_zip_format_of(struct as_str name, enum as_zip_format *ret_f)
     return AS_EUNIMPLEMENTED;
 }
 
+static struct as_str trim(struct as_str s)
+{
+    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
+        s = (struct as_str){s.p + 1, s.n - 1};
+    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
+        s.n--;
+    return s;
+}
+
+/* What stands before the first `c`, trimmed; *rest goes behind it. */
+static struct as_str cut(struct as_str *rest, char c)
+{
+    const char *at = rest->n ? memchr(rest->p, c, rest->n) : NULL;
+    struct as_str one = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
+    size_t took = one.n + (at != NULL);
+
+    *rest = (struct as_str){rest->p + took, rest->n - took};
+    return trim(one);
+}
+
 bool as_zip_is_accepted(struct as_str list, enum as_zip_format f)
 {
     while (list.n) {
-        const char *comma = memchr(list.p, ',', list.n);
-        struct as_str one = {list.p, comma ? (size_t)(comma - list.p) : list.n};
-        size_t took = one.n + (comma != NULL);
-
-        while (one.n && (one.p[0] == ' ' || one.p[0] == '\t'))
-            one = (struct as_str){one.p + 1, one.n - 1};
-        while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
-            one.n--;
-        if (as_str_eq(one, names[f]))
+        if (as_str_eq(cut(&list, ','), names[f]))
             return true;
-        list = (struct as_str){list.p + took, list.n - took};
     }
     return false;
+}
+
+/* "q=0", "q=0.000" among the parameters. */
+static bool is_refused(struct as_str params)
+{
+    while (params.n) {
+        struct as_str p = cut(&params, ';');
+        bool zero = p.n >= 3 && (p.p[0] | 0x20) == 'q' && p.p[1] == '=' && p.p[2] == '0';
+
+        for (size_t i = 3; zero && i < p.n; i++)
+            zero = p.p[i] == '.' || p.p[i] == '0';
+        if (zero)
+            return true;
+    }
+    return false;
+}
+
+static bool is_name(struct as_str s, enum as_zip_format f)
+{
+    return s.n == names[f].n && strncasecmp(s.p, names[f].p, s.n) == 0;
+}
+
+bool as_zip_is_wanted(struct as_str list, enum as_zip_format f)
+{
+    bool star = false;
+
+    while (list.n) {
+        struct as_str params = cut(&list, ','), name = cut(&params, ';');
+
+        if (is_name(name, f))
+            return !is_refused(params);
+        if (as_str_eq(name, AS_STR("*")))
+            star = !is_refused(params);
+    }
+    return star;
 }
 
 int as_zip_new(struct as_zip **ret_z, enum as_zip_format f, bool inflate)

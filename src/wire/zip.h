@@ -23,6 +23,10 @@ struct as_str as_zip_name(enum as_zip_format f); /* "identity", "gzip", "deflate
 /* A list as in grpc-accept-encoding names the format. */
 bool as_zip_is_accepted(struct as_str list, enum as_zip_format f);
 
+/* The same of HTTP's accept-encoding: names in any case, "*", weights; "q=0" is a refusal
+ * (RFC 9110, 12.5.3). An empty list wants nothing. */
+bool as_zip_is_wanted(struct as_str list, enum as_zip_format f);
+
 struct as_zip;
 
 /* f is not AS_ZIP_NONE. AS_ENOMEM. */

@@ -1,0 +1,23 @@
+/* edge/body.h — the body of a plain HTTP request, from its head to the handler.
+ *
+ * What the head says (content-length, content-encoding) decides: a declared length is checked
+ * against --max-http-body-bytes and taken from the byte budget before memory is; without one the
+ * room grows with what comes, charged likewise. Small bodies lie in the arena, others in x->blob.
+ * Compressed ones are inflated (edge/squeeze) once they are complete. Thread: the loop's.
+ */
+#ifndef AS_EDGE_BODY_H
+#define AS_EDGE_BODY_H
+
+#include "edge/exchange.h"
+
+/* Bytes behind a body that may be read and are zero: what a JSON reader that takes 64 bytes at a
+ * time needs. */
+#define AS_BODY_PAD 64u
+
+/* The head has come. `wanted`: else the body is read and forgotten. May refuse. */
+void as_body_begin(struct as_exchange *x, bool wanted);
+void as_body_data(struct as_exchange *x, const uint8_t *p, size_t n);
+/* The client has sent all of it: `done` when it is inflated; not when it was refused. */
+void as_body_end(struct as_exchange *x, void (*done)(struct as_exchange *x));
+
+#endif
