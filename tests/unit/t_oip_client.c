@@ -30,7 +30,7 @@ static void check_tensors(const struct as_tensor *t, uint32_t n)
 
 static void a_request_is_read_back(void **state AS_UNUSED)
 {
-    const struct as_oip_requested outputs[] = {{AS_STR("y")}, {AS_STR("z")}};
+    const struct as_oip_requested outputs[] = {{.name = AS_STR("y")}, {.name = AS_STR("z")}};
     const struct as_oip_request q = {.head = {.model = AS_STR("m"),
                                               .version = AS_STR("7"),
                                               .id = AS_STR("id"),
