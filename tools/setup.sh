@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 python=${PYTHON:-python3}
 venv=build/venv
-packages=(pkg-config libc6-dev libuv1-dev libnghttp2-dev zlib1g-dev libprotobuf-c-dev protobuf-compiler protobuf-c-compiler
+packages=(pkg-config libc6-dev g++ libuv1-dev libnghttp2-dev zlib1g-dev libsimdjson-dev libprotobuf-c-dev protobuf-compiler protobuf-c-compiler
           libcmocka-dev nghttp2-client valgrind curl clang-tidy)
 done_file=build/.setup${1:+-$1}
 
@@ -20,7 +20,7 @@ fail() {
 
 case ${1:-} in
 '') ;;
-bench) packages+=(g++ libgrpc++-dev) ;;
+bench) packages+=(libgrpc++-dev) ;;
 *) fail "'$1' is not known; usage: tools/setup.sh [bench]" ;;
 esac
 

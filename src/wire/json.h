@@ -1,10 +1,10 @@
 /* wire/json.h — reading and writing JSON (RFC 8259), tensors at full speed.
  *
- * Reading is simdjson On-Demand, numbers are printed by std::to_chars; both live in json.cc, the
- * one C++ file of the house. A text is walked forward, every value once: what its reader leaves
- * alone is walked all the same, so that a text is accepted or refused as Python's json does it
- * (NaN and Infinity aside, and a \ud800 without its other half, which is no text). What the text
- * holds twice is told twice. Pure; hostile texts are welcome.
+ * Reading is a cursor over the index that simdjson makes of a text; numbers are printed by
+ * std::to_chars. A text is walked forward, every value once: what its reader leaves alone is
+ * walked all the same, so that a text is accepted or refused as Python's json does it (NaN and
+ * Infinity aside, and a \ud800 without its other half, which is no text). The root is an object or
+ * an array. What the text holds twice is told twice. Pure; hostile texts are welcome.
  */
 #ifndef AS_WIRE_JSON_H
 #define AS_WIRE_JSON_H
@@ -36,8 +36,9 @@ enum as_json_type {
 
 struct as_json_value { /* a place in the text; good until as_json_close */
     enum as_json_type type;
-    bool taken; /* was read */
-    uint64_t own[3];
+    bool taken;     /* was read */
+    uint8_t depth;  /* arrays and objects around it */
+    uint32_t token; /* of the index */
 };
 
 /* A text of n bytes at p, with AS_JSON_PADDING readable bytes behind it, which must all stay until
@@ -53,7 +54,8 @@ void as_json_close(struct as_json *j);
 const char *as_json_why(const struct as_json *j);
 
 /* All readers below: 0; AS_EINVALID when the value is of another type, or a number does not fit
- * (then it counts as read); AS_EPROTO when it is no JSON; AS_ENOMEM. A value is read once. */
+ * (then it counts as read); AS_EPROTO when it is no JSON; AS_ENOMEM. A value is read once; a copy made
+ * before may be read right after it, as another type. */
 
 /* Slices point into the text where it has no escapes, else into the arena. Always UTF-8. */
 int as_json_string(struct as_json *j, struct as_json_value *v, struct as_str *ret_s);
@@ -80,7 +82,7 @@ struct as_json_items {
     struct as_str key; /* of a member, else empty */
     struct as_json_value value;
     bool object;
-    uint64_t own[4];
+    bool begun; /* the first was told */
 };
 int as_json_items(struct as_json *j, struct as_json_value *v, struct as_json_items *ret_it);
 /* 1: key and value are set; 0: that was the last; AS_EPROTO, AS_ENOMEM. */
@@ -128,10 +130,11 @@ void as_json_put_f64(struct as_buf *b, double v);
 /* {"error":"…"} */
 void as_json_put_error(struct as_buf *b, struct as_str text);
 
-/* A tensor's elements, `a,b,c` without brackets, shortest round trip for their type; NaN and
- * infinities as NaN, Infinity, -Infinity (docs/PROTOCOL.md says why). as_json_elements_max is the
- * most that they can take (for BYTES it looks at them: exactly what they take), or UINT64_MAX when
- * BYTES are not UTF-8; as_json_put_elements writes and returns how many bytes it were. */
+/* A tensor's elements, `a,b,c` without brackets, shortest round trip for their type (FP16 and BF16:
+ * for the FP32 of the same value); NaN and infinities as NaN, Infinity, -Infinity (docs/PROTOCOL.md
+ * says why). as_json_elements_max is the most that they can take (for BYTES it looks at them:
+ * exactly what they take), or UINT64_MAX when BYTES are not UTF-8; as_json_put_elements writes and
+ * returns how many bytes it were. */
 uint64_t as_json_elements_max(enum as_dtype t, const uint8_t *data, size_t nbytes);
 size_t as_json_put_elements(uint8_t *out, enum as_dtype t, const uint8_t *data, size_t nbytes);
 /* "s" with quotes and escapes into memory; its length first. */

@@ -17,7 +17,7 @@ static const char *const field_name[FIELDS] = {
 
 #define NAME_SHOWN 64u /* bytes of a client's name that an error repeats */
 
-static size_t shown(struct as_str s)
+size_t as_oip_shown(struct as_str s)
 {
     size_t n = AS_MIN(s.n, (size_t)NAME_SHOWN);
 
@@ -26,7 +26,7 @@ static size_t shown(struct as_str s)
     return n;
 }
 
-#define SHOWN(s) (int)shown(s), (s).p ? (s).p : ""
+#define SHOWN(s) AS_OIP_SHOWN(s)
 
 AS_PRINTF(4, 0)
 static int vrefuse(struct as_oip_parse *c, size_t at, int err, const char *fmt, va_list ap)
@@ -204,7 +204,7 @@ static int get_shape(struct as_oip_parse *c, const struct as_tensor *t, const st
     return as_oip_refuse_input(c, t, err, "shape: wrong wire type %d", (int)f->wire);
 }
 
-static int check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64_t *ret_n)
+int as_oip_check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64_t *ret_n)
 {
     char text[AS_OIP_SHAPE_TEXT];
 
@@ -293,7 +293,7 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     c->table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
     if (raw) /* whose size and shape are checked when both are known */
         return 0;
-    err = check_shape(c, t, &elements);
+    err = as_oip_check_shape(c, t, &elements);
     return err ? err : as_oip_typed(c, t, elements, message);
 }
 
@@ -397,11 +397,11 @@ static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct 
     return err;
 }
 
-static int check_raw(struct as_oip_parse *c, const struct as_tensor *t)
+int as_oip_check_raw(struct as_oip_parse *c, const struct as_tensor *t)
 {
     char text[AS_OIP_SHAPE_TEXT];
     uint64_t n;
-    int err = check_shape(c, t, &n);
+    int err = as_oip_check_shape(c, t, &n);
     unsigned long long need;
 
     if (err)
@@ -446,7 +446,7 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
     outputs = (struct as_oip_requested *)(params + count[PARAMS]);
     err = get_entries(c, r, count[RAW], inputs, params, outputs);
     for (uint32_t i = 0; !err && i < count[RAW]; i++)
-        err = check_raw(c, &inputs[i]);
+        err = as_oip_check_raw(c, &inputs[i]);
     if (err)
         return err;
     if (c->table > AS_OIP_TABLE_MAX)

@@ -25,6 +25,15 @@ int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...) AS_PRIN
 int as_oip_refuse_input(struct as_oip_parse *c, const struct as_tensor *t, int err, const char *fmt,
                         ...) AS_PRINTF(4, 5);
 
+/* A client's name for "%.*s", cut after a while. */
+size_t as_oip_shown(struct as_str s);
+#define AS_OIP_SHOWN(s) (int)as_oip_shown(s), (s).p ? (s).p : ""
+
+/* The tensor's shape has no negative size and does not overflow; *ret_n: its elements. */
+int as_oip_check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64_t *ret_n);
+/* The same, and its raw data is of just that size. */
+int as_oip_check_raw(struct as_oip_parse *c, const struct as_tensor *t);
+
 /* Appends the sizes of one shape field, packed or not, to shape[*n]; there is room for AS_MAX_DIMS.
  * 0; AS_EPROTO: wire type or number; AS_EINVALID: too many. */
 int as_oip_get_shape(const struct as_pb_field *f, int64_t *shape, uint32_t *n);

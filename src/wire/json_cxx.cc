@@ -1,0 +1,110 @@
+// The C++ of the house: simdjson and <charconv> behind a C interface.
+#include "wire/json_cxx.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <simdjson.h>
+
+// Only the first stage of simdjson is used. On-Demand's cursors on top of it take brackets for
+// matched that are not, know no way back to a value that was passed over, and promise nothing for a
+// text that ends inside of one; our own (json.c) is smaller than what it would take to wrap them.
+using simdjson::internal::dom_parser_implementation;
+
+struct as_json_cxx {
+    std::unique_ptr<dom_parser_implementation> parser;
+};
+
+namespace
+{
+
+constexpr size_t depth = 1; // the second stage's, which is not used
+
+const char *text_of(simdjson::error_code err)
+{
+    switch (err) {
+    case simdjson::UTF8_ERROR:
+        return "it is not valid UTF-8";
+    case simdjson::UNCLOSED_STRING:
+        return "a string is not closed";
+    case simdjson::UNESCAPED_CHARS:
+        return "a control character in a string is not escaped";
+    case simdjson::EMPTY:
+        return "it is empty";
+    case simdjson::CAPACITY:
+        return "it is too long";
+    default:
+        return simdjson::error_message(err);
+    }
+}
+
+simdjson::error_code provide(as_json_cxx *x, size_t n)
+{
+    if (x->parser && x->parser->capacity() >= n)
+        return simdjson::SUCCESS;
+    if (x->parser)
+        return x->parser->set_capacity(n);
+    return simdjson::get_active_implementation()->create_dom_parser_implementation(n, depth,
+                                                                                   x->parser);
+}
+
+} // namespace
+
+as_json_cxx *as_json_cxx_new(void)
+{
+    return new (std::nothrow) as_json_cxx;
+}
+
+void as_json_cxx_free(as_json_cxx *x)
+{
+    delete x;
+}
+
+int as_json_cxx_index(as_json_cxx *x, const uint8_t *p, size_t n, const uint32_t **ret_at,
+                      uint32_t *ret_n, const char **ret_why)
+{
+    simdjson::error_code err = n > simdjson::SIMDJSON_MAXSIZE_BYTES - simdjson::SIMDJSON_PADDING
+                                   ? simdjson::CAPACITY
+                                   : provide(x, n);
+
+    if (err == simdjson::MEMALLOC) {
+        x->parser.reset(); // half made
+        return 1;
+    }
+    if (!err)
+        err = x->parser->stage1(p, n, simdjson::stage1_mode::regular);
+    if (err) {
+        *ret_why = text_of(err);
+        return -1;
+    }
+    *ret_at = x->parser->structural_indexes.get();
+    *ret_n = x->parser->n_structural_indexes;
+    return 0;
+}
+
+void as_json_cxx_trim(as_json_cxx *x)
+{
+    if (x->parser && x->parser->capacity() > AS_JSON_CXX_KEEP)
+        x->parser.reset();
+}
+
+double as_json_cxx_double(const char *p, const char *end)
+{
+    double v;
+
+    // out of range is said of what is too small, too: strtod tells the two apart
+    if (std::from_chars(p, end, v).ec == std::errc())
+        return v;
+    return std::strtod(p, nullptr);
+}
+
+char *as_json_cxx_put_double(char *out, double v)
+{
+    return std::to_chars(out, out + AS_JSON_CXX_DOUBLE, v).ptr;
+}
+
+char *as_json_cxx_put_float(char *out, float v)
+{
+    return std::to_chars(out, out + AS_JSON_CXX_FLOAT, v).ptr;
+}

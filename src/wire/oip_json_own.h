@@ -1,0 +1,59 @@
+/* wire/oip_json_own.h — what the files that read REST bodies share. Private to oip_json*.c. */
+#ifndef AS_WIRE_OIP_JSON_OWN_H
+#define AS_WIRE_OIP_JSON_OWN_H
+
+#include "wire/oip_json.h"
+#include "wire/oip_parse.h"
+
+/* Where a tensor's elements are to come from. */
+struct as_oip_json_source {
+    struct as_json_value data; /* when has_data */
+    size_t len;                /* of its text */
+    uint64_t elements;         /* that the shape asks for */
+    uint64_t size;             /* binary_data_size, when has_size */
+    bool has_data, has_size;
+    bool alone; /* a value without an array around it will do */
+};
+
+struct as_oip_json_parse {
+    struct as_oip_parse c;
+    struct as_json *j;
+    const uint8_t *binary, *end; /* binary data that no tensor has taken yet */
+    struct as_tensor *tensors;
+    struct as_oip_json_source *sources; /* one for each tensor */
+    uint32_t n_tensors, cap_tensors;
+    struct as_param *params;
+    uint32_t n_params, cap_params;
+    struct as_oip_requested *outputs;
+    uint32_t n_outputs, cap_outputs;
+    int8_t binary_output; /* -1: nothing was said */
+    struct as_str model, version, id;
+};
+
+/* What the tensors of this message are called. */
+static inline const char *as_oip_json_tensors(const struct as_oip_json_parse *q)
+{
+    return q->c.response ? "outputs" : "inputs";
+}
+/* Turns a reader's AS_EPROTO and AS_ENOMEM into a refusal; AS_EINVALID is refused as `what`. */
+int as_oip_json_refused(struct as_oip_json_parse *q, int err, const char *what);
+/* "input 'NAME': …", or "inputs[i]: …" while it has no name. */
+int as_oip_json_refuse_tensor(struct as_oip_json_parse *q, uint32_t i, const char *fmt, ...)
+    AS_PRINTF(3, 4);
+/* Room for one entry more in an array of the arena; NULL when memory is out. */
+void *as_oip_json_grow(struct as_arena *a, void *old, uint32_t n, uint32_t *cap, size_t size);
+/* One more tensor, zeroed; NULL: refused, *ret_err says how. */
+struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_err);
+/* The next tensor, out of its object. */
+int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v);
+/* One parameter of the request, its name taken. */
+int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v);
+/* The members of a "parameters" object. */
+int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v);
+/* After the whole text was walked: memory for all tensors that come as JSON, and their elements. */
+int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob);
+/* Names once, table within its limit; hands the result over. */
+int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
+                       struct as_oip_infer *ret_r);
+
+#endif
