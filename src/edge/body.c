@@ -77,7 +77,7 @@ static bool make_room(struct as_exchange *x, size_t n)
     return true;
 }
 
-static bool length_of(const struct as_exchange *x, uint64_t *ret_n)
+bool as_body_length(const struct as_exchange *x, uint64_t *ret_n)
 {
     struct as_str s = as_rest_header(x, "content-length");
 
@@ -88,7 +88,7 @@ void as_body_begin(struct as_exchange *x, bool wanted)
 {
     uint64_t n;
 
-    if (!length_of(x, &n)) {
+    if (!as_body_length(x, &n)) {
         if (wanted)
             take_encoding(x); /* memory is taken when there is something */
         return;
@@ -98,6 +98,7 @@ void as_body_begin(struct as_exchange *x, bool wanted)
                          (unsigned long)n, (unsigned long)x->edge->conf.max_http_body);
     } else if (wanted && take_encoding(x) && n && make_room(x, (size_t)n)) {
         as_conn_expect(x->conn, x->stream, (size_t)n);
+        as_conn_into(x->conn, x->stream, x->body, (size_t)n);
     }
 }
 

@@ -14,6 +14,8 @@
  * time needs. */
 #define AS_BODY_PAD 64u
 
+/* The declared length; false: there is none. */
+bool as_body_length(const struct as_exchange *x, uint64_t *ret_n);
 /* The head has come. `wanted`: else the body is read and forgotten. May refuse. */
 void as_body_begin(struct as_exchange *x, bool wanted);
 void as_body_data(struct as_exchange *x, const uint8_t *p, size_t n);

@@ -6,6 +6,7 @@
 #include "edge/exchange.h"
 #include "edge/patience.h"
 #include "edge/stream.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -299,6 +300,7 @@ void as_edge_free(struct as_edge *e)
     if (!e)
         return;
     as_exchange_pool_free(e);
+    as_json_free(e->json);
     free(e->rx);
     free(e);
 }

@@ -42,6 +42,7 @@ struct as_edge {
     struct as_list streams;      /* streaming calls: edge/stream.h */
     struct as_task stream_turn;  /* due while one of them has had its share of a turn */
     struct as_squeezer squeezer; /* compressed messages */
+    struct as_json *json;        /* NULL until the first request in JSON */
     struct as_sock listeners[AS_EDGE_LISTENERS]; /* own duplicates of the shared descriptors */
     uint32_t n_listeners;
     struct as_timer sweep; /* time-outs of connections; set while there are any */
@@ -111,9 +112,9 @@ static inline void as_conn_expect(struct as_conn *c, uint32_t stream, size_t n)
     as_h2_expect(c->h2, stream, n);
 }
 /* The next n bytes of the body are wanted at p (aligned as its owner likes, valid until on_close):
- * where the protocol can, it receives them there, and on_data is called with p inside of that place;
- * else on_data's bytes lie elsewhere, and the owner copies. n is at most what is left of a body of
- * known length. In on_request, or later before the first on_data. A no-op for HTTP/2. */
+ * where the protocol can, it receives them there, and on_data is called with p inside of that
+ * place; else on_data's bytes lie elsewhere, and the owner copies. n is at most what is left of a
+ * body of known length. In on_request, or later before the first on_data. A no-op for HTTP/2. */
 static inline void as_conn_into(struct as_conn *c AS_UNUSED, uint32_t stream AS_UNUSED,
                                 uint8_t *p AS_UNUSED, size_t n AS_UNUSED)
 {

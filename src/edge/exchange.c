@@ -38,6 +38,8 @@ static void maybe_free(struct as_exchange *x)
         return;
     as_budget_give(e->budget, x->reserved);
     as_blob_unref(x->blob);
+    as_blob_unref(x->inputs);
+    as_blob_unref(x->text);
     as_blob_unref(x->answer);
     as_blob_unref(x->deflated);
     as_registry_unref(x->registry);
@@ -233,8 +235,12 @@ static void on_end(void *conn AS_UNUSED, void *req)
 {
     struct as_exchange *x = req;
 
-    if (x->state != AS_X_RECEIVING)
+    x->ended = true;
+    if (x->state != AS_X_RECEIVING) {
+        if (!x->grpc && x->held)
+            as_rest_release(x);
         return;
+    }
     as_patience_stop(x);
     if (x->streaming)
         as_stream_half_close(x->streaming);
@@ -341,15 +347,17 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     x->stream = stream;
     x->state = AS_X_RECEIVING;
     x->in_fleet = false;
+    x->ended = head->end_stream;
     x->reader = (struct as_grpc_reader){0};
     x->zipped = false;
     x->encoding = AS_ZIP_NONE;
     x->squeeze = NULL;
     x->streaming = NULL;
+    x->held = NULL;
     x->rest.route = NULL;
     x->body = NULL;
     x->body_len = x->body_have = 0;
-    x->blob = x->answer = x->deflated = NULL;
+    x->blob = x->inputs = x->text = x->answer = x->deflated = NULL;
     x->reserved = 0;
     x->deadline = AS_NEVER;
     x->registry = NULL;

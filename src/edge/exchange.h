@@ -33,16 +33,20 @@ struct as_exchange {
     enum as_rpc rpc;
     bool in_fleet;
     bool grpc;
+    bool ended;  /* the client has sent everything */
     bool zipped; /* the message, or the body, came compressed */
     struct as_grpc_reader reader;
     enum as_zip_format encoding; /* of compressed messages, as the request's head says */
     struct as_squeeze *squeeze;  /* the message being inflated, or the answer deflated */
     void (*on_inflated)(struct as_exchange *x);
     struct as_stream *streaming; /* NULL: unary */
+    struct as_rest_kept *held;   /* plain HTTP: an answer that waits for the end of the request */
     struct as_rest_match rest;   /* plain HTTP: the resource */
     uint8_t *body;               /* the message, or the body of plain HTTP */
     size_t body_len, body_have;  /* plain HTTP without a length: body_len is the room */
     struct as_blob *blob;        /* holds body when it is large */
+    struct as_blob *inputs;      /* holds inputs that were read from JSON, when they are large */
+    struct as_blob *text;        /* holds the JSON of the answer when it is long */
     struct as_blob *answer;      /* holds the answer's bytes when they are many */
     struct as_blob *deflated;    /* the answer as it is sent, when it is compressed */
     uint64_t reserved;           /* bytes taken from the budget */

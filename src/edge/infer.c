@@ -44,7 +44,7 @@ static inline struct as_meta *add_metadata(struct metadata *md, struct as_str ke
 
     md->bytes += key.n + value;
     if (md->bytes > METADATA_BYTES || msg->n_meta == METADATA_MAX) {
-        as_exchange_fail(md->x, AS_ETOOBIG,
+        as_exchange_fail(md->x, AS_EHEADERS,
                          "metadata: more than %u entries or %u bytes for a handler", METADATA_MAX,
                          (unsigned)METADATA_BYTES);
         return NULL;
@@ -82,6 +82,35 @@ static bool add_binary(struct metadata *md, const struct as_http_header *h)
     return true;
 }
 
+/* Headers of plain HTTP that end here: those of the connection (RFC 9110, 7.6.1), and those that
+ * say how the body came and how the answer is to go. */
+static bool is_of_http(struct as_str name)
+{
+    static const char *const names[] = {
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "http2-settings",
+        "inference-header-content-length",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "grpc-timeout",
+    };
+
+    for (size_t i = 0; i < AS_COUNT(names); i++) {
+        if (as_str_eq(name, as_str_of(names[i])))
+            return true;
+    }
+    return false;
+}
+
 /* Headers that the handler may see, copied: the worker may be asked after the stream has gone.
  * False: answered. */
 static bool take_metadata(struct as_exchange *x)
@@ -98,9 +127,9 @@ static bool take_metadata(struct as_exchange *x)
         const struct as_http_header *h = &head->rest[i];
         struct as_meta *m;
 
-        if (as_grpc_is_reserved(h->name))
+        if (x->grpc ? as_grpc_is_reserved(h->name) : is_of_http(h->name))
             continue;
-        if (as_grpc_is_bin(h->name)) {
+        if (x->grpc && as_grpc_is_bin(h->name)) {
             if (!add_binary(&md, h))
                 return false;
             continue;
@@ -114,16 +143,19 @@ static bool take_metadata(struct as_exchange *x)
     return true;
 }
 
-/* Large inputs travel by reference only where they lie in the received message. */
-static bool all_in_blob(const struct as_exchange *x)
+/* Large inputs travel by reference only where they all lie in one blob: the message that was
+ * received, or the one that JSON was read into. */
+static struct as_blob *holder(const struct as_exchange *x)
 {
-    for (uint32_t i = 0; i < x->infer.n_inputs; i++) {
+    struct as_blob *b = x->inputs ? x->inputs : x->blob;
+
+    for (uint32_t i = 0; b && i < x->infer.n_inputs; i++) {
         const struct as_tensor *t = &x->infer.inputs[i];
 
-        if (t->nbytes && (t->data < x->body || t->data >= x->body + x->body_len))
-            return false;
+        if (t->nbytes && (t->data < b->data || t->data >= b->data + b->n))
+            return NULL;
     }
-    return true;
+    return b;
 }
 
 static bool prepare(struct as_exchange *x)
@@ -131,7 +163,7 @@ static bool prepare(struct as_exchange *x)
     char why[WHY_MAX];
     int err;
 
-    if (!as_exchange_find(x, x->infer.model, x->infer.version))
+    if (!x->model && !as_exchange_find(x, x->infer.model, x->infer.version))
         return false;
     err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
     if (err) {
@@ -139,6 +171,20 @@ static bool prepare(struct as_exchange *x)
         return false;
     }
     return take_metadata(x);
+}
+
+bool as_infer_charge(struct as_exchange *x)
+{
+    if (!x->infer.typed)
+        return true;
+    if (!as_budget_take(x->edge->budget, x->infer.typed)) {
+        as_exchange_fail(x, x->grpc ? AS_ETOOBIG : AS_EFULL,
+                         "typed contents do not fit into --max-inflight-bytes %lu now",
+                         (unsigned long)x->edge->budget->limit);
+        return false;
+    }
+    x->reserved += x->infer.typed;
+    return true;
 }
 
 static void on_answer(struct as_call *c);
@@ -166,7 +212,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     c->core.idempotent = x->model->idempotent;
     c->core.deadline = x->deadline;
     c->deployment = x->model->deployment;
-    c->blob = x->blob && all_in_blob(x) ? x->blob : NULL;
+    c->blob = holder(x);
     c->arena = &x->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;

@@ -3,8 +3,8 @@
  * The protocol fills x->infer: names, tensors (in x->body, the arena, or x->blob), parameters, the
  * outputs that are asked for. Here the model is found, the inputs are checked against its
  * signature, the client's headers taken, the call submitted; its verdict comes back as an error, or
- * as the response that the protocol's own `send` writes. infer_grpc.c: ModelInfer. Thread: the
- * loop's.
+ * as the response that the protocol's own `send` writes. infer_grpc.c: ModelInfer; infer_rest.c:
+ * plain HTTP. Thread: the loop's.
  */
 #ifndef AS_EDGE_INFER_H
 #define AS_EDGE_INFER_H
@@ -15,8 +15,14 @@
  * x->call.result_blob when it is not NULL, else in the arena. `r` is gone after the call. */
 typedef void (*as_infer_send)(struct as_exchange *x, const struct as_oip_response *r);
 
+/* The model is looked up by x->infer's names unless x->model is set already. */
 void as_infer_begin(struct as_exchange *x, as_infer_send send);
 
+/* Values that were converted while they were read take memory of their own: it is charged to the
+ * budget. False: answered. */
+bool as_infer_charge(struct as_exchange *x);
+
+void as_infer_rest(struct as_exchange *x, const struct as_rest_match *m); /* POST …/infer */
 void as_infer_call(struct as_exchange *x); /* ModelInfer; its message is complete */
 
 #endif

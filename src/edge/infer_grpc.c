@@ -3,21 +3,6 @@
 
 #define WHY_MAX 512
 
-/* Typed contents were turned into raw bytes of their own: they count as well. */
-static bool charge_typed(struct as_exchange *x)
-{
-    if (!x->infer.typed)
-        return true;
-    if (!as_budget_take(x->edge->budget, x->infer.typed)) {
-        as_exchange_fail(x, AS_ETOOBIG,
-                         "typed contents do not fit into --max-inflight-bytes %lu now",
-                         (unsigned long)x->edge->budget->limit);
-        return false;
-    }
-    x->reserved += x->infer.typed;
-    return true;
-}
-
 /* One piece: prefix, message, tensor bytes, copied together. */
 static void send_copied(struct as_exchange *x, const struct as_oip_response *r, size_t len)
 {
@@ -87,6 +72,6 @@ void as_infer_call(struct as_exchange *x)
                          why[0] ? why : "malformed ModelInferRequest");
         return;
     }
-    if (charge_typed(x))
+    if (as_infer_charge(x))
         as_infer_begin(x, send_message);
 }

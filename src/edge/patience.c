@@ -1,6 +1,7 @@
 #include "edge/patience.h"
 
 #include "base/counter.h"
+#include "edge/rest.h"
 
 /* An answer that is still there after this waits for its client: from now on it must move. */
 #define FIRST_LOOK AS_SEC
@@ -37,6 +38,10 @@ static void give_up_upload(struct as_exchange *x)
 
     log_slow(x, "request");
     as_count(&x->edge->stat.slow_requests, 1);
+    if (x->held) {
+        as_rest_release(x);
+        return;
+    }
     as_exchange_fail(
         x, AS_ESLOW, "less than %lu bytes of the request came in %lu ms (--body-timeout)",
         (unsigned long)conf->min_progress, (unsigned long)(conf->body_timeout / AS_MS));

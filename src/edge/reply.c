@@ -1,9 +1,11 @@
 /* What goes back to a client of plain HTTP, compressed on the way where that is wanted. */
 #include "base/counter.h"
+#include "edge/body.h"
 #include "edge/patience.h"
 #include "edge/rest.h"
 
 #define HEADERS_MAX (AS_REST_EXTRA + 4u)
+#define EARLY_MAX   65536u /* bytes of a body that is read although its answer is known */
 
 static const struct as_str json_type = {"application/json", 16};
 
@@ -65,10 +67,9 @@ static void put(struct as_exchange *x, const struct as_rest_reply *r, enum as_zi
     as_conn_answer(x->conn, x->stream, &a);
 }
 
-/* --- compressed --- */
+/* --- answers that wait: to be deflated, or for the end of the request --- */
 
-/* An answer on its way through zlib; in the exchange's arena. */
-struct squeezed_reply {
+struct as_rest_kept { /* in the exchange's arena */
     struct as_exchange *x;
     enum as_zip_format coding;
     struct as_rest_reply r;
@@ -77,22 +78,49 @@ struct squeezed_reply {
     struct as_http_piece pieces[];
 };
 
+/* A copy, because the handler's own may be on its stack. NULL: it does not fit. */
+static struct as_rest_kept *keep(struct as_exchange *x, const struct as_rest_reply *r)
+{
+    size_t size = r->n_body * sizeof(*r->body), at = 0;
+    struct as_rest_kept *k = as_arena_alloc(&x->arena, sizeof(*k) + size, 8);
+
+    if (!k)
+        return NULL;
+    k->x = x;
+    k->r = *r;
+    k->r.body = k->pieces;
+    k->r.extra = k->extra;
+    if (size)
+        memcpy(k->pieces, r->body, size);
+    for (uint32_t i = 0; i < r->n_extra; i++) {
+        struct as_str v = r->extra[i].value;
+
+        if (v.n > sizeof(k->text) - at)
+            return NULL;
+        if (v.n)
+            memcpy(k->text + at, v.p, v.n);
+        k->extra[i] = (struct as_http_header){r->extra[i].name, {k->text + at, v.n}};
+        at += v.n;
+    }
+    return k;
+}
+
 static void on_deflated(void *arg, const struct as_squeezed *out)
 {
-    struct squeezed_reply *s = arg;
-    struct as_exchange *x = s->x;
+    struct as_rest_kept *k = arg;
+    struct as_exchange *x = k->x;
     struct as_http_piece piece;
 
     if (out->err) { /* not smaller, or no room for it: the client can read it as it is */
-        put(x, &s->r, AS_ZIP_NONE);
+        put(x, &k->r, AS_ZIP_NONE);
         return;
     }
     x->deflated = out->blob;
     x->reserved += out->reserved;
     piece = (struct as_http_piece){out->blob->data, out->n, out->blob};
-    s->r.body = &piece;
-    s->r.n_body = 1;
-    put(x, &s->r, s->coding);
+    k->r.body = &piece;
+    k->r.n_body = 1;
+    put(x, &k->r, k->coding);
 }
 
 /* The coding that this client can read and the option wants. */
@@ -114,50 +142,41 @@ static enum as_zip_format choose(const struct as_exchange *x, size_t len)
     return AS_ZIP_NONE;
 }
 
-/* Headers are copied: the handler's own may be on its stack. */
-static bool keep_extra(struct squeezed_reply *s, const struct as_rest_reply *r)
-{
-    size_t at = 0;
-
-    for (uint32_t i = 0; i < r->n_extra; i++) {
-        struct as_str v = r->extra[i].value;
-
-        if (v.n > sizeof(s->text) - at)
-            return false;
-        if (v.n)
-            memcpy(s->text + at, v.p, v.n);
-        s->extra[i] = (struct as_http_header){r->extra[i].name, {s->text + at, v.n}};
-        at += v.n;
-    }
-    s->r.extra = s->extra;
-    return true;
-}
-
 /* True: it was sent, or will be when it is deflated. */
 static bool send_squeezed(struct as_exchange *x, const struct as_rest_reply *r)
 {
-    size_t size = r->n_body * sizeof(*r->body), len = 0;
-    struct squeezed_reply *s;
+    struct as_rest_kept *k;
     enum as_zip_format coding;
+    size_t len = 0;
 
     for (uint32_t i = 0; i < r->n_body; i++)
         len += r->body[i].n;
     coding = choose(x, len);
-    if (!coding)
+    k = coding ? keep(x, r) : NULL;
+    if (!k)
         return false;
-    s = as_arena_alloc(&x->arena, sizeof(*s) + size, 8);
-    if (!s)
-        return false;
-    s->x = x;
-    s->coding = coding;
-    s->r = *r;
-    s->r.body = s->pieces;
-    memcpy(s->pieces, r->body, size);
-    if (!keep_extra(s, r))
-        return false;
-    as_squeeze_start(&x->edge->squeezer, coding, false, s->pieces, r->n_body, len - 1, on_deflated,
-                     s, &x->squeeze);
+    k->coding = coding;
+    as_squeeze_start(&x->edge->squeezer, coding, false, k->pieces, r->n_body, len - 1, on_deflated,
+                     k, &x->squeeze);
     return true;
+}
+
+/* Clients that are told the answer while they still send often lose it (curl 7.88 over HTTP/2, any
+ * client whose connection is closed behind it), so the rest of a small body is awaited. */
+static bool is_early(const struct as_exchange *x)
+{
+    uint64_t n;
+
+    return !x->ended && !as_rest_header(x, "expect").p && as_body_length(x, &n) && n <= EARLY_MAX;
+}
+
+void as_rest_release(struct as_exchange *x)
+{
+    struct as_rest_kept *k = x->held;
+
+    x->held = NULL;
+    as_patience_answer(x);
+    put(x, &k->r, AS_ZIP_NONE);
 }
 
 void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
@@ -165,24 +184,26 @@ void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
     AS_ASSERT(r->n_body <= AS_EXCHANGE_PIECES);
     if (!as_rest_answering(x, r->status))
         return;
-    if (!send_squeezed(x, r))
+    if (is_early(x) && (x->held = keep(x, r)))
+        as_patience_look(x, &x->edge->uploads, x->got);
+    else if (!send_squeezed(x, r))
         put(x, r, AS_ZIP_NONE);
 }
 
 void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *json)
 {
-    struct as_blob *b = json->n > AS_COPY_MAX && !x->answer ? as_blob_new(json->n) : NULL;
+    struct as_blob *b = json->n > AS_COPY_MAX ? as_blob_new(json->n) : NULL;
     uint8_t *p = b ? b->data : as_arena_alloc(&x->arena, json->n + 1, 1);
     struct as_http_piece piece = {p, json->n, b};
 
+    AS_ASSERT(!x->text);
     if (!p) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return;
     }
     if (json->n)
         memcpy(p, json->p, json->n);
-    if (b)
-        x->answer = b;
+    x->text = b;
     as_rest_send(x, &(struct as_rest_reply){.status = status, .body = &piece, .n_body = 1});
 }
 

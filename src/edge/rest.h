@@ -75,6 +75,8 @@ struct as_str as_rest_header(const struct as_exchange *x, const char *name);
 void as_rest_head(struct as_exchange *x);
 /* Its body is complete. */
 void as_rest_end(struct as_exchange *x);
+/* An answer that waits for the rest of the request (x->held) goes out. */
+void as_rest_release(struct as_exchange *x);
 /* {"error": message}; as_exchange_fail is for everybody else. */
 void as_rest_fail(struct as_exchange *x, uint32_t status, struct as_str message,
                   const struct as_http_header *extra, uint32_t n_extra);
