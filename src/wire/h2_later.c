@@ -126,7 +126,7 @@ void as_h2_later_append(struct as_h2 *h, struct as_h2_stream *s, size_t n)
         struct as_http_piece *piece = &l->pieces[l->first];
         size_t take = AS_MIN(n, piece->n - l->at);
 
-        as_h2_append_piece(h->q, piece, l->at, take);
+        as_http_append_piece(h->q, piece, l->at, take);
         n -= take;
         l->at += take;
         if (l->at == piece->n) {

@@ -180,7 +180,6 @@ void as_h2_later_tell(struct as_h2 *h); /* on_drained to all that it is due to *
 bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n);
 int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
                  const nghttp2_data_provider *body);
-void as_h2_append_piece(struct as_outq *q, const struct as_http_piece *piece, size_t at, size_t n);
 /* The last frame of a body: trailers, if there are any, follow. 0 or nghttp2's error. */
 int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags);
 void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s);

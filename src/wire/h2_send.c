@@ -2,24 +2,12 @@
 
 #include "base/err.h"
 
-/* A slice of a blob below this is cheaper to copy than to carry as an iovec of its own. */
-#define REF_MIN 8192
 /* Largest DATA frame that we send, whatever the peer allows: other streams get their turn. */
 #define FRAME_MAX 262144
 /* Longer bodies take turns, frame by frame; nghttp2 sends others whole, one after the other. */
 #define TURNS_MIN   65536
 #define NV_ON_STACK 32
 #define NO_COPY     (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
-
-void as_h2_append_piece(struct as_outq *q, const struct as_http_piece *piece, size_t at, size_t n)
-{
-    const uint8_t *p = piece->p + at;
-
-    if (piece->owner && n >= REF_MIN)
-        as_outq_ref(q, piece->owner, p, n);
-    else
-        as_outq_copy(q, p, n);
-}
 
 /* The next n body bytes; nghttp2 has chosen n by the windows. */
 static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
@@ -29,7 +17,7 @@ static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
         const struct as_http_piece *piece = &s->pieces[s->piece];
         size_t take = AS_MIN(n, piece->n - s->piece_at);
 
-        as_h2_append_piece(q, piece, s->piece_at, take);
+        as_http_append_piece(q, piece, s->piece_at, take);
         n -= take;
         s->piece_at += take;
         if (s->piece_at == piece->n) {

@@ -7,7 +7,7 @@
 #ifndef AS_WIRE_HTTP_H
 #define AS_WIRE_HTTP_H
 
-#include "base/blob.h"
+#include "base/outq.h"
 #include "base/str.h"
 
 #define AS_HTTP_NO_LENGTH UINT64_MAX
@@ -68,5 +68,17 @@ struct as_http_answer {
     const struct as_http_header *trailers;
     uint32_t n_trailers;
 };
+
+/* n bytes of a piece from `at` on go to q. A slice of a blob below the bound is cheaper to copy
+ * than to carry as an iovec of its own. */
+#define AS_HTTP_REF_MIN 8192u
+static inline void as_http_append_piece(struct as_outq *q, const struct as_http_piece *piece,
+                                        size_t at, size_t n)
+{
+    if (piece->owner && n >= AS_HTTP_REF_MIN)
+        as_outq_ref(q, piece->owner, piece->p + at, n);
+    else
+        as_outq_copy(q, piece->p + at, n);
+}
 
 #endif
