@@ -31,7 +31,7 @@ static void start(struct fuzz *f)
 {
     static const struct as_str body[] = {{"\0\0\0\0\2hi", 7}};
     struct as_http_header fields[AS_GRPC_CALL_FIELDS];
-    struct as_h2_client_request r = {.headers = fields, .body = body, .n_body = 1};
+    struct as_http_client_request r = {.headers = fields, .body = body, .n_body = 1};
     struct call *c = &f->call[f->n];
 
     if (f->n == CALLS)
@@ -76,7 +76,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         start(f);
 }
 
-static const struct as_h2_client_ops ops = {on_field, on_data, on_close};
+static const struct as_http_client_ops ops = {on_field, on_data, on_close};
 
 static bool send(struct fuzz *f)
 {

@@ -50,7 +50,7 @@ struct drive {
     as_ns phase_end, measure_start, measure_end, shown_at, last_answer;
     uint64_t begun;   /* counted calls that were sent */
     uint64_t waiting; /* of them, not answered yet */
-    struct as_http_header fields[AS_H2_CLIENT_HEADERS];
+    struct as_http_header fields[AS_HTTP_CLIENT_HEADERS];
     uint32_t n_fields;
     char timeout[AS_GRPC_TIMEOUT_MAX];
     uint8_t prefix[AS_GRPC_PREFIX];
@@ -128,7 +128,7 @@ static void retire(struct lane *l)
 static bool start(struct lane *l, as_ns due, as_ns now)
 {
     struct drive *d = l->d;
-    struct as_h2_client_request q = {d->fields, d->n_fields, d->body, AS_COUNT(d->body)};
+    struct as_http_client_request q = {d->fields, d->n_fields, d->body, AS_COUNT(d->body)};
     struct call *c = take_call(d);
 
     as_list_init(&c->node);
@@ -264,7 +264,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         fill(l, l->peer.read_at);
 }
 
-static const struct as_h2_client_ops ops = {on_field, on_data, on_close};
+static const struct as_http_client_ops ops = {on_field, on_data, on_close};
 
 static void on_gone(struct as_peer *p)
 {

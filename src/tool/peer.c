@@ -100,7 +100,7 @@ static void on_event(struct as_sock *s, int events)
     as_peer_touch(p);
 }
 
-int as_peer_open(struct as_peer *p, struct as_loop *l, int fd, const struct as_h2_client_ops *ops,
+int as_peer_open(struct as_peer *p, struct as_loop *l, int fd, const struct as_http_client_ops *ops,
                  void *conn)
 {
     int rc;

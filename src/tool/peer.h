@@ -27,7 +27,7 @@ struct as_peer {
 
 /* Takes fd (connected, non-blocking). ops and conn as for as_h2_client_new. 0, AS_ENOMEM, AS_EIO.
  */
-int as_peer_open(struct as_peer *p, struct as_loop *l, int fd, const struct as_h2_client_ops *ops,
+int as_peer_open(struct as_peer *p, struct as_loop *l, int fd, const struct as_http_client_ops *ops,
                  void *conn);
 /* What was queued is written at the end of this turn. */
 void as_peer_touch(struct as_peer *p);

@@ -32,7 +32,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         as_loop_stop(u->loop);
 }
 
-static const struct as_h2_client_ops ops = {on_field, on_data, on_close};
+static const struct as_http_client_ops ops = {on_field, on_data, on_close};
 
 static void on_late(struct as_timer *t)
 {
@@ -81,8 +81,8 @@ void as_unary_close(struct as_unary *u)
 static bool start(struct as_unary *u, const struct as_unary_request *r, const struct as_str *body,
                   const char *timeout)
 {
-    struct as_http_header fields[AS_H2_CLIENT_HEADERS];
-    struct as_h2_client_request q = {.headers = fields, .body = body, .n_body = 2};
+    struct as_http_header fields[AS_HTTP_CLIENT_HEADERS];
+    struct as_http_client_request q = {.headers = fields, .body = body, .n_body = 2};
 
     q.n_headers = as_grpc_call_fields(fields, as_str_of(r->path), as_str_of(u->authority),
                                       AS_STR(AS_UNARY_AGENT), as_str_of(timeout));

@@ -32,7 +32,7 @@ struct as_unary_request {
     const struct as_http_header *metadata;
     uint32_t n_metadata; /* at most AS_UNARY_METADATA */
 };
-#define AS_UNARY_METADATA (AS_H2_CLIENT_HEADERS - AS_GRPC_CALL_FIELDS)
+#define AS_UNARY_METADATA (AS_HTTP_CLIENT_HEADERS - AS_GRPC_CALL_FIELDS)
 
 /* The gRPC status; texts and message are in u->call until the next call. */
 uint32_t as_unary_call(struct as_unary *u, const struct as_unary_request *r);

@@ -23,7 +23,7 @@ struct stream {
 struct as_h2_client {
     nghttp2_session *session;
     struct as_h2_client_conf conf;
-    const struct as_h2_client_ops *ops;
+    const struct as_http_client_ops *ops;
     void *conn;
     struct as_list open;
     struct stream *spare; /* one record kept: a closed loop makes no other */
@@ -214,7 +214,7 @@ static int greet(struct as_h2_client *h)
 }
 
 int as_h2_client_new(struct as_h2_client **ret_h, const struct as_h2_client_conf *conf,
-                     const struct as_h2_client_ops *ops, void *conn)
+                     const struct as_http_client_ops *ops, void *conn)
 {
     struct as_h2_client *h = malloc(sizeof(*h));
 
@@ -293,15 +293,15 @@ bool as_h2_client_usable(const struct as_h2_client *h)
     return !h->dead && !h->over && nghttp2_session_check_request_allowed(h->session);
 }
 
-int as_h2_client_request(struct as_h2_client *h, const struct as_h2_client_request *r, void *call,
+int as_h2_client_request(struct as_h2_client *h, const struct as_http_client_request *r, void *call,
                          uint32_t *ret_stream)
 {
-    nghttp2_nv nv[AS_H2_CLIENT_HEADERS];
+    nghttp2_nv nv[AS_HTTP_CLIENT_HEADERS];
     nghttp2_data_provider body = {.read_callback = read_body};
     struct stream *s = h->spare;
     int32_t id;
 
-    AS_ASSERT(r->n_headers <= AS_H2_CLIENT_HEADERS);
+    AS_ASSERT(r->n_headers <= AS_HTTP_CLIENT_HEADERS);
     if (!as_h2_client_usable(h))
         return AS_EUNAVAILABLE;
     h->spare = NULL;

@@ -4,24 +4,15 @@
  * bytes, gets answers by callback, and takes the bytes to send. More requests than the server
  * allows at once wait inside. Received DATA is given back to the server's windows by itself: what
  * an answer may grow to is the owner's to bound. Push is off. The server's bytes are hostile.
- * Thread: that of the connection. No callback may free the connection; all may start requests.
+ * Events and requests are those of wire/http_client.h. Thread: that of the connection.
  */
 #ifndef AS_WIRE_H2_CLIENT_H
 #define AS_WIRE_H2_CLIENT_H
 
-#include "wire/h2.h"
+#include "base/outq.h"
+#include "wire/http_client.h"
 
 struct as_h2_client;
-
-struct as_h2_client_ops {
-    /* One field of an answer, ":status" first; slices live for the call. trailer: it comes behind
-     * the body. Interim answers (1xx) are not told. */
-    void (*on_field)(void *conn, void *call, struct as_str name, struct as_str value, bool trailer);
-    void (*on_data)(void *conn, void *call, const uint8_t *p, size_t n);
-    /* The stream is gone. whole: the server has ended it; else code says why not (RFC 9113 error;
-     * REFUSED_STREAM: it was not processed). Exactly once per request. */
-    void (*on_close)(void *conn, void *call, uint32_t code, bool whole);
-};
 
 struct as_h2_client_conf {
     uint32_t stream_window;   /* bytes of one answer that may be under way */
@@ -30,7 +21,7 @@ struct as_h2_client_conf {
 };
 
 int as_h2_client_new(struct as_h2_client **ret_h, const struct as_h2_client_conf *conf,
-                     const struct as_h2_client_ops *ops, void *conn);
+                     const struct as_http_client_ops *ops, void *conn);
 void as_h2_client_free(struct as_h2_client *h); /* on_close(CANCEL) for every open stream first */
 
 /* Received bytes. 0, or AS_EPROTO: the connection is over (as in wire/h2.h). */
@@ -45,18 +36,9 @@ bool as_h2_client_done(const struct as_h2_client *h);
 /* The server takes new requests: no GOAWAY came and stream numbers are left. */
 bool as_h2_client_usable(const struct as_h2_client *h);
 
-#define AS_H2_CLIENT_HEADERS 128u
-
-struct as_h2_client_request {
-    const struct as_http_header *headers; /* pseudo fields first; names in lower case */
-    uint32_t n_headers;                 /* at most AS_H2_CLIENT_HEADERS */
-    const struct as_str *body;          /* pieces, sent in order */
-    uint32_t n_body;
-};
-
 /* Starts a request. The bytes of headers and body, and the array of pieces, must stay valid until
  * on_close; the array of headers need not. 0; AS_EUNAVAILABLE: not usable any more; AS_ENOMEM. */
-int as_h2_client_request(struct as_h2_client *h, const struct as_h2_client_request *r, void *call,
+int as_h2_client_request(struct as_h2_client *h, const struct as_http_client_request *r, void *call,
                          uint32_t *ret_stream);
 /* Gives a request up; its on_close follows from a later send. Nothing else of it is told. */
 void as_h2_client_reset(struct as_h2_client *h, uint32_t stream, uint32_t code);

@@ -1,6 +1,7 @@
 /* Specification of wire/h2_client: requests and answers against the real server session, both ways
  * of flow control, refusals, resets, GOAWAY, and servers that break the rules. */
 #include "unit.h"
+#include "wire/h2.h"
 #include "wire/h2_client.h"
 
 #include "base/buf.h"
@@ -43,7 +44,7 @@ static const struct as_http_header fields[] = {{{":method", 7}, {"POST", 4}},
 
 static int start(struct world *w, const struct as_str *body, uint32_t n_body)
 {
-    struct as_h2_client_request r = {fields, AS_COUNT(fields), body, n_body};
+    struct as_http_client_request r = {fields, AS_COUNT(fields), body, n_body};
     struct call *c = &w->call[w->n_started];
     int rc = as_h2_client_request(w->client, &r, c, &c->stream);
 
@@ -83,7 +84,7 @@ static void on_client_close(void *conn, void *call, uint32_t code, bool whole)
         assert_int_equal(start(w, NULL, 0), 0);
 }
 
-static const struct as_h2_client_ops client_ops = {on_field, on_data, on_client_close};
+static const struct as_http_client_ops client_ops = {on_field, on_data, on_client_close};
 
 /* --- the server --- */
 
@@ -394,7 +395,7 @@ static void fields_that_cannot_be_sent_close_the_call(void **state AS_UNUSED)
     struct world *w = world_new(10);
     char *big = as_xalloc(70000);
     struct as_http_header with[5];
-    struct as_h2_client_request r = {with, 5, NULL, 0};
+    struct as_http_client_request r = {with, 5, NULL, 0};
 
     memset(big, 'x', 70000);
     memcpy(with, fields, sizeof(with));
