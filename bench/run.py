@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from report import machine, write
+from rest import H1Echo, Nginx, remove_files
 from sampling import ATTEMPTS
 from sections import SECTIONS, verdicts
 from servers import BENCH, ROOT, AnyServe, Echo, Grpcio
@@ -28,6 +29,7 @@ class Stage:
         self.options = options
         self.started = {}
         self.pinned, self.counts = {}, None
+        self.http, self.http_grpc, self.sse = {}, [], {}
         build, three = options.build, ("--workers", 3)
         sum_of_two = ("--model", "add", "--inputs", 2, "--answer", "sum")
         nap = ("--model", "nap")
@@ -37,7 +39,8 @@ class Stage:
             AnyServe(build, name="anyserve echo, 3 workers", options=three),
             AnyServe(build, name="anyserve nap", model=BENCH / "nap_model.py", arguments=nap),
             AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "nap_model.py", arguments=nap, options=three),
-            Echo(build), Echo(build, "uv_echo"), Echo(build, "grpc_cpp_echo", name="grpc c++"),
+            AnyServe(build, name="anyserve count", model=BENCH / "stream_model.py", unary=False),
+            H1Echo(build), Nginx(build), Echo(build), Echo(build, "uv_echo"), Echo(build, "grpc_cpp_echo", name="grpc c++"),
             Grpcio(build, "sync"), Grpcio(build, "aio")]}
 
     def servers(self, *names):
@@ -53,6 +56,7 @@ class Stage:
     def stop(self):
         for server in self.started.values():
             server.stop()
+        remove_files()
 
     def print_logs(self):
         for server in self.started.values():

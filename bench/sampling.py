@@ -41,6 +41,19 @@ class Load:
     def __str__(self):
         return f"{self.connections}×{self.streams}"
 
+    def command(self, server, options):
+        """The client's command line."""
+        command = [options.build / "bench/load", "--port", server.port, "--connections", self.connections,
+                   "--streams", self.streams, "--warmup", options.warmup, "--duration", options.seconds,
+                   *self.arguments, *server.arguments]
+        for pid in server.processes:
+            command += ["--watch", pid]
+        return command
+
+    def read(self, text):
+        """What it printed; with "cpu_us" where the client itself counted its servers' CPU."""
+        return json.loads(text)
+
 
 def busy_ns():
     """Time that all cores together spent on anything, steal included."""
@@ -85,28 +98,26 @@ def per_role(server, by_pid):
 
 def sample(server, load, options, placement, spinner_pid=None):
     """One run of the load client; adds the share of a core that others used, and counters."""
-    command = [options.build / "bench/load", "--port", server.port, "--connections", load.connections, "--streams",
-               load.streams, "--warmup", options.warmup, "--duration", options.seconds, *load.arguments,
-               *server.arguments]
-    for pid in server.processes:
-        command += ["--watch", pid]
     known = [*server.processes, *([spinner_pid] if spinner_pid else [])]
     counters = server.counters()
     busy, used = busy_ns(), cpu_of(known)
+    cpu = {pid: cpu_ns(pid) for pid in server.processes}
     before = os.times()
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
+    done = subprocess.run([str(c) for c in load.command(server, options)], capture_output=True, text=True,
                           preexec_fn=lambda: os.sched_setaffinity(0, placement.client))
     after = os.times()
+    cpu = {pid: cpu_ns(pid) - was for pid, was in cpu.items()}
     used = cpu_of(known) - used
     busy = busy_ns() - busy
     server.check_unchanged()
     if done.returncode:
         raise Failed(f"{server.name} at {load}: {done.stderr}")
-    result = json.loads(done.stdout)
+    result = load.read(done.stdout)
     client = (after.children_user + after.children_system - before.children_user
               - before.children_system)
     result["others"] = (busy - used - client * 1e9) / ((after.elapsed - before.elapsed) * 1e9)
-    result["cpu_us"] = per_role(server, result["cpu_us"])
+    result["cpu_us"] = per_role(server, result.get("cpu_us") or
+                                {str(pid): ns / 1000 / result["total"] for pid, ns in cpu.items()})
     moved = server.counters()
     result["counters"] = {k: (moved[k] - counters.get(k, 0)) / result["total"] for k in moved
                           if re.search("wakes|syscalls", k)}

@@ -6,6 +6,7 @@ A section asks the stage for its servers; those that were not chosen with --only
 from statistics import median
 
 import instructions
+import rest
 from report import cpu_cell, others_cell, rate_table, table, thousands
 from sampling import AWAKE, PINNED, UNPINNED, Load, measure, mid, ratio, ratios
 
@@ -135,14 +136,26 @@ def user_instructions(stage):
 
 
 SECTIONS = {"pinned": pinned, "unpinned": unpinned, "awake": awake, "tensors": tensors, "add": add,
-            "workers": workers, "rates": rates, "counters": counters, "instructions": user_instructions}
+            "workers": workers, "rates": rates, "counters": counters, "http": rest.http_echo, "sse": rest.sse,
+            "instructions": user_instructions}
 
 
 def verdicts(stage):
     """### What must hold"""
+    rows = grpc_rows(stage) + rest.verdict_rows(stage)
+    if not rows:
+        return ""
+    return table(["quantity", "measured", "must", "holds"],
+                 [[text, f"{value:.2f}", f"{sign} {limit:g}",
+                   "yes" if (value >= limit if sign == ">=" else value <= limit) else "**no**"]
+                  for text, value, sign, limit in rows])
+
+
+def grpc_rows(stage):
+    """Those of the sections about gRPC: (quantity, measured, sign, limit)."""
     needed = {"anyserve", "b0_echo", "grpc c++", "grpcio sync", "grpcio aio"}
     if not stage.pinned or not needed <= set(stage.pinned[FEW]):
-        return ""
+        return []
 
     def over(load, base):
         return ratio(stage.pinned[load]["anyserve"], stage.pinned[load][base])
@@ -166,7 +179,4 @@ def verdicts(stage):
     if stage.counts:
         h2load = stage.counts["h2load"]
         rows.append(("dispatcher instructions over B0, 4×16 (h2load)", h2load["dispatcher"] / h2load["b0"], "<=", 1.35))
-    return table(["quantity", "measured", "must", "holds"],
-                 [[text, f"{value:.2f}", f"{sign} {limit:g}",
-                   "yes" if (value >= limit if sign == ">=" else value <= limit) else "**no**"]
-                  for text, value, sign, limit in rows])
+    return rows

@@ -65,6 +65,7 @@ class Server:
         self.build = Path(build)
         self.arguments = arguments
         self.processes = {}
+        self.process = None
         self.log = tempfile.TemporaryFile(mode="w+")
 
     def launch(self, command, **kwargs):
@@ -97,6 +98,8 @@ class Server:
 
     def stop(self):
         """SIGTERM, and an exit code: callgrind writes its file on the way out."""
+        if not self.process:
+            return 0
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(60)
@@ -162,9 +165,9 @@ class Grpcio(Server):
 
 
 class AnyServe(Server):
-    def __init__(self, build, model=BENCH / "echo_model.py", options=(), name="anyserve", arguments=()):
+    def __init__(self, build, model=BENCH / "echo_model.py", options=(), name="anyserve", arguments=(), unary=True):
         super().__init__(build, arguments)
-        self.name, self.model, self.options = name, model, options
+        self.name, self.model, self.options, self.unary = name, model, options, unary
 
     def start(self, wrap=()):
         self.port, self.status_port = free_port(), free_port()
@@ -176,11 +179,25 @@ class AnyServe(Server):
         self.launch([self.build / "src/app/anyserve", "run", self.model, "--port", self.port,
                      "--status-port", self.status_port, "--runtime-dir", self.runtime.name,
                      "--python", sys.executable, *self.options], stdout=self.log, env=env)
-        self.wait_ready()
+        if self.unary:
+            self.wait_ready()
+        else:
+            self.wait_metrics()
         self.wait_workers()
         self.processes = self.find_processes()
         if set(self.processes.values()) != {"dispatcher", "worker"}:
             raise Failed(f"processes of {self.process.pid} not recognised: {self.processes}")
+
+    def wait_metrics(self, seconds=60):
+        """For a model that the load client does not know: until the status page is there."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self.counters()
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise Failed(f"{self.name} does not start: {self.log_text()}") from None
+                time.sleep(0.05)
 
     def wait_workers(self, seconds=60):
         """Until every worker process takes requests, and there are as many as asked for (of one deployment)."""

@@ -3,7 +3,7 @@
 # build/venv. Run it as often as you like: it says nothing when there is nothing to do.
 #
 #   tools/setup.sh          what `make`, `make run` and `make test` need
-#   tools/setup.sh bench    also what only `make bench` needs: gRPC C++, one of its baselines (about 60 MB)
+#   tools/setup.sh bench    also what only `make bench` needs: gRPC C++ and nginx, which are baselines, and wrk (about 65 MB)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ fail() {
 
 case ${1:-} in
 '') ;;
-bench) packages+=(libgrpc++-dev) ;;
+bench) packages+=(libgrpc++-dev wrk nginx-light) ;;
 *) fail "'$1' is not known; usage: tools/setup.sh [bench]" ;;
 esac
 
@@ -69,7 +69,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "setup: installing ${missing[*]}"
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
-    export DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 # nginx is not to be started as a service
     if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" $install -q; } >"$log" 2>&1; then
         tail -20 "$log" >&2
         fail "this failed: $install"
