@@ -163,12 +163,14 @@ enum as_option_type {
       "what is logged to stderr")                                                                  \
     X(URL, "url", STRING, 0, 300, "", "HOST:PORT", CB, "Call",                                     \
       "server to call; default the one on this machine that --runtime-dir and --port mean")        \
+    X(PROTOCOL, "protocol", ENUM, 0, 0, "grpc", "grpc|http|http-binary", CB, "Call",               \
+      "gRPC, or REST over HTTP/1.1 with tensors as JSON, or as bytes behind it")                   \
     X(INPUT, "input", LIST, 0, 2147483647, "", "NAME=VALUE", CB, "Call",                           \
       "a tensor: NAME=VALUE, NAME=@FILE, NAME:DTYPE:[SHAPE]=VALUE; once per input")                \
     X(PARAMETER, "parameter", LIST, 0, 65536, "", "NAME=VALUE", CB, "Call",                        \
       "a request parameter; NAME:TYPE=VALUE names its type")                                       \
     X(METADATA, "metadata", LIST, 0, 65536, "", "KEY=VALUE", CB, "Call",                           \
-      "a header of the call; keys that end in -bin take any bytes")                                \
+      "a header of the call; over gRPC keys that end in -bin take any bytes")                      \
     X(OUTPUT, "output", LIST, 0, 65535, "", "NAME", CB, "Call",                                    \
       "an output that is asked for; default all")                                                  \
     X(MODEL_VERSION, "model-version", STRING, 0, 65535, "", "VERSION", CB, "Call",                 \

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
@@ -75,6 +76,29 @@ int as_connect_tcp(const char *host, uint16_t port, as_ns timeout, int *ret_fd, 
         snprintf(why, cap, "%s", strerror(-fd));
         return fd == -ETIMEDOUT ? AS_EDEADLINE : AS_EUNAVAILABLE;
     }
+    *ret_fd = fd;
+    return 0;
+}
+
+void as_connect_addr_of(int fd, struct as_connect_addr *ret_a)
+{
+    ret_a->n = sizeof(ret_a->addr);
+    if (getpeername(fd, (struct sockaddr *)&ret_a->addr, &ret_a->n) != 0 ||
+        (ret_a->addr.ss_family != AF_INET && ret_a->addr.ss_family != AF_INET6))
+        ret_a->n = 0;
+}
+
+int as_connect_begin(const struct as_connect_addr *a, int *ret_fd)
+{
+    int fd = socket(a->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+
+    if (fd < 0)
+        return AS_EIO;
+    if (connect(fd, (const struct sockaddr *)&a->addr, a->n) < 0 && errno != EINPROGRESS) {
+        close(fd);
+        return AS_EIO;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     *ret_fd = fd;
     return 0;
 }

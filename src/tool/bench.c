@@ -77,6 +77,14 @@ static int check_shape(struct bench *t)
 
     t->connections = (uint32_t)as_option_u64(o, AS_OPT_CONNECTIONS);
     t->streams = (uint32_t)as_option_u64(o, AS_OPT_STREAMS);
+    if (t->query.talk != AS_TALK_GRPC) {
+        if (t->streams > 1) {
+            as_buf_str(&t->why, "--streams: HTTP/1.1 has one call in flight on a connection; "
+                                "--connections makes more");
+            return AS_CODE_USAGE;
+        }
+        t->streams = 1;
+    }
     if (!t->streams)
         t->streams = open ? OPEN_LOOP_STREAMS : 1;
     if (!open && o->v[AS_OPT_ARRIVALS].given) {
@@ -93,28 +101,24 @@ static int check_shape(struct bench *t)
 /* One call of what the load will be: a mistake is told once, not a million times. */
 static int try_once(struct bench *t)
 {
-    struct as_unary_request q = {.path = AS_QUERY_INFER_PATH,
-                                 .timeout = as_option_ns(t->opts, AS_OPT_TIMEOUT),
-                                 .limit = as_option_u64(t->opts, AS_OPT_MAX_MESSAGE_BYTES),
-                                 .metadata = t->query.metadata,
-                                 .n_metadata = t->query.n_metadata};
+    struct as_talk_request q;
     int fd = as_target_connect(&t->target, t->opts, &t->why), rc;
     struct as_unary u;
     uint32_t status;
 
     if (fd < 0)
         return AS_CODE_STATUS + UNAVAILABLE;
-    if (as_unary_open(&u, fd, t->target.authority)) {
+    if (as_unary_open(&u, fd, t->query.talk, t->target.authority)) {
         as_buf_str(&t->why, "cannot watch the connection");
         return AS_CODE_FAILED;
     }
     status = as_query_ask(&t->query, &u, &t->why);
     rc = status ? 0 : as_query_make(&t->query, true, &t->why);
     if (!status && !rc) {
-        q.message = as_buf_slice(&t->query.message);
+        as_query_request(&t->query, &q);
         status = as_unary_call(&u, &q);
         if (status)
-            as_buf_str(&t->why, u.call.text);
+            as_buf_str(&t->why, as_talk_text(&u.call));
     }
     as_unary_close(&u);
     if (rc)
@@ -172,17 +176,13 @@ static int drive(struct bench *t)
                                  .warmup = as_option_ns(o, AS_OPT_WARMUP),
                                  .duration = as_option_ns(o, AS_OPT_DURATION),
                                  .requests = as_option_u64(o, AS_OPT_REQUESTS),
-                                 .timeout = as_option_ns(o, AS_OPT_TIMEOUT),
-                                 .limit = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
-                                 .path = AS_QUERY_INFER_PATH,
+                                 .talk = t->query.talk,
                                  .authority = t->target.authority,
-                                 .message = as_buf_slice(&t->query.message),
-                                 .metadata = t->query.metadata,
-                                 .n_metadata = t->query.n_metadata,
                                  .interrupted = &interrupted,
                                  .progress = watched ? show_progress : NULL};
     int rc;
 
+    as_query_request(&t->query, &conf.request);
     interrupted = 0;
     sigaction(SIGINT, &act, &old_int);
     sigaction(SIGTERM, &act, &old_term);
@@ -216,7 +216,10 @@ static int report(struct bench *t)
                           .request_bytes = t->query.message.n,
                           .seconds = (double)t->result.measured / (double)AS_SEC,
                           .warmup = (double)as_option_ns(o, AS_OPT_WARMUP) / (double)AS_SEC,
+                          .protocol = as_option_str(o, AS_OPT_PROTOCOL),
                           .lost = t->result.lost,
+                          .reopened = t->result.reopened,
+                          .why_reopened = t->result.why_reopened,
                           .why_lost = t->result.why,
                           .interrupted = t->result.interrupted,
                           .tally = tally};
@@ -237,13 +240,14 @@ static int report(struct bench *t)
 
 static int bench(struct bench *t)
 {
-    int code = check_shape(t);
+    int code;
 
-    if (code)
-        return code;
     if (as_query_init(&t->query, t->opts, &t->why) ||
         as_target_choose(&t->target, t->opts, &t->why))
         return AS_CODE_USAGE;
+    code = check_shape(t);
+    if (code)
+        return code;
     code = try_once(t);
     if (!code)
         code = connect_all(t);

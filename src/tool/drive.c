@@ -1,9 +1,9 @@
 #include "tool/drive.h"
 
 #include "base/err.h"
+#include "io/connect.h"
 #include "io/tick.h"
 #include "tool/schedule.h"
-#include "tool/unary.h"
 
 #define LOOK      (20 * AS_MS)  /* how often deadlines and signals are looked at */
 #define GRACE     (100 * AS_MS) /* a server may be this late with its own DEADLINE_EXCEEDED */
@@ -11,7 +11,7 @@
 #define LATE      AS_MS
 #define BURST     1000u /* arrivals sent in one go before the loop looks at its sockets again */
 
-enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14, CANCEL = 8 /* of RFC 9113 */ };
+enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
 /*  WARM ──warmup over──► MEASURE ──time or calls are up──► DRAIN ──all answered──► DONE  */
 enum phase { WARM, MEASURE, DRAIN, DONE };
@@ -22,6 +22,9 @@ struct lane { /* one connection */
     struct as_list open; /* calls in flight, oldest first */
     uint32_t free;       /* streams */
     bool retired;        /* takes no more requests */
+    bool away;           /* none until it has been opened again */
+    bool proved; /* it may be opened again: the server has answered on it, or was given up */
+    struct as_connect_addr addr;
 };
 
 struct call {
@@ -30,7 +33,7 @@ struct call {
     as_ns due, sent;
     uint32_t stream;
     bool counted, late;
-    struct as_grpc_call grpc;
+    struct as_talk_call talk;
 };
 
 struct drive {
@@ -50,11 +53,8 @@ struct drive {
     as_ns phase_end, measure_start, measure_end, shown_at, last_answer;
     uint64_t begun;   /* counted calls that were sent */
     uint64_t waiting; /* of them, not answered yet */
-    struct as_http_header fields[AS_HTTP_CLIENT_HEADERS];
-    uint32_t n_fields;
-    char timeout[AS_GRPC_TIMEOUT_MAX];
-    uint8_t prefix[AS_GRPC_PREFIX];
-    struct as_str body[2];
+    struct as_talk_frame frame;
+    struct as_json *json; /* NULL over gRPC */
 };
 
 /* --- phases --- */
@@ -75,7 +75,8 @@ static void move(struct drive *d, enum phase to, as_ns now)
             d->due = as_schedule_next(&d->schedule);
     } else if (to == DRAIN) {
         d->measure_end = now;
-        d->phase_end = now + (d->conf->timeout ? d->conf->timeout + 5 * GRACE : DRAIN_MAX);
+        d->phase_end =
+            now + (d->conf->request.timeout ? d->conf->request.timeout + 5 * GRACE : DRAIN_MAX);
         as_tick_set(&d->arrivals, AS_NEVER);
     } else if (d->running) {
         as_loop_stop(d->loop);
@@ -122,13 +123,19 @@ static void retire(struct lane *l)
     if (!l->retired)
         l->d->alive--;
     l->retired = true;
+    l->away = false;
+}
+
+/* A connection of HTTP/1.1 that takes no more may have come to its ordinary end. */
+static bool may_reopen(const struct lane *l)
+{
+    return l->d->conf->talk != AS_TALK_GRPC && l->proved && l->addr.n > 0;
 }
 
 /* Sends one call on the lane; false: the connection takes no more. */
 static bool start(struct lane *l, as_ns due, as_ns now)
 {
     struct drive *d = l->d;
-    struct as_http_client_request q = {d->fields, d->n_fields, d->body, AS_COUNT(d->body)};
     struct call *c = take_call(d);
 
     as_list_init(&c->node);
@@ -137,10 +144,13 @@ static bool start(struct lane *l, as_ns due, as_ns now)
     c->sent = now;
     c->late = false;
     c->counted = d->phase == MEASURE && due >= d->measure_start;
-    as_grpc_call_begin(&c->grpc, d->conf->limit);
-    if (l->peer.gone || as_h2_client_request(l->peer.h2, &q, c, &c->stream)) {
+    as_talk_begin(&c->talk, d->conf->talk, d->json, d->conf->request.limit);
+    if (as_peer_request(&l->peer, &d->frame.request, c, &c->stream)) {
         as_list_push(&d->spare, &c->node);
-        retire(l);
+        if (may_reopen(l))
+            l->away = true; /* its end is about to be told */
+        else
+            retire(l);
         return false;
     }
     as_list_push(&l->open, &c->node);
@@ -149,8 +159,12 @@ static bool start(struct lane *l, as_ns due, as_ns now)
     d->waiting += c->counted;
     if (c->counted && now - due > LATE)
         d->tally->late++;
-    as_peer_touch(&l->peer);
     return true;
+}
+
+static bool takes(const struct lane *l)
+{
+    return l->free && !l->retired && !l->away;
 }
 
 static struct lane *free_lane(struct drive *d)
@@ -159,7 +173,7 @@ static struct lane *free_lane(struct drive *d)
         struct lane *l = &d->lanes[d->next_lane];
 
         d->next_lane = d->next_lane + 1 < d->conf->connections ? d->next_lane + 1 : 0;
-        if (l->free && !l->retired)
+        if (takes(l))
             return l;
     }
     return NULL;
@@ -202,7 +216,7 @@ static void fill(struct lane *l, as_ns now)
         return;
     }
     advance(d, now);
-    while (sends(d) && l->free && !l->retired && start(l, now, now))
+    while (sends(d) && takes(l) && start(l, now, now))
         advance(d, now);
 }
 
@@ -218,7 +232,7 @@ static void finish(struct call *c, uint32_t status, as_ns now)
     if (c->counted) {
         d->waiting--;
         d->last_answer = now;
-        as_tally_answer(d->tally, now - c->due, status, c->grpc.text);
+        as_tally_answer(d->tally, now - c->due, status, as_talk_text(&c->talk));
     }
     as_list_remove(&c->node);
     as_list_push(&d->spare, &c->node);
@@ -232,7 +246,7 @@ static void on_field(void *conn, void *call, struct as_str name, struct as_str v
 {
     (void)conn;
     (void)trailer;
-    as_grpc_call_field(&((struct call *)call)->grpc, name, value);
+    as_talk_field(&((struct call *)call)->talk, name, value);
 }
 
 static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
@@ -240,24 +254,26 @@ static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
     struct lane *l = conn;
     struct call *c = call;
 
-    if (as_grpc_call_data(&c->grpc, p, n))
-        as_h2_client_reset(l->peer.h2, c->stream, CANCEL);
+    if (as_talk_data(&c->talk, p, n))
+        as_peer_reset(&l->peer, c->stream);
 }
 
 static void on_close(void *conn, void *call, uint32_t code, bool whole)
 {
     struct lane *l = conn;
     struct call *c = call;
-    uint32_t status = as_grpc_call_end(&c->grpc, code, whole);
+    uint32_t status = as_talk_end(&c->talk, code, whole);
+    char *text = as_talk_text(&c->talk);
 
+    l->proved = l->proved || whole || c->late;
     if (l->d->phase == DONE) /* given up: counted already, and nothing follows */
         return;
     if (c->late) {
         status = DEADLINE_EXCEEDED;
-        snprintf(c->grpc.text, sizeof(c->grpc.text), "no answer within the timeout");
+        snprintf(text, AS_TALK_TEXT, "no answer within the timeout");
     } else if (l->peer.gone) {
         status = UNAVAILABLE;
-        snprintf(c->grpc.text, sizeof(c->grpc.text), "%s", l->peer.why);
+        snprintf(text, AS_TALK_TEXT, "%s", l->peer.why);
     }
     finish(c, status, l->peer.gone || c->late ? as_peer_clock() : l->peer.read_at);
     if (!l->peer.gone)
@@ -266,15 +282,56 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
 
 static const struct as_http_client_ops ops = {on_field, on_data, on_close};
 
+static void lose(struct lane *l, const char *why)
+{
+    struct drive *d = l->d;
+
+    if (!d->result->lost++)
+        snprintf(d->result->why, sizeof(d->result->why), "%s", why);
+    retire(l);
+    advance(d, as_peer_clock());
+}
+
 static void on_gone(struct as_peer *p)
 {
     struct lane *l = AS_CONTAINER(p, struct lane, peer);
     struct drive *d = l->d;
 
-    if (!d->result->lost++)
-        snprintf(d->result->why, sizeof(d->result->why), "%s", p->why);
-    retire(l);
-    advance(d, as_peer_clock());
+    if (!may_reopen(l)) {
+        lose(l, p->why);
+        return;
+    }
+    l->away = true;
+    if (sends(d) && !d->result->reopened++)
+        snprintf(d->result->why_reopened, sizeof(d->result->why_reopened), "%s", p->why);
+}
+
+static void on_lane_closed(struct as_peer *p);
+
+static int open_lane(struct lane *l, int fd)
+{
+    int rc = as_peer_open(&l->peer, l->d->loop, fd, l->d->conf->talk != AS_TALK_GRPC, &ops, l);
+
+    l->peer.on_gone = on_gone;
+    l->peer.on_closed = on_lane_closed;
+    return rc;
+}
+
+/* The memory of the peer is free again: time for the next connection. */
+static void on_lane_closed(struct as_peer *p)
+{
+    struct lane *l = AS_CONTAINER(p, struct lane, peer);
+    int fd;
+
+    if (!l->away || !sends(l->d))
+        return;
+    l->proved = false;
+    if (as_connect_begin(&l->addr, &fd) || open_lane(l, fd)) {
+        lose(l, "a connection could not be opened again");
+        return;
+    }
+    l->away = false;
+    fill(l, as_peer_clock());
 }
 
 static void on_arrival(struct as_tick *t)
@@ -287,7 +344,7 @@ static void on_arrival(struct as_tick *t)
 /* Gives up calls that the server should have ended by itself. */
 static void check_deadlines(struct lane *l, as_ns now)
 {
-    as_ns longest = l->d->conf->timeout + GRACE;
+    as_ns longest = l->d->conf->request.timeout + GRACE;
 
     AS_LIST_EACH(n, &l->open)
     {
@@ -296,9 +353,8 @@ static void check_deadlines(struct lane *l, as_ns now)
         if (now - c->sent < longest)
             break;
         if (!c->late)
-            as_h2_client_reset(l->peer.h2, c->stream, CANCEL);
+            as_peer_reset(&l->peer, c->stream);
         c->late = true;
-        as_peer_touch(&l->peer);
     }
 }
 
@@ -314,7 +370,7 @@ static void on_look(struct as_timer *t)
         move(d, DRAIN, now);
     }
     advance(d, now);
-    for (uint32_t i = 0; d->conf->timeout && i < d->conf->connections; i++) {
+    for (uint32_t i = 0; d->conf->request.timeout && i < d->conf->connections; i++) {
         if (!d->lanes[i].peer.gone)
             check_deadlines(&d->lanes[i], now);
     }
@@ -328,22 +384,6 @@ static void on_look(struct as_timer *t)
 
 /* --- the run --- */
 
-static void prepare(struct drive *d)
-{
-    const struct as_drive_conf *c = d->conf;
-
-    AS_ASSERT(c->n_metadata <= AS_UNARY_METADATA && c->message.n <= UINT32_MAX);
-    if (c->timeout)
-        as_grpc_put_timeout(d->timeout, c->timeout);
-    d->n_fields = as_grpc_call_fields(d->fields, as_str_of(c->path), as_str_of(c->authority),
-                                      AS_STR(AS_UNARY_AGENT), as_str_of(d->timeout));
-    for (uint32_t i = 0; i < c->n_metadata; i++)
-        d->fields[d->n_fields++] = c->metadata[i];
-    as_grpc_prefix(d->prefix, (uint32_t)c->message.n);
-    d->body[0] = (struct as_str){(const char *)d->prefix, sizeof(d->prefix)};
-    d->body[1] = c->message;
-}
-
 static int open_lanes(struct drive *d)
 {
     int rc = 0;
@@ -356,8 +396,8 @@ static int open_lanes(struct drive *d)
         l->d = d;
         as_list_init(&l->open);
         l->free = d->conf->streams;
-        err = as_peer_open(&l->peer, d->loop, d->conf->fds[i], &ops, l);
-        l->peer.on_gone = on_gone;
+        as_connect_addr_of(d->conf->fds[i], &l->addr);
+        err = open_lane(l, d->conf->fds[i]);
         l->retired = err != 0;
         d->alive += err == 0;
         rc = rc ? rc : err;
@@ -413,7 +453,7 @@ static void free_call(struct as_list *n)
 {
     struct call *c = AS_LIST_ENTRY(n, struct call, node);
 
-    as_grpc_call_fini(&c->grpc);
+    as_talk_fini(&c->talk);
     free(c);
 }
 
@@ -432,6 +472,7 @@ static void close_all(struct drive *d)
     while ((n = as_list_pop(&d->spare)))
         free_call(n);
     free(d->lanes);
+    as_json_free(d->json);
 }
 
 int as_drive_run(const struct as_drive_conf *conf, struct as_drive_result *ret_r)
@@ -444,9 +485,11 @@ int as_drive_run(const struct as_drive_conf *conf, struct as_drive_result *ret_r
     d->result = ret_r;
     d->tally = &ret_r->tally;
     as_list_init(&d->spare);
-    prepare(d);
+    as_talk_prepare(&d->frame, conf->talk, &conf->request, conf->authority);
     rc = as_loop_new(&d->loop, 0);
     AS_ASSERT(rc == 0); /* it needs a few descriptors, as everything here */
+    if (conf->talk != AS_TALK_GRPC && !(d->json = as_json_new()))
+        as_fatal_memory(0);
     as_timer_init(&d->look, d->loop, on_look);
     rc = open_lanes(d);
     if (rc == 0)

@@ -4,14 +4,16 @@
  * answered. Open loop: calls are due at the moments of tool/schedule, whatever the server does; one
  * that finds every stream taken is sent as soon as one is free, and its latency counts from its
  * moment. Phases: warm-up (not counted), measurement, and the wait for what was begun in it.
- * A connection that is lost is not opened again. Thread: runs its own loop.
+ * A connection that is lost is not opened again, but for one of HTTP/1.1 that ended behind an
+ * answer, or with a call that was given up: there, that is how things are. Thread: runs its own
+ * loop.
  */
 #ifndef AS_TOOL_DRIVE_H
 #define AS_TOOL_DRIVE_H
 
 #include "tool/peer.h"
 #include "tool/tally.h"
-#include "wire/grpc_call.h"
+#include "tool/talk.h"
 
 #include <signal.h>
 
@@ -23,12 +25,9 @@ struct as_drive_conf {
     uint64_t seed;
     as_ns warmup, duration;
     uint64_t requests; /* 0: by duration */
-    as_ns timeout;     /* of a call, from its sending; 0: none */
-    size_t limit;      /* bytes of an answer */
-    const char *path, *authority;
-    struct as_str message;
-    const struct as_http_header *metadata;
-    uint32_t n_metadata;
+    enum as_talk talk;
+    struct as_talk_request request; /* its timeout counts from the sending of a call */
+    const char *authority;
     volatile sig_atomic_t *interrupted; /* set from a signal handler: ends the measurement */
     /* About once a second: what has been counted in `seconds` of measurement (0: warming up). */
     void (*progress)(void *ctx, const struct as_tally *t, double seconds);
@@ -37,9 +36,11 @@ struct as_drive_conf {
 
 struct as_drive_result {
     struct as_tally tally;
-    as_ns measured; /* length of the measurement */
-    uint32_t lost;  /* connections that ended before the load did */
-    char why[128];  /* the first one's reason */
+    as_ns measured;    /* length of the measurement */
+    uint32_t lost;     /* connections that ended before the load did */
+    char why[128];     /* the first one's reason */
+    uint64_t reopened; /* that ended in the middle of the load, and were opened again */
+    char why_reopened[128];
     bool interrupted;
 };
 

@@ -18,7 +18,8 @@ struct infer {
     as_ns connect_took, call_took;
     struct as_arena arena;
     struct as_oip_response answer;
-    struct as_buf why; /* of a failure */
+    struct as_blob *answer_blob; /* some of its tensors lie there; may be NULL */
+    struct as_buf why;           /* of a failure */
 };
 
 static double ms(as_ns t)
@@ -41,7 +42,7 @@ static int connect_server(struct infer *f)
     f->connect_took = as_peer_clock() - start;
     if (fd < 0)
         return AS_CODE_STATUS + UNAVAILABLE;
-    if (as_unary_open(&f->unary, fd, f->target.authority)) {
+    if (as_unary_open(&f->unary, fd, f->request.talk, f->target.authority)) {
         as_buf_str(&f->why, "cannot watch the connection");
         return AS_CODE_FAILED;
     }
@@ -50,27 +51,19 @@ static int connect_server(struct infer *f)
 
 static int call_model(struct infer *f)
 {
-    struct as_query *r = &f->request;
-    struct as_unary_request q = {.path = AS_QUERY_INFER_PATH,
-                                 .message = as_buf_slice(&r->message),
-                                 .timeout = as_option_ns(f->opts, AS_OPT_TIMEOUT),
-                                 .limit = as_option_u64(f->opts, AS_OPT_MAX_MESSAGE_BYTES),
-                                 .metadata = r->metadata,
-                                 .n_metadata = r->n_metadata};
-    uint32_t status = as_unary_call(&f->unary, &q);
-    char text[512];
+    struct as_talk_request q;
+    uint32_t status;
 
+    as_query_request(&f->request, &q);
+    status = as_unary_call(&f->unary, &q);
     f->call_took = f->unary.took;
     if (status) {
-        as_buf_str(&f->why, f->unary.call.text);
+        as_buf_str(&f->why, as_talk_text(&f->unary.call));
         return AS_CODE_STATUS + (int)status;
     }
-    if (as_oip_parse_response(f->unary.call.message.p, f->unary.call.message.n, &f->arena,
-                              &f->answer, text, sizeof(text))) {
-        as_buf_printf(&f->why, "the answer cannot be read: %s", text);
-        return AS_CODE_FAILED;
-    }
-    return AS_CODE_OK;
+    return as_query_read(&f->unary.call, &f->arena, &f->answer, &f->answer_blob, &f->why)
+               ? AS_CODE_FAILED
+               : AS_CODE_OK;
 }
 
 static int infer(struct infer *f)
@@ -173,6 +166,7 @@ int as_infer_main(struct as_option_set *opts)
     as_unary_close(&f->unary);
     as_query_fini(&f->request);
     as_arena_fini(&f->arena);
+    as_blob_unref(f->answer_blob);
     as_buf_fini(&f->why);
     as_buf_fini(&b);
     free(f);

@@ -4,10 +4,14 @@
 #include "tool/number.h"
 #include "tool/print.h"
 #include "wire/names.h"
+#include "wire/oip_json.h"
+#include "wire/oip_json_model.h"
 
 #include <ctype.h>
 
-#define METADATA_PATH "/inference.GRPCInferenceService/ModelMetadata"
+#define METADATA_PATH  "/inference.GRPCInferenceService/ModelMetadata"
+#define INFER_PATH     "/inference.GRPCInferenceService/ModelInfer"
+#define INFER_RESOURCE "/infer" /* behind the model's own */
 
 /* --- parameters --- */
 
@@ -94,7 +98,7 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
     struct as_buf bin;
     char *key;
 
-    if (r->n_metadata == AS_UNARY_METADATA)
+    if (r->n_metadata == AS_TALK_METADATA)
         return metadata_refused(text, "there are too many", why);
     if (!eq || eq == text)
         return metadata_refused(text, "is not KEY=VALUE", why);
@@ -107,9 +111,11 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
             return metadata_refused(text, "a key has letters, digits, '-', '_' and '.' only", why);
     }
     h->name.p = key;
-    if (as_grpc_is_reserved(h->name) || as_str_eq(h->name, AS_STR("user-agent")))
-        return metadata_refused(text, "this key belongs to gRPC", why);
-    if (h->name.n > 4 && memcmp(key + h->name.n - 4, "-bin", 4) == 0) {
+    if (r->talk == AS_TALK_GRPC
+            ? as_grpc_is_reserved(h->name) || as_str_eq(h->name, AS_STR("user-agent"))
+            : as_rest_call_is_reserved(h->name))
+        return metadata_refused(text, "this key belongs to the protocol", why);
+    if (r->talk == AS_TALK_GRPC && h->name.n > 4 && memcmp(key + h->name.n - 4, "-bin", 4) == 0) {
         as_buf_init(&bin);
         as_grpc_put_bin(&bin, value);
         value = (struct as_str){as_arena_dup(&r->arena, as_buf_slice(&bin)), bin.n};
@@ -118,8 +124,8 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
     for (size_t i = 0; i < value.n; i++) {
         if (value.p[i] < 0x20 || value.p[i] > 0x7e)
             return metadata_refused(text,
-                                    "the value is not plain ASCII; keys that end in -bin take "
-                                    "any bytes",
+                                    "the value is not plain ASCII; over gRPC keys that end in "
+                                    "-bin take any bytes",
                                     why);
     }
     h->value = value;
@@ -164,17 +170,20 @@ int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_b
     int rc;
 
     *r = (struct as_query){.opts = o,
+                           .talk = (enum as_talk)as_option_u64(o, AS_OPT_PROTOCOL),
                            .model = as_str_of(o->args[0]),
                            .version = as_str_of(as_option_str(o, AS_OPT_MODEL_VERSION)),
                            .id = as_str_of(as_option_str(o, AS_OPT_ID))};
     as_arena_init(&r->arena, NULL, 0);
+    as_rest_call_path(&r->path, r->model, r->version, INFER_RESOURCE);
     rc = split_inputs(r, why);
     for (uint32_t i = 0; !rc && (text = as_option_item(o, AS_OPT_PARAMETER, i)); i++)
         rc = add_param(r, text, why);
     for (uint32_t i = 0; !rc && (text = as_option_item(o, AS_OPT_METADATA, i)); i++)
         rc = add_metadata(r, text, why);
     while (!rc && (text = as_option_item(o, AS_OPT_OUTPUT, r->n_outputs)))
-        r->outputs[r->n_outputs++].name = as_str_of(text);
+        r->outputs[r->n_outputs++] = (struct as_oip_requested){
+            .name = as_str_of(text), .binary = r->talk == AS_TALK_HTTP_BINARY};
     return rc;
 }
 
@@ -185,6 +194,7 @@ void as_query_fini(struct as_query *r)
     free(r->forms);
     free(r->inputs);
     free(r->tensors);
+    as_buf_fini(&r->path);
     as_buf_fini(&r->message);
     as_buf_fini(&r->about_bytes);
     as_arena_fini(&r->arena);
@@ -199,29 +209,49 @@ bool as_query_needs_model(const struct as_query *r)
     return false;
 }
 
+/* What all requests of a command have in common. */
+static struct as_talk_request request_of(const struct as_query *r)
+{
+    return (struct as_talk_request){.timeout = as_option_ns(r->opts, AS_OPT_TIMEOUT),
+                                    .limit = as_option_u64(r->opts, AS_OPT_MAX_MESSAGE_BYTES),
+                                    .metadata = r->metadata,
+                                    .n_metadata = r->n_metadata};
+}
+
+static int read_model(struct as_query *r, struct as_unary *u)
+{
+    return r->talk == AS_TALK_GRPC
+               ? as_oip_parse_model(r->about_bytes.p, r->about_bytes.n, &r->arena, &r->about)
+               : as_oip_json_model_parse(u->json, r->about_bytes.p, r->about_bytes.n, &r->arena,
+                                         &r->about);
+}
+
 uint32_t as_query_ask(struct as_query *r, struct as_unary *u, struct as_buf *why)
 {
-    struct as_unary_request q = {.path = METADATA_PATH,
-                                 .timeout = as_option_ns(r->opts, AS_OPT_TIMEOUT),
-                                 .limit = as_option_u64(r->opts, AS_OPT_MAX_MESSAGE_BYTES),
-                                 .metadata = r->metadata,
-                                 .n_metadata = r->n_metadata};
+    struct as_talk_request q = request_of(r);
     struct as_buf message;
     uint32_t status;
 
     as_buf_init(&message);
-    as_oip_put_name_version(&message, r->model, r->version);
-    q.message = as_buf_slice(&message);
+    if (r->talk == AS_TALK_GRPC) {
+        as_oip_put_name_version(&message, r->model, r->version);
+        q.path = AS_STR(METADATA_PATH);
+        q.message = as_buf_slice(&message);
+    } else {
+        q.method = AS_STR("GET");
+        q.path = as_buf_slice(&r->path);
+        q.path.n -= strlen(INFER_RESOURCE);
+    }
     status = as_unary_call(u, &q);
     as_buf_fini(&message);
     r->about_took = u->took;
     if (status) {
-        as_buf_str(why, u->call.text);
+        as_buf_str(why, as_talk_text(&u->call));
         return status;
     }
-    r->about_bytes = u->call.message; /* the slices of `about` point into it */
-    as_buf_init(&u->call.message);
-    if (as_oip_parse_model(r->about_bytes.p, r->about_bytes.n, &r->arena, &r->about)) {
+    r->about_bytes = *as_talk_message(&u->call); /* the slices of `about` point into it */
+    as_buf_init(as_talk_message(&u->call));
+    if (read_model(r, u)) {
         as_buf_str(why, "the server's metadata of the model cannot be read");
         return as_err_grpc(AS_EINTERNAL);
     }
@@ -285,12 +315,41 @@ static int generate_rest(struct as_query *r, struct as_buf *why)
     return rc ? rc : r->n_inputs ? 0 : AS_EINVALID;
 }
 
+static int too_large(struct as_buf *why)
+{
+    as_buf_printf(why, "the inputs make a message over %d bytes", INT32_MAX);
+    return AS_ETOOBIG;
+}
+
+static int encode_rest(struct as_query *r, const struct as_oip_request *q, struct as_buf *why)
+{
+    struct as_oip_json_request j = {.r = *q,
+                                    .binary = r->talk == AS_TALK_HTTP_BINARY,
+                                    .binary_output = r->talk == AS_TALK_HTTP_BINARY};
+    char reason[256];
+    uint64_t n;
+    int rc = as_oip_json_request_max(&j, &n, reason, sizeof(reason));
+
+    if (rc) {
+        as_buf_str(why, reason);
+        return rc;
+    }
+    for (uint32_t i = 0; j.binary && i < r->n_inputs; i++)
+        n += r->tensors[i].nbytes;
+    if (n > INT32_MAX)
+        return too_large(why);
+    r->message.n = as_oip_json_put_request(as_buf_reserve(&r->message, (size_t)n), &j);
+    r->json_len = r->message.n;
+    for (uint32_t i = 0; j.binary && i < r->n_inputs; i++)
+        as_buf_add(&r->message, r->tensors[i].data, r->tensors[i].nbytes);
+    return 0;
+}
+
 static int encode(struct as_query *r, struct as_buf *why)
 {
     struct as_oip_request q = {.head = {.model = r->model,
                                         .version = r->version,
                                         .id = r->id,
-                                        .outputs = r->tensors,
                                         .n_outputs = r->n_inputs,
                                         .params = r->params,
                                         .n_params = r->n_params},
@@ -302,11 +361,11 @@ static int encode(struct as_query *r, struct as_buf *why)
     q.head.outputs = r->tensors;
     for (uint32_t i = 0; i < r->n_inputs; i++)
         r->tensors[i] = r->inputs[i].tensor;
+    if (r->talk != AS_TALK_GRPC)
+        return encode_rest(r, &q, why);
     n = as_oip_request_len(&q);
-    if (n > INT32_MAX) {
-        as_buf_printf(why, "the inputs make a message over %d bytes", INT32_MAX);
-        return AS_ETOOBIG;
-    }
+    if (n > INT32_MAX)
+        return too_large(why);
     as_oip_put_request(as_buf_reserve(&r->message, (size_t)n), &q);
     r->message.n = (size_t)n;
     return 0;
@@ -341,4 +400,32 @@ int as_query_make(struct as_query *r, bool generate, struct as_buf *why)
         }
     }
     return rc ? rc : encode(r, why);
+}
+
+void as_query_request(const struct as_query *r, struct as_talk_request *ret_q)
+{
+    *ret_q = request_of(r);
+    ret_q->method = AS_STR("POST");
+    ret_q->path = r->talk == AS_TALK_GRPC ? AS_STR(INFER_PATH) : as_buf_slice(&r->path);
+    ret_q->message = as_buf_slice(&r->message);
+    ret_q->has_tail = r->talk == AS_TALK_HTTP_BINARY;
+    ret_q->json_len = r->json_len;
+}
+
+int as_query_read(struct as_talk_call *call, struct as_arena *a, struct as_oip_response *ret_r,
+                  struct as_blob **ret_blob, struct as_buf *why)
+{
+    const struct as_buf *m = as_talk_message(call);
+    char text[512];
+    int rc;
+
+    *ret_blob = NULL;
+    if (call->talk == AS_TALK_GRPC)
+        rc = as_oip_parse_response(m->p, m->n, a, ret_r, text, sizeof(text));
+    else
+        rc = as_oip_json_parse_response(call->json, m->p, (size_t)call->rest.json_len, m->n, a,
+                                        ret_r, ret_blob, text, sizeof(text));
+    if (rc)
+        as_buf_printf(why, "the answer cannot be read: %s", text);
+    return rc;
 }

@@ -1,7 +1,7 @@
-/* tool/query.h — a ModelInfer call as the command line describes it.
+/* tool/query.h — a request to a model as the command line describes it.
  *
  * Reads the options that infer and bench share, asks the model for its metadata when an input's
- * datatype or shape is not written, and encodes the message once.
+ * datatype or shape is not written, and encodes the message once, for gRPC or REST.
  */
 #ifndef AS_TOOL_QUERY_H
 #define AS_TOOL_QUERY_H
@@ -11,10 +11,9 @@
 #include "tool/unary.h"
 #include "wire/oip.h"
 
-#define AS_QUERY_INFER_PATH "/inference.GRPCInferenceService/ModelInfer"
-
 struct as_query {
     const struct as_option_set *opts;
+    enum as_talk talk;
     struct as_str model, version, id;
     uint32_t n_inputs;
     struct as_input_form *forms;
@@ -22,14 +21,16 @@ struct as_query {
     struct as_tensor *tensors;
     struct as_param params[AS_OPTION_ITEMS_MAX];
     struct as_oip_requested outputs[AS_OPTION_ITEMS_MAX];
-    struct as_http_header metadata[AS_UNARY_METADATA];
+    struct as_http_header metadata[AS_TALK_METADATA];
     uint32_t n_params, n_outputs, n_metadata;
     struct as_arena arena;     /* texts of metadata, the model's metadata */
     struct as_oip_model about; /* when has_about */
     struct as_buf about_bytes;
     bool has_about;
     as_ns about_took;
-    struct as_buf message; /* ModelInferRequest */
+    struct as_buf path;    /* of the model's REST resource, without what follows its name */
+    struct as_buf message; /* ModelInferRequest; over REST JSON, then tensors */
+    size_t json_len;       /* of it */
 };
 
 /* What can be said without a server. 0; AS_EINVALID: a sentence is in `why`. Texts point into the
@@ -44,5 +45,11 @@ uint32_t as_query_ask(struct as_query *r, struct as_unary *u, struct as_buf *why
  * get made-up values, with any_size where any size fits. 0; AS_EINVALID; AS_ENOTFOUND: a file
  * cannot be read; AS_ETOOBIG. */
 int as_query_make(struct as_query *r, bool generate, struct as_buf *why);
+/* The call that was made, pointing into r. */
+void as_query_request(const struct as_query *r, struct as_talk_request *ret_q);
+/* Reads the answer to it, in `call`: 0, or an error with a sentence in `why`. Tensors point into
+ * the call, the arena and *ret_blob, which is the caller's (or NULL). */
+int as_query_read(struct as_talk_call *call, struct as_arena *a, struct as_oip_response *ret_r,
+                  struct as_blob **ret_blob, struct as_buf *why);
 
 #endif

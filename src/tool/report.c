@@ -160,6 +160,9 @@ static void add_errors(struct as_buf *b, const struct as_report *r)
     if (r->lost)
         as_buf_printf(b, "  %u of %u connections were lost: %s.\n", r->lost, r->connections,
                       r->why_lost);
+    if (r->reopened)
+        as_buf_printf(b, "  Connections ended %llu times and were opened again: %s.\n",
+                      (unsigned long long)r->reopened, r->why_reopened);
     if (r->interrupted)
         as_buf_str(b, "  Interrupted: this is what was measured until then.\n");
 }
@@ -169,7 +172,7 @@ void as_report_text(struct as_buf *b, const struct as_report *r, const struct as
 {
     const struct as_tally *t = r->tally;
 
-    as_buf_printf(b, "%.*s at %s: ", AS_STR_FMT(r->model), r->address);
+    as_buf_printf(b, "%.*s at %s over %s: ", AS_STR_FMT(r->model), r->address, r->protocol);
     if (r->rate)
         as_buf_printf(b, "%llu calls/s (%s), at most ", (unsigned long long)r->rate,
                       r->poisson ? "poisson" : "constant");
@@ -255,6 +258,7 @@ void as_report_json(struct as_buf *b, const struct as_report *r, const struct as
     as_buf_json(b, r->model);
     as_buf_str(b, ",\"address\":");
     as_buf_json(b, as_str_of(r->address));
+    as_buf_printf(b, ",\"protocol\":\"%s\"", r->protocol);
     as_buf_printf(b, ",\"mode\":\"%s\",\"connections\":%u,\"streams\":%u,\"rate\":%llu",
                   !r->rate     ? "closed"
                   : r->poisson ? "poisson"
@@ -267,8 +271,11 @@ void as_report_json(struct as_buf *b, const struct as_report *r, const struct as
                   (unsigned long long)as_tally_due(t), (unsigned long long)t->status[0],
                   (unsigned long long)as_tally_failed(t), (unsigned long long)t->unanswered,
                   (unsigned long long)t->unsent);
-    as_buf_printf(b, ",\"late\":%llu,\"lost_connections\":%u,\"interrupted\":%s",
-                  (unsigned long long)t->late, r->lost, r->interrupted ? "true" : "false");
+    as_buf_printf(b,
+                  ",\"late\":%llu,\"lost_connections\":%u,\"reopened_connections\":%llu,"
+                  "\"interrupted\":%s",
+                  (unsigned long long)t->late, r->lost, (unsigned long long)r->reopened,
+                  r->interrupted ? "true" : "false");
     as_buf_printf(b, ",\"per_second\":%.3f,\"latency_us\":{\"min\":%.3f",
                   value_of(r, AS_REPORT_RATE), (double)t->min / 1e3);
     for (int i = AS_REPORT_MEAN; i <= AS_REPORT_MAX; i++)

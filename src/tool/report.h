@@ -9,6 +9,7 @@
 struct as_report {
     struct as_str model;
     const char *address;
+    const char *protocol; /* as --protocol has it */
     uint32_t connections, streams;
     uint64_t rate; /* 0: closed loop */
     bool poisson;
@@ -17,6 +18,8 @@ struct as_report {
     double warmup;  /* seconds */
     uint32_t lost;  /* connections */
     const char *why_lost;
+    uint64_t reopened; /* connections that ended and were opened again */
+    const char *why_reopened;
     bool interrupted;
     const struct as_tally *tally;
 };

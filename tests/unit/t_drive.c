@@ -33,17 +33,17 @@ static void answer(struct server *s, uint32_t stream, const char *status)
 {
     static const struct as_http_header head = {{"content-type", 12}, {"application/grpc", 16}};
     const struct as_http_header tail[] = {{{"grpc-status", 11}, as_str_of(status)},
-                                        {{"grpc-message", 12}, {"as%20told", 9}}};
+                                          {{"grpc-message", 12}, {"as%20told", 9}}};
     static const struct as_http_piece piece = {(const uint8_t *)"\0\0\0\0\2ok", 7, NULL};
 
     as_h2_answer(s->h, stream,
                  &(struct as_http_answer){.status = 200,
-                                        .headers = &head,
-                                        .n_headers = 1,
-                                        .body = &piece,
-                                        .n_body = 1,
-                                        .trailers = tail,
-                                        .n_trailers = 2});
+                                          .headers = &head,
+                                          .n_headers = 1,
+                                          .body = &piece,
+                                          .n_body = 1,
+                                          .trailers = tail,
+                                          .n_trailers = 2});
 }
 
 static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
@@ -142,10 +142,10 @@ static int drive(struct server *servers, uint32_t n, struct as_drive_conf *conf,
     }
     conf->fds = fds;
     conf->connections = n;
-    conf->limit = 1000;
-    conf->path = "/s/m";
+    conf->request.limit = 1000;
+    conf->request.path = AS_STR("/s/m");
+    conf->request.message = AS_STR("question");
     conf->authority = "h";
-    conf->message = AS_STR("question");
     rc = as_drive_run(conf, r);
     for (uint32_t i = 0; i < n; i++)
         pthread_join(servers[i].thread, NULL);
@@ -157,7 +157,7 @@ static struct as_drive_result result;
 static void exactly_so_many_calls(void **state AS_UNUSED)
 {
     static struct server s[3];
-    struct as_drive_conf conf = {.streams = 4, .requests = 1000, .timeout = 10 * AS_SEC};
+    struct as_drive_conf conf = {.streams = 4, .requests = 1000, .request.timeout = 10 * AS_SEC};
 
     assert_int_equal(drive(s, 3, &conf, &result), 0);
     assert_int_equal(result.tally.status[0], 1000);
@@ -172,8 +172,10 @@ static void exactly_so_many_calls(void **state AS_UNUSED)
 static void a_closed_loop_for_a_time(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {
-        .streams = 2, .warmup = 30 * AS_MS, .duration = 100 * AS_MS, .timeout = 10 * AS_SEC};
+    struct as_drive_conf conf = {.streams = 2,
+                                 .warmup = 30 * AS_MS,
+                                 .duration = 100 * AS_MS,
+                                 .request.timeout = 10 * AS_SEC};
 
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_true(result.tally.status[0] > 0 && result.tally.status[0] < s.n); /* less the warm-up */
@@ -189,7 +191,7 @@ static void a_stall_shows_in_every_call_that_was_due(void **state AS_UNUSED)
     static struct server s;
     uint64_t slow = 0;
     struct as_drive_conf conf = {
-        .streams = 1000, .rate = 1000, .duration = 500 * AS_MS, .timeout = 10 * AS_SEC};
+        .streams = 1000, .rate = 1000, .duration = 500 * AS_MS, .request.timeout = 10 * AS_SEC};
 
     s.stall_at = 50;
     s.stall = 200 * AS_MS;
@@ -207,7 +209,7 @@ static void waiting_for_a_stream_counts(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_drive_conf conf = {
-        .streams = 1, .rate = 1000, .duration = 500 * AS_MS, .timeout = 10 * AS_SEC};
+        .streams = 1, .rate = 1000, .duration = 500 * AS_MS, .request.timeout = 10 * AS_SEC};
 
     s.stall_at = 50;
     s.stall = 200 * AS_MS;
@@ -221,7 +223,7 @@ static void what_is_never_sent_is_counted(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_drive_conf conf = {
-        .streams = 1, .rate = 1000, .duration = 300 * AS_MS, .timeout = 10 * AS_SEC};
+        .streams = 1, .rate = 1000, .duration = 300 * AS_MS, .request.timeout = 10 * AS_SEC};
 
     s.stall_at = 1;
     s.stall = 350 * AS_MS;
@@ -240,7 +242,7 @@ static void poisson_arrivals_are_sent_too(void **state AS_UNUSED)
                                  .poisson = true,
                                  .seed = 3,
                                  .requests = 200,
-                                 .timeout = 10 * AS_SEC};
+                                 .request.timeout = 10 * AS_SEC};
 
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_int_equal(result.tally.status[0], 200);
@@ -249,7 +251,7 @@ static void poisson_arrivals_are_sent_too(void **state AS_UNUSED)
 static void refusals_are_counted_by_status(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {.streams = 3, .requests = 100, .timeout = 10 * AS_SEC};
+    struct as_drive_conf conf = {.streams = 3, .requests = 100, .request.timeout = 10 * AS_SEC};
 
     s.refuse_each = 10;
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
@@ -262,7 +264,7 @@ static void refusals_are_counted_by_status(void **state AS_UNUSED)
 static void silence_ends_with_the_deadline(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {.streams = 5, .requests = 10, .timeout = 50 * AS_MS};
+    struct as_drive_conf conf = {.streams = 5, .requests = 10, .request.timeout = 50 * AS_MS};
 
     s.silent_after = 5;
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
@@ -274,7 +276,7 @@ static void silence_ends_with_the_deadline(void **state AS_UNUSED)
 static void fewer_streams_than_wanted_are_enough(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {.streams = 50, .requests = 200, .timeout = 10 * AS_SEC};
+    struct as_drive_conf conf = {.streams = 50, .requests = 200, .request.timeout = 10 * AS_SEC};
 
     s.max_streams = 2;
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
@@ -285,7 +287,7 @@ static void fewer_streams_than_wanted_are_enough(void **state AS_UNUSED)
 static void a_lost_connection_is_told_and_the_others_go_on(void **state AS_UNUSED)
 {
     static struct server s[2];
-    struct as_drive_conf conf = {.streams = 2, .requests = 400, .timeout = 10 * AS_SEC};
+    struct as_drive_conf conf = {.streams = 2, .requests = 400, .request.timeout = 10 * AS_SEC};
 
     s[1].close_after = 1; /* of the two calls that it surely gets */
     assert_int_equal(drive(s, 2, &conf, &result), 0);
@@ -300,7 +302,7 @@ static void without_any_connection_the_run_ends(void **state AS_UNUSED)
 {
     static struct server s[2];
     struct as_drive_conf conf = {
-        .streams = 2, .warmup = 3600 * AS_SEC, .duration = AS_SEC, .timeout = 10 * AS_SEC};
+        .streams = 2, .warmup = 3600 * AS_SEC, .duration = AS_SEC, .request.timeout = 10 * AS_SEC};
 
     s[0].close_after = s[1].close_after = 3;
     assert_int_equal(drive(s, 2, &conf, &result), AS_EUNAVAILABLE);
@@ -317,8 +319,10 @@ static void a_signal_ends_the_measurement(void **state AS_UNUSED)
 {
     static volatile sig_atomic_t flag = 1;
     static struct server s;
-    struct as_drive_conf conf = {
-        .streams = 1, .duration = 3600 * AS_SEC, .timeout = 10 * AS_SEC, .interrupted = &flag};
+    struct as_drive_conf conf = {.streams = 1,
+                                 .duration = 3600 * AS_SEC,
+                                 .request.timeout = 10 * AS_SEC,
+                                 .interrupted = &flag};
 
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_true(result.interrupted);

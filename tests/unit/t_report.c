@@ -49,6 +49,7 @@ static struct as_report report_of(void)
 {
     return (struct as_report){.model = AS_STR("m\"x"),
                               .address = "h:1",
+                              .protocol = "http",
                               .connections = 2,
                               .streams = 3,
                               .request_bytes = 10,
