@@ -235,7 +235,7 @@ static void say_small(struct world *w, struct script *s)
         as_frame_put_text(&w->out, byte(s) & 1 ? AS_FRAME_DRAIN : AS_FRAME_GOODBYE, AS_STR(""));
         break;
     default:
-        as_frame_put_credit(&w->out, &credit);
+        as_frame_put_credit(&w->out, 0, &credit);
     }
 }
 

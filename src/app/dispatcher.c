@@ -397,6 +397,8 @@ static struct as_fleet_conf fleet_conf(const struct as_option_set *o)
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
         .max_body = BODY_EXTRA + AS_MAX(as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
                                         as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES)),
+        .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),
+                  (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
     };
 
     /* routing only: no secret hangs on it, any number will do */
@@ -446,6 +448,7 @@ static struct as_edge_conf edge_conf(const struct as_option_set *o)
                .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),
                .limits = h2_limits(o)},
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
+        .stream_requests = (uint32_t)as_option_u64(o, AS_OPT_STREAM_REQUESTS),
         .max_connections = share(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
         .max_requests = share(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
         .max_http_body = as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES),

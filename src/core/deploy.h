@@ -91,13 +91,17 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now);
  * released or queued again; do not touch it. */
 bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
                      as_ns now);
+/* A part of q's answer has come, or more of its input was sent: what another replica would do is
+ * no repetition any more, so q is not replayed, idempotent or not. False: nobody waits for q. */
+bool as_replica_bind(struct as_replica *r, struct as_request *q);
 /* q will not start there (answer to RECALL): queued again in its old place, or released. */
 void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now);
 /* A RECALL was answered; requests of it that were not returned have started or ended. Harmless when
  * none was under way: the worker may lie. */
 void as_replica_recall_done(struct as_replica *r, as_ns now);
 /* The worker is dead or its link is broken beyond use. Streams up to last_started may have run:
- * replayed if idempotent, else AS_EMAYHAVERUN. Later ones are always replayed. Frees r. */
+ * replayed if idempotent and not bound, else AS_EMAYHAVERUN. Later ones are always replayed. Frees
+ * r. */
 void as_replica_free(struct as_replica *r, uint64_t last_started, as_ns now);
 
 /* Inspection. */

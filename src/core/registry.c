@@ -302,6 +302,8 @@ static int check_again(const struct as_model *old, const struct as_model *m, con
         *ret_why = "the model is served with other outputs";
     else if (old->idempotent != m->idempotent)
         *ret_why = "the model is served with another setting of idempotent";
+    else if (old->decoupled != m->decoupled || old->streams_inputs != m->streams_inputs)
+        *ret_why = "the model is served with another kind of streaming";
     return *ret_why ? AS_EEXISTS : 0;
 }
 

@@ -35,6 +35,8 @@ struct as_model {
     uint32_t owner;      /* loop that owns the deployment */
     uint32_t index;      /* model within its deployment */
     bool idempotent;
+    bool decoupled;      /* any number of responses for a request */
+    bool streams_inputs; /* any number of inputs for a request; decoupled too */
     bool has_inputs, has_outputs;
     const struct as_tensor_spec *inputs, *outputs;
     uint32_t n_inputs, n_outputs;

@@ -77,12 +77,19 @@ static void give_back(struct as_replica *r, struct as_request *q, as_ns now)
     as_dispatch_relimit(r);
 }
 
+bool as_replica_bind(struct as_replica *r, struct as_request *q)
+{
+    AS_ASSERT(q->replica == r);
+    q->bound = true;
+    return q->state == AS_REQ_SENT;
+}
+
 bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
                      as_ns now)
 {
     struct as_deploy *d = r->deploy;
     bool waits = q->state == AS_REQ_SENT;
-    bool again = waits && retry && q->retries < AS_REQUEST_RETRIES;
+    bool again = waits && retry && !q->bound && q->retries < AS_REQUEST_RETRIES;
 
     AS_ASSERT(q->replica == r);
     if (service)
@@ -176,7 +183,7 @@ void as_replica_free(struct as_replica *r, uint64_t last_started, as_ns now)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
         bool waits = q->state == AS_REQ_SENT;
-        bool replay = waits && (q->stream > last_started || q->idempotent);
+        bool replay = waits && !q->bound && (q->stream > last_started || q->idempotent);
 
         if (waits && !replay)
             as_deploy_tell(d, q, AS_EMAYHAVERUN);

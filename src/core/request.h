@@ -34,6 +34,7 @@ struct as_request {
     uint8_t attempts; /* times sent */
     uint8_t retries;  /* times a worker handed it back unstarted, as_replica_done(retry) */
     bool recalled;    /* its RECALL is under way */
+    bool bound;       /* its answer has begun, or its worker has read on: never replayed */
     bool started;     /* a RECALL left it with its worker: it runs, do not ask again */
     as_ns arrived;    /* submit */
     as_ns sent;       /* last dispatch */

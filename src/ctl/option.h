@@ -87,6 +87,12 @@ enum as_option_type {
       "requests that may wait inside one worker")                                                  \
     X(PREFETCH_WORK, "prefetch-work", DURATION, 0, AS_SEC, "100us", "off", RD, "Queues",           \
       "a worker holds as many requests as it serves in this time")                                 \
+    X(STREAM_CREDIT, "stream-credit", INT, 1, 65536, "256", "", RD, "Queues",                      \
+      "responses of one stream that a worker may be ahead of its client")                          \
+    X(STREAM_CREDIT_BYTES, "stream-credit-bytes", SIZE, 1, 1 << 30, "256K", "", RD, "Queues",      \
+      "and their bytes; the last response may go over it")                                         \
+    X(STREAM_REQUESTS, "stream-requests", INT, 1, 65536, "64", "", RD, "Queues",                   \
+      "requests under way on one ModelStreamInfer; more are not read")                             \
     X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
       "request bytes held at once; 0: a quarter of the memory limit")                              \
     X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "",               \

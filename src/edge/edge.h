@@ -23,6 +23,7 @@ struct as_edge_conf {
     uint64_t max_inflated;  /* of either that came compressed, bytes after inflating */
     enum as_compress compress;
     uint64_t compress_min;    /* bytes; smaller answers are sent as they are */
+    uint32_t stream_requests; /* under way on one ModelStreamInfer */
     uint32_t max_connections; /* of this loop */
     uint32_t max_requests;    /* of this loop: open ones, whatever their state */
     as_ns header_timeout;     /* from accept to the client's SETTINGS; also for each header block */
@@ -46,6 +47,7 @@ enum as_rpc {
     AS_RPC_HEALTH_CHECK,
     AS_RPC_HEALTH_LIST,
     AS_RPC_HEALTH_WATCH, /* from here on: streaming */
+    AS_RPC_MODEL_STREAM_INFER,
     AS_RPC_REFLECTION,
     AS_RPC_REFLECTION_ALPHA,
     AS_RPC_UNKNOWN,

@@ -14,6 +14,19 @@
 
 struct as_client;
 struct as_link;
+struct as_call;
+
+/* One message of an answer that is a stream. `msg` and the bytes are valid during on_part; who
+ * keeps large bytes takes a reference of `blob`. */
+struct as_part {
+    struct as_msg msg;
+    struct as_blob *blob; /* NULL: small */
+    uint64_t cost;        /* bytes to give back with as_client_credit, and one message */
+    /* the fleet's own */
+    struct as_call *call;
+    struct as_letter letter;
+    struct as_arena arena;
+};
 
 struct as_call {
     struct as_request core; /* model, priority, idempotent, deadline are set by the submitter */
@@ -23,6 +36,11 @@ struct as_call {
     struct as_arena *arena; /* for the decoded answer; used by one loop at a time */
     void (*on_answer)(struct as_call *c);
     void (*on_release)(struct as_call *c);
+    /* Of a decoupled model: its answer comes in parts, as many as as_client_credit allows, and
+     * on_answer tells the end (no result) or the error. NULL: one answer. On the submitter's loop,
+     * before on_answer; not after a cancel. */
+    void (*on_part)(struct as_call *c, struct as_part *p);
+    bool streams_inputs; /* `msg` is the first of several: as_client_input */
 
     /* the verdict, for on_answer */
     int err;               /* 0: `result` holds the outputs; else AS_E… */
@@ -34,11 +52,25 @@ struct as_call {
     /* the fleet's own */
     struct as_client *client;
     struct as_letter submit_letter, answer_letter, release_letter, cancel_letter;
-    bool cancel_posted; /* home loop: the cancel letter is under way */
-    bool released;      /* home loop: release came while it was */
+    bool cancel_posted; /* home loop: the client has gone */
+    bool released;      /* home loop: release came while letters of ours were under way … */
+    uint8_t posted;     /* … so many */
     bool answered;
     size_t rx_have; /* bytes of the answer's body received */
     struct as_frame_msg rx_msg;
+    /* streams of messages: what the worker may still send us, what was taken but not granted again,
+     * what we may send to it */
+    struct as_frame_window parts, owed, inputs;
+    struct as_part *part;  /* a large one whose body is coming */
+    struct as_call *input; /* waits for room */
+    bool inputs_over;      /* the client's side has ended */
+    struct as_letter credit_letter, end_letter;
+    struct as_frame_window credit;        /* home loop: to be given back with the next letter … */
+    struct as_frame_window posted_credit; /* … and with the one under way */
+    bool credit_posted;
+    struct as_call *target; /* of an input: the call that it goes to */
 };
+
+void as_part_free(struct as_part *p); /* NULL is fine */
 
 #endif

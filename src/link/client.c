@@ -26,6 +26,12 @@ void as_client_close(struct as_client *c)
     as_mbox_close(&c->box);
 }
 
+void as_call_letter_back(struct as_call *c)
+{
+    if (!--c->posted && c->released)
+        c->on_release(c);
+}
+
 static void refuse(struct as_call *c, int err)
 {
     c->err = err;
@@ -66,7 +72,10 @@ void as_client_submit(struct as_client *c, struct as_call *call)
     call->client = c;
     /* the edge reuses calls: nothing of the last one may show */
     call->cancel_posted = call->released = call->answered = false;
+    call->posted = 0;
     call->result_blob = NULL;
+    if (call->on_part)
+        as_call_begin_parts(call);
     if (c->local) {
         submit(c->fleet, call);
         return;
@@ -77,11 +86,7 @@ void as_client_submit(struct as_client *c, struct as_call *call)
 
 static void open_cancel_back(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_call *c = AS_CONTAINER(letter, struct as_call, cancel_letter);
-
-    c->cancel_posted = false;
-    if (c->released)
-        c->on_release(c);
+    as_call_letter_back(AS_CONTAINER(letter, struct as_call, cancel_letter));
 }
 
 static void open_cancel(struct as_letter *letter, void *to AS_UNUSED)
@@ -102,6 +107,7 @@ void as_client_cancel(struct as_client *c, struct as_call *call)
         return;
     }
     call->cancel_posted = true;
+    call->posted++;
     call->cancel_letter.open = open_cancel;
     as_mbox_post(c->fleet->box, &call->cancel_letter);
 }

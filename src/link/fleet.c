@@ -26,8 +26,8 @@ static void open_answer(struct as_letter *letter, void *to AS_UNUSED)
 /* The call's memory may go only when no letter of it is in any mailbox. */
 static void home_release(struct as_call *c)
 {
-    if (c->cancel_posted)
-        c->released = true; /* the cancel letter comes back first */
+    if (c->posted)
+        c->released = true; /* they come back first */
     else
         c->on_release(c);
 }
@@ -51,6 +51,8 @@ static void answer(struct as_call *c)
 static void release(struct as_call *c)
 {
     c->client->fleet->unanswered--;
+    if (c->on_part)
+        as_call_release_input(c);
     if (c->client->local) {
         c->on_release(c);
         return;
@@ -249,6 +251,8 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
                          .deployment = d->number,
                          .index = known ? (uint32_t)(known - d->models) : d->n_models,
                          .idempotent = r->idempotent,
+                         .decoupled = r->decoupled,
+                         .streams_inputs = r->streams_inputs,
                          .has_inputs = r->has_inputs,
                          .has_outputs = r->has_outputs,
                          .inputs = r->inputs,

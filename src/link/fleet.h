@@ -21,8 +21,9 @@ struct as_fleet_conf {
     uint32_t max_prefetch;
     as_ns prefetch_work;
     as_ns ping_interval, ping_timeout, handshake_timeout;
-    uint64_t max_message; /* bytes of one answer's body */
-    uint64_t max_body;    /* bytes of one request's body: what a worker must accept */
+    uint64_t max_message;         /* bytes of one answer's body */
+    uint64_t max_body;            /* bytes of one request's body: what a worker must accept */
+    struct as_frame_window parts; /* of one answer that is a stream, ahead of its client */
     uint64_t seed;
 };
 
@@ -97,5 +98,15 @@ void as_client_submit(struct as_client *c, struct as_call *call);
 /* The client has gone: no on_answer comes any more, on_release still does. Once per call, not after
  * on_release. */
 void as_client_cancel(struct as_client *c, struct as_call *call);
+
+/* Calls with on_part: the client has taken so much; the worker may send as much more. Any time
+ * between submit and on_release. */
+void as_client_credit(struct as_client *c, struct as_call *call, uint32_t messages, uint64_t bytes);
+/* Calls that stream inputs: one more message, `input->msg` and `input->blob`, owned by the fleet
+ * until input->on_release (which may come before this returns). One at a time. What comes too late
+ * is released unsent. */
+void as_client_input(struct as_client *c, struct as_call *call, struct as_call *input);
+/* There will be no further input. Once, and not while one is under way. */
+void as_client_input_end(struct as_client *c, struct as_call *call);
 
 #endif

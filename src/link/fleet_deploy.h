@@ -82,5 +82,10 @@ void as_fleet_link_ready(struct as_link *l);
 void as_fleet_watch_door(struct as_fleet *f); /* again, should it rest for want of descriptors */
 void as_fleet_deliver(
     struct as_call *c); /* verdict is set: on_answer on its loop, then on_release */
+/* A part for its receiver; consumes heap parts, and those of other loops must be. */
+void as_fleet_part(struct as_call *c, struct as_part *p);
+void as_call_begin_parts(struct as_call *c);   /* at submit */
+void as_call_letter_back(struct as_call *c);   /* home loop: one of c->posted */
+void as_call_release_input(struct as_call *c); /* the one that waits, sent or not */
 
 #endif

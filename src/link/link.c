@@ -36,6 +36,7 @@ static void maybe_free(struct as_link *l)
         return;
     as_outq_fini(&l->out);
     free(l->rx.p);
+    as_arena_fini(&l->scratch);
     free(l->calls);
     free(l->name);
     free(l);
@@ -241,8 +242,11 @@ void as_link_send(struct as_link *l, struct as_call *c)
     as_link_add_call(l, c);
     c->rx_have = 0;
     c->rx_msg.body_len = 0;
+    fixed.more = c->on_part && c->streams_inputs;
     err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
     AS_ASSERT(!err); /* that it fits was seen to before it was submitted */
+    if (c->on_part)
+        as_link_begin_parts(l, c);
     as_link_touch(l);
 }
 
@@ -337,6 +341,7 @@ void as_link_accept(struct as_fleet *f, int fd)
     l->rx.cap = RX_CAP;
     l->rx.p = rx;
     as_outq_init(&l->out);
+    as_arena_init(&l->scratch, l->scratch_first, sizeof(l->scratch_first));
     as_task_init(&l->flush, on_flush);
     as_timer_init(&l->timer, f->loop, on_timer);
     as_list_push(&f->links, &l->node);

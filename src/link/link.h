@@ -70,8 +70,10 @@ struct as_link {
     uint32_t n_calls, cap_calls;
     as_ns last_rx, ping_sent; /* ping_sent 0: none under way */
     bool health_asked;
-    bool sick;           /* the worker's last word on its health */
-    struct as_list node; /* the fleet's list */
+    bool sick;               /* the worker's last word on its health */
+    struct as_list node;     /* the fleet's list */
+    struct as_arena scratch; /* of the small part at hand */
+    uint8_t scratch_first[2048] __attribute__((aligned(16)));
 };
 
 /* Accepts a connected socket; it registers itself with the fleet or goes away by itself. */
@@ -114,6 +116,19 @@ int as_link_read(struct as_link *l);
 bool as_link_drain_socket(struct as_link *l);
 /* The socket ended, the process may live or its death is still to be told. */
 void as_link_broken(struct as_link *l);
+/* The worker ended the stream; the verdict's fields are set. */
+void as_link_settle(struct as_link *l, struct as_call *c, as_ns service, bool retry);
+void as_link_settle_ok(struct as_link *l, struct as_call *c, as_ns service);
+
+/* Streams of messages (link_parts.c). begin: behind OPEN. frame: DATA|MSG and END of such a stream;
+ * body: a DATA frame of it is complete. */
+void as_link_begin_parts(struct as_link *l, struct as_call *c);
+void as_link_part_frame(struct as_link *l, struct as_call *c, const struct as_frame *f);
+void as_link_part_body(struct as_link *l, struct as_call *c);
+void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w);
+void as_link_input(struct as_link *l, struct as_call *c); /* c->input, as soon as there is room */
+void as_link_input_end(struct as_link *l, struct as_call *c);
+void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f);
 /* Frames of a link that is being set up (link_hello.c). */
 void as_link_on_hello(struct as_link *l, const struct as_frame *f);
 void as_link_on_register(struct as_link *l, const struct as_frame *f);

@@ -15,11 +15,22 @@ static as_ns now_of(const struct as_link *l)
 /* The worker ended the stream with this outcome; the call's verdict fields are set. Every stream
  * ends here, in as_link_end or in on_returned. The table forgets it first, so that a second answer
  * finds nothing. */
-static void settle(struct as_link *l, struct as_call *c, as_ns service, bool retry)
+void as_link_settle(struct as_link *l, struct as_call *c, as_ns service, bool retry)
 {
     as_link_forget_call(l, c);
     if (as_replica_done(l->replica, &c->core, service, retry, now_of(l)))
         as_fleet_deliver(c);
+}
+
+void as_link_settle_ok(struct as_link *l, struct as_call *c, as_ns service)
+{
+    if (c->core.state == AS_REQ_SENT) { /* else its verdict may be with another loop already */
+        c->err = 0;
+        c->status = 0;
+        c->message = (struct as_str){0};
+        c->result = (struct as_msg){0};
+    }
+    as_link_settle(l, c, service, false);
 }
 
 static void give_result(struct as_link *l, struct as_call *c, as_ns service)
@@ -27,7 +38,7 @@ static void give_result(struct as_link *l, struct as_call *c, as_ns service)
     c->err = 0;
     c->status = 0;
     c->message = (struct as_str){0};
-    settle(l, c, service, false);
+    as_link_settle(l, c, service, false);
 }
 
 /* A large answer that nobody waits for any more keeps its place in the table, without memory. */
@@ -101,7 +112,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
     }
     /* not even decoded: the slot is free, which is all that matters now */
     if (!wanted(c)) {
-        settle(l, c, 0, false);
+        as_link_settle(l, c, 0, false);
         return;
     }
     if (f->flags & AS_FRAME_F_END) {
@@ -130,11 +141,10 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
     }
     /* Its verdict may still be on its way to another loop: nothing of it is touched any more. */
     if (!wanted(c)) {
-        settle(l, c, e.service, false);
+        as_link_settle(l, c, e.service, false);
         return;
     }
-    as_blob_unref(c->result_blob);
-    c->result_blob = NULL;
+    as_link_pass_over(l, c);
     /* a worker that says both is held to the worse */
     retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
     c->err = AS_EHANDLER;
@@ -144,7 +154,7 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
         c->message.p = as_arena_dup(c->arena, e.message);
         c->message.n = c->message.p ? e.message.n : 0;
     }
-    settle(l, c, e.service, retry);
+    as_link_settle(l, c, e.service, retry);
 }
 
 /* The payload of a continuation frame is complete. */
@@ -152,12 +162,16 @@ static void body_done(struct as_link *l)
 {
     struct as_call *c = as_link_call(l, l->rx.sink_stream);
 
+    if (c && c->on_part) {
+        as_link_part_body(l, c);
+        return;
+    }
     if (!c || !l->rx.sink_end)
         return;
     if (!wanted(c)) {
         as_blob_unref(c->result_blob);
         c->result_blob = NULL;
-        settle(l, c, 0, false);
+        as_link_settle(l, c, 0, false);
         return;
     }
     if (c->rx_have != c->rx_msg.body_len) {
@@ -205,7 +219,7 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
         struct as_call *c = as_link_call(l, ids[i]);
 
         /* one whose answer has begun was started, whatever the worker says now */
-        if (!c || !c->core.recalled || c->result_blob || c->rx_msg.body_len) {
+        if (!c || !c->core.recalled || c->core.bound || c->result_blob || c->rx_msg.body_len) {
             as_link_refuse(l, "RETURNED for a stream that was not recalled");
             return;
         }
@@ -291,6 +305,8 @@ static void on_stream_frame(struct as_link *l, const struct as_frame *f)
     }
     if (f->type == AS_FRAME_ERROR)
         on_error(l, c, f);
+    else if (c->on_part)
+        as_link_part_frame(l, c, f);
     else if (f->type == AS_FRAME_DATA)
         on_message(l, c, f);
     else
@@ -305,6 +321,8 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_hello(l, f);
     else if (f->type == AS_FRAME_REGISTER)
         as_link_on_register(l, f);
+    else if (f->type == AS_FRAME_CREDIT && f->stream && l->replica)
+        as_link_on_stream_credit(l, f);
     else if (f->type == AS_FRAME_CREDIT)
         as_link_on_credit(l, f);
     else if (!l->replica)

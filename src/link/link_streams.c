@@ -68,6 +68,10 @@ void as_link_pass_over(struct as_link *l, struct as_call *c)
         l->rx.sink = NULL;
     as_blob_unref(c->result_blob);
     c->result_blob = NULL;
+    if (c->on_part) {
+        as_part_free(c->part);
+        c->part = NULL;
+    }
     c->rx_msg.body_len = UINT64_MAX;
 }
 

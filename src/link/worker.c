@@ -25,6 +25,8 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w)
             return NULL;
         as_list_init(&q->node);
         as_list_init(&q->cancelled);
+        as_list_init(&q->ready);
+        as_list_init(&q->inputs);
         as_arena_init(&q->arena, q->first, sizeof(q->first));
     }
     q->link = w->link;
@@ -33,6 +35,10 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w)
     q->head = q->body = NULL;
     q->got = q->body_len = 0;
     q->data = NULL;
+    q->parts = (struct as_frame_window){0};
+    q->filling = NULL;
+    q->inputs_over = q->is_input = q->orphan = false;
+    q->wants = q->got_news = 0;
     return q;
 }
 
@@ -80,6 +86,7 @@ static void leave(struct as_worker *w, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
     as_list_remove(&q->cancelled);
+    as_list_remove(&q->ready);
     w->n_running--;
     w->models[q->model].running--;
 }
@@ -94,6 +101,8 @@ static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
     q->begun = now;
     w->stat.calls++;
     as_page_start(&w->page, q->stream, now);
+    if (w->models[q->model].reg.streams_inputs)
+        as_worker_stream_begin(w, q);
 }
 
 /* What waits may have been cancelled or recalled since the last read: a handler that ran long must
@@ -153,16 +162,18 @@ void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t
     if (atomic_exchange_explicit(&q->cancel, reason, memory_order_relaxed))
         return;
     as_list_push(&w->cancelled, &q->cancelled);
+    if (w->n_awaiting)
+        pthread_cond_broadcast(&w->news);
     if (w->event_loop)
         as_worker_wake(w);
 }
 
-/* After an answer was appended: the books, and who sends it. Unlocks. */
-static void finish(struct as_worker *w, struct as_worker_req *q, as_ns now)
+void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now)
 {
     struct as_blob *body = q->body != q->head ? q->body : NULL;
 
     q->body = q->head;
+    as_worker_stream_end(w, q);
     leave(w, q);
     w->seen = w->clock = now;
     if (q->link == w->link) {
@@ -181,7 +192,7 @@ static void finish(struct as_worker *w, struct as_worker_req *q, as_ns now)
 }
 
 /* A body that is too large to be copied under the lock gets a blob of its own. */
-static struct as_blob *gather(const struct as_msg *msg, struct as_tensor *t, uint64_t len)
+struct as_blob *as_worker_gather(const struct as_msg *msg, struct as_tensor *t, uint64_t len)
 {
     struct as_blob *b = as_blob_new((size_t)len);
     size_t at = 0;
@@ -204,7 +215,7 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
 {
     struct as_msg copy = *msg;
     struct as_tensor *t = as_arena_alloc(&q->arena, msg->n_tensors * sizeof(*t), 8);
-    struct as_blob *b = t ? gather(msg, t, len) : NULL;
+    struct as_blob *b = t ? as_worker_gather(msg, t, len) : NULL;
     struct as_frame_msg fixed = {0};
     as_ns now;
     int err;
@@ -220,7 +231,7 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
     if (err)
         pthread_mutex_unlock(&w->mu);
     else
-        finish(w, q, now);
+        as_worker_done(w, q, now);
     as_blob_unref(b);
     return err;
 }
@@ -249,7 +260,7 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
     if (err)
         pthread_mutex_unlock(&w->mu);
     else
-        finish(w, q, now);
+        as_worker_done(w, q, now);
     return err;
 }
 
@@ -265,7 +276,7 @@ void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_
     pthread_mutex_lock(&w->mu);
     if (q->link == w->link)
         as_frame_put_error(&w->out, q->stream, &e);
-    finish(w, q, now);
+    as_worker_done(w, q, now);
 }
 
 struct as_worker_req *as_worker_cancelled(struct as_worker *w)

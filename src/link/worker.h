@@ -99,7 +99,36 @@ struct as_worker_req *as_worker_cancelled(struct as_worker *w);
 /* Tensor bytes are copied before the call returns. 0; AS_ETOOBIG: larger than the dispatcher
  * accepts or than a frame can describe: nothing was sent, the request is still the caller's. */
 int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg);
-/* ERROR instead of an answer; grpc_status 1…16. */
+
+/* Models registered as decoupled answer with any number of parts, then as_worker_finish or _fail.
+ * part: as _answer, but q stays the caller's; AS_EAGAIN: the dispatcher lets us send no more now,
+ * nothing was sent; AS_ECANCELLED: nobody waits. Parts go out at once when none did for 100 us,
+ * else soon after. finish frees q. */
+int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg);
+void as_worker_finish(struct as_worker *w, struct as_worker_req *q);
+/* May a part be sent? 0, AS_EAGAIN, AS_ECANCELLED. Does not block. */
+int as_worker_room(struct as_worker *w, struct as_worker_req *q);
+/* Blocks until a part may be sent, 0, or AS_ECANCELLED. Any thread, the runner too. */
+int as_worker_await_room(struct as_worker *w, struct as_worker_req *q);
+
+/* Models registered with streams_inputs: the request is the first message, here are the others.
+ * 0: one, which is given back by as_worker_drop_input before q is; AS_EAGAIN: none now; AS_EOF:
+ * there is no further one; AS_ECANCELLED. */
+int as_worker_next_input(struct as_worker *w, struct as_worker_req *q,
+                         struct as_worker_req **ret_input);
+void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q,
+                          struct as_worker_req *input);
+#define AS_WORKER_INPUTS      16u                 /* messages of one stream that wait here … */
+#define AS_WORKER_INPUT_BYTES ((uint64_t)1 << 20) /* … and bytes; the last may go over it */
+
+/* For an event loop: true when there is what q waits for (room for a part, or news of its inputs).
+ * False: as_worker_ready gives q once there is. A cancel is told by as_worker_cancelled. */
+enum as_worker_want { AS_WANT_ROOM = 1, AS_WANT_INPUT = 2 };
+bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker_want what);
+/* Pops one; *ret_what: what there is now. NULL: none. */
+struct as_worker_req *as_worker_ready(struct as_worker *w, unsigned *ret_what);
+
+/* ERROR instead of an answer, or of what is left of it; grpc_status 1…16. */
 void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_status,
                     struct as_str message);
 

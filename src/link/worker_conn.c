@@ -145,7 +145,7 @@ static void grant(struct as_worker *w)
 {
     struct as_frame_credit c = {.slots = w->conf.slots, .prefetch = w->conf.max_prefetch};
 
-    as_frame_put_credit(&w->out, &c);
+    as_frame_put_credit(&w->out, 0, &c);
     w->state = AS_WORKER_LIVE;
     as_worker_send(w);
     w->clock = 0;
@@ -186,6 +186,7 @@ int as_worker_connect_begin(struct as_worker *w)
     pthread_mutex_lock(&w->mu);
     as_worker_end(w, "connecting anew");
     w->error[0] = 0;
+    w->runner = pthread_self();
     w->draining = w->wait_pong = false;
     w->top_stream = 0;
     w->greeted = false;
@@ -332,6 +333,7 @@ static void keep_conf(struct as_worker *w, const struct as_worker_conf *conf)
 static void discard(struct as_worker *w)
 {
     as_worker_forked(w);
+    pthread_cond_destroy(&w->news);
     pthread_mutex_destroy(&w->mu);
     as_arena_fini(&w->arena);
     free(w->models);
@@ -349,9 +351,11 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
     w = as_xalloc(sizeof(*w));
     as_arena_init(&w->arena, NULL, 0);
     pthread_mutex_init(&w->mu, NULL);
+    pthread_cond_init(&w->news, NULL);
     as_list_init(&w->waiting);
     as_list_init(&w->running);
     as_list_init(&w->cancelled);
+    as_list_init(&w->ready);
     as_list_init(&w->pool);
     as_outq_init(&w->out);
     w->sock = w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = w->page.fd = -1;

@@ -131,8 +131,8 @@ static int take_body(struct as_worker *w, struct as_worker_req *q, const struct 
 }
 
 /* 0, AS_ENOMEM (this request only), AS_EPROTO with the reason. */
-static int decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
-                  struct as_blob *buf, const char **ret_why)
+int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
+                     struct as_blob *buf, const char **ret_why)
 {
     struct as_frame_msg m;
     int err = as_frame_msg_open(f, &q->arena, &m, &q->msg, ret_why);
@@ -140,11 +140,14 @@ static int decode(struct as_worker *w, struct as_worker_req *q, const struct as_
     if (err)
         return err;
     q->head = as_blob_ref(buf);
-    q->deadline = m.timeout ? as_worker_clock() + m.timeout : AS_NEVER;
-    *ret_why = "OPEN for an unknown target";
-    if (m.kind != AS_FRAME_TENSOR || !find_model(w, m.target, &q->model))
-        return AS_EPROTO;
-    *ret_why = "OPEN with a body over the limit";
+    q->cost = m.table.n + m.body_len;
+    if (f->type == AS_FRAME_OPEN) {
+        q->deadline = m.timeout ? as_worker_clock() + m.timeout : AS_NEVER;
+        *ret_why = "OPEN for an unknown target";
+        if (m.kind != AS_FRAME_TENSOR || !find_model(w, m.target, &q->model))
+            return AS_EPROTO;
+    }
+    *ret_why = "a body over the limit";
     return take_body(w, q, &m);
 }
 
@@ -161,9 +164,10 @@ static void on_open(struct as_worker *w, const struct as_frame *f, struct as_blo
     }
     w->top_stream = f->stream;
     q = as_worker_req_get(w);
-    err = q ? decode(w, q, f, buf, &why) : AS_ENOMEM;
+    err = q ? as_worker_decode(w, q, f, buf, &why) : AS_ENOMEM;
     if (!err) {
         q->stream = f->stream;
+        q->inputs_over = f->flags & AS_FRAME_F_END;
         as_list_push(&w->waiting, &q->node);
         w->n_waiting++;
         w->n_open++;
@@ -181,12 +185,15 @@ static void on_open(struct as_worker *w, const struct as_frame *f, struct as_blo
 bool as_worker_on_body(struct as_worker *w, const struct as_frame *f, struct as_worker_req **ret_q)
 {
     struct as_worker_req *q = find(&w->waiting, f->stream);
-    bool last = f->flags & AS_FRAME_F_END;
+    bool last = f->flags & AS_FRAME_F_END, streams;
 
+    if (!q)
+        q = as_worker_filling(w, f->stream);
     if (!q && f->stream <= w->top_stream)
         return false; /* of a stream that was cancelled, returned or refused meanwhile */
-    if (!q || q->complete || f->n > q->body_len - q->got ||
-        last != (q->got + f->n == q->body_len)) {
+    streams = q && w->models[q->model].reg.streams_inputs; /* its END is that of all messages */
+    if (!q || q->complete || f->n > q->body_len - q->got || last > (q->got + f->n == q->body_len) ||
+        (!streams && last != (q->got + f->n == q->body_len))) {
         as_worker_end(w, "the dispatcher sent DATA that does not fit its stream");
         return false;
     }
@@ -194,10 +201,12 @@ bool as_worker_on_body(struct as_worker *w, const struct as_frame *f, struct as_
     return true;
 }
 
-void as_worker_body_came(struct as_worker *w AS_UNUSED, struct as_worker_req *q, size_t n)
+void as_worker_body_came(struct as_worker *w, struct as_worker_req *q, size_t n)
 {
     q->got += n;
     q->complete = q->got == q->body_len;
+    if (q->is_input)
+        as_worker_input_came(w, q);
 }
 
 static void on_recall(struct as_worker *w, const struct as_frame *f)
@@ -314,8 +323,14 @@ void as_worker_on_frame(struct as_worker *w, const struct as_frame *f, struct as
     case AS_FRAME_GOODBYE:
         on_goodbye(w, f);
         return;
-    case AS_FRAME_CREDIT: /* of bytes and messages: for streams of answers, which nobody opens yet
-                           */
+    case AS_FRAME_CREDIT:
+        as_worker_on_credit(w, f);
+        return;
+    case AS_FRAME_DATA:
+        as_worker_on_input(w, f, buf);
+        return;
+    case AS_FRAME_END:
+        as_worker_on_inputs_over(w, f);
         return;
     default:
         if (as_frame_judge(f) != AS_FRAME_SKIP)

@@ -107,14 +107,14 @@ static int verdict(struct as_worker *w)
 }
 
 /* Answers to PING and the like are sent at once: they do not wait for a handler. */
-static void exchange(struct as_worker *w)
+void as_worker_pump_and_send(struct as_worker *w)
 {
     as_worker_pump(w);
     if (w->out.bytes)
         as_worker_send(w);
 }
 
-static void park(struct as_worker *w)
+void as_worker_park(struct as_worker *w)
 {
     struct pollfd p[2] = {{.fd = w->sock, .events = POLLIN}, {.fd = w->wake_fd, .events = POLLIN}};
 
@@ -140,11 +140,11 @@ int as_worker_wait(struct as_worker *w)
     if (w->rx.drained && !w->n_waiting)
         as_worker_send(w); /* the last read left nothing: it is time to sleep, not to read again */
     else
-        exchange(w);
+        as_worker_pump_and_send(w);
     r = verdict(w);
     if (r == AS_EAGAIN) {
-        park(w);
-        exchange(w);
+        as_worker_park(w);
+        as_worker_pump_and_send(w);
         r = verdict(w);
         if (r == AS_EAGAIN)
             r = 0; /* let the caller look at its signals */
@@ -171,7 +171,7 @@ int as_worker_poll(struct as_worker *w)
     w->seen = as_worker_clock();
     if (atomic_load(&w->woken))
         clear_wake(w);
-    exchange(w);
+    as_worker_pump_and_send(w);
     r = verdict(w);
     pthread_mutex_unlock(&w->mu);
     return r;
@@ -228,6 +228,8 @@ static void look_after(struct as_worker *w, struct look *k, bool readable)
     }
     if (now - w->seen < AS_WORKER_LATE) {
         k->watch = false;
+        if (w->out.bytes) /* parts of a handler that gives one after the other */
+            as_worker_send(w);
         as_worker_arm(w);
         return;
     }

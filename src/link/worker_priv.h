@@ -4,6 +4,7 @@
  * a batch of frames at most, never while waiting, and never while the caller's code runs.
  *
  *   worker.c        requests: starting, answering, the lists and the memory of requests
+ *   worker_stream.c requests with several messages: parts, inputs, credit for both
  *   worker_conn.c   connecting, the end of a link, the life of the worker
  *   worker_rx.c     bytes in: buffers, frame boundaries, bodies
  *   worker_frame.c  what each frame does
@@ -25,6 +26,7 @@
 #define AS_WORKER_LATE AS_MS /* the runner is late when it was not seen for this long */
 #define AS_WORKER_GRACE                                                                            \
     (300 * AS_US) /* an event loop that has something to read reads it in this */
+#define AS_WORKER_PART     (100 * AS_US) /* parts go out at once after such a silence */
 #define AS_WORKER_FRESH    (100 * AS_US) /* nothing is started on the word of an older read */
 #define AS_WORKER_RX_CAP   (256u << 10)  /* bytes of one receive buffer */
 #define AS_WORKER_RX_SPARE 64u  /* buffers kept for reuse; all held: bodies are copied out */
@@ -50,6 +52,19 @@ struct as_worker_req {
     uint64_t got;         /* bytes of a following body that are here */
     uint64_t body_len;
     void *data; /* the caller's */
+    /* several messages: */
+    struct as_frame_window parts;  /* what we may send */
+    struct as_frame_window window; /* what may still be sent to us … */
+    struct as_frame_window owed;   /* … and what was used up and is not granted again */
+    struct as_list inputs;         /* complete ones */
+    struct as_worker_req *filling; /* one whose body is coming */
+    bool inputs_over;
+    bool is_input;        /* and not a request */
+    bool orphan;          /* an input: its stream ended while its body was coming */
+    uint64_t cost;        /* an input: of the window */
+    struct as_list ready; /* in as_worker.ready */
+    unsigned wants;       /* enum as_worker_want: what nothing was there of … */
+    unsigned got_news;    /* … and what there is by now */
     struct as_arena arena;
     uint8_t first[AS_WORKER_ARENA] __attribute__((aligned(16)));
 };
@@ -102,6 +117,7 @@ struct as_worker {
     struct as_list waiting; /* in stream order */
     struct as_list running;
     struct as_list cancelled;
+    struct as_list ready; /* for an event loop: there is what they wait for */
     struct as_list pool;
     uint32_t n_waiting, n_running, n_pool;
     uint32_t n_open;      /* of this link: opened and not ended */
@@ -109,15 +125,19 @@ struct as_worker {
     uint32_t last_target; /* index of the model of the last OPEN */
 
     /* who looks after the socket */
-    as_ns seen;        /* the runner's last step */
-    as_ns clock;       /* a clock reading that is fresh enough to start with, 0: none */
-    as_ns read_at;     /* when a start last followed a read of the socket */
-    bool fresh;        /* the socket was read since */
-    bool parked;       /* the runner sleeps in as_worker_wait and reads by itself */
-    bool event_loop;   /* the runner uses as_worker_fd */
-    bool armed;        /* the timer of the guard runs */
-    bool want_write;   /* event loop: epfd watches for room in the socket */
-    atomic_bool woken; /* wake_fd was written and not yet read */
+    pthread_t runner;    /* who connected */
+    pthread_cond_t news; /* room or a cancel, for threads that wait for room */
+    uint32_t n_awaiting; /* so many do */
+    as_ns sent_at;       /* the last write */
+    as_ns seen;          /* the runner's last step */
+    as_ns clock;         /* a clock reading that is fresh enough to start with, 0: none */
+    as_ns read_at;       /* when a start last followed a read of the socket */
+    bool fresh;          /* the socket was read since */
+    bool parked;         /* the runner sleeps in as_worker_wait and reads by itself */
+    bool event_loop;     /* the runner uses as_worker_fd */
+    bool armed;          /* the timer of the guard runs */
+    bool want_write;     /* event loop: epfd watches for room in the socket */
+    atomic_bool woken;   /* wake_fd was written and not yet read */
     int wake_fd, ep_fd, timer_fd, stop_fd;
     pthread_t guard;
     bool forked;
@@ -145,6 +165,10 @@ void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* in no l
 bool as_worker_startable(const struct as_worker *w);
 void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q,
                           uint32_t reason); /* running */
+/* An answer was appended, q ends: the books, and who sends it. Unlocks. */
+void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now);
+/* All tensors in a blob of their own; `t` gets the tensors in it. NULL: out of memory. */
+struct as_blob *as_worker_gather(const struct as_msg *msg, struct as_tensor *t, uint64_t len);
 /* Shows the counters on the page. */
 static inline void as_worker_show(struct as_worker *w)
 {
@@ -173,7 +197,24 @@ void as_worker_on_frame(struct as_worker *w, const struct as_frame *f, struct as
 bool as_worker_on_body(struct as_worker *w, const struct as_frame *f, struct as_worker_req **ret_q);
 void as_worker_body_came(struct as_worker *w, struct as_worker_req *q, size_t n);
 
+/* Takes in the head of a message that a frame brings; 0, AS_ENOMEM, AS_EPROTO with a reason. */
+int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
+                     struct as_blob *buf, const char **ret_why);
+
+/* worker_stream.c */
+void as_worker_stream_begin(struct as_worker *w, struct as_worker_req *q); /* it is started */
+void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q);   /* its inputs go */
+void as_worker_tell(struct as_worker *w, struct as_worker_req *q, unsigned what);
+void as_worker_on_credit(struct as_worker *w, const struct as_frame *f);
+void as_worker_on_input(struct as_worker *w, const struct as_frame *f, struct as_blob *buf);
+void as_worker_on_inputs_over(struct as_worker *w, const struct as_frame *f);
+/* The input of that stream whose body is coming, or NULL. */
+struct as_worker_req *as_worker_filling(const struct as_worker *w, uint64_t stream);
+void as_worker_input_came(struct as_worker *w, struct as_worker_req *input);
+
 /* worker_guard.c */
+void as_worker_pump_and_send(struct as_worker *w);
+void as_worker_park(struct as_worker *w); /* sleeps without the lock until there is news */
 int as_worker_guard_start(struct as_worker *w);
 void as_worker_guard_stop(struct as_worker *w); /* without the lock */
 void as_worker_arm(struct as_worker *w);        /* the guard looks in 1 ms, if it does not anyway */

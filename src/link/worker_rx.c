@@ -19,6 +19,8 @@ void as_worker_rx_reset(struct as_worker *w)
     struct as_worker_rx *rx = &w->rx;
 
     rx->at = rx->end = rx->skip = rx->left = 0;
+    if (rx->into && rx->into->orphan)
+        as_worker_req_put(w, rx->into);
     rx->into = NULL;
     if (rx->buf && !as_worker_alone(rx->buf)) {
         as_blob_unref(rx->buf);
@@ -165,6 +167,8 @@ static bool is_body(const struct as_frame *f)
 
 static bool passed_over(const struct as_worker *w, const struct as_frame *f)
 {
+    if (as_worker_filling(w, f->stream))
+        return false;
     AS_LIST_EACH(n, &w->waiting)
     {
         if (AS_LIST_ENTRY(n, struct as_worker_req, node)->stream == f->stream)

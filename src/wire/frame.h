@@ -84,8 +84,10 @@ struct as_frame_msg {
     uint32_t target;  /* OPEN only; number from REGISTERED */
     uint64_t timeout; /* OPEN only; ns left, 0: no deadline */
     uint64_t service; /* DATA only; ns that the handler ran, 0: not measured */
+    bool more;        /* encoder: the sender's side of the stream goes on behind it: no END */
+    bool input;       /* encoder: a DATA for a worker, with the id of its request */
     uint64_t body_len;
-    struct as_str id; /* OPEN only; the client's request id, may be empty */
+    struct as_str id; /* OPEN, and DATA for a worker; the client's request id, may be empty */
     uint32_t n_tensors, n_params, n_meta;
     struct as_str table; /* its bytes as they came */
     const uint8_t *body; /* inline body (body_len bytes), NULL when it follows in DATA frames */
@@ -147,13 +149,18 @@ uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n);
 /* Writes an OPEN (type OPEN) or a response (type DATA; MSG is added) with everything of `msg`.
  * Body bytes: tensors of at most AS_COPY_MAX bytes are copied, larger ones are referenced when
  * `owner` is given (tensor data then lies in owner->data), copied otherwise. Sets END on the last
- * frame. fixed: kind, priority, target, timeout, service are taken from here; a response carries
- * no id. 0, or AS_ETOOBIG with nothing written: the table or a count is over its limit above, a
- * name is longer than 65535 bytes, or the body is 2^63 bytes or more. */
+ * frame unless there is `more`. fixed: kind, priority, target, timeout, service, more, input are
+ * taken from here; a response carries no id. 0, or AS_ETOOBIG with nothing written: the table or a
+ * count is over its limit above, a name is longer than 65535 bytes, or the body is 2^63 bytes or
+ * more. */
 #define AS_COPY_MAX 8192u
 int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
                      const struct as_frame_msg *fixed, const struct as_msg *msg,
                      struct as_blob *owner);
+
+/* What a message costs of a stream's credit: bytes of its table and its body, as its fixed part
+ * says them. `id`: it travels with its id. Only for messages that as_frame_put_msg takes. */
+uint64_t as_frame_msg_cost(const struct as_msg *msg, bool id);
 
 /* The other frames. Encoders append to q and cut texts at AS_FRAME_TEXT; decoders return 0 or
  * AS_EPROTO. Slices of decoded structs point into f. Texts are any bytes. */
@@ -189,6 +196,8 @@ struct as_frame_register {
     struct as_str name, version, platform;
     uint32_t max_ongoing; /* cap of this model, 1…65535 */
     bool idempotent;
+    bool decoupled;               /* answers with any number of messages */
+    bool streams_inputs;          /* takes any number of messages; only with decoupled */
     bool has_inputs, has_outputs; /* false: no declared signature on that side */
     int64_t max_queued;           /* deployment: -1 unlimited, 0 not set, else 1… */
     uint32_t budget;              /* deployment: slots of a replica, 1…65535 */
@@ -210,13 +219,37 @@ struct as_frame_registered {
 void as_frame_put_registered(struct as_outq *q, const struct as_frame_registered *r);
 int as_frame_get_registered(const struct as_frame *f, struct as_frame_registered *ret_r);
 
-/* CREDIT: slots and prefetch are absolute grants for this link. bytes/messages: streams, later. */
+/* CREDIT of the link (stream 0, from a worker): slots and prefetch are absolute grants. CREDIT of a
+ * stream (either way): so many messages and bytes more; slots and prefetch are 0. */
 struct as_frame_credit {
     uint32_t slots, prefetch, messages;
     uint64_t bytes;
 };
-void as_frame_put_credit(struct as_outq *q, const struct as_frame_credit *c);
+#define AS_FRAME_CREDIT_MESSAGES (1u << 20)          /* of a stream at any time: */
+#define AS_FRAME_CREDIT_BYTES    ((uint64_t)1 << 40) /* more is refused */
+void as_frame_put_credit(struct as_outq *q, uint64_t stream, const struct as_frame_credit *c);
 int as_frame_get_credit(const struct as_frame *f, struct as_frame_credit *ret_c);
+
+/* What one side of a stream may still send. A message may begin while both are above 0; it takes
+ * one message and its cost in bytes, so that bytes may fall below 0 by one message. */
+struct as_frame_window {
+    int64_t messages, bytes;
+};
+static inline bool as_frame_window_open(const struct as_frame_window *w)
+{
+    return w->messages > 0 && w->bytes > 0;
+}
+/* A stream's CREDIT has come: 0, or AS_EPROTO: it grants slots, or more than the limits above. */
+int as_frame_window_add(struct as_frame_window *w, const struct as_frame_credit *c);
+static inline void as_frame_window_take(struct as_frame_window *w, uint64_t cost)
+{
+    w->messages--;
+    w->bytes -= (int64_t)cost;
+}
+
+/* END: the sender's side of a stream of messages is over. service: as in a message. */
+void as_frame_put_end(struct as_outq *q, uint64_t stream, uint64_t service);
+int as_frame_get_end(const struct as_frame *f, uint64_t *ret_service);
 
 /* RECALL and RETURNED: 0…AS_FRAME_IDS stream ids, in stream order. More ids make more frames.
  * The decoder refuses a frame with more than `cap` ids. */

@@ -149,9 +149,9 @@ int as_frame_get_registered(const struct as_frame *f, struct as_frame_registered
     return 0;
 }
 
-void as_frame_put_credit(struct as_outq *q, const struct as_frame_credit *c)
+void as_frame_put_credit(struct as_outq *q, uint64_t stream, const struct as_frame_credit *c)
 {
-    uint8_t *p = put_frame(q, AS_FRAME_CREDIT, 0, CREDIT_FIXED);
+    uint8_t *p = put_frame(q, AS_FRAME_CREDIT, stream, CREDIT_FIXED);
 
     put32(p, c->slots);
     put32(p + 4, c->prefetch);
@@ -168,6 +168,31 @@ int as_frame_get_credit(const struct as_frame *f, struct as_frame_credit *ret_c)
                                       .prefetch = get32(f->p + 4),
                                       .messages = get32(f->p + 8),
                                       .bytes = get64(f->p + 16)};
+    return 0;
+}
+
+int as_frame_window_add(struct as_frame_window *w, const struct as_frame_credit *c)
+{
+    if (c->slots || c->prefetch || c->messages > AS_FRAME_CREDIT_MESSAGES ||
+        c->bytes > AS_FRAME_CREDIT_BYTES ||
+        w->messages + c->messages > (int64_t)AS_FRAME_CREDIT_MESSAGES ||
+        w->bytes + (int64_t)c->bytes > (int64_t)AS_FRAME_CREDIT_BYTES)
+        return AS_EPROTO;
+    w->messages += c->messages;
+    w->bytes += (int64_t)c->bytes;
+    return 0;
+}
+
+void as_frame_put_end(struct as_outq *q, uint64_t stream, uint64_t service)
+{
+    put64(put_frame(q, AS_FRAME_END, stream, 8), service);
+}
+
+int as_frame_get_end(const struct as_frame *f, uint64_t *ret_service)
+{
+    if (f->n != 8)
+        return AS_EPROTO;
+    *ret_service = get64(f->p);
     return 0;
 }
 

@@ -148,7 +148,7 @@ static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t
     if (table > AS_FRAME_TABLE || table % 8 || table > f->n - AS_FRAME_FIXED)
         return bad(w, "table: its length is wrong");
     if (m->n_tensors > AS_FRAME_TENSORS || m->n_params > AS_FRAME_PARAMS ||
-        m->n_meta > AS_FRAME_PARAMS || (!open && *ret_id))
+        m->n_meta > AS_FRAME_PARAMS)
         return bad(w, "message: a count is over its limit");
     if ((uint64_t)m->n_tensors * AS_MSG_TENSOR + (uint64_t)m->n_params * AS_MSG_PARAM +
             (uint64_t)m->n_meta * AS_MSG_META >

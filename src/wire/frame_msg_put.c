@@ -140,6 +140,7 @@ struct pieces {
     uint64_t stream;
     uint64_t left; /* of the body */
     uint64_t room; /* of the current frame */
+    bool more;     /* no END on the last one */
     size_t pad;    /* behind the current frame */
 };
 
@@ -150,7 +151,7 @@ static void next_frame(struct pieces *w)
     uint32_t n = (uint32_t)AS_MIN(w->left, (uint64_t)FOLLOW_FRAME);
 
     put_header(as_outq_room(w->q, AS_FRAME_HEADER), AS_FRAME_DATA,
-               n == w->left ? AS_FRAME_F_END : 0, w->stream, n);
+               n == w->left && !w->more ? AS_FRAME_F_END : 0, w->stream, n);
     w->room = n;
     w->pad = AS_ALIGN(AS_FRAME_HEADER + (size_t)n, AS_FRAME_ALIGN) - AS_FRAME_HEADER - n;
 }
@@ -197,9 +198,9 @@ static void put_head(uint8_t *p, size_t head, enum as_frame_type type, uint64_t 
                      uint64_t body)
 {
     bool open = type == AS_FRAME_OPEN, inside = body <= AS_FRAME_INLINE;
-    struct as_str id = open ? msg->id : (struct as_str){0};
+    struct as_str id = open || fixed->input ? msg->id : (struct as_str){0};
     size_t end = body && inside ? head + (size_t)body : AS_MSG_TABLE + table;
-    unsigned flags = (open ? 0 : AS_FRAME_F_MSG) | (inside ? AS_FRAME_F_END : 0);
+    unsigned flags = (open ? 0 : AS_FRAME_F_MSG) | (inside && !fixed->more ? AS_FRAME_F_END : 0);
 
     memset(p + head - AS_FRAME_ALIGN, 0, AS_FRAME_ALIGN);
     put_header(p, (uint8_t)type, (uint8_t)flags, stream, (uint32_t)(end - AS_FRAME_HEADER));
@@ -218,10 +219,10 @@ static void put_head(uint8_t *p, size_t head, enum as_frame_type type, uint64_t 
 
 /* A body that is not copied in one go: it has pieces of `owner`, or frames of its own. */
 __attribute__((noinline)) static void put_large(struct as_outq *q, uint64_t stream,
-                                                const struct as_msg *msg, uint64_t body,
+                                                const struct as_msg *msg, uint64_t body, bool more,
                                                 struct as_blob *owner)
 {
-    struct pieces w = {.q = q, .stream = stream, .left = body};
+    struct pieces w = {.q = q, .stream = stream, .left = body, .more = more};
 
     if (body <= AS_FRAME_INLINE) {
         w.room = body;
@@ -236,6 +237,11 @@ static bool describable(const struct as_msg *msg, uint64_t body)
            msg->n_meta <= AS_FRAME_PARAMS && body <= AS_MSG_BODY_MAX;
 }
 
+uint64_t as_frame_msg_cost(const struct as_msg *msg, bool id)
+{
+    return table_len(msg, id ? msg->id.n : 0) + as_frame_body_len(msg->tensors, msg->n_tensors);
+}
+
 int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
                      const struct as_frame_msg *fixed, const struct as_msg *msg,
                      struct as_blob *owner)
@@ -248,7 +254,7 @@ int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream
     AS_ASSERT(type == AS_FRAME_OPEN || type == AS_FRAME_DATA);
     if (!describable(msg, body))
         return AS_ETOOBIG;
-    table = table_len(msg, type == AS_FRAME_OPEN ? msg->id.n : 0);
+    table = table_len(msg, type == AS_FRAME_OPEN || fixed->input ? msg->id.n : 0);
     if (table > AS_FRAME_TABLE)
         return AS_ETOOBIG;
     head = AS_ALIGN(AS_MSG_TABLE + table, AS_FRAME_ALIGN);
@@ -257,6 +263,6 @@ int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream
     if (copy)
         put_body(p + head, msg);
     else
-        put_large(q, stream, msg, body, owner);
+        put_large(q, stream, msg, body, fixed->more, owner);
     return 0;
 }

@@ -377,7 +377,7 @@ static void credit_round_trip(void **state AS_UNUSED)
     struct bytes b;
 
     as_outq_init(&q);
-    as_frame_put_credit(&q, &in);
+    as_frame_put_credit(&q, 0, &in);
     b = bytes_of(&q);
     f = only_frame(b);
     assert_int_equal(f.type, AS_FRAME_CREDIT);
