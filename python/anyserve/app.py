@@ -6,7 +6,15 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar
 
 from .errors import DeclarationError
-from .signature import Signature, Tensor, is_async, signature_of
+from .signature import (
+    Signature,
+    Tensor,
+    check_stream,
+    is_async,
+    is_generator,
+    signature_of,
+    stream_param,
+)
 
 __all__ = ["AnyServe", "model"]
 
@@ -34,6 +42,8 @@ class Model(NamedTuple):
     eager: bool
     idempotent: bool
     max_queued_requests: Optional[int]
+    decoupled: bool  # any number of responses to a request
+    stream: Optional[str]  # the parameter that takes a stream of requests
 
 
 def check_name(name: Any) -> str:
@@ -115,7 +125,11 @@ class AnyServe:
 
         A parameter called ``request`` gets the whole request; the others get the inputs of their
         names, as read-only numpy arrays. Return one array, a dict or tuple of arrays, or a
-        Response. A class is constructed once in each worker; its ``__call__`` is the handler.
+        Response. A handler with ``yield`` (``def`` or ``async def``) gives any number of responses,
+        each in one of these forms, to clients of ModelStreamInfer and generate_stream; it runs only
+        as far as its client reads, and is closed when the client goes. An async handler whose only
+        parameter is annotated ``AsyncIterator[Request]`` takes all requests of one stream. A class
+        is constructed once in each worker; its ``__call__`` is the handler.
 
         name: also "name:version". version: default "1".
         inputs, outputs: signature, name to Tensor; default: inferred from annotations
@@ -156,12 +170,18 @@ class AnyServe:
         if not callable(handler):
             raise DeclarationError("%r cannot be called" % (handler,))
         asynchronous = is_async(handler)
+        stream = stream_param(handler)
+        if stream is not None:
+            check_stream(handler, stream)
+        decoupled = is_generator(handler) or stream is not None
         if threads is not None:
             _check_int(threads, "threads", 1, 1024)
             if asynchronous:
                 raise DeclarationError("threads is for sync handlers; this one is async")
         if _check_flag(eager, "eager") and not asynchronous:
             raise DeclarationError("eager is for async handlers; this one is not")
+        if eager and decoupled:
+            raise DeclarationError("eager is for handlers that give one response; this one gives a stream")
         if ongoing is None:
             ongoing = DEFAULT_ONGOING_ASYNC if asynchronous else threads or 1
         if queued is not None and queued != -1:
@@ -178,6 +198,8 @@ class AnyServe:
             eager,
             _check_flag(idempotent, "idempotent"),
             queued,
+            decoupled,
+            stream,
         )
 
     def __repr__(self) -> str:

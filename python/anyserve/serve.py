@@ -19,6 +19,7 @@ from .app import Model
 from .errors import STATUS_NAMES, Error
 from .log import log_event
 from .signature import Param, Response
+from .stream import drive, with_requests
 from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, Deployment, stop, user_traceback
 
 MAX_PREFETCH = 256
@@ -40,6 +41,8 @@ class Binding(NamedTuple):
     submit: Optional[Callable[[Any], Any]]
     is_async: bool
     eager: bool
+    decoupled: bool
+    streams_inputs: bool
     idempotent: bool
     params: Sequence[Param]
     n_kwonly: int
@@ -81,9 +84,12 @@ def _specs(side: Any) -> Any:
 def bind(m: Model, d: Deployment) -> Binding:
     """Makes the handler and what the extension needs to call it."""
     s = m.signature
+    handler = _construct(m)
+    if m.stream is not None:
+        handler = with_requests(handler, m.stream)
     return Binding(
-        m.name, m.version, _construct(m), _pool(m.name, m.threads) if m.threads else None,
-        m.is_async, m.eager, m.idempotent, s.params, s.n_kwonly, s.var_keyword, _specs(s.inputs),
+        m.name, m.version, handler, _pool(m.name, m.threads) if m.threads else None,
+        m.is_async, m.eager, m.decoupled, m.stream is not None, m.idempotent, s.params, s.n_kwonly, s.var_keyword, _specs(s.inputs),
         _specs(s.outputs), m.max_ongoing_requests, d.max_queued_requests, d.budget,
     )  # fmt: skip
 
@@ -208,7 +214,7 @@ class Server:
             stopping.set()
             self.link.drain()
 
-        fd = self.link.use_loop(self._spawner(loop), functools.partial(loop.call_soon, turn))
+        fd = self.link.use_loop(self._spawner(loop), functools.partial(loop.call_soon, turn), drive)
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, ask_to_stop)
         loop.add_reader(fd, turn)

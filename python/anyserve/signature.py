@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections.abc
 import inspect
+import re
 import typing
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -123,12 +125,48 @@ def _function_of(handler: Any) -> Tuple[Callable[..., Any], bool]:
     return handler, False
 
 
-def is_async(handler: Any) -> bool:
-    """Does calling the handler give a coroutine?"""
+def _is(handler: Any, *kinds: Callable[[Any], bool]) -> bool:
     function, _ = _function_of(handler)
-    if inspect.iscoroutinefunction(function):
-        return True
-    return inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    functions = (function, getattr(function, "__call__", None))
+    return any(kind(f) for kind in kinds for f in functions)
+
+
+def is_async(handler: Any) -> bool:
+    """Does calling the handler give a coroutine or an async generator?"""
+    return _is(handler, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+
+
+def is_generator(handler: Any) -> bool:
+    """Does it give its results one by one?"""
+    return _is(handler, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
+_STREAMS = (collections.abc.AsyncIterator, collections.abc.AsyncIterable)
+_STREAM_TEXT = re.compile(r"(typing\.|collections\.abc\.|t\.)?Async(Iterator|Iterable)\b")
+
+
+def stream_param(handler: Any) -> Optional[str]:
+    """The parameter that takes a stream of requests: ``requests: AsyncIterator[Request]``."""
+    function, _ = _function_of(handler)
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    hints = _hints(handler) or dict(getattr(function, "__annotations__", {}))
+    for name, hint in hints.items():
+        text = isinstance(hint, str) and _STREAM_TEXT.match(hint)
+        if name != "return" and (text or hint in _STREAMS or typing.get_origin(hint) in _STREAMS):
+            return str(name)
+    return None
+
+
+def check_stream(handler: Any, name: str) -> None:
+    """A handler that takes a stream is async and takes nothing else."""
+    params, _, var_keyword = _params(handler)
+    if not is_async(handler):
+        raise DeclarationError("parameter %r is a stream of requests: the handler must be async" % name)
+    if len(params) != 1 or var_keyword:
+        raise DeclarationError(
+            "parameter %r is a stream of requests: there can be no other parameter" % name
+        )
 
 
 def _params(handler: Any) -> Tuple[List[Param], int, bool]:
@@ -189,8 +227,16 @@ def _inferred_inputs(params: List[Param], hints: Dict[str, Any]) -> Optional[Dic
     return found
 
 
+_RESULTS = (
+    collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator,
+    collections.abc.AsyncIterator, collections.abc.AsyncIterable, collections.abc.AsyncGenerator,
+)  # fmt: skip
+
+
 def _inferred_outputs(hints: Dict[str, Any]) -> Optional[Dict[str, Tensor]]:
     hint = hints.get("return")
+    if typing.get_origin(hint) in _RESULTS:
+        hint = typing.get_args(hint)[0]  # each result of a generator
     single = _tensor_of(hint)
     if single is not None:
         return {"output0": single}
@@ -228,6 +274,8 @@ def signature_of(handler: Any, inputs: Any = None, outputs: Any = None) -> Signa
         declared_in = _inferred_inputs(params, hints)
     if declared_out is None:
         declared_out = _inferred_outputs(hints)
+    if stream_param(handler) is not None:
+        return Signature((), 0, False, declared_in, declared_out)
     if declared_in is not None:
         _check_fit(params, var_keyword, declared_in)
     return Signature(tuple(params), n_kwonly, var_keyword, declared_in, declared_out)

@@ -231,6 +231,7 @@ def describe(deployments: List[Deployment]) -> Dict[str, Any]:
                         "max_ongoing_requests": m.max_ongoing_requests,
                         "async": m.is_async,
                         "idempotent": m.idempotent,
+                        "decoupled": m.decoupled,
                         "inputs": side(m.signature.inputs),
                         "outputs": side(m.signature.outputs),
                     }

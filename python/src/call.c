@@ -8,7 +8,7 @@
 
 /* --- exceptions become errors --- */
 
-static PyObject *cancelled_error; /* asyncio.CancelledError */
+PyObject *native_cancelled_error; /* asyncio.CancelledError */
 
 /* Every way to the end of a request goes through here or native_answer: l->calls counts those that
  * are still to go, and the worker is not freed before it is 0. */
@@ -16,6 +16,13 @@ static void fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str 
 {
     l->calls--;
     as_worker_fail(l->w, q, code, text);
+}
+
+/* The end of a stream of answers. */
+static void finish(Link *l, struct as_worker_req *q)
+{
+    l->calls--;
+    as_worker_finish(l->w, q);
 }
 
 /* Asks the SDK what the exception means to the client; it also logs. */
@@ -42,7 +49,7 @@ static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, PyObject 
 {
     bool fatal = PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
                  PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
-    bool cancelled = PyErr_GivenExceptionMatches(exc, cancelled_error);
+    bool cancelled = PyErr_GivenExceptionMatches(exc, native_cancelled_error);
 
     /* codes of gRPC: 1 CANCELLED, 14 UNAVAILABLE (another worker may do it) */
     if (cancelled)
@@ -220,8 +227,12 @@ static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *
     if (r)
         native_request_detach(r);
     if (result) {
-        int err = native_answer(l, m, q, result);
+        int err = 0;
 
+        if (m->decoupled)
+            finish(l, q);
+        else
+            err = native_answer(l, m, q, result);
         Py_DECREF(result);
         if (!err)
             return 0;
@@ -245,6 +256,7 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
     c->q = q;
     c->request = (Request *)Py_XNewRef((PyObject *)r);
     c->coro = c->task = c->first = NULL;
+    c->stream = NULL;
     /* the second reference: a cancel finds the call through the request */
     as_worker_req_set_data(q, Py_NewRef((PyObject *)c));
     return c;
@@ -260,6 +272,8 @@ static int call_conclude(Call *c, PyObject *result, const char *why)
 
     c->q = NULL;
     c->request = NULL;
+    if (c->stream)
+        c->stream->q = NULL; /* from here on it has nothing to say */
     as_worker_req_set_data(q, NULL);
     err = conclude(c->link, c->m, q, r, result, why);
     Py_XDECREF((PyObject *)r);
@@ -394,8 +408,9 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
     return r;
 }
 
-/* Consumes coro. */
-static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request *r, PyObject *coro)
+/* Consumes coro. `s`: of a model with several messages, or NULL. */
+static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request *r, PyObject *coro,
+                      Stream *s)
 {
     PyObject *first = NULL, *task;
     int err = 0;
@@ -411,11 +426,14 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     }
     c = call_new(l, m, q, r);
     if (!c) {
+        if (s)
+            s->q = NULL;
         Py_XDECREF(first);
         Py_DECREF(coro);
         return conclude(l, m, q, r, NULL, "");
     }
     c->coro = coro;
+    c->stream = (Stream *)Py_XNewRef((PyObject *)s);
     c->first = first;
     /* an eager task factory may run it to its end in here: then c->q is NULL already */
     task = PyObject_CallOneArg(l->spawn, (PyObject *)c);
@@ -447,6 +465,32 @@ static int start_thread(Link *l, struct model *m, struct as_worker_req *q)
     return err;
 }
 
+/* An async handler with several messages: the SDK's coroutine asks it for them. */
+static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Request *r)
+{
+    Stream *s = native_stream_new(l, m, q);
+    PyObject *result = NULL, *coro = NULL;
+    char why[512];
+    int err;
+
+    why[0] = 0;
+    if (s)
+        result = m->streams_inputs ? PyObject_CallOneArg(m->handler, (PyObject *)s)
+                                   : invoke(m, q, r, why, sizeof(why));
+    if (result)
+        coro = PyObject_CallFunctionObjArgs(l->drive, (PyObject *)s, result, NULL);
+    if (coro) {
+        err = start_coro(l, m, q, r, coro, s);
+    } else {
+        if (s)
+            s->q = NULL;
+        err = conclude(l, m, q, r, NULL, why);
+    }
+    Py_XDECREF(result);
+    Py_XDECREF((PyObject *)s);
+    return err;
+}
+
 static int start(Link *l, struct model *m, struct as_worker_req *q)
 {
     Request *r = NULL;
@@ -459,9 +503,16 @@ static int start(Link *l, struct model *m, struct as_worker_req *q)
         if (!r)
             return conclude(l, m, q, NULL, NULL, "");
     }
+    if (m->decoupled && m->is_async) {
+        err = start_stream(l, m, q, r);
+        Py_XDECREF((PyObject *)r);
+        return err;
+    }
     result = invoke(m, q, r, why, sizeof(why));
+    if (m->decoupled && result)
+        result = native_stream_run(l, m, q, result);
     if (m->is_async && result && PyCoro_CheckExact(result))
-        err = start_coro(l, m, q, r, result);
+        err = start_coro(l, m, q, r, result, NULL);
     else
         err = conclude(l, m, q, r, result, why);
     Py_XDECREF((PyObject *)r);
@@ -475,7 +526,7 @@ int native_call_start(Link *l, struct as_worker_req *q)
 
     l->calls++;
     err = m->submit ? start_thread(l, m, q) : start(l, m, q);
-    if (err && PyErr_ExceptionMatches(cancelled_error)) {
+    if (err && PyErr_ExceptionMatches(native_cancelled_error)) {
         PyErr_Clear(); /* of a handler that has no task */
         err = 0;
     }
@@ -497,8 +548,14 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
         c->request = native_request_new(l, c->m, c->q);
     if (!c->m->takes_request || c->request)
         result = invoke(c->m, c->q, c->request, why, sizeof(why));
-    if (call_conclude(c, result, why))
-        PyErr_WriteUnraisable(c->m->handler);
+    if (c->m->decoupled && result)
+        result = native_stream_run(l, c->m, c->q, result);
+    if (call_conclude(c, result, why)) {
+        if (PyErr_ExceptionMatches(native_cancelled_error))
+            PyErr_Clear();
+        else
+            PyErr_WriteUnraisable(c->m->handler);
+    }
     /* in no loop's turn here, so nobody else would publish the answer */
     as_worker_flush(l->w);
     if (l->schedule)
@@ -524,6 +581,14 @@ void native_call_cancel(struct as_worker_req *q)
     Py_DECREF(task);
 }
 
+void native_call_ready(struct as_worker_req *q, unsigned what)
+{
+    Call *c = as_worker_req_data(q);
+
+    if (c && c->stream)
+        native_stream_tell(c->stream, what);
+}
+
 /* --- the type --- */
 
 static void call_dealloc(PyObject *o)
@@ -531,6 +596,7 @@ static void call_dealloc(PyObject *o)
     Call *c = (Call *)(void *)o;
 
     Py_XDECREF((PyObject *)c->request);
+    Py_XDECREF((PyObject *)c->stream);
     Py_XDECREF(c->coro);
     Py_XDECREF(c->task);
     Py_XDECREF(c->first);
@@ -580,7 +646,7 @@ int native_call_init(void)
 {
     PyObject *m = PyImport_ImportModule("asyncio.exceptions");
 
-    cancelled_error = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
+    native_cancelled_error = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
     Py_XDECREF(m);
-    return cancelled_error ? 0 : -1;
+    return native_cancelled_error ? 0 : -1;
 }

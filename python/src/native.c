@@ -158,6 +158,8 @@ static int get_model(PyObject *o, struct model *m, struct as_frame_register *r)
     if (m->submit == Py_None)
         Py_CLEAR(m->submit);
     if (get_bool(o, "is_async", &m->is_async) < 0 || get_bool(o, "eager", &m->eager) < 0 ||
+        get_bool(o, "decoupled", &m->decoupled) < 0 ||
+        get_bool(o, "streams_inputs", &m->streams_inputs) < 0 ||
         get_bool(o, "var_keyword", &m->var_keyword) < 0 ||
         get_bool(o, "idempotent", &r->idempotent) < 0 || get_params(o, m) < 0 ||
         get_specs(o, "inputs", &m->inputs, &m->n_inputs, &input_names, &r->has_inputs) < 0 ||
@@ -169,6 +171,8 @@ static int get_model(PyObject *o, struct model *m, struct as_frame_register *r)
     r->platform = AS_STR("python");
     r->max_ongoing = (uint32_t)max_ongoing;
     r->max_queued = max_queued;
+    r->decoupled = m->decoupled;
+    r->streams_inputs = m->streams_inputs;
     r->budget = (uint32_t)budget;
     /* the dispatcher checks inputs before Python sees them, and outputs again */
     r->has_outputs = m->has_outputs;
@@ -249,6 +253,7 @@ static void link_dealloc(PyObject *self)
     Py_XDECREF(l->on_error);
     Py_XDECREF(l->spawn);
     Py_XDECREF(l->schedule);
+    Py_XDECREF(l->drive);
     Py_TYPE(self)->tp_free(self); /* its models stay: there is one link in a process */
 }
 
@@ -378,10 +383,11 @@ static PyObject *link_run(PyObject *self, PyObject *unused AS_UNUSED)
 static PyObject *link_use_loop(PyObject *self, PyObject *args)
 {
     Link *l = (Link *)(void *)self;
-    PyObject *spawn, *schedule;
+    PyObject *spawn, *schedule, *drive;
 
-    if (!PyArg_ParseTuple(args, "OO", &spawn, &schedule))
+    if (!PyArg_ParseTuple(args, "OOO", &spawn, &schedule, &drive))
         return NULL;
+    Py_XSETREF(l->drive, Py_NewRef(drive));
     Py_XSETREF(l->spawn, Py_NewRef(spawn));
     Py_XSETREF(l->schedule, Py_NewRef(schedule));
     return PyLong_FromLong(as_worker_fd(l->w));
@@ -409,6 +415,7 @@ static PyObject *link_turn(PyObject *self, PyObject *unused AS_UNUSED)
 {
     Link *l = (Link *)(void *)self;
     struct as_worker_req *q;
+    unsigned what;
     int r, err;
 
     l->scheduled = false;
@@ -418,6 +425,8 @@ static PyObject *link_turn(PyObject *self, PyObject *unused AS_UNUSED)
     err = start_some(l);
     while (!err && (q = as_worker_cancelled(l->w)))
         native_call_cancel(q);
+    while (!err && (q = as_worker_ready(l->w, &what)))
+        native_call_ready(q, what);
     l->in_turn = false;
     return err ? NULL : verdict(r);
 }
@@ -493,7 +502,7 @@ static PyMethodDef link_methods[] = {
      "Serves with the calling thread until the link is 'lost' or 'drained'."},
     {"stop_on", link_stop_on, METH_O, "stop_on(signum): that signal makes run() drain the link."},
     {"use_loop", link_use_loop, METH_VARARGS,
-     "use_loop(spawn, schedule) -> descriptor: when it is readable, turn() is due."},
+     "use_loop(spawn, schedule, drive) -> descriptor: when it is readable, turn() is due."},
     {"turn", link_turn, METH_NOARGS,
      "One turn of an event loop: reads, starts, cancels. None, 'lost' or 'drained'."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
@@ -552,8 +561,8 @@ PyMODINIT_FUNC PyInit__native(void); /* Python.h declares it nowhere */
 
 PyMODINIT_FUNC PyInit__native(void)
 {
-    PyTypeObject *types[] = {&link_type, &native_request_type, &native_call_type,
-                             &native_hold_type};
+    PyTypeObject *types[] = {&link_type, &native_request_type, &native_call_type, &native_hold_type,
+                             &native_stream_type};
     PyObject *m;
 
     import_array();

@@ -3,6 +3,7 @@
  *   native.c    the module and Link: connecting, the synchronous runner, turns of an event loop
  *   request.c   inputs as arrays over the link's bytes; the Request object
  *   call.c      one call of a handler: arguments, result or exception, coroutines
+ *   stream.c    a request with several answers or inputs: generators, what waits for what
  *   result.c    what a handler returned: its form, its names
  *   output.c    one value of it as a tensor
  *
@@ -37,6 +38,8 @@ struct model {
     PyObject *handler;
     PyObject *submit; /* callable that takes a Call, for models with threads; or NULL */
     bool is_async, eager, var_keyword, takes_request;
+    bool decoupled;      /* the handler gives any number of results */
+    bool streams_inputs; /* it is called with a Stream, and nothing else */
     struct param *params;
     Py_ssize_t n_params;
     PyObject *kwnames; /* tuple: names of the last parameters, which are keyword-only; or NULL */
@@ -53,6 +56,7 @@ typedef struct {
     uint64_t max_message;
     PyObject *on_error;         /* (model name, exception) -> (gRPC status, text) */
     PyObject *spawn, *schedule; /* event loop: Call -> task; () -> a turn soon; or NULL */
+    PyObject *drive; /* event loop: (Stream, what the handler returned) -> coroutine; or NULL */
     bool in_turn, scheduled;
     Py_ssize_t calls; /* requests that are not answered */
 } Link;
@@ -66,19 +70,30 @@ typedef struct {
     bool cancelled;
 } Request;
 
+/* The messages of a request that has several, for the coroutine that serves it. */
+typedef struct {
+    PyObject_HEAD struct as_worker_req *q; /* NULL when it is over */
+    Link *link;
+    struct model *m;
+    PyObject *room_waiter, *input_waiter; /* futures of who waits; or NULL */
+    bool began;                           /* the first input was given */
+} Stream;
+
 /* A started request whose handler has not returned: a coroutine, or work for a thread. */
 typedef struct {
     PyObject_HEAD Link *link;
     struct model *m;
     struct as_worker_req *q; /* NULL when answered */
     Request *request;        /* or NULL */
+    Stream *stream;          /* or NULL */
     PyObject *coro, *task;
     PyObject *first; /* what the coroutine yielded before it had a task */
 } Call;
 
-extern PyTypeObject native_request_type, native_call_type, native_hold_type;
-extern PyObject *native_response_type; /* anyserve.Response */
-extern PyObject *native_output_error;  /* raised for a result that is no answer */
+extern PyTypeObject native_request_type, native_call_type, native_hold_type, native_stream_type;
+extern PyObject *native_cancelled_error; /* asyncio.CancelledError */
+extern PyObject *native_response_type;   /* anyserve.Response */
+extern PyObject *native_output_error;    /* raised for a result that is no answer */
 
 /* The current exception with its traceback, taken off; a new reference. */
 static inline PyObject *native_raised(void)
@@ -106,6 +121,8 @@ PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObj
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 /* Before the answer, no exception set: makes what it still lacks if somebody else refers to it. */
 void native_request_detach(Request *r);
+/* Now, with all that it holds: whatever becomes of its q. -1 with an exception. */
+int native_request_settle(Request *r);
 
 /* call.c */
 int native_call_init(void);
@@ -113,8 +130,18 @@ int native_call_init(void);
  * ends the worker. */
 int native_call_start(Link *l, struct as_worker_req *q);
 void native_call_cancel(struct as_worker_req *q);
+void native_call_ready(struct as_worker_req *q, unsigned what);
 
-/* result.c: answers q with what the handler returned; -1 with an exception: q is unanswered. */
+/* stream.c */
+Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);
+/* Sends what a generator gives, to its end. None, or NULL with an exception. */
+PyObject *native_stream_run(Link *l, struct model *m, struct as_worker_req *q, PyObject *generator);
+/* What the Stream of a request waits for has come: bits of enum as_worker_want. */
+void native_stream_tell(Stream *s, unsigned what);
+
+/* result.c: sends one result of several; -1 with an exception: CancelledError when nobody waits. */
+int native_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
+/* answers q with what the handler returned; -1 with an exception: q is unanswered. */
 int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
 
 #endif

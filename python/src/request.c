@@ -378,6 +378,20 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
     return r;
 }
 
+int native_request_settle(Request *r)
+{
+    for (size_t i = 0; i < AS_COUNT(lazies); i++) {
+        PyObject **slot = slot_of(r, &lazies[i]);
+
+        if (!*slot)
+            *slot = lazies[i].make(r);
+        if (!*slot)
+            return -1;
+    }
+    r->q = NULL;
+    return 0;
+}
+
 void native_request_detach(Request *r)
 {
     if (!r->q)

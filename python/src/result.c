@@ -153,6 +153,9 @@ static int put_result(struct output *o, PyObject *v)
         return output_refuse("model '%U' returned a coroutine; declare its handler with async def",
                              o->m->name);
     }
+    if (PyGen_Check(v) || PyAsyncGen_CheckExact(v))
+        return output_refuse("model '%U' returned a generator; write `yield` in its handler itself",
+                             o->m->name);
     if (PyArray_CheckExact(v) || PyList_Check(v)) {
         if (o->m->has_outputs && o->m->n_outputs != 1)
             return wrong_count(o, 1);
@@ -252,33 +255,60 @@ static int put_response(struct output *o, PyObject *response)
     return err;
 }
 
-/* Called once per request, with the GIL, from whichever thread runs the handler; as_worker_answer
- * locks. -1 leaves q unanswered, so that the caller can still say why. */
-int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
+static int put(struct output *o, PyObject *result)
+{
+    if (Py_IS_TYPE(result, (PyTypeObject *)native_response_type))
+        return put_response(o, result);
+    return put_result(o, result);
+}
+
+static int refuse(struct model *m, int err)
+{
+    if (err == AS_ENOMEM)
+        PyErr_NoMemory();
+    else if (err == AS_ECANCELLED)
+        PyErr_SetNone(native_cancelled_error);
+    else if (err == AS_EAGAIN)
+        PyErr_SetString(PyExc_RuntimeError, "there is no room for a response");
+    else
+        output_refuse("the answer of model '%U' is larger than the dispatcher accepts "
+                      "(--max-message-bytes)",
+                      m->name);
+    return -1;
+}
+
+/* Called with the GIL, from whichever thread runs the handler; the worker's functions lock. */
+static int send(Link *l, struct model *m, struct as_worker_req *q, PyObject *result,
+                int (*give)(struct as_worker *, struct as_worker_req *, const struct as_msg *))
 {
     struct output o;
     int err;
 
     if (output_init(&o, m, 1) < 0)
         return -1;
-    if (Py_IS_TYPE(result, (PyTypeObject *)native_response_type))
-        err = put_response(&o, result);
-    else
-        err = put_result(&o, result);
+    err = put(&o, result);
     if (!err) {
         struct as_msg msg = {
             .tensors = o.t, .params = o.params, .n_tensors = o.n, .n_params = o.n_params};
 
-        err = as_worker_answer(l->w, q, &msg);
-        if (!err)
-            l->calls--;
-        else if (err == AS_ENOMEM)
-            PyErr_NoMemory();
-        else
-            output_refuse("the answer of model '%U' is larger than the dispatcher accepts "
-                          "(--max-message-bytes)",
-                          m->name);
+        err = give(l->w, q, &msg);
+        if (err)
+            refuse(m, err);
     }
     output_fini(&o);
     return err ? -1 : 0;
+}
+
+/* Once per request. -1 leaves q unanswered, so that the caller can still say why. */
+int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
+{
+    if (send(l, m, q, result, as_worker_answer))
+        return -1;
+    l->calls--;
+    return 0;
+}
+
+int native_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
+{
+    return send(l, m, q, result, as_worker_part);
 }
