@@ -53,6 +53,13 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     struct as_http_answer a = {.status = 200, .headers = h};
     uint32_t n = 1;
 
+    if (x->fail) {
+        if (x->state != AS_X_ANSWERED && x->conn) {
+            x->state = AS_X_ANSWERED;
+            x->fail(x, status, message);
+        }
+        return;
+    }
     if (!x->grpc) {
         as_rest_fail(x, as_grpc_status_http(status), message, extra, n_extra);
         return;
@@ -126,7 +133,7 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
     n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     message.n = AS_MIN((size_t)n, sizeof(text) - 1);
-    if (!x->grpc) {
+    if (!x->grpc && !x->fail) {
         as_rest_fail(x, as_err_http(err), message, extra, http_hints(x, err, extra));
         return;
     }

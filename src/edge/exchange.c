@@ -333,15 +333,9 @@ static void shed(struct as_conn *c, uint32_t stream, const struct as_http_head *
     as_conn_touch(c);
 }
 
-static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
+static void begin(struct as_exchange *x, struct as_conn *c, uint32_t stream,
+                  const struct as_http_head *head)
 {
-    struct as_conn *c = conn;
-    struct as_exchange *x = take(c->edge);
-
-    if (!x) {
-        shed(c, stream, head);
-        return NULL;
-    }
     x->edge = c->edge;
     x->conn = c;
     x->stream = stream;
@@ -364,6 +358,53 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     x->model = NULL;
     x->head = head;
     x->got = 0;
+    x->parts = NULL;
+    x->picked = NULL;
+    x->owed = (struct as_frame_window){0};
+    x->cancelled = false;
+    x->fail = NULL;
+    x->item = NULL;
+}
+
+struct as_exchange *as_exchange_child(struct as_exchange *parent)
+{
+    struct as_edge *e = parent->edge;
+    struct as_exchange *x = e->stat.exchanges < e->conf.max_requests ? take(parent->edge) : NULL;
+
+    if (!x)
+        return NULL;
+    begin(x, parent->conn, parent->stream, parent->head);
+    x->grpc = true;
+    x->rpc = parent->rpc;
+    x->deadline = parent->deadline;
+    return x;
+}
+
+void as_exchange_cancel(struct as_exchange *x)
+{
+    if (!x->in_fleet || x->cancelled)
+        return;
+    x->cancelled = true;
+    as_client_cancel(&x->edge->client, &x->call); /* may release it at once */
+}
+
+void as_exchange_drop_child(struct as_exchange *x)
+{
+    x->conn = NULL;
+    x->head = NULL;
+    maybe_free(x);
+}
+
+static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
+{
+    struct as_conn *c = conn;
+    struct as_exchange *x = take(c->edge);
+
+    if (!x) {
+        shed(c, stream, head);
+        return NULL;
+    }
+    begin(x, c, stream, head);
     as_conn_begin_request(c);
     x->grpc = is_grpc(head);
     x->rpc = x->grpc ? as_service_rpc(head->path) : AS_RPC_HTTP;
@@ -398,7 +439,7 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
     x->conn = NULL;
     x->head = NULL;
     if (x->in_fleet)
-        as_client_cancel(&x->edge->client, &x->call); /* may release it at once */
+        as_exchange_cancel(x);
     else
         maybe_free(x);
 }

@@ -58,6 +58,14 @@ struct as_exchange {
     const struct as_model *model;
     struct as_oip_infer infer;
     void (*send)(struct as_exchange *x, const struct as_oip_response *r); /* edge/infer.h */
+    const struct as_infer_parts *parts; /* likewise; NULL: decoupled models are refused */
+    struct as_tensor *picked;           /* room for the outputs that were asked for */
+    struct as_frame_window owed;        /* parts that the client has not taken yet */
+    bool cancelled;                     /* the fleet was told that nobody waits */
+    /* One message of a stream of requests (edge/infer_stream.c): who hears of its error, and its
+     * place there. NULL: errors end the client's call. */
+    void (*fail)(struct as_exchange *x, uint32_t status, struct as_str message);
+    void *item;
     const struct as_http_head *head; /* valid while conn is not NULL */
     struct as_arena arena;
     uint8_t first[AS_EXCHANGE_FIRST] __attribute__((aligned(64)));
@@ -67,6 +75,14 @@ void as_exchange_pool_free(struct as_edge *e);
 /* Frees what was not used since the last trim, but for AS_POOL_KEEP. */
 void as_exchange_pool_trim(struct as_edge *e);
 void as_exchange_released(struct as_exchange *x); /* the fleet holds it no longer */
+
+/* An exchange for one message of a stream of requests: on the same connection and stream, with the
+ * same head and deadline. NULL: no memory, or over --max-requests. */
+struct as_exchange *as_exchange_child(struct as_exchange *parent);
+/* A child is over, or its client has gone: it is freed as soon as the fleet has released it. */
+void as_exchange_drop_child(struct as_exchange *x);
+/* Tells the fleet, once, that nobody waits for the answer. */
+void as_exchange_cancel(struct as_exchange *x);
 
 /* Answers; each ends the exchange's part (state ANSWERED). No-ops when the client has gone. Errors
  * are told to plain HTTP as {"error": text} with the HTTP status of base/err.h. */

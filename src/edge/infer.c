@@ -188,6 +188,7 @@ bool as_infer_charge(struct as_exchange *x)
 }
 
 static void on_answer(struct as_call *c);
+static void on_part(struct as_call *c, struct as_part *p);
 
 static void on_release(struct as_call *c)
 {
@@ -201,6 +202,15 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     x->send = send;
     if (!prepare(x))
         return;
+    if (x->model->decoupled && !x->parts) {
+        as_exchange_fail(x, AS_EUNIMPLEMENTED,
+                         "model '%.*s' answers with a stream of responses: it is called by "
+                         "ModelStreamInfer or generate_stream",
+                         AS_STR_FMT(x->model->name));
+        return;
+    }
+    c->on_part = x->model->decoupled ? on_part : NULL;
+    c->streams_inputs = x->model->streams_inputs;
     c->msg.id = x->infer.id;
     c->msg.tensors = x->infer.inputs;
     c->msg.n_tensors = x->infer.n_inputs;
@@ -221,21 +231,53 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     as_client_submit(&x->edge->client, c);
 }
 
+void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,
+                          const struct as_infer_parts *parts)
+{
+    x->parts = parts;
+    as_infer_begin(x, send);
+}
+
+bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
+                    void (*released)(struct as_call *c))
+{
+    char why[WHY_MAX];
+    int err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
+
+    if (err) {
+        as_exchange_fail(x, err, "%s", why);
+        return false;
+    }
+    x->call.msg = (struct as_msg){.id = x->infer.id,
+                                  .tensors = x->infer.inputs,
+                                  .n_tensors = x->infer.n_inputs,
+                                  .params = x->infer.params,
+                                  .n_params = x->infer.n_params};
+    x->call.blob = x->blob && all_in_blob(x) ? x->blob : NULL;
+    x->call.on_release = released;
+    x->cancelled = true; /* not a call of its own */
+    x->in_fleet = true;
+    as_client_input(&x->edge->client, &to->call, &x->call);
+    return true;
+}
+
 /* --- the answer --- */
 
-/* The outputs that were asked for, in that order; all of them when none was named. */
-static bool select_outputs(struct as_exchange *x, struct as_oip_response *r)
+/* The outputs that were asked for, in that order; all of them when none was named. False: failed.
+ */
+static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
+                           struct as_oip_response *r)
 {
-    const struct as_msg *res = &x->call.result;
-    struct as_tensor *picked;
-
     r->outputs = res->tensors;
     r->n_outputs = res->n_tensors;
     if (!x->infer.n_outputs)
         return true;
-    picked = as_arena_alloc(&x->arena, sizeof(*picked) * x->infer.n_outputs, 8);
-    if (!picked)
+    if (!x->picked) /* once for all responses */
+        x->picked = as_arena_alloc(&x->arena, sizeof(*x->picked) * x->infer.n_outputs, 8);
+    if (!x->picked) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return false;
+    }
     for (uint32_t i = 0; i < x->infer.n_outputs; i++) {
         uint32_t k = 0;
 
@@ -247,32 +289,62 @@ static bool select_outputs(struct as_exchange *x, struct as_oip_response *r)
                 (int)AS_MIN(x->infer.outputs[i].name.n, (size_t)128), x->infer.outputs[i].name.p);
             return false;
         }
-        picked[i] = res->tensors[k];
+        x->picked[i] = res->tensors[k];
     }
-    r->outputs = picked;
+    r->outputs = x->picked;
     r->n_outputs = x->infer.n_outputs;
     return true;
 }
 
-static void send_result(struct as_exchange *x)
+/* What a client is told of a worker's message. False: failed. */
+static bool respond(struct as_exchange *x, const struct as_msg *res, struct as_oip_response *r)
 {
-    const struct as_msg *res = &x->call.result;
-    struct as_oip_response r = {.model = x->model->name,
-                                .version = x->model->version,
-                                .id = x->infer.id,
-                                .params = res->params,
-                                .n_params = res->n_params};
     char why[WHY_MAX];
 
+    *r = (struct as_oip_response){.model = x->model->name,
+                                  .version = x->model->version,
+                                  .id = x->infer.id,
+                                  .params = res->params,
+                                  .n_params = res->n_params};
     if (as_model_check_outputs(x->model, res->tensors, res->n_tensors, why, sizeof(why))) {
         as_exchange_fail(x, AS_EHANDLER, "%s", why);
+        return false;
+    }
+    return select_outputs(x, res, r);
+}
+
+static void send_result(struct as_exchange *x)
+{
+    struct as_oip_response r;
+
+    if (respond(x, &x->call.result, &r))
+        x->send(x, &r);
+}
+
+void as_infer_credit(struct as_exchange *x)
+{
+    struct as_frame_window owed = x->owed;
+
+    x->owed = (struct as_frame_window){0};
+    if (x->in_fleet && owed.messages)
+        as_client_credit(&x->edge->client, &x->call, (uint32_t)owed.messages, (uint64_t)owed.bytes);
+}
+
+static void on_part(struct as_call *c, struct as_part *p)
+{
+    struct as_exchange *x = exchange_of(c);
+    struct as_oip_response r;
+
+    if (!x->conn || x->state == AS_X_ANSWERED)
+        return;
+    if (!respond(x, &p->msg, &r)) {
+        as_exchange_cancel(x); /* the rest has no reader */
         return;
     }
-    if (!select_outputs(x, &r)) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
-        return;
-    }
-    x->send(x, &r);
+    x->owed.messages++;
+    x->owed.bytes += (int64_t)p->cost;
+    if (x->parts->part(x, &r, p->blob))
+        as_infer_credit(x);
 }
 
 static void send_error(struct as_exchange *x)
@@ -302,12 +374,20 @@ static void send_error(struct as_exchange *x)
     }
 }
 
+static void end_parts(struct as_exchange *x)
+{
+    if (x->state != AS_X_ANSWERED)
+        x->parts->end(x);
+}
+
 static void on_answer(struct as_call *c)
 {
     struct as_exchange *x = exchange_of(c);
 
     if (c->err)
         send_error(x);
+    else if (x->conn && c->on_part)
+        end_parts(x);
     else if (x->conn)
         send_result(x);
     if (x->answer)

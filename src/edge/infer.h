@@ -23,6 +23,22 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send);
 bool as_infer_charge(struct as_exchange *x);
 
 void as_infer_rest(struct as_exchange *x, const struct as_rest_match *m); /* POST …/infer */
+/* For protocols that can carry several responses to a request. */
+struct as_infer_parts {
+    /* One of them. Large outputs lie in `blob` when it is not NULL: who keeps bytes takes a
+     * reference. False: the client takes no more now; as_infer_credit when it does. */
+    bool (*part)(struct as_exchange *x, const struct as_oip_response *r, struct as_blob *blob);
+    void (*end)(struct as_exchange *x); /* there will be no further one */
+};
+/* As as_infer_begin, for decoupled models too. */
+void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,
+                          const struct as_infer_parts *parts);
+void as_infer_credit(struct as_exchange *x); /* what the client had not taken, it has now */
+/* One more message for a call whose model streams its inputs; released when it was sent, or came
+ * too late. False: x was failed. */
+bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
+                    void (*released)(struct as_call *c));
+
 void as_infer_call(struct as_exchange *x); /* ModelInfer; its message is complete */
 
 #endif

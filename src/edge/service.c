@@ -1,31 +1,27 @@
 /* Which method is which, and the small RPCs that need no worker. */
 #include "edge/infer.h"
+#include "edge/infer_stream.h"
 #include "edge/reflection.h"
 #include "edge/watch.h"
 
 #define SERVICE "/inference.GRPCInferenceService/"
 
 static const char *const names[AS_RPC_COUNT] = {
-    [AS_RPC_MODEL_INFER] = "ModelInfer",
-    [AS_RPC_SERVER_LIVE] = "ServerLive",
-    [AS_RPC_SERVER_READY] = "ServerReady",
-    [AS_RPC_SERVER_METADATA] = "ServerMetadata",
-    [AS_RPC_MODEL_READY] = "ModelReady",
-    [AS_RPC_MODEL_METADATA] = "ModelMetadata",
-    [AS_RPC_HEALTH_CHECK] = "Health/Check",
-    [AS_RPC_HEALTH_LIST] = "Health/List",
-    [AS_RPC_HEALTH_WATCH] = "Health/Watch",
-    [AS_RPC_REFLECTION] = "reflection.v1",
-    [AS_RPC_REFLECTION_ALPHA] = "reflection.v1alpha",
-    [AS_RPC_UNKNOWN] = "unknown",
-    [AS_RPC_HTTP] = "http",
+    [AS_RPC_MODEL_INFER] = "ModelInfer",    [AS_RPC_SERVER_LIVE] = "ServerLive",
+    [AS_RPC_SERVER_READY] = "ServerReady",  [AS_RPC_SERVER_METADATA] = "ServerMetadata",
+    [AS_RPC_MODEL_READY] = "ModelReady",    [AS_RPC_MODEL_METADATA] = "ModelMetadata",
+    [AS_RPC_HEALTH_CHECK] = "Health/Check", [AS_RPC_HEALTH_LIST] = "Health/List",
+    [AS_RPC_HEALTH_WATCH] = "Health/Watch", [AS_RPC_MODEL_STREAM_INFER] = "ModelStreamInfer",
+    [AS_RPC_REFLECTION] = "reflection.v1",  [AS_RPC_REFLECTION_ALPHA] = "reflection.v1alpha",
+    [AS_RPC_UNKNOWN] = "unknown",           [AS_RPC_HTTP] = "http",
 };
 
-/* Methods of other services than the inference service. */
+/* Streaming methods, and those of other services than the inference service. */
 static const struct {
     const char *path;
     enum as_rpc rpc;
 } others[] = {
+    {SERVICE "ModelStreamInfer", AS_RPC_MODEL_STREAM_INFER},
     {"/grpc.health.v1.Health/Check", AS_RPC_HEALTH_CHECK},
     {"/grpc.health.v1.Health/List", AS_RPC_HEALTH_LIST},
     {"/grpc.health.v1.Health/Watch", AS_RPC_HEALTH_WATCH},
@@ -57,7 +53,7 @@ enum as_rpc as_service_rpc(struct as_str path)
         if (as_str_eq((struct as_str){path.p + n, path.n - n}, as_str_of(names[i])))
             return (enum as_rpc)i;
     }
-    return AS_RPC_UNKNOWN;
+    return find_other(path);
 }
 
 static void reply_bool(struct as_exchange *x, bool v)
@@ -178,6 +174,8 @@ void as_service_stream(struct as_exchange *x)
 {
     if (x->rpc == AS_RPC_HEALTH_WATCH)
         as_watch_open(x);
+    else if (x->rpc == AS_RPC_MODEL_STREAM_INFER)
+        as_infer_stream_open(x);
     else
         as_reflection_open(x);
 }

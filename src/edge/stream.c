@@ -277,6 +277,13 @@ void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *piec
     for (uint32_t i = 0; i < n; i++)
         len += pieces[i].n;
     as_grpc_prefix((uint8_t *)(uintptr_t)pieces[0].p, (uint32_t)(len - AS_GRPC_PREFIX));
+    as_stream_send_framed(s, pieces, n);
+}
+
+void as_stream_send_framed(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n)
+{
+    if (is_over(s))
+        return;
     ensure_begun(s);
     for (uint32_t i = 0; i < n; i++)
         as_conn_write(s->x->conn, s->x->stream, &pieces[i]);

@@ -80,6 +80,8 @@ bool as_stream_has_room(struct as_stream *s);
 void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n);
 /* The same for a small message, copied. Without memory the call is failed. */
 void as_stream_send(struct as_stream *s, const struct as_buf *message);
+/* Bytes of whole messages, with their prefixes. */
+void as_stream_send_framed(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n);
 /* The end. By error: as_exchange_fail and as_exchange_fail_status of s->x. */
 void as_stream_finish(struct as_stream *s);
 
