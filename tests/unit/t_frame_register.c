@@ -144,8 +144,10 @@ static void flags_and_reserved_bits(void **state AS_UNUSED)
     struct as_frame_register in = model();
     struct bytes b = encode(&in);
 
-    b.p[16 + 10] = 7 | 8;
+    b.p[16 + 10] = 7 | 32;
     assert_refused(b, "REGISTER: fixed part");
+    b.p[16 + 10] = 7 | 16;
+    assert_refused(b, "REGISTER: a stream of inputs needs a stream of answers");
     b.p[16 + 10] = 7 & ~2;
     assert_refused(b, "REGISTER: tensors on a side without a signature");
     b.p[16 + 10] = 7 & ~4;
