@@ -21,7 +21,9 @@ struct hand {
     struct as_worker *w;
     const char *path;
     char name[16];
-    bool refuse; /* answers with an error of its own */
+    bool refuse;  /* answers with an error of its own */
+    bool streams; /* answers with many messages … */
+    bool inputs;  /* … and takes many */
 };
 
 static void echo(struct hand *h, struct as_worker_req *q)
@@ -36,6 +38,68 @@ static void echo(struct hand *h, struct as_worker_req *q)
     assert_int_equal(as_worker_answer(h->w, q, &msg), 0);
 }
 
+/* A stream: what came, once for each message of the request, then PARTS numbers; or the first
+ * message PARTS times where the model takes one only. */
+#define PARTS 50
+
+static bool repeat(struct hand *h, struct as_worker_req *q, const struct as_msg *msg, int n)
+{
+    struct as_msg part = {.tensors = msg->tensors, .n_tensors = msg->n_tensors};
+
+    while (n) {
+        int err = as_worker_await_room(h->w, q);
+
+        if (!err)
+            err = as_worker_part(h->w, q, &part);
+        if (err == AS_ECANCELLED)
+            return false;
+        assert_int_equal(err, 0);
+        n--;
+    }
+    return true;
+}
+
+static void stream(struct hand *h, struct as_worker_req *q)
+{
+    if (repeat(h, q, as_worker_req_msg(q), PARTS))
+        as_worker_finish(h->w, q);
+    else
+        as_worker_fail(h->w, q, 1, AS_STR("cancelled"));
+}
+
+/* Reads its input to the end, and gives each message back once. */
+static void converse(struct hand *h, struct as_worker_req *q)
+{
+    struct as_worker_req *in;
+    bool wanted = repeat(h, q, as_worker_req_msg(q), 1);
+    int err = 0;
+
+    while (wanted && (err = as_worker_next_input(h->w, q, &in)) != AS_EOF) {
+        if (err == AS_EAGAIN) {
+            assert_int_equal(as_worker_wait(h->w), 0);
+            continue;
+        }
+        if (err)
+            break;
+        wanted = repeat(h, q, as_worker_req_msg(in), 1);
+        as_worker_drop_input(h->w, q, in);
+    }
+    if (wanted && err == AS_EOF)
+        as_worker_finish(h->w, q);
+    else
+        as_worker_fail(h->w, q, 1, AS_STR("cancelled"));
+}
+
+static void serve(struct hand *h, struct as_worker_req *q)
+{
+    if (h->streams && h->inputs)
+        converse(h, q);
+    else if (h->streams)
+        stream(h, q);
+    else
+        echo(h, q);
+}
+
 static void *work(void *arg)
 {
     struct hand *h = arg;
@@ -44,6 +108,8 @@ static void *work(void *arg)
                                       .platform = AS_STR("test"),
                                       .max_ongoing = 4,
                                       .idempotent = true,
+                                      .decoupled = h->streams,
+                                      .streams_inputs = h->inputs,
                                       .max_queued = -1,
                                       .budget = 4};
     struct as_worker_conf conf = {.path = h->path,
@@ -64,7 +130,7 @@ static void *work(void *arg)
         struct as_worker_req *q;
 
         while ((q = as_worker_next(h->w)))
-            echo(h, q);
+            serve(h, q);
     }
     as_worker_free(h->w);
     return NULL;
@@ -104,7 +170,7 @@ static void on_watch(struct as_timer *t AS_UNUSED)
     fail_msg("the test hangs");
 }
 
-static void set_up_with(struct world *w, bool refuse)
+static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
 {
     static const struct as_fleet_ops ops = {on_ready, on_gone, on_gone};
     struct as_fleet_conf conf = {.max_queued = -1,
@@ -114,7 +180,8 @@ static void set_up_with(struct world *w, bool refuse)
                                  .ping_timeout = 60 * AS_SEC,
                                  .handshake_timeout = 60 * AS_SEC,
                                  .max_message = 1 << 30,
-                                 .max_body = 1 << 30};
+                                 .max_body = 1 << 30,
+                                 .parts = {8, 100000}};
     struct sockaddr_un a = {.sun_family = AF_UNIX};
 
     *w = (struct world){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
@@ -139,12 +206,19 @@ static void set_up_with(struct world *w, bool refuse)
 
         h->path = w->path;
         h->refuse = refuse;
+        h->streams = streams;
+        h->inputs = inputs;
         snprintf(h->name, sizeof(h->name), "hand-%d", i);
         as_fleet_token(w->fleet, as_str_of(h->name), as_str_of(h->name), AS_STR("app"));
         pthread_create(&h->thread, NULL, work, h);
     }
     as_loop_run(w->loop); /* until both are ready */
     assert_true(as_fleet_ready(w->fleet));
+}
+
+static void set_up_with(struct world *w, bool refuse)
+{
+    set_up_as(w, refuse, false, false);
 }
 
 static void tear_down(struct world *w)
@@ -173,7 +247,7 @@ struct lane {
     struct as_loop *loop;
     struct as_rand rand;
     uint32_t to_send, open, answered, cancelled, refused;
-    bool cancels;
+    bool cancels, streams, inputs;
     struct as_letter done, begin;
     pthread_t thread;
 };
@@ -185,6 +259,10 @@ struct call {
     int64_t shape;
     struct lane *lane;
     bool answered, cancelled;
+    /* streams */
+    struct as_call input; /* the one under way */
+    uint32_t parts, inputs_left, inputs_sent;
+    bool input_held;
 };
 
 static void submit(struct lane *l);
@@ -208,6 +286,9 @@ static void on_answer(struct as_call *call)
         assert_int_equal(call->status, 9);
         assert_memory_equal(call->message.p, "not today", call->message.n);
         c->lane->refused++;
+    } else if (call->on_part) {
+        assert_int_equal(call->result.n_tensors, 0);
+        assert_int_equal(c->parts, c->lane->inputs ? 1 + c->inputs_sent : PARTS);
     } else {
         assert_int_equal(call->result.n_tensors, 1);
         assert_int_equal(call->result.tensors[0].nbytes, c->tensor.nbytes);
@@ -224,6 +305,7 @@ static void on_release(struct as_call *call)
     struct lane *l = c->lane;
 
     assert_true(c->answered || c->cancelled);
+    assert_false(c->input_held);
     as_arena_fini(&c->arena);
     free(c);
     l->open--;
@@ -232,6 +314,43 @@ static void on_release(struct as_call *call)
         l->done.open = open_done;
         as_mbox_post(&l->w->local.box, &l->done);
     }
+}
+
+static void on_part(struct as_call *call, struct as_part *part)
+{
+    struct call *c = AS_CONTAINER(call, struct call, call);
+
+    assert_false(c->answered || c->cancelled);
+    assert_int_equal(part->msg.n_tensors, 1);
+    assert_int_equal(part->msg.tensors[0].nbytes, c->tensor.nbytes);
+    assert_memory_equal(part->msg.tensors[0].data, c->tensor.data, c->tensor.nbytes);
+    c->parts++;
+    as_client_credit(c->lane->client, call, 1, part->cost);
+}
+
+static void next_input(struct call *c);
+
+static void on_input_release(struct as_call *input)
+{
+    struct call *c = AS_CONTAINER(input, struct call, input);
+
+    c->input_held = false;
+    if (!c->cancelled && !c->answered)
+        next_input(c);
+}
+
+static void next_input(struct call *c)
+{
+    if (c->inputs_left-- == 0) {
+        as_client_input_end(c->lane->client, &c->call);
+        return;
+    }
+    c->inputs_sent++;
+    c->input_held = true;
+    c->input.msg = c->call.msg;
+    c->input.blob = c->call.blob;
+    c->input.on_release = on_input_release;
+    as_client_input(c->lane->client, &c->call, &c->input);
 }
 
 static size_t some_size(struct lane *l)
@@ -269,7 +388,12 @@ static void submit(struct lane *l)
     c->call.arena = &c->arena;
     c->call.on_answer = on_answer;
     c->call.on_release = on_release;
+    c->call.on_part = l->streams ? on_part : NULL;
+    c->call.streams_inputs = l->inputs;
+    c->inputs_left = l->inputs ? (uint32_t)as_rand_below(&l->rand, 30) : 0;
     as_client_submit(l->client, &c->call);
+    if (l->inputs)
+        next_input(c);
     /* local requests that were answered at once are gone: only loops of their own cancel */
     if (l->cancels && as_rand_below(&l->rand, 4) == 0) {
         c->cancelled = true;
@@ -329,13 +453,13 @@ static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
     as_loop_stop(AS_CONTAINER(letter, struct lane, begin)->loop);
 }
 
-static void loops_of_their_own_submit_and_cancel(void **state AS_UNUSED)
+static void run_lanes(bool streams, bool inputs, uint32_t n)
 {
     struct world w;
     struct lane lanes[LANES] = {0};
     struct as_client clients[LANES];
 
-    set_up_with(&w, false);
+    set_up_as(&w, false, streams, inputs);
     w.lanes_left = LANES;
     for (int i = 0; i < LANES; i++) {
         struct lane *l = &lanes[i];
@@ -345,8 +469,10 @@ static void loops_of_their_own_submit_and_cancel(void **state AS_UNUSED)
         l->w = &w;
         l->client = &clients[i];
         l->rand.s = (uint64_t)i;
-        l->to_send = 2000;
+        l->to_send = n;
         l->cancels = true;
+        l->streams = streams;
+        l->inputs = inputs;
         l->begin.open = open_begin;
         as_mbox_post(&clients[i].box, &l->begin);
         pthread_create(&l->thread, NULL, run_lane, l);
@@ -356,12 +482,45 @@ static void loops_of_their_own_submit_and_cancel(void **state AS_UNUSED)
         lanes[i].begin.open = open_stop;
         as_mbox_post(&clients[i].box, &lanes[i].begin);
         pthread_join(lanes[i].thread, NULL);
-        assert_true(lanes[i].cancelled > 100);
-        assert_true(lanes[i].answered + lanes[i].cancelled == 2000);
+        assert_true(lanes[i].cancelled > n / 20);
+        assert_true(lanes[i].answered + lanes[i].cancelled == n);
         as_client_close(&clients[i]);
         as_loop_free(lanes[i].loop);
     }
     tear_down(&w);
+}
+
+static void loops_of_their_own_submit_and_cancel(void **state AS_UNUSED)
+{
+    run_lanes(false, false, 2000);
+}
+
+/* Parts, credit and cancels cross between the loops. */
+static void streams_cross_loops(void **state AS_UNUSED)
+{
+    run_lanes(true, false, 300);
+}
+
+static void streams_of_inputs_cross_loops(void **state AS_UNUSED)
+{
+    run_lanes(true, true, 300);
+}
+
+static void local_streams_come_back(void **state AS_UNUSED)
+{
+    for (int inputs = 0; inputs < 2; inputs++) {
+        struct world w;
+        struct lane l = {.w = &w, .client = &w.local, .rand = {7}, .to_send = 300, .streams = true};
+
+        l.inputs = inputs;
+        set_up_as(&w, false, true, inputs);
+        w.lanes_left = 1;
+        begin(&l);
+        as_loop_run(w.loop);
+        assert_int_equal(l.answered, 300);
+        assert_int_equal(l.refused, 0);
+        tear_down(&w);
+    }
 }
 
 int main(void)
@@ -370,6 +529,9 @@ int main(void)
         cmocka_unit_test(local_requests_of_all_sizes_come_back),
         cmocka_unit_test(a_workers_error_reaches_the_client),
         cmocka_unit_test(loops_of_their_own_submit_and_cancel),
+        cmocka_unit_test(local_streams_come_back),
+        cmocka_unit_test(streams_cross_loops),
+        cmocka_unit_test(streams_of_inputs_cross_loops),
     };
 
     return cmocka_run_group_tests_name("fleet", tests, NULL, NULL);
