@@ -253,7 +253,7 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
                                   .n_tensors = x->infer.n_inputs,
                                   .params = x->infer.params,
                                   .n_params = x->infer.n_params};
-    x->call.blob = x->blob && all_in_blob(x) ? x->blob : NULL;
+    x->call.blob = holder(x);
     x->call.on_release = released;
     x->cancelled = true; /* not a call of its own */
     x->in_fleet = true;
