@@ -482,7 +482,7 @@ LIES = {
     "message_cut": (header_of(b"\0" * 47), "cut short"),
     "kind_set": (fixed(kind=1), "kind"),
     "reserved_set": (fixed(zero=1), "reserved"),
-    "id_set": (fixed(id_len=1), "limit"),
+    "id_set": (fixed(id_len=1), "table"),
     "too_many_tensors": (fixed(n_tensors=4097), "limit"),
     "all_the_tensors": (fixed(n_tensors=2**32 - 1), "limit"),
     "too_many_params": (fixed(n_params=1025), "limit"),
