@@ -441,6 +441,11 @@ static struct as_edge_conf edge_conf(const struct as_option_set *o)
     uint64_t threads = as_option_u64(o, AS_OPT_THREADS);
 
     return (struct as_edge_conf){
+        .h1 = {.max_line = (uint32_t)as_option_u64(o, AS_OPT_MAX_REQUEST_LINE),
+               .max_header_bytes = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
+               .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),
+               .max_chunk_ext = (uint32_t)as_option_u64(o, AS_OPT_MAX_CHUNK_EXTENSION),
+               .max_unread = (uint32_t)as_option_u64(o, AS_OPT_STREAM_WINDOW)},
         .h2 = {.max_streams = (uint32_t)as_option_u64(o, AS_OPT_MAX_STREAMS),
                .stream_window = (uint32_t)as_option_u64(o, AS_OPT_STREAM_WINDOW),
                .conn_window = (uint32_t)as_option_u64(o, AS_OPT_CONNECTION_WINDOW),

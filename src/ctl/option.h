@@ -109,6 +109,10 @@ enum as_option_type {
       "all header fields of one request together")                                                 \
     X(MAX_HEADERS, "max-headers", INT, 16, 10000, "100", "", RD, "Limits",                         \
       "header fields of one request")                                                              \
+    X(MAX_REQUEST_LINE, "max-request-line", SIZE, 128, 1 << 20, "8K", "", RD, "Limits",            \
+      "the request line of HTTP/1.1")                                                              \
+    X(MAX_CHUNK_EXTENSION, "max-chunk-extension", SIZE, 0, 1 << 16, "256", "", RD, "Limits",       \
+      "bytes of the extensions of one chunk of HTTP/1.1")                                          \
     X(STREAM_WINDOW, "stream-window", SIZE, 65535, 2147483647, "1M", "", RD, "Limits",             \
       "HTTP/2 receive window of a stream")                                                         \
     X(CONNECTION_WINDOW, "connection-window", SIZE, 65535, 2147483647, "16M", "", RD, "Limits",    \

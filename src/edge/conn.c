@@ -1,4 +1,4 @@
-/* One client connection: bytes between the socket and its HTTP/2 session. */
+/* One client connection: bytes between the socket and its HTTP/2 session or HTTP/1.1 requests. */
 #include "edge/edge_own.h"
 
 #include "base/counter.h"
@@ -12,7 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define OUT_MAX (512u << 10) /* bytes taken from h2 per write */
+/* What HTTP/2 begins with, as far as no request of HTTP/1.1 does (RFC 9113 §3.4). */
+static const uint8_t preface[4] = "PRI ";
 
 static struct as_conn *conn_of(struct as_sock *s)
 {
@@ -30,6 +31,7 @@ static void log_close(struct as_conn *c, uint32_t why)
     struct sockaddr_storage peer;
     socklen_t len = sizeof(peer);
     char host[INET6_ADDRSTRLEN] = "unknown";
+    const char *detail = c->h1 ? as_h1_breach(c->h1) : NULL;
     uint64_t skipped;
 
     if (why < AS_CLOSE_EVICTED || !as_edge_may_log(c->edge, why, &skipped))
@@ -37,14 +39,22 @@ static void log_close(struct as_conn *c, uint32_t why)
     if (getpeername(c->sock.fd, (struct sockaddr *)&peer, &len) == 0)
         getnameinfo((struct sockaddr *)&peer, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
     as_log_event(c->edge->log, AS_LOG_WARN, "client_closed",
-                 "reason=%s client=%s requests=%lu open=%u age_ms=%lu skipped=%lu",
+                 "reason=%s client=%s requests=%lu open=%u age_ms=%lu skipped=%lu%s%s%s",
                  as_close_name(why), host, c->n_requests, c->n_open,
-                 (as_loop_now(c->edge->loop) - c->opened) / AS_MS, skipped);
+                 (as_loop_now(c->edge->loop) - c->opened) / AS_MS, skipped,
+                 detail ? " detail=\"" : "", detail ? detail : "", detail ? "\"" : "");
+}
+
+/* The close will be a reset: the client hears it, and loses what it has not read. */
+static void set_reset(struct as_conn *c)
+{
+    static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+    setsockopt(c->sock.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 }
 
 void as_conn_close(struct as_conn *c, uint32_t why)
 {
-    static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     struct as_edge *e = c->edge;
 
     if (c->sock.closing)
@@ -54,10 +64,13 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     as_task_cancel(&c->flush);
     /* The kernel would go on offering to such a client what it has not taken, for minutes. */
     if (why == AS_CLOSE_SEND_TIMEOUT)
-        setsockopt(c->sock.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        set_reset(c);
     as_sock_close(&c->sock, on_closed);
-    as_h2_free(c->h2); /* tells every open request that its client has gone */
+    as_h2_free(c->h2); /* these tell every open request that its client has gone */
+    as_h1_free(c->h1);
     c->h2 = NULL;
+    c->h1 = NULL;
+    free(c->kept);
     as_outq_fini(&c->out);
     as_list_remove(&c->node);
     as_edge_conn_gone(e);
@@ -70,16 +83,26 @@ void as_conn_touch(struct as_conn *c)
 
 static uint32_t reason(const struct as_conn *c)
 {
-    enum as_h2_breach breach = as_h2_breach(c->h2);
+    enum as_h2_breach breach = c->h2 ? as_h2_breach(c->h2) : AS_H2_FAIR;
 
-    return breach ? AS_CLOSE_BREACH + (uint32_t)breach : (uint32_t)c->why;
+    if (breach)
+        return AS_CLOSE_BREACH + (uint32_t)breach;
+    if (c->h1 && as_h1_breach(c->h1) && c->why == AS_CLOSE_CLIENT)
+        return AS_CLOSE_BAD_REQUEST;
+    return (uint32_t)c->why;
 }
 
-/* What h2 still says goes out as far as the client takes it now, and that is the end. */
+void as_conn_abort(struct as_conn *c)
+{
+    set_reset(c);
+    as_conn_close(c, reason(c));
+}
+
+/* What h1 or h2 still says goes out as far as the client takes it now, and that is the end. */
 static void finish(struct as_conn *c)
 {
     struct as_linger *linger = &c->edge->linger;
-    int fd = fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
+    int fd = c->eof ? -1 : fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
 
     as_conn_close(c, reason(c)); /* first: once shut down, a socket may not know its peer */
     if (fd >= 0)                 /* else it is closed, and the client may not hear why */
@@ -97,7 +120,29 @@ static void note_waiting(struct as_conn *c, bool waited, size_t written)
         c->stuck = as_loop_now(c->edge->loop);
         c->moved = 0;
     }
-    as_sock_watch(&c->sock, c->out.bytes < OUT_MAX ? events | UV_READABLE : events & ~UV_READABLE);
+    if (c->h2)
+        as_sock_watch(&c->sock,
+                      c->out.bytes < AS_CONN_OUT ? events | UV_READABLE : events & ~UV_READABLE);
+}
+
+static bool wants_write(const struct as_conn *c)
+{
+    return c->h2 ? as_h2_wants_write(c->h2) : c->h1 && as_h1_wants_write(c->h1);
+}
+
+static bool is_done(const struct as_conn *c)
+{
+    return c->h2 ? as_h2_done(c->h2) : c->h1 && as_h1_done(c->h1);
+}
+
+/* False: the connection was closed. */
+static bool fill(struct as_conn *c)
+{
+    if (c->h1)
+        return as_conn_h1_send(c);
+    if (c->h2 && as_h2_send(c->h2, &c->out, AS_CONN_OUT))
+        c->ending = true;
+    return true;
 }
 
 static void on_flush(struct as_task *t)
@@ -106,17 +151,17 @@ static void on_flush(struct as_task *t)
     bool waited = c->sock.events & UV_WRITABLE;
     size_t before, written = 0;
 
-    /* more than one round only for answers larger than OUT_MAX into a socket that takes them */
+    /* more than one round only for answers larger than AS_CONN_OUT into a socket that takes them */
     do {
-        if (as_h2_send(c->h2, &c->out, OUT_MAX))
-            c->ending = true;
+        if (!fill(c))
+            return;
         before = c->out.bytes;
         if (as_sock_flush(&c->sock, &c->out)) {
             as_conn_close(c, c->ending ? reason(c) : (uint32_t)AS_CLOSE_CLIENT);
             return;
         }
         written += before - c->out.bytes;
-    } while (!c->out.bytes && !c->ending && as_h2_wants_write(c->h2));
+    } while (!c->out.bytes && !c->ending && wants_write(c));
     as_count(&c->edge->stat.bytes_out, written);
     if (c->ending) {
         finish(c);
@@ -124,20 +169,35 @@ static void on_flush(struct as_task *t)
     }
     if (c->out.bytes || waited)
         note_waiting(c, waited, written);
-    if (!c->out.bytes && as_h2_done(c->h2))
+    if (!c->out.bytes && is_done(c))
         finish(c); /* a client that has said GOAWAY may say more: a PING must not meet a reset */
+    else if (c->h1)
+        as_conn_h1_watch(c);
 }
 
 void as_conn_end(struct as_conn *c, enum as_close why, bool calm)
 {
     c->why = why;
-    if (calm)
+    if (c->h2 && calm)
         as_h2_enough(c->h2, as_close_name(why));
-    else
+    else if (c->h2)
         as_h2_shutdown_final(c->h2);
     c->ending = true;
     as_task_cancel(&c->flush);
     on_flush(&c->flush);
+}
+
+void as_conn_drain(struct as_conn *c, bool final)
+{
+    c->why = AS_CLOSE_DRAIN;
+    if (c->h2)
+        (final ? as_h2_shutdown_final : as_h2_shutdown_notice)(c->h2);
+    else if (c->h1)
+        (final ? as_h1_shutdown_final : as_h1_shutdown_notice)(c->h1);
+    else if (final)
+        as_conn_close(c, AS_CLOSE_DRAIN);
+    if (c->h2 || c->h1)
+        as_conn_touch(c);
 }
 
 void as_conn_begin_request(struct as_conn *c)
@@ -159,8 +219,7 @@ void as_conn_end_request(struct as_conn *c)
     as_list_push(&c->edge->conns, &c->node);
 }
 
-/* True: closed. */
-static bool is_stuck(struct as_conn *c, as_ns now)
+bool as_conn_is_stuck(struct as_conn *c, as_ns now)
 {
     const struct as_edge_conf *conf = &c->edge->conf;
 
@@ -170,57 +229,47 @@ static bool is_stuck(struct as_conn *c, as_ns now)
     return true;
 }
 
-/* True: closed. A full output keeps us from hearing anything: is_stuck is for that. */
-static bool is_dead(struct as_conn *c, as_ns now)
-{
-    const struct as_edge_conf *conf = &c->edge->conf;
-
-    if (!conf->keepalive_time || c->out.bytes || now - c->heard < conf->keepalive_time)
-        return false;
-    if (c->pinged <= c->heard) {
-        c->pinged = now;
-        as_h2_ping(c->h2);
-        as_conn_touch(c);
-    } else if (now - c->pinged >= conf->keepalive_timeout) {
-        as_conn_close(c, AS_CLOSE_KEEPALIVE);
-        return true;
-    }
-    return false;
-}
-
 void as_conn_sweep(struct as_conn *c, as_ns now)
 {
-    const struct as_edge_conf *conf = &c->edge->conf;
-    as_ns block = as_h2_block_since(c->h2);
-
-    if (!as_h2_greeted(c->h2)) {
-        if (now - c->opened >= conf->header_timeout)
-            as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
-    } else if (block != AS_NEVER && now - block >= conf->header_timeout) {
-        as_conn_end(c, AS_CLOSE_HEADER_TIMEOUT, true);
-    } else if (is_stuck(c, now) || is_dead(c, now)) {
+    if (c->sock.closing)
         return;
-    } else if (conf->idle_timeout && !c->n_open && now - c->active >= conf->idle_timeout) {
-        c->why = AS_CLOSE_IDLE;
-        as_h2_shutdown_final(c->h2);
-        as_conn_touch(c);
-    }
+    if (c->h2)
+        as_conn_h2_sweep(c, now);
+    else if (c->h1)
+        as_conn_h1_sweep(c, now);
+    else if (now - c->opened >= c->edge->conf.header_timeout)
+        as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
 }
 
-static void feed(struct as_conn *c, const uint8_t *p, size_t n)
+/* The first bytes say which protocol it is. */
+static void sniff(struct as_conn *c, const uint8_t *p, size_t n)
 {
-    while (!c->ending) {
-        size_t taken;
+    size_t before = c->n_first, same = 0;
+    bool is_h1;
 
-        if (as_h2_recv(c->h2, p, n, c->heard, &taken))
-            c->ending = true;
-        p += taken;
-        n -= taken;
-        if (!n)
-            return;
-        if (as_h2_send(c->h2, &c->out, OUT_MAX))
-            c->ending = true;
+    while (same < n && c->n_first < sizeof(preface) && p[same] == preface[c->n_first]) {
+        same++;
+        c->n_first++;
     }
+    is_h1 = same < n && c->n_first < sizeof(preface);
+    if (!is_h1 && c->n_first < sizeof(preface))
+        return;
+    if (is_h1 ? as_conn_h1_open(c) : as_conn_h2_open(c)) {
+        as_conn_close(c, AS_CLOSE_CLIENT);
+        return;
+    }
+    /* what came before was the same as the preface's beginning */
+    if (before)
+        (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, preface, before);
+    (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, p, n);
+    if (!c->sock.closing)
+        as_conn_touch(c);
+}
+
+void as_conn_received(struct as_conn *c, size_t n)
+{
+    as_count(&c->edge->stat.bytes_in, n);
+    c->heard = as_loop_now(c->edge->loop);
 }
 
 static void on_readable(struct as_conn *c)
@@ -234,9 +283,12 @@ static void on_readable(struct as_conn *c)
         as_conn_close(c, AS_CLOSE_CLIENT);
         return;
     }
-    as_count(&e->stat.bytes_in, (uint64_t)n);
-    c->heard = as_loop_now(e->loop);
-    feed(c, e->rx, (size_t)n);
+    as_conn_received(c, (size_t)n);
+    if (!c->h2) {
+        sniff(c, e->rx, (size_t)n);
+        return;
+    }
+    as_conn_h2_feed(c, e->rx, (size_t)n);
     as_conn_touch(c);
 }
 
@@ -246,7 +298,9 @@ static void on_event(struct as_sock *s, int events)
 
     if (events & UV_WRITABLE)
         as_conn_touch(c);
-    if (events & UV_READABLE)
+    if (c->h1)
+        as_conn_h1_readable(c, events);
+    else if (events & UV_READABLE)
         on_readable(c);
 }
 
@@ -260,13 +314,7 @@ void as_conn_accept(struct as_edge *e, int fd)
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (as_h2_new(&c->h2, &e->conf.h2, &as_exchange_ops, c, as_loop_now(e->loop))) {
-        close(fd);
-        free(c);
-        return;
-    }
     if (as_sock_open(&c->sock, e->loop, fd, on_event)) {
-        as_h2_free(c->h2);
         free(c);
         return;
     }
@@ -277,5 +325,4 @@ void as_conn_accept(struct as_edge *e, int fd)
     as_list_push(&e->fresh, &c->node);
     e->n_conns++;
     as_count(&e->stat.accepted, 1);
-    as_conn_touch(c); /* our SETTINGS */
 }

@@ -39,6 +39,7 @@ const char *as_close_name(uint32_t why)
         [AS_CLOSE_HEADER_TIMEOUT] = "header_timeout",
         [AS_CLOSE_SEND_TIMEOUT] = "send_timeout",
         [AS_CLOSE_KEEPALIVE] = "keepalive_timeout",
+        [AS_CLOSE_BAD_REQUEST] = "bad_request",
     };
 
     if (why < AS_CLOSE_BREACH)
@@ -82,11 +83,8 @@ static void sweep_list(struct as_list *conns, as_ns now, bool final)
     {
         struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
 
-        if (final) {
-            c->why = AS_CLOSE_DRAIN;
-            as_h2_shutdown_final(c->h2);
-            as_conn_touch(c);
-        }
+        if (final)
+            as_conn_drain(c, true);
         as_conn_sweep(c, now);
     }
 }
@@ -240,14 +238,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
 
 static void notice(struct as_list *conns)
 {
-    AS_LIST_EACH(n, conns)
-    {
-        struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
-
-        c->why = AS_CLOSE_DRAIN;
-        as_h2_shutdown_notice(c->h2);
-        as_conn_touch(c);
-    }
+    AS_LIST_EACH(n, conns) as_conn_drain(AS_LIST_ENTRY(n, struct as_conn, node), false);
 }
 
 static void close_all(struct as_list *conns)

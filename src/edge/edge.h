@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "edge/budget.h"
 #include "link/fleet.h"
+#include "wire/h1.h"
 #include "wire/h2.h"
 
 struct as_edge;
@@ -17,6 +18,7 @@ struct as_edge;
 enum as_compress { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
 
 struct as_edge_conf {
+    struct as_h1_conf h1;
     struct as_h2_conf h2;
     uint64_t max_message;   /* bytes of one gRPC message */
     uint64_t max_http_body; /* of the body of a plain HTTP request, as it comes */
@@ -26,14 +28,15 @@ struct as_edge_conf {
     uint32_t stream_requests; /* under way on one ModelStreamInfer */
     uint32_t max_connections; /* of this loop */
     uint32_t max_requests;    /* of this loop: open ones, whatever their state */
-    as_ns header_timeout;     /* from accept to the client's SETTINGS; also for each header block */
-    as_ns idle_timeout;       /* without a request; 0: never */
-    as_ns goaway_grace;       /* from the first GOAWAY to the final one */
-    as_ns keepalive_time;     /* nothing heard for so long: a ping; 0: never */
-    as_ns keepalive_timeout;  /* and nothing for so long after it: closed */
-    as_ns body_timeout;    /* a request moves on by min_progress in this time; 0: never ends it */
-    as_ns send_timeout;    /* the client takes min_progress of its answers; 0: never */
-    uint64_t min_progress; /* bytes, or what is left if less */
+    as_ns header_timeout;    /* from accept to the client's SETTINGS or first request; also for each
+                                head or header block */
+    as_ns idle_timeout;      /* without a request; 0: never */
+    as_ns goaway_grace;      /* from the first GOAWAY to the final one */
+    as_ns keepalive_time;    /* nothing heard for so long: a ping; 0: never */
+    as_ns keepalive_timeout; /* and nothing for so long after it: closed */
+    as_ns body_timeout;      /* a request moves on by min_progress in this time; 0: never ends it */
+    as_ns send_timeout;      /* the client takes min_progress of its answers; 0: never */
+    uint64_t min_progress;   /* bytes, or what is left if less */
 };
 
 /* The RPCs that we count and answer; the table of names is in edge/service.c. */
@@ -81,7 +84,7 @@ enum as_resource {
 };
 const char *as_resource_name(enum as_resource r); /* unique: the label of metrics */
 /* The HTTP statuses that are counted, by number from 0; the last is 0 and stands for all others. */
-#define AS_HTTP_STATUSES 20u
+#define AS_HTTP_STATUSES 21u
 uint32_t as_http_status(uint32_t i);
 
 /* Why a connection ended; from AS_CLOSE_BREACH on: that and the breach of wire/h2_guard.h. */
@@ -93,6 +96,7 @@ enum as_close {
     AS_CLOSE_HEADER_TIMEOUT,
     AS_CLOSE_SEND_TIMEOUT,
     AS_CLOSE_KEEPALIVE,
+    AS_CLOSE_BAD_REQUEST, /* malformed HTTP/1.1 */
     AS_CLOSE_BREACH
 };
 #define AS_CLOSES (AS_CLOSE_BREACH + (uint32_t)AS_H2_BREACHES)

@@ -50,7 +50,7 @@ struct as_edge {
     as_ns drain_final; /* when the final GOAWAY goes out; AS_NEVER: sent */
     void (*drained)(void *arg);
     void *drained_arg;
-    uint8_t *rx; /* read buffer, shared: h2 copies what it keeps */
+    uint8_t *rx; /* read buffer, shared: h1 and h2 copy what they keep */
     struct as_linger linger;
 };
 
@@ -59,7 +59,8 @@ struct as_conn {
     struct as_task flush;
     struct as_outq out;
     struct as_edge *edge;
-    struct as_h2 *h2;
+    struct as_h2 *h2; /* or h1; neither: its first bytes have not said which */
+    struct as_h1 *h1;
     struct as_list node;
     as_ns opened, active; /* active: last time that a request was there */
     as_ns heard, pinged;  /* last bytes from the client; our last ping */
@@ -69,69 +70,116 @@ struct as_conn {
     uint32_t n_open;      /* requests on it */
     enum as_close why;    /* the reason of a graceful end */
     bool ending;          /* no more is read; closed with the next write */
+    bool eof;        /* HTTP/1.1: the client has ended its side, and its answer is on its way */
+    uint8_t n_first; /* bytes of HTTP/2's preface that came, until the protocol is known */
+    uint8_t *kept;   /* HTTP/1.1: what was read of requests that have to wait */
+    size_t kept_at, kept_n;
 };
 
 /* A connected socket; the connection lives until it ends by itself. */
 void as_conn_accept(struct as_edge *e, int fd);
+/* Bytes from the socket. */
+void as_conn_received(struct as_conn *c, size_t n);
 /* At once; counted and, when the client is to blame, logged. why: as_close_name. */
 void as_conn_close(struct as_conn *c, uint32_t why);
-/* As well, but not from a callback of h2: the client hears GOAWAY if it takes it now. `calm`: with
- * the reason and ENHANCE_YOUR_CALM. */
+/* As well, but not from a callback of h1 or h2: the client of HTTP/2 hears GOAWAY if it takes it
+ * now. `calm`: with the reason and ENHANCE_YOUR_CALM. */
 void as_conn_end(struct as_conn *c, enum as_close why, bool calm);
-void as_conn_touch(struct as_conn *c); /* h2 has something to say */
+/* As well, in the middle of an answer, so that its client does not take it for the whole. */
+void as_conn_abort(struct as_conn *c);
+void as_conn_touch(struct as_conn *c); /* h1 or h2 has something to say */
+/* The server ends. First the client is told, then (`final`) nothing new is taken. */
+void as_conn_drain(struct as_conn *c, bool final);
 void as_conn_begin_request(struct as_conn *c);
 void as_conn_end_request(struct as_conn *c);
 /* Once a second: is the client there, and does it move? May close it. */
 void as_conn_sweep(struct as_conn *c, as_ns now);
-/* What a request says to its client: as in wire/h2.h. */
+bool as_conn_is_stuck(struct as_conn *c, as_ns now); /* and closed for that */
+
+/* conn_h1.c, conn_h2.c: the two protocols of conn.c. Each begins with the first n bytes read, that
+ * lie at p. */
+int as_conn_h1_open(struct as_conn *c);
+int as_conn_h2_open(struct as_conn *c);
+void as_conn_h1_feed(struct as_conn *c, const uint8_t *p, size_t n);
+void as_conn_h2_feed(struct as_conn *c, const uint8_t *p, size_t n);
+void as_conn_h1_readable(struct as_conn *c, int events);
+/* Fills c->out. False: the connection was closed. */
+bool as_conn_h1_send(struct as_conn *c);
+void as_conn_h1_watch(struct as_conn *c); /* what of the socket matters now */
+void as_conn_h1_sweep(struct as_conn *c, as_ns now);
+void as_conn_h2_sweep(struct as_conn *c, as_ns now);
+#define AS_CONN_OUT (512u << 10) /* bytes that wait in c->out; more is not taken from h1 and h2 */
+/* What a request says to its client, whichever HTTP it speaks: as in wire/h2.h and wire/h1.h. */
 static inline void as_conn_answer(struct as_conn *c, uint32_t stream,
                                   const struct as_http_answer *a)
 {
-    as_h2_answer(c->h2, stream, a);
+    if (c->h2)
+        as_h2_answer(c->h2, stream, a);
+    else
+        as_h1_answer(c->h1, stream, a);
 }
 static inline void as_conn_begin(struct as_conn *c, uint32_t stream, const struct as_http_answer *a)
 {
-    as_h2_begin(c->h2, stream, a);
+    if (c->h2)
+        as_h2_begin(c->h2, stream, a);
+    else
+        as_h1_begin(c->h1, stream, a);
 }
 static inline void as_conn_write(struct as_conn *c, uint32_t stream,
                                  const struct as_http_piece *piece)
 {
-    as_h2_write(c->h2, stream, piece);
+    if (c->h2)
+        as_h2_write(c->h2, stream, piece);
+    else
+        as_h1_write(c->h1, stream, piece);
 }
+/* HTTP/1.1 has no trailers for its answers. */
 static inline void as_conn_finish(struct as_conn *c, uint32_t stream,
                                   const struct as_http_header *trailers, uint32_t n_trailers)
 {
-    as_h2_finish(c->h2, stream, trailers, n_trailers);
+    if (c->h2)
+        as_h2_finish(c->h2, stream, trailers, n_trailers);
+    else
+        as_h1_finish(c->h1, stream);
 }
 static inline void as_conn_consume(struct as_conn *c, uint32_t stream, size_t n)
 {
-    as_h2_consume(c->h2, stream, n);
+    if (c->h2)
+        as_h2_consume(c->h2, stream, n);
+    else
+        as_h1_consume(c->h1, stream, n);
 }
+/* Widens the stream's window; HTTP/1.1 has none. */
 static inline void as_conn_expect(struct as_conn *c, uint32_t stream, size_t n)
 {
-    as_h2_expect(c->h2, stream, n);
+    if (c->h2)
+        as_h2_expect(c->h2, stream, n);
 }
-/* The next n bytes of the body are wanted at p (aligned as its owner likes, valid until on_close):
- * where the protocol can, it receives them there, and on_data is called with p inside of that
- * place; else on_data's bytes lie elsewhere, and the owner copies. n is at most what is left of a
- * body of known length. In on_request, or later before the first on_data. A no-op for HTTP/2. */
-static inline void as_conn_into(struct as_conn *c AS_UNUSED, uint32_t stream AS_UNUSED,
-                                uint8_t *p AS_UNUSED, size_t n AS_UNUSED)
+/* The next n bytes of the body are wanted at p (valid until on_close): where the protocol can, it
+ * receives them there, and on_data is called with p inside of that place; else on_data's bytes lie
+ * elsewhere, and the owner copies. n is at most what is left of a body of known length. In
+ * on_request, or later before the first on_data. A no-op for HTTP/2. */
+static inline void as_conn_into(struct as_conn *c, uint32_t stream, uint8_t *p, size_t n)
 {
+    if (c->h1)
+        as_h1_into(c->h1, stream, p, n);
 }
 static inline void as_conn_reset(struct as_conn *c, uint32_t stream)
 {
-    as_h2_reset(c->h2, stream, AS_H2_CANCEL);
+    if (c->h2)
+        as_h2_reset(c->h2, stream, AS_H2_CANCEL);
+    else
+        as_h1_reset(c->h1, stream);
 }
 static inline size_t as_conn_unsent(struct as_conn *c, uint32_t stream)
 {
-    return as_h2_unsent(c->h2, stream);
+    return c->h2 ? as_h2_unsent(c->h2, stream) : as_h1_unsent(c->h1, stream);
 }
 void as_edge_conn_gone(struct as_edge *e); /* bookkeeping after a connection */
 
 /* May a line of this kind be written now? ret_skipped: how many were not since the last one. */
 bool as_edge_may_log(struct as_edge *e, uint32_t quiet, uint64_t *ret_skipped);
 
-extern const struct as_http_ops as_exchange_ops; /* the requests' side of h2's callbacks */
+extern const struct as_http_ops as_exchange_ops; /* the requests' side of h1's and h2's callbacks */
 
 #endif

@@ -410,7 +410,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     x->rpc = x->grpc ? as_service_rpc(head->path) : AS_RPC_HTTP;
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
         refuse(x);
-    if (x->grpc && as_str_eq(head->method, AS_STR("POST"))) {
+    if (x->grpc && c->h2 && as_str_eq(head->method, AS_STR("POST"))) {
         check_grpc(x);
     } else {
         x->grpc = false; /* whatever its content-type says: it is answered as HTTP */

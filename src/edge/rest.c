@@ -35,7 +35,7 @@ uint32_t as_http_status(uint32_t i)
 {
     static const uint16_t statuses[AS_HTTP_STATUSES] = {200, 204, 400, 401, 403, 404, 405,
                                                         408, 409, 413, 415, 429, 431, 499,
-                                                        500, 501, 503, 504, 422, 0};
+                                                        500, 501, 503, 504, 505, 422, 0};
 
     return i < AS_HTTP_STATUSES ? statuses[i] : 0;
 }
@@ -114,14 +114,16 @@ static bool decode(struct as_exchange *x, struct as_str *v)
     return true;
 }
 
-/* A gRPC content-type on another method than POST, or an RPC's path without the content-type:
- * gRPC's PROTOCOL-HTTP2 and what its servers answer. */
+/* A gRPC content-type on another method than POST or on HTTP/1.1, or an RPC's path without the
+ * content-type: gRPC's PROTOCOL-HTTP2 and what its servers answer. */
 static void answer_rpc(struct as_exchange *x)
 {
     if (is_method(x, "OPTIONS"))
         answer_allow(x, 204, "", ALLOW_RPC);
     else if (!is_method(x, "POST"))
         answer_allow(x, 405, "{\"error\":\"gRPC calls are POST\"}", ALLOW_RPC);
+    else if (x->conn->h1 && as_grpc_is_content_type(x->head->content_type))
+        answer_allow(x, 505, "{\"error\":\"gRPC needs HTTP/2, and this is HTTP/1.1\"}", ALLOW_RPC);
     else
         as_exchange_fail(x, AS_EMEDIA, "content-type must be application/grpc");
 }

@@ -390,6 +390,7 @@ void as_h1_shutdown_notice(struct as_h1 *h)
 void as_h1_shutdown_final(struct as_h1 *h)
 {
     h->closing = true;
-    if (h->state == AS_H1_LINE && h->head_since == AS_NEVER)
+    /* OUT: what is left of a body that nobody wants */
+    if (h->rq.out == AS_H1_OUT || (h->state == AS_H1_LINE && h->head_since == AS_NEVER))
         h->state = AS_H1_OVER;
 }
