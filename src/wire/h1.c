@@ -1,3 +1,5 @@
+#include "wire/h1.h"
+
 #include "base/err.h"
 #include "wire/h1_priv.h"
 
