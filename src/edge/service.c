@@ -65,8 +65,8 @@ static void reply_bool(struct as_exchange *x, bool v)
     as_exchange_reply(x, &b);
 }
 
-const struct as_str as_service_extensions[] = {{NULL, 0}};
-const uint32_t as_service_n_extensions = 0;
+const struct as_str as_service_extensions[] = {{"binary_tensor_data", 18}};
+const uint32_t as_service_n_extensions = AS_COUNT(as_service_extensions);
 
 static void server_metadata(struct as_exchange *x)
 {

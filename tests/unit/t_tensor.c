@@ -78,6 +78,10 @@ static void every_error_has_its_row(void **state AS_UNUSED)
     assert_int_equal(as_grpc_status_of("UNAVAILABLE"), 14);
     assert_int_equal(as_grpc_status_of("unavailable"), -1);
     assert_null(as_grpc_status_name(17));
+    assert_int_equal(as_grpc_status_http(3), 400);
+    assert_int_equal(as_grpc_status_http(8), 429);
+    assert_int_equal(as_grpc_status_http(16), 401);
+    assert_int_equal(as_grpc_status_http(17), 500);
 }
 
 struct seen {

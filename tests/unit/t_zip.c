@@ -188,6 +188,35 @@ static void lists_of_encodings(void **state AS_UNUSED)
     assert_false(as_zip_is_accepted((struct as_str){0}, AS_ZIP_GZIP));
 }
 
+/* HTTP's accept-encoding, RFC 9110, 12.5.3: what is not listed, or refused by its weight, is not
+ * used. */
+static void what_http_wants(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *list;
+        bool gzip, deflate;
+    } rows[] = {
+        {"", false, false},
+        {"gzip", true, false},
+        {"br, GZip ;q=0.5,deflate", true, true},
+        {"gzip;q=0", false, false},
+        {"gzip; q=0.000, *", false, true},
+        {"*", true, true},
+        {"*;q=0, deflate", false, true},
+        {"gzip;q=0.001", true, false},
+        {"gzip;x=y;q=0", false, false},
+        {"identity", false, false},
+        {"gzipped, agzip", false, false},
+        {",,;", false, false},
+    };
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        assert_int_equal(as_zip_is_wanted(as_str_of(rows[i].list), AS_ZIP_GZIP), rows[i].gzip);
+        assert_int_equal(as_zip_is_wanted(as_str_of(rows[i].list), AS_ZIP_DEFLATE),
+                         rows[i].deflate);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +228,7 @@ int main(void)
         cmocka_unit_test(room_bounds_what_a_step_gives),
         cmocka_unit_test(names_of_encodings),
         cmocka_unit_test(lists_of_encodings),
+        cmocka_unit_test(what_http_wants),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
