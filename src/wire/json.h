@@ -54,8 +54,8 @@ void as_json_close(struct as_json *j);
 const char *as_json_why(const struct as_json *j);
 
 /* All readers below: 0; AS_EINVALID when the value is of another type, or a number does not fit
- * (then it counts as read); AS_EPROTO when it is no JSON; AS_ENOMEM. A value is read once; a copy made
- * before may be read right after it, as another type. */
+ * (then it counts as read); AS_EPROTO when it is no JSON; AS_ENOMEM. A value is read once; a copy
+ * made before may be read right after it, as another type. */
 
 /* Slices point into the text where it has no escapes, else into the arena. Always UTF-8. */
 int as_json_string(struct as_json *j, struct as_json_value *v, struct as_str *ret_s);

@@ -99,6 +99,19 @@ double as_json_cxx_double(const char *p, const char *end)
     return std::strtod(p, nullptr);
 }
 
+bool as_json_cxx_scaled(uint64_t m, int32_t e, bool negative, double *ret_d)
+{
+#ifdef AS_JSON_CXX_COMPUTES
+    // beyond its tables the result is 0, or none
+    return m && e >= simdjson::internal::smallest_power && e <= simdjson::internal::largest_power &&
+           simdjson::SIMDJSON_BUILTIN_IMPLEMENTATION::numberparsing::compute_float_64(
+               e, m, negative, *ret_d);
+#else
+    (void)m, (void)e, (void)negative, (void)ret_d;
+    return false;
+#endif
+}
+
 char *as_json_cxx_put_double(char *out, double v)
 {
     return std::to_chars(out, out + AS_JSON_CXX_DOUBLE, v).ptr;

@@ -31,6 +31,9 @@ void as_json_cxx_trim(struct as_json_cxx *x); /* memory above AS_JSON_CXX_KEEP g
 /* The number of the JSON grammar from p to end, correctly rounded; infinite when it overflows. */
 double as_json_cxx_double(const char *p, const char *end);
 
+/* m × 10^e, correctly rounded. False: it cannot tell, or has no such function. */
+bool as_json_cxx_scaled(uint64_t m, int32_t e, bool negative, double *ret_d);
+
 /* Shortest text of a finite number, without a NUL; returns its end. */
 #define AS_JSON_CXX_DOUBLE 24u /* bytes at most */
 #define AS_JSON_CXX_FLOAT  15u

@@ -8,15 +8,43 @@ static inline bool is_digit(uint8_t c)
     return (uint8_t)(c - '0') < 10;
 }
 
-/* Digits of the integer or the fraction: m grows, leading zeros are no digits that count. */
-static inline const uint8_t *scan_digits(const uint8_t *p, uint64_t *m, uint32_t *digits)
+/* Eight digits at once: true, and the number that they are. */
+static inline bool scan_eight(const uint8_t *p, uint64_t *ret_v)
 {
-    for (; is_digit(*p); p++) {
-        if (*digits < DIGITS_MAX)
-            *m = *m * 10 + (uint64_t)(*p - '0');
-        *digits += *digits || *p != '0';
-    }
+    uint64_t v;
+
+    memcpy(&v, p, 8);
+    if (((v & 0xf0f0f0f0f0f0f0f0u) | ((v + 0x0606060606060606u) & 0xf0f0f0f0f0f0f0f0u) >> 4) !=
+        0x3333333333333333u)
+        return false;
+    v -= 0x3030303030303030u;
+    v = v * 10 + (v >> 8); /* two of them in each second byte; the first is the lowest */
+    v = (v & 0x000000ff000000ffu) * 0x000f424000000064u +
+        (v >> 16 & 0x000000ff000000ffu) * 0x0000271000000001u;
+    *ret_v = v >> 32;
+    return true;
+}
+
+/* Digits of the integer or the fraction. m is right only while there are at most DIGITS_MAX. */
+static inline const uint8_t *scan_digits(const uint8_t *p, uint64_t *m)
+{
+    uint64_t eight;
+
+    for (; scan_eight(p, &eight); p += 8)
+        *m = *m * 100000000 + eight;
+    for (; is_digit(*p); p++)
+        *m = *m * 10 + (uint64_t)(*p - '0');
     return p;
+}
+
+/* How many digits count from p to end, a point among them perhaps: leading zeros do not. */
+static ptrdiff_t count_digits(const uint8_t *p, const uint8_t *end)
+{
+    ptrdiff_t n = 0;
+
+    for (; p < end; p++)
+        n += is_digit(*p) && (n || *p != '0');
+    return n;
 }
 
 /* A 20-digit integer may still fit an uint64_t. */
@@ -51,40 +79,45 @@ static const uint8_t *scan_exponent(const uint8_t *p, int32_t *ret_e)
 
 bool as_json_scan_number(const uint8_t *p, struct as_json_number *ret_n)
 {
-    struct as_json_number n = {.p = (const char *)p, .integer = true};
     const uint8_t *first, *point;
-    uint32_t digits = 0;
+    ptrdiff_t digits;
     int32_t e;
 
-    n.negative = *p == '-';
-    p += n.negative;
+    ret_n->p = (const char *)p;
+    ret_n->m = 0;
+    ret_n->e = 0;
+    ret_n->integer = true;
+    ret_n->negative = *p == '-';
+    p += ret_n->negative;
     first = p;
-    p = scan_digits(p, &n.m, &digits);
+    for (; is_digit(*p); p++) /* short as a rule */
+        ret_n->m = ret_n->m * 10 + (uint64_t)(*p - '0');
     if (p == first || (*first == '0' && p - first > 1))
         return false;
     if (*p == '.') {
-        n.integer = false;
+        ret_n->integer = false;
         point = ++p;
-        p = scan_digits(p, &n.m, &digits);
+        p = scan_digits(p, &ret_n->m);
         if (p == point)
             return false;
-        n.e = -(int32_t)AS_MIN(p - point, (ptrdiff_t)1000000);
+        ret_n->e = -(int32_t)AS_MIN(p - point, (ptrdiff_t)1000000);
+    }
+    digits = p - first - !ret_n->integer;
+    ret_n->cut = false;
+    if (__builtin_expect(digits > DIGITS_MAX, 0)) {
+        digits = count_digits(first, p);
+        ret_n->cut = digits > DIGITS_MAX + ret_n->integer ||
+                     (digits > DIGITS_MAX && !scan_20(first, &ret_n->m));
     }
     if ((*p | 0x20) == 'e') {
-        n.integer = false;
+        ret_n->integer = false;
         p = scan_exponent(p + 1, &e);
         if (!p)
             return false;
-        n.e += e;
+        ret_n->e += e;
     }
-    if (!as_json_ends(*p))
-        return false;
-    n.end = (const char *)p;
-    n.cut = digits > DIGITS_MAX;
-    if (n.cut && n.integer && digits == DIGITS_MAX + 1)
-        n.cut = !scan_20(first, &n.m);
-    *ret_n = n;
-    return true;
+    ret_n->end = (const char *)p;
+    return as_json_ends(*p);
 }
 
 double as_json_number_f64(const struct as_json_number *n)
@@ -96,8 +129,11 @@ double as_json_number_f64(const struct as_json_number *n)
     double d;
 
     /* Both factors are exact, so that one operation rounds correctly (Clinger's fast path). */
-    if (n->cut || n->m > (uint64_t)1 << 53 || n->e > far || n->e < -far)
+    if (n->cut)
         return as_json_cxx_double(n->p, n->end);
+    if (n->m > (uint64_t)1 << 53 || n->e > far || n->e < -far)
+        return as_json_cxx_scaled(n->m, n->e, n->negative, &d) ? d
+                                                               : as_json_cxx_double(n->p, n->end);
     d = (double)n->m;
     d = n->e < 0 ? d / tens[-n->e] : d * tens[n->e];
     return n->negative ? -d : d;

@@ -166,7 +166,7 @@ static uint8_t *put_special(uint8_t *out, double v)
     return out + n;
 }
 
-/* 1 is written 1.0, so that who reads it knows that it is a float. */
+/* Whole numbers are written 1.0, not 1, so that who reads them knows that they are floats. */
 static inline uint8_t *put_point(const uint8_t *from, uint8_t *end)
 {
     for (const uint8_t *p = from; p < end; p++) {
