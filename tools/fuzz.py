@@ -31,8 +31,8 @@ def build():
     if not (BUILD / "build.ninja").exists():
         subprocess.run(["meson", "setup", BUILD, "-Dfuzzer=true", "-Dbuildtype=debugoptimized",
                         "-Db_sanitize=address,undefined", "-Db_lundef=false",
-                        "-Dc_args=-fsanitize=fuzzer-no-link"],
-                       cwd=ROOT, env=dict(os.environ, CC="clang"), check=True,
+                        "-Dc_args=-fsanitize=fuzzer-no-link", "-Dcpp_args=-fsanitize=fuzzer-no-link"],
+                       cwd=ROOT, env=dict(os.environ, CC="clang", CXX="clang++"), check=True,
                        stdout=subprocess.DEVNULL)
     programs = targets()
     subprocess.run(["ninja", "-C", BUILD, "--quiet",
