@@ -22,8 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * more. */
 struct request {
     struct as_call call;
+    struct as_call input; /* one more message of it, while the fleet holds it */
     struct as_arena arena;
     bool open, answered, gone;
+    bool input_held, inputs_over;
     struct world *w;
 };
 
@@ -86,9 +88,54 @@ static void on_release(struct as_call *c)
 {
     struct request *r = AS_CONTAINER(c, struct request, call);
 
-    AS_ASSERT(r->open && (r->answered || r->gone));
+    AS_ASSERT(r->open && !r->input_held && (r->answered || r->gone));
     r->open = false;
     as_arena_fini(&r->arena);
+}
+
+/* Before the answer, not after a cancel; half of the parts are taken at once. */
+static void on_part(struct as_call *c, struct as_part *p)
+{
+    struct request *r = AS_CONTAINER(c, struct request, call);
+    volatile uint8_t sum = 0;
+
+    AS_ASSERT(r->open && !r->answered && !r->gone);
+    for (uint32_t i = 0; i < p->msg.n_tensors; i++) {
+        const struct as_tensor *t = &p->msg.tensors[i];
+
+        for (size_t k = 0; k < t->nbytes; k++)
+            sum = (uint8_t)(sum + t->data[k]);
+    }
+    if (p->cost & 1)
+        as_client_credit(&r->w->client, c, 1, p->cost);
+}
+
+static void on_input_release(struct as_call *input)
+{
+    struct request *r = AS_CONTAINER(input, struct request, input);
+
+    AS_ASSERT(r->open && r->input_held);
+    r->input_held = false;
+}
+
+/* One more input, or the end of them, whatever the state of the request. */
+static void say_more(struct world *w, struct script *s)
+{
+    struct request *r = &w->r[byte(s) % CALLS];
+    bool over = byte(s) & 1;
+
+    if (!r->open || r->gone || !r->call.streams_inputs || r->input_held || r->inputs_over)
+        return;
+    if (over) {
+        r->inputs_over = true;
+        as_client_input_end(&w->client, &r->call);
+        return;
+    }
+    r->input_held = true;
+    r->input.msg = r->call.msg;
+    r->input.blob = r->call.blob;
+    r->input.on_release = on_input_release;
+    as_client_input(&w->client, &r->call, &r->input);
 }
 
 static void submit(struct world *w, struct script *s)
@@ -134,6 +181,8 @@ static void submit(struct world *w, struct script *s)
     r->call.arena = &r->arena;
     r->call.on_answer = on_answer;
     r->call.on_release = on_release;
+    r->call.on_part = how & 32 ? on_part : NULL;
+    r->call.streams_inputs = how & 64;
     as_client_submit(&w->client, &r->call);
 }
 
@@ -179,6 +228,7 @@ static void say_register(struct world *w, struct script *s)
                                   .max_ongoing = how & 8 ? 3 : 1,
                                   .idempotent = how & 16,
                                   .has_inputs = how & 32,
+                                  .decoupled = how & 128,
                                   .max_queued = 8,
                                   .budget = how & 64 ? 0 : 4};
 
@@ -201,7 +251,7 @@ static void say_answer(struct world *w, struct script *s)
                           .shape = shape,
                           .data = w->big->data,
                           .nbytes = (size_t)shape[0]};
-    struct as_frame_msg fixed = {.service = (uint64_t)how * 100};
+    struct as_frame_msg fixed = {.service = (uint64_t)how * 100, .more = how & 2};
     struct as_msg msg = {.tensors = &t, .n_tensors = 1};
 
     as_frame_put_msg(&w->out, AS_FRAME_DATA, stream_id(s), &fixed, &msg, NULL);
@@ -218,7 +268,7 @@ static void say_small(struct world *w, struct script *s)
         .op = byte(s) % 6, .reply = byte(s) & 1, .code = byte(s) & 1};
     uint64_t ids[3] = {stream_id(s), stream_id(s), stream_id(s)};
 
-    switch (byte(s) % 8) {
+    switch (byte(s) % 10) {
     case 0:
         as_frame_put_error(&w->out, stream_id(s), &error);
         break;
@@ -233,6 +283,15 @@ static void say_small(struct world *w, struct script *s)
         break;
     case 4:
         as_frame_put_text(&w->out, byte(s) & 1 ? AS_FRAME_DRAIN : AS_FRAME_GOODBYE, AS_STR(""));
+        break;
+    case 5: /* for inputs; with slots it is a lie */
+        credit.messages = byte(s);
+        credit.bytes = (uint64_t)byte(s) << 12;
+        credit.slots = credit.prefetch = byte(s) == 255;
+        as_frame_put_credit(&w->out, stream_id(s), &credit);
+        break;
+    case 6:
+        as_frame_put_end(&w->out, stream_id(s), byte(s));
         break;
     default:
         as_frame_put_credit(&w->out, 0, &credit);
@@ -305,7 +364,8 @@ static void begin(struct world *w)
                                  .ping_timeout = AS_SEC,
                                  .handshake_timeout = 3600 * AS_SEC,
                                  .max_message = 1 << 20,
-                                 .max_body = 2 << 20};
+                                 .max_body = 2 << 20,
+                                 .parts = {4, 100000}};
     int fds[2], err;
 
     signal(SIGPIPE, SIG_IGN); /* the dispatcher hangs up in the middle of our script */
@@ -370,6 +430,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             cancel(&w, &s);
         else if (op <= 10)
             say_raw(&w, &s, op == 9);
+        else
+            say_more(&w, &s);
         turn(&w);
     }
     end(&w);

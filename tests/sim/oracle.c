@@ -142,6 +142,8 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         fail(s, "call %u is sent to worker %u, which has no room", n, w->number);
     if (!fits(s, w, c))
         fail(s, "call %u is sent to worker %u over the model's cap", n, w->number);
+    if (c->q.bound)
+        fail(s, "call %u is sent again and has begun to answer", n);
     if (c->runs && !c->q.idempotent)
         fail(s, "call %u is sent again and has run", n);
     for (uint32_t i = 0; i < s->n_live; i++) {

@@ -226,7 +226,11 @@ static void on_death(struct sim *s, struct worker *w)
     while (w->n_bound) {
         struct call *c = &s->calls[w->bound[0]];
 
-        c->doomed = !c->answered && !c->cancelled && c->stream <= last && !c->q.idempotent;
+        /* a part of its answer came before the death */
+        if (c->stream <= w->last_started && chance(s, 300))
+            as_replica_bind(w->replica, &c->q);
+        c->doomed = !c->answered && !c->cancelled &&
+                    (c->q.bound || (c->stream <= last && !c->q.idempotent));
         if (c->doomed)
             doomed[n++] = w->bound[0];
         note_unbound(s, c);

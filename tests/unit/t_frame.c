@@ -546,6 +546,71 @@ static void drain_may_be_empty(void **state AS_UNUSED)
     as_outq_fini(&q);
 }
 
+static void end_carries_the_time_of_the_handler(void **state AS_UNUSED)
+{
+    struct as_outq q;
+    struct bytes b;
+    struct as_frame f;
+    uint64_t service;
+
+    as_outq_init(&q);
+    as_frame_put_end(&q, 7, 123);
+    b = bytes_of(&q);
+    f = only_frame(b);
+    assert_int_equal(f.type, AS_FRAME_END);
+    assert_int_equal(f.stream, 7);
+    assert_int_equal(as_frame_get_end(&f, &service), 0);
+    assert_int_equal(service, 123);
+    f.n = 7;
+    assert_int_equal(as_frame_get_end(&f, &service), AS_EPROTO);
+    free(b.p);
+}
+
+static void a_window_is_open_while_both_are_left(void **state AS_UNUSED)
+{
+    struct as_frame_window w = {0};
+    struct as_frame_credit c = {.messages = 2, .bytes = 100};
+
+    assert_false(as_frame_window_open(&w));
+    assert_int_equal(as_frame_window_add(&w, &c), 0);
+    as_frame_window_take(&w, 150); /* the last message may go over it */
+    assert_int_equal(w.messages, 1);
+    assert_int_equal(w.bytes, -50);
+    assert_false(as_frame_window_open(&w));
+    c = (struct as_frame_credit){.bytes = 51};
+    assert_int_equal(as_frame_window_add(&w, &c), 0);
+    assert_true(as_frame_window_open(&w));
+    as_frame_window_take(&w, 0);
+    assert_false(as_frame_window_open(&w)); /* no message is left */
+}
+
+static void credit_of_a_stream_is_bounded(void **state AS_UNUSED)
+{
+    const struct {
+        struct as_frame_window have;
+        struct as_frame_credit c;
+        int err;
+    } rows[] = {
+        {{0, 0}, {.messages = AS_FRAME_CREDIT_MESSAGES, .bytes = AS_FRAME_CREDIT_BYTES}, 0},
+        {{0, 0}, {.messages = AS_FRAME_CREDIT_MESSAGES + 1}, AS_EPROTO},
+        {{0, 0}, {.bytes = AS_FRAME_CREDIT_BYTES + 1}, AS_EPROTO},
+        {{0, 0}, {.bytes = UINT64_MAX}, AS_EPROTO},
+        {{1, 0}, {.messages = AS_FRAME_CREDIT_MESSAGES}, AS_EPROTO},
+        {{0, 1}, {.bytes = AS_FRAME_CREDIT_BYTES}, AS_EPROTO},
+        {{0, -1}, {.bytes = AS_FRAME_CREDIT_BYTES}, 0},
+        {{0, 0}, {.slots = 1}, AS_EPROTO},
+        {{0, 0}, {.prefetch = 1}, AS_EPROTO},
+    };
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        struct as_frame_window w = rows[i].have;
+
+        assert_int_equal(as_frame_window_add(&w, &rows[i].c), rows[i].err);
+        if (rows[i].err)
+            assert_memory_equal(&w, &rows[i].have, sizeof(w));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -572,6 +637,9 @@ int main(void)
         cmocka_unit_test(control_round_trip),
         cmocka_unit_test(ping_repeats_its_eight_bytes),
         cmocka_unit_test(drain_may_be_empty),
+        cmocka_unit_test(end_carries_the_time_of_the_handler),
+        cmocka_unit_test(a_window_is_open_while_both_are_left),
+        cmocka_unit_test(credit_of_a_stream_is_bounded),
     };
 
     return cmocka_run_group_tests_name("frame", tests, NULL, NULL);

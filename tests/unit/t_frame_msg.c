@@ -539,6 +539,43 @@ static void a_body_that_follows_must_not_be_ended_before(void **state AS_UNUSED)
     free(b.p);
 }
 
+/* Of a message with more behind it no frame has END, whatever its size; its cost is what its fixed
+ * part says. */
+static void more_may_come_behind_a_message(void **state AS_UNUSED)
+{
+    static uint8_t data[AS_FRAME_INLINE + 1];
+    const size_t sizes[] = {0, 1, AS_FRAME_INLINE, AS_FRAME_INLINE + 1};
+
+    for (size_t i = 0; i < 2 * AS_COUNT(sizes); i++) {
+        bool input = i & 1;
+        int64_t shape[] = {(int64_t)sizes[i / 2]};
+        struct as_tensor t = {AS_STR("x"), AS_DT_UINT8, 1, shape, data, sizes[i / 2]};
+        struct as_msg in = {.id = AS_STR("an id"), .tensors = &t, .n_tensors = 1}, msg;
+        struct as_frame_msg part = {.more = true, .input = input}, m;
+        struct as_arena a;
+        struct as_outq q;
+        struct as_frame f;
+        struct bytes b;
+        const char *why;
+        size_t at = 0;
+
+        as_outq_init(&q);
+        as_arena_init(&a, NULL, 0);
+        assert_int_equal(as_frame_put_msg(&q, AS_FRAME_DATA, 3, &part, &in, NULL), 0);
+        b = bytes_of(&q);
+        for (; at < b.n; at += (size_t)as_frame_next(b.p + at, b.n - at, &f)) {
+            assert_true(as_frame_next(b.p + at, b.n - at, &f) > 0);
+            assert_int_equal(f.flags, at ? 0 : AS_FRAME_F_MSG);
+        }
+        assert_true(as_frame_next(b.p, b.n, &f) > 0);
+        assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
+        assert_int_equal(msg.id.n, input ? 5 : 0);
+        assert_int_equal(as_frame_msg_cost(&in, input), m.table.n + m.body_len);
+        as_arena_fini(&a);
+        free(b.p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +594,7 @@ int main(void)
         cmocka_unit_test(a_name_given_twice_is_refused),
         cmocka_unit_test(only_messages_are_opened),
         cmocka_unit_test(a_body_that_follows_must_not_be_ended_before),
+        cmocka_unit_test(more_may_come_behind_a_message),
     };
 
     return cmocka_run_group_tests_name("frame_msg", tests, NULL, NULL);

@@ -364,6 +364,48 @@ static void test_a_death_replays_what_had_not_started(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* A part of the answer was given: what another replica would do is no repetition. */
+static void test_what_has_begun_to_answer_is_not_replayed(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 2, 0);
+    req(w, 'a')->idempotent = req(w, 'b')->idempotent = true;
+    submit_all(w, "ab");
+    expect(w, "a>X b>X");
+    assert_true(as_replica_bind(rep(w, 'X'), req(w, 'a')));
+    as_replica_free(rep(w, 'X'), req(w, 'b')->stream, w->now);
+    expect(w, "a=EMAYHAVERUN ~a");
+    assert_int_equal(as_deploy_queued(w->d), 1);
+    world_free(w);
+}
+
+static void test_what_has_begun_to_answer_cannot_be_handed_back(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "a");
+    expect(w, "a>X");
+    as_replica_bind(rep(w, 'X'), req(w, 'a'));
+    assert_true(done_with(w, 'a', 0, true)); /* the worker's error is the answer */
+    world_free(w);
+}
+
+static void test_nobody_waits_for_parts_of_what_was_cancelled(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "a");
+    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    assert_false(as_replica_bind(rep(w, 'X'), req(w, 'a')));
+    expect(w, "a>X a!C");
+    done(w, 'a');
+    expect(w, "~a");
+    world_free(w);
+}
+
 static void test_replays_take_free_slots_at_once(void **state AS_UNUSED)
 {
     struct world *w = measured(1, 8);
@@ -466,6 +508,9 @@ int main(void)
         cmocka_unit_test(test_handing_back_has_an_end),
         cmocka_unit_test(test_nobody_waits_for_what_is_handed_back),
         cmocka_unit_test(test_a_death_replays_what_had_not_started),
+        cmocka_unit_test(test_what_has_begun_to_answer_is_not_replayed),
+        cmocka_unit_test(test_what_has_begun_to_answer_cannot_be_handed_back),
+        cmocka_unit_test(test_nobody_waits_for_parts_of_what_was_cancelled),
         cmocka_unit_test(test_replays_take_free_slots_at_once),
         cmocka_unit_test(test_replays_are_queued_above_the_limit),
         cmocka_unit_test(test_an_unknown_last_start_may_mean_all),
