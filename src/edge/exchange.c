@@ -364,6 +364,7 @@ static void begin(struct as_exchange *x, struct as_conn *c, uint32_t stream,
     x->cancelled = false;
     x->fail = NULL;
     x->item = NULL;
+    x->over_time = NULL;
 }
 
 struct as_exchange *as_exchange_child(struct as_exchange *parent)
@@ -435,6 +436,8 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
         as_rest_gone(x);
     if (x->streaming)
         as_stream_gone(x->streaming);
+    if (x->over_time)
+        x->over_time->gone(x);
     as_squeeze_cancel(x->squeeze);
     x->conn = NULL;
     x->head = NULL;
@@ -450,6 +453,8 @@ static void on_drained(void *conn AS_UNUSED, void *req)
 
     if (x->streaming)
         as_stream_drained(x->streaming);
+    else if (x->over_time)
+        x->over_time->drained(x);
 }
 
 /* Metadata over a limit is what gRPC calls RESOURCE_EXHAUSTED, and 431 to everybody else. */

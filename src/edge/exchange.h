@@ -23,6 +23,12 @@
 
 enum as_exchange_state { AS_X_RECEIVING, AS_X_WAITING, AS_X_ANSWERED };
 
+/* Who writes a plain HTTP answer over time. */
+struct as_exchange_over_time {
+    void (*drained)(struct as_exchange *x); /* what was written is sent, but for a bounded rest */
+    void (*gone)(struct as_exchange *x);    /* its stream is closed; the last call */
+};
+
 struct as_exchange {
     struct as_call call;
     struct as_edge *edge;
@@ -66,7 +72,8 @@ struct as_exchange {
      * place there. NULL: errors end the client's call. */
     void (*fail)(struct as_exchange *x, uint32_t status, struct as_str message);
     void *item;
-    const struct as_http_head *head; /* valid while conn is not NULL */
+    const struct as_exchange_over_time *over_time; /* or NULL; `item` is its own */
+    const struct as_http_head *head;               /* valid while conn is not NULL */
     struct as_arena arena;
     uint8_t first[AS_EXCHANGE_FIRST] __attribute__((aligned(64)));
 };

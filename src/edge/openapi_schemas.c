@@ -59,6 +59,11 @@ const struct as_openapi_schema as_openapi_schemas[] = {
      OBJECT("\"model_name\",\"model_version\",\"outputs\"",
             "\"id\":" STRING ",\"model_name\":" STRING ",\"model_version\":" STRING
             ",\"parameters\":" REF("Parameters") ",\"outputs\":" LIST(REF("OutputTensor")))},
+    {"GenerateRequest", "{\"type\":\"object\",\"properties\":{\"id\":" STRING
+                        ",\"parameters\":" REF("Parameters") "}}"},
+    {"GenerateResponse",
+     OBJECT("\"model_name\",\"model_version\"",
+            "\"id\":" STRING ",\"model_name\":" STRING ",\"model_version\":" STRING)},
     DATA("BOOL", BOOLEAN),
     DATA("UINT8", INTEGER("0", "255")),
     DATA("UINT16", INTEGER("0", "65535")),
