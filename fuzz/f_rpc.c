@@ -1,8 +1,13 @@
-/* Any bytes as a message of the health and reflection services. An answer to a question is again
- * well-formed protobuf. */
+/* Any bytes as a message of the health and reflection services, and of the extensions. What is read
+ * keeps the promises of its header; an answer is again well-formed protobuf. */
+#include "base/err.h"
 #include "wire/health.h"
+#include "wire/names.h"
 #include "wire/pb.h"
 #include "wire/reflect.h"
+#include "wire/repository.h"
+#include "wire/settings.h"
+#include "wire/shm_region.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,6 +22,51 @@ static void check_well_formed(struct as_str message)
     AS_ASSERT(rc == 0);
 }
 
+static void check_settings(const struct as_setting *s, uint32_t n)
+{
+    AS_ASSERT(n <= AS_SETTINGS_MAX);
+    for (uint32_t i = 0; i < n; i++)
+        AS_ASSERT(as_names_utf8(s[i].name) && as_names_utf8(s[i].text));
+}
+
+static void check_extensions(const uint8_t *data, size_t size, struct as_buf *out)
+{
+    struct as_repository_change c;
+    const struct as_setting *s;
+    struct as_shm_region r;
+    struct as_str model;
+    struct as_arena a;
+    uint32_t n;
+    bool ready;
+
+    as_arena_init(&a, NULL, 0);
+    (void)as_repository_parse_index(data, size, &ready);
+    if (as_repository_parse_change(data, size, &a, &c) == 0) {
+        AS_ASSERT(as_names_utf8(c.model));
+        for (uint32_t i = 0; i < c.n_parameters; i++)
+            AS_ASSERT(as_names_utf8(c.parameters[i]));
+    }
+    if (as_shm_region_parse(data, size, &a, &r) == 0) {
+        AS_ASSERT(as_names_utf8(r.name) && as_names_utf8(r.key));
+        out->n = 0;
+        AS_ASSERT(as_shm_region_put(&r, 1, &a, out) == 0);
+        check_well_formed(as_buf_slice(out));
+    }
+    if (as_settings_parse_log(data, size, &a, &s, &n) == 0) {
+        check_settings(s, n);
+        out->n = 0;
+        AS_ASSERT(as_settings_put_log(s, n, &a, out) == 0);
+        check_well_formed(as_buf_slice(out));
+    }
+    if (as_settings_parse_trace(data, size, &a, &s, &n, &model) == 0) {
+        check_settings(s, n);
+        out->n = 0;
+        AS_ASSERT(as_settings_put_trace(s, n, &a, out) == 0);
+        check_well_formed(as_buf_slice(out));
+    }
+    as_arena_fini(&a);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct as_buf out = {0};
@@ -27,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     out.n = 0;
     if (as_health_parse(data, size, &out))
         AS_ASSERT(out.n == 0);
+    check_extensions(data, size, &out);
     as_buf_fini(&out);
     (void)as_reflect_find_symbol((struct as_str){(const char *)data, size});
     return 0;

@@ -50,6 +50,7 @@ struct dispatcher {
     struct as_fleet *fleet;
     struct as_budget budget;
     struct as_board board;
+    struct as_shm *shm; /* of clients, for all lanes; NULL: not allowed */
     struct as_status *status;
     struct as_sock control;
     struct as_outbox out; /* what the supervisor is to hear */
@@ -488,6 +489,16 @@ static void join_token(struct dispatcher *d)
 static int set_up_lanes(struct dispatcher *d)
 {
     struct as_edge_conf conf = edge_conf(d->opts);
+    struct as_shm_conf shm = {
+        .max_regions = (uint32_t)as_option_u64(d->opts, AS_OPT_MAX_SHM_REGIONS),
+        .max_bytes = as_option_u64(d->opts, AS_OPT_MAX_SHM_BYTES),
+    };
+
+    if (as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_SHM) && as_shm_new(&d->shm, &shm))
+        return AS_EIO;
+    conf.shm = d->shm;
+    conf.control = as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_CONTROL);
+    conf.log = conf.control ? &d->log : NULL;
 
     for (uint32_t i = 0; i < d->n_lanes; i++) {
         struct lane *l = &d->lanes[i];
@@ -561,6 +572,7 @@ static void tear_down(struct dispatcher *d)
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);
     as_board_fini(&d->board);
+    as_shm_free(d->shm);
     free(d->lanes);
 }
 

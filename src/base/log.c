@@ -22,6 +22,17 @@ int as_log_level_of(const char *name)
     return -1;
 }
 
+/* Relaxed: a line more or less while the level changes does not matter. */
+void as_log_set_level(struct as_log *log, enum as_log_level level)
+{
+    __atomic_store_n(&log->level, level, __ATOMIC_RELAXED);
+}
+
+enum as_log_level as_log_level_now(const struct as_log *log)
+{
+    return __atomic_load_n(&log->level, __ATOMIC_RELAXED);
+}
+
 static bool plain(struct as_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -74,7 +85,7 @@ void as_log_event(const struct as_log *log, enum as_log_level level, const char 
     int k;
     va_list ap;
 
-    if (!log || !log->sink || level > log->level)
+    if (!log || !log->sink || level > as_log_level_now(log))
         return;
     k = snprintf(line, sizeof(line), "level=%s event=%s ", names[level], event);
     n = AS_MIN((size_t)k, sizeof(line) - 2);

@@ -12,7 +12,7 @@
 enum as_log_level { AS_LOG_ERROR, AS_LOG_WARN, AS_LOG_INFO, AS_LOG_DEBUG };
 
 struct as_log {
-    enum as_log_level level; /* lines above it are dropped */
+    enum as_log_level level; /* lines above it are dropped; as_log_set_level once threads run */
     /* One whole line with its newline. May be called from every thread that was given the log. */
     void (*sink)(void *ctx, enum as_log_level level, const char *line, size_t n);
     void *ctx;
@@ -25,6 +25,10 @@ void as_log_event(const struct as_log *log, enum as_log_level level, const char 
 
 /* `s` as a value: bare when it is plain, else in quotes; cut at what fits. Returns `out`. */
 const char *as_log_quote(char *out, size_t cap, struct as_str s);
+
+/* Any thread, at any time. */
+void as_log_set_level(struct as_log *log, enum as_log_level level);
+enum as_log_level as_log_level_now(const struct as_log *log);
 
 const char *as_log_level_name(enum as_log_level level);
 int as_log_level_of(const char *name); /* -1 when unknown */

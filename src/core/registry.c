@@ -401,6 +401,33 @@ uint32_t as_registry_versions(const struct as_registry *g, struct as_str name,
     return u->n;
 }
 
+struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str name, bool loaded)
+{
+    const struct group *u = group_of(g, name);
+    struct as_registry *next;
+    bool same = true;
+
+    if (!u)
+        return NULL;
+    for (uint32_t i = u->first; i < u->first + u->n; i++)
+        same = same && g->at[i]->m.unloaded == !loaded;
+    if (same)
+        return as_registry_ref(g);
+    next = snapshot_new(g->n);
+    for (; next->n < g->n; next->n++) {
+        struct box *b = g->at[next->n];
+
+        if (next->n < u->first || next->n >= u->first + u->n) {
+            next->at[next->n] = box_ref(b);
+            continue;
+        }
+        b = box_new(&b->m); /* other snapshots hold the old one */
+        b->m.unloaded = !loaded;
+        next->at[next->n] = b;
+    }
+    return seal(next);
+}
+
 uint32_t as_registry_count(const struct as_registry *g)
 {
     return g->n;

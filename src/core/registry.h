@@ -37,6 +37,7 @@ struct as_model {
     bool idempotent;
     bool decoupled;      /* any number of responses for a request */
     bool streams_inputs; /* any number of inputs for a request; decoupled too */
+    bool unloaded; /* refused until a client loads it again */
     bool has_inputs, has_outputs;
     const struct as_tensor_spec *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
@@ -53,6 +54,9 @@ void as_registry_unref(struct as_registry *g);
  * AS_EFULL when there are too many. *ret_why: static text. */
 int as_registry_with(struct as_registry *g, const struct as_model *m, struct as_registry **ret_g,
                      const char **ret_why);
+/* A snapshot with all versions of a name loaded, or not; g itself with one more reference when they
+ * are; NULL: there is no such name. */
+struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str name, bool loaded);
 /* A snapshot without the models of one deployment; g itself when it has none. */
 struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment);
 

@@ -164,6 +164,14 @@ enum as_option_type {
       "CONTINUATION frames of one header block")                                                   \
     X(MAX_HEADER_BLOCK, "max-header-block", SIZE, 0, 1 << 30, "64K", "off", RD, "Abuse",           \
       "a header block, as sent or as unpacked, that ends the connection")                          \
+    X(ALLOW_CLIENT_CONTROL, "allow-client-control", BOOL, 0, 1, "off", "", RDB, "Extensions",      \
+      "clients may load and unload models and set the log level")                                  \
+    X(ALLOW_CLIENT_SHM, "allow-client-shm", BOOL, 0, 1, "off", "", RDB, "Extensions",              \
+      "clients of this machine may send and take tensors in POSIX shared memory")                  \
+    X(MAX_SHM_REGIONS, "max-shm-regions", INT, 1, 100000, "1024", "", RD, "Extensions",            \
+      "regions of shared memory that are registered at once; each takes a descriptor")             \
+    X(MAX_SHM_BYTES, "max-shm-bytes", SIZE, 1, (int64_t)1 << 50, "64G", "", RD, "Extensions",      \
+      "bytes of all registered regions")                                                           \
     X(DRAIN_TIMEOUT, "drain-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "", RDB, "Server",       \
       "requests in flight may end within this time after SIGTERM")                                 \
     X(GOAWAY_GRACE, "goaway-grace", DURATION, 0, 60 * AS_SEC, "1s", "", RD, "Server",              \

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "edge/budget.h"
+#include "io/shm.h"
 #include "link/fleet.h"
 #include "wire/h1.h"
 #include "wire/h2.h"
@@ -37,6 +38,9 @@ struct as_edge_conf {
     as_ns body_timeout;      /* a request moves on by min_progress in this time; 0: never ends it */
     as_ns send_timeout;      /* the client takes min_progress of its answers; 0: never */
     uint64_t min_progress;   /* bytes, or what is left if less */
+    struct as_shm *shm;    /* clients' shared memory, one table for all loops; NULL: not allowed */
+    struct as_log *log;    /* the log whose level clients may set; NULL: not allowed */
+    bool control;          /* clients may load and unload models */
 };
 
 /* The RPCs that we count and answer; the table of names is in edge/service.c. */
@@ -47,6 +51,19 @@ enum as_rpc {
     AS_RPC_SERVER_METADATA,
     AS_RPC_MODEL_READY,
     AS_RPC_MODEL_METADATA,
+    AS_RPC_MODEL_CONFIG, /* from here on: extensions, edge/extension.h */
+    AS_RPC_MODEL_STATISTICS,
+    AS_RPC_REPOSITORY_INDEX,
+    AS_RPC_REPOSITORY_LOAD,
+    AS_RPC_REPOSITORY_UNLOAD,
+    AS_RPC_SHM_STATUS,
+    AS_RPC_SHM_REGISTER,
+    AS_RPC_SHM_UNREGISTER,
+    AS_RPC_CUDA_STATUS,
+    AS_RPC_CUDA_REGISTER,
+    AS_RPC_CUDA_UNREGISTER,
+    AS_RPC_TRACE_SETTING,
+    AS_RPC_LOG_SETTINGS, /* the last of inference.GRPCInferenceService */
     AS_RPC_HEALTH_CHECK,
     AS_RPC_HEALTH_LIST,
     AS_RPC_HEALTH_WATCH, /* from here on: streaming */

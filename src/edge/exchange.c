@@ -1,6 +1,7 @@
 #include "edge/exchange.h"
 
 #include "base/counter.h"
+#include "edge/ask.h"
 #include "edge/body.h"
 #include "edge/patience.h"
 #include "edge/rest.h"
@@ -82,7 +83,7 @@ void as_exchange_pool_free(struct as_edge *e)
 
 /* --- the model --- */
 
-const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
+const struct as_model *as_exchange_look(struct as_exchange *x, struct as_str name,
                                         struct as_str version)
 {
     bool known;
@@ -104,6 +105,18 @@ const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str nam
     else
         as_exchange_fail(x, AS_ENOTFOUND, "unknown model '%.*s'",
                          (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p);
+    return NULL;
+}
+
+const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
+                                        struct as_str version)
+{
+    const struct as_model *m = as_exchange_look(x, name, version);
+
+    if (!m || __builtin_expect(!m->unloaded, 1))
+        return m;
+    as_exchange_fail(x, AS_ENOTFOUND, "model '%.*s' has no available versions: it is unloaded",
+                     AS_STR_FMT(m->name));
     return NULL;
 }
 
@@ -356,6 +369,7 @@ static void begin(struct as_exchange *x, struct as_conn *c, uint32_t stream,
     x->deadline = AS_NEVER;
     x->registry = NULL;
     x->model = NULL;
+    x->ask = NULL;
     x->head = head;
     x->got = 0;
     x->parts = NULL;
@@ -439,6 +453,7 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
     if (x->over_time)
         x->over_time->gone(x);
     as_squeeze_cancel(x->squeeze);
+    as_ask_forget(x);
     x->conn = NULL;
     x->head = NULL;
     if (x->in_fleet)

@@ -62,6 +62,7 @@ struct as_exchange {
     uint64_t got, mark;           /* bytes of the body that came; bytes at the last look */
     struct as_registry *registry; /* keeps `model` */
     const struct as_model *model;
+    struct as_ask *ask; /* what the dispatch loop is asked (edge/ask.h); NULL: nothing */
     struct as_oip_infer infer;
     void (*send)(struct as_exchange *x, const struct as_oip_response *r); /* edge/infer.h */
     const struct as_infer_parts *parts; /* likewise; NULL: decoupled models are refused */
@@ -121,11 +122,11 @@ void as_service_call(struct as_exchange *x);
 /* The head of a streaming call has come; makes x->streaming. */
 void as_service_stream(struct as_exchange *x);
 enum as_rpc as_service_rpc(struct as_str path); /* AS_RPC_UNKNOWN */
-/* The protocol's extensions that are offered, as server metadata lists them. */
-extern const struct as_str as_service_extensions[];
-extern const uint32_t as_service_n_extensions;
 /* The model of a name and version, with `registry` kept; NULL: answered NOT_FOUND. */
 const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
+                                        struct as_str version);
+/* Also one that is unloaded. */
+const struct as_model *as_exchange_look(struct as_exchange *x, struct as_str name,
                                         struct as_str version);
 
 #endif

@@ -1,5 +1,9 @@
 #include "edge/infer.h"
 
+#include "edge/output.h"
+#include "edge/region.h"
+#include "edge/schedule.h"
+
 #define WHY_MAX      512
 #define METADATA_MAX 128u /* entries handed to the worker */
 /* Bytes of metadata: with AS_OIP_TABLE_MAX of the message's own, an OPEN's table always fits. */
@@ -170,7 +174,7 @@ static bool prepare(struct as_exchange *x)
         as_exchange_fail(x, err, "%s", why);
         return false;
     }
-    return take_metadata(x);
+    return take_metadata(x) && (!as_region_any(x) || as_region_fetch(x));
 }
 
 bool as_infer_charge(struct as_exchange *x)
@@ -209,6 +213,13 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
                          AS_STR_FMT(x->model->name));
         return;
     }
+    if (x->model->decoupled && as_output_any(x)) {
+        as_exchange_fail(x, AS_EINVALID,
+                         "classification and outputs in shared memory are for models with one "
+                         "response, which '%.*s' is not",
+                         AS_STR_FMT(x->model->name));
+        return;
+    }
     c->on_part = x->model->decoupled ? on_part : NULL;
     c->streams_inputs = x->model->streams_inputs;
     c->msg.id = x->infer.id;
@@ -221,6 +232,8 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     c->core.priority = 1;
     c->core.idempotent = x->model->idempotent;
     c->core.deadline = x->deadline;
+    if (c->msg.n_params && !as_schedule_apply(x))
+        return;
     c->deployment = x->model->deployment;
     c->blob = holder(x);
     c->arena = &x->arena;
@@ -248,6 +261,8 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
         as_exchange_fail(x, err, "%s", why);
         return false;
     }
+    if (as_region_any(x) && !as_region_fetch(x))
+        return false;
     x->call.msg = (struct as_msg){.id = x->infer.id,
                                   .tensors = x->infer.inputs,
                                   .n_tensors = x->infer.n_inputs,
@@ -310,7 +325,7 @@ static bool respond(struct as_exchange *x, const struct as_msg *res, struct as_o
         as_exchange_fail(x, AS_EHANDLER, "%s", why);
         return false;
     }
-    return select_outputs(x, res, r);
+    return select_outputs(x, res, r) && (!as_output_any(x) || as_output_apply(x, r));
 }
 
 static void send_result(struct as_exchange *x)

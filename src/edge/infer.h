@@ -18,6 +18,14 @@ typedef void (*as_infer_send)(struct as_exchange *x, const struct as_oip_respons
 /* The model is looked up by x->infer's names unless x->model is set already. */
 void as_infer_begin(struct as_exchange *x, as_infer_send send);
 
+/* Who keeps an output's bytes: the worker's answer, or NULL where they are the exchange's own. */
+static inline struct as_blob *as_infer_owner(const struct as_exchange *x, const struct as_tensor *t)
+{
+    struct as_blob *b = x->call.result_blob;
+
+    return b && t->data >= b->data && t->data < b->data + b->n ? b : NULL;
+}
+
 /* Values that were converted while they were read take memory of their own: it is charged to the
  * budget. False: answered. */
 bool as_infer_charge(struct as_exchange *x);

@@ -41,8 +41,8 @@ static void send_by_reference(struct as_exchange *x, const struct as_oip_respons
         size_t k = as_oip_put_raw_head(p, r->outputs[i].nbytes);
 
         pieces[n++] = (struct as_http_piece){p, k, NULL};
-        pieces[n++] =
-            (struct as_http_piece){r->outputs[i].data, r->outputs[i].nbytes, x->call.result_blob};
+        pieces[n++] = (struct as_http_piece){r->outputs[i].data, r->outputs[i].nbytes,
+                                             as_infer_owner(x, &r->outputs[i])};
         p += k;
     }
     as_exchange_ok(x, pieces, n);

@@ -131,7 +131,7 @@ static void send_json(struct as_exchange *x, const struct as_oip_response *r, si
         if (!as_oip_json_binary(&x->infer, i) || !t->nbytes)
             continue;
         if (refer) {
-            pieces[n++] = (struct as_http_piece){t->data, t->nbytes, x->call.result_blob};
+            pieces[n++] = (struct as_http_piece){t->data, t->nbytes, as_infer_owner(x, t)};
         } else {
             memcpy(p + pieces[0].n, t->data, t->nbytes);
             pieces[0].n += t->nbytes;

@@ -7,7 +7,7 @@
 #define GATHER        32768u /* small messages of a turn go out in pieces of this many bytes */
 #define LARGE         65536u /* larger ones refer to their tensors' bytes */
 #define HEAD_MAX      (AS_GRPC_PREFIX + 1 + 10) /* prefix, and the head of infer_response */
-#define PARAMS_MAX    16u /* of a response, without an array of its own */
+#define PARAMS_MAX    16u                       /* of a response, without an array of its own */
 #define FINAL         "triton_final_response"
 #define WANT_FINAL    "triton_enable_empty_final_response"
 #define WANT_STATUS   "triton_grpc_error"
@@ -139,8 +139,7 @@ static void send_by_reference(struct item *it, const struct as_oip_response *r, 
 {
     struct as_http_piece pieces[AS_EXCHANGE_PIECES];
     size_t head = as_oip_response_head_len(r);
-    struct as_blob *b =
-        as_blob_new(HEAD_MAX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX);
+    struct as_blob *b = as_blob_new(HEAD_MAX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX);
     uint8_t *p = b ? b->data : NULL;
     uint32_t n = 0;
 
@@ -158,8 +157,7 @@ static void send_by_reference(struct item *it, const struct as_oip_response *r, 
 
         pieces[n++] = (struct as_http_piece){p, k, b};
         if (r->outputs[i].nbytes)
-            pieces[n++] =
-                (struct as_http_piece){r->outputs[i].data, r->outputs[i].nbytes, owner};
+            pieces[n++] = (struct as_http_piece){r->outputs[i].data, r->outputs[i].nbytes, owner};
         p += k;
     }
     as_stream_send_framed(it->is->s, pieces, n);
@@ -434,7 +432,8 @@ static void on_message(struct as_stream *s, struct as_message *m)
         as_message_drop(s->x->edge, m);
         if (x)
             as_exchange_drop_child(x);
-        as_exchange_fail(s->x, AS_EFULL, "the server holds all the requests it may (--max-requests)");
+        as_exchange_fail(s->x, AS_EFULL,
+                         "the server holds all the requests it may (--max-requests)");
         return;
     }
     *it = (struct item){.is = is, .x = x};

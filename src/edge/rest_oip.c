@@ -1,5 +1,7 @@
 #include "edge/rest_oip.h"
 
+#include "edge/extension.h"
+
 static void put_pair(struct as_buf *b, const char *before, struct as_str value)
 {
     as_buf_str(b, before);
@@ -14,12 +16,14 @@ static void answer(struct as_exchange *x, uint32_t status, struct as_buf *json)
 
 void as_rest_oip_server(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
+    struct as_str extensions[AS_EXTENSIONS];
+    uint32_t n = as_extension_list(x->edge, extensions);
     struct as_buf b;
 
     as_buf_init(&b);
     as_buf_str(&b, "{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"extensions\":[");
-    for (uint32_t i = 0; i < as_service_n_extensions; i++)
-        put_pair(&b, i ? "," : "", as_service_extensions[i]);
+    for (uint32_t i = 0; i < n; i++)
+        put_pair(&b, i ? "," : "", extensions[i]);
     as_buf_str(&b, "]}");
     answer(x, 200, &b);
 }
@@ -45,13 +49,14 @@ void as_rest_oip_ready(struct as_exchange *x, const struct as_rest_match *m AS_U
 
 void as_rest_oip_model_ready(struct as_exchange *x, const struct as_rest_match *m)
 {
-    const struct as_model *model = as_exchange_find(x, m->model, m->version);
+    const struct as_model *model = as_exchange_look(x, m->model, m->version);
     struct as_buf b;
     bool ready;
 
     if (!model)
         return;
-    ready = !x->edge->draining && as_fleet_model_ready(x->edge->client.fleet, model->deployment);
+    ready = !x->edge->draining && !model->unloaded &&
+            as_fleet_model_ready(x->edge->client.fleet, model->deployment);
     as_buf_init(&b);
     put_pair(&b, "{\"name\":", model->name);
     as_buf_printf(&b, ",\"ready\":%s}", ready ? "true" : "false");

@@ -1,4 +1,5 @@
 /* Which method is which, and the small RPCs that need no worker. */
+#include "edge/extension.h"
 #include "edge/infer.h"
 #include "edge/infer_stream.h"
 #include "edge/reflection.h"
@@ -7,13 +8,33 @@
 #define SERVICE "/inference.GRPCInferenceService/"
 
 static const char *const names[AS_RPC_COUNT] = {
-    [AS_RPC_MODEL_INFER] = "ModelInfer",    [AS_RPC_SERVER_LIVE] = "ServerLive",
-    [AS_RPC_SERVER_READY] = "ServerReady",  [AS_RPC_SERVER_METADATA] = "ServerMetadata",
-    [AS_RPC_MODEL_READY] = "ModelReady",    [AS_RPC_MODEL_METADATA] = "ModelMetadata",
-    [AS_RPC_HEALTH_CHECK] = "Health/Check", [AS_RPC_HEALTH_LIST] = "Health/List",
-    [AS_RPC_HEALTH_WATCH] = "Health/Watch", [AS_RPC_MODEL_STREAM_INFER] = "ModelStreamInfer",
-    [AS_RPC_REFLECTION] = "reflection.v1",  [AS_RPC_REFLECTION_ALPHA] = "reflection.v1alpha",
-    [AS_RPC_UNKNOWN] = "unknown",           [AS_RPC_HTTP] = "http",
+    [AS_RPC_MODEL_INFER] = "ModelInfer",
+    [AS_RPC_SERVER_LIVE] = "ServerLive",
+    [AS_RPC_SERVER_READY] = "ServerReady",
+    [AS_RPC_SERVER_METADATA] = "ServerMetadata",
+    [AS_RPC_MODEL_READY] = "ModelReady",
+    [AS_RPC_MODEL_METADATA] = "ModelMetadata",
+    [AS_RPC_MODEL_CONFIG] = "ModelConfig",
+    [AS_RPC_MODEL_STATISTICS] = "ModelStatistics",
+    [AS_RPC_REPOSITORY_INDEX] = "RepositoryIndex",
+    [AS_RPC_REPOSITORY_LOAD] = "RepositoryModelLoad",
+    [AS_RPC_REPOSITORY_UNLOAD] = "RepositoryModelUnload",
+    [AS_RPC_SHM_STATUS] = "SystemSharedMemoryStatus",
+    [AS_RPC_SHM_REGISTER] = "SystemSharedMemoryRegister",
+    [AS_RPC_SHM_UNREGISTER] = "SystemSharedMemoryUnregister",
+    [AS_RPC_CUDA_STATUS] = "CudaSharedMemoryStatus",
+    [AS_RPC_CUDA_REGISTER] = "CudaSharedMemoryRegister",
+    [AS_RPC_CUDA_UNREGISTER] = "CudaSharedMemoryUnregister",
+    [AS_RPC_TRACE_SETTING] = "TraceSetting",
+    [AS_RPC_LOG_SETTINGS] = "LogSettings",
+    [AS_RPC_HEALTH_CHECK] = "Health/Check",
+    [AS_RPC_HEALTH_LIST] = "Health/List",
+    [AS_RPC_HEALTH_WATCH] = "Health/Watch",
+    [AS_RPC_MODEL_STREAM_INFER] = "ModelStreamInfer",
+    [AS_RPC_REFLECTION] = "reflection.v1",
+    [AS_RPC_REFLECTION_ALPHA] = "reflection.v1alpha",
+    [AS_RPC_UNKNOWN] = "unknown",
+    [AS_RPC_HTTP] = "http",
 };
 
 /* Streaming methods, and those of other services than the inference service. */
@@ -49,7 +70,7 @@ enum as_rpc as_service_rpc(struct as_str path)
 
     if (path.n <= n || memcmp(path.p, SERVICE, n) != 0)
         return find_other(path);
-    for (int i = 0; i <= AS_RPC_MODEL_METADATA; i++) {
+    for (int i = 0; i <= AS_RPC_LOG_SETTINGS; i++) {
         if (as_str_eq((struct as_str){path.p + n, path.n - n}, as_str_of(names[i])))
             return (enum as_rpc)i;
     }
@@ -65,15 +86,13 @@ static void reply_bool(struct as_exchange *x, bool v)
     as_exchange_reply(x, &b);
 }
 
-const struct as_str as_service_extensions[] = {{"binary_tensor_data", 18}};
-const uint32_t as_service_n_extensions = AS_COUNT(as_service_extensions);
-
 static void server_metadata(struct as_exchange *x)
 {
+    struct as_str extensions[AS_EXTENSIONS];
     struct as_oip_server s = {.name = AS_STR("anyserve"),
                               .version = AS_STR(AS_VERSION),
-                              .extensions = as_service_extensions,
-                              .n_extensions = as_service_n_extensions};
+                              .extensions = extensions,
+                              .n_extensions = as_extension_list(x->edge, extensions)};
     struct as_buf b;
 
     as_buf_init(&b);
@@ -91,7 +110,8 @@ static const struct as_model *named(struct as_exchange *x)
         as_exchange_fail(x, AS_EINVALID, "malformed request message");
         return NULL;
     }
-    return as_exchange_find(x, name, version);
+    return x->rpc == AS_RPC_MODEL_READY ? as_exchange_look(x, name, version)
+                                        : as_exchange_find(x, name, version);
 }
 
 static void model_ready(struct as_exchange *x)
@@ -99,7 +119,7 @@ static void model_ready(struct as_exchange *x)
     const struct as_model *m = named(x);
 
     if (m)
-        reply_bool(x, !x->edge->draining &&
+        reply_bool(x, !x->edge->draining && !m->unloaded &&
                           as_fleet_model_ready(x->edge->client.fleet, m->deployment));
 }
 
@@ -166,7 +186,7 @@ void as_service_call(struct as_exchange *x)
         as_watch_list(x);
         break;
     default:
-        as_exchange_fail(x, AS_EUNIMPLEMENTED, "unknown method");
+        as_extension_call(x);
     }
 }
 

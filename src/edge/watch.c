@@ -14,7 +14,8 @@ static enum as_health status_if(bool serving)
 
 static enum as_health status_of_model(struct as_edge *e, const struct as_model *m)
 {
-    return status_if(!e->draining && as_fleet_model_ready(e->client.fleet, m->deployment));
+    return status_if(!e->draining && !m->unloaded &&
+                     as_fleet_model_ready(e->client.fleet, m->deployment));
 }
 
 enum as_health as_watch_status(struct as_edge *e, struct as_str service)

@@ -34,6 +34,9 @@ void as_call_letter_back(struct as_call *c)
 
 static void refuse(struct as_call *c, int err)
 {
+    struct as_fleet_deploy *d = c->client->fleet->deploys[c->deployment];
+
+    as_model_stat_refuse(&d->models[c->core.model].stat);
     c->err = err;
     c->status = 0;
     c->message = (struct as_str){0};
@@ -110,4 +113,34 @@ void as_client_cancel(struct as_client *c, struct as_call *call)
     call->posted++;
     call->cancel_letter.open = open_cancel;
     as_mbox_post(c->fleet->box, &call->cancel_letter);
+}
+
+/* --- errands --- */
+
+static void open_done(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_errand *e = AS_CONTAINER(letter, struct as_errand, letter);
+
+    e->done(e);
+}
+
+static void open_errand(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_errand *e = AS_CONTAINER(letter, struct as_errand, letter);
+
+    e->run(e, e->client->fleet);
+    letter->open = open_done;
+    as_mbox_post(&e->client->box, letter);
+}
+
+void as_client_errand(struct as_client *c, struct as_errand *e)
+{
+    e->client = c;
+    if (c->local) {
+        e->run(e, c->fleet);
+        e->done(e);
+        return;
+    }
+    e->letter.open = open_errand;
+    as_mbox_post(c->fleet->box, &e->letter);
 }

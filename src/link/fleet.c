@@ -86,8 +86,9 @@ static void op_cancel(void *ctx AS_UNUSED, struct as_replica *r, struct as_reque
     as_link_cancel(as_replica_link(r), call_of(q), reason);
 }
 
-static void op_answer(void *ctx AS_UNUSED, struct as_request *q, int err)
+static void op_answer(void *ctx, struct as_request *q, int err)
 {
+    struct as_fleet_deploy *d = ctx;
     struct as_call *c = call_of(q);
 
     if (c->result_blob) /* a part of the answer had come when the deadline passed */
@@ -95,6 +96,7 @@ static void op_answer(void *ctx AS_UNUSED, struct as_request *q, int err)
     c->err = err;
     c->status = 0;
     c->message = (struct as_str){0};
+    as_model_stat_fail(&d->models[q->model].stat, q, as_loop_now(d->fleet->loop));
     answer(c);
 }
 
@@ -138,6 +140,7 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
     d->fleet = f;
     d->name = as_str_dup(name);
     d->number = n;
+    atomic_init(&d->down, false);
     atomic_init(&d->expected, false);
     atomic_init(&d->registered, false);
     atomic_init(&d->ready, false);
@@ -172,7 +175,7 @@ static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register
         return err;
     d->max_queued = max_queued;
     d->budget = r->budget;
-    if (d->down)
+    if (as_fleet_flag(&d->down))
         as_deploy_set_down(d->core, true, as_loop_now(f->loop));
     return 0;
 }
@@ -277,8 +280,9 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
         return err;
     if (!known) {
         d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
-        d->models[d->n_models++] =
-            (struct as_fleet_model){as_str_dup(r->name), as_str_dup(r->version), r->max_ongoing};
+        d->models[d->n_models++] = (struct as_fleet_model){.name = as_str_dup(r->name),
+                                                           .version = as_str_dup(r->version),
+                                                           .max_ongoing = r->max_ongoing};
         err = as_deploy_set_model(d->core, m.index, r->max_ongoing);
         AS_ASSERT(!err);
     }
@@ -287,6 +291,19 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
     else
         publish(f, g);
     *ret_target = m.index;
+    return 0;
+}
+
+int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded)
+{
+    struct as_registry *g = as_registry_set_loaded(f->registry, model, loaded);
+
+    if (!g)
+        return AS_ENOTFOUND;
+    if (g == f->registry)
+        as_registry_unref(g);
+    else
+        publish(f, g);
     return 0;
 }
 
@@ -387,9 +404,9 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
 {
     struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
 
-    if (!d || d->down == down)
+    if (!d || as_fleet_flag(&d->down) == down)
         return;
-    d->down = down;
+    as_fleet_set_flag(&d->down, down);
     if (d->core)
         as_deploy_set_down(d->core, down, as_loop_now(f->loop));
 }

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "core/deploy.h"
+#include "core/model_stat.h"
 #include "core/registry.h"
 #include "link/call.h"
 
@@ -54,6 +55,7 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down);
 /* Every deployment that has a token or models has a replica with slots. */
 bool as_fleet_ready(const struct as_fleet *f);                            /* any thread */
 bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment); /* any thread */
+bool as_fleet_model_down(const struct as_fleet *f, uint32_t deployment);  /* any thread */
 uint32_t as_fleet_unanswered(const struct as_fleet *f); /* requests held, whatever their state */
 /* DRAIN to all workers: what they hold is finished, nothing new is accepted. */
 void as_fleet_drain(struct as_fleet *f);
@@ -74,6 +76,12 @@ void as_fleet_each_replica(struct as_fleet *f,
 void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_deploy *d, bool down),
                           void *arg);
 struct as_registry *as_fleet_registry(const struct as_fleet *f); /* borrowed; dispatch loop */
+/* One model's, by the numbers that the registry has; dispatch loop. */
+struct as_model_stat as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
+                                         uint32_t model);
+/* All versions of a model are refused to new requests, or not any more; what was accepted goes on.
+ * 0 or AS_ENOTFOUND. Dispatch loop. */
+int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded);
 
 /* One client loop's handle. */
 struct as_client {
@@ -108,5 +116,15 @@ void as_client_credit(struct as_client *c, struct as_call *call, uint32_t messag
 void as_client_input(struct as_client *c, struct as_call *call, struct as_call *input);
 /* There will be no further input. Once, and not while one is under way. */
 void as_client_input_end(struct as_client *c, struct as_call *call);
+
+/* Something to be done on the dispatch loop for a client loop, which hears of it afterwards. */
+struct as_errand {
+    void (*run)(struct as_errand *e, struct as_fleet *f); /* dispatch loop */
+    void (*done)(struct as_errand *e);                    /* client loop; e is its again */
+    struct as_client *client;
+    struct as_letter letter;
+};
+/* Client loop; run and done are set. Both may be called before it returns. */
+void as_client_errand(struct as_client *c, struct as_errand *e);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef AS_LINK_FLEET_DEPLOY_H
 #define AS_LINK_FLEET_DEPLOY_H
 
+#include "core/model_stat.h"
 #include "link/deathwatch.h"
 #include "link/fleet.h"
 
@@ -14,6 +15,7 @@
 struct as_fleet_model {
     char *name, *version;
     uint32_t max_ongoing;
+    struct as_model_stat stat;
 };
 
 struct as_fleet_deploy {
@@ -26,7 +28,7 @@ struct as_fleet_deploy {
     struct as_fleet_model *models;
     uint32_t n_models;
     struct as_timer timer; /* the next deadline */
-    bool down;
+    atomic_bool down;
     atomic_bool expected;   /* a process of ours serves it */
     atomic_bool registered; /* its models are known */
     atomic_bool ready;

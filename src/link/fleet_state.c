@@ -6,6 +6,11 @@ bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
     return as_fleet_flag(&f->deploys[deployment]->ready);
 }
 
+bool as_fleet_model_down(const struct as_fleet *f, uint32_t deployment)
+{
+    return as_fleet_flag(&f->deploys[deployment]->down);
+}
+
 bool as_fleet_ready(const struct as_fleet *f)
 {
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire), counted = 0;
@@ -28,6 +33,12 @@ uint32_t as_fleet_unanswered(const struct as_fleet *f)
 struct as_registry *as_fleet_registry(const struct as_fleet *f)
 {
     return f->registry;
+}
+
+struct as_model_stat as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
+                                         uint32_t model)
+{
+    return f->deploys[deployment]->models[model].stat;
 }
 
 static const char *link_state(const struct as_link *l)
@@ -68,6 +79,6 @@ void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_de
 {
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         if (f->deploys[i]->core)
-            fn(arg, f->deploys[i]->core, f->deploys[i]->down);
+            fn(arg, f->deploys[i]->core, as_fleet_flag(&f->deploys[i]->down));
     }
 }

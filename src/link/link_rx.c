@@ -17,9 +17,17 @@ static as_ns now_of(const struct as_link *l)
  * finds nothing. */
 void as_link_settle(struct as_link *l, struct as_call *c, as_ns service, bool retry)
 {
+    struct as_model_stat *stat = &l->deploy->models[c->core.model].stat;
+    as_ns now = now_of(l);
+
     as_link_forget_call(l, c);
-    if (as_replica_done(l->replica, &c->core, service, retry, now_of(l)))
-        as_fleet_deliver(c);
+    if (!as_replica_done(l->replica, &c->core, service, retry, now))
+        return;
+    if (c->err)
+        as_model_stat_fail(stat, &c->core, now);
+    else
+        as_model_stat_success(stat, &c->core, service, 1, 1, now);
+    as_fleet_deliver(c);
 }
 
 void as_link_settle_ok(struct as_link *l, struct as_call *c, as_ns service)

@@ -15,19 +15,6 @@ static const char *const field_name[FIELDS] = {
     [RAW] = "raw_input_contents",
 };
 
-#define NAME_SHOWN 64u /* bytes of a client's name that an error repeats */
-
-size_t as_oip_shown(struct as_str s)
-{
-    size_t n = AS_MIN(s.n, (size_t)NAME_SHOWN);
-
-    while (n < s.n && n && ((uint8_t)s.p[n] & 0xc0) == 0x80)
-        n--;
-    return n;
-}
-
-#define SHOWN(s) AS_OIP_SHOWN(s)
-
 AS_PRINTF(4, 0)
 static int vrefuse(struct as_oip_parse *c, size_t at, int err, const char *fmt, va_list ap)
 {
@@ -49,8 +36,8 @@ int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...)
 int as_oip_refuse_input(struct as_oip_parse *c, const struct as_tensor *t, int err, const char *fmt,
                         ...)
 {
-    int n =
-        snprintf(c->why, c->cap, "%s '%.*s': ", c->response ? "output" : "input", SHOWN(t->name));
+    int n = snprintf(c->why, c->cap, "%s '%.*s': ", c->response ? "output" : "input",
+                     AS_OIP_SHOWN(t->name));
     va_list ap;
 
     va_start(ap, fmt);
@@ -85,89 +72,6 @@ static int get_text(struct as_oip_parse *c, const struct as_pb_field *f, const c
     if (!as_names_utf8(f->s))
         return as_oip_refuse(c, AS_EINVALID, "%s is not valid UTF-8", what);
     *ret = f->s;
-    return 0;
-}
-
-/* The oneof of one InferParameter; fields that come later win. */
-static int get_param_value(struct as_oip_parse *c, struct as_param *m, struct as_str value)
-{
-    static const uint8_t wires[] = {[AS_PARAM_BOOL] = AS_PB_VARINT,
-                                    [AS_PARAM_INT64] = AS_PB_VARINT,
-                                    [AS_PARAM_STRING] = AS_PB_LEN,
-                                    [AS_PARAM_DOUBLE] = AS_PB_I64,
-                                    [AS_PARAM_UINT64] = AS_PB_VARINT};
-    struct as_pb r = as_pb_of(value);
-    struct as_pb_field f;
-    int more;
-
-    while ((more = as_pb_next(&r, &f)) > 0) {
-        if (f.number > AS_PARAM_UINT64)
-            continue;
-        if (f.wire != (enum as_pb_wire)wires[f.number])
-            return as_oip_refuse(c, AS_EPROTO, "parameter '%.*s': wrong wire type %d",
-                                 SHOWN(m->name), (int)f.wire);
-        m->type = (enum as_param_type)f.number;
-        if (m->type == AS_PARAM_STRING) {
-            if (!as_names_utf8(f.s))
-                return as_oip_refuse(c, AS_EINVALID, "parameter '%.*s': string_param is not UTF-8",
-                                     SHOWN(m->name));
-            m->str = f.s;
-        } else if (m->type == AS_PARAM_BOOL) {
-            m->b = f.v != 0;
-        } else {
-            m->u64 = f.v;
-        }
-    }
-    return more ? as_oip_refuse(c, AS_EPROTO, "parameter '%.*s': malformed value", SHOWN(m->name))
-                : 0;
-}
-
-/* One entry of map<string, InferParameter>. */
-static int get_param(struct as_oip_parse *c, struct as_param *m, struct as_str entry)
-{
-    struct as_pb r = as_pb_of(entry);
-    struct as_pb_field f;
-    bool valued = false;
-    int more, err;
-
-    *m = (struct as_param){0};
-    while ((more = as_pb_next(&r, &f)) > 0) {
-        if (f.number == 1) {
-            err = get_text(c, &f, "a parameter's key", &m->name);
-            if (err)
-                return err;
-        } else if (f.number == 2) {
-            if (f.wire != AS_PB_LEN)
-                return as_oip_refuse(c, AS_EPROTO, "parameters: wrong wire type %d", (int)f.wire);
-            err = get_param_value(c, m, f.s);
-            if (err)
-                return err;
-            valued = valued || m->type;
-        }
-    }
-    if (more)
-        return as_oip_refuse(c, AS_EPROTO, "parameters: malformed entry");
-    if (!valued)
-        return as_oip_refuse(c, AS_EINVALID, "parameter '%.*s' has no value", SHOWN(m->name));
-    return 0;
-}
-
-/* A tensor's own parameter is read for its key only; `what`: "input" or "output". */
-static int check_own_param(struct as_oip_parse *c, const char *what, struct as_str name,
-                           const struct as_pb_field *f)
-{
-    struct as_param m;
-    int err;
-
-    if (f->wire != AS_PB_LEN)
-        return as_oip_refuse(c, AS_EPROTO, "%s parameters: wrong wire type %d", what, (int)f->wire);
-    err = get_param(c, &m, f->s);
-    if (err)
-        return err;
-    if (as_str_eq(m.name, AS_STR("shared_memory_region")) ||
-        (what[0] == 'o' && as_str_eq(m.name, AS_STR("classification"))))
-        return as_oip_refuse(c, AS_EINVALID, "%s '%.*s': parameter '%.*s' is not supported", what,
-                             SHOWN(name), SHOWN(m.name));
     return 0;
 }
 
@@ -221,7 +125,8 @@ int as_oip_check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64
 
 /* One field of an InferInputTensor. `raw`: the request has raw_input_contents. */
 static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const struct as_pb_field *f,
-                           bool raw, struct as_str *datatype, int64_t *shape)
+                           bool raw, struct as_str *datatype, int64_t *shape,
+                           struct as_oip_own *own)
 {
     int has;
 
@@ -237,7 +142,7 @@ static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const st
     case 3:
         return get_shape(c, t, f, shape, &t->ndim);
     case 4:
-        return check_own_param(c, "input", t->name, f);
+        return as_oip_get_own(c, "input", t->name, f, own);
     case 5:
         if (f->wire != AS_PB_LEN)
             return as_oip_refuse_input(c, t, AS_EPROTO, "contents: wrong wire type %d",
@@ -265,13 +170,15 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     struct as_pb r = as_pb_of(message);
     struct as_str datatype = {0};
     int64_t shape[AS_MAX_DIMS];
+    struct as_oip_own mine;
     struct as_pb_field f;
     uint64_t elements;
     int64_t *own;
     int more, err;
 
+    mine.given = 0;
     while ((more = as_pb_next(&r, &f)) > 0) {
-        err = get_input_field(c, t, &f, raw, &datatype, shape);
+        err = get_input_field(c, t, &f, raw, &datatype, shape, &mine);
         if (err)
             return err;
     }
@@ -284,13 +191,19 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
                                    UINT16_MAX);
     t->dtype = as_dtype_of(datatype);
     if (t->dtype == AS_DT_INVALID)
-        return as_oip_refuse_input(c, t, AS_EINVALID, "unknown datatype '%.*s'", SHOWN(datatype));
+        return as_oip_refuse_input(c, t, AS_EINVALID, "unknown datatype '%.*s'",
+                                   AS_OIP_SHOWN(datatype));
     own = as_arena_alloc(c->arena, 8 * (size_t)t->ndim, 8);
     if (!own)
         return as_oip_refuse(c, AS_ENOMEM, "out of memory");
     memcpy(own, shape, 8 * (size_t)t->ndim);
     t->shape = own;
     c->table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
+    if (__builtin_expect(mine.given, 0)) {
+        err = as_oip_lend(c, t, &mine, message, index);
+        if (err)
+            return AS_MIN(err, 0);
+    }
     if (raw) /* whose size and shape are checked when both are known */
         return 0;
     err = as_oip_check_shape(c, t, &elements);
@@ -301,14 +214,16 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested *o, struct
                       uint32_t index)
 {
     struct as_pb r = as_pb_of(message);
+    struct as_oip_own mine;
     struct as_pb_field f;
     int more, err = 0;
 
+    mine.given = 0;
     while ((more = as_pb_next(&r, &f)) > 0) {
         if (f.number == 1)
             err = get_text(c, &f, "an output's name", &o->name);
         else if (f.number == 2)
-            err = check_own_param(c, "output", o->name, &f);
+            err = as_oip_get_own(c, "output", o->name, &f, &mine);
         if (err)
             return err;
     }
@@ -316,7 +231,7 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested *o, struct
         return as_oip_refuse(c, AS_EPROTO, "outputs[%u]: malformed protobuf", index);
     if (!o->name.n)
         return as_oip_refuse(c, AS_EINVALID, "outputs[%u] has no name", index);
-    return 0;
+    return mine.given ? as_oip_ask(c, o, &mine) : 0;
 }
 
 /* The next field that a message of this kind has, its number as in a request; as as_pb_next. */
@@ -361,11 +276,10 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
         if (count[i] > limit)
             return as_oip_refuse(c, AS_EINVALID, "%s: more than %u entries", field_name[i], limit);
     }
-    if (count[RAW] && count[RAW] != count[INPUTS])
-        return as_oip_refuse(c, AS_EINVALID, "%s: %llu entries for %llu %s",
-                             c->response ? "raw_output_contents" : field_name[RAW],
-                             (unsigned long long)count[RAW], (unsigned long long)count[INPUTS],
-                             tensors_name(c));
+    /* how many there must be is known when the inputs are: some may lie in shared memory */
+    if (count[RAW] > count[INPUTS])
+        return as_oip_refuse_raw(c, count[RAW], count[INPUTS]);
+    c->n_inputs = (uint32_t)count[INPUTS];
     c->table = AS_ALIGN(m->id.n, 8);
     return 0;
 }
@@ -385,7 +299,7 @@ static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct 
             t[n[RAW]].data = (const uint8_t *)f.s.p;
             t[n[RAW]].nbytes = f.s.n;
         } else if (f.number == PARAMS) {
-            err = get_param(c, &p[n[PARAMS]], f.s);
+            err = as_oip_get_param(c, &p[n[PARAMS]], f.s);
             c->table += f.s.n + 24; /* never less than the link's record, whose names are padded */
         } else if (f.number == OUTPUTS) {
             err = get_output(c, &o[n[OUTPUTS]], f.s, n[OUTPUTS]);
@@ -445,8 +359,10 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
     params = (struct as_param *)(inputs + count[INPUTS]);
     outputs = (struct as_oip_requested *)(params + count[PARAMS]);
     err = get_entries(c, r, count[RAW], inputs, params, outputs);
-    for (uint32_t i = 0; !err && i < count[RAW]; i++)
-        err = as_oip_check_raw(c, &inputs[i]);
+    if (!err && (c->lent || (count[RAW] && count[RAW] != count[INPUTS])))
+        err = as_oip_deal(c, inputs, count[RAW]);
+    for (uint32_t i = 0; !err && count[RAW] && i < count[INPUTS]; i++)
+        err = c->lent && c->ranges[i].region.n ? 0 : as_oip_check_raw(c, &inputs[i]);
     if (err)
         return err;
     if (c->table > AS_OIP_TABLE_MAX)
@@ -457,10 +373,13 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
     twice = as_names_twice(inputs, sizeof(*inputs), m.n_inputs);
     if (twice)
         return as_oip_refuse(c, AS_EINVALID, "%s '%.*s' is given twice",
-                             c->response ? "output" : "input", SHOWN(*twice));
+                             c->response ? "output" : "input", AS_OIP_SHOWN(*twice));
     m.n_params = as_names_keep_last(params, sizeof(*params), (uint32_t)count[PARAMS]);
     m.n_outputs = as_names_keep_last(outputs, sizeof(*outputs), (uint32_t)count[OUTPUTS]);
     m.inputs = inputs;
+    m.ranges = c->ranges;
+    m.ranged = c->ranged;
+    m.classified = c->classified;
     m.params = params;
     m.outputs = outputs;
     m.typed = c->typed;

@@ -21,10 +21,17 @@
 #define AS_OIP_TABLE_MAX   (AS_FRAME_TABLE / 2) /* id, names, shapes, parameters, as on the link */
 #define AS_OIP_TYPED_MAX   ((uint64_t)64 << 20) /* bytes that typed contents may take beyond n */
 
+/* A range of a region of shared memory, by the name that the client gave it. */
+struct as_oip_range {
+    struct as_str region; /* empty: none */
+    uint64_t offset, size;
+};
+
 struct as_oip_requested { /* one entry of outputs */
     struct as_str name;
-    uint32_t classification; /* the k best as "value:index[:label]"; 0: the tensor itself */
-    bool binary;             /* REST: as bytes behind the JSON */
+    uint32_t classification;   /* the k best as "value:index[:label]"; 0: the tensor itself */
+    struct as_oip_range range; /* where its bytes go, at most so many */
+    bool binary;               /* REST: as bytes behind the JSON */
 };
 
 struct as_oip_infer {
@@ -32,12 +39,17 @@ struct as_oip_infer {
     const struct as_tensor
         *inputs; /* data inside the message (raw) or the arena (typed contents) */
     uint32_t n_inputs;
+    /* One per input; NULL: none is there. An input with a range has its size as nbytes, and no data
+     * until somebody has read it (BYTES are to be checked then). */
+    const struct as_oip_range *ranges;
     const struct as_param *params; /* request-level parameters */
     uint32_t n_params;
     const struct as_oip_requested *outputs; /* none: all; each name once */
     uint32_t n_outputs;
-    uint64_t typed; /* bytes that typed contents or JSON took beside the message, for the caller's
-                       accounts */
+    bool ranged;     /* an output has a range */
+    bool classified; /* an output asks for classes */
+    uint64_t typed;  /* bytes that typed contents or JSON took beside the message, for the caller's
+                        accounts */
     struct as_blob *blob; /* REST: holds the bytes of large tensors; the caller's, may be NULL */
     bool binary_output;   /* REST: outputs as bytes behind the JSON, where none was named */
 };
@@ -46,8 +58,9 @@ struct as_oip_infer {
  * and typed contents are not mixed, one raw entry per input, bytes == shape × dtype, BYTES
  * elements well formed, typed field matching the datatype (FP16 and BF16: raw only), integers that
  * fit it, names given and given once. Typed contents are turned into raw bytes in the arena; packed
- * floats are used where they lie. Parameters of single tensors are skipped, but for those that
- * would change where data is or what is answered (shared_memory_region, classification): refused.
+ * floats are used where they lie. Of the parameters of single tensors those are read that say
+ * where data is or what is answered (shared_memory_region, _offset, _byte_size, classification);
+ * the rest is skipped. An input in shared memory has neither contents nor a raw entry.
  * 0, AS_EINVALID, AS_ENOMEM; on error one line in `why` (cap bytes, NUL at the end) that names
  * the tensor or field ("input 'a': …"). Malformed protobuf: AS_EPROTO, with a line too. */
 int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_infer *ret_r,
@@ -65,6 +78,8 @@ struct as_oip_response {
     uint32_t n_outputs;
     const struct as_param *params;
     uint32_t n_params;
+    /* One per output; NULL: none. An output with a range has no bytes here, but in that range. */
+    const struct as_oip_range *ranges;
 };
 /* Size of the encoded message without gRPC prefix; UINT64_MAX when it is over 2^31-1. The caller
  * asks this first: the others need a message that fits. */

@@ -73,17 +73,72 @@ static uint8_t *put_tensor(uint8_t *p, struct as_str name, enum as_dtype t, cons
     return p;
 }
 
+/* --- where an output lies instead: three parameters of its own --- */
+
+#define RANGE_PARAMS 3u
+
+static void range_params(const struct as_oip_range *r, struct as_param out[RANGE_PARAMS])
+{
+    out[0] = (struct as_param){
+        .name = AS_STR("shared_memory_region"), .type = AS_PARAM_STRING, .str = r->region};
+    out[1] = (struct as_param){
+        .name = AS_STR("shared_memory_offset"), .type = AS_PARAM_INT64, .u64 = r->offset};
+    out[2] = (struct as_param){
+        .name = AS_STR("shared_memory_byte_size"), .type = AS_PARAM_INT64, .u64 = r->size};
+}
+
+static const struct as_oip_range *range_of(const struct as_oip_response *r, uint32_t i)
+{
+    return r->ranges && r->ranges[i].region.n ? &r->ranges[i] : NULL;
+}
+
+static size_t range_len(const struct as_oip_range *r)
+{
+    struct as_param p[RANGE_PARAMS];
+    size_t n = 0;
+
+    range_params(r, p);
+    for (uint32_t i = 0; i < RANGE_PARAMS; i++)
+        n += as_pb_len_len(param_len(&p[i]));
+    return n;
+}
+
+static uint8_t *put_param(uint8_t *p, const struct as_param *m)
+{
+    p = as_pb_put_head(p, 4, param_len(m));
+    p = as_pb_put_str(p, 1, m->name);
+    p = as_pb_put_head(p, 2, param_value_len(m));
+    return put_param_value(p, m);
+}
+
+static uint8_t *put_range(uint8_t *at, const struct as_oip_range *r)
+{
+    struct as_param p[RANGE_PARAMS];
+
+    range_params(r, p);
+    for (uint32_t i = 0; i < RANGE_PARAMS; i++)
+        at = put_param(at, &p[i]);
+    return at;
+}
+
+static size_t output_len(const struct as_oip_response *r, uint32_t i)
+{
+    const struct as_tensor *t = &r->outputs[i];
+    const struct as_oip_range *range = range_of(r, i);
+
+    return tensor_len(t->name, t->dtype, t->shape, t->ndim) + (range ? range_len(range) : 0);
+}
+
+/* --- responses --- */
+
 size_t as_oip_response_head_len(const struct as_oip_response *r)
 {
     size_t n = as_pb_opt_len(r->model) + as_pb_opt_len(r->version) + as_pb_opt_len(r->id);
 
     for (uint32_t i = 0; i < r->n_params; i++)
         n += as_pb_len_len(param_len(&r->params[i]));
-    for (uint32_t i = 0; i < r->n_outputs; i++) {
-        const struct as_tensor *t = &r->outputs[i];
-
-        n += as_pb_len_len(tensor_len(t->name, t->dtype, t->shape, t->ndim));
-    }
+    for (uint32_t i = 0; i < r->n_outputs; i++)
+        n += as_pb_len_len(output_len(r, i));
     return n;
 }
 
@@ -104,19 +159,16 @@ static uint8_t *put_head(uint8_t *p, const struct as_oip_response *r)
     p = as_pb_put_opt(p, 1, r->model);
     p = as_pb_put_opt(p, 2, r->version);
     p = as_pb_put_opt(p, 3, r->id);
-    for (uint32_t i = 0; i < r->n_params; i++) {
-        const struct as_param *m = &r->params[i];
-
-        p = as_pb_put_head(p, 4, param_len(m));
-        p = as_pb_put_str(p, 1, m->name);
-        p = as_pb_put_head(p, 2, param_value_len(m));
-        p = put_param_value(p, m);
-    }
+    for (uint32_t i = 0; i < r->n_params; i++)
+        p = put_param(p, &r->params[i]);
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         const struct as_tensor *t = &r->outputs[i];
+        const struct as_oip_range *range = range_of(r, i);
 
-        p = as_pb_put_head(p, 5, tensor_len(t->name, t->dtype, t->shape, t->ndim));
+        p = as_pb_put_head(p, 5, output_len(r, i));
         p = put_tensor(p, t->name, t->dtype, t->shape, t->ndim);
+        if (range)
+            p = put_range(p, range);
     }
     return p;
 }

@@ -124,12 +124,12 @@ BODIES = {
                              "INVALID_ARGUMENT", "'p'"),
     "output_without_name": (request(extra=field(6, field(1, ""))), "INVALID_ARGUMENT", r"outputs\[0\]"),
     "output_parameter": (request(extra=field(6, field(1, "o") + field(2, field(1, "classification")
-                                                                      + field(2, field(2, 3))))), "INVALID_ARGUMENT",
-                         "'o'.*'classification'"),
+                                                                      + field(2, field(3, "3"))))), "INVALID_ARGUMENT",
+                         "'o'.*'classification' must be an integer"),
     "output_twice": (request(extra=field(6, field(1, "o")) * 2), "INVALID_ARGUMENT", "'o'"),
     "tensor_parameter": (request(tensors=[tensor("x", contents=field(4, field(1, "shared_memory_region")
                                                                       + field(2, field(3, "r"))))], raws=[FLOAT]),
-                         "INVALID_ARGUMENT", "'x'.*'shared_memory_region'"),
+                         "INVALID_ARGUMENT", "'x'.*shared_memory_region without shared_memory_byte_size"),
 }
 
 

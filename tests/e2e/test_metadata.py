@@ -103,7 +103,7 @@ def test_tritonclient(server):
         assert client.get_model_metadata("numbers", "2", as_json=True)["versions"] == ["1", "2", "10"]
 
 
-@pytest.mark.parametrize("method", ["ModelStreamInfer", "RepositoryIndex", "modelinfer", "ModelInfer/", ""])
+@pytest.mark.parametrize("method", ["ModelStreamInfer", "ModelInfers", "modelinfer", "ModelInfer/", ""])
 def test_unknown_method(client, method):
     error = client.refused(b"", method=method, send=client.raw)
     assert error.code() == grpc.StatusCode.UNIMPLEMENTED

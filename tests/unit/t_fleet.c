@@ -250,6 +250,9 @@ struct lane {
     bool cancels, streams, inputs;
     struct as_letter done, begin;
     pthread_t thread;
+    struct as_errand errand;
+    struct as_model_stat stat; /* as the errand found it */
+    bool back;
 };
 
 struct call {
@@ -402,8 +405,30 @@ static void submit(struct lane *l)
     }
 }
 
+/* --- errands --- */
+
+static void run_errand(struct as_errand *e, struct as_fleet *f)
+{
+    struct lane *l = AS_CONTAINER(e, struct lane, errand);
+
+    assert_ptr_equal(f, l->w->fleet);
+    l->stat = as_fleet_model_stat(f, 0, 0);
+}
+
+static void errand_done(struct as_errand *e)
+{
+    AS_CONTAINER(e, struct lane, errand)->back = true;
+}
+
+static void send_errand(struct lane *l)
+{
+    l->errand = (struct as_errand){.run = run_errand, .done = errand_done};
+    as_client_errand(l->client, &l->errand);
+}
+
 static void begin(struct lane *l)
 {
+    send_errand(l);
     for (int i = 0; i < 40 && l->to_send; i++)
         submit(l);
 }
@@ -419,6 +444,10 @@ static void local_requests_of_all_sizes_come_back(void **state AS_UNUSED)
     as_loop_run(w.loop);
     assert_int_equal(l.answered, 3000);
     assert_int_equal(l.refused, 0);
+    send_errand(&l);
+    assert_true(l.back); /* on the fleet's own loop it is at once */
+    assert_true(l.stat.success == 3000 && l.stat.executions == 3000 && !l.stat.fail && l.stat.last);
+    assert_true(l.stat.success_ns == l.stat.queue_ns + l.stat.link_ns + l.stat.service_ns);
     tear_down(&w);
 }
 
@@ -432,6 +461,8 @@ static void a_workers_error_reaches_the_client(void **state AS_UNUSED)
     begin(&l);
     as_loop_run(w.loop);
     assert_int_equal(l.refused, 50);
+    send_errand(&l);
+    assert_true(l.stat.fail == 50 && l.stat.fail_ns && !l.stat.success);
     tear_down(&w);
 }
 
@@ -483,6 +514,7 @@ static void run_lanes(bool streams, bool inputs, uint32_t n)
         as_mbox_post(&clients[i].box, &lanes[i].begin);
         pthread_join(lanes[i].thread, NULL);
         assert_true(lanes[i].cancelled > n / 20);
+        assert_true(lanes[i].back);
         assert_true(lanes[i].answered + lanes[i].cancelled == n);
         as_client_close(&clients[i]);
         as_loop_free(lanes[i].loop);

@@ -77,6 +77,26 @@ static void levels_have_names(void **state AS_UNUSED)
     assert_int_equal(as_log_level_of("loud"), -1);
 }
 
+static void count(void *ctx, enum as_log_level level AS_UNUSED, const char *line AS_UNUSED,
+                  size_t n AS_UNUSED)
+{
+    ++*(int *)ctx;
+}
+
+static void the_level_can_change(void **state AS_UNUSED)
+{
+    int lines = 0;
+    struct as_log log = {.level = AS_LOG_WARN, .sink = count, .ctx = &lines};
+
+    as_log_event(&log, AS_LOG_INFO, "e", "%s", "");
+    assert_int_equal(lines, 0);
+    as_log_set_level(&log, AS_LOG_INFO);
+    assert_int_equal(as_log_level_now(&log), AS_LOG_INFO);
+    as_log_event(&log, AS_LOG_INFO, "e", "%s", "");
+    as_log_event(&log, AS_LOG_DEBUG, "e", "%s", "");
+    assert_int_equal(lines, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -85,6 +105,7 @@ int main(void)
         cmocka_unit_test(values_are_quoted_where_needed),
         cmocka_unit_test(a_value_is_cut_at_what_fits),
         cmocka_unit_test(levels_have_names),
+        cmocka_unit_test(the_level_can_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -341,13 +341,13 @@ static void parameters_of_a_tensor(void **state AS_UNUSED)
     in = input("a", "UINT8", one, 1);
     pb_nest(&in, 4, entry("shared_memory_region", number(2, 1)));
     pb_nest(&b, INPUTS, in);
-    REFUSED(&b, AS_EINVALID, "input 'a': parameter 'shared_memory_region' is not supported");
+    REFUSED(&b, AS_EINVALID, "input 'a': parameter 'shared_memory_region' must be a name");
     b = request();
     out = (struct as_buf){0};
     pb_text(&out, 1, "o");
-    pb_nest(&out, 2, entry("classification", number(2, 200)));
+    pb_nest(&out, 2, entry("classification", number(2, UINT64_MAX)));
     pb_nest(&b, OUTPUTS, out);
-    REFUSED(&b, AS_EINVALID, "output 'o': parameter 'classification' is not supported");
+    REFUSED(&b, AS_EINVALID, "output 'o': parameter 'classification' must be an integer >= 0");
     b = request();
     in = input("a", "UINT8", one, 1);
     pb_number(&in, 4, 1);

@@ -206,11 +206,51 @@ static void model_metadata(void **state AS_UNUSED)
     assert_same(&b, &want);
 }
 
+static struct as_buf param(unsigned field, const char *name, const char *text, uint64_t v)
+{
+    struct as_buf entry = {0}, value = {0};
+
+    if (text)
+        pb_text(&value, field, text);
+    else
+        pb_number(&value, field, v);
+    pb_text(&entry, 1, name);
+    pb_nest(&entry, 2, value);
+    return entry;
+}
+
+static void an_output_that_lies_elsewhere(void **state AS_UNUSED)
+{
+    const struct as_tensor outputs[] = {
+        {AS_STR("x"), AS_DT_UINT8, 1, three, NULL, 0},
+        {AS_STR("y"), AS_DT_UINT8, 1, three, data, 3},
+    };
+    const struct as_oip_range ranges[] = {{AS_STR("r"), 64, 300}, {{NULL, 0}, 0, 0}};
+    const struct as_oip_response r = {.outputs = outputs, .n_outputs = 2, .ranges = ranges};
+    struct as_buf want = {0}, got = written(&r), x = {0}, y = {0};
+
+    pb_text(&x, 1, "x");
+    pb_text(&x, 2, "UINT8");
+    pb_packed(&x, 3, three, 1);
+    pb_nest(&x, 4, param(3, "shared_memory_region", "r", 0));
+    pb_nest(&x, 4, param(2, "shared_memory_offset", NULL, 64));
+    pb_nest(&x, 4, param(2, "shared_memory_byte_size", NULL, 300));
+    pb_nest(&want, 5, x);
+    pb_text(&y, 1, "y");
+    pb_text(&y, 2, "UINT8");
+    pb_packed(&y, 3, three, 1);
+    pb_nest(&want, 5, y);
+    pb_bytes(&want, 6, "", 0); /* one entry per output all the same */
+    pb_bytes(&want, 6, data, 3);
+    assert_same(&got, &want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_response),
         cmocka_unit_test(an_empty_response_is_empty),
+        cmocka_unit_test(an_output_that_lies_elsewhere),
         cmocka_unit_test(in_parts_it_is_the_same),
         cmocka_unit_test(raw_heads_fit_their_room),
         cmocka_unit_test(a_response_over_two_gib_is_seen),

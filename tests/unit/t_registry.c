@@ -283,6 +283,37 @@ static void test_a_deployment_leaves(void **state AS_UNUSED)
     as_registry_unref(NULL);
 }
 
+static void test_a_model_is_unloaded_and_loaded(void **state AS_UNUSED)
+{
+    struct as_registry *g = as_registry_new(), *off, *same, *on;
+    const char *why;
+
+    add(&g, model("a", "1", 0), &why);
+    add(&g, model("b", "1", 0), &why);
+    add(&g, model("b", "2", 1), &why);
+    assert_null(as_registry_set_loaded(g, AS_STR("c"), false));
+    off = as_registry_set_loaded(g, AS_STR("b"), false);
+    assert_ptr_not_equal(off, g);
+    for (uint32_t i = 0; i < 3; i++) {
+        bool is_b = as_str_eq(as_registry_at(off, i)->name, AS_STR("b"));
+
+        assert_int_equal(as_registry_at(off, i)->unloaded, is_b);
+        assert_false(as_registry_at(g, i)->unloaded);
+    }
+    assert_string_equal(version_of(off, "b", ""), "2");
+    same = as_registry_set_loaded(off, AS_STR("b"), false);
+    assert_ptr_equal(same, off);
+    /* a worker that registers it again does not load it */
+    add(&off, model("b", "1", 0), &why);
+    assert_true(as_registry_find(off, AS_STR("b"), AS_STR("1"), NULL)->unloaded);
+    on = as_registry_set_loaded(off, AS_STR("b"), true);
+    assert_false(as_registry_find(on, AS_STR("b"), AS_STR("2"), NULL)->unloaded);
+    as_registry_unref(g);
+    as_registry_unref(off);
+    as_registry_unref(same);
+    as_registry_unref(on);
+}
+
 static void test_a_snapshot_lives_until_its_last_reader(void **state AS_UNUSED)
 {
     struct as_registry *g = as_registry_new(), *reader;
@@ -373,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_the_same_again_gives_the_same_snapshot),
         cmocka_unit_test(test_what_differs_is_refused),
         cmocka_unit_test(test_a_deployment_leaves),
+        cmocka_unit_test(test_a_model_is_unloaded_and_loaded),
         cmocka_unit_test(test_a_snapshot_lives_until_its_last_reader),
         cmocka_unit_test(test_signatures_are_checked),
         cmocka_unit_test(test_bad_names_are_refused),

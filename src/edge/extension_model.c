@@ -1,0 +1,137 @@
+/* What a model is configured like, and what became of its requests. */
+#include "edge/ask.h"
+#include "edge/extension.h"
+#include "wire/model_config.h"
+#include "wire/model_stats.h"
+
+#include <time.h>
+
+/* --- configuration --- */
+
+/* From the signature that its workers declared. A model that is batched or decoupled shows it here:
+ * max_batch_size and what belongs to it, decoupled. */
+static struct as_model_config config_of(const struct as_model *m)
+{
+    return (struct as_model_config){.name = m->name,
+                                    .platform = m->platform,
+                                    .inputs = m->inputs,
+                                    .outputs = m->outputs,
+                                    .n_inputs = m->n_inputs,
+                                    .n_outputs = m->n_outputs};
+}
+
+void as_extension_config(struct as_exchange *x, struct as_str model, struct as_str version)
+{
+    const struct as_model *m = as_exchange_find(x, model, version);
+    struct as_model_config c;
+    struct as_buf out = {0};
+
+    if (!m)
+        return;
+    c = config_of(m);
+    as_extension_reply(x, as_model_config_put(&c, &x->arena, &out), &out);
+}
+
+/* --- statistics --- */
+
+/* The models that were asked for, by the numbers that the fleet knows them by; what it says of each
+ * comes back in the same rows. */
+struct row {
+    const struct as_model *model; /* kept by x->registry */
+    uint32_t deployment, index;
+    struct as_model_stat stat;
+};
+
+struct question {
+    struct as_ask ask;
+    as_ns asked; /* on the fleet's clock */
+    uint32_t n;
+    struct row rows[];
+};
+
+/* Dispatch loop. */
+static void gather(struct as_ask *k, struct as_fleet *f)
+{
+    struct question *q = AS_CONTAINER(k, struct question, ask);
+
+    for (uint32_t i = 0; i < q->n; i++)
+        q->rows[i].stat = as_fleet_model_stat(f, q->rows[i].deployment, q->rows[i].index);
+}
+
+static struct as_model_stats shown(const struct row *r, uint64_t wall_ms, as_ns now)
+{
+    const struct as_model_stat *s = &r->stat;
+    as_ns since = now > s->last ? now - s->last : 0;
+
+    return (struct as_model_stats){.name = r->model->name,
+                                   .version = r->model->version,
+                                   .last_ms = s->last ? wall_ms - since / AS_MS : 0,
+                                   .inferences = s->inferences,
+                                   .executions = s->executions,
+                                   .success = s->success,
+                                   .fail = s->fail,
+                                   .success_ns = s->success_ns,
+                                   .fail_ns = s->fail_ns,
+                                   .queue_ns = s->queue_ns,
+                                   .input_ns = s->link_ns,
+                                   .infer_ns = s->service_ns};
+}
+
+static void tell(struct as_ask *k)
+{
+    struct question *q = AS_CONTAINER(k, struct question, ask);
+    struct as_exchange *x = k->x;
+    struct as_model_stats *rows = as_arena_alloc(&x->arena, q->n * sizeof(*rows) + 1, 8);
+    as_ns now = as_loop_now(x->edge->loop);
+    struct as_buf out = {0};
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    for (uint32_t i = 0; rows && i < q->n; i++)
+        rows[i] =
+            shown(&q->rows[i], (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, now);
+    as_extension_reply(x, rows ? as_model_stats_put(rows, q->n, &x->arena, &out) : AS_ENOMEM, &out);
+}
+
+static void add(struct question *q, const struct as_model *m)
+{
+    if (!m->unloaded)
+        q->rows[q->n++] = (struct row){.model = m, .deployment = m->deployment, .index = m->index};
+}
+
+/* The rows of one name, in one version or all. */
+static void add_named(struct as_exchange *x, struct question *q, uint32_t room, struct as_str model,
+                      struct as_str version)
+{
+    const struct as_model **all = as_arena_alloc(&x->arena, room * sizeof(*all) + 1, 8);
+    uint32_t n = all ? as_registry_versions(x->registry, model, all, room) : 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!version.n || as_str_eq(all[i]->version, version))
+            add(q, all[i]);
+    }
+}
+
+void as_extension_statistics(struct as_exchange *x, struct as_str model, struct as_str version)
+{
+    struct question *q;
+    uint32_t room;
+
+    if (model.n && !as_exchange_find(x, model, version))
+        return;
+    if (!x->registry)
+        x->registry = as_registry_ref(x->edge->client.registry);
+    room = model.n ? as_registry_versions(x->registry, model, NULL, 0)
+                   : as_registry_count(x->registry);
+    q = malloc(sizeof(*q) + room * sizeof(q->rows[0]));
+    if (!q) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    q->n = 0;
+    if (model.n)
+        add_named(x, q, room, model, version);
+    for (uint32_t i = 0; !model.n && i < room; i++)
+        add(q, as_registry_at(x->registry, i));
+    as_ask_send(x, &q->ask, gather, tell);
+}

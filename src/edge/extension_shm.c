@@ -1,0 +1,102 @@
+/* Regions of shared memory: which there are. Their use is in edge/region.h. */
+#include "edge/extension.h"
+
+#define WHY_MAX 512
+
+static bool is_allowed(struct as_exchange *x)
+{
+    if (x->edge->conf.shm)
+        return true;
+    as_exchange_fail(x, AS_EDENIED, "shared memory: the server runs without --allow-client-shm");
+    return false;
+}
+
+struct list { /* what a walk over the table gathers; rows grow in a buffer, strings in the arena */
+    struct as_arena *arena;
+    struct as_buf rows;
+    uint32_t n;
+    bool starved;
+};
+
+static void add(void *arg, struct as_str name, struct as_str key, uint64_t offset, uint64_t size)
+{
+    struct list *l = arg;
+    struct as_shm_region r = {
+        {as_arena_dup(l->arena, name), name.n}, {as_arena_dup(l->arena, key), key.n}, offset, size};
+
+    if (!r.name.p || !r.key.p || !as_buf_try_reserve(&l->rows, sizeof(r))) {
+        l->starved = true;
+        return;
+    }
+    as_buf_add(&l->rows, &r, sizeof(r));
+    l->n++;
+}
+
+/* Without the permission there is none, which is no error: clients ask before they begin. */
+void as_extension_shm_status(struct as_exchange *x, struct as_str name)
+{
+    struct list l = {.arena = &x->arena};
+    struct as_buf out = {0};
+    uint32_t n = 0;
+    int err = 0;
+
+    if (x->edge->conf.shm)
+        n = as_shm_each(x->edge->conf.shm, name, add, &l);
+    if (name.n && !n) {
+        as_exchange_fail(x, AS_ENOTFOUND, "there is no shared memory region '%.*s'",
+                         (int)AS_MIN(name.n, (size_t)64), name.p);
+    } else {
+        err = l.starved ? AS_ENOMEM
+                        : as_shm_region_put((const struct as_shm_region *)(void *)l.rows.p, l.n,
+                                            &x->arena, &out);
+        as_extension_reply(x, err, &out);
+    }
+    as_buf_fini(&l.rows);
+}
+
+void as_extension_shm_register(struct as_exchange *x, const struct as_shm_region *r)
+{
+    struct as_buf out = {0};
+    char why[WHY_MAX];
+    int err;
+
+    if (!is_allowed(x))
+        return;
+    err = as_shm_register(x->edge->conf.shm, r->name, r->key, r->offset, r->size, why, sizeof(why));
+    if (err)
+        as_exchange_fail(x, err, "failed to register: %s", why);
+    else
+        as_extension_reply(x, 0, &out);
+}
+
+/* What is not there is not there afterwards either: no error, as clients expect that clean up
+ * before they begin. */
+void as_extension_shm_unregister(struct as_exchange *x, struct as_str name)
+{
+    struct as_buf out = {0};
+
+    if (x->edge->conf.shm)
+        as_shm_unregister(x->edge->conf.shm, name);
+    as_extension_reply(x, 0, &out);
+}
+
+/* --- memory of GPUs: there is none --- */
+
+void as_extension_cuda_status(struct as_exchange *x)
+{
+    struct as_buf out = {0};
+
+    as_extension_reply(x, as_shm_region_put(NULL, 0, &x->arena, &out), &out);
+}
+
+void as_extension_cuda_register(struct as_exchange *x)
+{
+    as_exchange_fail(x, AS_EUNIMPLEMENTED, "CUDA shared memory is not supported");
+}
+
+void as_extension_cuda_unregister(struct as_exchange *x)
+{
+    struct as_buf out = {0};
+
+    as_extension_reply(x, 0, &out);
+}

@@ -1,0 +1,59 @@
+#include "edge/output.h"
+
+#include "edge/region.h"
+#include "wire/classify.h"
+
+static bool classify(struct as_exchange *x, struct as_tensor *t, uint32_t k)
+{
+    struct as_tensor texts;
+    int err = as_classify(t, k, &x->arena, &texts);
+
+    if (err == AS_EINVALID)
+        as_exchange_fail(x, err, "output '%.*s': there are no classes in %s", AS_STR_FMT(t->name),
+                         as_dtype_name(t->dtype));
+    else if (err == AS_ETOOBIG)
+        as_exchange_fail(x, AS_EINVALID,
+                         "output '%.*s': classification asks for more than %u texts",
+                         AS_STR_FMT(t->name), AS_CLASSIFY_MAX);
+    else if (err)
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    else
+        *t = texts;
+    return !err;
+}
+
+/* The bytes have gone elsewhere: what is left says where. */
+static bool store(struct as_exchange *x, struct as_tensor *t, struct as_oip_range *range)
+{
+    if (!as_region_store(x, t, range))
+        return false;
+    range->size = t->nbytes;
+    t->data = NULL;
+    t->nbytes = 0;
+    return true;
+}
+
+bool as_output_apply(struct as_exchange *x, struct as_oip_response *r)
+{
+    size_t size = r->n_outputs * sizeof(struct as_tensor);
+    struct as_tensor *t = as_arena_alloc(&x->arena, size, 8);
+    struct as_oip_range *ranges = as_arena_alloc(&x->arena, r->n_outputs * sizeof(*ranges), 8);
+
+    if (!t || !ranges) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return false;
+    }
+    memcpy(t, r->outputs, size);
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        const struct as_oip_requested *o = &x->infer.outputs[i];
+
+        ranges[i] = o->range;
+        if (o->classification && !classify(x, &t[i], o->classification))
+            return false;
+        if (o->range.region.n && !store(x, &t[i], &ranges[i]))
+            return false;
+    }
+    r->outputs = t;
+    r->ranges = ranges;
+    return true;
+}

@@ -1,0 +1,21 @@
+/* edge/output.h — outputs that a client asked for in another form than as tensors.
+ *
+ * classification=k: the best classes as text (wire/classify.h). shared_memory_region: into a region
+ * of the client's (edge/region.h); the answer says where, and carries no bytes.
+ */
+#ifndef AS_EDGE_OUTPUT_H
+#define AS_EDGE_OUTPUT_H
+
+#include "edge/exchange.h"
+
+/* There are such outputs. */
+static inline bool as_output_any(const struct as_exchange *x)
+{
+    return x->infer.ranged || x->infer.classified;
+}
+
+/* The outputs of r are those of x->infer.outputs, in that order. Changes r->outputs to copies and
+ * sets r->ranges. False: the request was refused. */
+bool as_output_apply(struct as_exchange *x, struct as_oip_response *r);
+
+#endif

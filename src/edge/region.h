@@ -1,0 +1,25 @@
+/* edge/region.h — tensors of a request in shared memory that its client has registered.
+ *
+ * Inputs are copied out of it as they would be out of a socket: bounded by --max-message-bytes,
+ * charged to the byte budget, and checked after the copy, which nobody can change any more. Outputs
+ * are copied into it before the answer goes out. Source: Triton's system shared memory extension.
+ */
+#ifndef AS_EDGE_REGION_H
+#define AS_EDGE_REGION_H
+
+#include "edge/exchange.h"
+
+/* Reads the inputs of x->infer that have a range, and sees whether those of outputs are there.
+ * False: the request was refused. */
+bool as_region_fetch(struct as_exchange *x);
+/* Writes an output to its range. False: the request was refused. */
+bool as_region_store(struct as_exchange *x, const struct as_tensor *t,
+                     const struct as_oip_range *range);
+
+/* Something of the request lies in shared memory. */
+static inline bool as_region_any(const struct as_exchange *x)
+{
+    return x->infer.ranges || x->infer.ranged;
+}
+
+#endif

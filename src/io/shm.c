@@ -1,0 +1,367 @@
+#include "io/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct region {
+    struct region *next;
+    char *name, *key;
+    uint64_t offset, size;
+    int fd;
+    uint32_t refs; /* the table's, and one for each read or write under way */
+};
+
+struct as_shm {
+    pthread_mutex_t lock; /* everything below, and the regions' refs */
+    struct as_shm_conf conf;
+    struct region *first;
+    uint32_t n;
+    uint64_t bytes;
+};
+
+AS_PRINTF(4, 5)
+static int refuse(char *why, size_t cap, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, cap, fmt, ap);
+    va_end(ap);
+    return err;
+}
+
+#define SHOWN(s) (int)AS_MIN((s).n, (size_t)64), (s).p ? (s).p : ""
+
+int as_shm_new(struct as_shm **ret_t, const struct as_shm_conf *conf)
+{
+    struct as_shm *t = as_xalloc(sizeof(*t));
+
+    if (pthread_mutex_init(&t->lock, NULL)) {
+        free(t);
+        return AS_EIO;
+    }
+    t->conf = *conf;
+    *ret_t = t;
+    return 0;
+}
+
+void as_shm_free(struct as_shm *t)
+{
+    if (!t)
+        return;
+    as_shm_unregister(t, (struct as_str){0});
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+/* --- the table, locked --- */
+
+static void drop(struct region *r)
+{
+    if (--r->refs)
+        return;
+    close(r->fd);
+    free(r->name);
+    free(r->key);
+    free(r);
+}
+
+static struct region *find(const struct as_shm *t, struct as_str name)
+{
+    for (struct region *r = t->first; r; r = r->next) {
+        if (as_str_eq(as_str_of(r->name), name))
+            return r;
+    }
+    return NULL;
+}
+
+static int add(struct as_shm *t, struct region *r, char *why, size_t cap)
+{
+    struct as_str name = as_str_of(r->name);
+
+    if (find(t, name))
+        return refuse(why, cap, AS_EEXISTS, "shared memory region '%.*s' is registered already",
+                      SHOWN(name));
+    if (t->n >= t->conf.max_regions)
+        return refuse(why, cap, AS_EFULL,
+                      "shared memory region '%.*s': there are %u already (--max-shm-regions)",
+                      SHOWN(name), t->n);
+    if (r->size > t->conf.max_bytes - t->bytes)
+        return refuse(
+            why, cap, AS_EFULL,
+            "shared memory region '%.*s': %llu bytes beside %llu are over --max-shm-bytes %llu",
+            SHOWN(name), (unsigned long long)r->size, (unsigned long long)t->bytes,
+            (unsigned long long)t->conf.max_bytes);
+    r->next = t->first;
+    t->first = r;
+    t->n++;
+    t->bytes += r->size;
+    return 0;
+}
+
+/* --- registering --- */
+
+static bool is_name(struct as_str s)
+{
+    return s.n && s.n <= AS_SHM_NAME_MAX && !memchr(s.p, 0, s.n);
+}
+
+/* The object's name without its slash; NULL: no name of an object. */
+static char *key_of(struct as_str key)
+{
+    if (key.n && key.p[0] == '/')
+        key = (struct as_str){key.p + 1, key.n - 1};
+    if (!is_name(key) || memchr(key.p, '/', key.n) || as_str_eq(key, AS_STR(".")) ||
+        as_str_eq(key, AS_STR("..")))
+        return NULL;
+    return as_str_dup(key);
+}
+
+/* The descriptor, or an error. Only what is a plain object of that size passes. */
+static int open_object(const char *key, struct as_str name, uint64_t offset, uint64_t size,
+                       char *why, size_t cap)
+{
+    int fd = shm_open(key, O_RDWR | O_CLOEXEC, 0), failed = errno;
+    struct stat st;
+
+    if (fd < 0)
+        return refuse(why, cap,
+                      failed == ENOENT                      ? AS_ENOTFOUND
+                      : failed == EACCES || failed == EPERM ? AS_EDENIED
+                                                            : AS_EIO,
+                      "shared memory region '%.*s': cannot open '%s': %s", SHOWN(name), key,
+                      strerror(failed));
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return refuse(why, cap, AS_EINVALID,
+                      "shared memory region '%.*s': '%s' is no shared memory object", SHOWN(name),
+                      key);
+    }
+    if (size > (uint64_t)st.st_size || offset > (uint64_t)st.st_size - size) {
+        close(fd);
+        return refuse(why, cap, AS_EINVALID,
+                      "shared memory region '%.*s': %llu bytes from byte %llu on are not within "
+                      "'%s', which has %llu",
+                      SHOWN(name), (unsigned long long)size, (unsigned long long)offset, key,
+                      (unsigned long long)st.st_size);
+    }
+    return fd;
+}
+
+int as_shm_register(struct as_shm *t, struct as_str name, struct as_str key, uint64_t offset,
+                    uint64_t size, char *why, size_t cap)
+{
+    struct region *r;
+    char *object;
+    int fd, err;
+
+    if (!is_name(name))
+        return refuse(why, cap, AS_EINVALID,
+                      "a shared memory region's name must have 1 to %u bytes", AS_SHM_NAME_MAX);
+    if (!size)
+        return refuse(why, cap, AS_EINVALID, "shared memory region '%.*s' has no bytes",
+                      SHOWN(name));
+    object = key_of(key);
+    if (!object)
+        return refuse(why, cap, AS_EINVALID,
+                      "shared memory region '%.*s': '%.*s' is no key of a shared memory object",
+                      SHOWN(name), SHOWN(key));
+    fd = open_object(object, name, offset, size, why, cap);
+    free(object);
+    if (fd < 0)
+        return fd;
+    r = as_xalloc(sizeof(*r));
+    *r = (struct region){.name = as_str_dup(name),
+                         .key = as_str_dup(key),
+                         .offset = offset,
+                         .size = size,
+                         .fd = fd,
+                         .refs = 1};
+    pthread_mutex_lock(&t->lock);
+    err = add(t, r, why, cap);
+    if (err)
+        drop(r);
+    pthread_mutex_unlock(&t->lock);
+    return err;
+}
+
+uint32_t as_shm_unregister(struct as_shm *t, struct as_str name)
+{
+    uint32_t n = 0;
+
+    pthread_mutex_lock(&t->lock);
+    for (struct region **at = &t->first; *at;) {
+        struct region *r = *at;
+
+        if (name.n && !as_str_eq(as_str_of(r->name), name)) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        t->n--;
+        t->bytes -= r->size;
+        drop(r);
+        n++;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}
+
+/* --- using --- */
+
+/* A region that stays until give_back; NULL: refused. */
+static struct region *take(struct as_shm *t, struct as_str name, uint64_t offset, uint64_t n,
+                           int *ret_err, char *why, size_t cap)
+{
+    struct region *r;
+    uint64_t size = 0;
+
+    pthread_mutex_lock(&t->lock);
+    r = find(t, name);
+    if (r) {
+        size = r->size;
+        r->refs++;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (!r) {
+        *ret_err =
+            refuse(why, cap, AS_ENOTFOUND, "there is no shared memory region '%.*s'", SHOWN(name));
+        return NULL;
+    }
+    if (n <= size && offset <= size - n)
+        return r;
+    pthread_mutex_lock(&t->lock);
+    drop(r);
+    pthread_mutex_unlock(&t->lock);
+    *ret_err = refuse(why, cap, AS_EINVALID,
+                      "%llu bytes from byte %llu on are not within shared memory region '%.*s', "
+                      "which has %llu",
+                      (unsigned long long)n, (unsigned long long)offset, SHOWN(name),
+                      (unsigned long long)size);
+    return NULL;
+}
+
+static void give_back(struct as_shm *t, struct region *r)
+{
+    pthread_mutex_lock(&t->lock);
+    drop(r);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static int fail_io(struct as_str name, char *why, size_t cap)
+{
+    return refuse(why, cap, AS_EIO, "shared memory region '%.*s': %s", SHOWN(name),
+                  strerror(errno));
+}
+
+static int fail_shrunk(struct as_str name, char *why, size_t cap)
+{
+    return refuse(why, cap, AS_EINVALID,
+                  "shared memory region '%.*s' has become smaller since it was registered",
+                  SHOWN(name));
+}
+
+static int read_all(const struct region *r, uint64_t offset, uint8_t *out, size_t n,
+                    struct as_str name, char *why, size_t cap)
+{
+    while (n) {
+        ssize_t k = pread(r->fd, out, n, (off_t)(r->offset + offset));
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return fail_io(name, why, cap);
+        if (k == 0)
+            return fail_shrunk(name, why, cap);
+        out += k;
+        offset += (uint64_t)k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+/* Writing would make a smaller object grow again, so its size is looked at first. A client that
+ * shrinks it in between gets back at most the bytes that it had registered, at its own cost. */
+static int write_all(const struct region *r, uint64_t offset, const uint8_t *p, size_t n,
+                     struct as_str name, char *why, size_t cap)
+{
+    struct stat st;
+
+    if (fstat(r->fd, &st) < 0)
+        return fail_io(name, why, cap);
+    if ((uint64_t)st.st_size < r->offset + offset + n)
+        return fail_shrunk(name, why, cap);
+    while (n) {
+        ssize_t k = pwrite(r->fd, p, n, (off_t)(r->offset + offset));
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return fail_io(name, why, cap);
+        p += k;
+        offset += (uint64_t)k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+int as_shm_read(struct as_shm *t, struct as_str name, uint64_t offset, uint8_t *out, size_t n,
+                char *why, size_t cap)
+{
+    int err;
+    struct region *r = take(t, name, offset, n, &err, why, cap);
+
+    if (!r)
+        return err;
+    err = read_all(r, offset, out, n, name, why, cap);
+    give_back(t, r);
+    return err;
+}
+
+int as_shm_write(struct as_shm *t, struct as_str name, uint64_t offset, const uint8_t *p, size_t n,
+                 char *why, size_t cap)
+{
+    int err;
+    struct region *r = take(t, name, offset, n, &err, why, cap);
+
+    if (!r)
+        return err;
+    err = write_all(r, offset, p, n, name, why, cap);
+    give_back(t, r);
+    return err;
+}
+
+int as_shm_check(struct as_shm *t, struct as_str name, uint64_t offset, uint64_t n, char *why,
+                 size_t cap)
+{
+    int err;
+    struct region *r = take(t, name, offset, n, &err, why, cap);
+
+    if (!r)
+        return err;
+    give_back(t, r);
+    return 0;
+}
+
+uint32_t as_shm_each(struct as_shm *t, struct as_str name,
+                     void (*fn)(void *arg, struct as_str name, struct as_str key, uint64_t offset,
+                                uint64_t size),
+                     void *arg)
+{
+    uint32_t n = 0;
+
+    pthread_mutex_lock(&t->lock);
+    for (struct region *r = t->first; r; r = r->next) {
+        if (name.n && !as_str_eq(as_str_of(r->name), name))
+            continue;
+        fn(arg, as_str_of(r->name), as_str_of(r->key), r->offset, r->size);
+        n++;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}

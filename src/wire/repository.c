@@ -1,0 +1,103 @@
+#include "wire/repository.h"
+
+#include "base/err.h"
+#include <open_inference.pb-c.h>
+#include "wire/names.h"
+#include "wire/unpack.h"
+
+int as_repository_parse_index(const uint8_t *p, size_t n, bool *ret_only_ready)
+{
+    struct as_unpack mem;
+    ProtobufCAllocator *allocator = as_unpack_init(&mem);
+    Inference__RepositoryIndexRequest *q =
+        inference__repository_index_request__unpack(allocator, n, p);
+
+    if (!q)
+        return mem.starved ? AS_ENOMEM : AS_EPROTO;
+    *ret_only_ready = q->ready;
+    inference__repository_index_request__free_unpacked(q, allocator);
+    return 0;
+}
+
+static bool is_true(const Inference__ModelRepositoryParameter *v)
+{
+    return v &&
+           v->parameter_choice_case ==
+               INFERENCE__MODEL_REPOSITORY_PARAMETER__PARAMETER_CHOICE_BOOL_PARAM &&
+           v->bool_param;
+}
+
+/* A copy in the arena, checked. */
+static int keep(struct as_arena *a, const char *text, struct as_str *ret)
+{
+    struct as_str s = as_str_of(text);
+
+    if (!as_names_utf8(s))
+        return AS_EPROTO;
+    ret->p = as_arena_dup(a, s);
+    ret->n = s.n;
+    return ret->p ? 0 : AS_ENOMEM;
+}
+
+static int read_change(const Inference__RepositoryModelLoadRequest *q, struct as_arena *a,
+                       struct as_repository_change *c)
+{
+    struct as_str *keys = as_arena_alloc(a, q->n_parameters * sizeof(*keys) + 1, 8);
+    int err = keys ? keep(a, q->model_name, &c->model) : AS_ENOMEM;
+
+    for (size_t i = 0; !err && i < q->n_parameters; i++) {
+        err = keep(a, q->parameters[i]->key, &keys[i]);
+        if (!err && as_str_eq(keys[i], AS_STR("unload_dependents")))
+            c->dependents = is_true(q->parameters[i]->value);
+    }
+    c->parameters = keys;
+    c->n_parameters = (uint32_t)q->n_parameters;
+    return err;
+}
+
+int as_repository_parse_change(const uint8_t *p, size_t n, struct as_arena *a,
+                               struct as_repository_change *ret_c)
+{
+    struct as_repository_change c = {0};
+    struct as_unpack mem;
+    ProtobufCAllocator *allocator = as_unpack_init(&mem);
+    Inference__RepositoryModelLoadRequest *q =
+        inference__repository_model_load_request__unpack(allocator, n, p);
+    int err;
+
+    if (!q)
+        return mem.starved ? AS_ENOMEM : AS_EPROTO;
+    err = read_change(q, a, &c);
+    inference__repository_model_load_request__free_unpacked(q, allocator);
+    if (!err)
+        *ret_c = c;
+    return err;
+}
+
+int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, struct as_arena *a,
+                            struct as_buf *out)
+{
+    Inference__RepositoryIndexResponse m = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
+    Inference__RepositoryIndexResponse__ModelIndex *r = as_arena_alloc(a, n * sizeof(*r) + 1, 8);
+    uint8_t *p;
+
+    m.n_models = n;
+    m.models = as_arena_alloc(a, n * sizeof(void *) + 1, 8);
+    if (!r || !m.models)
+        return AS_ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        inference__repository_index_response__model_index__init(&r[i]);
+        r[i].name = as_arena_dup(a, rows[i].name);
+        r[i].version = as_arena_dup(a, rows[i].version);
+        r[i].state = (char *)(uintptr_t)rows[i].state;
+        r[i].reason = (char *)(uintptr_t)rows[i].reason;
+        if (!r[i].name || !r[i].version)
+            return AS_ENOMEM;
+        m.models[i] = &r[i];
+    }
+    p = as_buf_try_reserve(out, inference__repository_index_response__get_packed_size(&m) + 1);
+    if (!p)
+        return AS_ENOMEM;
+    out->n += inference__repository_index_response__pack(&m, p);
+    return 0;
+}
