@@ -19,6 +19,8 @@ int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_
     d->router = as_router_ops(conf->router);
     d->rand.s = conf->seed;
     as_queue_init(&d->queue);
+    d->queue.alike = ops->alike;
+    as_list_init(&d->batches);
     as_heap_init(&d->deadlines);
     *ret_d = d;
     return 0;
@@ -85,6 +87,7 @@ void as_deploy_free(struct as_deploy *d)
         fail_sent(r);
         as_replica_free(r, UINT64_MAX, 0);
     }
+    AS_LIST_EACH(n, &d->batches) free(AS_LIST_ENTRY(n, struct as_batch, node));
     as_queue_fini(&d->queue);
     as_heap_fini(&d->deadlines);
     free(d->all);
@@ -104,6 +107,31 @@ int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoin
     return 0;
 }
 
+static void relimit(void *arg AS_UNUSED, struct as_replica *r)
+{
+    as_dispatch_relimit(r);
+}
+
+int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_batch_conf *conf)
+{
+    const struct as_batching *old;
+
+    if (model >= AS_DEPLOY_MODELS_MAX || as_batch_check(conf))
+        return AS_EINVALID;
+    old = as_queue_batching(&d->queue, model);
+    if (old)
+        return as_batch_eq(&old->conf, conf) ? 0 : AS_EEXISTS;
+    if (!conf->max_size)
+        return 0;
+    if (as_queue_lane(&d->queue, model)) /* it has taken requests one by one */
+        return AS_EEXISTS;
+    as_queue_batch(&d->queue, model, d->cap_of[model] ? d->cap_of[model] : UINT32_MAX, conf);
+    d->batched = true;
+    as_dispatch_restrict(d);
+    as_deploy_each_replica(d, relimit, NULL);
+    return 0;
+}
+
 static bool is_full(const struct as_deploy *d)
 {
     return d->conf.max_queued >= 0 && (int64_t)d->queue.n + d->prefetched >= d->conf.max_queued;
@@ -113,6 +141,39 @@ static int refuse(struct as_request *q, int err)
 {
     as_request_move(q, AS_REQ_DONE);
     return err;
+}
+
+/* What every accepted request gets. */
+static void accept(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    as_request_move(q, AS_REQ_QUEUED);
+    q->arrived = now;
+    q->order = ++d->orders;
+    if (q->deadline != AS_NEVER)
+        as_heap_push(&d->deadlines, q);
+    d->stat.accepted++;
+}
+
+/* Through its lane in any case, since others may go with it. */
+static int submit_batched(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    const struct as_batching *b = as_queue_batching(&d->queue, q->model);
+    struct as_lane *l;
+
+    AS_ASSERT(q->items && q->items <= b->conf.max_size);
+    q->release = as_batch_release(&b->conf, q->deadline, b->service, now);
+    l = as_queue_lane_for(&d->queue, q);
+    if (is_full(d) && !(as_lane_ripens(l, q) && as_dispatch_free_for(d, q))) {
+        d->stat.refused++;
+        return refuse(q, AS_EFULL);
+    }
+    accept(d, q, now);
+    as_queue_push(&d->queue, q);
+    if (q->lane->holding)
+        d->ops.wake(d->ctx, q->release);
+    else
+        as_dispatch_lane(d, q->lane, now);
+    return 0;
 }
 
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
@@ -127,6 +188,8 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
         d->stat.expired++;
         return refuse(q, AS_EDEADLINE);
     }
+    if (d->batched && as_queue_batching(&d->queue, q->model))
+        return submit_batched(d, q, now);
     r = as_dispatch_free_for(d, q);
     if (!r) {
         if (is_full(d)) {
@@ -135,12 +198,7 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
         }
         r = as_dispatch_prefetch_for(d, q);
     }
-    as_request_move(q, AS_REQ_QUEUED);
-    q->arrived = now;
-    q->order = ++d->orders;
-    if (q->deadline != AS_NEVER)
-        as_heap_push(&d->deadlines, q);
-    d->stat.accepted++;
+    accept(d, q, now);
     if (r)
         as_dispatch_send(r, q, now);
     else
@@ -156,11 +214,11 @@ static void abandon(struct as_deploy *d, struct as_request *q, int reason)
     as_request_move(q, AS_REQ_ABANDONED);
 }
 
-void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now AS_UNUSED)
+void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     if (q->state == AS_REQ_QUEUED) {
         d->stat.cancelled++;
-        as_queue_remove(&d->queue, q);
+        as_dispatch_unqueue(d, q, now);
         as_deploy_end(d, q);
     } else if (q->state == AS_REQ_SENT) {
         d->stat.cancelled++;
@@ -174,7 +232,7 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
 
     while ((q = as_heap_first(&d->deadlines)) && q->deadline <= now) {
         if (q->state == AS_REQ_QUEUED) {
-            as_queue_remove(&d->queue, q);
+            as_dispatch_unqueue(d, q, now);
             as_deploy_fail(d, q, AS_EDEADLINE);
         } else {
             /* told last: the verdict takes the request to another thread, which owns it then */
@@ -182,13 +240,18 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
             as_deploy_tell(d, q, AS_EDEADLINE);
         }
     }
+    if (d->queue.n_holding && as_queue_next_release(&d->queue) <= now) {
+        as_queue_ripen(&d->queue, now);
+        as_dispatch_flow(d, now);
+    }
 }
 
 as_ns as_deploy_next_deadline(const struct as_deploy *d)
 {
     const struct as_request *q = as_heap_first(&d->deadlines);
+    as_ns next = q ? q->deadline : AS_NEVER;
 
-    return q ? q->deadline : AS_NEVER;
+    return d->queue.n_holding ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;
 }
 
 void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now AS_UNUSED)
@@ -232,6 +295,13 @@ uint32_t as_deploy_ready(const struct as_deploy *d)
     for (uint32_t i = 0; i < d->n_all; i++)
         n += d->all[i]->slots > 0 && !d->all[i]->draining;
     return n;
+}
+
+as_ns as_deploy_batch_service(const struct as_deploy *d, uint32_t model)
+{
+    const struct as_batching *b = as_queue_batching(&d->queue, model);
+
+    return b ? b->service : 0;
 }
 
 struct as_stat *as_deploy_stat(struct as_deploy *d)

@@ -8,6 +8,12 @@
  * Slots: the worker grants them (as_replica_grant). The first `slots` of a replica's unanswered
  * streams are executing or about to; the others are prefetched: they count as queued, and are
  * recalled when another replica has a free slot and nothing is queued here.
+ *
+ * Batches (core/batch.h): requests of a model with batching wait until their lane is ripe and a
+ * slot is free, and go as one call. A batch takes one slot until the last of its requests has
+ * ended; each is cancelled, expires, ends and is replayed by itself. Nothing is prefetched in a
+ * deployment that has such a model: a batch that is sent early is a small one, and must not wait
+ * behind others.
  */
 #ifndef AS_CORE_DEPLOY_H
 #define AS_CORE_DEPLOY_H
@@ -15,10 +21,13 @@
 #include "base/err.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "core/batch.h"
 #include "core/request.h"
 #include "core/stat.h"
 
 struct as_deploy_ops {
+    /* The next n > 1 requests that are sent to r are one call of a handler. */
+    void (*batch)(void *ctx, struct as_replica *r, uint32_t n);
     /* Sends q to the replica's worker and sets q->stream (increasing per replica). Never fails: a
      * link that breaks reports the death later. */
     void (*send)(void *ctx, struct as_replica *r, struct as_request *q);
@@ -34,6 +43,11 @@ struct as_deploy_ops {
      * that was accepted by submit, exactly once, except when as_replica_done said that the caller
      * delivers the result. */
     void (*release)(void *ctx, struct as_request *q);
+    /* Only where models have batching: as_deploy_expire has something to do at `when` too. */
+    void (*wake)(void *ctx, as_ns when);
+    /* Likewise: may a and b, of one model and kind, share a call? Pure and
+     * the same for all three pairs of any three. NULL: always. */
+    bool (*alike)(const struct as_request *a, const struct as_request *b);
 };
 
 enum as_router { AS_ROUTER_LEAST_ONGOING, AS_ROUTER_POW2 };
@@ -64,15 +78,23 @@ void as_deploy_free(struct as_deploy *d);
  * beyond the cap. */
 int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoing);
 
+/* The model (which set_model knows or not) takes batches. Once, before the model's first request:
+ * AS_EEXISTS when it has others already, AS_EINVALID for an index that is too large or what
+ * as_batch_check refuses; a max_size of 0 changes nothing. A model's cap counts batches. */
+int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_batch_conf *conf);
+
 /* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down):
  * q is untouched but for its state, and stays the caller's. */
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now);
 /* The client has gone. QUEUED: leaves at once (release). SENT: CANCEL goes to the worker, the slot
  * stays taken until its END or ERROR (then release). DONE, ABANDONED: nothing happens. */
 void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now);
-/* Ends all whose deadline is <= now: QUEUED and SENT are answered AS_EDEADLINE. */
+/* Ends all whose deadline is <= now: QUEUED and SENT are answered AS_EDEADLINE. Sends the batches
+ * that were held back until now. */
 void as_deploy_expire(struct as_deploy *d, as_ns now);
-as_ns as_deploy_next_deadline(const struct as_deploy *d); /* AS_NEVER: none */
+/* When as_deploy_expire has something to do, at the earliest; AS_NEVER: nothing. It comes nearer
+ * by the deadline of a request that is submitted, and by ops->wake. */
+as_ns as_deploy_next_deadline(const struct as_deploy *d);
 /* No replica will come (crash loop): down answers all queued with AS_EUNAVAILABLE and refuses new
  * ones. What is sent goes on; a replay that finds no room at once is answered likewise. */
 void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now);
@@ -108,7 +130,9 @@ void as_replica_free(struct as_replica *r, uint64_t last_started, as_ns now);
 struct as_str as_deploy_name(const struct as_deploy *d);
 uint32_t as_deploy_queued(const struct as_deploy *d); /* queue only */
 uint32_t as_deploy_prefetched(const struct as_deploy *d);
-uint32_t as_deploy_ongoing(const struct as_deploy *d); /* executing */
+uint32_t
+as_deploy_ongoing(const struct as_deploy *d); /* requests that execute, in batches or not */
+as_ns as_deploy_batch_service(const struct as_deploy *d, uint32_t model); /* measured; 0 unknown */
 uint32_t as_deploy_replicas(const struct as_deploy *d);
 uint32_t as_deploy_ready(const struct as_deploy *d); /* replicas with slots, not draining */
 struct as_stat *as_deploy_stat(struct as_deploy *d);

@@ -2,6 +2,29 @@
  */
 #include "core/replica.h"
 
+/* The members of a batch stand together, and are as many as it says. */
+static bool batches_ok(const struct as_replica *r)
+{
+    uint32_t packed = 0;
+
+    for (struct as_list *it = r->sent.next; it != &r->sent;) {
+        const struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        uint32_t n = 0;
+
+        for (; q->batch && it != &r->sent; it = it->next, n++) {
+            const struct as_request *o = AS_LIST_ENTRY(it, struct as_request, node);
+
+            if (o->batch != q->batch || o->model != q->model)
+                break;
+        }
+        if (q->batch && n != q->batch->n)
+            return false;
+        packed += n ? n - 1 : 0;
+        it = n ? it : it->next;
+    }
+    return packed == r->packed && (!packed || r->deploy->batched);
+}
+
 static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
 {
     uint32_t n = 0;
@@ -17,7 +40,7 @@ static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
         stream = q->stream;
         *recalled += q->recalled;
     }
-    return n == r->unanswered && stream <= r->last_stream;
+    return n == r->unanswered && stream <= r->last_stream && batches_ok(r);
 }
 
 static bool models_ok(const struct as_replica *r)
@@ -33,13 +56,13 @@ static bool models_ok(const struct as_replica *r)
         if (!r->of_model[AS_LIST_ENTRY(it, struct as_request, node)->model])
             return false;
     }
-    return total == r->unanswered;
+    return total == as_replica_calls(r);
 }
 
 static bool replica_ok(const struct as_replica *r)
 {
     const struct as_deploy *d = r->deploy;
-    bool is_free = r->unanswered < r->slots && !r->draining;
+    bool is_free = as_replica_calls(r) < r->slots && !r->draining;
     uint32_t recalled = 0;
 
     if (r->held || r->limit != as_dispatch_limit(r) || !sent_ok(r, &recalled) || !models_ok(r))
@@ -85,7 +108,7 @@ bool as_deploy_ok(const struct as_deploy *d)
         recalled += r->recalled;
         if (r->free_at != AS_NOWHERE) {
             n_free++;
-            idle += r->slots - r->unanswered;
+            idle += r->slots - as_replica_calls(r);
         }
     }
     if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||

@@ -26,7 +26,8 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
 
     if (!as_replica_open(r))
         return 0;
-    if (!r->prefetch || !r->slots || r->recalling || !r->service || r->service > work)
+    if (r->deploy->batched || !r->prefetch || !r->slots || r->recalling || !r->service ||
+        r->service > work)
         return r->slots;
     n = work / (uint32_t)r->service;
     return r->slots + AS_MIN(n, r->prefetch);
@@ -64,7 +65,8 @@ struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as
     return best;
 }
 
-void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
+/* What is true of every request that is sent, alone or in a batch. */
+static void hand_over(struct as_replica *r, struct as_request *q, as_ns now)
 {
     struct as_deploy *d = r->deploy;
 
@@ -76,13 +78,6 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
         d->stat.replayed++;
     if (q->attempts < UINT8_MAX)
         q->attempts++;
-    r->used = ++d->uses;
-    if (r->of_model)
-        r->of_model[q->model]++;
-    if (r->unanswered < r->slots)
-        d->ongoing++;
-    else
-        d->prefetched++;
     r->unanswered++;
     as_dispatch_refresh(r);
     d->stat.dispatched++;
@@ -92,25 +87,251 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
     r->last_stream = q->stream;
 }
 
+void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+
+    r->used = ++d->uses;
+    if (r->of_model)
+        r->of_model[q->model]++;
+    if (as_replica_calls(r) < r->slots)
+        d->ongoing++;
+    else
+        d->prefetched++;
+    hand_over(r, q, now);
+}
+
+/* --- batches --- */
+
+/* Requests from the tail on, of as many calls as wait. */
+uint32_t as_dispatch_walk_waiting(const struct as_replica *r)
+{
+    uint32_t calls = as_replica_calls(r) - r->slots, n = 0;
+    const struct as_batch *last = NULL;
+
+    for (const struct as_list *it = r->sent.prev; it != &r->sent; it = it->prev, n++) {
+        const struct as_request *q =
+            AS_LIST_ENTRY((struct as_list *)(uintptr_t)it, struct as_request, node);
+
+        if ((!q->batch || q->batch != last) && calls-- == 0)
+            break;
+        last = q->batch;
+    }
+    return n;
+}
+
+static struct as_batch *get_batch(struct as_deploy *d)
+{
+    struct as_list *n = as_list_pop(&d->batches);
+    struct as_batch *b = n ? AS_LIST_ENTRY(n, struct as_batch, node) : as_xalloc(sizeof(*b));
+
+    as_list_init(&b->node);
+    b->n = 0;
+    b->learned = false;
+    return b;
+}
+
+static bool in_time(struct as_deploy *d, struct as_request *q, as_ns now);
+
+void as_dispatch_hold(struct as_deploy *d, struct as_lane *l, as_ns now)
+{
+    as_lane_ripen(&d->queue, l, now);
+    if (l->holding)
+        d->ops.wake(d->ctx, l->hold);
+}
+
+void as_dispatch_unqueue(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    struct as_lane *l = q->lane;
+    bool held = l && l->holding; /* then the timer is set, though it may be late */
+
+    as_queue_remove(&d->queue, q);
+    if (l && !held)
+        as_dispatch_hold(d, l, now);
+}
+
+/* Ends those at the lane's front, one batch's worth, whose deadline has passed unnoticed. True:
+ * there were some, and the lane may not be the next one any more. */
+static bool sweep(struct as_deploy *d, struct as_lane *l, as_ns now)
+{
+    uint32_t items = 0;
+    bool some = false;
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        AS_LIST_EACH(n, &l->fifo[p])
+        {
+            struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+            if (items >= l->batching->conf.max_size)
+                return some;
+            if (q->deadline > now) {
+                items += q->items;
+                continue;
+            }
+            as_dispatch_unqueue(d, q, now);
+            (void)in_time(d, q, now);
+            some = true;
+        }
+    }
+    return some;
+}
+
+/* The front of the lane, in order, up to where the next one does not fit. */
+static uint32_t take(struct as_deploy *d, struct as_lane *l, struct as_list *to,
+                     uint32_t *ret_items)
+{
+    uint32_t limit = l->single ? 1 : as_batch_limit(&l->batching->conf, l->items), n = 0;
+    struct as_request *q;
+
+    *ret_items = 0;
+    while ((q = as_lane_first(l)) && (!n || *ret_items + q->items <= limit)) {
+        as_queue_remove(&d->queue, q);
+        as_list_push(to, &q->node);
+        *ret_items += q->items;
+        n++;
+    }
+    return n;
+}
+
+/* One call for r, which has a free slot, out of a ripe lane; or nothing yet, when some of it came
+ * too late: then the caller looks again who is next. */
+static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    struct as_batch *b;
+    struct as_list members, *it;
+    uint32_t n, items;
+
+    if (sweep(d, l, now))
+        return;
+    as_list_init(&members);
+    n = take(d, l, &members, &items);
+    as_dispatch_hold(d, l, now);
+    d->stat.batches++;
+    as_hist_add(&d->stat.batch, items * AS_US);
+    if (n == 1) {
+        as_dispatch_send(r, AS_LIST_ENTRY(as_list_pop(&members), struct as_request, node), now);
+        return;
+    }
+    b = get_batch(d);
+    d->ops.batch(d->ctx, r, n);
+    while ((it = as_list_pop(&members))) {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        q->batch = b;
+        if (b->n++ == 0) {
+            as_dispatch_send(r, q, now);
+        } else {
+            r->packed++;
+            d->ongoing++;
+            hand_over(r, q, now);
+        }
+    }
+}
+
+void as_dispatch_lane(struct as_deploy *d, struct as_lane *l, as_ns now)
+{
+    while (as_lane_ripe(l)) {
+        struct as_replica *r = as_dispatch_free_for(d, as_lane_first(l));
+
+        if (!r)
+            return;
+        send_batch(r, l, now);
+    }
+}
+
+/* Who goes next where there is a free slot, whatever the replica. */
+static struct as_request *first_of_all(const struct as_deploy *d)
+{
+    struct as_request *best = NULL;
+
+    for (uint32_t i = 0; i < d->n_free; i++) {
+        const struct as_replica *r = d->free[i];
+        struct as_request *q = as_queue_first(&d->queue, r->of_model, r->most_slots);
+
+        if (q && (!best || as_queue_before(q, best)))
+            best = q;
+    }
+    return best;
+}
+
+void as_dispatch_flow(struct as_deploy *d, as_ns now)
+{
+    struct as_request *q;
+
+    while (d->queue.n && (q = first_of_all(d))) {
+        struct as_replica *r = as_dispatch_free_for(d, q);
+
+        if (q->lane) {
+            send_batch(r, q->lane, now);
+            continue;
+        }
+        as_queue_remove(&d->queue, q);
+        if (in_time(d, q, now))
+            as_dispatch_send(r, q, now);
+    }
+}
+
+/* --- taken back --- */
+
+/* One of several in a batch: the call goes on without it. */
+static void leave_batch(struct as_replica *r, struct as_request *q)
+{
+    struct as_deploy *d = r->deploy;
+    uint32_t ongoing = as_replica_ongoing(r), waiting = as_replica_waiting(r);
+
+    as_list_remove(&q->node);
+    q->batch->n--;
+    r->packed--;
+    r->unanswered--;
+    q->batch = NULL;
+    d->ongoing -= ongoing - as_replica_ongoing(r);
+    d->prefetched -= waiting - as_replica_waiting(r);
+}
+
+/* A whole call, the last of its batch or one without; with batches about, sizes differ. */
+static void leave_slot(struct as_replica *r, struct as_request *q)
+{
+    struct as_deploy *d = r->deploy;
+    uint32_t ongoing = as_replica_ongoing(r), waiting = as_replica_waiting(r);
+
+    as_list_remove(&q->node);
+    if (r->of_model)
+        r->of_model[q->model]--;
+    if (q->batch)
+        as_list_push(&d->batches, &q->batch->node);
+    q->batch = NULL;
+    r->unanswered--;
+    d->ongoing = d->ongoing - ongoing + as_replica_ongoing(r);
+    d->prefetched = d->prefetched - waiting + as_replica_waiting(r);
+}
+
 void as_dispatch_detach(struct as_request *q)
 {
     struct as_replica *r = q->replica;
     struct as_deploy *d = r->deploy;
 
-    as_list_remove(&q->node);
-    if (r->of_model)
-        r->of_model[q->model]--;
     if (q->recalled) {
         r->recalled--;
         d->recalled--;
     }
     q->recalled = q->started = false;
     q->replica = NULL;
-    r->unanswered--;
-    if (r->unanswered < r->slots)
-        d->ongoing--;
-    else
-        d->prefetched--;
+    if (d->batched) {
+        if (q->batch && q->batch->n > 1)
+            leave_batch(r, q);
+        else
+            leave_slot(r, q);
+    } else {
+        as_list_remove(&q->node);
+        if (r->of_model)
+            r->of_model[q->model]--;
+        r->unanswered--;
+        if (r->unanswered < r->slots)
+            d->ongoing--;
+        else
+            d->prefetched--;
+    }
     as_dispatch_refresh(r);
 }
 
@@ -123,12 +344,36 @@ static bool in_time(struct as_deploy *d, struct as_request *q, as_ns now)
     return false;
 }
 
+/* A deployment that is down has no queue: what finds a slot goes at once. */
+static void batch_again(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    if (!as_dispatch_free_for(d, q)) {
+        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        return;
+    }
+    as_request_move(q, AS_REQ_QUEUED);
+    as_queue_push(&d->queue, q);
+    as_dispatch_lane(d, q->lane, now);
+}
+
 void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
     if (!in_time(d, q, now))
         return;
+    if (d->batched) {
+        q->release = 0; /* it has waited before */
+        if (!d->down) {
+            as_request_move(q, AS_REQ_QUEUED);
+            as_queue_push(&d->queue, q);
+            return;
+        }
+        if (as_queue_batching(&d->queue, q->model)) {
+            batch_again(d, q, now);
+            return;
+        }
+    }
     r = as_dispatch_free_for(d, q);
     if (!r)
         r = as_dispatch_prefetch_for(d, q);
@@ -152,6 +397,10 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
 
         if (!q)
             return;
+        if (q->lane) {
+            send_batch(r, q->lane, now);
+            continue;
+        }
         as_queue_remove(&d->queue, q);
         if (in_time(d, q, now))
             as_dispatch_send(r, q, now);
@@ -165,7 +414,7 @@ static uint32_t free_slots(const struct as_deploy *d)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < d->n_free; i++)
-        n += d->free[i]->slots - d->free[i]->unanswered;
+        n += d->free[i]->slots - as_replica_calls(d->free[i]);
     return n;
 }
 
@@ -187,13 +436,18 @@ static uint32_t recall(struct as_replica *r, uint32_t want)
     struct as_request *batch[RECALL_MAX];
     uint32_t n = 0, waiting = as_replica_waiting(r);
     struct as_list *it = r->sent.prev;
+    const struct as_batch *last = NULL;
 
     want = AS_MIN(want, RECALL_MAX);
-    for (; waiting && n < want; waiting--, it = it->prev) {
+    for (; waiting && n < RECALL_MAX; waiting--, it = it->prev) {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
-        if (as_dispatch_recallable(d, q))
-            batch[RECALL_MAX - ++n] = q; /* filled from the back: stream order */
+        if (n >= want && (!q->batch || q->batch != last))
+            break; /* else the rest of a batch comes along: it can be one again elsewhere */
+        if (!as_dispatch_recallable(d, q))
+            continue;
+        batch[RECALL_MAX - ++n] = q; /* filled from the back: stream order */
+        last = q->batch;
     }
     if (!n)
         return 0;
@@ -241,9 +495,16 @@ void as_dispatch_recall(struct as_deploy *d)
 
 static void count_models(struct as_replica *r)
 {
+    const struct as_batch *last = NULL;
+
     r->of_model = as_xalloc(AS_DEPLOY_MODELS_MAX * sizeof(r->of_model[0]));
     AS_LIST_EACH(n, &r->sent)
-    r->of_model[AS_LIST_ENTRY(n, struct as_request, node)->model]++;
+    {
+        const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+        r->of_model[q->model] += !q->batch || q->batch != last;
+        last = q->batch;
+    }
 }
 
 void as_dispatch_restrict(struct as_deploy *d)

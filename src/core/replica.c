@@ -55,14 +55,29 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
     as_dispatch_balance(r->deploy);
 }
 
-static void learn(struct as_replica *r, as_ns service)
+static as_ns average(as_ns old, as_ns service)
 {
+    return old ? AS_MAX(old - old / 8 + service / 8, 1) : service;
+}
+
+/* Of a batch each member tells it, and one of them counts. */
+static void learn(struct as_replica *r, struct as_request *q, as_ns service)
+{
+    struct as_deploy *d = r->deploy;
+
     service = AS_MIN(service, SERVICE_MAX);
-    as_hist_add(&r->deploy->stat.service, service);
-    if (r->service)
-        r->service = AS_MAX(r->service - r->service / 8 + service / 8, 1);
-    else
-        r->service = service;
+    as_hist_add(&d->stat.service, service);
+    if (d->batched) {
+        struct as_batching *b = as_queue_batching(&d->queue, q->model);
+
+        if (q->batch && q->batch->learned)
+            return;
+        if (q->batch)
+            q->batch->learned = true;
+        if (b)
+            b->service = average(b->service, service);
+    }
+    r->service = average(r->service, service);
     r->limit = as_dispatch_limit(r);
 }
 
@@ -73,6 +88,8 @@ static void give_back(struct as_replica *r, struct as_request *q, as_ns now)
     as_dispatch_relimit(r);
     as_dispatch_detach(q);
     as_dispatch_again(r->deploy, q, now);
+    if (r->deploy->batched)
+        as_dispatch_flow(r->deploy, now);
     r->held = false;
     as_dispatch_relimit(r);
 }
@@ -93,7 +110,7 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
 
     AS_ASSERT(q->replica == r);
     if (service)
-        learn(r, service);
+        learn(r, q, service);
     if (again) {
         q->retries++;
         give_back(r, q, now);
@@ -200,6 +217,8 @@ void as_replica_free(struct as_replica *r, uint64_t last_started, as_ns now)
         while ((n = as_list_pop(&back[p])))
             as_dispatch_again(d, AS_LIST_ENTRY(n, struct as_request, node), now);
     }
+    if (d->batched)
+        as_dispatch_flow(d, now);
     as_dispatch_balance(d);
 }
 
@@ -217,7 +236,7 @@ struct as_str as_replica_name(const struct as_replica *r)
 
 uint32_t as_replica_ongoing(const struct as_replica *r)
 {
-    return AS_MIN(r->unanswered, r->slots);
+    return r->unanswered - as_replica_waiting(r);
 }
 
 uint32_t as_replica_slots(const struct as_replica *r)

@@ -25,11 +25,13 @@ struct as_replica {
     struct as_deploy *deploy;
     char *name;
     void *link;
-    struct as_list sent;      /* SENT and ABANDONED, in stream order; the first `slots` execute */
+    struct as_list sent;      /* SENT and ABANDONED, in stream order: calls, each of one or several
+                               * that stand together; the first `slots` calls execute */
     uint32_t unanswered;      /* length of sent */
+    uint32_t packed;          /* how many of these take no slot, being in a batch with others */
     uint32_t slots, prefetch; /* granted */
     uint32_t most_slots;      /* ever granted */
-    uint32_t limit;           /* of unanswered: slots and prefetch; 0 while it takes nothing */
+    uint32_t limit;           /* of calls: slots and prefetch; 0 while it takes nothing */
     uint32_t index;           /* in deploy->all */
     uint32_t free_at;         /* in deploy->free, or AS_NOWHERE */
     uint32_t recalled; /* requests of the RECALL under way that have not come back or ended */
@@ -39,7 +41,7 @@ struct as_replica {
     uint64_t used; /* deploy->uses at the last dispatch */
     uint64_t last_stream;
     as_ns service;      /* moving average, weight 1/8; 0 unknown */
-    uint32_t *of_model; /* unanswered by model; NULL while the deployment has no lanes */
+    uint32_t *of_model; /* calls by model; NULL while the deployment has no lanes */
 };
 
 struct as_deploy {
@@ -58,13 +60,25 @@ struct as_deploy {
     uint32_t most_slots;
     uint32_t cap_of[AS_DEPLOY_MODELS_MAX]; /* 0: none */
     uint64_t orders, uses;
+    struct as_list batches; /* that are not in use */
+    bool batched;           /* some model has batching: nothing is prefetched */
     bool down;
     struct as_stat stat;
 };
 
-static inline uint32_t as_replica_waiting(const struct as_replica *r) /* prefetched there */
+/* Calls there, which is what slots are counted in. */
+static inline uint32_t as_replica_calls(const struct as_replica *r)
 {
-    return r->unanswered > r->slots ? r->unanswered - r->slots : 0;
+    return r->unanswered - r->packed;
+}
+
+uint32_t as_dispatch_walk_waiting(const struct as_replica *r);
+static inline uint32_t
+as_replica_waiting(const struct as_replica *r) /* requests prefetched there */
+{
+    if (as_replica_calls(r) <= r->slots)
+        return 0;
+    return r->packed ? as_dispatch_walk_waiting(r) : r->unanswered - r->slots;
 }
 
 static inline bool as_replica_open(const struct as_replica *r)
@@ -86,7 +100,7 @@ static inline bool as_replica_fits(const struct as_replica *r, const struct as_r
 /* Has r room for one more, in a slot or behind them? */
 static inline bool as_replica_has_room(const struct as_replica *r)
 {
-    return r->unanswered < r->limit;
+    return as_replica_calls(r) < r->limit;
 }
 
 /* --- dispatch.c --- */
@@ -96,7 +110,7 @@ void as_dispatch_list(struct as_replica *r, bool is_free);
 /* After the load of r changed. */
 static inline void as_dispatch_refresh(struct as_replica *r)
 {
-    bool is_free = r->unanswered < r->slots && as_replica_open(r);
+    bool is_free = as_replica_calls(r) < r->slots && as_replica_open(r);
 
     if (is_free != (r->free_at != AS_NOWHERE))
         as_dispatch_list(r, is_free);
@@ -107,11 +121,21 @@ void as_dispatch_relimit(struct as_replica *r);
 /* A replica that may have q at once, or in advance; NULL: none. */
 struct as_replica *as_dispatch_free_for(struct as_deploy *d, const struct as_request *q);
 struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as_request *q);
+/* Takes q (QUEUED) out of the queue: it will not be sent. */
+void as_dispatch_unqueue(struct as_deploy *d, struct as_request *q, as_ns now);
+/* After a lane with batching gave something away: what it has left may be due, or is held back. */
+void as_dispatch_hold(struct as_deploy *d, struct as_lane *l, as_ns now);
+/* Sends what is ripe in the lane, as far as there are free slots. */
+void as_dispatch_lane(struct as_deploy *d, struct as_lane *l, as_ns now);
+/* Sends whatever can go, wherever there are free slots, in the order of the queue. */
+void as_dispatch_flow(struct as_deploy *d, as_ns now);
 /* Binds q (QUEUED, in no list) to r and sends it. */
 void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
 /* Unbinds q (SENT or ABANDONED) from its replica, which gains room: pull must follow. */
 void as_dispatch_detach(struct as_request *q);
-/* q (SENT, detached) goes to the best replica with room, else back into the queue. */
+/* q (SENT, detached) goes to the best replica with room, else back into the queue. In a deployment
+ * with batching it goes into the queue in any case, where others may join it: as_dispatch_flow must
+ * follow. */
 void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now);
 /* Gives r what it may take of the queue. */
 void as_dispatch_fill(struct as_replica *r, as_ns now);

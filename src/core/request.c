@@ -12,7 +12,7 @@ const uint8_t as_request_arrows[] = {
 
 void as_request_init(struct as_request *q)
 {
-    *q = (struct as_request){.priority = 1, .deadline = AS_NEVER, .heap = SIZE_MAX};
+    *q = (struct as_request){.priority = 1, .items = 1, .deadline = AS_NEVER, .heap = SIZE_MAX};
     as_list_init(&q->node);
 }
 
@@ -23,9 +23,11 @@ bool as_request_ok(const struct as_request *q)
 
     if (q->priority >= AS_PRIORITIES || held != (q->replica != NULL))
         return false;
-    if (!held && (q->recalled || q->started))
+    if (!held && (q->recalled || q->started || q->batch))
         return false;
     if (held && !q->attempts)
+        return false;
+    if (!q->items || (q->lane && q->state != AS_REQ_QUEUED))
         return false;
     return (q->heap != SIZE_MAX) == (timed && q->deadline != AS_NEVER);
 }

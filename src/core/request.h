@@ -16,7 +16,9 @@
 #include "base/defs.h"
 #include "base/list.h"
 
+struct as_batch;
 struct as_deploy;
+struct as_lane;
 struct as_replica;
 
 enum as_request_state { AS_REQ_NEW, AS_REQ_QUEUED, AS_REQ_SENT, AS_REQ_ABANDONED, AS_REQ_DONE };
@@ -28,7 +30,9 @@ struct as_request {
     uint32_t model;   /* index of the model within its deployment */
     uint8_t priority; /* 0 … AS_PRIORITIES-1 */
     bool idempotent;  /* may run twice */
+    uint32_t items;   /* rows of its inputs; of a model with batching 1 … max_size, else 1 */
     as_ns deadline;   /* AS_NEVER: none */
+    uint64_t kind;    /* of a model with batching: requests that may share a call have the same */
     /* set by core */
     enum as_request_state state;
     uint8_t attempts; /* times sent */
@@ -38,17 +42,20 @@ struct as_request {
     bool started;     /* a RECALL left it with its worker: it runs, do not ask again */
     as_ns arrived;    /* submit */
     as_ns sent;       /* last dispatch */
+    as_ns release;    /* of a model with batching: held back no longer than this; 0: ready */
     uint64_t order;   /* arrival number within the deployment; kept over replays */
     uint64_t stream;  /* stream id on the link, set by ops->send */
     size_t heap;      /* place in the deadline heap, SIZE_MAX: none */
     struct as_replica *replica;
-    struct as_list node; /* queue, or the replica's sent list in stream order */
+    struct as_lane *lane;   /* QUEUED, of a model with batching: where it waits */
+    struct as_batch *batch; /* SENT: those that share its call; NULL: it is alone */
+    struct as_list node;    /* queue, or the replica's sent list in stream order */
 };
 
 /* Times that a worker may hand one request back; then its answer is the answer. */
 #define AS_REQUEST_RETRIES 8u
 
-/* State NEW, default priority, no deadline. */
+/* State NEW, default priority, one item, no deadline. */
 void as_request_init(struct as_request *q);
 /* Where the arrows of the picture lead: row from, bit to. */
 extern const uint8_t as_request_arrows[];

@@ -49,6 +49,8 @@ static void add(struct books *sum, const struct books *b)
     sum->recalled += b->recalled;
     sum->lost += b->lost;
     sum->deaths += b->deaths;
+    sum->batches += b->batches;
+    sum->members += b->members;
 }
 
 static void print(const struct books *b, uint64_t events)
@@ -59,6 +61,8 @@ static void print(const struct books *b, uint64_t events)
     printf("%" PRIu64 " sent, %" PRIu64 " replayed, %" PRIu64 " recalled, %" PRIu64
            " lost with their worker, %" PRIu64 " deaths\n",
            b->dispatched, b->replayed, b->recalled, b->lost, b->deaths);
+    printf("%" PRIu64 " calls of models with batching, %" PRIu64 " requests shared one\n",
+           b->batches, b->members);
 }
 
 static bool run_seed(uint64_t seed, bool verbose, uint64_t *steps, struct books *sum)

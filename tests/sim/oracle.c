@@ -12,14 +12,36 @@ static bool waits(const struct call *c) /* a client does */
     return !c->answered && !c->cancelled;
 }
 
+static bool passes(const struct call *a, const struct call *b) /* a should go before b */
+{
+    return a->q.priority != b->q.priority ? a->q.priority < b->q.priority : a->order < b->order;
+}
+
 /* --- what a replica could take --- */
+
+/* Does a call of w begin here, or does this one share the call of the one before it? */
+static bool begins(const struct sim *s, const struct worker *w, uint32_t i)
+{
+    uint64_t batch = s->calls[w->bound[i]].batch;
+
+    return !i || !batch || s->calls[w->bound[i - 1]].batch != batch;
+}
 
 static uint32_t held_of_model(const struct sim *s, const struct worker *w, uint32_t model)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < w->n_bound; i++)
-        n += s->calls[w->bound[i]].q.model == model;
+        n += s->calls[w->bound[i]].q.model == model && begins(s, w, i);
+    return n;
+}
+
+static uint32_t held(const struct sim *s, const struct worker *w) /* what takes slots */
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < w->n_bound; i++)
+        n += begins(s, w, i);
     return n;
 }
 
@@ -30,9 +52,9 @@ static bool fits(const struct sim *s, const struct worker *w, const struct call 
     return !cap || cap >= w->most_granted || held_of_model(s, w, c->q.model) < cap;
 }
 
-static bool has_slot(const struct worker *w)
+static bool has_slot(const struct sim *s, const struct worker *w)
 {
-    return w->registered && !w->draining && w->n_bound < w->granted;
+    return w->registered && !w->draining && held(s, w) < w->granted;
 }
 
 static uint32_t prefetch_of(const struct sim *s, const struct worker *w)
@@ -40,18 +62,31 @@ static uint32_t prefetch_of(const struct sim *s, const struct worker *w)
     as_ns service = as_replica_service(w->replica);
     as_ns n = service ? s->is.prefetch_work / service : 0;
 
-    return w->recalling || !w->granted ? 0 : (uint32_t)AS_MIN(n, w->prefetch);
+    return s->is.batched || w->recalling || !w->granted ? 0 : (uint32_t)AS_MIN(n, w->prefetch);
 }
 
 static bool has_room(const struct sim *s, const struct worker *w)
 {
     return w->registered && !w->draining &&
-           (w->n_bound < w->granted || w->n_bound - w->granted < prefetch_of(s, w));
+           (held(s, w) < w->granted || held(s, w) - w->granted < prefetch_of(s, w));
 }
 
-static uint32_t excess(const struct worker *w) /* prefetched there */
+/* Where in w->bound the part begins that is not in a slot. */
+static uint32_t beyond_slots(const struct sim *s, const struct worker *w)
 {
-    return w->registered && w->n_bound > w->granted ? w->n_bound - w->granted : 0;
+    uint32_t i = 0;
+
+    for (uint32_t calls = 0; i < w->n_bound; i++) {
+        calls += begins(s, w, i);
+        if (calls > w->granted)
+            break;
+    }
+    return i;
+}
+
+static uint32_t excess(const struct sim *s, const struct worker *w) /* prefetched there */
+{
+    return w->registered ? w->n_bound - beyond_slots(s, w) : 0;
 }
 
 static uint32_t count_waiting(const struct sim *s)
@@ -68,8 +103,84 @@ static uint32_t count_prefetched(const struct sim *s)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->n_workers; i++)
-        n += excess(s->workers[i]);
+        n += excess(s, s->workers[i]);
     return n;
+}
+
+/* --- lanes --- */
+
+static const struct as_batch_conf *batching(const struct sim *s, const struct call *c)
+{
+    const struct as_batch_conf *b = &s->is.batch[c->q.model];
+
+    return b->max_size ? b : NULL;
+}
+
+static bool same_lane(const struct call *a, const struct call *b)
+{
+    return a->q.model == b->q.model && a->q.kind == b->q.kind;
+}
+
+static bool in_lane(const struct sim *s, const struct call *o, const struct call *c)
+{
+    return same_lane(o, c) && o->place == WAITING && waits(o) && !o->doomed &&
+           o->q.deadline > s->now;
+}
+
+static uint32_t enough(const struct as_batch_conf *b)
+{
+    return b->n_preferred ? b->preferred[0] : b->max_size;
+}
+
+/* Does c wait for nothing but a slot? late: it must; else: it may have come to that. */
+static bool is_ripe(const struct sim *s, const struct call *c, as_ns late)
+{
+    const struct as_batch_conf *b = batching(s, c);
+    uint32_t items = 0;
+
+    if (!b)
+        return true;
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *o = &s->calls[s->live[i]];
+
+        if (!in_lane(s, o, c))
+            continue;
+        items += o->q.items;
+        if (o->sends || o->release + late <= s->now || !b->max_wait)
+            return true;
+    }
+    return items >= enough(b);
+}
+
+/* The handler needs its usual time before the deadline; the latest is then. */
+static as_ns release_of(const struct sim *s, const struct call *c)
+{
+    const struct as_batch_conf *b = batching(s, c);
+    as_ns service = as_deploy_batch_service(s->d, c->q.model), wait = s->now + b->max_wait;
+
+    if (c->q.deadline == AS_NEVER)
+        return wait;
+    if (c->q.deadline <= service || (!service && c->q.deadline <= wait))
+        return s->now;
+    return AS_MIN(wait, c->q.deadline - service);
+}
+
+/* Would it go at once, would it wait in a lane with the others? */
+static bool would_be_ripe(const struct sim *s, const struct call *c)
+{
+    const struct as_batch_conf *b = batching(s, c);
+    uint32_t items = c->q.items;
+
+    if (!b || release_of(s, c) <= s->now)
+        return true;
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *o = &s->calls[s->live[i]];
+
+        /* also those whose deadline has passed, if nobody has noticed: they make room then */
+        if (same_lane(o, c) && o->place == WAITING && waits(o))
+            items += o->q.items;
+    }
+    return items >= enough(b);
 }
 
 int expect_submit(const struct sim *s, const struct call *c)
@@ -79,7 +190,7 @@ int expect_submit(const struct sim *s, const struct call *c)
     if (c->q.deadline <= s->now)
         return AS_EDEADLINE;
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (has_slot(s->workers[i]) && fits(s, s->workers[i], c))
+        if (has_slot(s, s->workers[i]) && fits(s, s->workers[i], c) && would_be_ripe(s, c))
             return 0;
     }
     if (s->is.max_queued >= 0 && count_waiting(s) + count_prefetched(s) >= s->is.max_queued)
@@ -94,9 +205,11 @@ void note_accepted(struct sim *s, struct call *c)
     c->accepted = true;
     c->place = WAITING;
     c->order = ++s->last_order;
+    c->release = batching(s, c) ? release_of(s, c) : 0;
     c->live_at = s->n_live;
     s->live[s->n_live++] = number_of(s, c);
     s->books.accepted++;
+    s->armed = AS_MIN(s->armed, c->q.deadline);
 }
 
 void note_gone(struct sim *s, struct call *c)
@@ -122,12 +235,69 @@ void note_unbound(struct sim *s, struct call *c)
     memmove(w->bound + i, w->bound + i + 1, (--w->n_bound - i) * sizeof(w->bound[0]));
     w->recalled -= c->recalled;
     c->recalled = c->kept = false;
+    c->batch = 0;
     c->place = WAITING;
 }
 
-static bool passes(const struct call *a, const struct call *b) /* a should go before b */
+/* Of the lane of c: what comes first of those that are not in batch `than`. */
+static const struct call *next_in_lane(const struct sim *s, const struct call *c)
 {
-    return a->q.priority != b->q.priority ? a->q.priority < b->q.priority : a->order < b->order;
+    const struct call *best = NULL;
+
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *o = &s->calls[s->live[i]];
+
+        if (in_lane(s, o, c) && (!best || passes(o, best)))
+            best = o;
+    }
+    return best;
+}
+
+/* What a batch that begins with c must hold: items and calls of its lane, in order, as many as fit.
+ */
+static uint32_t fill_of(const struct sim *s, const struct call *c)
+{
+    const struct as_batch_conf *b = batching(s, c);
+    const struct call *list[CALLS_MAX];
+    uint32_t n = 0, items = 0, limit = b->max_size, k;
+
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *o = &s->calls[s->live[i]];
+
+        if (!in_lane(s, o, c))
+            continue;
+        items += o->q.items;
+        for (k = n++; k > 0 && passes(o, list[k - 1]); k--)
+            list[k] = list[k - 1];
+        list[k] = o;
+    }
+    for (uint32_t i = 0; i < b->n_preferred; i++)
+        limit = b->preferred[i] <= items ? b->preferred[i] : i ? limit : b->max_size;
+    items = list[0]->q.items;
+    for (k = 1; k < n && items + list[k]->q.items <= limit; k++)
+        items += list[k]->q.items;
+    return k;
+}
+
+void note_batch(struct sim *s, struct worker *w, uint32_t n)
+{
+    if (!s->is.batched || !has_slot(s, w))
+        fail(s, "worker %u has no slot for a batch of %u", w->number, n);
+    s->books.members += n;
+}
+
+/* A further member: the next of its lane. */
+static void check_member(struct sim *s, const struct worker *w, const struct call *c)
+{
+    const struct call *before = &s->calls[w->bound[w->n_bound - 1]];
+
+    if (!same_lane(before, c) || before->batch != w->batch)
+        fail(s, "call %u does not fit its batch", number_of(s, c));
+    if (c->place != WAITING || !waits(c) || c->doomed || c->q.deadline <= s->now ||
+        next_in_lane(s, c) != c)
+        fail(s, "call %u is not the next for its batch", number_of(s, c));
+    if (c->runs && !c->q.idempotent)
+        fail(s, "call %u is sent again and has run", number_of(s, c));
 }
 
 static void check_send(struct sim *s, const struct worker *w, const struct call *c)
@@ -146,18 +316,29 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         fail(s, "call %u is sent again and has begun to answer", n);
     if (c->runs && !c->q.idempotent)
         fail(s, "call %u is sent again and has run", n);
+    if (!is_ripe(s, c, 0))
+        fail(s, "call %u is sent, and its batch is neither full nor due", n);
+    /* in a deployment that is down nothing waits for company */
+    if (batching(s, c) && !s->down && fill_of(s, c) != (w->batch_left ? w->batch_size : 1))
+        fail(s, "call %u: its batch is of %u, not of %u", n, w->batch_left ? w->batch_size : 1,
+             fill_of(s, c));
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *o = &s->calls[s->live[i]];
 
         if (o != c && o->place == WAITING && waits(o) && !o->doomed && o->q.deadline > s->now &&
-            passes(o, c) && fits(s, w, o))
+            passes(o, c) && fits(s, w, o) && is_ripe(s, o, s->is.timer_late + 1))
             fail(s, "call %u is sent before call %u", n, s->live[i]);
     }
 }
 
 void note_sent(struct sim *s, struct worker *w, struct call *c)
 {
-    check_send(s, w, c);
+    if (w->batch_left && w->batch_left < w->batch_size)
+        check_member(s, w, c);
+    else
+        check_send(s, w, c);
+    c->batch = w->batch_left ? w->batch : 0;
+    s->books.batches += batching(s, c) && w->batch_left == (c->batch ? w->batch_size : 0);
     if (w->n_bound == w->cap_bound) {
         w->cap_bound = w->cap_bound ? 2 * w->cap_bound : 32;
         w->bound = as_xrealloc(w->bound, w->cap_bound * sizeof(w->bound[0]));
@@ -173,7 +354,7 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
 static bool fits_a_slot(const struct sim *s, const struct call *c)
 {
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (has_slot(s->workers[i]) && fits(s, s->workers[i], c))
+        if (has_slot(s, s->workers[i]) && fits(s, s->workers[i], c))
             return true;
     }
     return false;
@@ -191,7 +372,7 @@ static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall wi
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
 
-        idle += has_slot(w) ? w->granted - w->n_bound : 0;
+        idle += has_slot(s, w) ? w->granted - held(s, w) : 0;
         coming += w->registered ? w->recalled : 0;
     }
     return idle > coming ? idle - coming : 0;
@@ -200,11 +381,19 @@ static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall wi
 /* The newest that may be asked, in stream order, from whoever has most. */
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n)
 {
-    uint32_t left = n;
+    uint32_t left = n, last = n - 1, calls = 1;
 
-    if (w->recalling || !n || n > idle_slots(s))
+    for (uint32_t i = 1; i < n; i++) {
+        const struct call *a = AS_CONTAINER(q[i - 1], struct call, q);
+        const struct call *b = AS_CONTAINER(q[i], struct call, q);
+
+        calls += !a->batch || a->batch != b->batch;
+        last = calls > 1 ? last : i;
+    }
+    /* no more than the slots that are free, but the rest of a batch */
+    if (w->recalling || !n || n - (s->is.batched ? last : 0) > idle_slots(s))
         fail(s, "recall of %u from worker %u is wrong", n, w->number);
-    for (uint32_t k = w->n_bound; left && k > w->granted; k--) {
+    for (uint32_t k = w->n_bound; left && k > beyond_slots(s, w); k--) {
         struct call *c = &s->calls[w->bound[k - 1]];
 
         if (recallable(s, c) && &c->q != q[--left])
@@ -215,8 +404,8 @@ void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, u
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *o = s->workers[i];
 
-        for (uint32_t k = o->granted; excess(o) > excess(w) && !o->recalling && k < o->n_bound;
-             k++) {
+        for (uint32_t k = beyond_slots(s, o);
+             excess(s, o) > excess(s, w) && !o->recalling && k < o->n_bound; k++) {
             if (recallable(s, &s->calls[o->bound[k]]))
                 fail(s, "recall from worker %u, more waits at %u", w->number, i);
         }
@@ -272,7 +461,9 @@ static void check_calls(struct sim *s)
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
     }
-    if (as_deploy_next_deadline(s->d) != next)
+    /* a deployment with batching also wants to be asked when it holds something back */
+    if (s->is.batched ? as_deploy_next_deadline(s->d) > next
+                      : as_deploy_next_deadline(s->d) != next)
         fail(s, "the next deadline is wrong");
 }
 
@@ -286,11 +477,11 @@ static void check_slots(struct sim *s)
         for (uint32_t k = 0; has_room(s, w) && k < s->n_live; k++) {
             const struct call *c = &s->calls[s->live[k]];
 
-            if (c->place == WAITING && fits(s, w, c))
+            if (c->place == WAITING && fits(s, w, c) && is_ripe(s, c, s->is.timer_late + 1))
                 fail(s, "call %u waits, worker %u has room", s->live[k], w->number);
         }
-        for (uint32_t k = w->granted; idle && w->registered && !w->recalling && k < w->n_bound;
-             k++) {
+        for (uint32_t k = beyond_slots(s, w);
+             idle && w->registered && !w->recalling && k < w->n_bound; k++) {
             if (recallable(s, &s->calls[w->bound[k]]))
                 fail(s, "call %u is not recalled from worker %u, slots are idle", w->bound[k],
                      w->number);
@@ -309,10 +500,10 @@ static void check_counts(struct sim *s)
             continue;
         registered++;
         ready += w->granted && !w->draining;
-        ongoing += AS_MIN(w->n_bound, w->granted);
+        ongoing += w->n_bound - excess(s, w);
         if (as_replica_unanswered(w->replica) != w->n_bound ||
             as_replica_slots(w->replica) != w->granted ||
-            as_replica_ongoing(w->replica) != AS_MIN(w->n_bound, w->granted))
+            as_replica_ongoing(w->replica) != w->n_bound - excess(s, w))
             fail(s, "the counts of worker %u are wrong", w->number);
     }
     if (as_deploy_queued(s->d) != count_waiting(s) ||
@@ -338,6 +529,8 @@ static void check_stat(struct sim *s)
         pending += waits(&s->calls[s->live[i]]);
     if (a->accepted != a->completed + a->failed + a->expired + a->cancelled + pending)
         fail(s, "statistics do not add up");
+    if (a->batches != b->batches || a->batch.count != b->batches)
+        fail(s, "statistics of batches are wrong");
     if (a->queue.count != a->dispatched || a->total.count != a->completed)
         fail(s, "histograms do not add up");
 }

@@ -59,6 +59,35 @@ static void invent_calls(struct sim *s)
     s->end = when + 1;
 }
 
+/* Which models take batches, and what their requests are. */
+static void invent_batches(struct sim *s)
+{
+    for (uint32_t m = 0; m < s->is.n_models; m++) {
+        struct as_batch_conf *b = &s->is.batch[m];
+
+        if (!chance(s, 600))
+            continue;
+        s->is.batched = true;
+        b->max_size = (uint32_t)PICK(s, 1, 2, 4, 8, 8, 32);
+        b->max_wait = PICK(s, 0, 0, 5 * AS_US, 50 * AS_US, 1 * AS_MS);
+        if (b->max_size > 2 && chance(s, 300)) {
+            b->preferred[b->n_preferred++] = 2;
+            if (chance(s, 500))
+                b->preferred[b->n_preferred++] = b->max_size;
+        }
+    }
+    for (uint32_t i = 0; s->is.batched && i < s->is.n_calls; i++) {
+        struct as_request *q = &s->calls[i].q;
+        const struct as_batch_conf *b = &s->is.batch[q->model];
+
+        if (!b->max_size)
+            continue;
+        q->kind = chance(s, 700) ? 0 : 1 + below(s, 2);
+        if (chance(s, 200))
+            q->items = 1 + below(s, b->max_size);
+    }
+}
+
 /* Rarely more than one kind of trouble at a time, so that each is met under load. */
 static void invent_trouble(struct sim *s)
 {
@@ -102,5 +131,7 @@ void invent(struct sim *s)
     i->stop_early = chance(s, 50);
     invent_calls(s);
     invent_trouble(s);
+    if (chance(s, 500))
+        invent_batches(s);
     at(s, s->end, E_CLOSE, 0, 0);
 }

@@ -30,7 +30,9 @@ struct call {
     bool recalled, kept;
     bool doomed; /* its worker is being buried: MAYHAVERUN must come */
     uint64_t stream;
+    uint64_t batch; /* BOUND: number of its batch, 0 alone */
     uint64_t order; /* of acceptance */
+    as_ns release;  /* of a model with batching: then it is held back no longer */
     uint32_t sends, runs, retries;
 };
 
@@ -45,6 +47,8 @@ struct message {
     as_ns service;
     bool flag; /* DONE: retry; DRAIN: on */
     uint32_t slots, prefetch;
+    uint64_t first; /* OPEN of a batch: its streams are first, first + 2 … */
+    uint32_t size;  /* so many */
     uint32_t n;
     uint64_t ids[]; /* RECALL, RETURNED */
 };
@@ -61,6 +65,9 @@ struct stream {
     uint32_t call, model;
     enum stream_state state;
     as_ns started, finish_at;
+    uint64_t first; /* of its batch; itself when it is alone */
+    uint32_t size;
+    uint32_t live; /* of the first: members that run */
 };
 
 /* How a worker behaves; drawn by the scenario. */
@@ -81,8 +88,8 @@ struct worker {
     bool registered; /* core has its replica */
     struct habits is;
     /* process */
-    uint32_t slots, running;
-    uint32_t of_model[MODELS_MAX]; /* running */
+    uint32_t slots, running;       /* calls */
+    uint32_t of_model[MODELS_MAX]; /* running calls */
     struct stream *streams;        /* of stream id 2i+1 */
     uint32_t n_streams, cap_streams;
     uint64_t *queue; /* waiting stream ids, oldest first */
@@ -93,6 +100,9 @@ struct worker {
     struct pipe to_worker, to_core;
     struct as_replica *replica;
     uint64_t next_stream;
+    uint64_t batch_first; /* core announced a batch … */
+    uint32_t batch_size, batch_left;
+    uint64_t batch;
     /* oracle: what core knows of it */
     uint32_t granted, prefetch, most_granted;
     bool draining, recalling;
@@ -127,12 +137,14 @@ struct event {
 
 struct books { /* what core's statistics must say */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
-        recalled, lost, deaths;
+        recalled, lost, deaths, batches, members;
 };
 
 struct scenario {
     uint32_t n_calls, n_workers, n_models;
     uint32_t cap[MODELS_MAX]; /* 0: none */
+    struct as_batch_conf batch[MODELS_MAX];
+    bool batched; /* some of them */
     int64_t max_queued;
     as_ns prefetch_work;
     as_ns timer_late; /* the deadline timer fires up to so much late */
@@ -146,7 +158,8 @@ struct sim {
     bool verbose, failed, closing, down, freeing;
     struct as_rand rand;
     as_ns now, end, expire_at, timer_for;
-    uint64_t seq, steps, last_order;
+    as_ns armed; /* what core asked for: deadlines and wakes; as_deploy_expire is called by then */
+    uint64_t seq, steps, last_order, last_batch;
     struct event *heap;
     uint32_t n_heap, cap_heap;
     struct scenario is;
@@ -168,6 +181,7 @@ void at(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t ar
 uint32_t below(struct sim *s, uint32_t n);
 bool chance(struct sim *s, uint32_t per_mille);
 as_ns between(struct sim *s, as_ns lo, as_ns hi);
+bool sim_alike(const struct as_request *a, const struct as_request *b); /* core asks it too */
 struct message *message(enum message_type type, uint32_t n_ids);
 void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m);
 
@@ -188,6 +202,8 @@ void worker_kill(struct sim *s, struct worker *w);
 int expect_submit(const struct sim *s, const struct call *c);
 void note_accepted(struct sim *s, struct call *c);
 void note_gone(struct sim *s, struct call *c); /* released, or owned by the caller again */
+/* The next n calls for w are one batch; 1: a single call comes. Checks what it will be. */
+void note_batch(struct sim *s, struct worker *w, uint32_t n);
 void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that it may be */
 void note_unbound(struct sim *s, struct call *c);
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);

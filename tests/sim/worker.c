@@ -60,12 +60,12 @@ static void answer(struct sim *s, struct worker *w, uint64_t id, as_ns service, 
 
 /* --- starting --- */
 
-static void start_one(struct sim *s, struct worker *w)
+/* One stream of a call. */
+static void start_stream(struct sim *s, struct worker *w, as_ns finish_at)
 {
     uint64_t id = w->queue[0];
     struct stream *t = stream_of(w, id);
     struct call *c = &s->calls[t->call];
-    uint32_t cap = s->is.cap[t->model];
 
     memmove(w->queue, w->queue + 1, --w->n_queue * sizeof(w->queue[0]));
     if (id <= w->last_started)
@@ -74,24 +74,49 @@ static void start_one(struct sim *s, struct worker *w)
     w->last_started = id;
     t->state = S_RUNNING;
     t->started = s->now;
-    t->finish_at = s->now + between(s, w->is.service_lo, w->is.service_hi);
-    w->running++;
-    w->of_model[t->model]++;
+    t->finish_at = finish_at;
     trace(s, "worker %u starts call %u", w->number, t->call);
-    if (w->running > w->is.slots)
-        fail(s, "worker %u runs %u with %u slots", w->number, w->running, w->is.slots);
-    if (cap && w->of_model[t->model] > cap)
-        fail(s, "worker %u runs %u of model %u, capped at %u", w->number, w->of_model[t->model],
-             t->model, cap);
     if (c->runs++ && !c->q.idempotent)
         fail(s, "call %u runs twice", t->call);
     at(s, t->finish_at, E_FINISH, w->number, id);
 }
 
+/* What waits at the front: a stream, or all of a batch that are still there. */
+static void start_one(struct sim *s, struct worker *w)
+{
+    struct stream *t = stream_of(w, w->queue[0]);
+    struct stream *head = stream_of(w, t->first);
+    uint64_t end = t->first + 2 * (uint64_t)t->size;
+    uint32_t cap = s->is.cap[t->model];
+    as_ns finish_at = s->now + between(s, w->is.service_lo, w->is.service_hi);
+
+    while (w->n_queue && w->queue[0] < end) {
+        if (s->calls[stream_of(w, w->queue[0])->call].q.model != t->model)
+            fail(s, "worker %u gets a batch of two models", w->number);
+        start_stream(s, w, finish_at);
+        head->live++;
+    }
+    w->running++;
+    w->of_model[t->model]++;
+    if (w->running > w->is.slots)
+        fail(s, "worker %u runs %u with %u slots", w->number, w->running, w->is.slots);
+    if (cap && w->of_model[t->model] > cap)
+        fail(s, "worker %u runs %u of model %u, capped at %u", w->number, w->of_model[t->model],
+             t->model, cap);
+}
+
+/* A batch is there when its last stream has come. */
+static bool is_whole(const struct worker *w)
+{
+    const struct stream *t = &w->streams[w->queue[0] / 2];
+
+    return t->first / 2 + t->size <= w->n_streams;
+}
+
 void worker_start(struct sim *s, struct worker *w)
 {
     w->start_due = false;
-    while (w->alive && w->n_queue && (w->is.eager || w->running < w->slots))
+    while (w->alive && w->n_queue && is_whole(w) && (w->is.eager || w->running < w->slots))
         start_one(s, w);
 }
 
@@ -114,8 +139,10 @@ void worker_finish(struct sim *s, struct worker *w, uint64_t id)
 
     if (!w->alive || t->state != S_RUNNING || t->finish_at != s->now)
         return;
-    w->running--;
-    w->of_model[t->model]--;
+    if (--stream_of(w, t->first)->live == 0) {
+        w->running--;
+        w->of_model[t->model]--;
+    }
     answer(s, w, id, chance(s, w->is.silent) ? 0 : ran, false);
     start_soon(s, w);
 }
@@ -129,10 +156,13 @@ static void hear_open(struct sim *s, struct worker *w, const struct message *m)
         w->cap_streams = w->cap_streams ? 2 * w->cap_streams : 64;
         w->streams = as_xrealloc(w->streams, w->cap_streams * sizeof(w->streams[0]));
     }
-    w->streams[w->n_streams++] =
-        (struct stream){.call = m->call, .model = s->calls[m->call].q.model};
+    w->streams[w->n_streams++] = (struct stream){.call = m->call,
+                                                 .model = s->calls[m->call].q.model,
+                                                 .first = m->size ? m->first : m->stream,
+                                                 .size = m->size ? m->size : 1};
     if (chance(s, w->is.refuse)) {
         answer(s, w, m->stream, 0, true);
+        start_soon(s, w); /* the rest of a batch may be whole now */
         return;
     }
     if (w->n_queue == w->cap_queue) {

@@ -107,6 +107,34 @@ static uint32_t number_of(const struct sim *s, const struct call *c)
     return (uint32_t)(c - s->calls);
 }
 
+bool sim_alike(const struct as_request *a, const struct as_request *b)
+{
+    return a->kind == b->kind;
+}
+
+static void op_batch(void *ctx, struct as_replica *r, uint32_t n)
+{
+    struct sim *s = ctx;
+    struct worker *w = as_replica_link(r);
+
+    trace(s, "batch of %u for worker %u", n, w->number);
+    if (n < 2 || w->batch_left)
+        fail(s, "batch of %u for worker %u is wrong", n, w->number);
+    w->batch_first = w->next_stream;
+    w->batch_size = w->batch_left = n;
+    w->batch = ++s->last_batch;
+    note_batch(s, w, n);
+}
+
+static void op_wake(void *ctx, as_ns when)
+{
+    struct sim *s = ctx;
+
+    if (when <= s->now)
+        fail(s, "core wants to be woken in the past");
+    s->armed = AS_MIN(s->armed, when);
+}
+
 static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
 {
     struct sim *s = ctx;
@@ -121,6 +149,11 @@ static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
     note_sent(s, w, c);
     m->stream = q->stream;
     m->call = number_of(s, c);
+    if (w->batch_left) {
+        w->batch_left--;
+        m->first = w->batch_first;
+        m->size = w->batch_size;
+    }
     send_message(s, w, false, m);
 }
 
@@ -172,7 +205,8 @@ static void op_release(void *ctx, struct as_request *q)
     note_gone(s, c);
 }
 
-static const struct as_deploy_ops ops = {op_send, op_recall, op_cancel, op_answer, op_release};
+static const struct as_deploy_ops ops = {op_batch,  op_send,    op_recall, op_cancel,
+                                         op_answer, op_release, op_wake,   sim_alike};
 
 /* --- what workers say --- */
 
@@ -395,13 +429,17 @@ static void expire(struct sim *s)
         return;
     s->timer_for = AS_NEVER;
     as_deploy_expire(s->d, s->now);
+    s->armed = as_deploy_next_deadline(s->d);
 }
 
 static void set_timer(struct sim *s)
 {
     as_ns next = as_deploy_next_deadline(s->d);
 
-    if (next == s->timer_for)
+    if (next < s->armed)
+        fail(s, "core has something to do and did not say when");
+    /* one that is overdue fires, however often what it is for changes meanwhile */
+    if (next == s->timer_for || (s->timer_for <= s->now && next <= s->now))
         return;
     s->timer_for = s->expire_at = next;
     if (next == AS_NEVER)
@@ -459,14 +497,16 @@ bool run(struct sim *s)
     struct as_deploy_conf conf;
 
     invent(s);
-    s->timer_for = AS_NEVER;
+    s->timer_for = s->armed = AS_NEVER;
     conf = (struct as_deploy_conf){.max_queued = s->is.max_queued,
                                    .router = s->is.router,
                                    .prefetch_work = s->is.prefetch_work,
                                    .seed = s->seed};
     AS_ASSERT(!as_deploy_new(&s->d, AS_STR("sim"), &conf, &ops, s));
-    for (uint32_t m = 0; m < s->is.n_models; m++)
+    for (uint32_t m = 0; m < s->is.n_models; m++) {
         AS_ASSERT(!s->is.cap[m] || !as_deploy_set_model(s->d, m, s->is.cap[m]));
+        AS_ASSERT(!as_deploy_set_batch(s->d, m, &s->is.batch[m]));
+    }
     while (s->n_heap && s->d && !s->failed) {
         struct event e = next_event(s);
 

@@ -1,6 +1,7 @@
 /* tests/unit/deploy_world.h — a deployment whose ops write down what core asks for.
  *
  * Requests and replicas have names of one letter, requests small, replicas capital. The log reads:
+ *   X:2    the next two for X are one call
  *   a>X    a is sent to X              X<ab   X is asked for a and b back
  *   a!C    CANCEL, the client left     a!D    CANCEL, the deadline passed
  *   a=ERR  a is answered with ERR      ~a     a is released
@@ -59,6 +60,23 @@ static inline void world_send(void *ctx, struct as_replica *r, struct as_request
     note(w, "%c>%c", letter(w, q), letter_of(r));
 }
 
+static inline void world_batch(void *ctx, struct as_replica *r, uint32_t n)
+{
+    note(ctx, "%c:%u", letter_of(r), n);
+}
+
+/* A timer that is set is no news: as_deploy_next_deadline tells. */
+static inline void world_wake(void *ctx, as_ns when)
+{
+    assert_true(when > ((struct world *)ctx)->now);
+}
+
+/* As the edge does it, if two hashes were the same. */
+static inline bool world_alike(const struct as_request *a, const struct as_request *b)
+{
+    return a->idempotent == b->idempotent;
+}
+
 static inline void world_recall(void *ctx, struct as_replica *r, struct as_request *const *q,
                                 uint32_t n)
 {
@@ -98,8 +116,9 @@ static inline void expect(struct world *w, const char *want)
 
 static inline struct world *world_new_with(int64_t max_queued, enum as_router router)
 {
-    static const struct as_deploy_ops ops = {world_send, world_recall, world_cancel, world_answer,
-                                             world_release};
+    static const struct as_deploy_ops ops = {world_batch,  world_send,   world_recall,
+                                             world_cancel, world_answer, world_release,
+                                             world_wake,   world_alike};
     struct as_deploy_conf conf = {
         .max_queued = max_queued, .router = router, .prefetch_work = PREFETCH_WORK, .seed = 1};
     struct world *w = as_xalloc(sizeof(*w));
