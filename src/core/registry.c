@@ -274,6 +274,16 @@ static uint32_t lower_bound(const struct as_registry *g, uint32_t from, uint32_t
     return from;
 }
 
+/* Does every tensor begin with the dimension that counts items? */
+static bool has_items(const struct as_tensor_spec *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (s[i].ndim != AS_ANY_RANK && (s[i].ndim == 0 || s[i].shape[0] != -1))
+            return false;
+    }
+    return true;
+}
+
 static int check_model(const struct as_model *m, const char **ret_why)
 {
     int err = as_registry_check_name(m->name, ret_why);
@@ -285,6 +295,11 @@ static int check_model(const struct as_model *m, const char **ret_why)
     *ret_why = as_signature_check(m->inputs, m->n_inputs);
     if (!*ret_why)
         *ret_why = as_signature_check(m->outputs, m->n_outputs);
+    if (!*ret_why)
+        *ret_why = as_batch_check(&m->batching);
+    if (!*ret_why && m->batching.max_size &&
+        !(has_items(m->inputs, m->n_inputs) && has_items(m->outputs, m->n_outputs)))
+        *ret_why = "batching, and a shape whose first size is not -1";
     return *ret_why ? AS_EINVALID : 0;
 }
 
@@ -300,6 +315,8 @@ static int check_again(const struct as_model *old, const struct as_model *m, con
     else if (old->has_outputs != m->has_outputs || old->n_outputs != m->n_outputs ||
              !as_signature_eq(old->outputs, m->outputs, m->n_outputs))
         *ret_why = "the model is served with other outputs";
+    else if (!as_batch_eq(&old->batching, &m->batching))
+        *ret_why = "the model is served with other batching";
     else if (old->idempotent != m->idempotent)
         *ret_why = "the model is served with another setting of idempotent";
     else if (old->decoupled != m->decoupled || old->streams_inputs != m->streams_inputs)

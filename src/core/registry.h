@@ -14,6 +14,7 @@
 
 #include "base/str.h"
 #include "base/tensor.h"
+#include "core/batch.h"
 
 #include <stdatomic.h>
 
@@ -39,6 +40,9 @@ struct as_model {
     bool streams_inputs; /* any number of inputs for a request; decoupled too */
     bool unloaded; /* refused until a client loads it again */
     bool has_inputs, has_outputs;
+    /* max_size 0: none. With batching the first size of every shape is -1, the items of a request:
+     * what is declared of one item is behind it. */
+    struct as_batch_conf batching;
     const struct as_tensor_spec *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
 };
@@ -76,6 +80,10 @@ const struct as_model *as_registry_at(const struct as_registry *g,
  * the tensor: missing, unexpected, wrong datatype, wrong shape. Always 0 without a signature. */
 int as_model_check_inputs(const struct as_model *m, const struct as_tensor *t, uint32_t n,
                           char *why, size_t cap);
+/* How many items a request to a model with batching has: the first size of each input, the same in
+ * all, 1 … max_size; 1 without inputs. 0, or AS_EINVALID with a line in `why` that says the numbers. */
+int as_model_items(const struct as_model *m, const struct as_tensor *t, uint32_t n, char *why,
+                   size_t cap, uint32_t *ret_items);
 /* The worker's outputs likewise (AS_EHANDLER). */
 int as_model_check_outputs(const struct as_model *m, const struct as_tensor *t, uint32_t n,
                            char *why, size_t cap);

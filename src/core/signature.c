@@ -247,6 +247,35 @@ int as_model_check_inputs(const struct as_model *m, const struct as_tensor *t, u
     return m->has_inputs ? check_side(&s, t, n, &(struct line){why, 0, cap}) : 0;
 }
 
+int as_model_items(const struct as_model *m, const struct as_tensor *t, uint32_t n, char *why,
+                   size_t cap, uint32_t *ret_items)
+{
+    struct line l = {why, 0, cap};
+    const uint32_t max = m->batching.max_size;
+
+    *ret_items = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        if (t[i].ndim && t[i].shape[0] >= 1 && t[i].shape[0] <= max &&
+            t[i].shape[0] == t[0].shape[0])
+            continue;
+        say(&l, "input '");
+        say_name(&l, t[i].name);
+        if (!t[i].ndim)
+            say(&l, "': shape [], model '%.*s' expects a first dimension that counts items",
+                AS_STR_FMT(m->name));
+        else if (t[i].shape[0] < 1 || t[i].shape[0] > max)
+            say(&l, "': %lld items, model '%.*s' takes 1 to %u (max_batch_size)",
+                (long long)t[i].shape[0], AS_STR_FMT(m->name), max);
+        else
+            say(&l, "': %lld items, and the first input has %lld", (long long)t[i].shape[0],
+                (long long)t[0].shape[0]);
+        return AS_EINVALID;
+    }
+    if (n)
+        *ret_items = (uint32_t)t[0].shape[0];
+    return 0;
+}
+
 int as_model_check_outputs(const struct as_model *m, const struct as_tensor *t, uint32_t n,
                            char *why, size_t cap)
 {

@@ -162,6 +162,21 @@ static struct as_blob *holder(const struct as_exchange *x)
     return b;
 }
 
+/* Of a model with batching. False: answered. */
+static bool count_items(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+    char why[WHY_MAX];
+
+    if (as_model_items(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why),
+                       &c->core.items)) {
+        as_exchange_fail(x, AS_EINVALID, "%s", why);
+        return false;
+    }
+    c->batching = x->model->batching.ragged ? AS_CALL_RAGGED : AS_CALL_SAME_SHAPE;
+    return true;
+}
+
 static bool prepare(struct as_exchange *x)
 {
     char why[WHY_MAX];
@@ -230,6 +245,9 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     as_request_init(&c->core);
     c->core.model = x->model->index;
     c->core.priority = 1;
+    c->batching = AS_CALL_ALONE;
+    if (x->model->batching.max_size && !count_items(x))
+        return;
     c->core.idempotent = x->model->idempotent;
     c->core.deadline = x->deadline;
     if (c->msg.n_params && !as_schedule_apply(x))

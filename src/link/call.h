@@ -28,8 +28,14 @@ struct as_part {
     struct as_arena arena;
 };
 
+/* Whether the model takes batches, and what requests may share one. */
+enum as_call_batching { AS_CALL_ALONE, AS_CALL_SAME_SHAPE, AS_CALL_RAGGED };
+
 struct as_call {
-    struct as_request core; /* model, priority, idempotent, deadline are set by the submitter */
+    /* model, priority, idempotent, deadline are set by the submitter; of a model with batching the
+     * items too (as_model_items) */
+    struct as_request core;
+    enum as_call_batching batching;
     uint32_t deployment;    /* number from the registry */
     struct as_msg msg;      /* id, inputs, parameters, metadata */
     struct as_blob *blob;   /* holds the bytes of large inputs, or NULL: they are copied */
@@ -72,5 +78,12 @@ struct as_call {
 };
 
 void as_part_free(struct as_part *p); /* NULL is fine */
+
+/* A hash of what requests of one model must have in common to share a call of its handler: names,
+ * datatypes and sizes (but for the first dimension; ragged: but for all) of the inputs, and the
+ * parameters. The seed is not for others to know. */
+uint64_t as_call_kind(const struct as_msg *msg, bool ragged, uint64_t seed);
+/* Do they have all that in common? */
+bool as_call_alike(const struct as_msg *a, const struct as_msg *b, bool ragged);
 
 #endif

@@ -12,6 +12,7 @@ int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop
     c->local = loop == f->loop;
     c->registry = as_registry_ref(f->registry);
     c->settling = true;
+    c->kind_seed = f->conf.seed;
     if (c->local)
         f->box = &c->box; /* other loops' letters to the fleet come here */
     as_list_push(&f->clients, &c->node);
@@ -79,6 +80,8 @@ void as_client_submit(struct as_client *c, struct as_call *call)
     call->result_blob = NULL;
     if (call->on_part)
         as_call_begin_parts(call);
+    if (call->batching)
+        call->core.kind = as_call_kind(&call->msg, call->batching == AS_CALL_RAGGED, c->kind_seed);
     if (c->local) {
         submit(c->fleet, call);
         return;

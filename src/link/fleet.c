@@ -70,6 +70,28 @@ void as_fleet_deliver(struct as_call *c)
 
 /* --- what core decides --- */
 
+static void op_batch(void *ctx AS_UNUSED, struct as_replica *r, uint32_t n)
+{
+    as_link_batch(as_replica_link(r), n);
+}
+
+static void op_wake(void *ctx, as_ns when)
+{
+    struct as_fleet_deploy *d = ctx;
+
+    if (when < d->timer.at)
+        as_timer_set(&d->timer, when);
+}
+
+/* Both are of one model, which is ragged or not. */
+static bool op_alike(const struct as_request *a, const struct as_request *b)
+{
+    const struct as_call *x = call_of((struct as_request *)(uintptr_t)a);
+    const struct as_call *y = call_of((struct as_request *)(uintptr_t)b);
+
+    return as_call_alike(&x->msg, &y->msg, x->batching == AS_CALL_RAGGED);
+}
+
 static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
 {
     as_link_send(as_replica_link(r), call_of(q));
@@ -106,11 +128,14 @@ static void op_release(void *ctx AS_UNUSED, struct as_request *q)
 }
 
 static const struct as_deploy_ops deploy_ops = {
+    .batch = op_batch,
     .send = op_send,
     .recall = op_recall,
     .cancel = op_cancel,
     .answer = op_answer,
     .release = op_release,
+    .wake = op_wake,
+    .alike = op_alike,
 };
 
 static void on_deadline(struct as_timer *t)
@@ -265,6 +290,12 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
     struct as_registry *g;
     int err;
 
+    static_assert(AS_FRAME_PREFERRED == AS_BATCH_PREFERRED, "specification");
+    m.batching = (struct as_batch_conf){.max_size = r->batching.max_size,
+                                        .max_wait = r->batching.max_wait,
+                                        .n_preferred = r->batching.n_preferred,
+                                        .ragged = r->batching.ragged};
+    memcpy(m.batching.preferred, r->batching.preferred, sizeof(m.batching.preferred));
     *ret_why = "";
     if (!known && d->n_models == AS_DEPLOY_MODELS_MAX) {
         *ret_why = "too many models in one deployment";
@@ -284,6 +315,8 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
                                                            .version = as_str_dup(r->version),
                                                            .max_ongoing = r->max_ongoing};
         err = as_deploy_set_model(d->core, m.index, r->max_ongoing);
+        AS_ASSERT(!err);
+        err = as_deploy_set_batch(d->core, m.index, &m.batching);
         AS_ASSERT(!err);
     }
     if (g == f->registry)

@@ -89,6 +89,7 @@ struct as_client {
     struct as_loop *loop;
     bool local; /* the same loop: no letters */
     struct as_mbox box;
+    uint64_t kind_seed;           /* of as_call_kind */
     struct as_registry *registry; /* this loop's snapshot; ref it to keep pointers into it */
     bool settling; /* a worker of ours has not told its models yet: an unknown one may be among them
                     */

@@ -229,6 +229,14 @@ static void on_event(struct as_sock *s, int events)
         as_link_read(l);
 }
 
+void as_link_batch(struct as_link *l, uint32_t n)
+{
+    struct as_frame_batch b = {.first = l->next_stream, .n = n};
+
+    as_frame_put_batch(&l->out, &b);
+    as_link_touch(l);
+}
+
 void as_link_send(struct as_link *l, struct as_call *c)
 {
     as_ns now = as_loop_now(l->fleet->loop);

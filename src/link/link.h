@@ -88,6 +88,7 @@ void as_link_refuse(struct as_link *l, const char *why);
 void as_link_watch(struct as_link *l);
 
 /* Carries out what core decides. */
+void as_link_batch(struct as_link *l, uint32_t n); /* the next n that are sent are one call */
 void as_link_send(struct as_link *l, struct as_call *c);
 void as_link_recall(struct as_link *l, struct as_request *const *q, uint32_t n);
 void as_link_cancel(struct as_link *l, struct as_call *c, int reason);

@@ -31,6 +31,7 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w)
     }
     q->link = w->link;
     q->complete = false;
+    q->batch = NULL;
     atomic_store_explicit(&q->cancel, 0, memory_order_relaxed);
     q->head = q->body = NULL;
     q->got = q->body_len = 0;
@@ -59,16 +60,54 @@ void as_worker_req_put(struct as_worker *w, struct as_worker_req *q)
 
 /* --- starting --- */
 
+bool as_worker_leave_batch(struct as_worker *w, struct as_worker_req *q)
+{
+    struct as_worker_batch *b = q->batch;
+
+    q->batch = NULL;
+    if (!b)
+        return true;
+    if (--b->left) {
+        if (q->link == w->link)
+            w->n_packed--;
+        return false;
+    }
+    if (!b->want) /* else on_open still knows it */
+        free(b);
+    return true;
+}
+
+/* A batch that may start is all here: its members stand together, in the order they came. */
+static bool is_whole(const struct as_worker *w, const struct as_worker_req *q)
+{
+    const struct as_worker_batch *b = q->batch;
+
+    if (!b)
+        return q->complete;
+    if (b->want)
+        return false;
+    for (const struct as_list *n = &q->node; n != &w->waiting; n = n->next) {
+        const struct as_worker_req *o =
+            AS_LIST_ENTRY((struct as_list *)(uintptr_t)n, struct as_worker_req, node);
+
+        if (o->batch != b)
+            break;
+        if (!o->complete)
+            return false;
+    }
+    return true;
+}
+
 static struct as_worker_req *first_startable(const struct as_worker *w)
 {
-    if (w->n_running >= w->conf.slots)
+    if (w->n_busy >= w->conf.slots)
         return NULL;
     AS_LIST_EACH(n, &w->waiting)
     {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
         const struct as_worker_model *m = &w->models[q->model];
 
-        if (!q->complete)
+        if (!is_whole(w, q))
             return NULL; /* bodies come in order, so this one is only a read away */
         if (!w->capped || m->running < m->reg.max_ongoing)
             return q;
@@ -88,21 +127,76 @@ static void leave(struct as_worker *w, struct as_worker_req *q)
     as_list_remove(&q->cancelled);
     as_list_remove(&q->ready);
     w->n_running--;
-    w->models[q->model].running--;
+    if (as_worker_leave_batch(w, q)) {
+        w->n_busy--;
+        w->models[q->model].running--;
+    }
 }
 
-static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
+static void start_one(struct as_worker *w, struct as_worker_req *q, as_ns now)
 {
     as_list_remove(&q->node);
     w->n_waiting--;
     as_list_push(&w->running, &q->node);
     w->n_running++;
-    w->models[q->model].running++;
     q->begun = now;
-    w->stat.calls++;
     as_page_start(&w->page, q->stream, now);
     if (w->models[q->model].reg.streams_inputs)
         as_worker_stream_begin(w, q);
+}
+
+/* One that waits behind q and belongs to the same batch. */
+static struct as_worker_req *mate(struct as_worker *w, const struct as_worker_batch *b,
+                                  const struct as_list *after)
+{
+    struct as_list *n = after->next;
+    struct as_worker_req *q;
+
+    if (!b || n == &w->waiting || n == &w->running)
+        return NULL;
+    q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+    return q->batch == b ? q : NULL;
+}
+
+static void refuse_late(struct as_worker *w, struct as_worker_req *q)
+{
+    as_list_remove(&q->node);
+    w->n_waiting--;
+    w->n_open--;
+    as_worker_put_error(w, q->stream, as_err_grpc(AS_EDEADLINE), 0,
+                        "deadline exceeded before the request was started");
+    (void)as_worker_leave_batch(w, q);
+    as_worker_req_put(w, q);
+}
+
+/* q and all of its batch, which are the next of the waiting ones, before any user code runs. Those
+ * that come too late are answered instead; q is in time, so one is left. */
+static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
+{
+    const struct as_worker_batch *b = q->batch;
+    struct as_list *before = q->node.prev;
+    struct as_worker_req *o;
+
+    w->n_busy++;
+    w->models[q->model].running++;
+    w->stat.calls++;
+    start_one(w, q, now);
+    while ((o = mate(w, b, before))) {
+        if (o->deadline <= now)
+            refuse_late(w, o);
+        else
+            start_one(w, o, now);
+    }
+}
+
+struct as_worker_req *as_worker_next_member(struct as_worker *w, const struct as_worker_req *q)
+{
+    struct as_worker_req *o;
+
+    pthread_mutex_lock(&w->mu);
+    o = mate(w, q->batch, &q->node);
+    pthread_mutex_unlock(&w->mu);
+    return o;
 }
 
 /* What waits may have been cancelled or recalled since the last read: a handler that ran long must
@@ -128,12 +222,7 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     w->seen = now;
     refresh(w, now);
     while ((q = first_startable(w)) && q->deadline <= now) {
-        as_list_remove(&q->node);
-        w->n_waiting--;
-        w->n_open--;
-        as_worker_put_error(w, q->stream, as_err_grpc(AS_EDEADLINE), 0,
-                            "deadline exceeded before the request was started");
-        as_worker_req_put(w, q);
+        refuse_late(w, q);
     }
     if (q) {
         start(w, q, now);

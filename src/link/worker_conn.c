@@ -23,9 +23,18 @@ static void drop_waiting(struct as_worker *w)
 {
     struct as_list *n;
 
-    while ((n = as_list_pop(&w->waiting)))
-        as_worker_req_put(w, AS_LIST_ENTRY(n, struct as_worker_req, node));
-    w->n_waiting = w->n_open = 0;
+    if (w->batch && !w->batch->left)
+        free(w->batch);
+    else if (w->batch)
+        w->batch->want = 0; /* the last of those that came frees it */
+    w->batch = NULL;
+    while ((n = as_list_pop(&w->waiting))) {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+
+        (void)as_worker_leave_batch(w, q);
+        as_worker_req_put(w, q);
+    }
+    w->n_waiting = w->n_open = w->n_packed = 0;
 }
 
 void as_worker_end(struct as_worker *w, const char *why)

@@ -20,6 +20,7 @@ static void drop(struct as_worker *w, struct as_worker_req *q)
     as_list_remove(&q->node);
     w->n_waiting--;
     w->n_open--;
+    (void)as_worker_leave_batch(w, q);
     as_worker_req_put(w, q);
 }
 
@@ -151,23 +152,88 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
     return take_body(w, q, &m);
 }
 
+/* The next OPENs are one call. It is made when the first of them comes, since only then its model is
+ * known. */
+static void on_batch(struct as_worker *w, const struct as_frame *f)
+{
+    struct as_frame_batch b;
+
+    if (w->batch || as_frame_get_batch(f, &b) || b.first <= w->top_stream) {
+        as_worker_end(w, "the dispatcher sent a malformed BATCH");
+        return;
+    }
+    w->batch = malloc(sizeof(*w->batch));
+    if (!w->batch) {
+        as_worker_end(w, "out of memory for a batch");
+        return;
+    }
+    *w->batch = (struct as_worker_batch){.want = b.n};
+    w->batch_next = b.first;
+}
+
+/* An OPEN of the announced batch has come; q is NULL when there was no memory for it. */
+static void join(struct as_worker *w, struct as_worker_req *q)
+{
+    struct as_worker_batch *b = w->batch;
+
+    if (!b)
+        return;
+    if (q) {
+        q->batch = b;
+        w->n_packed += b->left++ > 0;
+    }
+    w->batch_next += 2;
+    if (--b->want)
+        return;
+    w->batch = NULL;
+    if (!b->left) /* all of it has ended already */
+        free(b);
+}
+
+/* May this one be of the batch that comes? NULL, or why not. */
+static const char *check_member(const struct as_worker *w, const struct as_worker_req *q)
+{
+    const struct as_worker_batch *b = w->batch;
+    const struct as_worker_req *before =
+        as_list_empty(&w->waiting) ? NULL
+                                   : AS_LIST_ENTRY(w->waiting.prev, struct as_worker_req, node);
+
+    if (!b)
+        return NULL;
+    if (b->want + b->left > w->models[q->model].reg.batching.max_size)
+        return "the dispatcher sent a batch that is too large";
+    if (before && before->batch == b && before->model != q->model)
+        return "the dispatcher sent a batch of two models";
+    return NULL;
+}
+
+static bool in_order(const struct as_worker *w, uint64_t stream)
+{
+    if (!(stream & 1) || stream <= w->top_stream || (w->batch && stream != w->batch_next))
+        return false;
+    return (w->batch && w->batch->left) ||
+           w->n_open - w->n_packed < (uint64_t)w->conf.slots + w->conf.max_prefetch;
+}
+
 static void on_open(struct as_worker *w, const struct as_frame *f, struct as_blob *buf)
 {
     struct as_worker_req *q;
     const char *why = NULL;
     int err;
 
-    if (!(f->stream & 1) || f->stream <= w->top_stream ||
-        w->n_open >= (uint64_t)w->conf.slots + w->conf.max_prefetch) {
+    if (!in_order(w, f->stream)) {
         as_worker_end(w, "the dispatcher sent OPEN out of order or beyond the granted slots");
         return;
     }
     w->top_stream = f->stream;
     q = as_worker_req_get(w);
     err = q ? as_worker_decode(w, q, f, buf, &why) : AS_ENOMEM;
+    if (!err && (why = check_member(w, q)))
+        err = AS_EPROTO;
     if (!err) {
         q->stream = f->stream;
         q->inputs_over = f->flags & AS_FRAME_F_END;
+        join(w, q);
         as_list_push(&w->waiting, &q->node);
         w->n_waiting++;
         w->n_open++;
@@ -175,6 +241,8 @@ static void on_open(struct as_worker *w, const struct as_frame *f, struct as_blo
     }
     if (q)
         as_worker_req_put(w, q);
+    if (err == AS_ENOMEM)
+        join(w, NULL);
     if (err == AS_ENOMEM)
         as_worker_put_error(w, f->stream, as_err_grpc(err), AS_ERROR_F_RETRY,
                             "the worker is out of memory");
@@ -298,6 +366,12 @@ void as_worker_on_frame(struct as_worker *w, const struct as_frame *f, struct as
         return;
     }
     switch (f->type) {
+    case AS_FRAME_BATCH:
+        if (w->state == AS_WORKER_LIVE)
+            on_batch(w, f);
+        else
+            as_worker_end(w, "the dispatcher sent a frame that a worker does not take");
+        return;
     case AS_FRAME_HELLO:
         on_hello(w, f);
         return;

@@ -38,11 +38,18 @@ enum as_worker_state {
     AS_WORKER_LIVE,     /* slots granted */
 };
 
+/* Requests that start together and take one slot; kept while any of them is here. */
+struct as_worker_batch {
+    uint32_t left; /* opened and not ended */
+    uint32_t want; /* OPENs that are still to come */
+};
+
 struct as_worker_req {
     struct as_list node;      /* waiting, running, or the pool */
     struct as_list cancelled; /* running: newly cancelled */
     uint64_t stream, link;    /* link: number of the one that it came on */
     uint32_t model;
+    struct as_worker_batch *batch; /* NULL: it is alone */
     bool complete;      /* the whole body is here */
     atomic_uint cancel; /* 0, or why nobody waits for it, as gRPC status */
     as_ns deadline, begun;
@@ -73,7 +80,7 @@ struct as_worker_model {
     struct as_frame_register reg;
     uint32_t target; /* for OPEN, from REGISTERED */
     bool registered;
-    uint32_t running;
+    uint32_t running; /* calls */
 };
 
 struct as_worker_rx {
@@ -120,7 +127,11 @@ struct as_worker {
     struct as_list ready; /* for an event loop: there is what they wait for */
     struct as_list pool;
     uint32_t n_waiting, n_running, n_pool;
+    uint32_t n_busy;      /* slots that are taken: a batch takes one */
     uint32_t n_open;      /* of this link: opened and not ended */
+    uint32_t n_packed;    /* how many of these take no slot, being in a batch with others */
+    struct as_worker_batch *batch; /* the one whose OPENs come now, or NULL */
+    uint64_t batch_next;           /* stream of the next of them */
     uint64_t top_stream;  /* highest id opened on this link */
     uint32_t last_target; /* index of the model of the last OPEN */
 
@@ -162,6 +173,8 @@ static inline bool as_worker_alone(const struct as_blob *b)
 /* worker.c */
 struct as_worker_req *as_worker_req_get(struct as_worker *w);
 void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* in no list any more */
+/* The request leaves its batch. True: its slot is free, it was the last or alone. */
+bool as_worker_leave_batch(struct as_worker *w, struct as_worker_req *q);
 bool as_worker_startable(const struct as_worker *w);
 void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q,
                           uint32_t reason); /* running */

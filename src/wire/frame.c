@@ -46,7 +46,7 @@ static const struct {
     [AS_FRAME_STARTED] = {"STARTED", false},
     [AS_FRAME_RECALL] = {"RECALL", true},
     [AS_FRAME_RETURNED] = {"RETURNED", true},
-    [AS_FRAME_BATCH] = {"BATCH", false},
+    [AS_FRAME_BATCH] = {"BATCH", true},
     [AS_FRAME_CANCEL] = {"CANCEL", true},
     [AS_FRAME_CREDIT] = {"CREDIT", true},
     [AS_FRAME_CONTROL] = {"CONTROL", true},

@@ -190,6 +190,17 @@ struct as_frame_hello {
 void as_frame_put_hello(struct as_outq *q, const struct as_frame_hello *h);
 int as_frame_get_hello(const struct as_frame *f, struct as_frame_hello *ret_h);
 
+/* Requests of the model may share a call of its handler. What makes sense is the receiver's to
+ * check. */
+#define AS_FRAME_PREFERRED 16u
+struct as_frame_batching {
+    uint32_t max_size; /* items of one call; 0: no batching, and the rest is zero */
+    uint64_t max_wait; /* ns */
+    bool ragged;
+    uint32_t n_preferred;
+    uint32_t preferred[AS_FRAME_PREFERRED];
+};
+
 /* REGISTER: one model. Options of the deployment repeat in each and must agree. */
 struct as_frame_register {
     uint32_t model; /* the worker's own number, echoed in REGISTERED */
@@ -201,6 +212,7 @@ struct as_frame_register {
     bool has_inputs, has_outputs; /* false: no declared signature on that side */
     int64_t max_queued;           /* deployment: -1 unlimited, 0 not set, else 1… */
     uint32_t budget;              /* deployment: slots of a replica, 1…65535 */
+    struct as_frame_batching batching;
     uint32_t n_inputs, n_outputs;
     const struct as_tensor_spec *inputs, *outputs;
 };
@@ -256,6 +268,15 @@ int as_frame_get_end(const struct as_frame *f, uint64_t *ret_service);
 #define AS_FRAME_IDS 1024u
 void as_frame_put_ids(struct as_outq *q, enum as_frame_type type, const uint64_t *ids, uint32_t n);
 int as_frame_get_ids(const struct as_frame *f, uint64_t *ids, uint32_t cap, uint32_t *ret_n);
+
+/* BATCH: the next n OPENs, which are of streams first, first + 2 …, are one call of a handler. */
+#define AS_FRAME_BATCH_MAX 65535u
+struct as_frame_batch {
+    uint64_t first; /* odd */
+    uint32_t n;     /* 2 … AS_FRAME_BATCH_MAX */
+};
+void as_frame_put_batch(struct as_outq *q, const struct as_frame_batch *b);
+int as_frame_get_batch(const struct as_frame *f, struct as_frame_batch *ret_b);
 
 /* CANCEL: stream, reason as gRPC status (1 cancelled, 4 deadline). */
 void as_frame_put_cancel(struct as_outq *q, uint64_t stream, uint32_t reason);

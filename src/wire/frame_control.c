@@ -7,6 +7,7 @@
 #define REGISTERED_FIXED 16u
 #define CONTROL_FIXED    16u
 #define CREDIT_FIXED     24u
+#define BATCH_FIXED      16u
 
 static void put_text(uint8_t *p, struct as_str s)
 {
@@ -218,6 +219,29 @@ int as_frame_get_ids(const struct as_frame *f, uint64_t *ids, uint32_t cap, uint
     if (n)
         memcpy(ids, f->p, f->n);
     *ret_n = n;
+    return 0;
+}
+
+void as_frame_put_batch(struct as_outq *q, const struct as_frame_batch *b)
+{
+    uint8_t *p = put_frame(q, AS_FRAME_BATCH, 0, BATCH_FIXED);
+
+    put64(p, b->first);
+    put32(p + 8, b->n);
+    put32(p + 12, 0);
+}
+
+int as_frame_get_batch(const struct as_frame *f, struct as_frame_batch *ret_b)
+{
+    struct as_frame_batch b;
+
+    if (f->n != BATCH_FIXED || get32(f->p + 12))
+        return AS_EPROTO;
+    b = (struct as_frame_batch){.first = get64(f->p), .n = get32(f->p + 8)};
+    if (!(b.first & 1) || b.n < 2 || b.n > AS_FRAME_BATCH_MAX ||
+        b.first > UINT64_MAX - 2 * (uint64_t)AS_FRAME_BATCH_MAX)
+        return AS_EPROTO;
+    *ret_b = b;
     return 0;
 }
 

@@ -4,8 +4,11 @@
 #include "wire/names.h"
 
 #define FIXED      40u /* of the payload */
+#define BATCHING   16u /* behind it where there is batching, and the preferred sizes */
 #define SPEC_FIXED 8u
 #define ANY_RANK   0xffu
+
+#define RAGGED 1u
 
 #define IDEMPOTENT  1u
 #define HAS_INPUTS  2u
@@ -50,10 +53,29 @@ static uint8_t *put_specs(uint8_t *p, const struct as_tensor_spec *s, uint32_t n
     return p;
 }
 
+static size_t batching_len(const struct as_frame_batching *b)
+{
+    return b->max_size ? BATCHING + AS_ALIGN(4 * (size_t)b->n_preferred, 8) : 0;
+}
+
+static uint8_t *put_batching(uint8_t *p, const struct as_frame_batching *b)
+{
+    if (!b->max_size)
+        return p;
+    AS_ASSERT(b->n_preferred <= AS_FRAME_PREFERRED);
+    memset(p, 0, batching_len(b));
+    put64(p, b->max_wait);
+    put32(p + 8, b->ragged ? RAGGED : 0);
+    put32(p + 12, b->n_preferred);
+    for (uint32_t i = 0; i < b->n_preferred; i++)
+        put32(p + BATCHING + 4 * (size_t)i, b->preferred[i]);
+    return p + batching_len(b);
+}
+
 int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r)
 {
     const struct as_str text[] = {r->name, r->version, r->platform};
-    size_t n = FIXED;
+    size_t n = FIXED + batching_len(&r->batching);
     uint8_t *p;
 
     if (specs_len(r->inputs, r->n_inputs, &n) || specs_len(r->outputs, r->n_outputs, &n))
@@ -75,11 +97,12 @@ int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r)
                              (r->streams_inputs ? STREAMS_IN : 0)));
     put32(p + 12, r->max_ongoing);
     put32(p + 16, r->budget);
-    put32(p + 20, 0);
+    put32(p + 20, r->batching.max_size);
     put64(p + 24, (uint64_t)r->max_queued);
     put32(p + 32, r->n_inputs);
     put32(p + 36, r->n_outputs);
-    p = put_specs(p + FIXED, r->inputs, r->n_inputs);
+    p = put_batching(p + FIXED, &r->batching);
+    p = put_specs(p, r->inputs, r->n_inputs);
     p = put_specs(p, r->outputs, r->n_outputs);
     for (size_t i = 0; i < AS_COUNT(text); i++) {
         if (text[i].n)
@@ -155,7 +178,7 @@ static int get_fixed(const struct as_frame *f, struct as_frame_register *r, cons
     uint16_t flags;
 
     *ret_why = "REGISTER: fixed part";
-    if (f->n < FIXED || get32(p + 20))
+    if (f->n < FIXED)
         return AS_EPROTO;
     flags = get16(p + 10);
     r->model = get32(p);
@@ -166,6 +189,7 @@ static int get_fixed(const struct as_frame *f, struct as_frame_register *r, cons
     r->streams_inputs = flags & STREAMS_IN;
     r->max_ongoing = get32(p + 12);
     r->budget = get32(p + 16);
+    r->batching.max_size = get32(p + 20);
     r->max_queued = (int64_t)get64(p + 24);
     r->n_inputs = get32(p + 32);
     r->n_outputs = get32(p + 36);
@@ -184,6 +208,35 @@ static int get_fixed(const struct as_frame *f, struct as_frame_register *r, cons
     return r->max_queued >= -1 ? 0 : AS_EPROTO;
 }
 
+/* Nothing where there is no batching; *at advances behind it. */
+static int get_batching(const struct as_frame *f, size_t *at, struct as_frame_batching *b,
+                        const char **ret_why)
+{
+    const uint8_t *p = f->p + *at;
+    uint32_t flags;
+
+    if (!b->max_size)
+        return 0;
+    *ret_why = "REGISTER: batching is cut short";
+    if (f->n - *at < BATCHING)
+        return AS_EPROTO;
+    b->max_wait = get64(p);
+    flags = get32(p + 8);
+    b->ragged = flags & RAGGED;
+    b->n_preferred = get32(p + 12);
+    if (b->n_preferred <= AS_FRAME_PREFERRED && f->n - *at < batching_len(b))
+        return AS_EPROTO;
+    *ret_why = "REGISTER: batching";
+    if (flags & ~RAGGED || b->n_preferred > AS_FRAME_PREFERRED)
+        return AS_EPROTO;
+    for (uint32_t i = 0; i < b->n_preferred; i++)
+        b->preferred[i] = get32(p + BATCHING + 4 * (size_t)i);
+    if (b->n_preferred & 1 && get32(p + BATCHING + 4 * (size_t)b->n_preferred))
+        return AS_EPROTO;
+    *at += batching_len(b);
+    return 0;
+}
+
 int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
                           struct as_frame_register *ret_r, const char **ret_why)
 {
@@ -192,6 +245,8 @@ int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
     size_t at = FIXED;
     int err = get_fixed(f, &r, ret_why);
 
+    if (!err)
+        err = get_batching(f, &at, &r.batching, ret_why);
     if (!err)
         err = get_specs(f, &at, r.n_inputs, a, &r.inputs, ret_why);
     if (!err)
