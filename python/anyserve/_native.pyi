@@ -29,6 +29,9 @@ class Request:
     def deadline(self) -> Optional[float]:
         """When the client stops waiting (time.monotonic()), or None."""
     @property
+    def items(self) -> int:
+        """Rows of the inputs' first dimension, for a model with batching; otherwise 1."""
+    @property
     def cancelled(self) -> bool:
         """True when nobody waits for the answer any more."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar
 
+from .batching import Batching
 from .errors import DeclarationError
 from .signature import (
     Signature,
@@ -44,6 +45,7 @@ class Model(NamedTuple):
     max_queued_requests: Optional[int]
     decoupled: bool  # any number of responses to a request
     stream: Optional[str]  # the parameter that takes a stream of requests
+    batching: Optional[Batching] = None
 
 
 def check_name(name: Any) -> str:
@@ -120,6 +122,7 @@ class AnyServe:
         eager: bool = False,
         idempotent: bool = False,
         max_queued_requests: Optional[int] = None,
+        batching: Optional[Batching] = None,
     ) -> Callable[[T], T]:
         """Declares the decorated function, async function or class as a model.
 
@@ -135,7 +138,8 @@ class AnyServe:
         inputs, outputs: signature, name to Tensor; default: inferred from annotations
             (``Annotated[np.ndarray, Tensor(...)]``), else any tensors.
         max_ongoing_requests: executing at once in one worker; default 1 for a sync handler
-            (``threads`` if given), 100 for an async one.
+            (``threads`` if given), 100 for an async one; with batching it counts calls, and the
+            default is 1 for an async one too.
         deployment: the models of one deployment share workers and a queue; default: one per file.
         threads: run this sync handler in that many threads instead of the main thread.
         eager: run an async handler up to its first suspension without a task. Faster, but until
@@ -144,6 +148,10 @@ class AnyServe:
         idempotent: requests may be repeated on another worker when one dies while executing.
         max_queued_requests: of the deployment; more are refused; -1: no limit; default: the
             server's --max-queued-requests.
+        batching: requests share calls (see Batching). The inputs are then the items of all, or lists
+            of arrays; a parameter called ``requests`` gets a list with each Request. Return arrays
+            with a row for each item, or a list with the answer of each request, in which an
+            exception (such as anyserve.Error) answers for its request alone.
         """
         model_name, model_version = _split_name(name, version)
 
@@ -151,7 +159,7 @@ class AnyServe:
             try:
                 self._add(
                     model_name, model_version, handler, inputs, outputs, max_ongoing_requests,
-                    deployment, threads, eager, idempotent, max_queued_requests,
+                    deployment, threads, eager, idempotent, max_queued_requests, batching,
                 )  # fmt: skip
             except DeclarationError as e:
                 if str(e).startswith("model "):
@@ -163,7 +171,7 @@ class AnyServe:
 
     def _add(
         self, name: str, version: str, handler: Any, inputs: Any, outputs: Any, ongoing: Any,
-        deployment: Any, threads: Any, eager: Any, idempotent: Any, queued: Any,
+        deployment: Any, threads: Any, eager: Any, idempotent: Any, queued: Any, batching: Any,
     ) -> None:  # fmt: skip
         if (name, version) in self._models:
             raise DeclarationError("model %r version %r is declared twice" % (name, version))
@@ -182,15 +190,20 @@ class AnyServe:
             raise DeclarationError("eager is for async handlers; this one is not")
         if eager and decoupled:
             raise DeclarationError("eager is for handlers that give one response; this one gives a stream")
+        if batching is not None and not isinstance(batching, Batching):
+            raise DeclarationError("batching is a Batching(...), not %r" % (batching,))
+        if batching is not None and (decoupled or stream is not None):
+            raise DeclarationError("batching is for handlers that take and give one message")
         if ongoing is None:
-            ongoing = DEFAULT_ONGOING_ASYNC if asynchronous else threads or 1
+            many = asynchronous and batching is None
+            ongoing = DEFAULT_ONGOING_ASYNC if many else threads or 1
         if queued is not None and queued != -1:
             _check_int(queued, "max_queued_requests", 1, 2**31 - 1)
         self._models[name, version] = Model(
             name,
             version,
             handler,
-            signature_of(handler, inputs, outputs),
+            signature_of(handler, inputs, outputs, batching is not None),
             asynchronous,
             _check_int(ongoing, "max_ongoing_requests", 1, MAX_ONGOING),
             None if deployment is None else check_deployment(deployment),
@@ -200,6 +213,7 @@ class AnyServe:
             queued,
             decoupled,
             stream,
+            batching,
         )
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from . import __version__, _native
 from .app import Model
+from .batching import Batching
 from .errors import STATUS_NAMES, Error
 from .log import log_event
 from .signature import Param, Response
@@ -52,6 +53,7 @@ class Binding(NamedTuple):
     max_ongoing_requests: int
     max_queued_requests: int
     budget: int
+    batching: Optional[Tuple[int, int, Tuple[int, ...], bool, bool]]
 
 
 def _pool(name: str, threads: int) -> Callable[[Any], Any]:
@@ -77,8 +79,17 @@ def _construct(m: Model) -> Any:
              % (m.name, m.handler.__name__, user_traceback(e)))  # fmt: skip
 
 
-def _specs(side: Any) -> Any:
-    return None if side is None else [(n, t.datatype, t.shape) for n, t in side.items()]
+def _specs(side: Any, batched: bool) -> Any:
+    """As requests carry them: with batching the declared shapes are of one item."""
+    if side is None:
+        return None
+    return [(n, t.datatype, t.served_shape(batched)) for n, t in side.items()]
+
+
+def _batching(b: Optional[Batching]) -> Any:
+    if b is None:
+        return None
+    return (b.max_batch_size, round(b.max_wait_ms * 1e6), b.preferred_sizes, b.ragged, b.as_list)
 
 
 def bind(m: Model, d: Deployment) -> Binding:
@@ -89,8 +100,9 @@ def bind(m: Model, d: Deployment) -> Binding:
         handler = with_requests(handler, m.stream)
     return Binding(
         m.name, m.version, handler, _pool(m.name, m.threads) if m.threads else None,
-        m.is_async, m.eager, m.decoupled, m.stream is not None, m.idempotent, s.params, s.n_kwonly, s.var_keyword, _specs(s.inputs),
-        _specs(s.outputs), m.max_ongoing_requests, d.max_queued_requests, d.budget,
+        m.is_async, m.eager, m.decoupled, m.stream is not None, m.idempotent, s.params, s.n_kwonly, s.var_keyword,
+        _specs(s.inputs, m.batching is not None), _specs(s.outputs, m.batching is not None),
+        m.max_ongoing_requests, d.max_queued_requests, d.budget, _batching(m.batching),
     )  # fmt: skip
 
 

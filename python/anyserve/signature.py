@@ -52,6 +52,10 @@ class Tensor:
         self.datatype = datatype
         self.shape = shape
 
+    def served_shape(self, batched: bool) -> Optional[Tuple[int, ...]]:
+        """As clients see it: with batching the number of items comes first."""
+        return (-1, *self.shape) if batched and self.shape is not None else self.shape
+
     def __repr__(self) -> str:
         if self.shape is None:
             return "Tensor(%r)" % self.datatype
@@ -211,16 +215,18 @@ def _tensor_of(hint: Any) -> Optional[Tensor]:
     return None
 
 
-def _inferred_inputs(params: List[Param], hints: Dict[str, Any]) -> Optional[Dict[str, Tensor]]:
+def _inferred_inputs(
+    params: List[Param], hints: Dict[str, Any], special: str
+) -> Optional[Dict[str, Tensor]]:
     found = {}
     for p in params:
         tensor = _tensor_of(hints.get(p.name))
-        if tensor is not None and p.name != "request":
+        if tensor is not None and p.name != special:
             found[p.name] = tensor
     if not found:
         return None
     for p in params:
-        if p.required and p.name not in found and p.name != "request":
+        if p.required and p.name not in found and p.name != special:
             raise DeclarationError(
                 "parameter %r needs an annotation with a Tensor, as the others have" % p.name
             )
@@ -247,15 +253,17 @@ def _inferred_outputs(hints: Dict[str, Any]) -> Optional[Dict[str, Tensor]]:
     return None
 
 
-def _check_fit(params: List[Param], var_keyword: bool, inputs: Dict[str, Tensor]) -> None:
+def _check_fit(
+    params: List[Param], var_keyword: bool, inputs: Dict[str, Tensor], special: str
+) -> None:
     """Every declared input goes somewhere, every parameter gets something."""
     names = [p.name for p in params]
     for p in params:
-        if p.required and p.name != "request" and p.name not in inputs:
+        if p.required and p.name != special and p.name not in inputs:
             raise DeclarationError(
                 "parameter %r is not among the inputs: %s" % (p.name, ", ".join(inputs) or "none")
             )
-    if var_keyword or "request" in names:
+    if var_keyword or special in names:
         return
     for name in inputs:
         if name not in names:
@@ -265,17 +273,33 @@ def _check_fit(params: List[Param], var_keyword: bool, inputs: Dict[str, Tensor]
             )
 
 
-def signature_of(handler: Any, inputs: Any = None, outputs: Any = None) -> Signature:
+def _check_batched(params: List[Param], *sides: Optional[Dict[str, Tensor]]) -> None:
+    if any(p.name == "request" for p in params):
+        raise DeclarationError("a handler with batching has `requests` (a list), not `request`")
+    for side in sides:
+        for name, tensor in (side or {}).items():
+            if tensor.shape is not None and len(tensor.shape) == MAX_DIMS:
+                raise DeclarationError(
+                    "%r: with batching a shape has at most %d dimensions" % (name, MAX_DIMS - 1)
+                )
+
+
+def signature_of(
+    handler: Any, inputs: Any = None, outputs: Any = None, batched: bool = False
+) -> Signature:
     """What the worker needs to call the handler; declared sides win over annotations."""
     params, n_kwonly, var_keyword = _params(handler)
+    special = "requests" if batched else "request"
     declared_in, declared_out = check_side(inputs, "inputs"), check_side(outputs, "outputs")
     hints = _hints(handler) if declared_in is None or declared_out is None else {}
     if declared_in is None:
-        declared_in = _inferred_inputs(params, hints)
+        declared_in = _inferred_inputs(params, hints, special)
     if declared_out is None:
         declared_out = _inferred_outputs(hints)
     if stream_param(handler) is not None:
         return Signature((), 0, False, declared_in, declared_out)
     if declared_in is not None:
-        _check_fit(params, var_keyword, declared_in)
+        _check_fit(params, var_keyword, declared_in, special)
+    if batched:
+        _check_batched(params, declared_in, declared_out)
     return Signature(tuple(params), n_kwonly, var_keyword, declared_in, declared_out)

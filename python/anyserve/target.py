@@ -210,13 +210,15 @@ def load(target: str) -> List[Deployment]:
 def describe(deployments: List[Deployment]) -> Dict[str, Any]:
     """What the supervisor wants to know, for JSON."""
 
-    def side(tensors: Any) -> Any:
+    def side(m: Model, tensors: Any) -> Any:
         if tensors is None:
             return None
-        return [
-            {"name": n, "datatype": t.datatype, "shape": None if t.shape is None else list(t.shape)}
-            for n, t in tensors.items()
-        ]
+        rows = []
+        for n, t in tensors.items():
+            shape = t.served_shape(m.batching is not None)
+            row = {"name": n, "datatype": t.datatype, "shape": None if shape is None else list(shape)}
+            rows.append(row)
+        return rows
 
     return {
         "deployments": [
@@ -232,8 +234,8 @@ def describe(deployments: List[Deployment]) -> Dict[str, Any]:
                         "async": m.is_async,
                         "idempotent": m.idempotent,
                         "decoupled": m.decoupled,
-                        "inputs": side(m.signature.inputs),
-                        "outputs": side(m.signature.outputs),
+                        "inputs": side(m, m.signature.inputs),
+                        "outputs": side(m, m.signature.outputs),
                     }
                     for m in d.models
                 ],

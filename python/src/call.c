@@ -12,7 +12,7 @@ PyObject *native_cancelled_error; /* asyncio.CancelledError */
 
 /* Every way to the end of a request goes through here or native_answer: l->calls counts those that
  * are still to go, and the worker is not freed before it is 0. */
-static void fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text)
+void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text)
 {
     l->calls--;
     as_worker_fail(l->w, q, code, text);
@@ -26,42 +26,57 @@ static void finish(Link *l, struct as_worker_req *q)
 }
 
 /* Asks the SDK what the exception means to the client; it also logs. */
-static void fail_with(Link *l, struct model *m, struct as_worker_req *q, PyObject *exc)
+static void ask(Link *l, struct model *m, PyObject *exc, struct verdict *v)
 {
-    PyObject *r = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
-    unsigned int code = 13;
-    const char *text = NULL;
     Py_ssize_t n = 0;
 
-    if (!r || !PyArg_ParseTuple(r, "Is#", &code, &text, &n) || code < 1 || code > 16) {
-        PyErr_WriteUnraisable(l->on_error);
-        code = 13;
-        text = "the handler failed, and so did reporting why";
-        n = (Py_ssize_t)strlen(text);
+    v->keeps = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
+    if (v->keeps && PyArg_ParseTuple(v->keeps, "Is#", &v->code, &v->text.p, &n) && v->code >= 1 &&
+        v->code <= 16) {
+        v->text.n = (size_t)n;
+        return;
     }
-    fail(l, q, code, (struct as_str){text, (size_t)n});
-    Py_XDECREF(r);
+    PyErr_WriteUnraisable(l->on_error);
+    v->code = 13;
+    v->text = AS_STR("the handler failed, and so did reporting why");
 }
 
-/* Answers with exc, which it consumes. -1: it is set again, because it ends a task or the worker.
- */
-static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, PyObject *exc)
+void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *v)
 {
     bool fatal = PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
                  PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
     bool cancelled = PyErr_GivenExceptionMatches(exc, native_cancelled_error);
 
+    *v = (struct verdict){.ends = fatal || cancelled};
     /* codes of gRPC: 1 CANCELLED, 14 UNAVAILABLE (another worker may do it) */
-    if (cancelled)
-        fail(l, q, 1, AS_STR("the handler was cancelled"));
-    else if (fatal)
-        fail(l, q, 14, AS_STR("the worker is ending"));
+    if (cancelled) {
+        v->code = 1;
+        v->text = AS_STR("the handler was cancelled");
+    } else if (fatal) {
+        v->code = 14;
+        v->text = AS_STR("the worker is ending");
+    } else {
+        ask(l, m, exc, v);
+    }
+}
+
+/* Answers with exc, which it consumes. -1: it is set again, because it ends a task or the worker.
+ */
+static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, struct group *g,
+                    PyObject *exc)
+{
+    struct verdict v;
+
+    native_judge(l, m, exc, &v);
+    if (g)
+        native_group_fail(l, g, v.code, v.text);
     else
-        fail_with(l, m, q, exc);
-    if (fatal || cancelled)
+        native_fail(l, q, v.code, v.text);
+    Py_XDECREF(v.keeps);
+    if (v.ends)
         PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
     Py_DECREF(exc);
-    return fatal || cancelled ? -1 : 0;
+    return v.ends ? -1 : 0;
 }
 
 /* --- arguments --- */
@@ -109,9 +124,18 @@ static bool is_param(const struct model *m, struct as_str name)
     return false;
 }
 
+/* The argument for a tensor of the request, or of the group that it leads. */
+static PyObject *input_of(struct model *m, struct as_worker_req *q, struct group *g,
+                          const struct as_tensor *t, struct args *a)
+{
+    if (g)
+        return native_group_array(m, g, (uint32_t)(t - as_worker_req_msg(q)->tensors));
+    return native_array(q, t, &a->hold);
+}
+
 /* Inputs that no parameter is named after: for **kwargs, or the client's mistake. */
-static int bind_rest(struct model *m, struct as_worker_req *q, struct args *a, char *why,
-                     size_t cap)
+static int bind_rest(struct model *m, struct as_worker_req *q, struct group *g, struct args *a,
+                     char *why, size_t cap)
 {
     const struct as_msg *msg = as_worker_req_msg(q);
 
@@ -131,7 +155,7 @@ static int bind_rest(struct model *m, struct as_worker_req *q, struct args *a, c
             return -1;
         }
         k = PyUnicode_FromStringAndSize(t->name.p, (Py_ssize_t)t->name.n);
-        v = k ? native_array(q, t, &a->hold) : NULL;
+        v = k ? input_of(m, q, g, t, a) : NULL;
         err = v ? PyDict_SetItem(a->rest, k, v) : -1;
         Py_XDECREF(k);
         Py_XDECREF(v);
@@ -142,8 +166,8 @@ static int bind_rest(struct model *m, struct as_worker_req *q, struct args *a, c
 }
 
 /* 0; -1 with an exception set, or with the client's mistake in `why`. */
-static int bind(struct model *m, struct as_worker_req *q, Request *r, struct args *a, char *why,
-                size_t cap)
+static int bind(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
+                struct args *a, char *why, size_t cap)
 {
     const struct as_msg *msg = as_worker_req_msg(q);
     uint32_t hint = 0, bound = 0;
@@ -166,9 +190,9 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct arg
         PyObject *v;
 
         if (p->request) {
-            v = Py_NewRef((PyObject *)r);
+            v = Py_NewRef(g ? g->requests : (PyObject *)r);
         } else if (t) {
-            v = native_array(q, t, &a->hold);
+            v = input_of(m, q, g, t, a);
             bound++;
         } else if (p->fallback) {
             v = Py_NewRef(p->fallback);
@@ -183,7 +207,7 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct arg
     }
     /* a handler that takes the whole request may ignore inputs: it sees them all there */
     if (m->var_keyword || (bound < msg->n_tensors && !m->takes_request))
-        return bind_rest(m, q, a, why, cap);
+        return bind_rest(m, q, g, a, why, cap);
     return 0;
 }
 
@@ -203,13 +227,14 @@ static PyObject *vectorcall(struct model *m, struct args *a)
 }
 
 /* Calls the handler. NULL: an exception is set, or `why` says what the client did wrong. */
-static PyObject *invoke(struct model *m, struct as_worker_req *q, Request *r, char *why, size_t cap)
+static PyObject *invoke(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
+                        char *why, size_t cap)
 {
     struct args a;
     PyObject *result = NULL;
 
     why[0] = 0;
-    if (bind(m, q, r, &a, why, cap) == 0)
+    if (bind(m, q, r, g, &a, why, cap) == 0)
         result = vectorcall(m, &a);
     args_drop(&a);
     return result;
@@ -217,20 +242,31 @@ static PyObject *invoke(struct model *m, struct as_worker_req *q, Request *r, ch
 
 /* --- the end of a call --- */
 
+/* The handler has had the list and may have put anything into it. */
+static void detach(PyObject *o)
+{
+    if (Py_IS_TYPE(o, &native_request_type))
+        native_request_detach((Request *)(void *)o);
+}
+
 /* Consumes `result`; NULL: an exception is set, or `why` says what the client did wrong. */
-static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *r, PyObject *result,
-                    const char *why)
+static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *r, struct group *g,
+                    PyObject *result, const char *why)
 {
     /* taken off before anything else runs: detaching calls into Python */
     PyObject *exc = result || why[0] ? NULL : native_raised();
 
     if (r)
         native_request_detach(r);
+    for (Py_ssize_t i = 0; g && g->requests && i < PyList_GET_SIZE(g->requests); i++)
+        detach(PyList_GET_ITEM(g->requests, i));
     if (result) {
         int err = 0;
 
         if (m->decoupled)
             finish(l, q);
+        else if (g)
+            err = native_group_answer(l, m, g, result);
         else
             err = native_answer(l, m, q, result);
         Py_DECREF(result);
@@ -239,13 +275,17 @@ static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *
         exc = native_raised();
     }
     if (exc)
-        return fail_exc(l, m, q, exc);
-    fail(l, q, as_err_grpc(AS_EINVALID), as_str_of(why));
+        return fail_exc(l, m, q, g, exc);
+    if (g)
+        native_group_fail(l, g, as_err_grpc(AS_EINVALID), as_str_of(why));
+    else
+        native_fail(l, q, as_err_grpc(AS_EINVALID), as_str_of(why));
     return 0;
 }
 
 /* A new reference for the caller, and one that lives until the request is answered. */
-static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request *r)
+static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request *r,
+                      struct group *g)
 {
     Call *c = PyObject_New(Call, &native_call_type);
 
@@ -255,10 +295,13 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
     c->m = m;
     c->q = q;
     c->request = (Request *)Py_XNewRef((PyObject *)r);
+    c->group = g; /* ours from here on */
     c->coro = c->task = c->first = NULL;
     c->stream = NULL;
     /* the second reference: a cancel finds the call through the request */
     as_worker_req_set_data(q, Py_NewRef((PyObject *)c));
+    for (Py_ssize_t i = 1; g && i < g->n; i++)
+        as_worker_req_set_data(g->at[i].q, c);
     return c;
 }
 
@@ -268,14 +311,19 @@ static int call_conclude(Call *c, PyObject *result, const char *why)
 {
     struct as_worker_req *q = c->q;
     Request *r = c->request;
+    struct group *g = c->group;
     int err;
 
     c->q = NULL;
     c->request = NULL;
     if (c->stream)
         c->stream->q = NULL; /* from here on it has nothing to say */
+    c->group = NULL;
     as_worker_req_set_data(q, NULL);
-    err = conclude(c->link, c->m, q, r, result, why);
+    for (Py_ssize_t i = 1; g && i < g->n; i++)
+        as_worker_req_set_data(g->at[i].q, NULL);
+    err = conclude(c->link, c->m, q, r, g, result, why);
+    native_group_free(g);
     Py_XDECREF((PyObject *)r);
     Py_CLEAR(c->task);
     Py_DECREF((PyObject *)c);
@@ -409,8 +457,8 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
 }
 
 /* Consumes coro. `s`: of a model with several messages, or NULL. */
-static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request *r, PyObject *coro,
-                      Stream *s)
+static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request *r,
+                      struct group *g, PyObject *coro, Stream *s)
 {
     PyObject *first = NULL, *task;
     int err = 0;
@@ -420,17 +468,22 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
         PySendResult how = PyIter_Send(coro, Py_None, &first);
 
         if (how != PYGEN_NEXT) {
+            int err_now = conclude(l, m, q, r, g, how == PYGEN_RETURN ? first : NULL, "");
+
             Py_DECREF(coro);
-            return conclude(l, m, q, r, how == PYGEN_RETURN ? first : NULL, "");
+            native_group_free(g);
+            return err_now;
         }
     }
-    c = call_new(l, m, q, r);
+    c = call_new(l, m, q, r, g);
     if (!c) {
         if (s)
             s->q = NULL;
         Py_XDECREF(first);
         Py_DECREF(coro);
-        return conclude(l, m, q, r, NULL, "");
+        err = conclude(l, m, q, r, g, NULL, "");
+        native_group_free(g);
+        return err;
     }
     c->coro = coro;
     c->stream = (Stream *)Py_XNewRef((PyObject *)s);
@@ -450,15 +503,16 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
 
 /* --- starting --- */
 
-static int start_thread(Link *l, struct model *m, struct as_worker_req *q)
+static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
 {
-    Call *c = call_new(l, m, q, NULL);
+    Call *c = call_new(l, m, q, NULL, g);
     PyObject *r = c ? PyObject_CallOneArg(m->submit, (PyObject *)c) : NULL;
     int err = 0;
 
-    if (!c)
-        err = conclude(l, m, q, NULL, NULL, "");
-    else if (!r)
+    if (!c) {
+        err = conclude(l, m, q, NULL, g, NULL, "");
+        native_group_free(g);
+    } else if (!r)
         err = call_conclude(c, NULL, "");
     Py_XDECREF(r);
     Py_XDECREF((PyObject *)c);
@@ -476,45 +530,47 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
     why[0] = 0;
     if (s)
         result = m->streams_inputs ? PyObject_CallOneArg(m->handler, (PyObject *)s)
-                                   : invoke(m, q, r, why, sizeof(why));
+                                   : invoke(m, q, r, NULL, why, sizeof(why));
     if (result)
         coro = PyObject_CallFunctionObjArgs(l->drive, (PyObject *)s, result, NULL);
     if (coro) {
-        err = start_coro(l, m, q, r, coro, s);
+        err = start_coro(l, m, q, r, NULL, coro, s);
     } else {
         if (s)
             s->q = NULL;
-        err = conclude(l, m, q, r, NULL, why);
+        err = conclude(l, m, q, r, NULL, NULL, why);
     }
     Py_XDECREF(result);
     Py_XDECREF((PyObject *)s);
     return err;
 }
 
-static int start(Link *l, struct model *m, struct as_worker_req *q)
+static int start(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
 {
     Request *r = NULL;
     char why[512];
     PyObject *result;
     int err;
 
-    if (m->takes_request) {
+    if (m->takes_request && !g) {
         r = native_request_new(l, m, q);
         if (!r)
-            return conclude(l, m, q, NULL, NULL, "");
+            return conclude(l, m, q, NULL, NULL, NULL, "");
     }
     if (m->decoupled && m->is_async) {
         err = start_stream(l, m, q, r);
         Py_XDECREF((PyObject *)r);
         return err;
     }
-    result = invoke(m, q, r, why, sizeof(why));
+    result = invoke(m, q, r, g, why, sizeof(why));
     if (m->decoupled && result)
         result = native_stream_run(l, m, q, result);
-    if (m->is_async && result && PyCoro_CheckExact(result))
-        err = start_coro(l, m, q, r, result, NULL);
-    else
-        err = conclude(l, m, q, r, result, why);
+    if (m->is_async && result && PyCoro_CheckExact(result)) {
+        err = start_coro(l, m, q, r, g, result, NULL);
+    } else {
+        err = conclude(l, m, q, r, g, result, why);
+        native_group_free(g);
+    }
     Py_XDECREF((PyObject *)r);
     return err;
 }
@@ -522,10 +578,17 @@ static int start(Link *l, struct model *m, struct as_worker_req *q)
 int native_call_start(Link *l, struct as_worker_req *q)
 {
     struct model *m = &l->models[as_worker_req_model(q)];
+    struct group *g = NULL;
+    bool failed = false;
     int err;
 
     l->calls++;
-    err = m->submit ? start_thread(l, m, q) : start(l, m, q);
+    if (m->batched) {
+        g = native_group_new(l, m, q, &failed);
+        if (!g)
+            return failed ? 0 : -1;
+    }
+    err = m->submit ? start_thread(l, m, q, g) : start(l, m, q, g);
     if (err && PyErr_ExceptionMatches(native_cancelled_error)) {
         PyErr_Clear(); /* of a handler that has no task */
         err = 0;
@@ -544,10 +607,10 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     if (!c->q)
         Py_RETURN_NONE;
     why[0] = 0;
-    if (c->m->takes_request)
+    if (c->m->takes_request && !c->group)
         c->request = native_request_new(l, c->m, c->q);
-    if (!c->m->takes_request || c->request)
-        result = invoke(c->m, c->q, c->request, why, sizeof(why));
+    if (!c->m->takes_request || c->request || c->group)
+        result = invoke(c->m, c->q, c->request, c->group, why, sizeof(why));
     if (c->m->decoupled && result)
         result = native_stream_run(l, c->m, c->q, result);
     if (call_conclude(c, result, why)) {
@@ -571,6 +634,9 @@ void native_call_cancel(struct as_worker_req *q)
     /* A sync handler cannot be stopped; it may look at request.cancelled. An answer is dropped
      * then. */
     if (!c || !c->task)
+        return;
+    /* of a batch the others still wait */
+    if (c->group && ++c->group->cancelled < c->group->n)
         return;
     /* cancel() may end the call at once, and with it c's reference */
     task = Py_NewRef(c->task);
@@ -597,6 +663,7 @@ static void call_dealloc(PyObject *o)
 
     Py_XDECREF((PyObject *)c->request);
     Py_XDECREF((PyObject *)c->stream);
+    native_group_free(c->group);
     Py_XDECREF(c->coro);
     Py_XDECREF(c->task);
     Py_XDECREF(c->first);

@@ -129,7 +129,7 @@ static int get_params(PyObject *o, struct model *m)
             str_slice(p->name, &p->utf8) == 0) {
             p->name = Py_NewRef(p->name);
             p->fallback = required ? NULL : Py_NewRef(fallback);
-            p->request = as_str_eq(p->utf8, AS_STR("request"));
+            p->request = as_str_eq(p->utf8, m->batched ? AS_STR("requests") : AS_STR("request"));
             m->takes_request = m->takes_request || p->request;
             /* grows with the loop, so that a half-made model has only whole parameters */
             m->n_params = i + 1;
@@ -142,6 +142,38 @@ static int get_params(PyObject *o, struct model *m)
     }
     Py_DECREF(seq);
     return PyErr_Occurred() ? -1 : 0;
+}
+
+/* `batching`: None, or (max_batch_size, max_wait in ns, preferred sizes, ragged, as_list), checked
+ * where it was declared. */
+static int get_batching(PyObject *o, struct model *m, struct as_frame_batching *b)
+{
+    PyObject *v = PyObject_GetAttrString(o, "batching"), *sizes;
+    int ragged, as_list, err = -1;
+    unsigned long long wait;
+    unsigned int max;
+
+    if (v == Py_None) {
+        Py_DECREF(v);
+        return 0;
+    }
+    if (v && PyArg_ParseTuple(v, "IKO!pp", &max, &wait, &PyTuple_Type, &sizes, &ragged, &as_list) &&
+        PyTuple_GET_SIZE(sizes) <= (Py_ssize_t)AS_FRAME_PREFERRED) {
+        *b = (struct as_frame_batching){.max_size = max, .max_wait = wait, .ragged = ragged};
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes); i++)
+            b->preferred[b->n_preferred++] =
+                (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(sizes, i));
+        m->batched = max > 0;
+        m->as_list = as_list;
+        m->ragged = ragged;
+        err = 0;
+    }
+    Py_XDECREF(v);
+    if (PyErr_Occurred())
+        return -1;
+    if (err)
+        PyErr_SetString(PyExc_ValueError, "too many preferred sizes");
+    return err;
 }
 
 static int get_model(PyObject *o, struct model *m, struct as_frame_register *r)
@@ -161,7 +193,8 @@ static int get_model(PyObject *o, struct model *m, struct as_frame_register *r)
         get_bool(o, "decoupled", &m->decoupled) < 0 ||
         get_bool(o, "streams_inputs", &m->streams_inputs) < 0 ||
         get_bool(o, "var_keyword", &m->var_keyword) < 0 ||
-        get_bool(o, "idempotent", &r->idempotent) < 0 || get_params(o, m) < 0 ||
+        get_bool(o, "idempotent", &r->idempotent) < 0 || get_batching(o, m, &r->batching) < 0 ||
+        get_params(o, m) < 0 ||
         get_specs(o, "inputs", &m->inputs, &m->n_inputs, &input_names, &r->has_inputs) < 0 ||
         get_specs(o, "outputs", &m->outputs, &m->n_outputs, &m->output_names, &m->has_outputs) <
             0 ||

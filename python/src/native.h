@@ -2,6 +2,7 @@
  *
  *   native.c    the module and Link: connecting, the synchronous runner, turns of an event loop
  *   request.c   inputs as arrays over the link's bytes; the Request object
+ *   batch.c     several requests in one call: stacked inputs, split results
  *   call.c      one call of a handler: arguments, result or exception, coroutines
  *   stream.c    a request with several answers or inputs: generators, what waits for what
  *   result.c    what a handler returned: its form, its names
@@ -30,7 +31,7 @@ struct param {
     PyObject *name;
     struct as_str utf8;
     PyObject *fallback; /* its default; NULL: required */
-    bool request;
+    bool request;       /* `request`, or `requests` of a model with batching */
 };
 
 struct model {
@@ -40,6 +41,8 @@ struct model {
     bool is_async, eager, var_keyword, takes_request;
     bool decoupled;      /* the handler gives any number of results */
     bool streams_inputs; /* it is called with a Stream, and nothing else */
+    bool batched;         /* a call takes several requests … */
+    bool as_list, ragged; /* … and an input is a list of arrays; their shapes may differ */
     struct param *params;
     Py_ssize_t n_params;
     PyObject *kwnames; /* tuple: names of the last parameters, which are keyword-only; or NULL */
@@ -66,6 +69,7 @@ typedef struct {
     Link *link;                            /* keeps the model */
     struct model *m;
     PyObject *hold, *inputs, *parameters, *id, *metadata;
+    uint32_t items;
     as_ns deadline;
     bool cancelled;
 } Request;
@@ -78,6 +82,16 @@ typedef struct {
     PyObject *room_waiter, *input_waiter; /* futures of who waits; or NULL */
     bool began;                           /* the first input was given */
 } Stream;
+/* The requests of one call, of a model with batching. */
+struct group {
+    Py_ssize_t n, cancelled;
+    PyObject *requests; /* list of Request, or NULL: the handler does not take it */
+    struct member {
+        struct as_worker_req *q; /* NULL when answered */
+        PyObject *hold;
+        int64_t items; /* rows of each input */
+    } at[];
+};
 
 /* A started request whose handler has not returned: a coroutine, or work for a thread. */
 typedef struct {
@@ -86,6 +100,7 @@ typedef struct {
     struct as_worker_req *q; /* NULL when answered */
     Request *request;        /* or NULL */
     Stream *stream;          /* or NULL */
+    struct group *group;     /* or NULL; q is its first */
     PyObject *coro, *task;
     PyObject *first; /* what the coroutine yielded before it had a task */
 } Call;
@@ -113,11 +128,23 @@ static inline PyObject *native_raised(void)
 #endif
 }
 
+/* Elements of a tensor that was checked. */
+static inline uint64_t native_count(const struct as_tensor *t)
+{
+    uint64_t n = 1;
+
+    for (uint32_t i = 0; i < t->ndim; i++)
+        n *= (uint64_t)t->shape[i];
+    return n;
+}
+
 /* request.c */
 int native_request_init(void);
 PyArray_Descr *native_descr(enum as_dtype t); /* borrowed */
 /* An array over the tensor's bytes. *hold is made at the first need; the caller drops it. */
 PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObject **hold);
+/* One array over several tensors of a kind, one behind the other: a copy of `rows` rows. */
+PyObject *native_stack(const struct as_tensor *const *t, Py_ssize_t n, int64_t rows);
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 /* Before the answer, no exception set: makes what it still lacks if somebody else refers to it. */
 void native_request_detach(Request *r);
@@ -131,6 +158,28 @@ int native_call_init(void);
 int native_call_start(Link *l, struct as_worker_req *q);
 void native_call_cancel(struct as_worker_req *q);
 void native_call_ready(struct as_worker_req *q, unsigned what);
+/* Every request that is not answered ends here. */
+void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text);
+/* What an exception means to the client. The SDK is asked once, and logs. */
+struct verdict {
+    unsigned int code;
+    struct as_str text;
+    PyObject *keeps; /* what text lies in, or NULL; the caller drops it */
+    bool ends;       /* the exception ends a task or the worker: it has to go on */
+};
+void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *ret_v);
+
+/* batch.c */
+/* The call that begins with q. NULL: an exception is set, q and its like are unanswered; or they do
+ * not fit each other, and are answered. *ret_failed: which. */
+struct group *native_group_new(Link *l, struct model *m, struct as_worker_req *q, bool *ret_failed);
+void native_group_free(struct group *g);
+/* The argument for tensor k. */
+PyObject *native_group_array(struct model *m, struct group *g, uint32_t k);
+/* Answers all with what the handler returned. -1 with an exception: some are unanswered. */
+int native_group_answer(Link *l, struct model *m, struct group *g, PyObject *result);
+/* Fails those that are unanswered. */
+void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str text);
 
 /* stream.c */
 Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);
@@ -143,5 +192,8 @@ void native_stream_tell(Stream *s, unsigned what);
 int native_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
 /* answers q with what the handler returned; -1 with an exception: q is unanswered. */
 int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
+/* Likewise, of one request of a batch: each output must have so many rows. */
+int native_answer_rows(Link *l, struct model *m, struct as_worker_req *q, PyObject *result,
+                       int64_t rows);
 
 #endif

@@ -36,6 +36,13 @@ void output_fini(struct output *o);
  * o->keep. 0; -1 with an exception that names model and output. */
 int output_put(struct output *o, PyObject *name, PyObject *value,
                const struct as_tensor_spec *spec);
+/* The answer that `result` is, in o, which needs no init before. 0; -1 with an exception. The
+ * caller calls output_fini in any case. */
+int output_collect(struct output *o, struct model *m, PyObject *result);
+/* -1 with an exception: some output has not so many rows. */
+int output_check_rows(struct output *o, int64_t rows, Py_ssize_t requests);
+/* Sends it; -1 with an exception: q is unanswered. */
+int output_send(Link *l, struct model *m, struct as_worker_req *q, const struct as_msg *msg);
 /* Raises OutputError; always -1. */
 int output_refuse(const char *format, ...);
 

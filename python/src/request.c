@@ -89,31 +89,38 @@ PyArray_Descr *native_descr(enum as_dtype t)
     return descrs[t];
 }
 
-/* An object array of bytes; the dispatcher has checked the lengths, a worker checks again. */
-static PyObject *bytes_array(const struct as_tensor *t)
+/* Fills slots, which numpy has made empty, with the elements of t. */
+static int fill_bytes(PyObject **slots, const struct as_tensor *t)
 {
-    PyObject *a = PyArray_SimpleNew((int)t->ndim, (const npy_intp *)t->shape, NPY_OBJECT);
     const uint8_t *p = t->data;
     size_t left = t->nbytes;
 
-    for (npy_intp i = 0; a && i < PyArray_SIZE((PyArrayObject *)a); i++) {
-        PyObject **slot = (PyObject **)PyArray_DATA((PyArrayObject *)a) + i;
+    for (uint64_t i = 0, count = native_count(t); i < count; i++) {
         uint32_t n = 0;
 
         if (left >= 4)
             memcpy(&n, p, 4);
         if (left < 4 || left - 4 < n) {
             PyErr_Format(PyExc_ValueError, "malformed BYTES data");
-            Py_CLEAR(a);
-            break;
+            return -1;
         }
-        Py_XDECREF(*slot); /* numpy fills new object arrays with None or NULL */
-        *slot = PyBytes_FromStringAndSize((const char *)p + 4, n);
-        if (!*slot)
-            Py_CLEAR(a);
+        Py_XDECREF(slots[i]);
+        slots[i] = PyBytes_FromStringAndSize((const char *)p + 4, n);
+        if (!slots[i])
+            return -1;
         p += 4 + n;
         left -= 4 + n;
     }
+    return 0;
+}
+
+/* An object array of bytes; the dispatcher has checked the lengths, a worker checks again. */
+static PyObject *bytes_array(const struct as_tensor *t)
+{
+    PyObject *a = PyArray_SimpleNew((int)t->ndim, (const npy_intp *)t->shape, NPY_OBJECT);
+
+    if (a && fill_bytes(PyArray_DATA((PyArrayObject *)a), t) < 0)
+        Py_CLEAR(a);
     if (a)
         /* a copy of ours, but read-only like all inputs: a handler that writes into its input would
          * work for BYTES and fail for everything else */
@@ -151,6 +158,72 @@ PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObj
         return NULL;
     }
     PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef(base));
+    return a;
+}
+
+static PyObject *stack_bytes(const struct as_tensor *const *t, Py_ssize_t n, const npy_intp *shape)
+{
+    PyObject *a = PyArray_SimpleNew((int)t[0]->ndim, shape, NPY_OBJECT);
+    PyObject **slot = a ? PyArray_DATA((PyArrayObject *)a) : NULL;
+
+    for (Py_ssize_t i = 0; a && i < n; i++) {
+        if (fill_bytes(slot, t[i]) < 0)
+            Py_CLEAR(a);
+        else
+            slot += native_count(t[i]);
+    }
+    return a;
+}
+
+/* In a blob: numpy's own memory is aligned to 16 bytes only. */
+static PyObject *stack_fixed(const struct as_tensor *const *t, Py_ssize_t n, const npy_intp *shape)
+{
+    size_t bytes = 0, at = 0;
+    struct as_blob *b;
+    PyObject *a;
+    Hold *h;
+
+    for (Py_ssize_t i = 0; i < n; i++)
+        bytes += t[i]->nbytes;
+    Py_INCREF(descrs[t[0]->dtype]);
+    if (!bytes)
+        return PyArray_NewFromDescr(&PyArray_Type, descrs[t[0]->dtype], (int)t[0]->ndim, shape,
+                                    NULL, NULL, 0, NULL);
+    b = as_blob_new(bytes);
+    if (!b) {
+        Py_DECREF(descrs[t[0]->dtype]);
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (t[i]->nbytes)
+            memcpy(b->data + at, t[i]->data, t[i]->nbytes);
+        at += t[i]->nbytes;
+    }
+    a = PyArray_NewFromDescr(&PyArray_Type, descrs[t[0]->dtype], (int)t[0]->ndim, shape, NULL,
+                             b->data, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
+    h = a ? PyObject_New(Hold, &native_hold_type) : NULL;
+    if (!h) {
+        Py_XDECREF(a);
+        as_blob_unref(b);
+        return NULL;
+    }
+    h->bytes = b; /* one reference, as of as_worker_req_hold */
+    PyArray_SetBaseObject((PyArrayObject *)a, (PyObject *)h);
+    return a;
+}
+
+/* Read-only like every input, so that a handler does not work with one request and fail with two or
+ * the other way round. */
+PyObject *native_stack(const struct as_tensor *const *t, Py_ssize_t n, int64_t rows)
+{
+    npy_intp shape[AS_MAX_DIMS];
+    PyObject *a;
+
+    memcpy(shape, t[0]->shape, t[0]->ndim * sizeof(shape[0]));
+    shape[0] = rows;
+    a = t[0]->dtype == AS_DT_BYTES ? stack_bytes(t, n, shape) : stack_fixed(t, n, shape);
+    if (a)
+        PyArray_CLEARFLAGS((PyArrayObject *)a, NPY_ARRAY_WRITEABLE);
     return a;
 }
 
@@ -300,6 +373,11 @@ static PyObject *get_version(PyObject *o, void *closure AS_UNUSED)
     return Py_NewRef(((Request *)(void *)o)->m->version);
 }
 
+static PyObject *get_items(PyObject *o, void *closure AS_UNUSED)
+{
+    return PyLong_FromUnsignedLong(((Request *)(void *)o)->items);
+}
+
 static PyObject *get_deadline(PyObject *o, void *closure AS_UNUSED)
 {
     Request *r = (Request *)(void *)o;
@@ -334,6 +412,8 @@ static PyGetSetDef request_getset[] = {
     {"id", get_lazy, NULL, "The client's request id, '' if it gave none.", LAZY(3)},
     {"model_name", get_name, NULL, "Name of the model that was called.", NULL},
     {"model_version", get_version, NULL, "Version of the model that was called.", NULL},
+    {"items", get_items, NULL,
+     "Rows of the inputs' first dimension, for a model with batching; otherwise 1.", NULL},
     {"deadline", get_deadline, NULL, "When the client stops waiting (time.monotonic()), or None.",
      NULL},
     {"cancelled", get_cancelled, NULL, "True when nobody waits for the answer any more.", NULL},
@@ -373,6 +453,7 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
     r->link = (Link *)Py_NewRef(l);
     r->m = m;
     r->hold = r->inputs = r->parameters = r->metadata = r->id = NULL;
+    r->items = 1;
     r->deadline = as_worker_req_deadline(q);
     r->cancelled = false;
     return r;

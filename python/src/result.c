@@ -255,11 +255,36 @@ static int put_response(struct output *o, PyObject *response)
     return err;
 }
 
-static int put(struct output *o, PyObject *result)
+int output_collect(struct output *o, struct model *m, PyObject *result)
 {
+    if (output_init(o, m, 1) < 0)
+        return -1;
     if (Py_IS_TYPE(result, (PyTypeObject *)native_response_type))
         return put_response(o, result);
     return put_result(o, result);
+}
+
+int output_check_rows(struct output *o, int64_t rows, Py_ssize_t requests)
+{
+    for (uint32_t i = 0; i < o->n; i++) {
+        const struct as_tensor *t = &o->t[i];
+        PyObject *name;
+
+        if (t->ndim && t->shape[0] == rows)
+            continue;
+        name = PyUnicode_FromStringAndSize(t->name.p, (Py_ssize_t)t->name.n);
+        if (name && !t->ndim)
+            output_refuse("output '%U' of model '%U' has no dimension that counts items", name,
+                          o->m->name);
+        else if (name)
+            output_refuse("output '%U' of model '%U' has %lld rows; the call has %lld items of %zd "
+                          "request%s",
+                          name, o->m->name, (long long)t->shape[0], (long long)rows, requests,
+                          requests == 1 ? "" : "s");
+        Py_XDECREF(name);
+        return -1;
+    }
+    return 0;
 }
 
 static int refuse(struct model *m, int err)
@@ -277,16 +302,26 @@ static int refuse(struct model *m, int err)
     return -1;
 }
 
-/* Called with the GIL, from whichever thread runs the handler; the worker's functions lock. */
-static int send(Link *l, struct model *m, struct as_worker_req *q, PyObject *result,
+int output_send(Link *l, struct model *m, struct as_worker_req *q, const struct as_msg *msg)
+{
+    int err = as_worker_answer(l->w, q, msg);
+
+    if (err)
+        return refuse(m, err);
+    l->calls--;
+    return 0;
+}
+
+/* Called with the GIL, from whichever thread runs the handler; the worker's functions lock. `rows`:
+ * what each output must have; -1: any. */
+static int send(Link *l, struct model *m, struct as_worker_req *q, PyObject *result, int64_t rows,
                 int (*give)(struct as_worker *, struct as_worker_req *, const struct as_msg *))
 {
     struct output o;
-    int err;
+    int err = output_collect(&o, m, result);
 
-    if (output_init(&o, m, 1) < 0)
-        return -1;
-    err = put(&o, result);
+    if (!err && rows >= 0)
+        err = output_check_rows(&o, rows, 1);
     if (!err) {
         struct as_msg msg = {
             .tensors = o.t, .params = o.params, .n_tensors = o.n, .n_params = o.n_params};
@@ -299,16 +334,22 @@ static int send(Link *l, struct model *m, struct as_worker_req *q, PyObject *res
     return err ? -1 : 0;
 }
 
-/* Once per request. -1 leaves q unanswered, so that the caller can still say why. */
-int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
+int native_answer_rows(Link *l, struct model *m, struct as_worker_req *q, PyObject *result,
+                       int64_t rows)
 {
-    if (send(l, m, q, result, as_worker_answer))
+    if (send(l, m, q, result, rows, as_worker_answer))
         return -1;
     l->calls--;
     return 0;
 }
 
+/* Once per request. -1 leaves q unanswered, so that the caller can still say why. */
+int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
+{
+    return native_answer_rows(l, m, q, result, -1);
+}
+
 int native_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
 {
-    return send(l, m, q, result, as_worker_part);
+    return send(l, m, q, result, -1, as_worker_part);
 }

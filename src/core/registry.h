@@ -81,7 +81,8 @@ const struct as_model *as_registry_at(const struct as_registry *g,
 int as_model_check_inputs(const struct as_model *m, const struct as_tensor *t, uint32_t n,
                           char *why, size_t cap);
 /* How many items a request to a model with batching has: the first size of each input, the same in
- * all, 1 … max_size; 1 without inputs. 0, or AS_EINVALID with a line in `why` that says the numbers. */
+ * all, 1 … max_size; 1 without inputs. 0, or AS_EINVALID with a line in `why` that says the
+ * numbers. */
 int as_model_items(const struct as_model *m, const struct as_tensor *t, uint32_t n, char *why,
                    size_t cap, uint32_t *ret_items);
 /* The worker's outputs likewise (AS_EHANDLER). */

@@ -63,8 +63,8 @@ const char *as_worker_error(const struct as_worker *w); /* last reason, never NU
  * would return NULL. Never blocks. Never more than `slots` at once, nor more of a model than its
  * max_ongoing. Streams start in the order in which they came, capped models apart. */
 struct as_worker_req *as_worker_next(struct as_worker *w);
-/* The others that share the call of q, which as_worker_next has just given: in the order in which they
- * came, NULL after the last; q is where to begin. They started with it and each is answered by
+/* The others that share the call of q, which as_worker_next has just given: in the order in which
+ * they came, NULL after the last; q is where to begin. They started with it and each is answered by
  * itself; the slot is free when all are. Before the first of them is answered. */
 struct as_worker_req *as_worker_next_member(struct as_worker *w, const struct as_worker_req *q);
 /* Blocks until as_worker_next may have something, a signal came, or as_worker_wake: 0; AS_EOF: the

@@ -152,8 +152,8 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
     return take_body(w, q, &m);
 }
 
-/* The next OPENs are one call. It is made when the first of them comes, since only then its model is
- * known. */
+/* The next OPENs are one call. It is made when the first of them comes, since only then its model
+ * is known. */
 static void on_batch(struct as_worker *w, const struct as_frame *f)
 {
     struct as_frame_batch b;

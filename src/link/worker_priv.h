@@ -50,8 +50,8 @@ struct as_worker_req {
     uint64_t stream, link;    /* link: number of the one that it came on */
     uint32_t model;
     struct as_worker_batch *batch; /* NULL: it is alone */
-    bool complete;      /* the whole body is here */
-    atomic_uint cancel; /* 0, or why nobody waits for it, as gRPC status */
+    bool complete;                 /* the whole body is here */
+    atomic_uint cancel;            /* 0, or why nobody waits for it, as gRPC status */
     as_ns deadline, begun;
     struct as_msg msg;
     struct as_blob *head; /* holds the frame */
@@ -127,13 +127,13 @@ struct as_worker {
     struct as_list ready; /* for an event loop: there is what they wait for */
     struct as_list pool;
     uint32_t n_waiting, n_running, n_pool;
-    uint32_t n_busy;      /* slots that are taken: a batch takes one */
-    uint32_t n_open;      /* of this link: opened and not ended */
-    uint32_t n_packed;    /* how many of these take no slot, being in a batch with others */
+    uint32_t n_busy;   /* slots that are taken: a batch takes one */
+    uint32_t n_open;   /* of this link: opened and not ended */
+    uint32_t n_packed; /* how many of these take no slot, being in a batch with others */
     struct as_worker_batch *batch; /* the one whose OPENs come now, or NULL */
     uint64_t batch_next;           /* stream of the next of them */
-    uint64_t top_stream;  /* highest id opened on this link */
-    uint32_t last_target; /* index of the model of the last OPEN */
+    uint64_t top_stream;           /* highest id opened on this link */
+    uint32_t last_target;          /* index of the model of the last OPEN */
 
     /* who looks after the socket */
     pthread_t runner;    /* who connected */
