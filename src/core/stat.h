@@ -20,6 +20,8 @@ struct as_hist {
     uint64_t sum; /* ns */
 };
 
+#define AS_STAT_BATCH_BUCKETS 17u /* as_stat.batch: 1 … 65,536 items are all there can be */
+
 void as_hist_add(struct as_hist *h, as_ns v);
 
 struct as_stat {

@@ -68,6 +68,17 @@ struct json {
     uint32_t n;
 };
 
+/* Calls of models with batching; sizes[i] of them had up to 2^i items, and more than half of that.
+ */
+static void json_batches(struct json *j, const struct as_stat *s)
+{
+    as_buf_printf(j->out, ",\"batches\":{\"calls\":%lu,\"items\":%lu,\"sizes\":[", s->batches,
+                  s->batch.sum / AS_US);
+    for (uint32_t i = 0; i < AS_STAT_BATCH_BUCKETS; i++)
+        as_buf_printf(j->out, i ? ",%lu" : "%lu", s->batch.bucket[i]);
+    as_buf_str(j->out, "]}");
+}
+
 static void json_deploy(void *arg, struct as_deploy *d, bool down)
 {
     struct json *j = arg;
@@ -80,11 +91,13 @@ static void json_deploy(void *arg, struct as_deploy *d, bool down)
                   "\"ongoing\":%u,\"counts\":{\"accepted\":%lu,\"refused\":%lu,"
                   "\"dispatched\":%lu,\"completed\":%lu,\"failed\":%lu,\"expired\":%lu,"
                   "\"cancelled\":%lu,\"replayed\":%lu,\"recalled\":%lu,\"lost\":%lu,"
-                  "\"deaths\":%lu}}",
+                  "\"deaths\":%lu}",
                   down ? "true" : "false", as_deploy_replicas(d), as_deploy_ready(d),
                   as_deploy_queued(d), as_deploy_prefetched(d), as_deploy_ongoing(d), s->accepted,
                   s->refused, s->dispatched, s->completed, s->failed, s->expired, s->cancelled,
                   s->replayed, s->recalled, s->lost, s->deaths);
+    json_batches(j, s);
+    as_buf_str(j->out, "}");
 }
 
 static void json_models(struct json *j)

@@ -55,6 +55,31 @@ static void hist_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
     as_buf_printf(e->out, "} %lu\n", h->count);
 }
 
+/* In items: as_stat counts one as AS_US. Only of deployments that have sent batches. */
+static void batch_sizes_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+{
+    const struct as_hist *h = &as_deploy_stat(d)->batch;
+    const struct each *e = arg;
+    uint64_t sum = 0;
+
+    if (!h->count)
+        return;
+    for (uint32_t i = 0; i <= AS_STAT_BATCH_BUCKETS; i++) {
+        sum += h->bucket[i];
+        as_buf_printf(e->out, "%s_bucket", e->name);
+        label(e->out, as_deploy_name(d));
+        if (i < AS_STAT_BATCH_BUCKETS)
+            as_buf_printf(e->out, ",le=\"%llu\"} %lu\n", 1ull << i, sum);
+        else
+            as_buf_printf(e->out, ",le=\"+Inf\"} %lu\n", h->count);
+    }
+    as_buf_printf(e->out, "%s_sum", e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, "} %lu\n%s_count", h->sum / AS_US, e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, "} %lu\n", h->count);
+}
+
 static void gauges_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
 {
     const struct each *e = arg;
@@ -145,6 +170,8 @@ static void deployments(struct as_board *b, struct as_buf *o)
         head(o, e.name, "histogram", hists[i].help);
         as_fleet_each_deploy(b->fleet, hist_of, &e);
     }
+    head(o, "anyserve_batch_size", "histogram", "Items of one call of a model with batching.");
+    as_fleet_each_deploy(b->fleet, batch_sizes_of, &(struct each){o, "anyserve_batch_size", 0});
 }
 
 static void requests(struct as_board *b, struct as_buf *o)

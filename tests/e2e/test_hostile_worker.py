@@ -252,7 +252,7 @@ def test_optional_frames_are_skipped(server, client):
     with Worker(server, "well") as worker:
         worker.serve("well")
         worker.send(link.frame(99, b"from the future", flags=link.F_OPTIONAL) +
-                    link.frame(link.BATCH, b"reserved", flags=link.F_OPTIONAL) + link.frame(link.STARTED, b""))
+                    link.frame(link.ATTACH, b"reserved", flags=link.F_OPTIONAL) + link.frame(link.STARTED, b""))
         call = client.begin("well", {"x": np.ones(1)})
         worker.answer(worker.take())
         call.result()
@@ -462,7 +462,8 @@ LIES = {
     "end_frame": (lambda q: link.frame(link.END, b"", q.stream), "."),
     "open_by_worker": (lambda q: link.frame(link.OPEN, b"\0" * 48, 2, 1), "."),
     "unknown_mandatory": (lambda q: link.frame(99), "unknown mandatory frame"),
-    "reserved_mandatory": (lambda q: link.frame(link.BATCH), "unknown mandatory frame"),
+    "reserved_mandatory": (lambda q: link.frame(link.DETACH), "unknown mandatory frame"),
+    "batch_by_worker": (lambda q: link.frame(link.BATCH, struct.pack("<QII", 1, 2, 0)), "may not send"),
     "unregister": (lambda q: link.frame(link.UNREGISTER, b"\0" * 8), "unknown mandatory frame"),
     "attach": (lambda q: link.frame(link.ATTACH, b"\0" * 8), "unknown mandatory frame"),
     "recall_by_worker": (lambda q: link.ids(link.RECALL, [1]), "may not send"),

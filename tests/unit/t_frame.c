@@ -112,13 +112,13 @@ static void reserved_header_bits_are_refused(void **state AS_UNUSED)
 
 static void types_are_known_skipped_or_refused(void **state AS_UNUSED)
 {
-    static const uint8_t reserved[] = {0,  AS_FRAME_UNREGISTER, AS_FRAME_STARTED, AS_FRAME_BATCH,
-                                       22, AS_FRAME_ATTACH,     AS_FRAME_DETACH,  255};
+    static const uint8_t reserved[] = {
+        0, AS_FRAME_UNREGISTER, AS_FRAME_STARTED, 22, AS_FRAME_ATTACH, AS_FRAME_DETACH, 255};
     unsigned known = 0;
 
     for (unsigned t = 0; t < 256; t++)
         known += as_frame_judge(&(struct as_frame){.type = (uint8_t)t}) == AS_FRAME_KNOWN;
-    assert_int_equal(known, 16);
+    assert_int_equal(known, 17);
     for (size_t i = 0; i < sizeof(reserved); i++) {
         struct as_frame f = {.type = reserved[i]};
 
@@ -135,6 +135,46 @@ static void types_have_names(void **state AS_UNUSED)
     assert_string_equal(as_frame_type_name(AS_FRAME_BATCH), "BATCH");
     assert_string_equal(as_frame_type_name(0), "?");
     assert_string_equal(as_frame_type_name(22), "?");
+}
+
+static int decode_batch(uint64_t first, uint32_t n, struct as_frame_batch *ret)
+{
+    struct as_frame_batch b = {first, n};
+    struct as_outq q;
+    struct bytes bytes;
+    struct as_frame f;
+    int err;
+
+    as_outq_init(&q);
+    as_frame_put_batch(&q, &b);
+    bytes = bytes_of(&q);
+    f = only_frame(bytes);
+    assert_int_equal(f.type, AS_FRAME_BATCH);
+    assert_int_equal(f.n, 16);
+    err = as_frame_get_batch(&f, ret);
+    for (f.n = 0; f.n < 16; f.n++)
+        assert_int_equal(as_frame_get_batch(&f, ret), AS_EPROTO);
+    bytes.p[16 + 12] = 1; /* reserved */
+    f.n = 16;
+    assert_int_equal(as_frame_get_batch(&f, ret), AS_EPROTO);
+    as_outq_fini(&q);
+    free(bytes.p);
+    return err;
+}
+
+static void batch_round_trip_and_limits(void **state AS_UNUSED)
+{
+    struct as_frame_batch b = {0};
+
+    assert_int_equal(decode_batch(41, 3, &b), 0);
+    assert_int_equal(b.first, 41);
+    assert_int_equal(b.n, 3);
+    assert_int_equal(decode_batch(1, 2, &b), 0);
+    assert_int_equal(decode_batch(1, 65535, &b), 0);
+    assert_int_equal(decode_batch(1, 1, &b), AS_EPROTO);
+    assert_int_equal(decode_batch(1, 65536, &b), AS_EPROTO);
+    assert_int_equal(decode_batch(2, 2, &b), AS_EPROTO); /* even streams are the worker's */
+    assert_int_equal(decode_batch(UINT64_MAX, 2, &b), AS_EPROTO);
 }
 
 static void error_round_trip(void **state AS_UNUSED)
@@ -622,6 +662,7 @@ int main(void)
         cmocka_unit_test(reserved_header_bits_are_refused),
         cmocka_unit_test(types_are_known_skipped_or_refused),
         cmocka_unit_test(types_have_names),
+        cmocka_unit_test(batch_round_trip_and_limits),
         cmocka_unit_test(error_round_trip),
         cmocka_unit_test(error_limits),
         cmocka_unit_test(texts_are_cut_at_their_limit_between_characters),

@@ -153,8 +153,58 @@ static void flags_and_reserved_bits(void **state AS_UNUSED)
     b.p[16 + 10] = 7 & ~4;
     assert_refused(b, "REGISTER: tensors on a side without a signature");
     b.p[16 + 10] = 7;
+    free(b.p);
+}
+
+static struct as_frame_register batching_model(uint32_t n_preferred)
+{
+    struct as_frame_register r = model();
+
+    r.batching = (struct as_frame_batching){
+        .max_size = 32, .max_wait = 5000000, .ragged = true, .n_preferred = n_preferred};
+    for (uint32_t i = 0; i < n_preferred; i++)
+        r.batching.preferred[i] = i + 2;
+    return r;
+}
+
+static void batching_round_trip(void **state AS_UNUSED)
+{
+    for (uint32_t n = 0; n <= AS_FRAME_PREFERRED; n++) {
+        struct as_frame_register in = batching_model(n), r;
+        struct bytes b = encode(&in);
+        struct as_frame f = only_frame(b);
+        const char *why = "";
+        struct as_arena a;
+
+        as_arena_init(&a, NULL, 0);
+        assert_int_equal(as_frame_get_register(&f, &a, &r, &why), 0);
+        assert_memory_equal(&r.batching, &in.batching, sizeof(r.batching));
+        assert_int_equal(r.n_inputs, 2);
+        assert_str(r.version, "v2");
+        as_arena_fini(&a);
+        free(b.p);
+    }
+}
+
+static void batching_is_checked(void **state AS_UNUSED)
+{
+    struct as_frame_register in = batching_model(3);
+    struct bytes b = encode(&in);
+    uint8_t *part = b.p + 16 + 40;
+
+    part[8] = 3;
+    assert_refused(b, "REGISTER: batching");
+    part[8] = 1;
+    part[12] = AS_FRAME_PREFERRED + 1;
+    assert_refused(b, "REGISTER: batching");
+    part[12] = 3;
+    part[16 + 12] = 1; /* behind three sizes: padding */
+    assert_refused(b, "REGISTER: batching");
+    free(b.p);
+    /* a model that says only that it has batching, and ends there */
+    b = encode(&(struct as_frame_register){.max_ongoing = 1, .budget = 1});
     b.p[16 + 20] = 1;
-    assert_refused(b, "REGISTER: fixed part");
+    assert_refused(b, "REGISTER: batching is cut short");
     free(b.p);
 }
 
@@ -305,6 +355,8 @@ int main(void)
         cmocka_unit_test(no_signature_differs_from_an_empty_one),
         cmocka_unit_test(numbers_have_limits),
         cmocka_unit_test(flags_and_reserved_bits),
+        cmocka_unit_test(batching_round_trip),
+        cmocka_unit_test(batching_is_checked),
         cmocka_unit_test(entries_are_checked),
         cmocka_unit_test(dimensions_of_an_entry),
         cmocka_unit_test(names_are_given_once_per_side),

@@ -20,7 +20,7 @@ static void hello_tells_who_it_is_and_brings_a_page(void **state)
     assert_int_equal(h->capabilities, AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL);
     assert_non_null(p->d.page);
     assert_int_equal(p->d.page->magic, AS_PAGE_MAGIC);
-    assert_int_equal(p->d.n_registered, 2);
+    assert_int_equal(p->d.n_registered, 3);
     assert_int_equal(p->d.credit.slots, PAIR_SLOTS);
     assert_int_equal(p->d.credit.prefetch, PAIR_PREFETCH);
 }

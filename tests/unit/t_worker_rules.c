@@ -236,7 +236,7 @@ static void broken(struct fake *d, int rule)
         put_raw(d, 77, 0, 0, 8);
         break;
     case 3: /* reserved for later */
-        put_raw(d, AS_FRAME_BATCH, 0, 0, 8);
+        put_raw(d, AS_FRAME_UNREGISTER, 0, 0, 8);
         break;
     case 4: /* what only a worker sends */
         put_raw(d, AS_FRAME_REGISTER, 0, 0, 8);
@@ -322,7 +322,7 @@ static void optional_frames_that_nobody_knows_are_skipped(void **state)
     struct pair *p = *state;
 
     put_raw(&p->d, 77, AS_FRAME_F_OPTIONAL, 0, 500);
-    put_raw(&p->d, AS_FRAME_BATCH, AS_FRAME_F_OPTIONAL, 3, 8);
+    put_raw(&p->d, AS_FRAME_ATTACH, AS_FRAME_F_OPTIONAL, 3, 8);
     pair_echo(p, pair_start(p, 5, 8));
     as_worker_flush(p->w);
     fake_expect_echo(&p->d, 5, 8);

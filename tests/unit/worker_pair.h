@@ -1,4 +1,4 @@
-/* tests/unit/worker_pair.h — a worker with two models, connected to a fake dispatcher. */
+/* tests/unit/worker_pair.h — a worker with three models, connected to a fake dispatcher. */
 #ifndef AS_TESTS_WORKER_PAIR_H
 #define AS_TESTS_WORKER_PAIR_H
 
@@ -29,6 +29,14 @@ static inline struct as_worker *pair_worker(struct fake *d, uint32_t slots)
          .max_ongoing = 1,
          .max_queued = -1,
          .budget = PAIR_SLOTS},
+        {.model = 2,
+         .name = STATIC_STR("many"),
+         .version = STATIC_STR("1"),
+         .platform = STATIC_STR("test"),
+         .max_ongoing = 100,
+         .max_queued = -1,
+         .budget = PAIR_SLOTS,
+         .batching = {.max_size = 4}},
     };
     struct as_worker_conf conf = {.path = d->path,
                                   .token = AS_STR("secret"),
@@ -39,7 +47,7 @@ static inline struct as_worker *pair_worker(struct fake *d, uint32_t slots)
                                   .max_prefetch = PAIR_PREFETCH,
                                   .max_message = 16u << 20,
                                   .models = models,
-                                  .n_models = 2};
+                                  .n_models = 3};
     struct as_worker *w;
 
     assert_int_equal(as_worker_new(&w, &conf), 0);
