@@ -37,6 +37,7 @@ class Stage:
             AnyServe(build),
             AnyServe(build, name="anyserve add", model=BENCH / "add_model.py", arguments=sum_of_two),
             AnyServe(build, name="anyserve echo, 3 workers", options=three),
+            AnyServe(build, name="anyserve batching", model=BENCH / "batch_model.py"),
             AnyServe(build, name="anyserve nap", model=BENCH / "nap_model.py", arguments=nap),
             AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "nap_model.py", arguments=nap, options=three),
             AnyServe(build, name="anyserve count", model=BENCH / "stream_model.py", unary=False),

@@ -7,6 +7,7 @@ from statistics import median
 
 import instructions
 import rest
+from batching import batching
 from report import cpu_cell, others_cell, rate_table, table, thousands
 from sampling import AWAKE, PINNED, UNPINNED, Load, measure, mid, ratio, ratios
 
@@ -137,6 +138,7 @@ def user_instructions(stage):
 
 SECTIONS = {"pinned": pinned, "unpinned": unpinned, "awake": awake, "tensors": tensors, "add": add,
             "workers": workers, "rates": rates, "counters": counters, "http": rest.http_echo, "sse": rest.sse,
+            "batching": batching,
             "instructions": user_instructions}
 
 

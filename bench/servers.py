@@ -222,14 +222,18 @@ class AnyServe(Server):
         self.runtime.cleanup()
         return code
 
-    def counters(self):
-        """Sums of the exported counters over loops and models: {name and kind: value}."""
+    def counters_of(self, deployment):
+        """Those of one deployment."""
+        return self.counters(f'deployment="{deployment}"')
+
+    def counters(self, label=""):
+        """Sums of the exported counters over loops and models: {name and kind: value}; of lines with the label."""
         url = f"http://127.0.0.1:{self.status_port}/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
             text = answer.read().decode()
         sums = {}
         for line in text.splitlines():
-            if line and not line.startswith("#"):
+            if line and not line.startswith("#") and label in line:
                 name, value = line.rsplit(" ", 1)
                 kind = re.search(r'kind="(\w+)"', name)
                 name = name.split("{")[0] + (f" {kind[1]}" if kind else "")

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .app import AnyServe, model
+from .batch import batch
 from .batching import Batching
 from .errors import DeclarationError, Error
 from .signature import Response, Tensor
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from ._native import Request
 
 __version__ = "0.1.0"
-__all__ = ["AnyServe", "Batching", "DeclarationError", "Error", "Request", "Response", "Tensor", "model"]
+__all__ = ["AnyServe", "Batching", "DeclarationError", "Error", "Request", "Response", "Tensor", "batch",
+           "model"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

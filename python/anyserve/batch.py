@@ -1,0 +1,187 @@
+"""@batch: concurrent calls of an async function inside a replica become calls with lists."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import collections.abc
+import functools
+import inspect
+import weakref
+from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple
+
+__all__ = ["batch"]
+
+MAX_BATCH = 65535
+
+
+def _check_size(value: Any, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_BATCH:
+        raise ValueError("%s is an integer from 1 to %d, not %r" % (what, MAX_BATCH, value))
+    return value
+
+
+def _check_wait(value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 3600:
+        raise ValueError("batch_wait_timeout_s is a number of seconds from 0 to 3600, not %r" % (value,))
+    return value
+
+
+class _Options:
+    def __init__(self, size: int, wait: float, concurrent: int) -> None:
+        self.size = _check_size(size, "max_batch_size")
+        self.wait = _check_wait(wait)
+        self.concurrent = _check_size(concurrent, "max_concurrent_batches")
+
+
+class _Call:
+    """One caller: what it gave, and what it waits for."""
+
+    __slots__ = ("arguments", "future", "since")
+
+    def __init__(self, arguments: Dict[str, Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.arguments = arguments
+        self.future: "asyncio.Future[Any]" = loop.create_future()
+        self.since = loop.time()
+
+
+class _Queue:
+    """The calls of one key of one object."""
+
+    def __init__(self, run: Callable[..., Any], options: _Options, idle: Callable[[], None]) -> None:
+        self.run, self.options, self.idle = run, options, idle
+        self.loop = asyncio.get_running_loop()
+        self.calls: Deque[_Call] = collections.deque()
+        self.running: Set["asyncio.Task[None]"] = set()
+        self.timer: Optional[asyncio.Handle] = None
+
+    def add(self, call: _Call) -> None:
+        self.calls.append(call)
+        if self.timer is None or len(self.calls) >= self.options.size:
+            self.look_again(0)
+
+    def look_again(self, after: float) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        # 0: in the next turn, so that whoever calls in this one comes along
+        self.timer = self.loop.call_later(after, self.look) if after else self.loop.call_soon(self.look)
+
+    def look(self) -> None:
+        """Starts what is full or has waited long enough."""
+        self.timer = None
+        self.calls = collections.deque(c for c in self.calls if not c.future.done())
+        while self.calls and len(self.running) < self.options.concurrent:
+            left = self.calls[0].since + self.options.wait - self.loop.time()
+            if len(self.calls) < self.options.size and left > 0:
+                self.look_again(left)
+                return
+            some = [self.calls.popleft() for _ in range(min(len(self.calls), self.options.size))]
+            task = self.loop.create_task(self.serve(some))
+            self.running.add(task)
+            task.add_done_callback(self.ended)
+        if not self.calls and not self.running:
+            self.idle()
+
+    def ended(self, task: "asyncio.Task[None]") -> None:
+        self.running.discard(task)
+        self.look_again(0)
+
+    async def serve(self, calls: List[_Call]) -> None:
+        try:
+            lists = {name: [c.arguments[name] for c in calls] for name in calls[0].arguments}
+            results = await self.run(**lists)
+            if not isinstance(results, collections.abc.Sequence) and not hasattr(results, "__array__"):
+                raise TypeError("a function with @batch returns a list, not %s" % type(results).__name__)
+            if len(results) != len(calls):
+                raise ValueError(
+                    "a function with @batch returned %d results for %d calls" % (len(results), len(calls))
+                )
+        except BaseException as e:
+            for call in calls:
+                self.settle(call, e)
+            if not isinstance(e, Exception):
+                raise
+            return
+        for call, result in zip(calls, results):
+            self.settle(call, result)
+
+    @staticmethod
+    def settle(call: _Call, result: Any) -> None:
+        if call.future.done():
+            return
+        if isinstance(result, asyncio.CancelledError):
+            call.future.cancel()
+        elif isinstance(result, BaseException):
+            call.future.set_exception(result)
+        else:
+            call.future.set_result(result)
+
+
+_Queues = Dict[Any, _Queue]
+
+
+def batch(
+    function: Optional[Callable[..., Any]] = None,
+    /,
+    *,
+    max_batch_size: int = 10,
+    batch_wait_timeout_s: float = 0.01,
+    max_concurrent_batches: int = 1,
+    key: Optional[Callable[..., Any]] = None,
+) -> Any:
+    """Decorates an async function or method that takes lists and returns a list.
+
+    Each caller gives one value for each parameter and gets one result; calls that come together
+    become one call of the function. An exception fails all of them; one that stands in the returned
+    list fails its caller alone. Callers that were cancelled meanwhile are left out.
+
+    max_batch_size: calls that share one.
+    batch_wait_timeout_s: how long the first of them waits for others.
+    max_concurrent_batches: calls of the function at once; what comes meanwhile waits, and is
+        batched.
+    key: is given the arguments of a call (without self); calls with equal keys share a batch, and
+        each key has its own queue. Default: all do.
+
+    The decorated function has ``set_max_batch_size`` and ``set_batch_wait_timeout_s``.
+    """
+    options = _Options(max_batch_size, batch_wait_timeout_s, max_concurrent_batches)
+
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        if not inspect.iscoroutinefunction(fn):
+            raise TypeError("@batch is for async functions; %r is none" % (fn,))
+        signature = inspect.signature(fn)
+        of_objects: "weakref.WeakKeyDictionary[Any, _Queues]" = weakref.WeakKeyDictionary()
+        of_function: _Queues = {}
+
+        def place(args: Tuple[Any, ...]) -> Tuple[_Queues, Tuple[Any, ...]]:
+            """The queues of the object that the method belongs to, or of the function."""
+            if args and getattr(type(args[0]), fn.__name__, None) is wrapper:
+                return of_objects.setdefault(args[0], {}), args[:1]
+            return of_function, ()
+
+        @functools.wraps(fn)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            queues, owner = place(args)
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            arguments = dict(list(bound.arguments.items())[len(owner) :])
+            kind = key(*args[len(owner) :], **kwargs) if key else None
+            queue = queues.get(kind)
+            if queue is None or queue.loop is not asyncio.get_running_loop():
+                run = functools.partial(fn, *owner)
+                queue = queues[kind] = _Queue(run, options, lambda: queues.pop(kind, None) and None)
+            call = _Call(arguments, queue.loop)
+            queue.add(call)
+            return await call.future
+
+        def set_max_batch_size(value: int) -> None:
+            options.size = _check_size(value, "max_batch_size")
+
+        def set_batch_wait_timeout_s(value: float) -> None:
+            options.wait = _check_wait(value)
+
+        wrapper.set_max_batch_size = set_max_batch_size  # type: ignore[attr-defined]
+        wrapper.set_batch_wait_timeout_s = set_batch_wait_timeout_s  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate if function is None else decorate(function)
