@@ -1,8 +1,8 @@
 """Dynamic batching: requests that come together share one call of the model.
 
     anyserve run examples/batching.py
-    anyserve infer scale --input 'x:FP32[1,4]=1,2,3,4'
-    anyserve infer words --input 'text:BYTES[2]=one two,three'
+    anyserve infer scale --input 'x:FP32:[1,4]=[1,2,3,4]'
+    anyserve infer words --input 'text:BYTES:[2]=["one two","three"]'
 """
 
 import numpy as np

@@ -133,6 +133,7 @@ static void small(const struct as_frame *f)
     uint64_t ids[AS_FRAME_IDS], opaque;
     struct as_frame_registered registered;
     struct as_frame_control control;
+    struct as_frame_batch batch;
     struct as_frame_credit credit;
     struct as_frame_hello hello;
     struct as_frame_error error;
@@ -157,6 +158,8 @@ static void small(const struct as_frame *f)
         touch(ids, 8 * (size_t)n);
     if (as_frame_get_credit(f, &credit) == 0)
         touch(&credit.slots, sizeof(credit.slots));
+    if (as_frame_get_batch(f, &batch) == 0) /* the worker counts streams up to the last */
+        AS_ASSERT(batch.n >= 2 && batch.first + 2 * (uint64_t)(batch.n - 1) > batch.first);
     if (as_frame_get_cancel(f, &n) == 0)
         /* a gRPC status, which indexes a table */
         AS_ASSERT(n >= 1 && n <= 16);

@@ -144,6 +144,7 @@ static void submit(struct world *w, struct script *s)
     static const int64_t big_shape[] = {300000};
     static const float values[4];
     struct request *r;
+    const struct as_batch_conf *batching;
     struct as_tensor *t;
     uint8_t how = byte(s);
 
@@ -176,6 +177,11 @@ static void submit(struct world *w, struct script *s)
     /* some microseconds: it passes between this turn and one of the next, or is never reached */
     r->call.core.deadline = how & 16 ? as_loop_now(w->loop) + AS_US * how : AS_NEVER;
     r->call.core.model = as_registry_at(w->client.registry, 0)->index;
+    batching = &as_registry_at(w->client.registry, 0)->batching;
+    if (batching->max_size) { /* as the edge: one item, or as many as there may be */
+        r->call.batching = batching->ragged ? AS_CALL_RAGGED : AS_CALL_SAME_SHAPE;
+        r->call.core.items = how & 32 ? batching->max_size : 1;
+    }
     r->call.deployment = as_registry_at(w->client.registry, 0)->deployment;
     r->call.msg = (struct as_msg){.tensors = t, .n_tensors = 1, .id = AS_STR("id")};
     r->call.arena = &r->arena;
@@ -221,6 +227,7 @@ static void say_register(struct world *w, struct script *s)
 {
     static const int64_t shape[] = {-1};
     uint8_t how = byte(s);
+    uint8_t many = how & 128 ? byte(s) : 0;
     struct as_tensor_spec spec = {AS_STR("x"), AS_DT_FP32, how & 1 ? AS_ANY_RANK : 1, shape};
     struct as_frame_register r = {.model = how,
                                   .name = how & 2 ? AS_STR("bad//name") : AS_STR("m"),
@@ -232,6 +239,12 @@ static void say_register(struct world *w, struct script *s)
                                   .max_queued = 8,
                                   .budget = how & 64 ? 0 : 4};
 
+    if (how & 128) /* some of them wrong: a preferred size of 5 */
+        r.batching = (struct as_frame_batching){.max_size = many % 8,
+                                                .max_wait = many & 8 ? 5 * AS_US : 0,
+                                                .ragged = many & 16,
+                                                .n_preferred = many & 32 ? 1 : 0,
+                                                .preferred = {many & 64 ? 5 : 1}};
     if (r.has_inputs) {
         r.inputs = &spec;
         r.n_inputs = 1;

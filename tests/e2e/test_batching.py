@@ -10,6 +10,8 @@ import pytest
 
 from support import oip, wait
 
+pytestmark = pytest.mark.core
+
 COUNT = int(os.environ.get("ANYSERVE_BATCH_REQUESTS", "10000"))
 AT_ONCE = 128
 

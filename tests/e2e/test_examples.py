@@ -38,10 +38,19 @@ def async_model(client):
     assert client.infer("checksum", {"x": np.arange(10)})["output0"] == 45
 
 
+def batching(client):
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    calls = [client.begin("scale", {"x": x + i}) for i in range(40)]
+    assert all((oip.Answer(c.result())["y"] == 2 * (x + i)).all() for i, c in enumerate(calls))
+    assert client.infer("words", {"text": oip.bytes_array([b"one two", b"three"])})["n"].tolist() == [2, 1]
+    error = client.refused("words", {"text": oip.bytes_array([b"eins"])}, parameters={"language": "de"})
+    assert error.details() == "only English is known"
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_example(serve, connect, path):
     calls = {"echo_add": echo_add, "sklearn_classifier": sklearn_classifier, "text_bytes": text_bytes,
-             "async_model": async_model}
+             "async_model": async_model, "batching": batching}
     if path.stem == "sklearn_classifier":
         pytest.importorskip("sklearn")
     calls[path.stem](connect(serve(path)))
