@@ -274,6 +274,8 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
     } else if (l->peer.gone) {
         status = UNAVAILABLE;
         snprintf(text, AS_TALK_TEXT, "%s", l->peer.why);
+    } else if (code == AS_TALK_BROKEN && as_peer_fault(&l->peer)) {
+        snprintf(text, AS_TALK_TEXT, "%s", as_peer_fault(&l->peer));
     }
     finish(c, status, l->peer.gone || c->late ? as_peer_clock() : l->peer.read_at);
     if (!l->peer.gone)

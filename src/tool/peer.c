@@ -68,6 +68,11 @@ static const char *broke_rules(const struct as_peer *p)
                                      : "the server does not speak HTTP/2";
 }
 
+const char *as_peer_fault(const struct as_peer *p)
+{
+    return p->h1 ? as_h1_client_why(p->h1) : NULL;
+}
+
 static int give_out(struct as_peer *p)
 {
     return p->h1 ? as_h1_client_send(p->h1, &p->out, OUT_MAX)

@@ -38,6 +38,8 @@ int as_peer_request(struct as_peer *p, const struct as_http_client_request *r, v
                     uint32_t *ret_stream);
 /* Gives a request up; over HTTP/1.1 the connection with it. Its on_close follows. */
 void as_peer_reset(struct as_peer *p, uint32_t stream);
+/* The rule that the server broke, for the calls that end with it; NULL: none that is known. */
+const char *as_peer_fault(const struct as_peer *p);
 /* Ends the connection; calls still open are closed with CANCEL. The memory may go when `closed` is
  * set, at the latest when the loop has been freed. */
 void as_peer_close(struct as_peer *p);

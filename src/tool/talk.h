@@ -49,6 +49,7 @@ void as_talk_fini(struct as_talk_call *c);
 void as_talk_field(struct as_talk_call *c, struct as_str name, struct as_str value);
 /* 0, or AS_EPROTO: the answer is not acceptable; give the call up. */
 int as_talk_data(struct as_talk_call *c, const uint8_t *p, size_t n);
+#define AS_TALK_BROKEN 1u /* PROTOCOL_ERROR of RFC 9113: a code of on_close */
 /* A gRPC status: 0, as_talk_message is the answer; else as_talk_text says why. */
 uint32_t as_talk_end(struct as_talk_call *c, uint32_t code, bool whole);
 

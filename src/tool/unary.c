@@ -26,6 +26,8 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
 
     (void)conn;
     u->status = as_talk_end(&u->call, code, whole);
+    if (code == AS_TALK_BROKEN && as_peer_fault(u->peer))
+        snprintf(as_talk_text(&u->call), AS_TALK_TEXT, "%s", as_peer_fault(u->peer));
     u->open = false;
     u->broken = u->peer->gone; /* it is not the server that closed the call */
     if (u->running)

@@ -327,7 +327,7 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
 
         while (key < R_KEYS && !(names[key] && as_str_eq(it.key, as_str_of(names[key]))))
             key++;
-        if (key == R_KEYS)
+        if (key == R_KEYS || as_oip_json_is_absent(q, &it.value))
             continue;
         if (given & 1u << key)
             return as_oip_refuse(&q->c, AS_EINVALID, "key '%s' is given twice", names[key]);

@@ -87,8 +87,8 @@ int as_oip_json_request_max(const struct as_oip_json_request *r, uint64_t *ret_n
                             size_t cap);
 size_t as_oip_json_put_request(uint8_t *out, const struct as_oip_json_request *r);
 
-/* Reads an answer as as_oip_json_parse_infer does a request; *ret_blob is the caller's (or NULL).
- */
+/* Reads an answer as as_oip_json_parse_infer does a request, but a member that is null counts as
+ * missing; *ret_blob is the caller's (or NULL). */
 int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_len, size_t n,
                                struct as_arena *a, struct as_oip_response *ret_r,
                                struct as_blob **ret_blob, char *why, size_t cap);

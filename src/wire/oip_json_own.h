@@ -35,6 +35,12 @@ static inline const char *as_oip_json_tensors(const struct as_oip_json_parse *q)
 {
     return q->c.response ? "outputs" : "inputs";
 }
+/* Servers there are that write null for what an answer does not have. */
+static inline bool as_oip_json_is_absent(const struct as_oip_json_parse *q,
+                                         const struct as_json_value *v)
+{
+    return q->c.response && v->type == AS_JSON_NULL;
+}
 /* Turns a reader's AS_EPROTO and AS_ENOMEM into a refusal; AS_EINVALID is refused as `what`. */
 int as_oip_json_refused(struct as_oip_json_parse *q, int err, const char *what);
 /* "input 'NAME': …", or "inputs[i]: …" while it has no name. */

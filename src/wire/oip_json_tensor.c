@@ -151,7 +151,7 @@ int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v)
 
         while (key < KEYS && !as_str_eq(it.key, as_str_of(key_name[key])))
             key++;
-        if (key == KEYS)
+        if (key == KEYS || as_oip_json_is_absent(q, &it.value))
             continue;
         if (given & 1u << key)
             return as_oip_json_refuse_tensor(q, i, "key '%s' is given twice", key_name[key]);
