@@ -194,6 +194,9 @@ enum as_option_type {
     X(MODEL_VERSION, "model-version", STRING, 0, 65535, "", "VERSION", CB, "Call",                 \
       "default the one that the server chooses")                                                   \
     X(ID, "id", STRING, 0, 65535, "", "ID", CB, "Call", "request id, repeated in the answer")      \
+    X(STREAM, "stream", BOOL, 0, 1, "off", "", I | AS_SCOPE_BASIC, "Call",                         \
+      "print each response as it comes: for models that give any number of them "                  \
+      "(ModelStreamInfer)")                                                                        \
     X(TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "30s", "off", CB, "Call",                   \
       "deadline of a call, told to the server")                                                    \
     X(CONNECT_TIMEOUT, "connect-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", IB, "Call",    \

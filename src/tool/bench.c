@@ -115,7 +115,7 @@ static int try_once(struct bench *t)
     status = as_query_ask(&t->query, &u, &t->why);
     rc = status ? 0 : as_query_make(&t->query, true, &t->why);
     if (!status && !rc) {
-        as_query_request(&t->query, &q);
+        as_query_request(&t->query, false, &q);
         status = as_unary_call(&u, &q);
         if (status)
             as_buf_str(&t->why, as_talk_text(&u.call));
@@ -182,7 +182,7 @@ static int drive(struct bench *t)
                                  .progress = watched ? show_progress : NULL};
     int rc;
 
-    as_query_request(&t->query, &conf.request);
+    as_query_request(&t->query, false, &conf.request);
     interrupted = 0;
     sigaction(SIGINT, &act, &old_int);
     sigaction(SIGTERM, &act, &old_term);

@@ -19,7 +19,12 @@ struct infer {
     struct as_arena arena;
     struct as_oip_response answer;
     struct as_blob *answer_blob; /* some of its tensors lie there; may be NULL */
-    struct as_buf why;           /* of a failure */
+    bool stream;
+    as_ns sent_at;         /* a stream's request */
+    uint32_t n_responses;  /* to it, so far */
+    struct as_buf printed; /* of one of them */
+    int stream_code;       /* what was wrong with one of them */
+    struct as_buf why;     /* of a failure */
 };
 
 static double ms(as_ns t)
@@ -49,18 +54,27 @@ static int connect_server(struct infer *f)
     return AS_CODE_OK;
 }
 
+static void on_message(void *ctx, struct as_grpc_call *c);
+
 static int call_model(struct infer *f)
 {
     struct as_talk_request q;
     uint32_t status;
 
-    as_query_request(&f->request, &q);
+    as_query_request(&f->request, f->stream, &q);
+    if (f->stream) {
+        q.on_message = on_message;
+        q.ctx = f;
+    }
+    f->sent_at = as_peer_clock();
     status = as_unary_call(&f->unary, &q);
     f->call_took = f->unary.took;
     if (status) {
         as_buf_str(&f->why, as_talk_text(&f->unary.call));
         return AS_CODE_STATUS + (int)status;
     }
+    if (f->stream)
+        return f->stream_code;
     return as_query_read(&f->unary.call, &f->arena, &f->answer, &f->answer_blob, &f->why)
                ? AS_CODE_FAILED
                : AS_CODE_OK;
@@ -74,6 +88,10 @@ static int infer(struct infer *f)
 
     if (as_query_init(r, f->opts, &f->why) || as_target_choose(&f->target, f->opts, &f->why))
         return AS_CODE_USAGE;
+    if (f->stream && r->talk != AS_TALK_GRPC) {
+        as_buf_str(&f->why, "--stream needs --protocol grpc");
+        return AS_CODE_USAGE;
+    }
     code = connect_server(f);
     if (code)
         return code;
@@ -89,19 +107,21 @@ static int infer(struct infer *f)
 
 /* --- what is printed --- */
 
-static void show(const struct infer *f, struct as_buf *b)
+static void show_name(const struct as_oip_response *a, struct as_buf *b)
 {
-    const struct as_oip_response *a = &f->answer;
-    uint64_t most = as_option_u64(f->opts, AS_OPT_MAX_VALUES);
-
+    if (!a->model.n) /* an error of a stream names none */
+        return;
     as_buf_printf(b, "model %.*s%s%.*s", AS_STR_FMT(a->model), a->version.n ? ":" : "",
                   AS_STR_FMT(a->version));
     if (a->id.n)
         as_buf_printf(b, ", id %.*s", AS_STR_FMT(a->id));
-    as_buf_printf(b, ", %.2f ms (connect %.2f", ms(f->call_took), ms(f->connect_took));
-    if (f->request.has_about)
-        as_buf_printf(b, ", metadata %.2f", ms(f->request.about_took));
-    as_buf_str(b, ")\n");
+}
+
+static void show_content(const struct infer *f, struct as_buf *b)
+{
+    const struct as_oip_response *a = &f->answer;
+    uint64_t most = as_option_u64(f->opts, AS_OPT_MAX_VALUES);
+
     if (a->n_params) {
         as_buf_str(b, "parameters: ");
         as_print_params(b, a->params, a->n_params);
@@ -118,7 +138,23 @@ static void show(const struct infer *f, struct as_buf *b)
     }
 }
 
-static void show_json(const struct infer *f, struct as_buf *b)
+static void show_times(const struct infer *f, struct as_buf *b)
+{
+    as_buf_printf(b, ", %.2f ms (connect %.2f", ms(f->call_took), ms(f->connect_took));
+    if (f->request.has_about)
+        as_buf_printf(b, ", metadata %.2f", ms(f->request.about_took));
+    as_buf_str(b, ")\n");
+}
+
+static void show(const struct infer *f, struct as_buf *b)
+{
+    show_name(&f->answer, b);
+    show_times(f, b);
+    show_content(f, b);
+}
+
+/* The members of an answer, but for the closing brace. */
+static void show_json_content(const struct infer *f, struct as_buf *b)
 {
     const struct as_oip_response *a = &f->answer;
 
@@ -135,10 +171,75 @@ static void show_json(const struct infer *f, struct as_buf *b)
         as_buf_str(b, i ? "," : "");
         as_print_json_tensor(b, &a->outputs[i]);
     }
-    as_buf_printf(b, "],\"timing_ms\":{\"connect\":%.3f,", ms(f->connect_took));
+    as_buf_str(b, "]");
+}
+
+static void show_json(const struct infer *f, struct as_buf *b)
+{
+    show_json_content(f, b);
+    as_buf_printf(b, ",\"timing_ms\":{\"connect\":%.3f,", ms(f->connect_took));
     if (f->request.has_about)
         as_buf_printf(b, "\"metadata\":%.3f,", ms(f->request.about_took));
     as_buf_printf(b, "\"call\":%.3f}}\n", ms(f->call_took));
+}
+
+/* --- streams: each response is printed when it comes --- */
+
+static void show_response(const struct infer *f, as_ns after, struct as_str error, struct as_buf *b)
+{
+    if (as_option_bool(f->opts, AS_OPT_JSON)) {
+        show_json_content(f, b);
+        if (error.n) {
+            as_buf_str(b, ",\"error\":");
+            as_buf_json(b, error);
+        }
+        as_buf_printf(b, ",\"after_ms\":%.3f}\n", ms(after));
+        return;
+    }
+    as_buf_printf(b, "%sresponse %u after %.2f ms%s", f->n_responses > 1 ? "\n" : "",
+                  f->n_responses, ms(after), f->answer.model.n ? ", " : "");
+    show_name(&f->answer, b);
+    as_buf_str(b, "\n");
+    if (error.n)
+        as_buf_printf(b, "error: %.*s\n", AS_STR_FMT(error));
+    show_content(f, b);
+    as_print_calm(b);
+}
+
+/* Behind the last one; scripts see the end by themselves. */
+static void show_end(const struct infer *f, struct as_buf *b)
+{
+    as_buf_printf(b, "%s%u response%s", f->n_responses ? "\n" : "", f->n_responses,
+                  f->n_responses == 1 ? "" : "s");
+    show_times(f, b);
+}
+
+static void on_message(void *ctx, struct as_grpc_call *c)
+{
+    struct infer *f = ctx;
+    as_ns after = as_peer_clock() - f->sent_at;
+    struct as_str error, response;
+    char text[512] = "it is no ModelStreamInferResponse";
+
+    f->n_responses++;
+    as_arena_reset(&f->arena);
+    f->answer = (struct as_oip_response){.n_outputs = 0};
+    if (as_oip_parse_stream_response(c->message.p, c->message.n, &error, &response) ||
+        (response.p && as_oip_parse_response((const uint8_t *)response.p, response.n, &f->arena,
+                                             &f->answer, text, sizeof(text)))) {
+        if (!f->stream_code)
+            as_buf_printf(&f->why, "response %u cannot be read: %s", f->n_responses, text);
+        f->stream_code = AS_CODE_FAILED;
+        return;
+    }
+    if (error.n && !f->stream_code) {
+        as_buf_printf(&f->why, "response %u is an error: %.*s", f->n_responses, AS_STR_FMT(error));
+        f->stream_code = AS_CODE_FAILED;
+    }
+    f->printed.n = 0;
+    show_response(f, after, error, &f->printed);
+    fwrite(f->printed.p, 1, f->printed.n, stdout);
+    fflush(stdout);
 }
 
 int as_infer_main(struct as_option_set *opts)
@@ -149,24 +250,29 @@ int as_infer_main(struct as_option_set *opts)
     int code;
 
     f->opts = opts;
+    f->stream = as_option_bool(opts, AS_OPT_STREAM);
     as_arena_init(&f->arena, NULL, 0);
     as_buf_init(&b);
     code = infer(f);
     if (code)
         as_fault_write(&b, "infer", code, as_buf_slice(&f->why), json);
-    else if (json)
+    else if (f->stream && !json)
+        show_end(f, &b);
+    else if (!f->stream && json)
         show_json(f, &b);
-    else
+    else if (!f->stream)
         show(f, &b);
     if (!json)
         as_print_calm(&b);
-    fwrite(b.p, 1, b.n, code && !json ? stderr : stdout);
+    if (b.n)
+        fwrite(b.p, 1, b.n, code && !json ? stderr : stdout);
     if (fflush(stdout) != 0 && !code)
         code = AS_CODE_FAILED;
     as_unary_close(&f->unary);
     as_query_fini(&f->request);
     as_arena_fini(&f->arena);
     as_blob_unref(f->answer_blob);
+    as_buf_fini(&f->printed);
     as_buf_fini(&f->why);
     as_buf_fini(&b);
     free(f);

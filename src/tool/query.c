@@ -11,6 +11,7 @@
 
 #define METADATA_PATH  "/inference.GRPCInferenceService/ModelMetadata"
 #define INFER_PATH     "/inference.GRPCInferenceService/ModelInfer"
+#define STREAM_PATH    "/inference.GRPCInferenceService/ModelStreamInfer"
 #define INFER_RESOURCE "/infer" /* behind the model's own */
 
 /* --- parameters --- */
@@ -402,11 +403,13 @@ int as_query_make(struct as_query *r, bool generate, struct as_buf *why)
     return rc ? rc : encode(r, why);
 }
 
-void as_query_request(const struct as_query *r, struct as_talk_request *ret_q)
+void as_query_request(const struct as_query *r, bool stream, struct as_talk_request *ret_q)
 {
     *ret_q = request_of(r);
     ret_q->method = AS_STR("POST");
-    ret_q->path = r->talk == AS_TALK_GRPC ? AS_STR(INFER_PATH) : as_buf_slice(&r->path);
+    ret_q->path = r->talk != AS_TALK_GRPC ? as_buf_slice(&r->path)
+                  : stream                ? AS_STR(STREAM_PATH)
+                                          : AS_STR(INFER_PATH);
     ret_q->message = as_buf_slice(&r->message);
     ret_q->has_tail = r->talk == AS_TALK_HTTP_BINARY;
     ret_q->json_len = r->json_len;

@@ -45,8 +45,8 @@ uint32_t as_query_ask(struct as_query *r, struct as_unary *u, struct as_buf *why
  * get made-up values, with any_size where any size fits. 0; AS_EINVALID; AS_ENOTFOUND: a file
  * cannot be read; AS_ETOOBIG. */
 int as_query_make(struct as_query *r, bool generate, struct as_buf *why);
-/* The call that was made, pointing into r. */
-void as_query_request(const struct as_query *r, struct as_talk_request *ret_q);
+/* The call that was made, pointing into r. stream: of ModelStreamInfer; gRPC only. */
+void as_query_request(const struct as_query *r, bool stream, struct as_talk_request *ret_q);
 /* Reads the answer to it, in `call`: 0, or an error with a sentence in `why`. Tensors point into
  * the call, the arena and *ret_blob, which is the caller's (or NULL). */
 int as_query_read(struct as_talk_call *call, struct as_arena *a, struct as_oip_response *ret_r,

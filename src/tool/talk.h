@@ -21,7 +21,10 @@ struct as_talk_request {
     bool has_tail;              /* REST: bytes of tensors follow the JSON */
     size_t json_len;            /* which ends here */
     as_ns timeout; /* told to the server where the protocol has a word for it; 0: none */
-    size_t limit;  /* bytes of the answer */
+    size_t limit;  /* bytes of the answer, or of each message of a stream */
+    /* gRPC: the answer is a stream, each message of it is told; may be NULL. */
+    void (*on_message)(void *ctx, struct as_grpc_call *c);
+    void *ctx;
     const struct as_http_header *metadata;
     uint32_t n_metadata; /* at most AS_TALK_METADATA */
 };

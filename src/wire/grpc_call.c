@@ -55,12 +55,21 @@ void as_grpc_call_begin(struct as_grpc_call *c, size_t limit)
     c->message.n = 0;
     c->limit = limit;
     c->reader = (struct as_grpc_reader){0};
+    c->on_message = NULL;
+    c->pending = false;
     c->http_status = 0;
     c->is_grpc = c->has_status = false;
     c->status = OK;
     c->fault = NULL;
     c->fault_status = OK;
     c->text[0] = 0;
+}
+
+void as_grpc_call_many(struct as_grpc_call *c,
+                       void (*on_message)(void *ctx, struct as_grpc_call *c), void *ctx)
+{
+    c->on_message = on_message;
+    c->ctx = ctx;
 }
 
 void as_grpc_call_fini(struct as_grpc_call *c)
@@ -119,6 +128,16 @@ static int refuse(struct as_grpc_call *c, uint32_t status, const char *fault)
     return AS_EPROTO;
 }
 
+/* Of a stream: hands over the message that is complete, if one is. */
+static void tell(struct as_grpc_call *c)
+{
+    if (!c->on_message || !c->pending || !as_grpc_at_boundary(&c->reader))
+        return;
+    c->pending = false;
+    c->on_message(c->ctx, c);
+    c->message.n = 0;
+}
+
 int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
 {
     const uint8_t *bytes;
@@ -134,15 +153,18 @@ int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
         case AS_GRPC_BAD:
             return refuse(c, INTERNAL, "the answer is not framed as gRPC");
         case AS_GRPC_MESSAGE:
-            if (c->reader.messages > 1)
+            if (c->reader.messages > 1 && !c->on_message)
                 return refuse(c, INTERNAL, "more than one message came");
             if (compressed)
                 return refuse(c, INTERNAL, "the message is compressed, which was not asked for");
             if (len > c->limit)
                 return refuse(c, RESOURCE_EXHAUSTED, "the answer is larger than the limit");
+            c->pending = true;
+            tell(c); /* when it has no bytes */
             break;
         case AS_GRPC_BYTES:
             as_buf_add(&c->message, bytes, (size_t)len);
+            tell(c);
             break;
         }
     }
@@ -219,10 +241,10 @@ uint32_t as_grpc_call_end(struct as_grpc_call *c, uint32_t code, bool whole)
         return say(c, UNKNOWN, "the answer's content-type is not application/grpc");
     if (!c->has_status)
         return say(c, UNKNOWN, "the answer has no grpc-status");
-    if (!c->reader.messages || !as_grpc_at_boundary(&c->reader))
+    if ((!c->reader.messages && !c->on_message) || !as_grpc_at_boundary(&c->reader))
         return say(c, INTERNAL,
-                   c->reader.messages ? "the message was cut short"
-                                      : "status OK without a message");
+                   c->reader.messages || c->on_message ? "the message was cut short"
+                                                       : "status OK without a message");
     c->text[0] = 0;
     return OK;
 }

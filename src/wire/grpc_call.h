@@ -1,8 +1,9 @@
-/* wire/grpc_call.h — the client's side of one unary gRPC call: request fields, then the verdict.
+/* wire/grpc_call.h — the client's side of one gRPC call: request fields, then the verdict.
  *
- * Fed with what wire/h2_client tells of a stream; puts the one message together and says in the end
- * which status the call has, also when the server never said one. Rules: gRPC's PROTOCOL-HTTP2,
- * statuscodes and http-grpc-status-mapping documents (reference notes §4.1). Pure.
+ * Fed with what wire/h2_client tells of a stream; puts the one message together, or hands over one
+ * after the other where the method answers with a stream, and says in the end which status the call
+ * has, also when the server never said one. Rules: gRPC's PROTOCOL-HTTP2, statuscodes and
+ * http-grpc-status-mapping documents (reference notes §4.1). Pure.
  */
 #ifndef AS_WIRE_GRPC_CALL_H
 #define AS_WIRE_GRPC_CALL_H
@@ -31,6 +32,10 @@ struct as_grpc_call {
     struct as_buf message; /* the answer's message, kept for the next call */
     size_t limit;          /* most bytes of it */
     struct as_grpc_reader reader;
+    /* For each message, which is in `message` for the call; NULL: there must be exactly one. */
+    void (*on_message)(void *ctx, struct as_grpc_call *c);
+    void *ctx;
+    bool pending; /* a message has begun that was not handed over */
     uint32_t http_status;
     bool is_grpc;    /* content-type says so */
     bool has_status; /* grpc-status came */
@@ -42,6 +47,9 @@ struct as_grpc_call {
 
 /* Zero-initialise before the first begin. */
 void as_grpc_call_begin(struct as_grpc_call *c, size_t limit);
+/* Behind begin: the answer is a stream of messages, any number of them, each within the limit. */
+void as_grpc_call_many(struct as_grpc_call *c,
+                       void (*on_message)(void *ctx, struct as_grpc_call *c), void *ctx);
 void as_grpc_call_fini(struct as_grpc_call *c);
 void as_grpc_call_field(struct as_grpc_call *c, struct as_str name, struct as_str value);
 /* 0, or AS_EPROTO: the answer is not acceptable; reset the stream. */

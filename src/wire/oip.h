@@ -129,6 +129,11 @@ void as_oip_put_request(uint8_t *out, const struct as_oip_request *r); /* exactl
 int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,
                           struct as_oip_response *ret_r, char *why, size_t cap);
 
+/* ModelStreamInferResponse: the text of an error (empty: none), and the bytes of the response for
+ * as_oip_parse_response (p NULL: there is none). Slices point into the message. 0 or AS_EPROTO. */
+int as_oip_parse_stream_response(const uint8_t *p, size_t n, struct as_str *ret_error,
+                                 struct as_str *ret_response);
+
 /* ModelReadyRequest and ModelMetadataRequest, appended to out. */
 void as_oip_put_name_version(struct as_buf *out, struct as_str name, struct as_str version);
 

@@ -8,6 +8,7 @@
 
 enum { REQUESTED = 6, RAW = 7 };                                        /* of ModelInferRequest */
 enum { NAME = 1, VERSIONS = 2, PLATFORM = 3, INPUTS = 4, OUTPUTS = 5 }; /* of the metadata */
+enum { ERROR_MESSAGE = 1, INFER_RESPONSE = 2 };                         /* of a stream's response */
 
 uint64_t as_oip_request_len(const struct as_oip_request *r)
 {
@@ -128,4 +129,29 @@ int as_oip_parse_model(const uint8_t *p, size_t n, struct as_arena *a, struct as
     if (!err)
         *ret_m = m;
     return err;
+}
+
+int as_oip_parse_stream_response(const uint8_t *p, size_t n, struct as_str *ret_error,
+                                 struct as_str *ret_response)
+{
+    struct as_pb r = as_pb_of((struct as_str){(const char *)p, n});
+    struct as_str error = AS_STR(""), response = {NULL, 0};
+    struct as_pb_field f;
+    int more;
+
+    while ((more = as_pb_next(&r, &f)) > 0) {
+        if (f.number != ERROR_MESSAGE && f.number != INFER_RESPONSE)
+            continue;
+        if (f.wire != AS_PB_LEN || (f.number == ERROR_MESSAGE && !as_names_utf8(f.s)))
+            return AS_EPROTO;
+        if (f.number == ERROR_MESSAGE)
+            error = f.s;
+        else /* one of no bytes is there all the same */
+            response = (struct as_str){f.s.p ? f.s.p : "", f.s.n};
+    }
+    if (more)
+        return AS_EPROTO;
+    *ret_error = error;
+    *ret_response = response;
+    return 0;
 }

@@ -146,6 +146,51 @@ def test_the_server_is_found(server, tool):
     assert "INT8" in run(server, *args, "--url", server.address, runtime=False).out
 
 
+# --- infer: streams ---
+
+@pytest.fixture
+def counting(serve):
+    server = serve("streaming.py")
+    return lambda *args, **kwargs: run(server, "infer", *args, "--stream", **kwargs)
+
+
+def test_a_stream(counting):
+    """Every response, in order; none at all; errors in the middle of it and of the stream itself."""
+    lines = [json.loads(line) for line in counting("sync", "--input", "n:INT32=[3]", "--id", "q", "--json").out.splitlines()]
+    assert [(a["model_name"], a["id"], a["outputs"][0]["data"]) for a in lines] == [("sync", "q", [i]) for i in range(3)]
+    times = [a["after_ms"] for a in lines]
+    assert times == sorted(times) and times[0] > 0
+    shown = counting("class", "--input", "n:INT32=[2]").out
+    assert re.search(r"\Aresponse 1 after [\d.]+ ms, model class:1\nparameters: .*square=0.*\n\n\w+  INT32 \[1\]\n\[0\]\n"
+                     r"\nresponse 2 after .*\n.*square=1[^§]*\n\n2 responses, [\d.]+ ms \(connect [\d.]+", shown)
+    assert re.match(r"0 responses, [\d.]+ ms", counting("sync", "--input", "n:INT32=[0]").out)
+    assert counting("sync", "--input", "n:INT32=[0]", "--json").out == ""
+    end = counting("sync", "--input", "n:INT32=[0]", "--parameter", "triton_enable_empty_final_response=true", "--json")
+    assert json.loads(end.out)["parameters"] == {"triton_final_response": True}
+
+
+ENDLESS = """
+import numpy as np
+from anyserve import AnyServe
+app = AnyServe()
+
+@app.model("endless")
+def endless(request):
+    while True:
+        yield np.zeros(1, np.uint8)
+"""
+
+
+def test_streams_that_fail(serve, counting):
+    done = counting("nope", "--input", "n:INT32=[1]", "--json", code=1)
+    assert "'nope'" in json.loads(done.out.splitlines()[0])["error"]
+    assert "response 1 is an error: " in json.loads(done.out.splitlines()[1])["error"]["message"]
+    assert "'nope'" in counting("nope", "--input", "n:INT32=[1]", code=1).err
+    assert "DEADLINE" in run(serve("endless.py", source=ENDLESS), "infer", "endless", "--input", "x:INT32=1", "--stream",
+                             "--timeout", "300ms", code=104).err
+    assert "--stream needs --protocol grpc" in counting("sync", "--protocol", "http", "--input", "n:INT32=[1]", code=2).err
+
+
 # --- infer: errors ---
 
 @pytest.mark.parametrize("args, code, words", [

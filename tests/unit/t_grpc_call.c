@@ -223,9 +223,55 @@ static void a_message_is_bounded_before_it_comes(void **state AS_UNUSED)
     assert_int_equal(c.message.n, 0);
 }
 
+static struct as_buf told;
+
+static void on_message(void *ctx, struct as_grpc_call *call)
+{
+    assert_ptr_equal(ctx, &told);
+    as_buf_printf(&told, "[%.*s]", AS_STR_FMT(as_buf_slice(&call->message)));
+}
+
+static void begin_stream(void)
+{
+    begin("200");
+    as_grpc_call_many(&c, on_message, &told);
+    field("content-type", "application/grpc");
+    told.n = 0;
+}
+
+static void a_stream_of_messages_is_told_one_by_one(void **state AS_UNUSED)
+{
+    static const char bytes[] = MESSAGE "\0\0\0\0\0" MESSAGE; /* one of no bytes in the middle */
+
+    for (size_t slice = 1; slice < sizeof(bytes); slice++) {
+        begin_stream();
+        for (size_t at = 0; at < sizeof(bytes) - 1; at += slice)
+            assert_int_equal(data(bytes + at, AS_MIN(slice, sizeof(bytes) - 1 - at)), 0);
+        field("grpc-status", "0");
+        check_end(0, true, 0, "");
+        assert_true(as_str_eq(as_buf_slice(&told), AS_STR("[hello][][hello]")));
+    }
+    begin_stream(); /* none at all is a good stream */
+    field("grpc-status", "0");
+    check_end(0, true, 0, "");
+    begin_stream(); /* each is bounded alone, and one that is cut short is not told */
+    assert_int_equal(data(MESSAGE MESSAGE MESSAGE "\0\0\0\0\5he", 37), 0);
+    field("grpc-status", "0");
+    check_end(0, true, 13, "the message was cut short");
+    assert_true(as_str_eq(as_buf_slice(&told), AS_STR("[hello][hello][hello]")));
+    begin_stream();
+    assert_int_equal(data(MESSAGE "\0\0\0\0\x11", 15), AS_EPROTO);
+    check_end(8, false, 8, "the answer is larger than the limit");
+    begin_stream();
+    assert_int_equal(data(MESSAGE, 10), 0);
+    field("grpc-status", "13");
+    check_end(0, true, 13, "");
+}
+
 static int fini(void **state AS_UNUSED)
 {
     as_grpc_call_fini(&c);
+    as_buf_fini(&told);
     return 0;
 }
 
@@ -242,6 +288,7 @@ int main(void)
         cmocka_unit_test(resets_have_a_meaning),
         cmocka_unit_test(broken_answers),
         cmocka_unit_test(a_message_is_bounded_before_it_comes),
+        cmocka_unit_test(a_stream_of_messages_is_told_one_by_one),
     };
 
     return cmocka_run_group_tests_name("grpc_call", tests, NULL, fini);

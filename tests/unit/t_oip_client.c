@@ -203,6 +203,29 @@ static void names_and_versions(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
+static int parse_stream(const char *p, size_t n, struct as_str *error, struct as_str *response)
+{
+    return as_oip_parse_stream_response((const uint8_t *)p, n, error, response);
+}
+
+static void responses_of_a_stream(void **state AS_UNUSED)
+{
+    struct as_str error, response;
+
+    assert_int_equal(parse_stream("", 0, &error, &response), 0);
+    assert_true(error.n == 0 && response.p == NULL);
+    assert_int_equal(parse_stream("\x12\3abc", 5, &error, &response), 0);
+    assert_true(error.n == 0 && as_str_eq(response, AS_STR("abc")));
+    assert_int_equal(parse_stream("\x12\0", 2, &error, &response), 0);
+    assert_true(response.p != NULL && response.n == 0);
+    assert_int_equal(parse_stream("\x0a\2no\x12\1i\x18\7", 9, &error, &response), 0);
+    assert_true(as_str_eq(error, AS_STR("no")) && as_str_eq(response, AS_STR("i")));
+    assert_int_equal(parse_stream("\x0a\2n", 3, &error, &response), AS_EPROTO);
+    assert_int_equal(parse_stream("\x0a\1\xff", 3, &error, &response), AS_EPROTO);
+    assert_int_equal(parse_stream("\x08\1", 2, &error, &response), AS_EPROTO);
+    assert_int_equal(parse_stream("\x10\1", 2, &error, &response), AS_EPROTO);
+}
+
 static int setup(void **state AS_UNUSED)
 {
     as_arena_init(&arena, NULL, 0);
@@ -226,6 +249,7 @@ int main(void)
         cmocka_unit_test(metadata_is_read_back),
         cmocka_unit_test(metadata_is_bounded),
         cmocka_unit_test(names_and_versions),
+        cmocka_unit_test(responses_of_a_stream),
     };
 
     return cmocka_run_group_tests_name("oip_client", tests, setup, teardown);
