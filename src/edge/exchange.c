@@ -421,17 +421,15 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     }
     begin(x, c, stream, head);
     as_conn_begin_request(c);
-    x->grpc = is_grpc(head);
+    /* other requests are answered as plain HTTP, whatever their content-type says */
+    x->grpc = c->h2 && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
     x->rpc = x->grpc ? as_service_rpc(head->path) : AS_RPC_HTTP;
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
         refuse(x);
-    if (x->grpc && c->h2 && as_str_eq(head->method, AS_STR("POST"))) {
+    if (x->grpc)
         check_grpc(x);
-    } else {
-        x->grpc = false; /* whatever its content-type says: it is answered as HTTP */
-        x->rpc = AS_RPC_HTTP;
+    else
         as_rest_head(x);
-    }
     if (x->state == AS_X_RECEIVING && !head->end_stream && !x->streaming)
         as_patience_upload(x);
     return x;

@@ -1,0 +1,26 @@
+"""schemathesis makes up requests of /openapi.json: nothing may fail inside the server, every status is documented, every
+body is what the document says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support import wait
+
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance," \
+         "allow_header_conformance"
+SCHEMATHESIS = Path(sys.executable).parent / "schemathesis"
+
+
+def test_schemathesis(serve, tmp_path):
+    server = serve("described.py")
+    run = subprocess.run([SCHEMATHESIS, "run", f"http://{server.address}/openapi.json", "--checks", CHECKS, "--phases",
+                          "coverage,fuzzing", "--max-examples", "3", "--seed", "1", "--request-timeout",
+                          str(wait.SECONDS), "--no-color"], cwd=tmp_path, text=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, timeout=300)
+    assert run.returncode == 0, run.stdout[-10_000:]
+    tested = re.search(r"Tested: (\d+)", run.stdout)
+    cases = re.search(r"(\d+) generated, (\d+) passed", run.stdout)
+    assert tested and int(tested[1]) > 50, run.stdout[-2000:]
+    assert cases and cases[1] == cases[2] and int(cases[1]) > 1500, run.stdout[-2000:]
