@@ -2,8 +2,9 @@
 
 #include "edge/body.h"
 
-#define ALLOW_RPC "POST, OPTIONS"
-#define ALLOW_ANY "GET, HEAD, POST, OPTIONS"
+#define ALLOW_RPC  "POST, OPTIONS"
+#define ALLOW_ANY  "GET, HEAD, POST, OPTIONS"
+#define ALLOW_ROOM 64 /* room for the methods of a path */
 
 /* --- labels --- */
 
@@ -55,25 +56,32 @@ const struct as_rest_route *as_rest_find(struct as_str path, struct as_rest_matc
     return NULL;
 }
 
-/* The row of the request's method; *ret_allow (room for AS_REST_ALLOW) lists what there is. */
-#define AS_REST_ALLOW 64
-static const struct as_rest_route *row_for(const struct as_rest_route *first, struct as_str method,
-                                           char *ret_allow)
+static bool same_path(const struct as_rest_route *r, const struct as_rest_route *first)
 {
-    const struct as_rest_route *end = as_rest_routes + as_rest_n_routes, *found = NULL;
-    bool head = as_str_eq(method, AS_STR("HEAD"));
+    return r < as_rest_routes + as_rest_n_routes && strcmp(r->path, first->path) == 0;
+}
+
+/* The row of the request's method, among those of the path. */
+static const struct as_rest_route *row_for(const struct as_rest_route *first, struct as_str method)
+{
+    if (as_str_eq(method, AS_STR("HEAD")))
+        method = AS_STR("GET");
+    for (const struct as_rest_route *r = first; same_path(r, first); r++) {
+        if (as_str_eq(method, as_str_of(r->method)))
+            return r;
+    }
+    return NULL;
+}
+
+/* What the path has. */
+static void put_allow(char out[ALLOW_ROOM], const struct as_rest_route *first)
+{
     size_t n = 0;
 
-    if (head)
-        method = AS_STR("GET");
-    for (const struct as_rest_route *r = first; r < end && !strcmp(r->path, first->path); r++) {
-        if (as_str_eq(method, as_str_of(r->method)))
-            found = r;
-        n += (size_t)snprintf(ret_allow + n, AS_REST_ALLOW - n, "%s, ",
+    for (const struct as_rest_route *r = first; same_path(r, first); r++)
+        n += (size_t)snprintf(out + n, ALLOW_ROOM - n, "%s, ",
                               strcmp(r->method, "GET") ? r->method : "GET, HEAD");
-    }
-    snprintf(ret_allow + n, AS_REST_ALLOW - n, "OPTIONS");
-    return found;
+    snprintf(out + n, ALLOW_ROOM - n, "OPTIONS");
 }
 
 /* --- heads --- */
@@ -142,7 +150,7 @@ void as_rest_head(struct as_exchange *x)
     struct as_str path = x->head->path, query = {0};
     const char *mark = path.n ? memchr(path.p, '?', path.n) : NULL;
     const struct as_rest_route *first, *row;
-    char allow[AS_REST_ALLOW];
+    char allow[ALLOW_ROOM];
     bool is_rpc;
 
     if (x->state != AS_X_RECEIVING)
@@ -164,15 +172,19 @@ void as_rest_head(struct as_exchange *x)
             as_exchange_fail(x, AS_ENOTFOUND, "not found");
         return;
     }
-    row = row_for(first, x->head->method, allow);
+    row = row_for(first, x->head->method);
     x->rest.query = query;
     x->rest.route = row ? row : first; /* counted as such */
-    if (!row && is_method(x, "OPTIONS"))
-        answer_allow(x, 204, "", allow);
-    else if (!row)
-        answer_allow(x, 405, "{\"error\":\"method not allowed\"}", allow);
-    else if (decode(x, &x->rest.model) && decode(x, &x->rest.version) && decode(x, &x->rest.name))
+    if (!row) {
+        put_allow(allow, first);
+        if (is_method(x, "OPTIONS"))
+            answer_allow(x, 204, "", allow);
+        else
+            answer_allow(x, 405, "{\"error\":\"method not allowed\"}", allow);
+    } else if (decode(x, &x->rest.model) && decode(x, &x->rest.version) &&
+               decode(x, &x->rest.name)) {
         begin(x);
+    }
 }
 
 static void call(struct as_exchange *x)

@@ -453,6 +453,21 @@ def test_slow_body(serve):
     assert "--body-timeout" in json.loads(reply.data)["error"]
 
 
+def test_an_answer_waits_for_a_small_body_but_not_for_ever(serve):
+    server = serve("echo.py", "--body-timeout", "1s")
+    head = [(":method", "POST"), (":scheme", "http"), (":path", "/nope"), (":authority", "x")]
+    with h2client.H2(server.host, server.port) as conn:
+        whole = conn.open([*head, ("content-length", "65536")])
+        conn.send(whole, b"x" * 65535)
+        stalled = conn.open([*head, ("content-length", "100")])
+        large = conn.open([*head, ("content-length", "65537")])
+        assert conn.reply(large).headers[":status"] == "404"  # at once
+        assert not conn.replies[whole].headers
+        conn.send(whole, b"x", end=True)
+        assert conn.reply(whole).headers[":status"] == "404"
+        assert conn.reply(stalled).headers[":status"] == "404"  # after --body-timeout
+
+
 # --- what is counted ---
 
 def test_metrics(server, http):
