@@ -5,8 +5,9 @@
  * its leniencies; a message that two readers could read in two ways ends the connection with an
  * error (400, 414, 417, 431, 501, 505) whose body {"error":"WHERE: WHAT"} names the line and the
  * fault. docs/PROTOCOL.md has the choices. Streams are numbered 1, 2, 3 …; requests of HTTP/1.0 are
- * served, and their connection closed. Hop-by-hop fields and Expect are not shown in the head;
- * content-length is. Thread: that of the connection. No callback may free the connection.
+ * served, and their connection closed. Hop-by-hop fields are not shown in the head;
+ * content-length and expect are. Thread: that of the connection. No callback may free the
+ * connection.
  */
 #ifndef AS_WIRE_H1_H
 #define AS_WIRE_H1_H

@@ -171,10 +171,9 @@ static bool take_special(struct as_h1 *h, struct as_str name, struct as_str v, c
         *err = take_host(h, v);
         return true;
     case 6:
-        if (!IS("expect"))
-            return false;
-        take_expect(&h->rq, v);
-        return true;
+        if (IS("expect"))
+            take_expect(&h->rq, v);
+        return false;
     case 7:
         return IS("upgrade"); /* may be ignored: RFC 9110 §7.8 */
     case 10:

@@ -339,7 +339,7 @@ static void test_fields_of_the_connection_are_not_shown(void **state)
     SEEN("GET / HTTP/1.1\r\n" HOST
          "Keep-Alive: 5\r\nUpgrade: h2c\r\nProxy-Connection: x\r\nExpect: 100-continue\r\n"
          "Connection: upgrade\r\nTE: trailers\r\nX: y\r\n\r\n",
-         "GET / host=h x=y {}~");
+         "GET / host=h expect=100-continue x=y {}~");
 }
 
 /* --- chunks --- */

@@ -218,7 +218,7 @@ static void test_http_1_0_is_served_and_closed(void **state)
     (void)state;
     h1_open(&c);
     feed(&c, "GET / HTTP/1.0\r\nConnection: keep-alive\r\nExpect: x\r\n\r\n");
-    check_seen(&c, "GET / host= {}~");
+    check_seen(&c, "GET / host= expect=x {}~");
     check_sent(&c, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
     assert_true(as_h1_done(c.h));
     assert_null(as_h1_breach(c.h));
