@@ -38,7 +38,7 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
 {
     as_buf_str(b, "  address     ");
     as_banner_address(b, v->host, v->port, false);
-    as_buf_str(b, "  gRPC (KServe v2), HTTP/2\n");
+    as_buf_str(b, "  gRPC and REST (KServe v2), HTTP/1.1 and HTTP/2\n");
     if (v->grpc_port) {
         as_buf_str(b, "              ");
         as_banner_address(b, v->host, v->grpc_port, false);
