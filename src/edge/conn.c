@@ -125,9 +125,12 @@ static void note_waiting(struct as_conn *c, bool waited, size_t written)
                       c->out.bytes < AS_CONN_OUT ? events | UV_READABLE : events & ~UV_READABLE);
 }
 
+/* Is there more to say, or to take of what is kept, whose answers are? */
 static bool wants_write(const struct as_conn *c)
 {
-    return c->h2 ? as_h2_wants_write(c->h2) : c->h1 && as_h1_wants_write(c->h1);
+    if (c->h2)
+        return as_h2_wants_write(c->h2);
+    return c->h1 && (as_h1_wants_write(c->h1) || (c->kept_n && as_h1_wants_read(c->h1)));
 }
 
 static bool is_done(const struct as_conn *c)

@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 import subprocess
+import threading
 
 import aiohttp
 import numpy as np
@@ -126,6 +127,19 @@ def test_a_thousand_pipelined_at_once(patient):
     with Raw(patient) as client:
         client.send(LIVE * 5000 + LIVE.replace(HOST, HOST + b"Connection: close\r\n"))
         assert client.rest().count(b'{"live":true}') == 5001
+
+
+def test_pipelined_answers_beyond_what_may_wait(patient):
+    """One read holds requests whose answers are more than the output may hold: the rest is taken up again."""
+    small = b"GET /v2 HTTP/1.1\r\nHost:h\r\n\r\n"
+    with Raw(patient) as client:
+        sender = threading.Thread(target=client.send, args=(small * 20000 + LIVE.replace(HOST, HOST + b"Connection: close\r\n"),))
+        sender.start()
+        parts = []
+        while data := client.sock.recv(1 << 20):
+            parts.append(data)
+        sender.join()
+        assert b"".join(parts).count(b"HTTP/1.1 200 OK") == 20001
 
 
 def test_one_byte_at_a_time(patient):
