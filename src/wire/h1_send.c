@@ -261,7 +261,7 @@ void as_h1_answer(struct as_h1 *h, uint32_t stream, const struct as_http_answer 
         h->reset = true;
         return;
     }
-    if (r->no_body)
+    if (r->no_body || !a->n_body)
         return;
     memcpy(h->pieces, a->body, a->n_body * sizeof(*a->body));
     r->n_pieces = a->n_body;
