@@ -222,8 +222,11 @@ bool as_h2_done(const struct as_h2 *h)
 
 void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n)
 {
+    struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+
+    h->eaten += n;
     /* Out of memory: the window would never open again. */
-    if (!h->dead && n && nghttp2_session_consume(h->session, (int32_t)stream, n))
+    if (s && !s->last_frame && nghttp2_session_consume_stream(h->session, (int32_t)stream, n))
         h->dead = true;
 }
 

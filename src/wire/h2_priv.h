@@ -67,6 +67,7 @@ struct as_h2_stream {
     bool reset;      /* by us, on purpose */
     bool withdrawn;  /* by the client's RST_STREAM */
     bool early;      /* answered before the client ended: counted in as_h2.n_early */
+    bool last_frame; /* the frame that ends the body has begun: no window is needed any more */
     bool over_limit; /* headers above a limit: the rest of the block is not stored */
     bool starved;    /* the same for want of memory */
     char status[3];
@@ -82,6 +83,7 @@ struct as_h2_stream {
     size_t body_left;
     nghttp2_nv *trailers;
     uint32_t n_trailers;
+    bool tail; /* the trailers go out behind the frame that nghttp2 takes for the last one */
 
     struct as_h2_later *later; /* an answer that comes over time, or NULL */
 
@@ -89,6 +91,17 @@ struct as_h2_stream {
     struct as_http_header inline_rest[AS_H2_INLINE_REST];
     struct as_http_piece inline_pieces[AS_H2_INLINE_PIECES];
     uint8_t mem[AS_H2_INLINE_MEM] __attribute__((aligned(16)));
+};
+
+/* Trailers of this connection that need no packing any more: h2_tail.c. */
+#define AS_H2_MEMO_FIELDS 4u
+struct as_h2_memo {
+    bool stale;        /* the client has sent SETTINGS, and no header block of ours followed */
+    uint32_t n_fields;  /* 0: nothing is known */
+    uint32_t n_offered; /* the same, while it is not known yet how nghttp2 has packed them */
+    uint8_t block[AS_H2_MEMO_FIELDS];
+    uint8_t name_len[AS_H2_MEMO_FIELDS], value_len[AS_H2_MEMO_FIELDS];
+    char text[64]; /* names and values, one behind the other */
 };
 
 struct as_h2 {
@@ -106,9 +119,11 @@ struct as_h2 {
     as_ns now;                /* of the last as_h2_recv */
     enum as_h2_breach breach; /* why the client hears a GOAWAY */
     bool calmed;              /* by the owner */
+    size_t eaten;             /* bytes to give back to the connection's window with the next send */
     struct as_list drained;   /* open answers whose owner may write more */
     bool dead;                /* the session must not be used any more */
     bool over;                /* a GOAWAY with an error was sent */
+    struct as_h2_memo memo;
     struct as_outq *q;        /* where as_h2_send puts bytes; NULL outside of it */
     size_t max;               /* and until how many wait there */
     struct as_h2_pool pool;
@@ -182,6 +197,13 @@ int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_a
                  const nghttp2_data_provider *body);
 /* The last frame of a body: trailers, if there are any, follow. 0 or nghttp2's error. */
 int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags);
+/* Can the stream's trailers go out by as_h2_tail_put, which writes their frame to h->q? */
+bool as_h2_tail_known(const struct as_h2 *h, const struct as_h2_stream *s);
+void as_h2_tail_put(struct as_h2 *h, const struct as_h2_stream *s);
+/* nghttp2 has packed these trailers; the next call brings their frame. */
+void as_h2_tail_offer(struct as_h2 *h, const struct as_h2_stream *s);
+/* Every frame that nghttp2 has packed, but for DATA: what it says of the compression table. */
+void as_h2_tail_note(struct as_h2 *h, const uint8_t *frame, size_t n);
 void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s);
 
 void as_h2_recv_callbacks(nghttp2_session_callbacks *cb);

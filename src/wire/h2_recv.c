@@ -181,6 +181,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             s->withdrawn = true;
         return 0;
     }
+    if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
+        h->memo.stale = true;
     if (frame->hd.type > NGHTTP2_HEADERS || (!end && !request) || h->breach)
         return 0;
     s = as_h2_find(h, frame->hd.stream_id);
@@ -199,12 +201,14 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     struct as_h2 *h = user;
     struct as_h2_stream *s = as_h2_find(h, id);
 
-    (void)flags;
+    (void)session;
     /* What nobody waits for any more must not eat up the connection's window. */
-    if (s && s->req && !s->answered && !h->breach)
-        h->ops->on_data(h->conn, s->req, p, n);
-    else if (nghttp2_session_consume_connection(session, n))
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (!s || !s->req || s->answered || h->breach) {
+        h->eaten += n;
+        return 0;
+    }
+    s->last_frame = flags & NGHTTP2_FLAG_END_STREAM;
+    h->ops->on_data(h->conn, s->req, p, n);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #define FRAME_MAX 262144
 /* Longer bodies take turns, frame by frame; nghttp2 sends others whole, one after the other. */
 #define TURNS_MIN   65536
+#define FRAME_HEAD  9u
 #define NV_ON_STACK 32
 #define NO_COPY     (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
 
@@ -35,11 +36,19 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
 
     (void)session;
     (void)frame;
-    as_outq_copy(h->q, framehd, 9);
+    if (length || !s->tail) {
+        uint8_t *head = as_outq_room(h->q, FRAME_HEAD);
+
+        memcpy(head, framehd, FRAME_HEAD);
+        if (s->tail)
+            head[4] = NGHTTP2_FLAG_NONE; /* END_STREAM is the trailers' */
+    }
     if (s->later)
         as_h2_later_append(h, s, length);
     else
         append_body(h->q, s, length);
+    if (s->tail)
+        as_h2_tail_put(h, s);
     return h->q->bytes >= h->max ? NGHTTP2_ERR_PAUSE : 0;
 }
 
@@ -47,6 +56,9 @@ int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
 {
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (!s->n_trailers)
+        return 0;
+    s->tail = as_h2_tail_known(h, s);
+    if (s->tail)
         return 0;
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     return nghttp2_submit_trailer(h->session, (int32_t)s->id, s->trailers, s->n_trailers);
@@ -98,22 +110,35 @@ static void count_reset(struct as_h2 *h, const nghttp2_frame *frame)
     as_h2_check_guard(h);
 }
 
+/* An answer's last frame is out, so that a reset comes behind it; submitted any earlier it would make
+ * nghttp2 drop the trailers. 0 or nghttp2's error. */
+static int on_last_frame(struct as_h2 *h, const nghttp2_frame *frame)
+{
+    bool trailers = frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_HEADERS;
+    struct as_h2_stream *s;
+
+    if (!trailers && !h->n_early)
+        return 0;
+    s = as_h2_find(h, frame->hd.stream_id);
+    if (!s)
+        return 0;
+    if (trailers)
+        as_h2_tail_offer(h, s);
+    if (s->early && nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+                                              NGHTTP2_NO_ERROR))
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    return 0;
+}
+
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct as_h2 *h = user;
 
+    (void)session;
     if (frame->hd.type <= NGHTTP2_HEADERS) {
         as_h2_guard_answer(&h->guard);
-        /* Here the answer's last frame is out, so that a reset comes behind it; submitted any
-         * earlier it would make nghttp2 drop the trailers. */
-        if (h->n_early && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-            struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
-
-            if (s && s->early &&
-                nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                          NGHTTP2_NO_ERROR))
-                return NGHTTP2_ERR_CALLBACK_FAILURE;
-        }
+        if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+            return on_last_frame(h, frame);
     } else if (frame->hd.type == NGHTTP2_RST_STREAM) {
         count_reset(h, frame);
     } else if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR) {
@@ -145,6 +170,14 @@ void as_h2_send_callbacks(nghttp2_session_callbacks *cb)
     nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_frame_not_send);
 }
 
+/* Once for all bodies of a turn. Out of memory: the window would never open again. */
+static void give_window(struct as_h2 *h)
+{
+    if (h->eaten && !h->dead && nghttp2_session_consume_connection(h->session, h->eaten))
+        h->dead = true;
+    h->eaten = 0;
+}
+
 int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
 {
     const uint8_t *p;
@@ -152,13 +185,16 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
 
     h->q = q;
     h->max = max;
+    give_window(h);
     /* DATA does not show here: send_data appends it from inside of the call. */
     while (!h->dead && !h->over && q->bytes < max &&
            (n = nghttp2_session_mem_send(h->session, &p)) != 0) {
-        if (n > 0)
-            as_outq_copy(q, p, (size_t)n);
-        else
+        if (n < 0) {
             h->dead = true;
+            break;
+        }
+        as_h2_tail_note(h, p, (size_t)n);
+        as_outq_copy(q, p, (size_t)n);
     }
     if (h->dead && !h->breach)
         h->breach = AS_H2_PROTOCOL;
