@@ -6,6 +6,7 @@
 #include "edge/edge.h"
 #include "edge/linger.h"
 #include "edge/squeeze.h"
+#include "io/sock.h"
 
 #define AS_EDGE_RX        (128u << 10) /* bytes of one read from a connection */
 #define AS_EDGE_LISTENERS 8u

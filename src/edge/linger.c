@@ -1,27 +1,24 @@
 #include "edge/linger.h"
 
-#include "base/err.h"
+#include "base/counter.h"
 
+#include <errno.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 struct lingering {
-    struct as_sock sock;
-    struct as_linger *of;
     struct as_list node;
+    int fd;
     as_ns until;
     size_t left; /* bytes that may still come */
 };
 
-static void on_closed(struct as_sock *s)
-{
-    free(AS_CONTAINER(s, struct lingering, sock));
-}
-
-static void drop(struct lingering *s)
+static void drop(struct as_linger *l, struct lingering *s)
 {
     as_list_remove(&s->node);
-    s->of->n--;
-    as_sock_close(&s->sock, on_closed);
+    l->n--;
+    close(s->fd);
+    free(s);
 }
 
 static struct lingering *oldest(struct as_linger *l)
@@ -29,29 +26,42 @@ static struct lingering *oldest(struct as_linger *l)
     return as_list_empty(&l->socks) ? NULL : AS_LIST_ENTRY(l->socks.next, struct lingering, node);
 }
 
+/* Up to `share` bytes are thrown away; TCP does not even copy them (MSG_TRUNC, tcp(7)). False: the
+ * client has ended, or has said enough. */
+static bool discard(struct as_linger *l, struct lingering *s, size_t share)
+{
+    while (share) {
+        size_t most = AS_MIN(share, l->n_rx);
+        ssize_t n = recv(s->fd, l->rx, most, MSG_DONTWAIT | MSG_TRUNC);
+
+        as_count(&l->loop->stat.reads, 1);
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        if (n == 0 || (size_t)n >= s->left)
+            return false;
+        s->left -= (size_t)n;
+        share -= (size_t)n;
+        if ((size_t)n < most)
+            return true;
+    }
+    return true;
+}
+
 static void on_time(struct as_timer *t)
 {
     struct as_linger *l = AS_CONTAINER(t, struct as_linger, timer);
     as_ns now = as_loop_now(l->loop);
-    struct lingering *s;
+    size_t share = l->n ? AS_LINGER_SHARE / l->n : 0;
 
-    while ((s = oldest(l)) && s->until <= now)
-        drop(s);
-    if (s)
-        as_timer_set(t, s->until);
-}
+    AS_LIST_EACH(n, &l->socks)
+    {
+        struct lingering *s = AS_LIST_ENTRY(n, struct lingering, node);
 
-static void on_readable(struct as_sock *sock, int events AS_UNUSED)
-{
-    struct lingering *s = AS_CONTAINER(sock, struct lingering, sock);
-    int64_t n = as_sock_read(sock, s->of->rx, s->of->n_rx);
-
-    if (n == AS_EAGAIN)
-        return;
-    if (n < 0 || (size_t)n >= s->left)
-        drop(s);
-    else
-        s->left -= (size_t)n;
+        if (s->until <= now || !discard(l, s, share))
+            drop(l, s);
+    }
+    if (l->n)
+        as_timer_set(t, now + AS_LINGER_TICK);
 }
 
 void as_linger_init(struct as_linger *l, struct as_loop *loop, uint8_t *rx, size_t n_rx)
@@ -70,18 +80,13 @@ void as_linger_add(struct as_linger *l, int fd)
         return;
     }
     shutdown(fd, SHUT_WR);
-    s->of = l;
-    s->until = as_loop_now(l->loop) + AS_LINGER_TIME;
-    s->left = AS_LINGER_BYTES;
-    if (as_sock_open(&s->sock, l->loop, fd, on_readable)) {
-        free(s);
-        return;
-    }
+    *s = (struct lingering){
+        .fd = fd, .until = as_loop_now(l->loop) + AS_LINGER_TIME, .left = AS_LINGER_BYTES};
     if (l->n == AS_LINGER_MAX)
-        drop(oldest(l));
+        drop(l, oldest(l));
     as_list_push(&l->socks, &s->node);
-    l->n++;
-    as_timer_set(&l->timer, oldest(l)->until);
+    if (l->n++ == 0)
+        as_timer_set(&l->timer, as_loop_now(l->loop) + AS_LINGER_TICK);
 }
 
 void as_linger_close(struct as_linger *l)
@@ -89,6 +94,6 @@ void as_linger_close(struct as_linger *l)
     struct lingering *s;
 
     while ((s = oldest(l)))
-        drop(s);
+        drop(l, s);
     as_timer_close(&l->timer, NULL);
 }

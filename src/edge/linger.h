@@ -5,16 +5,21 @@
  * and what still comes is thrown away, until the client ends its side, or it took AS_LINGER_TIME,
  * or AS_LINGER_BYTES have come. The oldest goes when there are AS_LINGER_MAX (RFC 9112 §9.6 has the
  * same for HTTP/1.1). The connection itself is gone by then: none of its memory is held.
- * Thread: the edge's loop.
+ *
+ * Nobody is in a hurry to read what such a client says. So the sockets are looked at every
+ * AS_LINGER_TICK, and all of them together get AS_LINGER_SHARE bytes of it; a client that floods is
+ * slowed down by its full window, instead of keeping the loop busy. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_LINGER_H
 #define AS_EDGE_LINGER_H
 
-#include "io/sock.h"
+#include "io/loop.h"
 
 #define AS_LINGER_TIME  (500 * AS_MS)
 #define AS_LINGER_BYTES (4u << 20)
 #define AS_LINGER_MAX   64u
+#define AS_LINGER_TICK  (5 * AS_MS)
+#define AS_LINGER_SHARE (512u << 10)
 
 struct as_linger {
     struct as_loop *loop;
@@ -22,7 +27,7 @@ struct as_linger {
     size_t n_rx;
     struct as_list socks; /* oldest first */
     uint32_t n;
-    struct as_timer timer; /* for the oldest */
+    struct as_timer timer; /* the next look; set while there are any */
 };
 
 void as_linger_init(struct as_linger *l, struct as_loop *loop, uint8_t *rx, size_t n_rx);

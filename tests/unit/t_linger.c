@@ -118,6 +118,25 @@ static void bytes_are_bounded(void **state AS_UNUSED)
     close(fd);
 }
 
+/* However much there is to read: at most the share of one look, and only at a look. */
+static void a_flood_is_slowed_down(void **state AS_UNUSED)
+{
+    static const uint8_t bytes[65536];
+    int fd = client();
+    uint64_t reads;
+
+    while (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+        ;
+    for (int looks = 0; looks < 3; looks++) {
+        reads = loop->stat.reads;
+        while (loop->stat.reads == reads)
+            uv_run(&loop->uv, UV_RUN_ONCE);
+        assert_true(loop->stat.reads - reads <= AS_LINGER_SHARE / sizeof(rx));
+    }
+    assert_int_equal(linger.n, 1);
+    close(fd);
+}
+
 static void time_is_bounded(void **state AS_UNUSED)
 {
     as_ns start = as_loop_now(loop);
@@ -154,6 +173,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(it_ends_with_the_client, setup, teardown),
         cmocka_unit_test_setup_teardown(bytes_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_flood_is_slowed_down, setup, teardown),
         cmocka_unit_test_setup_teardown(time_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(the_oldest_goes_for_a_new_one, setup, teardown),
     };
