@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "wire/h2.h"
+#include "wire/h2_rules.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -72,6 +73,7 @@ struct as_h2_stream {
     bool starved;    /* the same for want of memory */
     char status[3];
 
+    struct as_h2_rules rules;
     struct as_http_head head;
     uint32_t n_fields;
     uint32_t rest_cap;
@@ -96,7 +98,7 @@ struct as_h2_stream {
 /* Trailers of this connection that need no packing any more: h2_tail.c. */
 #define AS_H2_MEMO_FIELDS 4u
 struct as_h2_memo {
-    bool stale;        /* the client has sent SETTINGS, and no header block of ours followed */
+    bool stale;         /* the client has sent SETTINGS, and no header block of ours followed */
     uint32_t n_fields;  /* 0: nothing is known */
     uint32_t n_offered; /* the same, while it is not known yet how nghttp2 has packed them */
     uint8_t block[AS_H2_MEMO_FIELDS];
@@ -124,8 +126,8 @@ struct as_h2 {
     bool dead;                /* the session must not be used any more */
     bool over;                /* a GOAWAY with an error was sent */
     struct as_h2_memo memo;
-    struct as_outq *q;        /* where as_h2_send puts bytes; NULL outside of it */
-    size_t max;               /* and until how many wait there */
+    struct as_outq *q; /* where as_h2_send puts bytes; NULL outside of it */
+    size_t max;        /* and until how many wait there */
     struct as_h2_pool pool;
 };
 

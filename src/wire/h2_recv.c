@@ -113,6 +113,16 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
+/* Its owner, if it has one already, hears no more of it until it is closed. Counts as a fault of
+ * the client when the frame is sent. */
+static void malformed(struct as_h2 *h, struct as_h2_stream *s)
+{
+    s->answered = true;
+    if (nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)s->id,
+                                  NGHTTP2_PROTOCOL_ERROR))
+        h->dead = true;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *user)
 {
@@ -126,6 +136,10 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         return 0;
     if (h->breach)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the rest of the block is not shown */
+    if (!as_h2_rules_field(&s->rules, n, v, frame->headers.cat != NGHTTP2_HCAT_REQUEST)) {
+        malformed(h, s);
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         add_field(h, s, n, v);
         return 0;
@@ -140,6 +154,10 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 static void end_stream(struct as_h2 *h, struct as_h2_stream *s)
 {
+    if (!as_h2_rules_end(&s->rules)) {
+        malformed(h, s);
+        return;
+    }
     s->ended = true;
     if (s->early) {
         s->early = false;
@@ -151,6 +169,10 @@ static void end_stream(struct as_h2 *h, struct as_h2_stream *s)
 
 static void begin_request(struct as_h2 *h, struct as_h2_stream *s, bool end)
 {
+    if (!as_h2_rules_head(&s->rules) || (end && !as_h2_rules_end(&s->rules))) {
+        malformed(h, s);
+        return;
+    }
     s->head.end_stream = end;
     s->ended = end;
     if (s->over_limit || s->starved) {
@@ -183,15 +205,17 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     }
     if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
         h->memo.stale = true;
-    if (frame->hd.type > NGHTTP2_HEADERS || (!end && !request) || h->breach)
+    if (frame->hd.type > NGHTTP2_HEADERS || (!end && frame->hd.type == NGHTTP2_DATA) || h->breach)
         return 0;
     s = as_h2_find(h, frame->hd.stream_id);
     if (!s)
         return 0;
     if (request)
         begin_request(h, s, end);
-    else
+    else if (end)
         end_stream(h, s);
+    else /* trailers must be the end (RFC 9113 §8.1) */
+        malformed(h, s);
     return 0;
 }
 
@@ -202,6 +226,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     struct as_h2_stream *s = as_h2_find(h, id);
 
     (void)session;
+    if (s && !as_h2_rules_data(&s->rules, n))
+        malformed(h, s);
     /* What nobody waits for any more must not eat up the connection's window. */
     if (!s || !s->req || s->answered || h->breach) {
         h->eaten += n;

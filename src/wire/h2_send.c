@@ -110,8 +110,8 @@ static void count_reset(struct as_h2 *h, const nghttp2_frame *frame)
     as_h2_check_guard(h);
 }
 
-/* An answer's last frame is out, so that a reset comes behind it; submitted any earlier it would make
- * nghttp2 drop the trailers. 0 or nghttp2's error. */
+/* An answer's last frame is out, so that a reset comes behind it; submitted any earlier it would
+ * make nghttp2 drop the trailers. 0 or nghttp2's error. */
 static int on_last_frame(struct as_h2 *h, const nghttp2_frame *frame)
 {
     bool trailers = frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_HEADERS;
