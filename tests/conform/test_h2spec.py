@@ -59,8 +59,9 @@ def test_every_case_byte_by_byte(server, tools):
     with Slicer((server.host, server.port)) as slicer:
         check_all(tools, slicer.port)
     read = reads(server) - before
-    # The kernel joins what the server has not read yet; t_h2 and t_h2_hostile cut between any two bytes for certain.
-    assert read > slicer.sent[0] / 16, f"{slicer.sent[0]} bytes came in {read} reads: they were not sliced"
+    # The kernel joins what the server has not read yet, most of all on closed connections (edge/linger);
+    # t_h2 and t_h2_hostile cut between any two bytes for certain.
+    assert read > slicer.sent[0] / 64, f"{slicer.sent[0]} bytes came in {read} reads: they were not sliced"
 
 
 @pytest.mark.long
