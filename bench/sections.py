@@ -6,6 +6,7 @@ A section asks the stage for its servers; those that were not chosen with --only
 from statistics import median
 
 import instructions
+import json_speed
 import rest
 from batching import batching
 from report import cpu_cell, others_cell, rate_table, table, thousands
@@ -136,9 +137,19 @@ def user_instructions(stage):
     return table(["load generator", "process", "instructions", "ratio to B0"], rows)
 
 
+def json_tensors(stage):
+    """### JSON tensors: 1,000 elements, MB of text per second of CPU time (ratio to jansson)
+
+    AnyServe reads a whole inference request into the tensor, and writes a whole answer; the others do the same work
+    with their own means. simdjson (On-Demand, as its documentation shows it) and yyjson are ceilings.
+    """
+    found = json_speed.programs(stage.options.build, not stage.options.quick)
+    return table(json_speed.HEAD, list(json_speed.rows(json_speed.measure(found, 1 if stage.options.quick else 5))))
+
+
 SECTIONS = {"pinned": pinned, "unpinned": unpinned, "awake": awake, "tensors": tensors, "add": add,
             "workers": workers, "rates": rates, "counters": counters, "http": rest.http_echo, "sse": rest.sse,
-            "batching": batching,
+            "batching": batching, "json": json_tensors,
             "instructions": user_instructions}
 
 

@@ -75,7 +75,7 @@ static void elements(struct as_arena *a, enum as_dtype t, const uint8_t *p, size
     struct as_json_elements e, e2;
     struct as_json_value root;
     uint64_t max;
-    size_t len;
+    size_t len, room2;
     int err = as_json_open(reader, a, p, n, &root);
 
     if (!err) {
@@ -91,10 +91,10 @@ static void elements(struct as_arena *a, enum as_dtype t, const uint8_t *p, size
         len = as_json_put_elements(text + 1, t, out, e.bytes);
         AS_ASSERT(len <= max);
         text[len + 1] = ']';
-        again = malloc(room);
+        room2 = t == AS_DT_BYTES ? AS_JSON_BYTES_ROOM(len + 2) : e.bytes;
+        again = malloc(room2);
         AS_ASSERT(as_json_open(reader, a, text, len + 2, &root) == 0);
-        AS_ASSERT(as_json_elements(reader, &root, t, e.count, again,
-                                   t == AS_DT_BYTES ? room : e.bytes, &e2) == 0);
+        AS_ASSERT(as_json_elements(reader, &root, t, e.count, again, room2, &e2) == 0);
         AS_ASSERT(as_json_end(reader) == 0);
         as_json_close(reader);
         AS_ASSERT(e2.count == e.count && e2.bytes == e.bytes && !memcmp(out, again, e.bytes));

@@ -3,7 +3,8 @@
 # build/venv. Run it as often as you like: it says nothing when there is nothing to do.
 #
 #   tools/setup.sh          what `make`, `make run` and `make test` need
-#   tools/setup.sh bench    also what only `make bench` needs: gRPC C++ and nginx, which are baselines, and wrk (about 65 MB)
+#   tools/setup.sh bench    also what only `make bench` needs: gRPC C++, nginx and jansson, which are baselines, and wrk (about
+#                           65 MB)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +21,7 @@ fail() {
 
 case ${1:-} in
 '') ;;
-bench) packages+=(libgrpc++-dev wrk nginx-light) ;;
+bench) packages+=(libgrpc++-dev libjansson-dev wrk nginx-light) ;;
 *) fail "'$1' is not known; usage: tools/setup.sh [bench]" ;;
 esac
 
