@@ -224,7 +224,7 @@ void as_json_put_f64(struct as_buf *b, double v)
 
 /* --- tensors --- */
 
-/* Bytes of the longest element, its comma too. Text that gets ".0" is short. */
+/* Bytes of the longest element, its comma and a ".0" too. */
 static const uint8_t text_max[AS_DT_COUNT] = {
     [AS_DT_BOOL] = 6,
     [AS_DT_UINT8] = 4,
@@ -235,10 +235,10 @@ static const uint8_t text_max[AS_DT_COUNT] = {
     [AS_DT_INT16] = 7,
     [AS_DT_INT32] = 12,
     [AS_DT_INT64] = 21,
-    [AS_DT_FP16] = AS_JSON_CXX_FLOAT + 1,
-    [AS_DT_BF16] = AS_JSON_CXX_FLOAT + 1,
-    [AS_DT_FP32] = AS_JSON_CXX_FLOAT + 1,
-    [AS_DT_FP64] = AS_JSON_CXX_DOUBLE + 1,
+    [AS_DT_FP16] = AS_JSON_CXX_FLOAT + 3,
+    [AS_DT_BF16] = AS_JSON_CXX_FLOAT + 3,
+    [AS_DT_FP32] = AS_JSON_CXX_FLOAT + 3,
+    [AS_DT_FP64] = AS_JSON_CXX_DOUBLE + 3,
 };
 
 static struct as_str next_bytes(const uint8_t **p)

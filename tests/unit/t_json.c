@@ -411,6 +411,21 @@ static void elements_are_printed_short(void **state AS_UNUSED)
     assert_int_equal(as_json_elements_max(AS_DT_BYTES, (const uint8_t *)"\1\0\0\0\n", 5), 5);
 }
 
+/* Whole numbers that are printed without an exponent get a point as well. */
+static void the_longest_elements_have_room(void **state AS_UNUSED)
+{
+    static const float f32[] = {-1234567823360.0f, -1.17549435e-38f, -8388608.5f};
+    static const double f64[] = {-1234567890123456774144.0, -2.2250738585072014e-308};
+    uint8_t text[64];
+
+    for (size_t i = 0; i < AS_COUNT(f32); i++)
+        assert_true(as_json_put_elements(text, AS_DT_FP32, (const uint8_t *)&f32[i], 4) <
+                    as_json_elements_max(AS_DT_FP32, (const uint8_t *)&f32[i], 4));
+    for (size_t i = 0; i < AS_COUNT(f64); i++)
+        assert_true(as_json_put_elements(text, AS_DT_FP64, (const uint8_t *)&f64[i], 8) <
+                    as_json_elements_max(AS_DT_FP64, (const uint8_t *)&f64[i], 8));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
@@ -430,6 +445,7 @@ int main(void)
         T(more_levels_than_dimensions_are_refused),
         T(commas_come_by_themselves),
         T(elements_are_printed_short),
+        T(the_longest_elements_have_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
