@@ -204,6 +204,8 @@ def http_echo(stage):
     bodies = [(json_body(16), 64), (json_body(1000), 64), (binary_body(65536, "64 KiB"), 16),
               (binary_body(1 << 20, "1 MiB"), 16)]
     servers = stage.servers("anyserve", "h1_echo", "nginx")
+    if not servers:
+        return ""
     for server in servers:
         for body, _ in bodies:
             if server.name == "anyserve":
@@ -214,7 +216,7 @@ def http_echo(stage):
     loads = [Post(connections, 1, body=body) for body, connections in bodies]
     stage.http = measure(servers, loads, stage.options, PINNED, "HTTP")
     parts = [rest_table(stage.http, ["h1_echo", "nginx"])]
-    if servers and servers[0].name == "anyserve":
+    if servers[0].name == "anyserve":
         stage.http_grpc = measure(servers[:1], [GRPC_LOAD], stage.options, PINNED, "64 KiB over gRPC")[GRPC_LOAD]
         parts.append(rest_table({"gRPC, 64 KiB, 16×1": stage.http_grpc}, []))
     return "\n".join(parts)
