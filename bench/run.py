@@ -29,7 +29,7 @@ class Stage:
         self.options = options
         self.started = {}
         self.pinned, self.counts = {}, None
-        self.http, self.http_grpc, self.sse = {}, [], {}
+        self.http, self.http_grpc, self.sse = {}, {}, {}
         build, three = options.build, ("--workers", 3)
         sum_of_two = ("--model", "add", "--inputs", 2, "--answer", "sum")
         nap = ("--model", "nap")
