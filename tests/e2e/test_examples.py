@@ -47,10 +47,30 @@ def batching(client):
     assert error.details() == "only English is known"
 
 
+def stream(client):
+    def ask(model, *inputs, **parameters):
+        call = client.channel.stream_stream(
+            f"/{oip.SERVICE}/ModelStreamInfer", lambda q: q.SerializeToString(),
+            oip.messages()["ModelStreamInferResponse"].FromString)
+        requests = [oip.infer_request(model, i, parameters=parameters) for i in inputs]
+        for m in call(iter(requests), timeout=oip.SECONDS):
+            assert not m.error_message, m.error_message
+            yield oip.Answer(m.infer_response)
+    prompt = {"prompt": oip.bytes_array([b"one two"])}
+    assert [a["word"].tolist() for a in ask("words", prompt)] == [[b"one"], [b"two"]]
+    assert [a["word"].tolist() for a in ask("words", prompt, upper=True)] == [[b"ONE"], [b"TWO"]]
+    assert [int(a["output0"][0]) for a in ask("primes", {"n": np.array([5])})] == [2, 3, 5, 7, 11]
+    endless = ask("primes", {"n": np.array([], np.int64)})
+    assert [int(next(endless)["output0"][0]) for _ in range(1000)][-1] == 7919
+    endless.close()
+    xs = [{"x": np.array(v, np.float64)} for v in ([1], [2, 3], [6])]
+    assert [float(a["mean"]) for a in ask("running_mean", *xs)] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_example(serve, connect, path):
     calls = {"echo_add": echo_add, "sklearn_classifier": sklearn_classifier, "text_bytes": text_bytes,
-             "async_model": async_model, "batching": batching}
+             "async_model": async_model, "batching": batching, "stream": stream}
     if path.stem == "sklearn_classifier":
         pytest.importorskip("sklearn")
     calls[path.stem](connect(serve(path)))
