@@ -1,7 +1,8 @@
 """Declarations: what is accepted, what is inferred, and what is said about mistakes."""
 
 import sys
-from typing import Annotated, Tuple
+import typing
+from typing import Annotated, AsyncIterable, AsyncIterator, Iterator, Tuple
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
 
-from anyserve import AnyServe, DeclarationError, Error, Response, Tensor  # noqa: E402
+from anyserve import AnyServe, DeclarationError, Error, Request, Response, Tensor  # noqa: E402
 
 
 def declare(*args, handler=lambda request: None, **kwargs):
@@ -229,3 +230,78 @@ def test_a_response_copies_its_parameters():
     params["a"] = 2
     assert r.parameters == {"a": 1}
     assert Response([1]).parameters is None
+
+
+# --- streams ---
+
+
+def sync_numbers(n):
+    yield n
+
+
+async def async_numbers(n):
+    yield n
+
+
+class Numbers:
+    async def __call__(self, n):
+        yield n
+
+
+async def chat(requests: AsyncIterator[Request]):
+    async for request in requests:
+        yield request.inputs["x"]
+
+
+async def quoted(requests: "typing.AsyncIterator[Nowhere]"):  # noqa: F821
+    return [1]
+
+
+async def iterable(requests: AsyncIterable[Request]) -> AsyncIterator[np.ndarray]:
+    yield 1
+
+
+@pytest.mark.parametrize("handler, is_async", [(sync_numbers, False), (async_numbers, True), (Numbers, True)])
+def test_a_handler_with_yield_is_decoupled(handler, is_async):
+    m = declare("m", handler=handler)
+    assert (m.decoupled, m.stream, m.is_async) == (True, None, is_async)
+    assert m.max_ongoing_requests == (100 if is_async else 1)
+
+
+@pytest.mark.parametrize("handler", [chat, quoted, iterable])
+def test_a_parameter_may_take_a_stream_of_requests(handler):
+    m = declare("m", handler=handler, inputs={"x": Tensor("FP32", [1])})
+    assert (m.decoupled, m.stream) == (True, "requests")
+    assert list(m.signature.inputs) == ["x"] and m.signature.params == ()
+
+
+def test_other_handlers_are_neither():
+    async def plain(x: "AsyncTensor") -> AsyncIterator[np.ndarray]:  # noqa: F821
+        return x
+
+    m = declare("m", handler=plain)
+    assert (m.decoupled, m.stream) == (False, None)
+
+
+def test_outputs_of_each_response_are_inferred():
+    def tokens(n) -> Iterator[Annotated[np.ndarray, Tensor("BYTES", [1])]]:
+        yield n
+
+    assert declare("m", handler=tokens).signature.outputs == {"output0": Tensor("BYTES", [1])}
+
+
+def test_what_makes_no_sense_for_streams_is_refused():
+    def sync(requests: AsyncIterator[Request]):
+        yield 1
+
+    async def two(requests: AsyncIterator[Request], x):
+        yield 1
+
+    for handler, options, word in (
+        (async_numbers, {"eager": True}, "gives a stream"),
+        (async_numbers, {"threads": 2}, "threads is for sync handlers"),
+        (sync, {}, "must be async"),
+        (two, {}, "no other parameter"),
+    ):
+        with pytest.raises(DeclarationError, match=word):
+            declare("m", handler=handler, **options)

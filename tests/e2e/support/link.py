@@ -70,8 +70,9 @@ def message_payload(table, n_tensors, n_params, body, service=0, body_len=None):
     return pad(head + bytes(16), 64)[:-16] + body if body and n <= INLINE else head
 
 
-def message(stream, outputs, parameters=None, service=0):
-    """All frames of an answer."""
+def message(stream, outputs, parameters=None, service=0, more=False):
+    """All frames of an answer, or, with `more`, of one message of it."""
+    end = 0 if more else F_END
     arrays = {name: np.asarray(a) for name, a in outputs.items()}
     offsets, body = body_of(arrays.values())
     table = b"".join(tensor_record(name, DATATYPES.index(oip.datatype_of(a)), a.shape, at, len(oip.raw_of(a)))
@@ -79,10 +80,10 @@ def message(stream, outputs, parameters=None, service=0):
     table += b"".join(param_record(k, v) for k, v in (parameters or {}).items())
     payload = message_payload(table, len(arrays), len(parameters or {}), body, service)
     if len(body) <= INLINE:
-        return frame(DATA, payload, stream, F_MSG | F_END)
+        return frame(DATA, payload, stream, F_MSG | end)
     parts = [body[i:i + FRAME_MAX - 16] for i in range(0, len(body), FRAME_MAX - 16)]
     return frame(DATA, payload, stream, F_MSG) + b"".join(
-        frame(DATA, part, stream, F_END if i + 1 == len(parts) else 0) for i, part in enumerate(parts))
+        frame(DATA, part, stream, end if i + 1 == len(parts) else 0) for i, part in enumerate(parts))
 
 
 def error(stream, code, text=b"", flags=0, service=0):
@@ -103,18 +104,22 @@ def signature_entry(name, datatype, shape):
 
 
 def register(name, version="1", model=0, max_ongoing=1, budget=1, max_queued=0, idempotent=False, inputs=None,
-             outputs=None, platform="by hand"):
+             outputs=None, platform="by hand", decoupled=False, streams_inputs=False):
     """inputs, outputs: rows of name, datatype, shape; None: not declared."""
     texts = [t.encode() if isinstance(t, str) else t for t in (name, version, platform)]
-    flags = idempotent * 1 | (inputs is not None) * 2 | (outputs is not None) * 4
+    flags = idempotent * 1 | (inputs is not None) * 2 | (outputs is not None) * 4 | decoupled * 8 | streams_inputs * 16
     entries = [signature_entry(*row) for row in (*(inputs or ()), *(outputs or ()))]
     return frame(REGISTER, struct.pack("<IHHHHIIIqII", model, *map(len, texts), flags, max_ongoing, budget, 0,
                                        max_queued, len(inputs or ()), len(outputs or ()))
                  + b"".join(entries) + b"".join(texts))
 
 
-def credit(slots, prefetch=0):
-    return frame(CREDIT, struct.pack("<IIIIQ", slots, prefetch, 0, 0, 0))
+def credit(slots, prefetch=0, stream=0, messages=0, bytes=0):
+    return frame(CREDIT, struct.pack("<IIIIQ", slots, prefetch, messages, 0, bytes), stream)
+
+
+def end(stream, service=0):
+    return frame(END, struct.pack("<Q", service), stream)
 
 
 def ids(type, streams):
