@@ -74,7 +74,7 @@ struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_e
 
 /* --- parameters --- */
 
-static int get_param(struct as_oip_json_parse *q, struct as_param *m, struct as_json_value *v)
+int as_oip_json_value(struct as_oip_json_parse *q, struct as_param *m, struct as_json_value *v)
 {
     struct as_json_value as_u64 = *v, as_f64 = *v;
     int err;
@@ -130,7 +130,7 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
         return as_oip_json_refused(q, AS_ENOMEM, "");
     m = &q->params[q->n_params++];
     *m = (struct as_param){.name = name};
-    err = get_param(q, m, v);
+    err = as_oip_json_value(q, m, v);
     if (err)
         return err;
     /* never less than the link's record, whose names are padded */
@@ -170,11 +170,10 @@ int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v)
 
 /* --- one requested output --- */
 
-static int get_output_params(struct as_oip_json_parse *q, struct as_oip_requested *o,
-                             struct as_json_value *v, int8_t *binary)
+static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_requested *o,
+                             struct as_json_value *v, int8_t *binary, struct as_oip_own *own)
 {
     struct as_json_items it;
-    uint64_t k;
     bool yes;
     int more, err;
 
@@ -184,23 +183,22 @@ static int get_output_params(struct as_oip_json_parse *q, struct as_oip_requeste
     if (err)
         return as_oip_json_refused(q, err, "");
     while ((more = as_json_next(q->j, &it)) > 0) {
-        if (as_str_eq(it.key, AS_STR("shared_memory_region")))
-            return as_oip_refuse(&q->c, AS_EINVALID,
-                                 "outputs: parameter 'shared_memory_region' is not supported");
+        if (as_oip_is_own("output", it.key)) {
+            struct as_param m = {.name = it.key};
+
+            err = as_oip_json_value(q, &m, &it.value);
+            if (!err)
+                err = as_oip_note_own(&q->c, "output", o->name, &m, own);
+            if (err)
+                return err;
+            continue;
+        }
         if (as_str_eq(it.key, AS_STR("binary_data"))) {
             err = as_json_bool(q->j, &it.value, &yes);
             if (err)
                 return as_oip_json_refused(q, err,
                                            "outputs: parameter 'binary_data' must be a bool");
             *binary = yes;
-        } else if (as_str_eq(it.key, AS_STR("classification"))) {
-            err = as_json_u64(q->j, &it.value, &k);
-            if (!err && k > UINT32_MAX)
-                err = AS_EINVALID;
-            if (err)
-                return as_oip_json_refused(
-                    q, err, "outputs: parameter 'classification' must be an integer, 0 or greater");
-            o->classification = (uint32_t)k;
         }
     }
     return more < 0 ? as_oip_json_refused(q, more, "") : 0;
@@ -209,6 +207,7 @@ static int get_output_params(struct as_oip_json_parse *q, struct as_oip_requeste
 static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8_t *binary)
 {
     struct as_oip_requested *o = &q->outputs[q->n_outputs];
+    struct as_oip_own own = {0};
     struct as_json_items it;
     int more, err;
 
@@ -226,7 +225,7 @@ static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8
                                      q->n_outputs);
             err = as_json_string(q->j, &it.value, &o->name);
         } else if (as_str_eq(it.key, AS_STR("parameters"))) {
-            err = get_output_params(q, o, &it.value, binary);
+            err = get_output_params(q, o, &it.value, binary, &own);
             if (err)
                 return err;
         }
@@ -236,7 +235,7 @@ static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8
     if (!o->name.n)
         return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u] has no name", q->n_outputs);
     q->n_outputs++;
-    return 0;
+    return own.given ? as_oip_ask(&q->c, o, &own) : 0;
 }
 
 /* What each output says of itself is kept in `said` until the whole text is known: the request's
@@ -352,6 +351,19 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
     return 0;
 }
 
+/* The ranges of inputs in shared memory, one for each input. False: no memory. */
+static bool gather_ranges(struct as_oip_json_parse *q)
+{
+    struct as_oip_range *r = as_arena_alloc(q->c.arena, q->n_tensors * sizeof(*r) + 1, 8);
+
+    if (!r)
+        return false;
+    for (uint32_t i = 0; i < q->n_tensors; i++)
+        r[i] = q->sources[i].lent ? q->sources[i].own.range : (struct as_oip_range){0};
+    q->c.ranges = r;
+    return true;
+}
+
 int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
                        struct as_oip_infer *ret_r)
 {
@@ -369,6 +381,8 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
         return as_oip_refuse(&q->c, AS_EINVALID,
                              "id, names, shapes and parameters take %llu bytes, the limit is %u",
                              (unsigned long long)table, AS_OIP_TABLE_MAX);
+    if (q->c.lent && !gather_ranges(q))
+        return as_oip_json_refused(q, AS_ENOMEM, "");
     *ret_r = (struct as_oip_infer){
         .model = q->model,
         .version = q->version,
@@ -379,6 +393,9 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
         .n_params = q->n_params,
         .outputs = q->outputs,
         .n_outputs = as_names_keep_last(q->outputs, sizeof(*q->outputs), q->n_outputs),
+        .ranges = q->c.ranges,
+        .ranged = q->c.ranged,
+        .classified = q->c.classified,
         .typed = q->c.typed,
         .blob = blob,
         .binary_output = q->binary_output > 0,

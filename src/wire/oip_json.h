@@ -22,8 +22,8 @@
  * is the caller's from then on; ret_r->typed counts bytes of both.
  * Binary parts are taken in the order of the inputs and must add up to n - json_len exactly.
  * Keys: one that is known must not come twice; unknown ones are checked to be JSON, and ignored.
- * outputs: .binary is resolved (binary_data, else binary_data_output), .classification is handed
- * on. Refused: shared_memory_region of inputs and outputs. `binary_data_output` is no parameter of
+ * outputs: .binary is resolved (binary_data, else binary_data_output); .classification and ranges
+ * of shared memory are handed on, as those of inputs are. `binary_data_output` is no parameter of
  * ret_r. */
 int as_oip_json_parse_infer(struct as_json *j, const uint8_t *p, size_t json_len, size_t n,
                             struct as_arena *a, struct as_oip_infer *ret_r, char *why, size_t cap);

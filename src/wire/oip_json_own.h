@@ -12,7 +12,9 @@ struct as_oip_json_source {
     uint64_t elements;         /* that the shape asks for */
     uint64_t size;             /* binary_data_size, when has_size */
     bool has_data, has_size;
-    bool alone; /* a value without an array around it will do */
+    bool lent;             /* its bytes are in shared memory: */
+    struct as_oip_own own; /* what its parameters say of that */
+    bool alone;            /* a value without an array around it will do */
 };
 
 struct as_oip_json_parse {
@@ -52,6 +54,8 @@ void *as_oip_json_grow(struct as_arena *a, void *old, uint32_t n, uint32_t *cap,
 struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_err);
 /* The next tensor, out of its object. */
 int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v);
+/* The value of a parameter, whose name is set. */
+int as_oip_json_value(struct as_oip_json_parse *q, struct as_param *m, struct as_json_value *v);
 /* One parameter of the request, its name taken. */
 int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v);
 /* The members of a "parameters" object. */

@@ -97,8 +97,24 @@ static void add_elements(struct text *t, const struct as_tensor *x)
     t->n = n == UINT64_MAX ? n : t->n + n;
 }
 
-/* `extra`: more of the tensor's object. False: its bytes are no text, it must travel in binary. */
-static bool add_tensor(struct text *t, const struct as_tensor *x, bool binary)
+/* Where a tensor lies instead. */
+static void add_range(struct text *t, const struct as_oip_range *r)
+{
+    struct as_param offset = {.type = AS_PARAM_UINT64, .u64 = r->offset};
+    struct as_param size = {.type = AS_PARAM_UINT64, .u64 = r->size};
+
+    add(t, "],\"parameters\":{\"shared_memory_region\":");
+    add_string(t, r->region);
+    add(t, ",\"shared_memory_offset\":");
+    add_number(t, &offset);
+    add(t, ",\"shared_memory_byte_size\":");
+    add_number(t, &size);
+    add(t, "}}");
+}
+
+/* `range`: where its bytes are, or NULL. False: its bytes are no text, it must travel in binary. */
+static bool add_tensor(struct text *t, const struct as_tensor *x, bool binary,
+                       const struct as_oip_range *range)
 {
     struct as_param size = {.type = AS_PARAM_UINT64, .u64 = x->nbytes};
 
@@ -108,6 +124,10 @@ static bool add_tensor(struct text *t, const struct as_tensor *x, bool binary)
     add(t, as_dtype_name(x->dtype));
     add(t, "\",\"shape\":[");
     add_shape(t, x);
+    if (range && range->region.n) {
+        add_range(t, range);
+        return true;
+    }
     if (binary) {
         add(t, "],\"parameters\":{\"binary_data_size\":");
         add_number(t, &size);
@@ -169,7 +189,8 @@ static uint32_t add_response(struct text *t, const struct as_oip_response *r,
     add(t, ",\"outputs\":[");
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         add(t, i ? "," : "");
-        if (!add_tensor(t, &r->outputs[i], as_oip_json_binary(q, i)))
+        if (!add_tensor(t, &r->outputs[i], as_oip_json_binary(q, i),
+                        r->ranges ? &r->ranges[i] : NULL))
             return i;
     }
     add(t, "]}");
@@ -291,7 +312,7 @@ static uint32_t add_request(struct text *t, const struct as_oip_json_request *q)
     add(t, "\"inputs\":[");
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         add(t, i ? "," : "");
-        if (!add_tensor(t, &r->outputs[i], q->binary))
+        if (!add_tensor(t, &r->outputs[i], q->binary, NULL))
             return i;
     }
     add(t, "]");

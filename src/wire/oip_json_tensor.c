@@ -56,9 +56,16 @@ static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_jso
     if (err)
         return as_oip_json_refused(q, err, "");
     while ((more = as_json_next(q->j, &it)) > 0) {
-        if (as_str_eq(it.key, AS_STR("shared_memory_region")))
-            return as_oip_json_refuse_tensor(q, i,
-                                             "parameter 'shared_memory_region' is not supported");
+        if (!q->c.response && as_oip_is_own("input", it.key)) {
+            struct as_param m = {.name = it.key};
+
+            err = as_oip_json_value(q, &m, &it.value);
+            if (!err)
+                err = as_oip_note_own(&q->c, "input", q->tensors[i].name, &m, &s->own);
+            if (err)
+                return err;
+            continue;
+        }
         if (!as_str_eq(it.key, AS_STR("binary_data_size")))
             continue;
         if (s->has_size)
@@ -103,6 +110,7 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
 {
     struct as_oip_json_source *s = &q->sources[i];
     struct as_tensor *t = &q->tensors[i];
+    int lent;
 
     if (!t->name.n)
         return as_oip_refuse(&q->c, AS_EINVALID, "%s[%u] has no name", as_oip_json_tensors(q), i);
@@ -115,11 +123,22 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
         return as_oip_json_refuse_tensor(q, i, "unknown datatype '%.*s'", AS_OIP_SHOWN(datatype));
     if (!(given & 1u << SHAPE))
         return as_oip_json_refuse_tensor(q, i, "it has no shape");
+    lent = as_oip_check_lent(&q->c, t, &s->own);
+    if (lent < 0)
+        return lent;
+    if (lent && (s->has_data || s->has_size))
+        return as_oip_json_refuse_tensor(q, i, "data and shared_memory_region must not be mixed");
     if (s->has_data && s->has_size)
         return as_oip_json_refuse_tensor(q, i, "data and binary_data_size must not be mixed");
-    if (!s->has_data && !s->has_size)
+    if (!s->has_data && !s->has_size && !lent)
         return as_oip_json_refuse_tensor(q, i, "it has neither data nor binary_data_size");
     q->c.table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
+    if (lent) {
+        s->lent = true;
+        q->c.lent++;
+        t->nbytes = (size_t)s->own.range.size;
+        return 0;
+    }
     if (s->has_data)
         return as_oip_check_shape(&q->c, t, &s->elements);
     if (s->size > (uint64_t)(q->end - q->binary))

@@ -85,39 +85,53 @@ static int own_number(struct as_oip_parse *c, const char *what, struct as_str na
                          what, AS_OIP_SHOWN(name), AS_OIP_SHOWN(m->name));
 }
 
+bool as_oip_is_own(const char *what, struct as_str key)
+{
+    return as_str_eq(key, AS_STR("shared_memory_region")) ||
+           as_str_eq(key, AS_STR("shared_memory_offset")) ||
+           as_str_eq(key, AS_STR("shared_memory_byte_size")) ||
+           (what[0] == 'o' && as_str_eq(key, AS_STR("classification")));
+}
+
+int as_oip_note_own(struct as_oip_parse *c, const char *what, struct as_str name,
+                    const struct as_param *m, struct as_oip_own *own)
+{
+    uint64_t v = 0;
+    int err = 0;
+
+    if (!own->given)
+        *own = (struct as_oip_own){0};
+    if (as_str_eq(m->name, AS_STR("shared_memory_region"))) {
+        if (m->type != AS_PARAM_STRING || !m->str.n)
+            return as_oip_refuse(c, AS_EINVALID,
+                                 "%s '%.*s': parameter 'shared_memory_region' must be a name", what,
+                                 AS_OIP_SHOWN(name));
+        own->range.region = m->str;
+        own->given |= AS_OWN_REGION;
+    } else if (as_str_eq(m->name, AS_STR("shared_memory_offset"))) {
+        err = own_number(c, what, name, m, &own->range.offset);
+        own->given |= AS_OWN_OFFSET;
+    } else if (as_str_eq(m->name, AS_STR("shared_memory_byte_size"))) {
+        err = own_number(c, what, name, m, &own->range.size);
+        own->given |= AS_OWN_SIZE;
+    } else if (what[0] == 'o' && as_str_eq(m->name, AS_STR("classification"))) {
+        err = own_number(c, what, name, m, &v);
+        own->classification = (uint32_t)AS_MIN(v, (uint64_t)UINT32_MAX);
+        own->given |= AS_OWN_CLASSES;
+    }
+    return err;
+}
+
 int as_oip_get_own(struct as_oip_parse *c, const char *what, struct as_str name,
                    const struct as_pb_field *f, struct as_oip_own *own)
 {
     struct as_param m;
-    uint64_t v = 0;
     int err;
 
     if (f->wire != AS_PB_LEN)
         return as_oip_refuse(c, AS_EPROTO, "%s parameters: wrong wire type %d", what, (int)f->wire);
     err = as_oip_get_param(c, &m, f->s);
-    if (err || c->response)
-        return err;
-    if (!own->given)
-        *own = (struct as_oip_own){0};
-    if (as_str_eq(m.name, AS_STR("shared_memory_region"))) {
-        if (m.type != AS_PARAM_STRING || !m.str.n)
-            return as_oip_refuse(c, AS_EINVALID,
-                                 "%s '%.*s': parameter 'shared_memory_region' must be a name", what,
-                                 AS_OIP_SHOWN(name));
-        own->range.region = m.str;
-        own->given |= AS_OWN_REGION;
-    } else if (as_str_eq(m.name, AS_STR("shared_memory_offset"))) {
-        err = own_number(c, what, name, &m, &own->range.offset);
-        own->given |= AS_OWN_OFFSET;
-    } else if (as_str_eq(m.name, AS_STR("shared_memory_byte_size"))) {
-        err = own_number(c, what, name, &m, &own->range.size);
-        own->given |= AS_OWN_SIZE;
-    } else if (what[0] == 'o' && as_str_eq(m.name, AS_STR("classification"))) {
-        err = own_number(c, what, name, &m, &v);
-        own->classification = (uint32_t)AS_MIN(v, (uint64_t)UINT32_MAX);
-        own->given |= AS_OWN_CLASSES;
-    }
-    return err;
+    return err || c->response ? err : as_oip_note_own(c, what, name, &m, own);
 }
 
 /* A range is whole: a region and how many bytes of it. `ret_any`: there is one. */
@@ -170,16 +184,24 @@ static int check_size(struct as_oip_parse *c, const struct as_tensor *t, uint64_
                                as_dtype_name(t->dtype), (unsigned long long)need);
 }
 
+int as_oip_check_lent(struct as_oip_parse *c, const struct as_tensor *t,
+                      const struct as_oip_own *own)
+{
+    bool any;
+    int err = own->given ? check_range(c, "input", t->name, own, &any) : 0;
+
+    if (err || !own->given || !any)
+        return err;
+    err = check_size(c, t, own->range.size);
+    return err ? err : 1;
+}
+
 int as_oip_lend(struct as_oip_parse *c, struct as_tensor *t, const struct as_oip_own *own,
                 struct as_str message, uint32_t index)
 {
-    bool any;
-    int err = check_range(c, "input", t->name, own, &any);
+    int err = as_oip_check_lent(c, t, own);
 
-    if (err || !any)
-        return err;
-    err = check_size(c, t, own->range.size);
-    if (err)
+    if (err <= 0)
         return err;
     if (has_contents(message))
         return as_oip_refuse_input(c, t, AS_EINVALID,

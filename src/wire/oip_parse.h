@@ -77,9 +77,18 @@ struct as_oip_own {
     uint32_t classification;
 };
 enum { AS_OWN_REGION = 1, AS_OWN_OFFSET = 2, AS_OWN_SIZE = 4, AS_OWN_CLASSES = 8 };
-/* One more of them; `what`: "input" or "output". */
+/* Is a parameter one of them? `what`: "input" or "output". */
+bool as_oip_is_own(const char *what, struct as_str key);
+/* One more of them. */
+int as_oip_note_own(struct as_oip_parse *c, const char *what, struct as_str name,
+                    const struct as_param *m, struct as_oip_own *own);
+/* The same out of an entry of protobuf's map. */
 int as_oip_get_own(struct as_oip_parse *c, const char *what, struct as_str name,
                    const struct as_pb_field *f, struct as_oip_own *own);
+/* 1: the input's data is in shared memory, and of the size of its shape; 0: it is not; or refused.
+ */
+int as_oip_check_lent(struct as_oip_parse *c, const struct as_tensor *t,
+                      const struct as_oip_own *own);
 /* The index-th input, whose message this is, has parameters of its own. 1: its data is in shared
  * memory, which is noted; 0: it is not; or refused. */
 int as_oip_lend(struct as_oip_parse *c, struct as_tensor *t, const struct as_oip_own *own,
