@@ -1,5 +1,6 @@
 #include "edge/extension.h"
 
+#include "edge/rest.h"
 #include "wire/oip.h"
 
 /* Versions as integers are what clients make of statistics, or they give up. */
@@ -37,10 +38,14 @@ uint32_t as_extension_list(const struct as_edge *e, struct as_str out[AS_EXTENSI
 
 void as_extension_reply(struct as_exchange *x, int err, struct as_buf *out)
 {
+    if (!err && !x->grpc && !out->n)
+        as_buf_str(out, "{}");
     if (err)
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
-    else
+    else if (x->grpc)
         as_exchange_reply(x, out);
+    else
+        as_rest_json(x, 200, out);
     as_buf_fini(out);
 }
 

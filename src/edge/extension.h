@@ -47,7 +47,8 @@ void as_extension_trace(struct as_exchange *x, struct as_str model, const struct
                         uint32_t n);
 void as_extension_log(struct as_exchange *x, const struct as_setting *s, uint32_t n);
 
-/* A message of the answer was made in `out` (err: 0), or there was no memory for it. Frees out. */
+/* A message of the answer was made in `out` (err: 0), or there was no memory for it; plain HTTP:
+ * its JSON, {} when it is empty. Frees out. */
 void as_extension_reply(struct as_exchange *x, int err, struct as_buf *out);
 
 #endif

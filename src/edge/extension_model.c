@@ -8,8 +8,8 @@
 
 /* --- configuration --- */
 
-/* From the signature that its workers declared. A model that is batched or decoupled shows it here:
- * max_batch_size and what belongs to it, decoupled. */
+/* From what its workers declared. What batching adds (max_batch_size, batching, preferred,
+ * max_delay_us, ragged) is to be taken from the model here. */
 static struct as_model_config config_of(const struct as_model *m)
 {
     return (struct as_model_config){.name = m->name,
@@ -17,7 +17,8 @@ static struct as_model_config config_of(const struct as_model *m)
                                     .inputs = m->inputs,
                                     .outputs = m->outputs,
                                     .n_inputs = m->n_inputs,
-                                    .n_outputs = m->n_outputs};
+                                    .n_outputs = m->n_outputs,
+                                    .decoupled = m->decoupled};
 }
 
 void as_extension_config(struct as_exchange *x, struct as_str model, struct as_str version)
@@ -29,7 +30,9 @@ void as_extension_config(struct as_exchange *x, struct as_str model, struct as_s
     if (!m)
         return;
     c = config_of(m);
-    as_extension_reply(x, as_model_config_put(&c, &x->arena, &out), &out);
+    if (!x->grpc)
+        as_model_config_json(&c, &out);
+    as_extension_reply(x, x->grpc ? as_model_config_put(&c, &x->arena, &out) : 0, &out);
 }
 
 /* --- statistics --- */
@@ -85,12 +88,17 @@ static void tell(struct as_ask *k)
     as_ns now = as_loop_now(x->edge->loop);
     struct as_buf out = {0};
     struct timespec t;
+    int err = 0;
 
     clock_gettime(CLOCK_REALTIME, &t);
     for (uint32_t i = 0; rows && i < q->n; i++)
         rows[i] =
             shown(&q->rows[i], (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, now);
-    as_extension_reply(x, rows ? as_model_stats_put(rows, q->n, &x->arena, &out) : AS_ENOMEM, &out);
+    if (rows && x->grpc)
+        err = as_model_stats_put(rows, q->n, &x->arena, &out);
+    else if (rows)
+        as_model_stats_json(rows, q->n, &out);
+    as_extension_reply(x, rows ? err : AS_ENOMEM, &out);
 }
 
 static void add(struct question *q, const struct as_model *m)

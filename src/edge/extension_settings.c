@@ -20,7 +20,9 @@ static void tell_log(struct as_exchange *x)
     };
     struct as_buf out = {0};
 
-    as_extension_reply(x, as_settings_put_log(s, AS_COUNT(s), &x->arena, &out), &out);
+    if (!x->grpc)
+        as_settings_json(s, AS_COUNT(s), NULL, &out);
+    as_extension_reply(x, x->grpc ? as_settings_put_log(s, AS_COUNT(s), &x->arena, &out) : 0, &out);
 }
 
 /* What a client wants of each switch; -1: nothing. */
@@ -164,5 +166,8 @@ void as_extension_trace(struct as_exchange *x, struct as_str model, const struct
                          SHOWN(s[i].name));
         return;
     }
-    as_extension_reply(x, as_settings_put_trace(off, AS_COUNT(off), &x->arena, &out), &out);
+    if (!x->grpc)
+        as_settings_json(off, AS_COUNT(off), "trace_level", &out);
+    as_extension_reply(x, x->grpc ? as_settings_put_trace(off, AS_COUNT(off), &x->arena, &out) : 0,
+                       &out);
 }

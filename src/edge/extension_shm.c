@@ -46,9 +46,14 @@ void as_extension_shm_status(struct as_exchange *x, struct as_str name)
         as_exchange_fail(x, AS_ENOTFOUND, "there is no shared memory region '%.*s'",
                          (int)AS_MIN(name.n, (size_t)64), name.p);
     } else {
-        err = l.starved ? AS_ENOMEM
-                        : as_shm_region_put((const struct as_shm_region *)(void *)l.rows.p, l.n,
-                                            &x->arena, &out);
+        const struct as_shm_region *rows = (const struct as_shm_region *)(void *)l.rows.p;
+
+        if (l.starved)
+            err = AS_ENOMEM;
+        else if (x->grpc)
+            err = as_shm_region_put(rows, l.n, &x->arena, &out);
+        else
+            as_shm_region_json(rows, l.n, &out);
         as_extension_reply(x, err, &out);
     }
     as_buf_fini(&l.rows);
@@ -86,7 +91,9 @@ void as_extension_cuda_status(struct as_exchange *x)
 {
     struct as_buf out = {0};
 
-    as_extension_reply(x, as_shm_region_put(NULL, 0, &x->arena, &out), &out);
+    if (!x->grpc)
+        as_shm_region_json(NULL, 0, &out);
+    as_extension_reply(x, 0, &out); /* gRPC: no region, an empty message */
 }
 
 void as_extension_cuda_register(struct as_exchange *x)

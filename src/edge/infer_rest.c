@@ -33,7 +33,7 @@ static bool split(struct as_exchange *x, uint64_t *ret_json, bool *ret_raw)
     return true;
 }
 
-static struct as_json *reader(struct as_exchange *x)
+struct as_json *as_rest_reader(struct as_exchange *x)
 {
     if (!x->edge->json)
         x->edge->json = as_json_new();
@@ -46,7 +46,7 @@ static void send_reply(struct as_exchange *x, const struct as_oip_response *r);
 
 void as_infer_rest(struct as_exchange *x, const struct as_rest_match *m)
 {
-    struct as_json *j = reader(x);
+    struct as_json *j = as_rest_reader(x);
     char why[WHY_MAX] = "";
     uint64_t json;
     bool raw;

@@ -64,6 +64,27 @@ const struct as_openapi_schema as_openapi_schemas[] = {
     {"GenerateResponse",
      OBJECT("\"model_name\",\"model_version\"",
             "\"id\":" STRING ",\"model_name\":" STRING ",\"model_version\":" STRING)},
+    {"ModelConfig", OBJECT("\"name\",\"max_batch_size\",\"input\",\"output\"",
+                           "\"name\":" STRING ",\"max_batch_size\":{\"type\":\"integer\"}"
+                           ",\"input\":" LIST("{\"type\":\"object\"}") ",\"output\":" LIST(
+                               "{\"type\":\"object\"}"))},
+    {"ModelStatistics",
+     OBJECT("\"model_stats\"", "\"model_stats\":" LIST("{\"type\":\"object\"}"))},
+    {"RepositoryIndexRequest", "{\"type\":\"object\",\"properties\":{\"ready\":" BOOLEAN "}}"},
+    {"RepositoryIndex", LIST(OBJECT("\"name\",\"version\",\"state\",\"reason\"",
+                                    "\"name\":" STRING ",\"version\":" STRING ",\"state\":" STRING
+                                    ",\"reason\":" STRING))},
+    {"RepositoryChange",
+     "{\"type\":\"object\",\"properties\":{\"parameters\":{\"type\":\"object\"}}}"},
+    {"SharedMemory",
+     LIST(OBJECT("\"name\",\"key\",\"offset\",\"byte_size\"",
+                 "\"name\":" STRING ",\"key\":" STRING
+                 ",\"offset\":{\"type\":\"integer\"},\"byte_size\":{\"type\":\"integer\"}"))},
+    {"SharedMemoryRegion",
+     OBJECT("\"key\",\"byte_size\"",
+            "\"key\":" STRING ",\"offset\":{\"type\":\"integer\",\"minimum\":0},"
+            "\"byte_size\":{\"type\":\"integer\",\"minimum\":1}")},
+    {"Settings", "{\"type\":\"object\"}"},
     DATA("BOOL", BOOLEAN),
     DATA("UINT8", INTEGER("0", "255")),
     DATA("UINT16", INTEGER("0", "65535")),

@@ -15,6 +15,7 @@
 #define AS_EDGE_REST_H
 
 #include "edge/exchange.h"
+#include "wire/json.h"
 
 /* `m` is x->rest, with variables decoded: it lives as long as the client's stream. */
 typedef void (*as_rest_handler)(struct as_exchange *x, const struct as_rest_match *m);
@@ -65,6 +66,9 @@ void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *j
 /* An answer over time (as_conn_begin …) begins: true when somebody is there to hear it; the status
  * is counted, and the exchange is ANSWERED. */
 bool as_rest_answering(struct as_exchange *x, uint32_t status);
+
+/* This loop's reader of JSON; NULL: answered. */
+struct as_json *as_rest_reader(struct as_exchange *x);
 
 /* A header of the request, by its name in lower case; empty where there is none. */
 struct as_str as_rest_header(const struct as_exchange *x, const char *name);

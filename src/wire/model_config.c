@@ -1,6 +1,8 @@
 #include "wire/model_config.h"
 
 #include "base/err.h"
+#include "wire/json.h"
+
 #include <open_inference.pb-c.h>
 
 static const char *const type_names[AS_DT_COUNT] = {
@@ -113,4 +115,82 @@ int as_model_config_put(const struct as_model_config *c, struct as_arena *a, str
         return AS_ENOMEM;
     out->n += inference__model_config_response__pack(&r, p);
     return 0;
+}
+
+/* --- JSON --- */
+
+static void json_tensors(struct as_buf *b, const char *key, const struct as_tensor_spec *s,
+                         uint32_t n, bool input, bool ragged)
+{
+    as_json_put_key(b, key);
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        as_json_put_open(b, '{');
+        as_json_put_key(b, "name");
+        as_json_put_string(b, s[i].name);
+        as_json_put_key(b, "data_type");
+        as_json_put_text(b, as_model_config_type_name(s[i].dtype));
+        as_json_put_key(b, "dims");
+        as_json_put_open(b, '[');
+        for (uint32_t k = 0; k < dims_of(&s[i]); k++)
+            as_json_put_i64(b, s[i].shape[k]);
+        as_json_put_close(b, ']');
+        if (input) {
+            as_json_put_key(b, "allow_ragged_batch");
+            as_json_put_bool(b, ragged);
+            as_json_put_key(b, "optional");
+            as_json_put_bool(b, false);
+        }
+        as_json_put_close(b, '}');
+    }
+    as_json_put_close(b, ']');
+}
+
+static void json_batching(struct as_buf *b, const struct as_model_config *c)
+{
+    as_json_put_key(b, "dynamic_batching");
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "preferred_batch_size");
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < c->n_preferred; i++)
+        as_json_put_u64(b, c->preferred[i]);
+    as_json_put_close(b, ']');
+    as_json_put_key(b, "max_queue_delay_microseconds");
+    as_json_put_u64(b, c->max_delay_us);
+    as_json_put_key(b, "preserve_ordering");
+    as_json_put_bool(b, false);
+    as_json_put_key(b, "priority_levels");
+    as_json_put_u64(b, AS_MODEL_CONFIG_PRIORITIES);
+    as_json_put_key(b, "default_priority_level");
+    as_json_put_u64(b, AS_MODEL_CONFIG_PRIORITY_DEFAULT);
+    as_json_put_close(b, '}');
+}
+
+void as_model_config_json(const struct as_model_config *c, struct as_buf *b)
+{
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "name");
+    as_json_put_string(b, c->name);
+    as_json_put_key(b, "platform");
+    as_json_put_string(b, c->platform);
+    as_json_put_key(b, "backend");
+    as_json_put_text(b, "anyserve");
+    as_json_put_key(b, "version_policy");
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "all");
+    as_json_put_open(b, '{');
+    as_json_put_close(b, '}');
+    as_json_put_close(b, '}');
+    as_json_put_key(b, "max_batch_size");
+    as_json_put_u64(b, c->max_batch_size);
+    json_tensors(b, "input", c->inputs, c->n_inputs, true, c->ragged);
+    json_tensors(b, "output", c->outputs, c->n_outputs, false, false);
+    if (c->batching)
+        json_batching(b, c);
+    as_json_put_key(b, "model_transaction_policy");
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "decoupled");
+    as_json_put_bool(b, c->decoupled);
+    as_json_put_close(b, '}');
+    as_json_put_close(b, '}');
 }

@@ -33,6 +33,9 @@ struct as_model_config {
 /* ModelConfigResponse, appended. `a` for what is needed meanwhile. 0 or AS_ENOMEM. */
 int as_model_config_put(const struct as_model_config *c, struct as_arena *a, struct as_buf *out);
 
+/* The same as JSON, appended. */
+void as_model_config_json(const struct as_model_config *c, struct as_buf *out);
+
 /* "TYPE_FP32", "TYPE_STRING" …: names of the configuration's own enumeration. */
 const char *as_model_config_type_name(enum as_dtype t);
 

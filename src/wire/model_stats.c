@@ -1,6 +1,8 @@
 #include "wire/model_stats.h"
 
 #include "base/err.h"
+#include "wire/json.h"
+
 #include <open_inference.pb-c.h>
 
 /* A row with all the messages that it points to. */
@@ -62,4 +64,59 @@ int as_model_stats_put(const struct as_model_stats *rows, uint32_t n, struct as_
         return AS_ENOMEM;
     out->n += inference__model_statistics_response__pack(&m, p);
     return 0;
+}
+
+/* --- JSON --- */
+
+static void json_number(struct as_buf *b, const char *key, uint64_t v)
+{
+    as_json_put_key(b, key);
+    as_json_put_u64(b, v);
+}
+
+static void json_duration(struct as_buf *b, const char *key, uint64_t count, as_ns ns)
+{
+    as_json_put_key(b, key);
+    as_json_put_open(b, '{');
+    json_number(b, "count", count);
+    json_number(b, "ns", ns);
+    as_json_put_close(b, '}');
+}
+
+static void json_row(struct as_buf *b, const struct as_model_stats *s)
+{
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "name");
+    as_json_put_string(b, s->name);
+    as_json_put_key(b, "version");
+    as_json_put_string(b, s->version);
+    json_number(b, "last_inference", s->last_ms);
+    json_number(b, "inference_count", s->inferences);
+    json_number(b, "execution_count", s->executions);
+    as_json_put_key(b, "inference_stats");
+    as_json_put_open(b, '{');
+    json_duration(b, "success", s->success, s->success_ns);
+    json_duration(b, "fail", s->fail, s->fail_ns);
+    json_duration(b, "queue", s->success, s->queue_ns);
+    json_duration(b, "compute_input", s->success, s->input_ns);
+    json_duration(b, "compute_infer", s->success, s->infer_ns);
+    json_duration(b, "compute_output", s->success, 0);
+    json_duration(b, "cache_hit", 0, 0);
+    json_duration(b, "cache_miss", 0, 0);
+    as_json_put_close(b, '}');
+    as_json_put_key(b, "batch_stats");
+    as_json_put_open(b, '[');
+    as_json_put_close(b, ']');
+    as_json_put_close(b, '}');
+}
+
+void as_model_stats_json(const struct as_model_stats *rows, uint32_t n, struct as_buf *b)
+{
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "model_stats");
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < n; i++)
+        json_row(b, &rows[i]);
+    as_json_put_close(b, ']');
+    as_json_put_close(b, '}');
 }

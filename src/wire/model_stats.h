@@ -23,5 +23,7 @@ struct as_model_stats {
 /* ModelStatisticsResponse, appended. `a` for what is needed meanwhile. 0 or AS_ENOMEM. */
 int as_model_stats_put(const struct as_model_stats *rows, uint32_t n, struct as_arena *a,
                        struct as_buf *out);
+/* The same as JSON, appended. */
+void as_model_stats_json(const struct as_model_stats *rows, uint32_t n, struct as_buf *out);
 
 #endif

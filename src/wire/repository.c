@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include <open_inference.pb-c.h>
+#include "wire/json.h"
 #include "wire/names.h"
 #include "wire/unpack.h"
 
@@ -100,4 +101,22 @@ int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, st
         return AS_ENOMEM;
     out->n += inference__repository_index_response__pack(&m, p);
     return 0;
+}
+
+void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *b)
+{
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        as_json_put_open(b, '{');
+        as_json_put_key(b, "name");
+        as_json_put_string(b, rows[i].name);
+        as_json_put_key(b, "version");
+        as_json_put_string(b, rows[i].version);
+        as_json_put_key(b, "state");
+        as_json_put_text(b, rows[i].state);
+        as_json_put_key(b, "reason");
+        as_json_put_text(b, rows[i].reason);
+        as_json_put_close(b, '}');
+    }
+    as_json_put_close(b, ']');
 }

@@ -34,5 +34,7 @@ struct as_repository_row {
 /* RepositoryIndexResponse, appended. `a` for what is needed meanwhile. 0 or AS_ENOMEM. */
 int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, struct as_arena *a,
                             struct as_buf *out);
+/* An array of them as JSON, appended. */
+void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *out);
 
 #endif

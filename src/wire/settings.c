@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include <open_inference.pb-c.h>
+#include "wire/json.h"
 #include "wire/names.h"
 #include "wire/unpack.h"
 
@@ -212,4 +213,32 @@ int as_settings_put_trace(const struct as_setting *s, uint32_t n, struct as_aren
         return AS_ENOMEM;
     out->n += inference__trace_setting_response__pack(&m, p);
     return 0;
+}
+
+static void json_value(struct as_buf *b, const struct as_setting *s)
+{
+    if (s->type == AS_SETTING_BOOL)
+        as_json_put_bool(b, s->b);
+    else if (s->type == AS_SETTING_NUMBER)
+        as_json_put_u64(b, s->number);
+    else if (s->type == AS_SETTING_TEXT)
+        as_json_put_string(b, s->text);
+    else
+        as_json_put_null(b);
+}
+
+void as_settings_json(const struct as_setting *s, uint32_t n, const char *list, struct as_buf *b)
+{
+    as_json_put_open(b, '{');
+    for (uint32_t i = 0; i < n; i++) {
+        bool in_list = list && as_str_eq(s[i].name, as_str_of(list));
+
+        as_json_put_name(b, s[i].name);
+        if (in_list)
+            as_json_put_open(b, '[');
+        json_value(b, &s[i]);
+        if (in_list)
+            as_json_put_close(b, ']');
+    }
+    as_json_put_close(b, '}');
 }

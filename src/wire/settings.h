@@ -35,5 +35,8 @@ int as_settings_put_log(const struct as_setting *s, uint32_t n, struct as_arena 
                         struct as_buf *out);
 int as_settings_put_trace(const struct as_setting *s, uint32_t n, struct as_arena *a,
                           struct as_buf *out);
+/* An object as JSON, appended; the text of the setting named `list` is one
+ * element of a list. */
+void as_settings_json(const struct as_setting *s, uint32_t n, const char *list, struct as_buf *out);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include <open_inference.pb-c.h>
+#include "wire/json.h"
 #include "wire/names.h"
 #include "wire/unpack.h"
 
@@ -71,4 +72,22 @@ int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_ar
         return AS_ENOMEM;
     out->n += inference__system_shared_memory_status_response__pack(&m, p);
     return 0;
+}
+
+void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_buf *b)
+{
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        as_json_put_open(b, '{');
+        as_json_put_key(b, "name");
+        as_json_put_string(b, rows[i].name);
+        as_json_put_key(b, "key");
+        as_json_put_string(b, rows[i].key);
+        as_json_put_key(b, "offset");
+        as_json_put_u64(b, rows[i].offset);
+        as_json_put_key(b, "byte_size");
+        as_json_put_u64(b, rows[i].size);
+        as_json_put_close(b, '}');
+    }
+    as_json_put_close(b, ']');
 }

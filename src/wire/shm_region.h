@@ -24,5 +24,7 @@ int as_shm_region_parse(const uint8_t *p, size_t n, struct as_arena *a,
  * same message: empty. `a` for what is needed meanwhile. 0 or AS_ENOMEM. */
 int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_arena *a,
                       struct as_buf *out);
+/* An array of them as JSON, appended. */
+void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_buf *out);
 
 #endif
