@@ -38,9 +38,9 @@ struct as_edge_conf {
     as_ns body_timeout;      /* a request moves on by min_progress in this time; 0: never ends it */
     as_ns send_timeout;      /* the client takes min_progress of its answers; 0: never */
     uint64_t min_progress;   /* bytes, or what is left if less */
-    struct as_shm *shm;    /* clients' shared memory, one table for all loops; NULL: not allowed */
-    struct as_log *log;    /* the log whose level clients may set; NULL: not allowed */
-    bool control;          /* clients may load and unload models */
+    struct as_shm *shm; /* clients' shared memory, one table for all loops; NULL: not allowed */
+    struct as_log *log; /* the log whose level clients may set; NULL: not allowed */
+    bool control;       /* clients may load and unload models */
 };
 
 /* The RPCs that we count and answer; the table of names is in edge/service.c. */

@@ -8,8 +8,36 @@
 
 /* --- configuration --- */
 
-/* From what its workers declared. What batching adds (max_batch_size, batching, preferred,
- * max_delay_us, ragged) is to be taken from the model here. */
+/* The tensors of one item: without the batch dimension, which comes first. NULL: no memory. */
+static const struct as_tensor_spec *of_item(struct as_arena *a, const struct as_tensor_spec *s,
+                                            uint32_t n)
+{
+    struct as_tensor_spec *item = as_arena_alloc(a, n * sizeof(*item) + 1, 8);
+
+    for (uint32_t i = 0; item && i < n; i++) {
+        item[i] = s[i];
+        if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
+            item[i].ndim--;
+            item[i].shape++;
+        }
+    }
+    return item;
+}
+
+static bool add_batching(struct as_model_config *c, const struct as_model *m, struct as_arena *a)
+{
+    c->max_batch_size = m->batching.max_size;
+    c->batching = true;
+    c->preferred = m->batching.preferred;
+    c->n_preferred = m->batching.n_preferred;
+    c->max_delay_us = m->batching.max_wait / AS_US;
+    c->ragged = m->batching.ragged;
+    c->inputs = of_item(a, m->inputs, m->n_inputs);
+    c->outputs = of_item(a, m->outputs, m->n_outputs);
+    return c->inputs && c->outputs;
+}
+
+/* From what its workers declared. */
 static struct as_model_config config_of(const struct as_model *m)
 {
     return (struct as_model_config){.name = m->name,
@@ -30,6 +58,10 @@ void as_extension_config(struct as_exchange *x, struct as_str model, struct as_s
     if (!m)
         return;
     c = config_of(m);
+    if (m->batching.max_size && !add_batching(&c, m, &x->arena)) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
     if (!x->grpc)
         as_model_config_json(&c, &out);
     as_extension_reply(x, x->grpc ? as_model_config_put(&c, &x->arena, &out) : 0, &out);

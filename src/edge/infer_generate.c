@@ -10,19 +10,10 @@
 #define SUFFIX  "\n\n"
 #define AROUND  (sizeof(PREFIX SUFFIX) - 1)
 
-static struct as_json *reader(struct as_exchange *x)
-{
-    if (!x->edge->json)
-        x->edge->json = as_json_new();
-    if (!x->edge->json)
-        as_exchange_fail(x, AS_ENOMEM, "no memory to read JSON");
-    return x->edge->json;
-}
-
 /* The request out of the body. False: answered. */
 static bool parse(struct as_exchange *x, const struct as_rest_match *m)
 {
-    struct as_json *j = reader(x);
+    struct as_json *j = as_rest_reader(x);
     char why[WHY_MAX] = "";
     int err;
 

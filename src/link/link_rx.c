@@ -18,6 +18,8 @@ static as_ns now_of(const struct as_link *l)
 void as_link_settle(struct as_link *l, struct as_call *c, as_ns service, bool retry)
 {
     struct as_model_stat *stat = &l->deploy->models[c->core.model].stat;
+    const struct as_batch *b = c->core.batch;
+    uint32_t executions = !b || b->n == 1; /* a call counts with the last of its requests */
     as_ns now = now_of(l);
 
     as_link_forget_call(l, c);
@@ -26,7 +28,7 @@ void as_link_settle(struct as_link *l, struct as_call *c, as_ns service, bool re
     if (c->err)
         as_model_stat_fail(stat, &c->core, now);
     else
-        as_model_stat_success(stat, &c->core, service, 1, 1, now);
+        as_model_stat_success(stat, &c->core, service, c->core.items, executions, now);
     as_fleet_deliver(c);
 }
 

@@ -94,6 +94,32 @@ def test_model_config(client):
     assert not config.HasField("dynamic_batching") and not config.model_transaction_policy.decoupled
 
 
+def test_config_and_statistics_of_batches(serve):
+    source = """
+import numpy as np
+from anyserve import AnyServe, Batching, Tensor
+
+app = AnyServe()
+
+
+@app.model("rows", inputs={"x": Tensor("INT32", [3])}, outputs={"x": Tensor("INT32", [3])},
+           batching=Batching(max_batch_size=8, max_wait_ms=2, preferred_sizes=[4]))
+def rows(x):
+    return {"x": x}
+"""
+    server = serve("rows.py", source=source)
+    with triton.InferenceServerClient(server.address) as client:
+        config = client.get_model_config("rows").config
+        assert config.max_batch_size == 8 and list(config.input[0].dims) == list(config.output[0].dims) == [3]
+        batching = config.dynamic_batching
+        assert list(batching.preferred_batch_size) == [4] and batching.max_queue_delay_microseconds == 2000
+        assert batching.priority_levels == 3 and batching.default_priority_level == 2
+        assert list(client.get_model_metadata("rows").inputs[0].shape) == [-1, 3]
+        client.infer("rows", [tensor("x", np.zeros((5, 3), np.int32))])
+        row = stats_of(client, "rows")["1"]
+        assert (row.inference_count, row.execution_count, row.inference_stats.success.count) == (5, 1, 1)
+
+
 def test_config_of_what_is_not_there(client):
     refused("NOT_FOUND", "unknown model 'nothing'", client.get_model_config, "nothing")
     refused("NOT_FOUND", "'echo' has no version '7'", client.get_model_config, "echo", "7")
