@@ -37,6 +37,18 @@ static void check_inputs(const struct as_oip_infer *r)
     }
 }
 
+/* What lies in shared memory has a size and no bytes: nothing more can be checked here. */
+static bool has_ranges(const struct as_oip_infer *r)
+{
+    for (uint32_t i = 0; r->ranges && i < r->n_inputs; i++) {
+        if (!r->ranges[i].region.n)
+            continue;
+        AS_ASSERT(!r->inputs[i].data && r->inputs[i].nbytes == r->ranges[i].size);
+        touch(r->ranges[i].region.p, r->ranges[i].region.n);
+    }
+    return r->ranges;
+}
+
 static void check_link(const struct as_oip_infer *r)
 {
     struct as_msg in = {.id = r->id,
@@ -90,9 +102,11 @@ static void accept(int err, const char *why, struct as_oip_infer *r, struct as_a
         AS_ASSERT(strlen(why) > 0);
         return;
     }
-    check_inputs(r);
-    check_link(r);
-    check_answer(r, a);
+    if (!has_ranges(r)) {
+        check_inputs(r);
+        check_link(r);
+        check_answer(r, a);
+    }
     as_blob_unref(r->blob);
 }
 

@@ -232,8 +232,10 @@ static void what_is_missing_or_of_another_type(void **state AS_UNUSED)
     REFUSED(INPUT("\"parameters\":[]"), "input 'a': parameters must be an object");
     REFUSED(INPUT("\"parameters\":{\"binary_data_size\":-1}"),
             "input 'a': parameter 'binary_data_size' must be an integer, 0 or greater");
-    REFUSED(INPUT("\"parameters\":{\"shared_memory_region\":\"r\"}"),
-            "input 'a': parameter 'shared_memory_region' is not supported");
+    REFUSED(
+        INPUT(
+            "\"shape\":[1],\"datatype\":\"UINT8\",\"parameters\":{\"shared_memory_region\":\"r\"}"),
+        "input 'a': shared_memory_region without shared_memory_byte_size");
     REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":[1],\"data\":[1],\"parameters\":{\"binary_data_"
                   "size\":0}"),
             "input 'a': data and binary_data_size must not be mixed");
