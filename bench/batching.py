@@ -40,7 +40,7 @@ def batching(stage):
     for server in stage.servers("anyserve batching"):
         for model, wait in MODELS.items():
             samples = [sample(server, model, stage.options) for _ in range(stage.options.repetitions)]
-            rate = median(s["throughput_per_second"] for s in samples)
+            rate = median(s["per_second"] for s in samples)
             size = median(s["batch"] for s in samples)
             base = base or rate
             execution = FIXED_MS + ITEM_MS * size
