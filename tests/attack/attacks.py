@@ -156,7 +156,7 @@ def attacks(model="echo"):
         "window_update_stream": Attack("window_updates", open_(0, 1), frame(WINDOW, 0, 1, b"\0\0\0\1") * 5000),
         "hpack_bomb": Attack("header_flood", frame(HEADERS, END_HEADERS | END_STREAM, 1, bomb),
                              doc="12,000 references to one entry of 4,000 bytes: 48 MB from 16 KB"),
-        "garbage": Attack("protocol_error", b"GET / HTTP/1.1\r\n\r\n" * 1000, greets=False),
+        "garbage": Attack("bad_request", b"GET / HTTP/1.1\r\n\r\n" * 1000, greets=False),
         # slow ones: closed by timers, so give the server short ones
         "slow_greeting": Attack("header_timeout", again=b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", greets=False,
                                 drip=0.3, slow=True, doc="the preface, a byte at a time"),

@@ -58,7 +58,7 @@ static void a_server_without_models(void **state AS_UNUSED)
     assert_json(text);
     assert_non_null(strstr(text, "\"/v2/health/live\":{\"get\":{"));
     assert_non_null(strstr(text, "\"/openapi.json\":"));
-    assert_null(strstr(text, "/v2/models/"));
+    assert_null(strstr(text, "/infer"));
     assert_null(strstr(text, "{model}"));
     free(text);
     as_registry_unref(g);
