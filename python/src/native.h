@@ -1,9 +1,11 @@
 /* native.h — the C extension anyserve._native: binds link/worker.h to Python and numpy.
  *
  *   native.c    the module and Link: connecting, the synchronous runner, turns of an event loop
+ *   model.c     a declared model, read once
  *   request.c   inputs as arrays over the link's bytes; the Request object
  *   batch.c     several requests in one call: stacked inputs, split results
- *   call.c      one call of a handler: arguments, result or exception, coroutines
+ *   args.c      inputs and the Request as the arguments of the handler
+ *   call.c      one call of a handler: result or exception, coroutines
  *   stream.c    a request with several answers or inputs: generators, what waits for what
  *   result.c    what a handler returned: its form, its names
  *   output.c    one value of it as a tensor
@@ -39,8 +41,8 @@ struct model {
     PyObject *handler;
     PyObject *submit; /* callable that takes a Call, for models with threads; or NULL */
     bool is_async, eager, var_keyword, takes_request;
-    bool decoupled;      /* the handler gives any number of results */
-    bool streams_inputs; /* it is called with a Stream, and nothing else */
+    bool decoupled;       /* the handler gives any number of results */
+    bool streams_inputs;  /* it is called with a Stream, and nothing else */
     bool batched;         /* a call takes several requests … */
     bool as_list, ragged; /* … and an input is a list of arrays; their shapes may differ */
     struct param *params;
@@ -138,6 +140,11 @@ static inline uint64_t native_count(const struct as_tensor *t)
     return n;
 }
 
+/* model.c: reads a model that the SDK has checked, and what the dispatcher is told of it, which
+ * points into m and stays as long. -1 with an exception: m is half made, and the process must end.
+ */
+int native_model_init(struct model *m, PyObject *o, struct as_frame_register *ret_r);
+
 /* request.c */
 int native_request_init(void);
 PyArray_Descr *native_descr(enum as_dtype t); /* borrowed */
@@ -150,6 +157,11 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 void native_request_detach(Request *r);
 /* Now, with all that it holds: whatever becomes of its q. -1 with an exception. */
 int native_request_settle(Request *r);
+
+/* args.c: calls the handler of m with what q carries; `r` and `g` may be NULL. NULL: an exception
+ * is set, or `why` says what the client did wrong. */
+PyObject *native_invoke(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
+                        char *why, size_t cap);
 
 /* call.c */
 int native_call_init(void);

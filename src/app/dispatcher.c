@@ -1,6 +1,7 @@
 /* The dispatcher process: wiring of loops, fleet, edges, status page and control socket. */
 #include "app/dispatcher.h"
 
+#include "app/conf.h"
 #include "base/err.h"
 #include "ctl/console.h"
 #include "ctl/outbox.h"
@@ -10,19 +11,14 @@
 #include "edge/status.h"
 #include "io/sock.h"
 #include "link/fleet.h"
-#include "wire/oip.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-/* What a request's body may have beyond its message: padding between tensors, typed contents. */
-#define BODY_EXTRA (AS_OIP_TYPED_MAX + (uint64_t)AS_FRAME_TENSORS * AS_FRAME_ALIGN)
 
 struct dispatcher;
 
@@ -385,93 +381,6 @@ static void on_kill(void *ctx, struct as_str replica, struct as_str token, struc
 
 /* --- setting up --- */
 
-static struct as_fleet_conf fleet_conf(const struct as_option_set *o)
-{
-    struct as_fleet_conf c = {
-        .router = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER)),
-        .max_queued = as_option_i64(o, AS_OPT_MAX_QUEUED_REQUESTS),
-        .max_prefetch = (uint32_t)as_option_u64(o, AS_OPT_MAX_PREFETCH),
-        .prefetch_work = as_option_ns(o, AS_OPT_PREFETCH_WORK),
-        .ping_interval = as_option_ns(o, AS_OPT_PING_INTERVAL),
-        .ping_timeout = as_option_ns(o, AS_OPT_PING_TIMEOUT),
-        .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
-        .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
-        .max_body = BODY_EXTRA + AS_MAX(as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
-                                        as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES)),
-        .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),
-                  (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
-    };
-
-    /* routing only: no secret hangs on it, any number will do */
-    if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))
-        c.seed = (uint64_t)getpid();
-    return c;
-}
-
-static struct as_h2_rate rate(const struct as_option_set *o, enum as_option_id burst,
-                              enum as_option_id rate)
-{
-    return (struct as_h2_rate){(uint32_t)as_option_u64(o, burst), (uint32_t)as_option_u64(o, rate)};
-}
-
-static struct as_h2_limits h2_limits(const struct as_option_set *o)
-{
-    return (struct as_h2_limits){
-        .resets = rate(o, AS_OPT_RESET_BURST, AS_OPT_RESET_RATE),
-        .faults = rate(o, AS_OPT_FAULT_BURST, AS_OPT_FAULT_RATE),
-        .control = rate(o, AS_OPT_CONTROL_BURST, AS_OPT_CONTROL_RATE),
-        .empty = rate(o, AS_OPT_EMPTY_BURST, AS_OPT_EMPTY_RATE),
-        .window = rate(o, AS_OPT_WINDOW_UPDATE_BURST, AS_OPT_WINDOW_UPDATE_RATE),
-        .max_continuations = (uint32_t)as_option_u64(o, AS_OPT_MAX_CONTINUATIONS),
-        .max_header_block = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BLOCK),
-        .ping_interval = as_option_ns(o, AS_OPT_MIN_PING_INTERVAL),
-        .idle_ping_interval = as_option_ns(o, AS_OPT_MIN_IDLE_PING_INTERVAL),
-        .ping_strikes = (uint32_t)as_option_u64(o, AS_OPT_MAX_PING_STRIKES),
-    };
-}
-
-/* What all loops may hold together, as the share of one. */
-static uint32_t share(uint64_t all, uint64_t threads)
-{
-    return (uint32_t)((all + threads - 1) / threads);
-}
-
-/* Per lane: each gets its part of the connections, rounded up. */
-static struct as_edge_conf edge_conf(const struct as_option_set *o)
-{
-    uint64_t threads = as_option_u64(o, AS_OPT_THREADS);
-
-    return (struct as_edge_conf){
-        .h1 = {.max_line = (uint32_t)as_option_u64(o, AS_OPT_MAX_REQUEST_LINE),
-               .max_header_bytes = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
-               .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),
-               .max_chunk_ext = (uint32_t)as_option_u64(o, AS_OPT_MAX_CHUNK_EXTENSION),
-               .max_unread = (uint32_t)as_option_u64(o, AS_OPT_STREAM_WINDOW)},
-        .h2 = {.max_streams = (uint32_t)as_option_u64(o, AS_OPT_MAX_STREAMS),
-               .stream_window = (uint32_t)as_option_u64(o, AS_OPT_STREAM_WINDOW),
-               .conn_window = (uint32_t)as_option_u64(o, AS_OPT_CONNECTION_WINDOW),
-               .max_header_list = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
-               .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),
-               .limits = h2_limits(o)},
-        .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
-        .stream_requests = (uint32_t)as_option_u64(o, AS_OPT_STREAM_REQUESTS),
-        .max_connections = share(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
-        .max_requests = share(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
-        .max_http_body = as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES),
-        .max_inflated = as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES),
-        .compress = (enum as_compress)as_option_u64(o, AS_OPT_RESPONSE_COMPRESSION),
-        .compress_min = as_option_u64(o, AS_OPT_MIN_COMPRESS_BYTES),
-        .header_timeout = as_option_ns(o, AS_OPT_HEADER_TIMEOUT),
-        .idle_timeout = as_option_ns(o, AS_OPT_IDLE_TIMEOUT),
-        .goaway_grace = as_option_ns(o, AS_OPT_GOAWAY_GRACE),
-        .keepalive_time = as_option_ns(o, AS_OPT_KEEPALIVE_TIME),
-        .keepalive_timeout = as_option_ns(o, AS_OPT_KEEPALIVE_TIMEOUT),
-        .body_timeout = as_option_ns(o, AS_OPT_BODY_TIMEOUT),
-        .send_timeout = as_option_ns(o, AS_OPT_SEND_TIMEOUT),
-        .min_progress = as_option_u64(o, AS_OPT_MIN_PROGRESS),
-    };
-}
-
 static void join_token(struct dispatcher *d)
 {
     char token[AS_RUNTIME_TOKEN_LEN + 1];
@@ -488,11 +397,8 @@ static void join_token(struct dispatcher *d)
 /* Lane 0 has the dispatch loop, which is there already: with one thread nothing crosses. */
 static int set_up_lanes(struct dispatcher *d)
 {
-    struct as_edge_conf conf = edge_conf(d->opts);
-    struct as_shm_conf shm = {
-        .max_regions = (uint32_t)as_option_u64(d->opts, AS_OPT_MAX_SHM_REGIONS),
-        .max_bytes = as_option_u64(d->opts, AS_OPT_MAX_SHM_BYTES),
-    };
+    struct as_edge_conf conf = as_conf_edge(d->opts);
+    struct as_shm_conf shm = as_conf_shm(d->opts);
 
     if (as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_SHM) && as_shm_new(&d->shm, &shm))
         return AS_EIO;
@@ -519,7 +425,7 @@ static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
 {
     static const struct as_fleet_ops ops = {
         .on_ready = on_ready, .on_gone = on_gone, .on_kill = on_kill};
-    struct as_fleet_conf conf = fleet_conf(d->opts);
+    struct as_fleet_conf conf = as_conf_fleet(d->opts);
     struct as_loop *loop;
 
     if (as_loop_new(&d->lanes[0].loop, 0))

@@ -1,4 +1,5 @@
-/* tests/unit/frames.h — what an encoder queued, as one aligned run of bytes, and a look at it. */
+/* tests/unit/frames.h — what an encoder queued, as one aligned run of bytes, and a look at it;
+ * frames made by hand. */
 #ifndef AS_TESTS_FRAMES_H
 #define AS_TESTS_FRAMES_H
 
@@ -76,6 +77,22 @@ static inline void set32(uint8_t *p, uint32_t v)
 static inline void set64(uint8_t *p, uint64_t v)
 {
     memcpy(p, &v, 8);
+}
+
+/* One whole frame with its padding, whatever it says; stream and payload as given. */
+static inline struct bytes raw_frame(uint8_t type, uint8_t flags, uint64_t stream, const void *p,
+                                     size_t n)
+{
+    struct bytes b = bytes_new(AS_ALIGN(AS_FRAME_HEADER + n, 64));
+
+    memset(b.p, 0, b.n);
+    set32(b.p, (uint32_t)n);
+    b.p[4] = type;
+    b.p[5] = flags;
+    set64(b.p + 8, stream);
+    if (n)
+        memcpy(b.p + 16, p, n);
+    return b;
 }
 
 static inline void assert_str(struct as_str s, const char *want)

@@ -1,0 +1,204 @@
+/* A declared model as its author wrote it, read once: for calls, and for REGISTER. */
+#include "native.h"
+
+static int get_bool(PyObject *o, const char *name, bool *ret)
+{
+    PyObject *v = PyObject_GetAttrString(o, name);
+    int is = v ? PyObject_IsTrue(v) : -1;
+
+    Py_XDECREF(v);
+    *ret = is == 1;
+    return is < 0 ? -1 : 0;
+}
+
+static int get_int(PyObject *o, const char *name, long long *ret)
+{
+    PyObject *v = PyObject_GetAttrString(o, name);
+
+    *ret = v ? PyLong_AsLongLong(v) : -1;
+    Py_XDECREF(v);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Slices point into the str objects, which the model keeps. */
+static int str_slice(PyObject *v, struct as_str *ret)
+{
+    Py_ssize_t n = 0;
+
+    ret->p = v ? PyUnicode_AsUTF8AndSize(v, &n) : NULL;
+    ret->n = (size_t)n;
+    return ret->p ? 0 : -1;
+}
+
+/* In an array of our own, since the declaration's tuple is not int64s. It stays with the model. */
+static int get_shape(PyObject *shape, struct as_tensor_spec *s)
+{
+    Py_ssize_t n;
+    int64_t *to;
+
+    if (shape == Py_None) {
+        /* shape None: the author did not care */
+        s->ndim = AS_ANY_RANK;
+        return 0;
+    }
+    n = PySequence_Size(shape);
+    if (n < 0)
+        return -1;
+    /* + 1: a scalar's shape is empty, and NULL would mean that memory is out */
+    to = PyMem_Calloc((size_t)n + 1, sizeof(*to));
+    if (!to)
+        return PyErr_NoMemory(), -1;
+    s->ndim = (uint32_t)n;
+    s->shape = to;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *v = PySequence_GetItem(shape, i);
+
+        to[i] = v ? PyLong_AsLongLong(v) : -1;
+        Py_XDECREF(v);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+/* A side of a signature: None, or a sequence of (name, datatype, shape). */
+static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret, uint32_t *ret_n,
+                     PyObject **ret_names, bool *ret_has)
+{
+    PyObject *seq = PyObject_GetAttrString(o, attr);
+    Py_ssize_t n = seq && seq != Py_None ? PySequence_Size(seq) : 0;
+    PyObject *names = n >= 0 ? PyTuple_New(n) : NULL;
+
+    *ret_has = seq && seq != Py_None;
+    *ret_n = (uint32_t)n;
+    *ret = names ? PyMem_Calloc((size_t)n + 1, sizeof(**ret)) : NULL;
+    for (Py_ssize_t i = 0; *ret && i < n; i++) {
+        struct as_tensor_spec *s = &(*ret)[i];
+        PyObject *row = PySequence_GetItem(seq, i), *name, *shape;
+        const char *dtype;
+
+        if (row && PyArg_ParseTuple(row, "UsO", &name, &dtype, &shape) &&
+            str_slice(name, &s->name) == 0 && get_shape(shape, s) == 0) {
+            s->dtype = as_dtype_of(as_str_of(dtype));
+            /* the names live in this tuple: slices in the specs point into its strings */
+            PyTuple_SET_ITEM(names, i, Py_NewRef(name));
+        }
+        Py_XDECREF(row);
+        /* errors are the author's, told by Python: this runs once, before anything is served */
+        if (PyErr_Occurred())
+            break;
+    }
+    Py_XDECREF(seq);
+    *ret_names = names;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* params: a sequence of (name, required, default); the last n_kwonly are keyword-only. */
+static int get_params(PyObject *o, struct model *m)
+{
+    PyObject *seq = PyObject_GetAttrString(o, "params");
+    Py_ssize_t n = seq ? PySequence_Size(seq) : -1;
+    long long n_kw = 0;
+
+    if (n < 0 || get_int(o, "n_kwonly", &n_kw) < 0) {
+        Py_XDECREF(seq);
+        return -1;
+    }
+    m->params = PyMem_Calloc((size_t)n + 1, sizeof(*m->params));
+    m->kwnames = n_kw ? PyTuple_New((Py_ssize_t)n_kw) : NULL;
+    for (Py_ssize_t i = 0; m->params && i < n; i++) {
+        struct param *p = &m->params[i];
+        PyObject *row = PySequence_GetItem(seq, i), *fallback;
+        int required;
+
+        if (row && PyArg_ParseTuple(row, "UpO", &p->name, &required, &fallback) &&
+            str_slice(p->name, &p->utf8) == 0) {
+            p->name = Py_NewRef(p->name);
+            p->fallback = required ? NULL : Py_NewRef(fallback);
+            p->request = as_str_eq(p->utf8, m->batched ? AS_STR("requests") : AS_STR("request"));
+            m->takes_request = m->takes_request || p->request;
+            /* grows with the loop, so that a half-made model has only whole parameters */
+            m->n_params = i + 1;
+            if (i >= n - (Py_ssize_t)n_kw)
+                PyTuple_SET_ITEM(m->kwnames, i - (n - (Py_ssize_t)n_kw), Py_NewRef(p->name));
+        }
+        Py_XDECREF(row);
+        if (PyErr_Occurred())
+            break;
+    }
+    Py_DECREF(seq);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* `batching`: None, or (max_batch_size, max_wait in ns, preferred sizes, ragged, as_list), checked
+ * where it was declared. */
+static int get_batching(PyObject *o, struct model *m, struct as_frame_batching *b)
+{
+    PyObject *v = PyObject_GetAttrString(o, "batching"), *sizes;
+    int ragged, as_list, err = -1;
+    unsigned long long wait;
+    unsigned int max;
+
+    if (v == Py_None) {
+        Py_DECREF(v);
+        return 0;
+    }
+    if (v && PyArg_ParseTuple(v, "IKO!pp", &max, &wait, &PyTuple_Type, &sizes, &ragged, &as_list) &&
+        PyTuple_GET_SIZE(sizes) <= (Py_ssize_t)AS_FRAME_PREFERRED) {
+        *b = (struct as_frame_batching){.max_size = max, .max_wait = wait, .ragged = ragged};
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes); i++)
+            b->preferred[b->n_preferred++] =
+                (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(sizes, i));
+        m->batched = max > 0;
+        m->as_list = as_list;
+        m->ragged = ragged;
+        err = 0;
+    }
+    Py_XDECREF(v);
+    if (PyErr_Occurred())
+        return -1;
+    if (err)
+        PyErr_SetString(PyExc_ValueError, "too many preferred sizes");
+    return err;
+}
+
+int native_model_init(struct model *m, PyObject *o, struct as_frame_register *ret_r)
+{
+    PyObject *input_names = NULL;
+    long long max_ongoing, max_queued, budget;
+
+    m->name = PyObject_GetAttrString(o, "name");
+    m->version = m->name ? PyObject_GetAttrString(o, "version") : NULL;
+    m->handler = m->version ? PyObject_GetAttrString(o, "handler") : NULL;
+    m->submit = m->handler ? PyObject_GetAttrString(o, "submit") : NULL;
+    if (!m->submit || str_slice(m->name, &ret_r->name) < 0 ||
+        str_slice(m->version, &ret_r->version) < 0)
+        return -1;
+    if (m->submit == Py_None)
+        Py_CLEAR(m->submit);
+    if (get_bool(o, "is_async", &m->is_async) < 0 || get_bool(o, "eager", &m->eager) < 0 ||
+        get_bool(o, "decoupled", &m->decoupled) < 0 ||
+        get_bool(o, "streams_inputs", &m->streams_inputs) < 0 ||
+        get_bool(o, "var_keyword", &m->var_keyword) < 0 ||
+        get_bool(o, "idempotent", &ret_r->idempotent) < 0 ||
+        get_batching(o, m, &ret_r->batching) < 0 || get_params(o, m) < 0 ||
+        get_specs(o, "inputs", &m->inputs, &m->n_inputs, &input_names, &ret_r->has_inputs) < 0 ||
+        get_specs(o, "outputs", &m->outputs, &m->n_outputs, &m->output_names, &m->has_outputs) <
+            0 ||
+        get_int(o, "max_ongoing_requests", &max_ongoing) < 0 ||
+        get_int(o, "max_queued_requests", &max_queued) < 0 || get_int(o, "budget", &budget) < 0)
+        return -1; /* the process ends: what is half made is left to it */
+    ret_r->platform = AS_STR("python");
+    ret_r->max_ongoing = (uint32_t)max_ongoing;
+    ret_r->max_queued = max_queued;
+    ret_r->decoupled = m->decoupled;
+    ret_r->streams_inputs = m->streams_inputs;
+    ret_r->budget = (uint32_t)budget;
+    /* the dispatcher checks inputs before Python sees them, and outputs again */
+    ret_r->has_outputs = m->has_outputs;
+    ret_r->inputs = m->inputs;
+    ret_r->outputs = m->outputs;
+    ret_r->n_inputs = m->n_inputs;
+    ret_r->n_outputs = m->n_outputs;
+    return 0;
+}
