@@ -26,7 +26,9 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
                   (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
     };
 
-    /* routing only: no secret hangs on it, any number will do */
+    /* Of routing, and of the hashes of requests that may share a batch (link/call.h): clients
+     * should not foresee those. One who does costs time only, since what hashes alike is compared.
+     */
     if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))
         c.seed = (uint64_t)getpid();
     return c;
