@@ -166,7 +166,7 @@ def test_parameters_of_a_response(worker):
     ("Response(1, {'p': -2**63 - 1})", "parameter 'p' of model 'free' is out of range"),
     ("Response(1, {1: 1})", "a parameter whose name 1 is no str"),
     ("Response(1, {str(i): i for i in range(1025)})", "returned 1025 parameters; the limit is 1024"),
-    ("(lambda: (yield))()", "does not make a tensor"),
+    ("(lambda: (yield))()", "model 'free' returned a generator; write `yield` in its handler itself"),
     ("__import__('asyncio').sleep(0)", "model 'free' returned a coroutine; declare its handler with async def"),
     ("{'x' * 70000: 1}", "is larger than the dispatcher accepts"),
 ])  # fmt: skip

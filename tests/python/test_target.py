@@ -58,6 +58,7 @@ def test_describe(run):
                     "max_ongoing_requests": 1,
                     "async": False,
                     "idempotent": True,
+                    "decoupled": False,
                     "inputs": [{"name": "a", "datatype": "FP32", "shape": [-1]}],
                     "outputs": [{"name": "s", "datatype": "FP32", "shape": None}],
                 }
@@ -69,9 +70,9 @@ def test_describe(run):
             "max_queued_requests": 7,
             "models": [
                 {"name": "other", "version": "2", "max_ongoing_requests": 100, "async": True, "idempotent": False,
-                 "inputs": None, "outputs": None},
+                 "decoupled": False, "inputs": None, "outputs": None},
                 {"name": "third", "version": "1", "max_ongoing_requests": 3, "async": False, "idempotent": False,
-                 "inputs": None, "outputs": None},
+                 "decoupled": False, "inputs": None, "outputs": None},
             ],
         },
     ]  # fmt: skip
@@ -203,18 +204,22 @@ def test_an_interpreter_that_is_too_old(run, tmp_path):
     assert "Python 3.10.9" in p.stderr and "3.11 or newer" in p.stderr
 
 
+def copy_package(to):
+    """The package's Python files, without the extension and the binary."""
+    (to / "anyserve").mkdir()
+    for source in (PACKAGE / "anyserve").glob("*.py"):
+        (to / "anyserve" / source.name).write_text(source.read_text())
+
+
 def test_the_command_says_when_the_binary_is_missing(tmp_path):
-    (tmp_path / "anyserve").mkdir()
-    for name in ("__init__.py", "__main__.py", "_cli.py", "app.py", "errors.py", "signature.py"):
-        (tmp_path / "anyserve" / name).write_text((PACKAGE / "anyserve" / name).read_text())
+    copy_package(tmp_path)
     p = subprocess.run([sys.executable, "-m", "anyserve", "run"], cwd=tmp_path, capture_output=True, text=True)
     assert p.returncode == 1 and "_bin/anyserve" in p.stderr
 
 
 def test_the_command_hands_over_with_its_interpreter(tmp_path):
-    (tmp_path / "anyserve" / "_bin").mkdir(parents=True)
-    for name in ("__init__.py", "__main__.py", "_cli.py", "app.py", "errors.py", "signature.py"):
-        (tmp_path / "anyserve" / name).write_text((PACKAGE / "anyserve" / name).read_text())
+    copy_package(tmp_path)
+    (tmp_path / "anyserve" / "_bin").mkdir()
     binary = tmp_path / "anyserve" / "_bin" / "anyserve"
     binary.write_text('#!/bin/sh\necho "$ANYSERVE_PYTHON" "$@"\nexit 7\n')
     binary.chmod(0o755)
