@@ -470,6 +470,7 @@ static void end_carries_the_time_of_the_handler(void **state AS_UNUSED)
     f.n = 7;
     assert_int_equal(as_frame_get_end(&f, &service), AS_EPROTO);
     free(b.p);
+    as_outq_fini(&q);
 }
 
 static void a_window_is_open_while_both_are_left(void **state AS_UNUSED)

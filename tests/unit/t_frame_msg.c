@@ -350,6 +350,7 @@ static void more_may_come_behind_a_message(void **state AS_UNUSED)
         assert_int_equal(as_frame_msg_cost(&in, input), m.table.n + m.body_len);
         as_arena_fini(&a);
         free(b.p);
+        as_outq_fini(&q);
     }
 }
 
