@@ -12,6 +12,9 @@
 #include <string.h>
 #include <time.h>
 
+/* a number of 17 digits, its comma and what printing puts behind it */
+#define NUMBER_MAX 26U
+
 static double now(void)
 {
     struct timespec t;
@@ -25,7 +28,7 @@ static size_t put(char *p, double v, bool fp64)
     int n = 0;
 
     for (int digits = 6; digits <= 17; digits++) {
-        n = sprintf(p, "%.*g", digits, v);
+        n = snprintf(p, NUMBER_MAX, "%.*g", digits, v);
         if (fp64 ? strtod(p, NULL) == v : strtof(p, NULL) == (float)v)
             break;
     }
@@ -34,7 +37,7 @@ static size_t put(char *p, double v, bool fp64)
 
 static char *body_of(const void *data, size_t n, bool fp64, size_t *ret_n)
 {
-    char *body = calloc(1, 128 + 26 * n + SPEED_PADDING);
+    char *body = calloc(1, 128 + NUMBER_MAX * n + SPEED_PADDING);
     size_t at = (size_t)sprintf(
         body, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"%s\",\"shape\":[%zu],\"data\":[",
         fp64 ? "FP64" : "FP32", n);

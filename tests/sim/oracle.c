@@ -253,8 +253,8 @@ static const struct call *next_in_lane(const struct sim *s, const struct call *c
     return best;
 }
 
-/* What a batch that begins with c must hold: items and calls of its lane, in order, as many as fit.
- */
+/* What a batch that begins with c must hold: calls of its lane, in order, as many as fit; 0 where
+ * nothing of its lane waits. */
 static uint32_t fill_of(const struct sim *s, const struct call *c)
 {
     const struct as_batch_conf *b = batching(s, c);
@@ -273,6 +273,8 @@ static uint32_t fill_of(const struct sim *s, const struct call *c)
     }
     for (uint32_t i = 0; i < b->n_preferred; i++)
         limit = b->preferred[i] <= items ? b->preferred[i] : i ? limit : b->max_size;
+    if (!n)
+        return 0;
     items = list[0]->q.items;
     for (k = 1; k < n && items + list[k]->q.items <= limit; k++)
         items += list[k]->q.items;
