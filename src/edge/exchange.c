@@ -218,6 +218,11 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     }
     as_conn_consume(c, x->stream, n);
     x->got += n;
+    if (x->held) {
+        if (x->got > AS_REST_EARLY)
+            as_rest_release(x);
+        return;
+    }
     if (!x->grpc) {
         as_body_data(x, p, n);
         return;

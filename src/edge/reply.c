@@ -5,7 +5,6 @@
 #include "edge/rest.h"
 
 #define HEADERS_MAX (AS_REST_EXTRA + 4u)
-#define EARLY_MAX   65536u /* bytes of a body that is read although its answer is known */
 
 static const struct as_str json_type = {"application/json", 16};
 
@@ -162,12 +161,14 @@ static bool send_squeezed(struct as_exchange *x, const struct as_rest_reply *r)
 }
 
 /* Clients that are told the answer while they still send often lose it (curl 7.88 over HTTP/2, any
- * client whose connection is closed behind it), so the rest of a small body is awaited. */
+ * client whose connection is closed behind it), so the rest of a small body is awaited; of a body
+ * of unknown length, AS_REST_EARLY bytes. */
 static bool is_early(const struct as_exchange *x)
 {
     uint64_t n;
 
-    return !x->ended && !as_rest_header(x, "expect").p && as_body_length(x, &n) && n <= EARLY_MAX;
+    return !x->ended && !as_rest_header(x, "expect").p &&
+           (!as_body_length(x, &n) || n <= AS_REST_EARLY);
 }
 
 void as_rest_release(struct as_exchange *x)

@@ -79,6 +79,7 @@ struct as_str as_rest_header(const struct as_exchange *x, const char *name);
 void as_rest_head(struct as_exchange *x);
 /* Its body is complete. */
 void as_rest_end(struct as_exchange *x);
+#define AS_REST_EARLY 65536u /* bytes of a body that are read although its answer is known */
 /* An answer that waits for the rest of the request (x->held) goes out. */
 void as_rest_release(struct as_exchange *x);
 /* {"error": message}; as_exchange_fail is for everybody else. */

@@ -2,17 +2,23 @@
 
 One case of h2spec assumes that SETTINGS_MAX_FRAME_SIZE is 16,384: it sends a HEADERS frame of about 20,000 bytes. Ours
 is 262,144, so it is run by itself, with headers that really are too large for one frame.
+
+Another one sends what is no HTTP/2 preface, and then reads frames. The port speaks HTTP/1.1 too: it answers 400 before it
+closes the connection, which h2spec takes for a frame that is cut short.
 """
 
 import re
+import socket
 
 import pytest
 
 from slicer import Slicer
+from support import wait
 
 CASES = 146  # of v2.2.1, strict
 ASSUMES_16K = "http2/4.2/3"
-OTHERS = ["generic", "hpack", "http2/3", "http2/4.1", "http2/4.2/1", "http2/4.2/2", "http2/4.3", "http2/5", "http2/6",
+NO_PREFACE = "http2/3.5/2"
+OTHERS = ["generic", "hpack", "http2/3.5/1", "http2/4.1", "http2/4.2/1", "http2/4.2/2", "http2/4.3", "http2/5", "http2/6",
           "http2/7", "http2/8"]
 TOO_LARGE = 80000  # × 5 headers, of which the compression leaves seven eighths
 LINE = re.compile(r"^(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed$", re.M)
@@ -29,15 +35,24 @@ def h2spec(tools, port, *args):
 
 
 def check_all(tools, port):
-    assert h2spec(tools, port, *OTHERS) == CASES - 1
+    assert h2spec(tools, port, *OTHERS) == CASES - 2
 
 
 def check_too_large(tools, port):
     assert h2spec(tools, port, ASSUMES_16K, "--max-header-length", TOO_LARGE) == 1
 
 
+def test_the_case_that_is_answered_in_http1(server, tools):
+    done = tools.run("h2spec", "--strict", "--host", "127.0.0.1", "--port", server.port, "--timeout", 10, NO_PREFACE)
+    assert "1 tests, 0 passed, 0 skipped, 1 failed" in done.stdout and "unexpected EOF" in done.stdout, done.stdout
+    with socket.create_connection(("127.0.0.1", server.port), wait.SECONDS) as s:
+        s.sendall(b"INVALID CONNECTION PREFACE\r\n\r\n")
+        answer = b"".join(iter(lambda: s.recv(4096), b""))  # and the end of the connection
+    assert answer.startswith(b"HTTP/1.1 400 "), answer
+
+
 def test_cases_are_counted(tools):
-    """OTHERS and the one case are all that there are."""
+    """OTHERS and the two cases are all that there are."""
     done = tools.run("h2spec", "--strict", "--dryrun")
     assert len(re.findall(r"^ +\d+: ", done.stdout, re.M)) == CASES, done.stdout
 
