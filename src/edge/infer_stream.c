@@ -165,6 +165,18 @@ static void send_by_reference(struct item *it, const struct as_oip_response *r, 
     due(it->is);
 }
 
+/* What was made of an answer (classes) lies with its request, which may go before it is sent. */
+static bool lies_in(const struct as_blob *b, const struct as_oip_response *r)
+{
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        const struct as_tensor *t = &r->outputs[i];
+
+        if (t->nbytes && (t->data < b->data || t->data >= b->data + b->n))
+            return false;
+    }
+    return true;
+}
+
 /* One response, with the word on whether it is the last. */
 static void respond(struct item *it, const struct as_oip_response *r, struct as_blob *blob,
                     bool final)
@@ -189,7 +201,8 @@ static void respond(struct item *it, const struct as_oip_response *r, struct as_
     len = as_oip_response_len(&out);
     if (len > INT32_MAX - HEAD_MAX)
         as_exchange_fail(it->x, AS_ETOOBIG, "the answer is over 2147483647 bytes");
-    else if (blob && len > LARGE && 1 + 2 * r->n_outputs <= AS_EXCHANGE_PIECES && is_its_turn(it))
+    else if (blob && len > LARGE && 1 + 2 * r->n_outputs <= AS_EXCHANGE_PIECES && is_its_turn(it) &&
+             lies_in(blob, r))
         send_by_reference(it, &out, (size_t)len, blob);
     else
         send_copied(it, &out, (size_t)len);
@@ -320,6 +333,20 @@ static bool conclude_all(struct infer_stream *is)
     return true;
 }
 
+/* Those that take further messages hear that none will come. */
+static void end_inputs(struct infer_stream *is)
+{
+    AS_LIST_EACH(n, &is->items)
+    {
+        struct item *it = AS_LIST_ENTRY(n, struct item, node);
+
+        if (!it->streams || it->done || it->ended_inputs || !it->x->in_fleet)
+            continue;
+        it->ended_inputs = true;
+        as_client_input_end(&it->x->edge->client, &it->x->call);
+    }
+}
+
 static void on_turn(struct as_task *t)
 {
     struct infer_stream *is = AS_CONTAINER(t, struct infer_stream, turn);
@@ -328,6 +355,8 @@ static void on_turn(struct as_task *t)
     if (x->state == AS_X_ANSWERED || !conclude_all(is))
         return;
     hand_on(is);
+    if (is->draining && !is->input_under_way)
+        end_inputs(is);
     if (!is->n_items && is->draining)
         as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
     else if (!is->n_items && is->half_closed)
@@ -410,6 +439,10 @@ static void begin(struct item *it)
 
     if (it->done)
         return;
+    if (is->draining) { /* it was being inflated */
+        as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
+        return;
+    }
     it->decoupled = x->model->decoupled;
     it->wants_final = wants_final(&x->infer);
     if (to) { /* no answer of its own: it is not waited for */
@@ -456,19 +489,6 @@ static void on_message(struct as_stream *s, struct as_message *m)
 
 /* --- the call --- */
 
-static void end_inputs(struct infer_stream *is)
-{
-    AS_LIST_EACH(n, &is->items)
-    {
-        struct item *it = AS_LIST_ENTRY(n, struct item, node);
-
-        if (!it->streams || it->done || it->ended_inputs || !it->x->in_fleet)
-            continue;
-        it->ended_inputs = true;
-        as_client_input_end(&it->x->edge->client, &it->x->call);
-    }
-}
-
 static void on_end(struct as_stream *s)
 {
     struct infer_stream *is = s->owner;
@@ -498,8 +518,7 @@ static void on_drain(struct as_stream *s)
     struct infer_stream *is = s->owner;
 
     is->draining = true;
-    if (!is->input_under_way)
-        end_inputs(is);
+    as_stream_pause(s);
     due(is);
 }
 
@@ -507,8 +526,8 @@ static void on_close(struct as_stream *s)
 {
     struct infer_stream *is = s->owner;
 
-    as_task_cancel(&is->turn);
     AS_LIST_EACH(n, &is->items) reap(AS_LIST_ENTRY(n, struct item, node));
+    as_task_cancel(&is->turn); /* last: the end of a request may give back an input of another */
     as_blob_unref(is->out);
     free(is);
 }

@@ -13,7 +13,7 @@ import tritonclient.grpc.aio as triton_aio
 from tritonclient.utils import InferenceServerException
 
 from support import oip, procs, wait
-from support.h2client import H2, prefixed
+from support.h2client import H2, messages_of, prefixed
 
 pytestmark = pytest.mark.core
 
@@ -203,6 +203,35 @@ def test_requests_under_way_are_bounded(serve, stage):
         for k in (1, 2, 3):
             stage.started(k + 1)[k].go()
         assert values(s.rest()) == [2, 4, 6]
+
+
+def test_classes_beside_large_outputs_wait_for_their_client(server):
+    """Classes are no bytes of the worker's answer: they must be there still when the client reads on."""
+    ask = oip.infer_request("scores", {}, id="s")
+    for name, count in (("large", 0), ("scores", 3000)):
+        out = ask.outputs.add()
+        out.name = name
+        if count:
+            out.parameters["classification"].int64_param = count
+    before = server.counts("streaming")["completed"]
+    with H2(server.host, server.port) as http:
+        http.is_reading = False
+        call = http.open_grpc("ModelStreamInfer")
+        for _ in range(3):
+            http.send(call, prefixed(ask.SerializeToString()))
+        wait.until(lambda: server.counts("streaming")["completed"] >= before + 1, "an answer")
+        for _ in range(3):  # whose memory is used again
+            http.send(http.open_grpc(), prefixed(ask.SerializeToString()), end=True)
+        wait.until(lambda: server.counts("streaming")["completed"] >= before + 4, "other answers")
+        http.resume()
+        http.send(call, b"", end=True)
+        found = [oip.messages()["ModelStreamInferResponse"].FromString(m)
+                 for _, m in messages_of(http.reply(call).data)]
+    assert len(found) == 3
+    for m in found:
+        outputs = oip.Answer(m.infer_response).outputs
+        assert outputs["large"].tolist() == list(range(100_000))
+        assert outputs["scores"].ravel().tolist() == [f"{k}:{k}".encode() for k in range(2999, -1, -1)]
 
 
 # --- errors ---
@@ -434,3 +463,46 @@ def test_a_bad_input_is_told_and_the_others_go_on(stream):
     stream.send("sum", 2)
     stream.end()
     assert values(stream.rest()) == [3]
+
+
+def test_a_client_leaves_while_its_inputs_wait_in_the_queue(server, stage, connect):
+    """One is read, some are with the worker, the others and their second messages wait here."""
+    with H2(server.host, server.port) as http:
+        for k in range(8):
+            call = http.open_grpc("ModelStreamInfer")
+            for _ in range(2):
+                http.send(call, prefixed(oip.infer_request("one_reader", {"n": np.zeros(1, np.int32)},
+                                                           id=str(k)).SerializeToString()))
+            if k == 0:
+                stage.started(1)
+        wait.until(lambda: server.deployment("one_reader")["queued"] > 0, "requests to wait in the queue")
+        connect(server).infer("produced", {}, parameters={"name": "endless_sync"})  # all was read
+    assert stage.scenes[0].last_word() == "cancelled"
+    wait.until(lambda: server.deployment("one_reader")["queued"] == 0, "the queue to be empty")
+    with Stream(server.address) as s:
+        s.send("async", 2)
+        s.end()
+        assert values(s.rest()) == [0, 1]
+
+
+def test_an_input_that_waits_when_the_server_ends_is_the_last(serve, stage):
+    """Its handler hears that nothing follows, and answers."""
+    server = serve("streaming.py", "--goaway-grace", "0", env={"ANYSERVE_TEST_STAGE": stage.path})
+    sent = 300
+    with H2(server.host, server.port) as http:
+        call = http.open_grpc("ModelStreamInfer")
+        one = prefixed(oip.infer_request("slow_reader", {"n": np.zeros(1, np.int32)}, id="s").SerializeToString())
+        http.send(call, one * sent)
+        (scene,) = stage.started(1)
+        # answered behind all that was sent
+        http.grpc(prefixed(oip.infer_request("produced", {}, parameters={"name": "x"}).SerializeToString()))
+        ending = threading.Thread(target=server.stop)
+        ending.start()
+        while 2 ** 31 - 1 in http.goaways[-1:] or not http.goaways:
+            http.read()
+        scene.go()
+        reply = http.reply(call)
+    ((_, m),) = messages_of(reply.data)
+    assert 1 < value(oip.messages()["ModelStreamInferResponse"].FromString(m)) < sent
+    assert reply.grpc_status == grpc.StatusCode.UNAVAILABLE.value[0]
+    ending.join()

@@ -144,3 +144,18 @@ async def slow_reader(requests: AsyncIterator[Request]):
     async for _ in requests:
         n += 1
     yield np.array([n])
+
+
+@app.model("one_reader", deployment="one_reader", max_ongoing_requests=1)
+async def one_reader(requests: AsyncIterator[Request]):
+    n = 0
+    async for r in requests:
+        n += 1
+        if n == 1:
+            await cue.wait_async(r.id)
+    yield np.array([n])
+
+
+@app.model("scores")
+async def scores(request):
+    return {"large": np.arange(100_000, dtype=np.int32), "scores": np.arange(3000, dtype=np.int32)}
