@@ -174,6 +174,8 @@ static void on_flush(struct as_task *t)
         note_waiting(c, waited, written);
     if (!c->out.bytes && is_done(c))
         finish(c); /* a client that has said GOAWAY may say more: a PING must not meet a reset */
+    else if (c->eof && !c->out.bytes && !wants_write(c))
+        as_conn_close(c, AS_CLOSE_CLIENT); /* what was on its way is out; nobody waits for more */
     else if (c->h1)
         as_conn_h1_watch(c);
 }

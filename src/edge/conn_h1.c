@@ -3,7 +3,7 @@
  * While a request waits for its answer the socket is read on, into `kept`, so that the end of the
  * client is heard. When something is kept, one read's worth, only that end is watched for. A client
  * that ends its side while a handler works on its request has gone, as with HTTP/2; one whose
- * answer is on its way gets it.
+ * answer, or a part of it, is on its way gets that first.
  */
 #include "base/err.h"
 #include "edge/edge_own.h"

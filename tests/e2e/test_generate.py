@@ -1,6 +1,7 @@
 """POST …/generate and …/generate_stream: one response, or one event for each."""
 
 import json
+import socket
 
 import numpy as np
 import pytest
@@ -149,3 +150,25 @@ def test_a_slow_client_stops_the_generator_and_leaves(server, stage, connect):
         http.conn.reset_stream(call, 8)
         http.flush()
         assert scene.last_word() == "closed"
+
+
+def test_a_client_that_ends_its_side_in_mid_event_gets_that_and_is_gone(server, stage):
+    size = 16 << 20
+    body = b'{"n":[%d]}' % size
+    with socket.socket() as s:
+        s.settimeout(wait.SECONDS)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect((server.host, server.port))
+        s.sendall(b"POST /v2/models/one_large_then_wait/generate_stream HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b"
+                  % (len(body), body))
+        (scene,) = stage.started(1)
+        n = len(s.recv(1000))
+        assert n
+        s.shutdown(socket.SHUT_WR)
+        for _ in range(3):  # the loop's next turns have seen it
+            server.status()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        while data := s.recv(1 << 20):
+            n += len(data)
+        assert n > size
+        assert scene.last_word() == "cancelled"

@@ -61,3 +61,9 @@ async def endless(n, request):
 @app.model("produced", inputs=N)
 async def how_many(n):
     return np.array([produced])
+
+
+@app.model("one_large_then_wait", inputs=N)
+async def one_large_then_wait(n, request):
+    yield {"text": np.array([b"x" * int(n[0])], object)}
+    await cue.wait_async(request.id)
