@@ -12,7 +12,6 @@ import pytest
 from support import oip, wait
 from support.tool import SLOW, VALUES, bench, infer_json, listening, outputs, run
 
-pytestmark = pytest.mark.core
 BOTH = pytest.mark.parametrize("protocol", ["http", "http-binary"])
 
 
