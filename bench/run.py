@@ -37,7 +37,7 @@ class Stage:
             AnyServe(build),
             AnyServe(build, name="anyserve add", model=BENCH / "add_model.py", arguments=sum_of_two),
             AnyServe(build, name="anyserve echo, 3 workers", options=three),
-            AnyServe(build, name="anyserve batching", model=BENCH / "batch_model.py"),
+            AnyServe(build, name="anyserve batching", model=BENCH / "batch_model.py", unary=False),
             AnyServe(build, name="anyserve nap", model=BENCH / "nap_model.py", arguments=nap),
             AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "nap_model.py", arguments=nap, options=three),
             AnyServe(build, name="anyserve count", model=BENCH / "stream_model.py", unary=False),
@@ -115,9 +115,13 @@ def main():
     options = parse()
     raise_priority()
     stage = Stage(options)
+    parts = []
     try:
-        parts = [chapter(SECTIONS[name], stage) for name in SECTIONS if name in options.sections]
+        for name in SECTIONS:
+            if name in options.sections:
+                parts.append(chapter(SECTIONS[name], stage))
     except Exception:
+        print(page(parts, options))  # what was measured until then took minutes
         stage.print_logs()
         raise
     finally:
