@@ -117,6 +117,9 @@ int as_link_read(struct as_link *l);
 bool as_link_drain_socket(struct as_link *l);
 /* The socket ended, the process may live or its death is still to be told. */
 void as_link_broken(struct as_link *l);
+/* A message of the worker's, decoded. NULL, or what is wrong with it. */
+const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
+                           struct as_msg *ret_msg);
 /* The worker ended the stream; the verdict's fields are set. */
 void as_link_settle(struct as_link *l, struct as_call *c, as_ns service, bool retry);
 void as_link_settle_ok(struct as_link *l, struct as_call *c, as_ns service);

@@ -45,11 +45,11 @@ static const char *give_at_once(struct as_link *l, struct as_call *c, const stru
 {
     struct as_part p = {.call = c};
     struct as_frame_msg m;
-    const char *why = NULL;
+    const char *why = as_link_decode(f, &l->scratch, &m, &p.msg);
 
-    if (as_frame_msg_open(f, &l->scratch, &m, &p.msg, &why)) {
+    if (why) {
         as_arena_reset(&l->scratch);
-        return why ? why : "malformed message";
+        return why;
     }
     p.cost = m.table.n + m.body_len;
     as_frame_window_take(&c->parts, p.cost);
@@ -64,13 +64,14 @@ static const char *keep_part(struct as_link *l, struct as_call *c, const struct 
     struct as_frame copy;
     struct as_part *p = new_part(f, &copy);
     struct as_frame_msg m;
-    const char *why = NULL;
+    const char *why;
 
     if (!p)
         return "out of memory";
-    if (as_frame_msg_open(&copy, &p->arena, &m, &p->msg, &why)) {
+    why = as_link_decode(&copy, &p->arena, &m, &p->msg);
+    if (why) {
         as_part_free(p);
-        return why ? why : "malformed message";
+        return why;
     }
     p->cost = m.table.n + m.body_len;
     as_frame_window_take(&c->parts, p->cost);

@@ -57,12 +57,22 @@ static bool wanted(const struct as_call *c)
     return c->core.state == AS_REQ_SENT;
 }
 
+const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
+                           struct as_msg *ret_msg)
+{
+    const char *why;
+
+    if (as_frame_msg_open(f, a, ret_m, ret_msg, &why))
+        return *why ? why : "out of memory";
+    return ret_m->id.n ? "an answer with a request id" : NULL;
+}
+
 /* A message whose body follows in DATA frames: the table is kept, the body gets its memory. */
 static const char *begin_large(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     struct as_frame copy = *f;
     struct as_frame_msg m;
-    const char *why = NULL;
+    const char *why;
     uint8_t *p;
 
     if (f->flags & AS_FRAME_F_END)
@@ -73,8 +83,9 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return "out of memory";
     memcpy(p, f->p, f->n);
     copy.p = p;
-    if (as_frame_msg_open(&copy, c->arena, &m, &c->result, &why))
-        return why ? why : "malformed message";
+    why = as_link_decode(&copy, c->arena, &m, &c->result);
+    if (why)
+        return why;
     if (m.body || !m.body_len)
         return "message without END";
     /* checked before memory is taken: the worker sizes it */
@@ -92,7 +103,6 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
 static const char *begin_small(struct as_call *c, const struct as_frame *f, struct as_frame_msg *m)
 {
     struct as_frame copy = *f;
-    const char *why = NULL;
 
     if (!c->client->local) {
         uint8_t *p = as_arena_alloc(c->arena, f->n, 8);
@@ -102,9 +112,7 @@ static const char *begin_small(struct as_call *c, const struct as_frame *f, stru
         memcpy(p, f->p, f->n);
         copy.p = p;
     }
-    if (as_frame_msg_open(&copy, c->arena, m, &c->result, &why))
-        return why ? why : "malformed message";
-    return NULL;
+    return as_link_decode(&copy, c->arena, m, &c->result);
 }
 
 static void on_message(struct as_link *l, struct as_call *c, const struct as_frame *f)

@@ -149,6 +149,8 @@ def head(q):
 
 
 LIES = {
+    "request_id": (lambda q: link.frame(link.DATA, struct.pack("<QQQIIIIII", 0, 0, 0, 0, 0, 0, 1, 8, 0) + b"i" + bytes(7),
+                                        q.stream, link.F_MSG), "an answer with a request id"),
     "beyond_its_credit": (lambda q: parts(100, q, 20_000), "beyond its stream's credit"),  # more than clients read ahead
     "inside_a_body": (lambda q: head(q) + parts(1, q), "inside the body of another"),
     "end_inside_a_body": (lambda q: head(q) + link.end(q.stream), "before the body was complete"),

@@ -436,11 +436,11 @@ def header_of(payload):
     return lambda q: link.frame(link.DATA, payload, q.stream, link.F_MSG | link.F_END)
 
 
-def fixed(**fields):
-    """A message of one byte with fields of its fixed part replaced."""
+def fixed(table=b"", **fields):
+    """A message without a body, with fields of its fixed part replaced."""
     names = ["kind", "service", "body_len", "n_tensors", "n_params", "n_meta", "id_len", "table_len", "zero"]
     values = dict.fromkeys(names, 0) | fields
-    return header_of(struct.pack("<QQQIIIIII", *(values[n] for n in names)))
+    return header_of(struct.pack("<QQQIIIIII", *(values[n] for n in names)) + table)
 
 
 FP32 = 11
@@ -483,7 +483,8 @@ LIES = {
     "message_cut": (header_of(b"\0" * 47), "cut short"),
     "kind_set": (fixed(kind=1), "kind"),
     "reserved_set": (fixed(zero=1), "reserved"),
-    "id_set": (fixed(id_len=1), "table"),
+    "id_beyond": (fixed(id_len=1), "table: its length is not that of its entries"),
+    "id_set": (fixed(b"i".ljust(8, b"\0"), id_len=1, table_len=8), "an answer with a request id"),
     "too_many_tensors": (fixed(n_tensors=4097), "limit"),
     "all_the_tensors": (fixed(n_tensors=2**32 - 1), "limit"),
     "too_many_params": (fixed(n_params=1025), "limit"),
