@@ -25,6 +25,7 @@ static struct as_exchange *take(struct as_edge *e)
         if (!x)
             return NULL;
         as_arena_init(&x->arena, x->first, sizeof(x->first));
+        as_arena_init(&x->far, NULL, 0);
         as_list_init(&x->patience);
     }
     as_count(&e->stat.exchanges, 1);
@@ -45,6 +46,8 @@ static void maybe_free(struct as_exchange *x)
     as_blob_unref(x->deflated);
     as_registry_unref(x->registry);
     as_arena_reset(&x->arena);
+    if (x->parts)
+        as_arena_reset(&x->far);
     as_uncount(&e->stat.exchanges, 1);
     if (e->stat.pooled >= POOL_MAX) {
         free(x);

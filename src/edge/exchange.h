@@ -76,6 +76,7 @@ struct as_exchange {
     const struct as_exchange_over_time *over_time; /* or NULL; `item` is its own */
     const struct as_http_head *head;               /* valid while conn is not NULL */
     struct as_arena arena;
+    struct as_arena far; /* of a decoupled call: for the dispatch loop, while we read its parts */
     uint8_t first[AS_EXCHANGE_FIRST] __attribute__((aligned(64)));
 };
 

@@ -254,7 +254,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
         return;
     c->deployment = x->model->deployment;
     c->blob = holder(x);
-    c->arena = &x->arena;
+    c->arena = c->on_part ? &x->far : &x->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;
     x->state = AS_X_WAITING;

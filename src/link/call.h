@@ -36,10 +36,12 @@ struct as_call {
      * items too (as_model_items) */
     struct as_request core;
     enum as_call_batching batching;
-    uint32_t deployment;    /* number from the registry */
-    struct as_msg msg;      /* id, inputs, parameters, metadata */
-    struct as_blob *blob;   /* holds the bytes of large inputs, or NULL: they are copied */
-    struct as_arena *arena; /* for the decoded answer; used by one loop at a time */
+    uint32_t deployment;  /* number from the registry */
+    struct as_msg msg;    /* id, inputs, parameters, metadata */
+    struct as_blob *blob; /* holds the bytes of large inputs, or NULL: they are copied */
+    /* For the decoded answer; the fleet's until on_answer. Parts are given out before that, so a
+     * call that takes them has one that nobody else uses. */
+    struct as_arena *arena;
     void (*on_answer)(struct as_call *c);
     void (*on_release)(struct as_call *c);
     /* Of a decoupled model: its answer comes in parts, as many as as_client_credit allows, and

@@ -99,13 +99,14 @@ def events(server, rand):
 
 def stream(server, rand):
     """ModelStreamInfer with many requests under way, to its end or left in the middle."""
-    sizes = [rand.choice([0, 1, 20, 300]) for _ in range(6)]
+    sizes = [rand.choice([0, 1, 20, 300, -1, -2, -20]) for _ in range(6)]  # below 0: an error behind so many
+    outputs = rand.choice([[], ["y"]])
     with H2(server.host, server.port) as h2:
         call = h2.open_grpc("ModelStreamInfer")
         for i, n in enumerate(sizes):
-            q = oip.infer_request("numbers", {"n": np.array([n], np.int32)}, id=str(i))
+            q = oip.infer_request("numbers", {"n": np.array([n], np.int32)}, id=str(i), outputs=outputs)
             h2.send(call, prefixed(q.SerializeToString()), end=i == len(sizes) - 1)
-        if sum(sizes) and rand.random() < 0.4:
+        if any(sizes) and rand.random() < 0.4:
             while not h2.replies[call].data:
                 h2.read()
             if rand.random() < 0.5 and not h2.replies[call].ended:
@@ -114,14 +115,18 @@ def stream(server, rand):
             return
         reply = h2.reply(call)
     assert reply.grpc_status == 0, reply
-    got, data = {}, reply.data
+    got, failed, data = {}, set(), reply.data
     while data:
         n = int.from_bytes(data[1:5], "big")
         m = oip.messages()["ModelStreamInferResponse"].FromString(data[5:5 + n])
-        assert not m.error_message
-        got.setdefault(m.infer_response.id, []).append(int(oip.Answer(m.infer_response)["y"][0]))
         data = data[5 + n:]
-    assert got == {str(i): list(range(n)) for i, n in enumerate(sizes) if n}
+        assert m.error_message in ("", "enough") and m.infer_response.id not in failed, m
+        if m.error_message:
+            failed.add(m.infer_response.id)
+        else:
+            got.setdefault(m.infer_response.id, []).append(int(oip.Answer(m.infer_response)["y"][0]))
+    assert got == {str(i): list(range(abs(n))) for i, n in enumerate(sizes) if n}
+    assert failed == {str(i) for i, n in enumerate(sizes) if n < 0}
 
 
 def batch(server, rand):

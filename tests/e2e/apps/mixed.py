@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 
-from anyserve import AnyServe, Batching, Tensor
+from anyserve import AnyServe, Batching, Error, Tensor
 
 app = AnyServe()
 N = {"n": Tensor("INT32", [1])}
@@ -28,8 +28,10 @@ async def slow(x):
 
 @app.model("numbers", deployment="streams", inputs=N, max_ongoing_requests=64)
 async def numbers(n):
-    for i in range(int(n[0])):
+    for i in range(abs(int(n[0]))):
         yield {"y": np.array([i], np.int32)}
+    if n[0] < 0:
+        raise Error("ABORTED", "enough")
 
 
 @app.model("rows", deployment="batches", inputs={"x": Tensor("INT32", [-1])}, batching=Batching(16, max_wait_ms=1))
