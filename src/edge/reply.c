@@ -162,13 +162,14 @@ static bool send_squeezed(struct as_exchange *x, const struct as_rest_reply *r)
 
 /* Clients that are told the answer while they still send often lose it (curl 7.88 over HTTP/2, any
  * client whose connection is closed behind it), so the rest of a small body is awaited; of a body
- * of unknown length, AS_REST_EARLY bytes. */
+ * of unknown length, AS_REST_EARLY bytes. Not by who is over --max-requests: it would be held all
+ * the same. */
 static bool is_early(const struct as_exchange *x)
 {
     uint64_t n;
 
-    return !x->ended && !as_rest_header(x, "expect").p &&
-           (!as_body_length(x, &n) || n <= AS_REST_EARLY);
+    return !x->ended && x->edge->stat.exchanges <= x->edge->conf.max_requests &&
+           !as_rest_header(x, "expect").p && (!as_body_length(x, &n) || n <= AS_REST_EARLY);
 }
 
 void as_rest_release(struct as_exchange *x)

@@ -180,3 +180,20 @@ def test_request_limit(serve, connect):
             http.send(stream, body, end=True)
             assert http.reply(stream).grpc_status == 0
         assert http.grpc(body).grpc_status == 0
+
+
+@pytest.mark.parametrize("path, status", [("/v2/models/echo/infer", "400"), ("/v2", "405"), ("/nothing", "404")])
+def test_request_limit_of_plain_http(serve, path, status):
+    """Who is over it is refused at once: the end of a request that is not there yet is not waited for."""
+    server = serve("echo.py", "--max-requests", "8")
+    head = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "a")]
+    with H2(server.host, server.port) as http:
+        streams = [http.open(head) for _ in range(8)]
+        for _ in range(20):
+            reply = http.reply(http.open(head))
+            assert reply.headers[":status"] == "503" and b"--max-requests" in reply.data, reply
+            assert reply.headers["retry-after"] == "1"
+        for stream in streams:
+            assert not http.replies[stream].headers
+            http.send(stream, b"{", end=True)
+            assert http.reply(stream).headers[":status"] == status
