@@ -5,7 +5,12 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <string>
 #include <simdjson.h>
+
+extern "C" {
+#include "base/fatal.h"
+}
 
 // Only the first stage of simdjson is used. On-Demand's cursors on top of it take brackets for
 // matched that are not, know no way back to a value that was passed over, and promise nothing for a
@@ -49,10 +54,25 @@ simdjson::error_code provide(as_json_cxx *x, size_t n)
                                                                                    x->parser);
 }
 
+// The first look for the processor's instructions makes strings, and would end in std::terminate
+// where there is no memory for them. The handler holds for that one moment: all other memory is
+// taken so that it may be refused, and a handler would be asked there, too.
+bool choose()
+{
+    std::new_handler before = std::set_new_handler([] { as_fatal_memory(sizeof(std::string)); });
+
+    (void)simdjson::get_active_implementation()->name();
+    std::set_new_handler(before);
+    return true;
+}
+
 } // namespace
 
 as_json_cxx *as_json_cxx_new(void)
 {
+    static const bool chosen = choose();
+
+    (void)chosen;
     return new (std::nothrow) as_json_cxx;
 }
 
