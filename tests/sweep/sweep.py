@@ -4,7 +4,7 @@
     tests/sweep/sweep.py --build build/release [--quick SECONDS] [--role R,R] [--phase P,P] [--kind K,K] [--at N]
                          [--jobs N] [--report FILE]
 
-A run is a server of its own (supervisor, dispatcher, a C worker in Python's place): start, ten requests, SIGTERM.
+A run is a server of its own (supervisor, dispatcher, a C worker in Python's place): start, thirteen requests, SIGTERM.
 In one phase of it call number n of one process fails. Whatever comes of it must be one of the outcomes of
 docs/TESTING.md; what is left behind must be nothing; and the next request must be answered right.
 """
@@ -14,6 +14,7 @@ import collections
 import concurrent.futures
 import errno
 import gzip
+import http.client
 import itertools
 import json
 import mmap
@@ -36,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 from support import oip, procs  # noqa: E402
-from support.h2client import H2, prefixed  # noqa: E402
+from support.h2client import H2, messages_of, prefixed  # noqa: E402
 
 ROLES = ["dispatcher", "run", "worker"]  # as in the command line; "run" is the supervisor
 NAMES = {"dispatcher": "dispatcher", "run": "supervisor", "worker": "worker"}
@@ -123,15 +124,20 @@ class Client:
 
     BIG = bytes(range(256)) * 1024  # in pages of its own (base/pages)
     EVEN = bytes(8192)
+    MANY = list(range(10_000))  # as JSON, and as the bytes of an answer, more than fits into a request's own memory
+    PARTS = 3  # of worker.c
 
     def __init__(self, port):
         self.port = port
         self.h2 = None
+        self.h1 = None
 
     def close(self):
         if self.h2:
             self.h2.sock.close()
-        self.h2 = None
+        if self.h1:
+            self.h1.close()
+        self.h2 = self.h1 = None
 
     def connect(self):
         if self.h2 is None:
@@ -262,6 +268,73 @@ class Client:
             raise Wrong(f"health: {status} {reply.data!r}")
         return "right"
 
+    def stream(self):
+        """One request on a ModelStreamInfer, three responses."""
+        def check(reply):
+            if reply.grpc_status != 0:
+                raise Wrong(f"stream: status {reply.grpc_status} {reply.grpc_message}")
+            found = [oip.messages()["ModelStreamInferResponse"].FromString(m) for _, m in messages_of(reply.data)]
+            if found and found[-1].error_message:
+                reply.told = self.told(found.pop().error_message)
+            elif len(found) != self.PARTS:
+                raise Wrong(f"stream: {len(found)} responses")
+            for m in found:
+                if m.error_message or [bytes(r) for r in m.infer_response.raw_output_contents] != [raw]:
+                    raise Wrong(f"stream: {m}")
+        import numpy as np
+        q = oip.infer_request("parts", {"x": np.arange(3, dtype=np.int32)})
+        raw = q.raw_input_contents[0]
+        reply = self.ask(lambda h: h.grpc(prefixed(q.SerializeToString()), "ModelStreamInfer"))
+        what = self.rpc(reply, check)
+        return getattr(reply, "told", what)
+
+    @staticmethod
+    def told(text):
+        """An error that has no status: as a message of a stream, or an event."""
+        if not re.search(r"no memory|may have been executed|no worker of model|worker was lost", text):
+            raise Wrong(f"told of {text}")
+        return "told in the stream"
+
+    def http1(self, path, body, check):
+        """A request over HTTP/1.1; check(bytes of the answer) gives the outcome."""
+        try:
+            if self.h1 is None:
+                self.h1 = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND)
+            self.h1.request("POST", path, json.dumps(body))
+            reply = self.h1.getresponse()
+            data = reply.read()
+        except (TimeoutError, socket.timeout):
+            raise Wrong("no answer: it hangs") from None
+        except (OSError, http.client.HTTPException):
+            self.h1.close()
+            self.h1 = None
+            return "connection closed"
+        if reply.status == 200:
+            return check(data)
+        if reply.status not in (500, 503) or list(json.loads(data)) != ["error"]:
+            raise Wrong(f"HTTP {reply.status} {data!r}")
+        return f"HTTP {reply.status}"
+
+    def rest(self):
+        def check(data):
+            (output,) = json.loads(data)["outputs"]
+            if (output["datatype"], output["data"]) != ("INT32", self.MANY):
+                raise Wrong(f"JSON: {data[:200]!r}")
+            return "right"
+        x = {"name": "x", "datatype": "INT32", "shape": [len(self.MANY)], "data": self.MANY}
+        return self.http1("/v2/models/echo/infer", {"inputs": [x]}, check)
+
+    def events(self):
+        def check(data):
+            if not data.endswith(b"\n\n"):
+                raise Wrong(f"events: {data!r}")
+            found = [json.loads(e.removeprefix("data: ")) for e in data.decode().split("\n\n")[:-1]]
+            what = self.told(found.pop()["error"]) if found and list(found[-1]) == ["error"] else "right"
+            if any(e["x"] != [1, 2, 3] for e in found) or (what == "right" and len(found) != self.PARTS):
+                raise Wrong(f"events: {data!r}")
+            return what
+        return self.http1("/v2/models/parts/generate_stream", {"x": [1, 2, 3]}, check)
+
     def all(self):
         health = "grpc.health.v1.Health"
         return [self.unary(b"abcd"), self.unary(self.BIG), self.error(), self.ready(), self.health(), self.zipped(),
@@ -269,7 +342,8 @@ class Client:
                 self.service(health, "List", b"", lambda d: b"echo:1\x12\x02\x08\x01" in d),
                 self.watch(),
                 self.service("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", b"\x3a\x00",
-                             lambda d: b"inference.GRPCInferenceService" in d)]
+                             lambda d: b"inference.GRPCInferenceService" in d),
+                self.stream(), self.rest(), self.events()]
 
 
 class Run:

@@ -4,8 +4,9 @@
  *   worker -m anyserve.worker TARGET --describe=lines | --deployment=NAME
  *
  * Serves model "echo": the outputs are the inputs; a request whose id is "fail" is answered with
- * FAILED_PRECONDITION. It does what python/anyserve/serve.py does with the worker library: connect
- * until the dispatcher is there, serve, connect again when the link is lost, end when drained.
+ * FAILED_PRECONDITION. And "parts", which is decoupled: three responses with the inputs. It does
+ * what python/anyserve/serve.py does with the worker library: connect until the dispatcher is
+ * there, serve, connect again when the link is lost, end when drained.
  */
 #include "base/err.h"
 #include "link/worker.h"
@@ -16,6 +17,7 @@
 
 #define CONNECT_TIMEOUT (5 * AS_SEC)
 #define PAUSE_NS        2000000L
+#define PARTS           3
 #define EX_SETUP        71
 #define EX_DENIED       77
 
@@ -29,6 +31,18 @@ static void on_sigterm(int signum AS_UNUSED)
     as_worker_wake(self);
 }
 
+static void answer_in_parts(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
+{
+    int err = 0;
+
+    for (int i = 0; i < PARTS && !err; i++)
+        err = as_worker_part(w, q, msg);
+    if (err)
+        as_worker_fail(w, q, as_err_grpc(err), as_str_of(as_err_text(err)));
+    else
+        as_worker_finish(w, q);
+}
+
 static void answer(struct as_worker *w, struct as_worker_req *q)
 {
     struct as_msg msg = *as_worker_req_msg(q);
@@ -39,6 +53,10 @@ static void answer(struct as_worker *w, struct as_worker_req *q)
         return;
     }
     msg.n_meta = 0;
+    if (as_worker_req_model(q) == 1) {
+        answer_in_parts(w, q, &msg);
+        return;
+    }
     err = as_worker_answer(w, q, &msg);
     if (err)
         as_worker_fail(w, q, as_err_grpc(err), as_str_of(as_err_text(err)));
@@ -90,13 +108,28 @@ static const char *env(const char *name)
 
 int main(int argc, char **argv)
 {
-    static const struct as_frame_register model = {.name = {"echo", 4},
-                                                   .version = {"1", 1},
-                                                   .platform = {"sweep", 5},
-                                                   .max_ongoing = 4,
-                                                   .idempotent = true,
-                                                   .max_queued = -1,
-                                                   .budget = 4};
+    static const int64_t shape[] = {-1};
+    static const struct as_tensor_spec x = {
+        .name = {"x", 1}, .dtype = AS_DT_INT32, .ndim = 1, .shape = shape};
+    static const struct as_frame_register models[] = {{.name = {"echo", 4},
+                                                       .version = {"1", 1},
+                                                       .platform = {"sweep", 5},
+                                                       .max_ongoing = 4,
+                                                       .idempotent = true,
+                                                       .max_queued = -1,
+                                                       .budget = 4},
+                                                      {.model = 1,
+                                                       .name = {"parts", 5},
+                                                       .version = {"1", 1},
+                                                       .platform = {"sweep", 5},
+                                                       .max_ongoing = 4,
+                                                       .idempotent = true,
+                                                       .decoupled = true,
+                                                       .max_queued = -1,
+                                                       .budget = 4,
+                                                       .has_inputs = true,
+                                                       .n_inputs = 1,
+                                                       .inputs = &x}};
     struct as_worker_conf conf = {.path = env("ANYSERVE_LINK"),
                                   .token = as_str_of(env("ANYSERVE_TOKEN")),
                                   .replica = as_str_of(env("ANYSERVE_REPLICA")),
@@ -105,12 +138,12 @@ int main(int argc, char **argv)
                                   .slots = 4,
                                   .max_prefetch = 32,
                                   .max_message = (uint64_t)1 << 40,
-                                  .models = &model,
-                                  .n_models = 1};
+                                  .models = models,
+                                  .n_models = AS_COUNT(models)};
     int code;
 
     if (argc > 4 && strcmp(argv[4], "--describe=lines") == 0) {
-        printf("app\techo:1\n");
+        printf("app\techo:1\tparts:1\n");
         return fflush(stdout) ? 1 : 0;
     }
     if (as_worker_new(&self, &conf)) {
