@@ -43,7 +43,7 @@ static void answer(struct fuzz *f, struct req *r)
     static const struct as_http_header h[] = {{{"content-type", 12}, {"application/grpc", 16}}};
     static const struct as_http_header t[] = {{{"grpc-status", 11}, {"0", 1}}};
     struct as_http_piece body[] = {{(const uint8_t *)"abc", 3, NULL},
-                                 {f->blob->data, f->blob->n, f->blob}};
+                                   {f->blob->data, f->blob->n, f->blob}};
 
     if ((f->mode >> 2 & 3) == 3) { /* over time: on_drained goes on */
         as_h2_begin(f->h, r->stream,
@@ -54,12 +54,12 @@ static void answer(struct fuzz *f, struct req *r)
     r->answered = true;
     as_h2_answer(f->h, r->stream,
                  &(struct as_http_answer){.status = 200,
-                                        .headers = h,
-                                        .n_headers = 1,
-                                        .body = body,
-                                        .n_body = (f->mode >> 2 & 3) % 3,
-                                        .trailers = t,
-                                        .n_trailers = f->mode >> 4 & 1});
+                                          .headers = h,
+                                          .n_headers = 1,
+                                          .body = body,
+                                          .n_body = (f->mode >> 2 & 3) % 3,
+                                          .trailers = t,
+                                          .n_trailers = f->mode >> 4 & 1});
 }
 
 static void on_drained(void *conn, void *req)
@@ -223,10 +223,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* with an empty SETTINGS frame behind it: nothing else is read before both */
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     static const struct as_http_ops ops = {.on_request = on_request,
-                                         .on_data = on_data,
-                                         .on_end = on_end,
-                                         .on_close = on_close,
-                                         .on_drained = on_drained};
+                                           .on_data = on_data,
+                                           .on_end = on_end,
+                                           .on_close = on_close,
+                                           .on_drained = on_drained};
     const struct as_h2_conf conf = {.max_streams = REQS,
                                     .stream_window = 65535,
                                     .conn_window = 1 << 20,

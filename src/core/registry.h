@@ -38,7 +38,7 @@ struct as_model {
     bool idempotent;
     bool decoupled;      /* any number of responses for a request */
     bool streams_inputs; /* any number of inputs for a request; decoupled too */
-    bool unloaded; /* refused until a client loads it again */
+    bool unloaded;       /* refused until a client loads it again */
     bool has_inputs, has_outputs;
     /* max_size 0: none. With batching the first size of every shape is -1, the items of a request:
      * what is declared of one item is behind it. */

@@ -1,9 +1,9 @@
 /* Answers questions about JSON that test_json.py asks on stdin: the oracle sits on the other end.
  *
- * A question: u32 kind, u32 json_len, u32 n, n bytes. Kind 'w': is it JSON? 'i': an inference request,
- * whose inputs come back as the outputs of an answer, as JSON; 'b': the same, asked for in binary.
- * An answer: u32 code (0: fine, 1: refused), u32 n, n bytes (a text or the reason), u32 n, n bytes of
- * binary data. All numbers little-endian. */
+ * A question: u32 kind, u32 json_len, u32 n, n bytes. Kind 'w': is it JSON? 'i': an inference
+ * request, whose inputs come back as the outputs of an answer, as JSON; 'b': the same, asked for in
+ * binary. An answer: u32 code (0: fine, 1: refused), u32 n, n bytes (a text or the reason), u32 n,
+ * n bytes of binary data. All numbers little-endian. */
 #include "wire/oip_json.h"
 
 #include <stdio.h>

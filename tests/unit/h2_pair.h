@@ -77,12 +77,12 @@ static void pair_answer(struct pair *t, uint32_t stream, const struct as_http_pi
                         uint32_t n_body, bool trailers)
 {
     struct as_http_answer a = {.status = 200,
-                             .headers = pair_headers,
-                             .n_headers = 1,
-                             .body = body,
-                             .n_body = n_body,
-                             .trailers = pair_trailers,
-                             .n_trailers = trailers};
+                               .headers = pair_headers,
+                               .n_headers = 1,
+                               .body = body,
+                               .n_body = n_body,
+                               .trailers = pair_trailers,
+                               .n_trailers = trailers};
 
     as_h2_answer(t->h, stream, &a);
 }
@@ -90,9 +90,10 @@ static void pair_answer(struct pair *t, uint32_t stream, const struct as_http_pi
 static void pair_trailers_only(struct pair *t, uint32_t stream)
 {
     const struct as_http_header h[] = {PAIR_H("content-type", "application/grpc"),
-                                     PAIR_H("grpc-status", "12")};
+                                       PAIR_H("grpc-status", "12")};
 
-    as_h2_answer(t->h, stream, &(struct as_http_answer){.status = 200, .headers = h, .n_headers = 2});
+    as_h2_answer(t->h, stream,
+                 &(struct as_http_answer){.status = 200, .headers = h, .n_headers = 2});
 }
 
 static void pair_print(struct as_buf *b, const struct as_http_head *head)
@@ -180,10 +181,10 @@ static void pair_on_drained(void *conn, void *req)
 }
 
 static const struct as_http_ops pair_ops = {.on_request = pair_on_request,
-                                          .on_data = pair_on_data,
-                                          .on_end = pair_on_end,
-                                          .on_close = pair_on_close,
-                                          .on_drained = pair_on_drained};
+                                            .on_data = pair_on_data,
+                                            .on_end = pair_on_end,
+                                            .on_close = pair_on_close,
+                                            .on_drained = pair_on_drained};
 
 /* ---- client ---- */
 

@@ -37,10 +37,10 @@ struct world {
 };
 
 static const struct as_http_header fields[] = {{{":method", 7}, {"POST", 4}},
-                                             {{":scheme", 7}, {"http", 4}},
-                                             {{":path", 5}, {"/m", 2}},
-                                             {{":authority", 10}, {"host", 4}},
-                                             {{"x-key", 5}, {"value", 5}}};
+                                               {{":scheme", 7}, {"http", 4}},
+                                               {{":path", 5}, {"/m", 2}},
+                                               {{":authority", 10}, {"host", 4}},
+                                               {{"x-key", 5}, {"value", 5}}};
 
 static int start(struct world *w, const struct as_str *body, uint32_t n_body)
 {
@@ -96,12 +96,12 @@ static void answer(struct world *w, struct call *c, bool body)
 
     as_h2_answer(w->server, c->server_stream,
                  &(struct as_http_answer){.status = 200,
-                                        .headers = &head,
-                                        .n_headers = 1,
-                                        .body = &piece,
-                                        .n_body = body && piece.n,
-                                        .trailers = &tail,
-                                        .n_trailers = body});
+                                          .headers = &head,
+                                          .n_headers = 1,
+                                          .body = &piece,
+                                          .n_body = body && piece.n,
+                                          .trailers = &tail,
+                                          .n_trailers = body});
 }
 
 static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
@@ -144,9 +144,9 @@ static void on_server_close(void *conn, void *req, uint32_t code)
 }
 
 static const struct as_http_ops server_ops = {.on_request = on_request,
-                                            .on_data = on_request_data,
-                                            .on_end = on_end,
-                                            .on_close = on_server_close};
+                                              .on_data = on_request_data,
+                                              .on_end = on_end,
+                                              .on_close = on_server_close};
 
 /* --- between them --- */
 

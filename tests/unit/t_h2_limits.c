@@ -144,8 +144,8 @@ static void test_large_bodies_travel_by_reference(void **state)
     pair_pump(t);
     pair_answer(t, (uint32_t)id,
                 (const struct as_http_piece[]){{(const uint8_t *)"12345", 5, NULL},
-                                             {blob->data, blob->n, blob},
-                                             {(const uint8_t *)"end", 3, NULL}},
+                                               {blob->data, blob->n, blob},
+                                               {(const uint8_t *)"end", 3, NULL}},
                 3, true);
     assert_int_equal(as_h2_send(t->h, &t->q, SIZE_MAX), 0);
     assert_int_equal(REQ(t, id)->n_close, 1);

@@ -94,16 +94,16 @@ static const struct as_http_header trailers[] = {{{"grpc-status", 11}, {"0", 1}}
 static void answer(struct world *w, uint32_t stream)
 {
     const struct as_http_piece body[] = {{w->blob->data, 100, NULL},
-                                       {w->blob->data + 100, BODY - 100, w->blob}};
+                                         {w->blob->data + 100, BODY - 100, w->blob}};
 
     as_h2_answer(w->h, stream,
                  &(struct as_http_answer){.status = 200,
-                                        .headers = headers,
-                                        .n_headers = 1,
-                                        .body = body,
-                                        .n_body = 2,
-                                        .trailers = trailers,
-                                        .n_trailers = 1});
+                                          .headers = headers,
+                                          .n_headers = 1,
+                                          .body = body,
+                                          .n_body = 2,
+                                          .trailers = trailers,
+                                          .n_trailers = 1});
 }
 
 static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)

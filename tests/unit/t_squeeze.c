@@ -235,11 +235,12 @@ static void a_cancelled_one_is_not_heard_of(void **state AS_UNUSED)
 
 static void pieces_are_one_message(void **state AS_UNUSED)
 {
-    const struct as_http_piece pieces[] = {{(const uint8_t *)"", 0, NULL},
-                                         {(const uint8_t *)"aaaaaaaaaaaaaaaaaaaaaaaaaaa", 27, NULL},
-                                         {(const uint8_t *)"", 0, NULL},
-                                         {(const uint8_t *)"bbbbbbbbbbbbbbbbbbbbbbbbbbb", 27, NULL},
-                                         {(const uint8_t *)"", 0, NULL}};
+    const struct as_http_piece pieces[] = {
+        {(const uint8_t *)"", 0, NULL},
+        {(const uint8_t *)"aaaaaaaaaaaaaaaaaaaaaaaaaaa", 27, NULL},
+        {(const uint8_t *)"", 0, NULL},
+        {(const uint8_t *)"bbbbbbbbbbbbbbbbbbbbbbbbbbb", 27, NULL},
+        {(const uint8_t *)"", 0, NULL}};
     struct job small = {0}, big;
     struct bench b;
 

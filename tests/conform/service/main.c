@@ -68,7 +68,8 @@ bool call_send(struct call *c, struct as_str head, size_t n_zeros, struct as_str
     if (n_zeros)
         c->pieces[c->n_pieces++] = (struct as_http_piece){zeros, n_zeros, NULL};
     if (tail.n)
-        c->pieces[c->n_pieces++] = (struct as_http_piece){p + AS_GRPC_PREFIX + head.n, tail.n, NULL};
+        c->pieces[c->n_pieces++] =
+            (struct as_http_piece){p + AS_GRPC_PREFIX + head.n, tail.n, NULL};
     return true;
 }
 
@@ -136,12 +137,12 @@ void call_end(struct call *c, uint32_t status, struct as_str text)
         {AS_STR("grpc-status"), {number, (size_t)snprintf(number, sizeof(number), "%u", status)}},
     };
     struct as_http_answer a = {.status = 200,
-                             .headers = headers,
-                             .n_headers = headers_of(c, headers),
-                             .body = c->pieces,
-                             .n_body = status ? 0 : c->n_pieces,
-                             .trailers = trailers,
-                             .n_trailers = 1};
+                               .headers = headers,
+                               .n_headers = headers_of(c, headers),
+                               .body = c->pieces,
+                               .n_body = status ? 0 : c->n_pieces,
+                               .trailers = trailers,
+                               .n_trailers = 1};
 
     if (c->done)
         return;
@@ -240,10 +241,10 @@ static void on_drained(void *conn AS_UNUSED, void *req AS_UNUSED)
 }
 
 static const struct as_http_ops ops = {.on_request = on_request,
-                                     .on_data = on_data,
-                                     .on_end = on_end,
-                                     .on_close = on_close,
-                                     .on_drained = on_drained};
+                                       .on_data = on_data,
+                                       .on_end = on_end,
+                                       .on_close = on_close,
+                                       .on_drained = on_drained};
 
 /* --- connections --- */
 
