@@ -40,14 +40,12 @@ uint32_t as_batch_limit(const struct as_batch_conf *c, uint32_t items)
 
 as_ns as_batch_release(const struct as_batch_conf *c, as_ns deadline, as_ns service, as_ns now)
 {
-    as_ns until = now + c->max_wait;
+    as_ns wait = c->max_wait, half;
 
-    if (!c->max_wait)
-        return 0;
-    if (deadline != AS_NEVER)
-        until = AS_MIN(until, deadline > service ? deadline - service : 0);
-    /* at the deadline itself it would be too late: a timer fires late, never early */
-    if (until == deadline)
-        until = now;
-    return until > now ? until : 0;
+    if (deadline != AS_NEVER) {
+        half = deadline > now + service ? (deadline - now - service) / 2 : 0;
+        if (half < wait)
+            wait = service ? half : 0;
+    }
+    return wait ? now + wait : 0;
 }

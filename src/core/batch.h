@@ -45,8 +45,10 @@ static inline uint32_t as_batch_enough(const struct as_batch_conf *c)
  * or, when there are fewer than any, what there is. */
 uint32_t as_batch_limit(const struct as_batch_conf *c, uint32_t items);
 
-/* Until when a request that comes now may be held back: for max_wait, and no longer than leaves
- * the handler its usual time (`service`, 0 unknown) before the deadline. 0: not at all. */
+/* Until when a request that comes now may be held back: for max_wait, and no longer than half of
+ * what the handler's usual time (`service`) leaves of its deadline. The other half is for timers
+ * that fire late, and for calls that take longer than usual. Where the deadline counts and that
+ * time is not known yet (0), and where nothing is left: 0, not at all. */
 as_ns as_batch_release(const struct as_batch_conf *c, as_ns deadline, as_ns service, as_ns now);
 
 #endif

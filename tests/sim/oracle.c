@@ -152,17 +152,19 @@ static bool is_ripe(const struct sim *s, const struct call *c, as_ns late)
     return items >= enough(b);
 }
 
-/* The handler needs its usual time before the deadline; the latest is then. */
+/* Half of the time that is left beside the handler's may be spent on waiting. */
 static as_ns release_of(const struct sim *s, const struct call *c)
 {
     const struct as_batch_conf *b = batching(s, c);
-    as_ns service = as_deploy_batch_service(s->d, c->q.model), wait = s->now + b->max_wait;
+    as_ns service = as_deploy_batch_service(s->d, c->q.model), half = 0;
 
     if (c->q.deadline == AS_NEVER)
-        return wait;
-    if (c->q.deadline <= service || (!service && c->q.deadline <= wait))
-        return s->now;
-    return AS_MIN(wait, c->q.deadline - service);
+        return s->now + b->max_wait;
+    if (c->q.deadline > s->now + service)
+        half = (c->q.deadline - s->now - service) / 2;
+    if (half >= b->max_wait)
+        return s->now + b->max_wait;
+    return service ? s->now + half : s->now;
 }
 
 /* Would it go at once, would it wait in a lane with the others? */
