@@ -8,7 +8,7 @@ configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf buil
 build = $(call configure,$(1),$(2)) && ninja $(if $(MAKE_TERMOUT),,--quiet) -C build/$(1)
 
 .DEFAULT_GOAL := all
-.PHONY: all help setup debug run test unit e2e conform check asan tsan fuzz bench soak leaks attack sweep fmt clean
+.PHONY: all help setup debug run test unit e2e conform check asan tsan fuzz bench soak leaks crowd attack sweep fmt clean
 
 all: setup      ## build the release into build/release
 	@$(call build,release,-Dbuildtype=release -Db_lto=true)
@@ -47,6 +47,8 @@ soak: all       ## simulator with 100,000 seeds and load with kills for MINUTES 
 	@python tools/soak.py --minutes $(or $(MINUTES),10)
 leaks: all      ## 10,000 cancelled calls and a million mixed ones: what stays behind? takes two minutes
 	@python tools/leaks.py
+crowd: all      ## CALLS random requests (default a million), in batches and not: did each get its own answer?
+	@python tests/crowd/crowd.py --calls $(or $(CALLS),1000000)
 attack: all     ## hostile clients beside healthy ones, SECONDS each (default 30)
 	@ANYSERVE_BUILD=build/release python tests/attack/run.py --seconds $(or $(SECONDS),30) $(NAMES)
 sweep: all      ## let every allocation and system call fail once, in each process of a server

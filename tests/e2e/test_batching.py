@@ -1,19 +1,20 @@
 """Dynamic batching: requests share calls, and each gets what it would have got alone."""
 
+import json
 import os
 import random
 import signal
+import subprocess
 
 import grpc
 import numpy as np
 import pytest
 
-from support import oip, wait
+from support import oip, paths, wait
 
 pytestmark = pytest.mark.core
 
-COUNT = int(os.environ.get("ANYSERVE_BATCH_REQUESTS", "10000"))
-AT_ONCE = 128
+CROWD = int(os.environ.get("ANYSERVE_CROWD", "20000"))
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +36,8 @@ def rows(first, n, width=3):
     return np.arange(first, first + n * width, dtype=np.int64).reshape(n, width)
 
 
-def queued(server, n):
-    wait.until(lambda: server.deployment()["queued"] == n, lambda: server.deployment())
+def queued(server, n, deployment="batches"):
+    wait.until(lambda: server.deployment(deployment)["queued"] == n, lambda: server.deployment(deployment))
 
 
 # --- what clients see ---
@@ -87,7 +88,7 @@ def test_what_waits_shares_the_next_call(server, client, stage):
     for i, tags in enumerate(["a", "b c f", "d", "e h", "g"]):
         scene = stage.started(i + 1)[i]
         assert scene.tag == tags
-        assert server.deployment()["ongoing"] == len(tags.split())
+        assert server.deployment("batches")["ongoing"] == len(tags.split())
         scene.go()
     first.result()
     for call, x in calls.values():
@@ -107,7 +108,7 @@ def test_who_leaves_takes_nobody_along(server, client, stage):
         scene = stage.started(2)[1]
         assert len(scene.tag.split()) == 3
         calls[1].cancel()
-        wait.until(lambda: server.deployment()["counts"]["cancelled"] % 2 == 0, "CANCEL")
+        wait.until(lambda: server.deployment("batches")["counts"]["cancelled"] % 2 == 0, "CANCEL")
         scene.go()
         for i in (2, 3):
             assert (oip.Answer(calls[i].result())["output0"] == rows(i, 1)).all()
@@ -149,7 +150,7 @@ def test_a_death_in_the_middle_of_a_batch(serve, connect, stage, how):
     first = client.begin("staged", {"x": rows(0, 1)}, id="a")
     stage.started(1)
     calls = [client.begin("staged", {"x": rows(i, 3)}, id=tag) for i, tag in enumerate("bcd")]
-    wait.until(lambda: server.deployment()["queued"] == 3, "the queue")
+    wait.until(lambda: server.deployment("batches")["queued"] == 3, "the queue")
     stage.started(1)[0].go()
     first.result()
     scene = stage.started(2)[1]
@@ -170,7 +171,98 @@ def test_a_death_in_the_middle_of_a_batch(serve, connect, stage, how):
     server.log.wait(r"event=worker_ready .*epoch=2")
 
 
+def test_a_batch_that_may_run_again_runs_again(serve, connect, stage):
+    """idempotent=True: all members of the call that died are answered by the next life, together."""
+    server = serve("batches.py", env={"ANYSERVE_TEST_STAGE": stage.path})
+    client = connect(server)
+    first = client.begin("safe", {"x": rows(0, 1)}, id="a")
+    stage.started(1)
+    calls = [client.begin("safe", {"x": rows(10 * i, 2)}, id=tag) for i, tag in enumerate("bcd")]
+    queued(server, 3, "safe")
+    stage.started(1)[0].go()
+    first.result()
+    scene = stage.started(2)[1]
+    assert len(scene.tag.split()) == 3
+    os.kill(scene.pid, signal.SIGKILL)
+    again = stage.started(3)[2]
+    assert again.tag == scene.tag and again.pid != scene.pid
+    again.go()
+    for i, call in enumerate(calls):
+        assert (oip.Answer(call.result())["output0"] == rows(10 * i, 2)).all()
+    server.log.wait(r"event=worker_ready .*epoch=2")
+
+
+# --- waiting for company, here for a minute ---
+
+def patient(client, model, x, tag):
+    """Without a deadline, which would shorten the wait."""
+    return client.begin(model, {"x": x}, timeout=None, id=tag)
+
+
+def test_a_batch_that_is_full_does_not_wait(server, client):
+    calls = []
+    for i, tag in enumerate("abc"):
+        queued(server, i)
+        calls.append(patient(client, "company", rows(i, 1), tag))
+    for i, call in enumerate(calls):
+        answer = oip.Answer(call.result(wait.SECONDS))
+        assert (answer["y"] == rows(i, 1)).all()
+        assert answer.parameters["with"] == "a b c"
+
+
+def test_what_does_not_fit_the_rest_of_a_batch_begins_the_next(server, client):
+    """Two items and two more are over three: the first pair goes, the second waits for one item."""
+    first = patient(client, "company", rows(0, 2), "a")
+    queued(server, 1)
+    second = patient(client, "company", rows(10, 2), "b")
+    assert oip.Answer(first.result(wait.SECONDS)).parameters["with"] == "a"
+    queued(server, 1)
+    third = patient(client, "company", rows(20, 1), "c")
+    for call, x in [(second, rows(10, 2)), (third, rows(20, 1))]:
+        answer = oip.Answer(call.result(wait.SECONDS))
+        assert (answer["y"] == x).all() and answer.parameters["with"] == "b c"
+
+
+def test_a_deadline_is_not_waited_away(client):
+    """Nobody comes, and the wait would be a minute: it is served before its deadline."""
+    client.infer("company", {"x": rows(0, 3)})  # the handler's usual time is known then
+    answer = client.infer("company", {"x": rows(0, 1)}, timeout=1)
+    assert (answer["y"] == rows(0, 1)).all()
+
+
+def test_preferred_sizes(server, client, stage):
+    calls = [patient(client, "preferred", rows(0, 2), "a")]
+    stage.started(1)
+    for i, tag in enumerate("bcdef"):
+        calls.append(patient(client, "preferred", rows(10 + i, 1), tag))
+        queued(server, i + 1)
+    stage.started(1)[0].go()
+    assert stage.started(2)[1].tag == "b c d e"
+    stage.started(2)[1].go()
+    for call in calls[:5]:
+        call.result(wait.SECONDS)
+    assert server.deployment("batches")["queued"] == 1  # f: one is not a size that the model likes
+    calls.append(patient(client, "preferred", rows(20, 1), "g"))
+    assert stage.started(3)[2].tag == "f g"
+    stage.started(3)[2].go()
+    assert (oip.Answer(calls[5].result(wait.SECONDS))["output0"] == rows(14, 1)).all()
+    assert (oip.Answer(calls[6].result(wait.SECONDS))["output0"] == rows(20, 1)).all()
+
+
 # --- answers ---
+
+def test_what_is_raised_answers_for_all(server, client, stage):
+    first = client.begin("raises", {"x": rows(0, 1)}, id="a")
+    stage.started(1)
+    calls = [client.begin("raises", {"x": rows(i, 2)}, id=tag) for i, tag in enumerate("bcd")]
+    queued(server, 3)
+    stage.started(1)[0].go()
+    assert first.exception().details() == "no room for 1"
+    assert len(stage.started(2)[1].tag.split()) == 3
+    stage.started(2)[1].go()
+    for call in calls:
+        assert (call.exception().code(), call.exception().details()) == \
+            (grpc.StatusCode.FAILED_PRECONDITION, "no room for 6")
 
 def test_one_bad_request_fails_alone(client):
     calls = [client.begin("list", {"x": rows(-1 if i % 3 == 0 else i, 2)}, id=str(i)) for i in range(30)]
@@ -193,9 +285,9 @@ def test_results_that_do_not_fit(client, how, why):
 
 
 def test_statistics(server, client):
-    before = server.deployment()["batches"]
+    before = server.deployment("batches")["batches"]
     client.infer("sync", {"x": rows(0, 7)})
-    after = server.deployment()["batches"]
+    after = server.deployment("batches")["batches"]
     assert after["calls"] == before["calls"] + 1 and after["items"] == before["items"] + 7
     assert after["sizes"][3] == before["sizes"][3] + 1  # 5 to 8 items
     assert 'anyserve_batch_size_bucket{deployment="batches",le="+Inf"}' in server.metrics()
@@ -203,48 +295,29 @@ def test_statistics(server, client):
 
 # --- nobody gets another's rows ---
 
-def make(random, i):
-    """A request of a random model, with numbers that no other has, and what must come back."""
-    model = random.choice(["sync", "held", "async", "threads", "list", "ragged", "text", "plain"])
-    n = random.choice([1, 1, 1, 2, 3, 8 if model == "held" else 11])
-    if model == "text":
-        s = [f"r{i}.{k}-{'x' * random.randrange(20)}".encode() for k in range(n)]
-        return model, {"s": oip.bytes_array(s)}, {"upper": [v.upper() for v in s], "size": [len(v) for v in s]}
-    x = rows(i * 100, n, random.choice([1, 3, 3, 3, 4]))
-    if model == "plain":
-        return model, {"x": x}, {"output0": x + 1}
-    if model == "list" and random.random() < 0.1:
-        x[0, 0] = -1
-        return model, {"x": x}, None
-    return model, {"x": x}, {"sum": x.sum(axis=1), "back": x[:, ::-1]}
-
-
-def check(call, want, i):
-    if want is None:
-        assert call.exception().details() == f"row of {i}"
-        return
-    got = oip.Answer(call.result()).outputs
-    assert set(got) == set(want)
-    for name, value in want.items():
-        assert got[name].tolist() == np.asarray(value).tolist() if name != "upper" else list(got[name]) == value
-
-
 def test_nobody_gets_anothers_rows(server, connect):
-    """Random requests, many at once, on connections of both loops. ANYSERVE_BATCH_REQUESTS says how many."""
-    seed = random.randrange(2**32)
-    rand = random.Random(seed)
+    """grpcio as the client, requests on connections of both loops; tests/crowd asks more, and far more often."""
     clients = [connect(server) for _ in range(4)]
     under_way = []
-    for i in range(COUNT):
-        model, inputs, want = make(rand, i)
-        under_way.append((clients[i % 4].begin(model, inputs, id=str(i), timeout=120), want, i))
-        if rand.random() < 0.01:
-            under_way.pop(rand.randrange(len(under_way)))[0].cancel()
-        while len(under_way) >= AT_ONCE or (under_way and i == COUNT - 1):
-            call, want, k = under_way.pop(0)
-            try:
-                check(call, want, k)
-            except (AssertionError, grpc.RpcError) as e:
-                raise AssertionError(f"seed {seed}, request {k}") from e
+    for i in range(400):
+        model = ["sync", "held", "async", "threads", "list", "ragged"][i % 6]
+        x = rows(i * 100, 1 + i % 3)
+        under_way.append((clients[i % 4].begin(model, {"x": x}, id=str(i)), x))
+        while len(under_way) >= 64 or (under_way and i == 399):
+            call, x = under_way.pop(0)
+            answer = oip.Answer(call.result())
+            assert (answer["sum"] == x.sum(axis=1)).all() and (answer["back"] == x[:, ::-1]).all()
+
+
+def test_a_crowd_gets_its_own(serve):
+    """Random requests of every kind over gRPC and HTTP, each answer judged. ANYSERVE_CROWD says how many."""
+    server = serve(paths.ROOT / "tests/crowd/model.py", "--threads", "2")
+    seed = random.randrange(2**32)
+    done = subprocess.run([paths.BUILD / "tests/crowd/crowd", "--port", str(server.port), "--calls",
+                           str(CROWD), "--seed", str(seed)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    result = json.loads(done.stdout)
+    assert result["right"] > 0.7 * CROWD
     batches = server.deployment()["batches"]
-    assert batches["items"] > 1.5 * batches["calls"]  # or the test has tried nothing
+    # that is, 1.5 requests or more of a call, or the test has tried nothing
+    assert batches["items"] / batches["calls"] > 1.5 * result["rows"] / result["right"]

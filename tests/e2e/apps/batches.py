@@ -69,11 +69,34 @@ async def staged_async(x, requests):
     return x
 
 
+@app.model("company", batching=Batching(3, max_wait_ms=60_000))
+def company(x, requests):
+    return Response({"y": x}, {"with": " ".join(r.id for r in requests)})
+
+
+@app.model("preferred", batching=Batching(8, max_wait_ms=60_000, preferred_sizes=[2, 4]))
+def preferred(x, requests):
+    cue.wait(" ".join(r.id for r in requests))
+    return x
+
+
+@app.model("raises", batching=Batching(8))
+def raises(x, requests):
+    cue.wait(" ".join(r.id for r in requests))
+    raise Error("FAILED_PRECONDITION", "no room for %d" % len(x))
+
+
 @app.model("wrong", batching=Batching(8))
 def wrong(how):
     n = len(how)
     return {"rows": {"y": np.zeros(n + 1)}, "scalar": {"y": np.float64(1)},
             "list": [np.zeros(n)] * (n + 1)}[how[0].decode()]
+
+
+@app.model("safe", deployment="safe", idempotent=True, batching=Batching(8))
+def safe(x, requests):
+    cue.wait(" ".join(r.id for r in requests))
+    return x
 
 
 @app.model("plain")
