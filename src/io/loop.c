@@ -149,6 +149,12 @@ void as_loop_defer(struct as_loop *l, struct as_task *t)
         as_list_push(&l->tasks, &t->node);
 }
 
+void as_loop_defer_first(struct as_loop *l, struct as_task *t)
+{
+    if (!as_task_is_due(t))
+        as_list_insert_after(&l->tasks, &t->node);
+}
+
 void as_loop_next(struct as_loop *l, struct as_task *t)
 {
     if (!as_list_empty(&t->node))

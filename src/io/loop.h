@@ -47,6 +47,8 @@ as_ns as_loop_now(struct as_loop *l); /* CLOCK_MONOTONIC at this turn's first qu
 void as_task_init(struct as_task *t, void (*run)(struct as_task *t));
 /* Runs t at the end of this turn; deferring it again before that changes nothing. */
 void as_loop_defer(struct as_loop *l, struct as_task *t);
+/* The same, ahead of all others: for what somebody who has nothing to do is waiting for. */
+void as_loop_defer_first(struct as_loop *l, struct as_task *t);
 /* Runs t in the next turn, which comes at once: sockets are looked at in between. For work that is
  * cut into slices; a timer of no time would run again in the same turn. */
 void as_loop_next(struct as_loop *l, struct as_task *t);

@@ -216,7 +216,7 @@ static void on_flush(struct as_task *t)
 void as_link_touch(struct as_link *l)
 {
     if (!l->sock.closing)
-        as_loop_defer(l->fleet->loop, &l->flush);
+        as_loop_defer_first(l->fleet->loop, &l->flush);
 }
 
 static void on_event(struct as_sock *s, int events)
@@ -224,7 +224,7 @@ static void on_event(struct as_sock *s, int events)
     struct as_link *l = link_of(s);
 
     if (events & UV_WRITABLE)
-        as_loop_defer(s->loop, &l->flush);
+        as_loop_defer_first(s->loop, &l->flush);
     if (events & UV_READABLE)
         as_link_read(l);
 }
