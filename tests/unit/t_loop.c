@@ -111,6 +111,50 @@ static void deferred_work_runs_once_and_before_the_loop_sleeps(void **state AS_U
     as_loop_free(l);
 }
 
+struct order {
+    struct as_task answers, more, work;
+    struct as_loop *loop;
+    char ran[8];
+};
+
+static void run_answers(struct as_task *t)
+{
+    struct order *o = AS_CONTAINER(t, struct order, answers);
+
+    strcat(o->ran, "a");
+    as_loop_defer_first(o->loop, &o->work); /* what a task puts first is first of what is left */
+}
+
+static void run_more(struct as_task *t)
+{
+    struct order *o = AS_CONTAINER(t, struct order, more);
+
+    strcat(o->ran, "m");
+    as_loop_stop(o->loop);
+}
+
+static void run_urgent(struct as_task *t)
+{
+    strcat(AS_CONTAINER(t, struct order, work)->ran, "W");
+}
+
+static void what_is_put_first_runs_ahead_of_all_others(void **state AS_UNUSED)
+{
+    struct order o = {.ran = ""};
+
+    assert_int_equal(as_loop_new(&o.loop, 0), 0);
+    as_task_init(&o.answers, run_answers);
+    as_task_init(&o.more, run_more);
+    as_task_init(&o.work, run_urgent);
+    as_loop_defer(o.loop, &o.answers);
+    as_loop_defer(o.loop, &o.more);
+    as_loop_defer_first(o.loop, &o.work);
+    as_loop_defer_first(o.loop, &o.work); /* once is enough */
+    as_loop_run(o.loop);
+    assert_string_equal(o.ran, "WaWm");
+    as_loop_free(o.loop);
+}
+
 /* --- timers --- */
 
 struct alarm {
@@ -335,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deferred_work_runs_once_and_before_the_loop_sleeps),
+        cmocka_unit_test(what_is_put_first_runs_ahead_of_all_others),
         cmocka_unit_test(work_for_the_next_turn_lets_sockets_be_looked_at),
         cmocka_unit_test(a_timer_never_fires_early_and_can_be_moved),
         cmocka_unit_test(letters_of_one_thread_arrive_in_order_and_none_is_lost),
