@@ -1,10 +1,10 @@
 /* wire/json.h — reading and writing JSON (RFC 8259), tensors at full speed.
  *
- * Reading is a cursor over the index that simdjson makes of a text; numbers are printed by
- * std::to_chars. A text is walked forward, every value once: what its reader leaves alone is
- * walked all the same, so that a text is accepted or refused as Python's json does it (NaN and
- * Infinity aside, and a \ud800 without its other half, which is no text). The root is an object or
- * an array. What the text holds twice is told twice. Pure; hostile texts are welcome.
+ * Reading is a cursor over the index that simdjson makes of a text; numbers are printed in
+ * the form of std::to_chars. A text is walked forward, every value once: what its reader leaves
+ * alone is walked all the same, so that a text is accepted or refused as Python's json does it (NaN
+ * and Infinity aside, and a \ud800 without its other half, which is no text). The root is an object
+ * or an array. What the text holds twice is told twice. Pure; hostile texts are welcome.
  */
 #ifndef AS_WIRE_JSON_H
 #define AS_WIRE_JSON_H
@@ -132,9 +132,9 @@ void as_json_put_error(struct as_buf *b, struct as_str text);
 
 /* A tensor's elements, `a,b,c` without brackets, shortest round trip for their type (FP16 and BF16:
  * for the FP32 of the same value); NaN and infinities as NaN, Infinity, -Infinity (docs/PROTOCOL.md
- * says why). as_json_elements_max is the most that they can take (for BYTES it looks at them:
+ * says why). as_json_elements_max is the room that they need (for BYTES it looks at them:
  * exactly what they take), or UINT64_MAX when BYTES are not UTF-8; as_json_put_elements writes and
- * returns how many bytes it were. */
+ * returns how many bytes it were; more of the room may have been written to. */
 uint64_t as_json_elements_max(enum as_dtype t, const uint8_t *data, size_t nbytes);
 size_t as_json_put_elements(uint8_t *out, enum as_dtype t, const uint8_t *data, size_t nbytes);
 /* "s" with quotes and escapes into memory; its length first. */

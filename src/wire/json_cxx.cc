@@ -1,4 +1,4 @@
-// The C++ of the house: simdjson and <charconv> behind a C interface.
+// The C++ of the house: simdjson, Dragonbox and <charconv> behind a C interface.
 #include "wire/json_cxx.h"
 
 #include <charconv>
@@ -7,6 +7,9 @@
 #include <new>
 #include <string>
 #include <simdjson.h>
+#ifdef AS_JSON_CXX_DRAGONBOX
+#include AS_JSON_CXX_DRAGONBOX
+#endif
 
 extern "C" {
 #include "base/fatal.h"
@@ -132,12 +135,65 @@ bool as_json_cxx_scaled(uint64_t m, int32_t e, bool negative, double *ret_d)
 #endif
 }
 
+#ifdef AS_JSON_CXX_DRAGONBOX
+
+namespace
+{
+
+template <typename T> as_json_decimal digits_of(T v)
+{
+    using namespace jkj::dragonbox;
+    auto d =
+        to_decimal(v, policy::sign::ignore, policy::trailing_zero::ignore, policy::cache::full);
+
+    return {d.significand, d.exponent};
+}
+
+} // namespace
+
+#else
+
+namespace
+{
+
+// Out of "1.25e+01".
+template <typename T> as_json_decimal digits_of(T v)
+{
+    char text[AS_JSON_CXX_DOUBLE + 8];
+    auto end = std::to_chars(text, text + sizeof(text), v, std::chars_format::scientific).ptr;
+    as_json_decimal d = {};
+    const char *p = text + (*text == '-');
+    int32_t fraction = 0;
+    bool behind = false;
+
+    for (; *p != 'e'; p++) {
+        if (*p == '.') {
+            behind = true;
+            continue;
+        }
+        d.digits = d.digits * 10 + static_cast<uint64_t>(*p - '0');
+        fraction += behind;
+    }
+    std::from_chars(p + 1 + (p[1] == '+'), end, d.exponent);
+    d.exponent -= fraction;
+    return d;
+}
+
+} // namespace
+
+#endif
+
+as_json_decimal as_json_cxx_double_digits(double v)
+{
+    return digits_of(v);
+}
+
+as_json_decimal as_json_cxx_float_digits(float v)
+{
+    return digits_of(v);
+}
+
 char *as_json_cxx_put_double(char *out, double v)
 {
     return std::to_chars(out, out + AS_JSON_CXX_DOUBLE, v).ptr;
-}
-
-char *as_json_cxx_put_float(char *out, float v)
-{
-    return std::to_chars(out, out + AS_JSON_CXX_FLOAT, v).ptr;
 }

@@ -1,4 +1,5 @@
-/* wire/json_cxx.h — what JSON needs of C++: simdjson's index, from_chars and to_chars.
+/* wire/json_cxx.h — what JSON needs of C++: simdjson's index, Dragonbox, from_chars and
+ * to_chars.
  *
  * Private to json*.c. No exception leaves json_cxx.cc: it is compiled without them.
  */
@@ -34,11 +35,20 @@ double as_json_cxx_double(const char *p, const char *end);
 /* m × 10^e, correctly rounded. False: it cannot tell, or has no such function. */
 bool as_json_cxx_scaled(uint64_t m, int32_t e, bool negative, double *ret_d);
 
-/* Shortest text of a finite number, without a NUL; returns its end. */
-#define AS_JSON_CXX_DOUBLE 24u /* bytes at most */
+/* The shortest digits that read back as |v|, the nearest to it of those: digits × 10^exponent. They
+ * may end with zeros. v is finite, and not 0. */
+struct as_json_decimal {
+    uint64_t digits; /* at most 17 of them; of a float 9 */
+    int32_t exponent;
+};
+struct as_json_decimal as_json_cxx_double_digits(double v);
+struct as_json_decimal as_json_cxx_float_digits(float v);
+
+/* Bytes of the longest text of a double and of a float. */
+#define AS_JSON_CXX_DOUBLE 24u
 #define AS_JSON_CXX_FLOAT  15u
+/* Shortest text of a finite number, without a NUL; returns its end. */
 char *as_json_cxx_put_double(char *out, double v);
-char *as_json_cxx_put_float(char *out, float v);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* wire/json_own.h — what the files that read JSON share. Private to json*.c.
+/* wire/json_own.h — what the files that read and write JSON share. Private to json*.c.
  *
  * A reader stands on a token of the index. The last token of an opened text is a bracket, so behind
  * any token that is none there is another, and behind the last byte of a scalar a byte that ends
@@ -74,6 +74,12 @@ bool as_json_raw_string(struct as_json *j, struct as_str *ret_s);
 /* Means what a content with escapes says; writes it to out (at most s.n bytes) unless that is NULL.
  * False: a bad escape. */
 bool as_json_unescape(struct as_str s, uint8_t *out, size_t *ret_n);
+
+/* Numbers as text; the end of it is returned, but AS_JSON_NUMBER_ROOM bytes may be written. */
+#define AS_JSON_NUMBER_ROOM 32u
+uint8_t *as_json_print_i64(uint8_t *out, int64_t v);
+uint8_t *as_json_print_u64(uint8_t *out, uint64_t v);
+uint8_t *as_json_print_f64(uint8_t *out, double v);
 
 /* Walks the value at the next token, `depth` arrays and objects around it. 0 or AS_EPROTO. */
 int as_json_walk(struct as_json *j, uint32_t depth);

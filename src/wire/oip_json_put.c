@@ -37,7 +37,7 @@ static void add_number(struct text *t, const struct as_param *m)
 
 static void add_double(struct text *t, double v)
 {
-    uint8_t text[32];
+    uint8_t text[64];
     size_t n = as_json_put_elements(text, AS_DT_FP64, (const uint8_t *)&v, sizeof(v));
 
     if (t->p)

@@ -384,31 +384,67 @@ static void commas_come_by_themselves(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
+#define PRINTED(t, a)                                                                              \
+    ((struct as_str){(char *)text, as_json_put_elements(text, t, (const uint8_t *)(a), sizeof(a))})
+
 static void elements_are_printed_short(void **state AS_UNUSED)
 {
+    static const uint64_t u64[] = {
+        0, 9, 10, 99999999, 100000000, 9999999999999999, 10000000000000000, UINT64_MAX};
+    static const int64_t i64[] = {INT64_MIN, -100000000, -1, INT64_MAX};
     static const float f32[] = {0.1f, 1, -0.0f, 1e10f, 3.4028235e38f, 1e-45f};
     static const uint16_t f16[] = {0x3c00, 0x0001, 0x7c00, 0xfc00, 0x7e00, 0xc000};
     static const int8_t i8[] = {-128, 0, 99, 100, 127};
     static const uint8_t truth[] = {0, 1};
     uint8_t text[256];
 
-    assert_str(
-        (struct as_str){(char *)text,
-                        as_json_put_elements(text, AS_DT_FP32, (const uint8_t *)f32, sizeof(f32))},
-        "0.1,1.0,-0.0,1e+10,3.4028235e+38,1e-45");
-    assert_str(
-        (struct as_str){(char *)text,
-                        as_json_put_elements(text, AS_DT_FP16, (const uint8_t *)f16, sizeof(f16))},
-        "1.0,5.9604645e-08,Infinity,-Infinity,NaN,-2.0");
-    assert_str((struct as_str){(char *)text, as_json_put_elements(text, AS_DT_INT8,
-                                                                  (const uint8_t *)i8, sizeof(i8))},
-               "-128,0,99,100,127");
-    assert_str((struct as_str){(char *)text, as_json_put_elements(text, AS_DT_BOOL, truth, 2)},
-               "false,true");
+    assert_str(PRINTED(AS_DT_FP32, f32), "0.1,1.0,-0.0,1e+10,3.4028235e+38,1e-45");
+    assert_str(PRINTED(AS_DT_FP16, f16), "1.0,5.9604645e-08,Infinity,-Infinity,NaN,-2.0");
+    assert_str(PRINTED(AS_DT_INT8, i8), "-128,0,99,100,127");
+    assert_str(PRINTED(AS_DT_BOOL, truth), "false,true");
+    assert_str(PRINTED(AS_DT_UINT64, u64),
+               "0,9,10,99999999,100000000,9999999999999999,10000000000000000,18446744073709551615");
+    assert_str(PRINTED(AS_DT_INT64, i64), "-9223372036854775808,-100000000,-1,9223372036854775807");
     assert_int_equal(as_json_put_elements(text, AS_DT_INT8, text, 0), 0);
     assert_int_equal(as_json_elements_max(AS_DT_BYTES, (const uint8_t *)"\1\0\0\0\xff", 5),
                      UINT64_MAX);
     assert_int_equal(as_json_elements_max(AS_DT_BYTES, (const uint8_t *)"\1\0\0\0\n", 5), 5);
+}
+
+/* Escapes at every place of the eight bytes that are looked at together, and beside bytes above
+ * 127.
+ */
+static void escapes_are_found_wherever_they_stand(void **state AS_UNUSED)
+{
+    static const struct {
+        uint8_t byte;
+        const char *text;
+    } rows[] = {{'"', "\\\""},     {'\\', "\\\\"},    {'\n', "\\n"}, {0, "\\u0000"},
+                {0x1f, "\\u001f"}, {0x7f, "\\u007f"}, {' ', " "},    {'!', "!"},
+                {'#', "#"},        {'[', "["},        {']', "]"},    {'~', "~"}};
+    char raw[32], want[64];
+    uint8_t text[128];
+
+    for (size_t n = 1; n < 20; n++) {
+        for (size_t at = 0; at < n; at++) {
+            for (size_t i = 0; i < AS_COUNT(rows); i++) {
+                for (size_t k = 0; k + 1 < n; k += 2)
+                    memcpy(raw + k, "\xc3\xa9", 2);
+                raw[n - 1] = 'x';
+                if (at + 1 < n && at % 2 == 0)
+                    raw[at + 1] = 'y';
+                if (at % 2)
+                    raw[at - 1] = 'z';
+                raw[at] = (char)rows[i].byte;
+                snprintf(want, sizeof(want), "\"%.*s%s%.*s\"", (int)at, raw, rows[i].text,
+                         (int)(n - at - 1), raw + at + 1);
+                assert_int_equal(as_json_string_len((struct as_str){raw, n}), strlen(want));
+                assert_str((struct as_str){(char *)text,
+                                           as_json_copy_string(text, (struct as_str){raw, n})},
+                           want);
+            }
+        }
+    }
 }
 
 /* Whole numbers that are printed without an exponent get a point as well. */
@@ -445,6 +481,7 @@ int main(void)
         T(more_levels_than_dimensions_are_refused),
         T(commas_come_by_themselves),
         T(elements_are_printed_short),
+        T(escapes_are_found_wherever_they_stand),
         T(the_longest_elements_have_room),
     };
 
