@@ -225,6 +225,8 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     as_squeezer_init(&e->squeezer, loop, budget);
     e->client.on_registry = on_registry;
     err = as_client_open(&e->client, fleet, loop);
+    if (!err)
+        err = as_helper_open(&e->helper, loop);
     if (err) {
         free(e->rx);
         free(e);
@@ -282,6 +284,7 @@ void as_edge_close(struct as_edge *e)
     as_client_close(&e->client);
     as_stream_fini_all(e);
     as_squeezer_fini(&e->squeezer);
+    as_helper_close(&e->helper);
     as_timer_close(&e->sweep, NULL);
     as_linger_close(&e->linger);
 }
@@ -292,6 +295,7 @@ void as_edge_free(struct as_edge *e)
         return;
     as_exchange_pool_free(e);
     as_json_free(e->json);
+    as_json_free(e->large_json);
     free(e->rx);
     free(e);
 }

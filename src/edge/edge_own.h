@@ -6,6 +6,7 @@
 #include "edge/edge.h"
 #include "edge/linger.h"
 #include "edge/squeeze.h"
+#include "io/helper.h"
 #include "io/sock.h"
 
 #define AS_EDGE_RX        (128u << 10) /* bytes of one read from a connection */
@@ -44,6 +45,8 @@ struct as_edge {
     struct as_task stream_turn;  /* due while one of them has had its share of a turn */
     struct as_squeezer squeezer; /* compressed messages */
     struct as_json *json;        /* NULL until the first request in JSON */
+    struct as_helper helper;     /* for what is too large for a turn: edge/aside.h */
+    struct as_json *large_json;  /* the helper's; NULL until the first large request in JSON */
     struct as_sock listeners[AS_EDGE_LISTENERS]; /* own duplicates of the shared descriptors */
     uint32_t n_listeners;
     struct as_timer sweep; /* time-outs of connections; set while there are any */

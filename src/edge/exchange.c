@@ -1,6 +1,7 @@
 #include "edge/exchange.h"
 
 #include "base/counter.h"
+#include "edge/aside.h"
 #include "edge/ask.h"
 #include "edge/body.h"
 #include "edge/patience.h"
@@ -36,7 +37,7 @@ static void maybe_free(struct as_exchange *x)
 {
     struct as_edge *e = x->edge;
 
-    if (x->conn || x->in_fleet)
+    if (x->conn || x->in_fleet || x->aside)
         return;
     as_budget_give(e->budget, x->reserved);
     as_blob_unref(x->blob);
@@ -367,6 +368,7 @@ static void begin(struct as_exchange *x, struct as_conn *c, uint32_t stream,
     x->zipped = false;
     x->encoding = AS_ZIP_NONE;
     x->squeeze = NULL;
+    x->aside = NULL;
     x->streaming = NULL;
     x->held = NULL;
     x->rest.route = NULL;
@@ -459,6 +461,7 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
     if (x->over_time)
         x->over_time->gone(x);
     as_squeeze_cancel(x->squeeze);
+    as_aside_drop(x->aside);
     as_ask_forget(x);
     x->conn = NULL;
     x->head = NULL;
@@ -506,5 +509,11 @@ const struct as_http_ops as_exchange_ops = {
 void as_exchange_released(struct as_exchange *x)
 {
     x->in_fleet = false;
+    maybe_free(x);
+}
+
+void as_exchange_aside_over(struct as_exchange *x)
+{
+    x->aside = NULL;
     maybe_free(x);
 }

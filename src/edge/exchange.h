@@ -1,6 +1,6 @@
 /* edge/exchange.h — one request of a client and its answer.
  *
- *   RECEIVING ──► WAITING ──► ANSWERED       RECEIVING: body comes in, or is inflated
+ *   RECEIVING ──► WAITING ──► ANSWERED       RECEIVING: body comes in, is inflated, read
  *       │  end      (fleet)       ▲          WAITING: a worker has it, or the queue
  *       └── refused, small RPC ───┘          ANSWERED: handed to HTTP/2, or being deflated for it
  *
@@ -45,6 +45,7 @@ struct as_exchange {
     enum as_zip_format encoding; /* of compressed messages, as the request's head says */
     struct as_squeeze *squeeze;  /* the message being inflated, or the answer deflated */
     void (*on_inflated)(struct as_exchange *x);
+    struct as_aside *aside;      /* the helper works for it (edge/aside.h): it stays until then */
     struct as_stream *streaming; /* NULL: unary */
     struct as_rest_kept *held;   /* plain HTTP: an answer that waits for the end of the request */
     struct as_rest_match rest;   /* plain HTTP: the resource */
@@ -83,7 +84,8 @@ struct as_exchange {
 void as_exchange_pool_free(struct as_edge *e);
 /* Frees what was not used since the last trim, but for AS_POOL_KEEP. */
 void as_exchange_pool_trim(struct as_edge *e);
-void as_exchange_released(struct as_exchange *x); /* the fleet holds it no longer */
+void as_exchange_released(struct as_exchange *x);   /* the fleet holds it no longer */
+void as_exchange_aside_over(struct as_exchange *x); /* the helper does not */
 
 /* An exchange for one message of a stream of requests: on the same connection and stream, with the
  * same head and deadline. NULL: no memory, or over --max-requests. */

@@ -39,7 +39,7 @@ static bool read_body(struct as_exchange *x, member fn, struct body *b, const ch
 
     if (!x->body_len)
         return true;
-    j = as_rest_reader(x);
+    j = as_rest_reader(x, false);
     if (!j)
         return false;
     err = as_json_open(j, &x->arena, x->body, x->body_len, &root);

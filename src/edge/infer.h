@@ -21,7 +21,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send);
 /* Who keeps an output's bytes: the worker's answer, or NULL where they are the exchange's own. */
 static inline struct as_blob *as_infer_owner(const struct as_exchange *x, const struct as_tensor *t)
 {
-    struct as_blob *b = x->call.result_blob;
+    struct as_blob *b = x->call.result_blob ? x->call.result_blob : x->answer;
 
     return b && t->data >= b->data && t->data < b->data + b->n ? b : NULL;
 }

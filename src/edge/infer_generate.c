@@ -1,8 +1,8 @@
 /* POST …/generate and …/generate_stream: a flat JSON object in, one out, or a stream of events. */
 #include "edge/infer.h"
+#include "edge/infer_json.h"
 #include "edge/rest.h"
 #include "edge/stream.h"
-#include "wire/oip_json.h"
 
 #define WHY_MAX 512
 #define GATHER  32768u /* events of a turn go out in pieces of this many bytes */
@@ -10,25 +10,12 @@
 #define SUFFIX  "\n\n"
 #define AROUND  (sizeof(PREFIX SUFFIX) - 1)
 
-/* The request out of the body. False: answered. */
-static bool parse(struct as_exchange *x, const struct as_rest_match *m)
+/* The request out of the body; then `then`. */
+static void parse(struct as_exchange *x, const struct as_rest_match *m,
+                  void (*then)(struct as_exchange *x))
 {
-    struct as_json *j = as_rest_reader(x);
-    char why[WHY_MAX] = "";
-    int err;
-
-    if (!j || !as_exchange_find(x, m->model, m->version))
-        return false;
-    err = as_oip_json_parse_generate(j, x->body, x->body_len, x->model->inputs, x->model->n_inputs,
-                                     &x->arena, &x->infer, why, sizeof(why));
-    if (err) {
-        as_exchange_fail(x, err, "%s", why[0] ? why : as_err_text(err));
-        return false;
-    }
-    x->inputs = x->infer.blob;
-    x->infer.model = x->model->name;
-    x->infer.version = x->model->version;
-    return as_infer_charge(x);
+    if (as_exchange_find(x, m->model, m->version))
+        as_infer_read(x, AS_FORM_GENERATE, x->body_len, then);
 }
 
 /* A model that takes a stream of inputs gets this one. */
@@ -77,10 +64,16 @@ static void send_kept(struct as_exchange *x)
     as_rest_send(x, &(struct as_rest_reply){.status = 200, .body = &piece, .n_body = 1});
 }
 
+static void send_text(struct as_exchange *x, const struct as_infer_text *t)
+{
+    struct as_http_piece piece = {t->p, t->n, t->blob};
+
+    as_rest_send(x, &(struct as_rest_reply){.status = 200, .body = &piece, .n_body = 1});
+}
+
 static void send_one(struct as_exchange *x, const struct as_oip_response *r)
 {
-    if (keep(x, r))
-        send_kept(x);
+    as_infer_write(x, r, AS_FORM_GENERATE, send_text);
 }
 
 static bool only_part(struct as_exchange *x, const struct as_oip_response *r,
@@ -107,12 +100,16 @@ static void only_part_came(struct as_exchange *x)
                          AS_STR_FMT(x->model->name));
 }
 
-void as_infer_generate(struct as_exchange *x, const struct as_rest_match *m)
+static void begin_one(struct as_exchange *x)
 {
     static const struct as_infer_parts parts = {.part = only_part, .end = only_part_came};
 
-    if (parse(x, m))
-        begin(x, send_one, &parts);
+    begin(x, send_one, &parts);
+}
+
+void as_infer_generate(struct as_exchange *x, const struct as_rest_match *m)
+{
+    parse(x, m, begin_one);
 }
 
 /* --- events --- */
@@ -268,15 +265,12 @@ static void on_gone(struct as_exchange *x)
     e->out = NULL;
 }
 
-void as_infer_generate_stream(struct as_exchange *x, const struct as_rest_match *m)
+static void begin_events(struct as_exchange *x)
 {
     static const struct as_infer_parts parts = {.part = event, .end = last_event_came};
     static const struct as_exchange_over_time over_time = {.drained = on_drained, .gone = on_gone};
-    struct events *e;
+    struct events *e = as_arena_alloc(&x->arena, sizeof(*e), 8);
 
-    if (!parse(x, m))
-        return;
-    e = as_arena_alloc(&x->arena, sizeof(*e), 8);
     if (!e) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
         return;
@@ -286,4 +280,9 @@ void as_infer_generate_stream(struct as_exchange *x, const struct as_rest_match 
     x->item = e;
     x->over_time = &over_time;
     begin(x, send_event, &parts);
+}
+
+void as_infer_generate_stream(struct as_exchange *x, const struct as_rest_match *m)
+{
+    parse(x, m, begin_events);
 }

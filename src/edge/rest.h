@@ -68,7 +68,7 @@ void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *j
 bool as_rest_answering(struct as_exchange *x, uint32_t status);
 
 /* This loop's reader of JSON; NULL: answered. */
-struct as_json *as_rest_reader(struct as_exchange *x);
+struct as_json *as_rest_reader(struct as_exchange *x, bool large);
 
 /* A header of the request, by its name in lower case; empty where there is none. */
 struct as_str as_rest_header(const struct as_exchange *x, const char *name);
