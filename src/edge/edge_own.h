@@ -179,6 +179,10 @@ static inline size_t as_conn_unsent(struct as_conn *c, uint32_t stream)
 {
     return c->h2 ? as_h2_unsent(c->h2, stream) : as_h1_unsent(c->h1, stream);
 }
+static inline uint64_t as_conn_sent(struct as_conn *c, uint32_t stream)
+{
+    return c->h2 ? as_h2_sent(c->h2, stream) : as_h1_sent(c->h1);
+}
 void as_edge_conn_gone(struct as_edge *e); /* bookkeeping after a connection */
 
 /* May a line of this kind be written now? ret_skipped: how many were not since the last one. */

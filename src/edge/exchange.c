@@ -216,12 +216,12 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     uint64_t len;
     bool compressed;
 
+    x->got += n;
     if (x->streaming) {
         as_stream_data(x->streaming, p, n);
         return;
     }
     as_conn_consume(c, x->stream, n);
-    x->got += n;
     if (x->held) {
         if (x->got > AS_REST_EARLY)
             as_rest_release(x);
@@ -263,10 +263,12 @@ static void on_end(void *conn AS_UNUSED, void *req)
             as_rest_release(x);
         return;
     }
-    as_patience_stop(x);
-    if (x->streaming)
+    if (x->streaming) {
         as_stream_half_close(x->streaming);
-    else if (!x->grpc)
+        return;
+    }
+    as_patience_stop(x);
+    if (!x->grpc)
         as_rest_end(x);
     else if (!as_grpc_at_boundary(&x->reader))
         as_exchange_fail(x, AS_EINTERNAL, "the request ended inside a message");

@@ -60,7 +60,8 @@ struct as_exchange {
     as_ns deadline;
     struct as_list patience; /* edge/patience.h, with these three: */
     as_ns looked;
-    uint64_t got, mark;           /* bytes of the body that came; bytes at the last look */
+    uint64_t got, mark;           /* bytes of the body that came; at the last look, or to be sent by
+                                     the next one */
     struct as_registry *registry; /* keeps `model` */
     const struct as_model *model;
     struct as_ask *ask; /* what the dispatch loop is asked (edge/ask.h); NULL: nothing */

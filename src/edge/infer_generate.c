@@ -1,6 +1,7 @@
 /* POST …/generate and …/generate_stream: a flat JSON object in, one out, or a stream of events. */
 #include "edge/infer.h"
 #include "edge/infer_json.h"
+#include "edge/patience.h"
 #include "edge/rest.h"
 #include "edge/stream.h"
 
@@ -208,6 +209,7 @@ static void ensure_begun(struct events *e)
     e->begun = true;
     e->x->fail = on_fail; /* until now an error is an answer of its own */
     as_conn_begin(e->x->conn, e->x->stream, &a);
+    as_patience_answer(e->x);
     as_conn_touch(e->x->conn);
 }
 

@@ -3,7 +3,7 @@
 #include "base/counter.h"
 #include "edge/rest.h"
 
-/* An answer that is still there after this waits for its client: from now on it must move. */
+/* An answer that is still there after this may wait for its client: from now on it must move. */
 #define FIRST_LOOK AS_SEC
 
 void as_patience_init(struct as_edge *e)
@@ -32,7 +32,7 @@ static void log_slow(struct as_exchange *x, const char *what)
                      as_rpc_name(x->rpc), skipped);
 }
 
-static void give_up_upload(struct as_exchange *x)
+void as_patience_give_up(struct as_exchange *x)
 {
     const struct as_edge_conf *conf = &x->edge->conf;
 
@@ -56,6 +56,17 @@ static void give_up_answer(struct as_exchange *x)
     as_conn_touch(x->conn);
 }
 
+/* By the next look it must have moved on; what waits now is enough if that is less. Nothing waits:
+ * more may come, or its last frame is behind others, which the connection looks after. */
+static void look_at_answer(struct as_exchange *x)
+{
+    struct as_edge *e = x->edge;
+    uint64_t left = as_conn_unsent(x->conn, x->stream);
+
+    as_patience_look(x, left ? &e->answers : &e->new_answers,
+                     as_conn_sent(x->conn, x->stream) + AS_MIN(left, e->conf.min_progress));
+}
+
 void as_patience_sweep(struct as_edge *e, as_ns now)
 {
     const struct as_edge_conf *conf = &e->conf;
@@ -66,16 +77,13 @@ void as_patience_sweep(struct as_edge *e, as_ns now)
         if (x->got - x->mark >= conf->min_progress)
             as_patience_look(x, &e->uploads, x->got);
         else
-            give_up_upload(x);
+            as_patience_give_up(x);
     }
     while ((x = due(&e->new_answers, now, AS_MIN(FIRST_LOOK, conf->send_timeout))))
-        as_patience_look(x, &e->answers, as_conn_unsent(x->conn, x->stream));
+        look_at_answer(x);
     while ((x = due(&e->answers, now, conf->send_timeout))) {
-        size_t left = as_conn_unsent(x->conn, x->stream);
-
-        /* nothing left: its last frame waits behind others, which the connection looks after */
-        if (!left || x->mark - left >= conf->min_progress)
-            as_patience_look(x, &e->answers, left);
+        if (as_conn_sent(x->conn, x->stream) >= x->mark)
+            look_at_answer(x);
         else
             give_up_answer(x);
     }

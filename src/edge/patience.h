@@ -1,10 +1,11 @@
 /* edge/patience.h — requests whose client must do something: send the rest, or take the answer.
  *
- * A client that stops in the middle holds memory and a part of the byte budget. So each request is
- * looked at once per body_timeout while its body comes in, and once per send_timeout while its
- * answer waits for the client's window; one that did not move by min_progress is given up. Lists
- * are in the order of the last look: a sweep touches only what is due. Exact to about two seconds.
- * Thread: the edge's loop.
+ * A client that stops in the middle holds memory, a part of the byte budget, and a handler that
+ * waits for room. So each request is looked at once per body_timeout while its body, or a message
+ * of its stream, comes in, and once per send_timeout while something of its answer waits for the
+ * client; one that did not move by min_progress is given up. Lists are in the order of the last
+ * look: a sweep touches only what is due, and answers of which nothing waits, which it asks after
+ * every other second. Exact to about three seconds. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_PATIENCE_H
 #define AS_EDGE_PATIENCE_H
@@ -35,12 +36,15 @@ static inline void as_patience_upload(struct as_exchange *x)
     as_patience_look(x, &x->edge->uploads, 0);
 }
 
-/* It was answered, or is about to be. */
+/* It was answered, or is about to be, or its answer has begun. */
 static inline void as_patience_answer(struct as_exchange *x)
 {
     as_patience_look(x, &x->edge->new_answers, 0);
 }
 
 void as_patience_sweep(struct as_edge *e, as_ns now); /* about once a second */
+
+/* Its request moved on by too little: it is answered so. */
+void as_patience_give_up(struct as_exchange *x);
 
 #endif

@@ -1,6 +1,6 @@
 #include "edge/stream.h"
 
-#include "base/counter.h"
+#include "edge/patience.h"
 
 /* True: nobody listens any more, on our side or the client's. */
 static bool is_over(const struct as_stream *s)
@@ -266,6 +266,7 @@ static void ensure_begun(struct as_stream *s)
         return;
     s->begun = true;
     as_conn_begin(s->x->conn, s->x->stream, &a);
+    as_patience_answer(s->x);
 }
 
 void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n)
@@ -388,6 +389,32 @@ void as_stream_drain_all(struct as_edge *e)
     }
 }
 
+/* Is a message under way of which the client owes the rest? */
+static bool is_owed(const struct as_stream *s)
+{
+    const struct as_exchange *x = s->x;
+
+    return x->body && x->body_have < x->body_len && !s->paused && !is_over(s);
+}
+
+/* Its memory and its part of the budget are taken: it must move, as the body of a unary call. */
+static void look_at_message(struct as_stream *s, as_ns now)
+{
+    struct as_exchange *x = s->x;
+    const struct as_edge_conf *conf = &x->edge->conf;
+    bool is_known = is_owed(s) && x->reader.messages == s->looked_at;
+
+    if (is_known && (!conf->body_timeout || now - s->looked < conf->body_timeout))
+        return;
+    if (is_known && x->got - s->mark < conf->min_progress) {
+        as_patience_give_up(x);
+        return;
+    }
+    s->looked_at = x->reader.messages;
+    s->looked = now;
+    s->mark = x->got;
+}
+
 void as_stream_expire_all(struct as_edge *e, as_ns now)
 {
     AS_LIST_EACH(n, &e->streams)
@@ -396,5 +423,7 @@ void as_stream_expire_all(struct as_edge *e, as_ns now)
 
         if (s->x->deadline <= now)
             as_exchange_fail(s->x, AS_EDEADLINE, "deadline exceeded");
+        else
+            look_at_message(s, now);
     }
 }

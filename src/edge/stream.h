@@ -61,13 +61,15 @@ struct as_stream {
     struct as_list node;  /* in as_edge.streams */
     struct as_buf held;   /* bytes that came while nobody read: from held_at on */
     size_t held_at;
-    uint32_t in_turn; /* messages read in this turn of the loop */
-    bool begun;       /* headers are out */
-    bool paused;      /* by the owner */
-    bool reading;     /* inside of the reading loop */
-    bool half_closed; /* the client has ended its side */
-    bool told_end;    /* and on_end was called */
-    bool wants_room;  /* has_room has said no */
+    uint32_t in_turn;         /* messages read in this turn of the loop */
+    bool begun;               /* headers are out */
+    bool paused;              /* by the owner */
+    bool reading;             /* inside of the reading loop */
+    bool half_closed;         /* the client has ended its side */
+    bool told_end;            /* and on_end was called */
+    bool wants_room;          /* has_room has said no */
+    uint64_t looked_at, mark; /* the message under way at the last look, and bytes that had come */
+    as_ns looked;
 };
 
 /* Makes a streaming call of x. False: out of memory, the call is failed and owner is not taken. */
@@ -99,8 +101,9 @@ void as_stream_init_all(struct as_edge *e);
 void as_stream_fini_all(struct as_edge *e); /* no stream is left */
 void as_stream_change_all(struct as_edge *e);
 void as_stream_drain_all(struct as_edge *e);
-/* Those past their deadline. A client ends its call by its own clock; this is for those that do
- * not, so a look now and then is enough. */
+/* Those past their deadline, and those in the middle of a message that does not move on. A client
+ * ends its call by its own clock; this is for those that do not, so a look about once a second is
+ * enough. */
 void as_stream_expire_all(struct as_edge *e, as_ns now);
 
 #endif

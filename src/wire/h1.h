@@ -77,6 +77,8 @@ void as_h1_consume(struct as_h1 *h, uint32_t stream, size_t n);
 /* Ends the request without an answer, or in the middle of one, and the connection with it. */
 void as_h1_reset(struct as_h1 *h, uint32_t stream);
 size_t as_h1_unsent(struct as_h1 *h, uint32_t stream);
+/* Bytes of all answers, without the framing of chunks, that as_h1_send has given out. */
+uint64_t as_h1_sent(const struct as_h1 *h);
 /* The owner ends the connection in the middle of a head: with `status` and {"error":"text"}. */
 void as_h1_refuse(struct as_h1 *h, uint32_t status, const char *text);
 

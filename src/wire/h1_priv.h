@@ -88,6 +88,7 @@ struct as_h1 {
     const char *breach;
     as_ns now, head_since;
     uint32_t stream; /* number of the last request */
+    uint64_t sent;   /* as_h1_sent */
     struct as_h1_request rq;
     struct as_http_head head;
     struct as_h1_bytes in;      /* the head; slices of `head` point here */

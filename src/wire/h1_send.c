@@ -323,6 +323,11 @@ size_t as_h1_unsent(struct as_h1 *h, uint32_t stream)
     return stream == h->stream && h->rq.out < AS_H1_OUT ? h->rq.unsent + h->text.n : 0;
 }
 
+uint64_t as_h1_sent(const struct as_h1 *h)
+{
+    return h->sent;
+}
+
 /* --- to the queue --- */
 
 /* The next n bytes of the pieces. */
@@ -331,6 +336,7 @@ static void take_pieces(struct as_h1 *h, struct as_outq *q, size_t n)
     struct as_h1_request *r = &h->rq;
 
     r->unsent -= n;
+    h->sent += n;
     while (n) {
         const struct as_http_piece *piece = &h->pieces[r->piece];
         size_t k = AS_MIN(n, piece->n - r->piece_at);
@@ -396,6 +402,7 @@ int as_h1_send(struct as_h1 *h, struct as_outq *q, size_t max)
         return AS_EPROTO;
     if (h->text.n && q->bytes < max) {
         as_outq_copy(q, h->text.p, h->text.n);
+        h->sent += h->text.n;
         h->text.n = 0;
     }
     if (h->text.n || (r->out != AS_H1_OPEN && r->out != AS_H1_GIVEN))

@@ -270,6 +270,13 @@ size_t as_h2_unsent(struct as_h2 *h, uint32_t stream)
     return s ? s->body_left : 0;
 }
 
+uint64_t as_h2_sent(struct as_h2 *h, uint32_t stream)
+{
+    const struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+
+    return s ? s->body_sent : 0;
+}
+
 void as_h2_ping(struct as_h2 *h)
 {
     if (!h->dead && nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, NULL))

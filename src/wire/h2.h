@@ -70,6 +70,8 @@ void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n);
 void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code);
 /* Bytes of the stream's answer that as_h2_send has not given out; 0 when it is gone. */
 size_t as_h2_unsent(struct as_h2 *h, uint32_t stream);
+/* And those that it has. */
+uint64_t as_h2_sent(struct as_h2 *h, uint32_t stream);
 void as_h2_ping(struct as_h2 *h); /* whatever comes back shows that the client lives */
 /* Ends the connection for the owner's reasons with GOAWAY ENHANCE_YOUR_CALM, as after a breach. */
 void as_h2_enough(struct as_h2 *h, const char *text);

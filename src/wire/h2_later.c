@@ -122,6 +122,7 @@ void as_h2_later_append(struct as_h2 *h, struct as_h2_stream *s, size_t n)
     bool was_high = s->body_left > AS_H2_LOW;
 
     s->body_left -= n;
+    s->body_sent += n;
     while (n) {
         struct as_http_piece *piece = &l->pieces[l->first];
         size_t take = AS_MIN(n, piece->n - l->at);

@@ -83,6 +83,7 @@ struct as_h2_stream {
     uint32_t piece;  /* the one being sent */
     size_t piece_at; /* bytes of it already sent */
     size_t body_left;
+    uint64_t body_sent;
     nghttp2_nv *trailers;
     uint32_t n_trailers;
     bool tail; /* the trailers go out behind the frame that nghttp2 takes for the last one */

@@ -14,6 +14,7 @@
 static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
 {
     s->body_left -= n;
+    s->body_sent += n;
     while (n) {
         const struct as_http_piece *piece = &s->pieces[s->piece];
         size_t take = AS_MIN(n, piece->n - s->piece_at);

@@ -169,6 +169,7 @@ static void test_who_writes_much_hears_when_there_is_room(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
     struct as_blob *b = as_blob_new(100000);
+    size_t all;
 
     (void)state;
     memset(b->data, 'x', b->n);
@@ -177,9 +178,13 @@ static void test_who_writes_much_hears_when_there_is_room(void **state)
     as_h1_begin(c.h, 1, &(struct as_http_answer){.status = 200});
     for (int i = 0; i < 20; i++)
         as_h1_write(c.h, 1, &(struct as_http_piece){b->data, b->n, b});
+    all = as_h1_unsent(c.h, 1);
+    assert_true(all > 2000000); /* with the head */
+    assert_int_equal(as_h1_sent(c.h), 0);
     while (as_h1_unsent(c.h, 1) > 65536) {
         assert_int_equal(c.drained, 0);
         h1_take(&c, 50000);
+        assert_int_equal(as_h1_sent(c.h), all - as_h1_unsent(c.h, 1));
     }
     assert_int_equal(c.drained, 1);
     h1_close(&c); /* with pieces that wait */

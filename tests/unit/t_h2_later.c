@@ -46,6 +46,7 @@ static void test_headers_go_out_before_the_body_is_known(void **state)
     assert_int_equal(as_h2_unsent(t->h, (uint32_t)id), 8);
     pair_pump(t);
     assert_int_equal(as_h2_unsent(t->h, (uint32_t)id), 0);
+    assert_int_equal(as_h2_sent(t->h, (uint32_t)id), 11);
     assert_false(REPLY(t, id)->closed);
     finish(t, id);
     pair_pump(t);
@@ -117,6 +118,7 @@ static void test_what_the_client_does_not_read_waits(void **state)
     pair_pump(t);
     assert_int_equal(REPLY(t, id)->body.n, 65535);
     assert_int_equal(as_h2_unsent(t->h, (uint32_t)id), 200000 - 65535);
+    assert_int_equal(as_h2_sent(t->h, (uint32_t)id), 65535);
     assert_int_equal(t->n_drained, 0);
     nghttp2_session_consume(t->client, id, 65535);
     pair_pump(t);
@@ -211,6 +213,7 @@ static void test_calls_that_do_not_fit_are_ignored(void **state)
     write_text(t, 99, "never was", 9);
     finish(t, 99);
     assert_int_equal(as_h2_unsent(t->h, 99), 0);
+    assert_int_equal(as_h2_sent(t->h, 99), 0);
     pair_free(t);
 }
 

@@ -45,6 +45,7 @@ class H2:
         self.goaways = []  # last stream ids
         self._in = b""
         self.is_reading = True  # False: windows are not opened again
+        self.deaf = set()  # streams whose own windows are not opened again
         self._unread = []
         self.conn.initiate_connection()
         self.flush()
@@ -148,7 +149,9 @@ class H2:
             reply.trailers = dict(event.headers)
         elif isinstance(event, h2.events.DataReceived):
             reply.data += event.data
-            if self.is_reading:
+            if event.stream_id in self.deaf:
+                self.conn.increment_flow_control_window(event.flow_controlled_length)  # the connection's alone
+            elif self.is_reading:
                 self.conn.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             else:
                 self._unread.append((event.flow_controlled_length, event.stream_id))
