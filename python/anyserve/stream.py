@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable
 
@@ -39,10 +40,11 @@ class Requests:
 
 
 def with_requests(handler: Callable[..., Any], name: str) -> Callable[["Stream"], Any]:
-    """The handler as the extension calls it."""
+    """The handler as the extension calls it. `drive` makes the real call in its first step: a request
+    that is cancelled before that leaves no coroutine that nobody awaits."""
 
     def call(stream: "Stream") -> Any:
-        return handler(**{name: Requests(stream)})
+        return functools.partial(handler, **{name: Requests(stream)})
 
     return call
 
@@ -55,6 +57,8 @@ async def _room(stream: "Stream") -> None:
 
 async def drive(stream: "Stream", result: Any) -> None:
     """Sends what the handler gives; it is asked for a result only when there is room for it."""
+    if isinstance(result, functools.partial):
+        result = result()
     if not inspect.isasyncgen(result):
         value = await result
         await _room(stream)

@@ -20,7 +20,7 @@ PACKAGE = ROOT / os.environ.get("ANYSERVE_BUILD", "build/release") / "python"
 # an interpreter that lacks the modules in $ANYSERVE_TEST_WITHOUT
 WITHOUT = [sys.executable, str(ROOT / "tests/python/without.py")]
 
-HELLO, REGISTER, REGISTERED, OPEN, DATA, ERROR = 1, 2, 3, 5, 6, 8
+HELLO, REGISTER, REGISTERED, OPEN, DATA, END_FRAME, ERROR = 1, 2, 3, 5, 6, 7, 8
 RECALL, RETURNED, CANCEL, CREDIT, PING, PONG, DRAIN, GOODBYE = 10, 11, 13, 14, 18, 19, 20, 21
 END, MSG = 1, 2
 INLINE = 64 << 10
@@ -63,8 +63,8 @@ def raw_of(value):
     return OF_NUMPY[value.dtype], list(value.shape), value.tobytes()
 
 
-def encode_open(stream, target, inputs, params=(), meta=(), rid="", timeout=0):
-    """The frames of one request."""
+def encode_open(stream, target, inputs, params=(), meta=(), rid="", timeout=0, end=END):
+    """The frames of one request; `end` 0: more messages may follow."""
     table, body = b"", b""
     for name, value in inputs.items():
         dtype, shape, data = raw_of(value)
@@ -97,12 +97,25 @@ def encode_open(stream, target, inputs, params=(), meta=(), rid="", timeout=0):
         step = FRAME_MAX - 16
         for at in range(0, len(body), step):
             piece = body[at : at + step]
-            frames.append(frame(DATA, piece, stream, END if at + step >= len(body) else 0))
+            frames.append(frame(DATA, piece, stream, end if at + step >= len(body) else 0))
         return b"".join(frames)
     head = fixed + table
     if body:
         head = pad(bytes(16) + head, 64)[16:] + body
-    return frame(OPEN, head, stream, END)
+    return frame(OPEN, head, stream, end)
+
+
+def encode_input(stream, inputs, rid=""):
+    """A further message of a stream that takes several; its body is small."""
+    as_open = encode_open(stream, 0, inputs, rid=rid, end=0)
+    (n,) = struct.unpack_from("<I", as_open)
+    payload = bytearray(as_open[16 : 16 + n])
+    payload[0:1] = b"\0"  # the kind is said in OPEN alone
+    return frame(DATA, bytes(payload), stream, MSG)
+
+
+def encode_credit(stream, messages, nbytes):
+    return frame(CREDIT, struct.pack("<IIIIQ", 0, 0, messages, 0, nbytes), stream)
 
 
 class Answer:
@@ -287,32 +300,59 @@ class Worker:
             if refuse:
                 return self
 
-    def ask(self, name, inputs=None, version="1", params=(), meta=(), rid="", timeout=0):
-        """Sends a request; its stream."""
+    def ask(self, name, inputs=None, version="1", params=(), meta=(), rid="", timeout=0, credit=None):
+        """Sends a request; its stream. A decoupled model is granted what `credit` says."""
         stream = self.next
         self.next += 2
-        target = self.models[name, version].number
-        self.send(encode_open(stream, target, inputs or {}, params, meta, rid, timeout))
+        model = self.models[name, version]
+        end = 0 if model.flags & 16 else END
+        frames = encode_open(stream, model.number, inputs or {}, params, meta, rid, timeout, end)
+        if model.flags & 8:
+            frames += encode_credit(stream, *(credit or (1 << 20, 1 << 40)))
+        self.send(frames)
         return stream
+
+    def parts(self, stream):
+        """The Answers of a stream as they come, until its end; raises Refused where it ends so. Small ones."""
+        while True:
+            kind, flags, s, payload = self.receive()
+            if s != stream:
+                self._other(kind, flags, s, payload)
+            elif kind == ERROR:
+                code, eflags, _, n, _ = struct.unpack_from("<IIQII", payload)
+                raise Refused(code, eflags, payload[24 : 24 + n].decode())
+            elif kind == END_FRAME:
+                return
+            elif kind == DATA:
+                yield Answer(payload)
+                if flags & END:
+                    return
+            else:
+                assert kind == CREDIT, kind
+
+    def end_inputs(self, stream):
+        self.send(frame(END_FRAME, bytes(8), stream))
+
+    def _other(self, kind, flags, s, payload):
+        if kind == PING:
+            self.send(frame(PONG, payload))
+        elif kind == ERROR:
+            code, eflags, _, n, _ = struct.unpack_from("<IIQII", payload)
+            self.answers[s] = Refused(code, eflags, payload[24 : 24 + n].decode())
+        elif kind == DATA and flags & MSG:
+            answer = Answer(payload)
+            self.answers[s if flags & END else ("part", s)] = answer
+        elif kind == DATA:
+            self.answers["part", s].body += payload
+            if flags & END:
+                self.answers[s] = self.answers.pop(("part", s))
+        else:
+            raise AssertionError(f"frame type {kind}")
 
     def answer(self, stream):
         """The Answer of the stream; raises Refused. Others that come meanwhile are kept."""
         while stream not in self.answers:
-            kind, flags, s, payload = self.receive()
-            if kind == PING:
-                self.send(frame(PONG, payload))
-            elif kind == ERROR:
-                code, eflags, _, n, _ = struct.unpack_from("<IIQII", payload)
-                self.answers[s] = Refused(code, eflags, payload[24 : 24 + n].decode())
-            elif kind == DATA and flags & MSG:
-                answer = Answer(payload)
-                self.answers[s if flags & END else ("part", s)] = answer
-            elif kind == DATA:
-                self.answers["part", s].body += payload
-                if flags & END:
-                    self.answers[s] = self.answers.pop(("part", s))
-            else:
-                raise AssertionError(f"frame type {kind}")
+            self._other(*self.receive())
         got = self.answers.pop(stream)
         if isinstance(got, Refused):
             raise got
