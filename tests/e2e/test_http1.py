@@ -29,7 +29,8 @@ def server(serve_module, stage):
 @pytest.fixture(scope="module")
 def patient(serve_module):
     """A server whose timers do not matter."""
-    return serve_module("echo.py", "--max-request-line", "1000", "--max-chunk-extension", "16")
+    return serve_module("echo.py", "--max-request-line", "1000", "--max-chunk-extension", "16", "--max-headers", "20",
+                        "--max-header-bytes", "2000")
 
 
 def infer(model, body, extra=b"", host=HOST):
@@ -206,6 +207,26 @@ def test_chunk_extension(patient, more, status):
                     b"Connection: close\r\n\r\n%x;" % len(body) + b"a" * (15 + more) + b"\r\n" + body + b"\r\n0\r\n\r\n")
         client.rest()
         assert client.statuses() == [status]
+
+
+@pytest.mark.parametrize("more, status", [(0, 200), (1, 431)])
+def test_header_fields(patient, more, status):
+    with Raw(patient) as client:
+        client.send(LIVE.replace(HOST, HOST + b"Connection: close\r\n" + b"a: b\r\n" * (18 + more)))
+        client.rest()
+        assert client.statuses() == [status]
+        assert (b"--max-headers" in client.seen) == bool(more)
+
+
+@pytest.mark.parametrize("more, status", [(0, 200), (1, 431)])
+def test_header_bytes(patient, more, status):
+    """Each field counts with its line and 32 bytes."""
+    others = len("Host: h") + 32 + len("Connection: close") + 32
+    with Raw(patient) as client:
+        client.send(LIVE.replace(HOST, HOST + b"Connection: close\r\na: " + b"b" * (2000 - others - 35 + more) + b"\r\n"))
+        client.rest()
+        assert client.statuses() == [status]
+        assert (b"--max-header-bytes" in client.seen) == bool(more)
 
 
 @pytest.mark.parametrize("size", [0, 1, 8192, 8193, 65536, 1 << 20, 20 << 20])

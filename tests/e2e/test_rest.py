@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from support import h2client, http as rest, oip, prometheus, wait
+from support.raw import HOST, Raw
 
 MIB = 1 << 20
 ERRORS = """
@@ -35,7 +36,7 @@ X = {"x": np.float32([1, 2])}
 @pytest.fixture(scope="module")
 def server(serve_module):
     return serve_module("echo.py", "--max-http-body-bytes", 4 * MIB, "--max-inflated-bytes", MIB,
-                        "--min-compress-bytes", 100)
+                        "--min-compress-bytes", 300)
 
 
 @pytest.fixture(params=rest.CLIENTS)
@@ -328,6 +329,42 @@ def test_too_large_a_body(server, connect):
     reply = http.request("POST", "/v2/models/echo/infer", b" " * (4 * MIB + 1))
     assert reply.status == 413
     assert f"--max-http-body-bytes {4 * MIB}" in reply.error
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_largest_body_of_unknown_length(server, more):
+    """In chunks, or in DATA without a content-length: the same limit."""
+    sent = body() + b" " * (4 * MIB + more - len(body()))
+    path = "/v2/models/echo/infer"
+    with Raw(server) as client:
+        client.send(b"POST %s HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+                    % (path.encode(), HOST, len(sent), sent))
+        assert client.until(rb"\r\n\r\n.*}$")
+        assert client.statuses() == [413 if more else 200]
+    with h2client.H2(server.host, server.port) as http:
+        reply = http.request("POST", path, body=sent)
+        assert reply.headers[":status"] == ("413" if more else "200")
+    for text in (client.seen, reply.data):
+        assert (f"--max-http-body-bytes {4 * MIB}".encode() in text) == bool(more)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_largest_inflated_body(http, more):
+    sent = body() + b" " * (MIB + more - len(body()))
+    reply = http.request("POST", "/v2/models/echo/infer", gzip.compress(sent), [("content-encoding", "gzip")])
+    assert reply.status == (413 if more else 200)
+
+
+@pytest.mark.parametrize("length, coding", [(299, None), (300, "gzip")])
+def test_smallest_answer_that_is_compressed(http, length, coding):
+    def ask(id):
+        sent = rest.infer_json({"x": np.zeros(1, np.uint8)}, id=id)
+        return http.request("POST", "/v2/models/echo/infer", gzip.compress(sent),
+                            [("content-encoding", "gzip"), ("accept-encoding", "gzip")])
+    short = ask("i")
+    reply = ask("i" * (length - len(short.data) + 1))
+    assert len(short.data) < 250 and reply.headers.get("content-encoding") == coding
+    assert len(gzip.decompress(reply.data) if coding else reply.data) == length
 
 
 def compressed(coding, data):
