@@ -184,7 +184,8 @@ enum as_option_type {
     X(PROTOCOL, "protocol", ENUM, 0, 0, "grpc", "grpc|http|http-binary", CB, "Call",               \
       "gRPC, or REST over HTTP/1.1 with tensors as JSON, or as bytes behind it")                   \
     X(INPUT, "input", LIST, 0, 2147483647, "", "NAME=VALUE", CB, "Call",                           \
-      "a tensor: NAME=VALUE, NAME=@FILE, NAME:DTYPE:[SHAPE]=VALUE; once per input")                \
+      "a tensor: NAME=VALUE, NAME=@FILE, NAME:DTYPE:[SHAPE]=VALUE; once per input; with "          \
+      "--stream a name again begins the next request")                                             \
     X(PARAMETER, "parameter", LIST, 0, 65536, "", "NAME=VALUE", CB, "Call",                        \
       "a request parameter; NAME:TYPE=VALUE names its type")                                       \
     X(METADATA, "metadata", LIST, 0, 65536, "", "KEY=VALUE", CB, "Call",                           \
@@ -194,9 +195,9 @@ enum as_option_type {
     X(MODEL_VERSION, "model-version", STRING, 0, 65535, "", "VERSION", CB, "Call",                 \
       "default the one that the server chooses")                                                   \
     X(ID, "id", STRING, 0, 65535, "", "ID", CB, "Call", "request id, repeated in the answer")      \
-    X(STREAM, "stream", BOOL, 0, 1, "off", "", I | AS_SCOPE_BASIC, "Call",                         \
-      "print each response as it comes: for models that give any number of them "                  \
-      "(ModelStreamInfer)")                                                                        \
+    X(STREAM, "stream", BOOL, 0, 1, "off", "", CB, "Call",                                         \
+      "a call has any number of responses, told as they come: ModelStreamInfer, or over "          \
+      "http generate_stream")                                                                      \
     X(TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "30s", "off", CB, "Call",                   \
       "deadline of a call, told to the server")                                                    \
     X(CONNECT_TIMEOUT, "connect-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", IB, "Call",    \

@@ -16,7 +16,7 @@
 #define RESERVED_FILES    64u
 #define COMPARE_MAX       ((size_t)64 << 20)
 
-enum { UNAVAILABLE = 14 };
+enum { UNKNOWN = 2, UNAVAILABLE = 14 };
 
 struct bench {
     const struct as_option_set *opts;
@@ -60,7 +60,7 @@ static int read_past(struct bench *t)
     while (b.n < COMPARE_MAX && (n = fread(as_buf_reserve(&b, 65536), 1, 65536, f)) > 0)
         b.n += n;
     fclose(f);
-    if (as_report_read(b.n ? as_buf_slice(&b) : AS_STR(""), &t->past, &reason)) {
+    if (as_report_read(&b, &t->past, &reason)) {
         as_buf_printf(&t->why, "--compare: %s %.*s", path, AS_STR_FMT(as_buf_slice(&reason)));
         code = AS_CODE_USAGE;
     }
@@ -74,6 +74,9 @@ static int check_shape(struct bench *t)
 {
     const struct as_option_set *o = t->opts;
     bool open = as_option_u64(o, AS_OPT_RATE) > 0;
+
+    if (t->query.stream && t->query.talk == AS_TALK_GRPC) /* so that errors have a status */
+        as_query_add_metadata(&t->query, "triton_grpc_error", "true");
 
     t->connections = (uint32_t)as_option_u64(o, AS_OPT_CONNECTIONS);
     t->streams = (uint32_t)as_option_u64(o, AS_OPT_STREAMS);
@@ -98,10 +101,40 @@ static int check_shape(struct bench *t)
     return read_past(t);
 }
 
+/* Of a stream: an error in it. */
+static void on_response(void *ctx, struct as_talk_call *c)
+{
+    struct bench *t = ctx;
+    struct as_str text;
+    struct as_arena a;
+
+    as_arena_init(&a, NULL, 0);
+    if (!t->why.n && as_talk_is_error(c, &a, &text))
+        as_buf_add(&t->why, text.p, text.n);
+    as_arena_fini(&a);
+}
+
+static uint32_t call_once(struct bench *t, struct as_unary *u)
+{
+    struct as_talk_request q;
+    uint32_t status;
+
+    as_query_request(&t->query, &q);
+    if (t->query.stream) {
+        q.on_response = on_response;
+        q.ctx = t;
+    }
+    status = as_unary_call(u, &q);
+    if (status) {
+        t->why.n = 0;
+        as_buf_str(&t->why, as_talk_text(&u->call));
+    }
+    return status ? status : t->why.n ? UNKNOWN : 0;
+}
+
 /* One call of what the load will be: a mistake is told once, not a million times. */
 static int try_once(struct bench *t)
 {
-    struct as_talk_request q;
     int fd = as_target_connect(&t->target, t->opts, &t->why), rc;
     struct as_unary u;
     uint32_t status;
@@ -115,10 +148,7 @@ static int try_once(struct bench *t)
     status = as_query_ask(&t->query, &u, &t->why);
     rc = status ? 0 : as_query_make(&t->query, true, &t->why);
     if (!status && !rc) {
-        as_query_request(&t->query, false, &q);
-        status = as_unary_call(&u, &q);
-        if (status)
-            as_buf_str(&t->why, as_talk_text(&u.call));
+        status = call_once(t, &u);
     }
     as_unary_close(&u);
     if (rc)
@@ -151,14 +181,18 @@ static int connect_all(struct bench *t)
 
 static void show_progress(void *ctx, const struct as_tally *t, double seconds)
 {
-    (void)ctx;
+    struct bench *b = ctx;
+
+    fprintf(stderr, "\r\x1b[K");
     if (seconds <= 0)
-        fprintf(stderr, "\r\x1b[Kwarming up");
+        fprintf(stderr, "warming up");
     else
-        fprintf(
-            stderr, "\r\x1b[K%.0f s  %.0f answers/s  p50 %.3f  p99 %.3f ms  %llu failed", seconds,
-            (double)t->in_window / seconds, (double)as_loghist_at(&t->latency, .5) / 1e6,
-            (double)as_loghist_at(&t->latency, .99) / 1e6, (unsigned long long)as_tally_failed(t));
+        fprintf(stderr, "%.0f s  %.0f answers/s  p50 %.3f  p99 %.3f ms  %llu failed", seconds,
+                (double)t->in_window / seconds, (double)as_loghist_at(&t->latency.h, .5) / 1e6,
+                (double)as_loghist_at(&t->latency.h, .99) / 1e6,
+                (unsigned long long)as_tally_failed(t));
+    if (seconds > 0 && b->query.stream)
+        fprintf(stderr, "  %.0f responses/s", (double)t->responses_in_window / seconds);
     fflush(stderr);
 }
 
@@ -177,12 +211,14 @@ static int drive(struct bench *t)
                                  .duration = as_option_ns(o, AS_OPT_DURATION),
                                  .requests = as_option_u64(o, AS_OPT_REQUESTS),
                                  .talk = t->query.talk,
+                                 .stream = t->query.stream,
                                  .authority = t->target.authority,
                                  .interrupted = &interrupted,
-                                 .progress = watched ? show_progress : NULL};
+                                 .progress = watched ? show_progress : NULL,
+                                 .ctx = t};
     int rc;
 
-    as_query_request(&t->query, false, &conf.request);
+    as_query_request(&t->query, &conf.request);
     interrupted = 0;
     sigaction(SIGINT, &act, &old_int);
     sigaction(SIGTERM, &act, &old_term);
@@ -213,6 +249,7 @@ static int report(struct bench *t)
                           .streams = t->streams,
                           .rate = as_option_u64(o, AS_OPT_RATE),
                           .poisson = as_option_u64(o, AS_OPT_ARRIVALS) == 1,
+                          .stream = t->query.stream,
                           .request_bytes = t->query.message.n,
                           .seconds = (double)t->result.measured / (double)AS_SEC,
                           .warmup = (double)as_option_ns(o, AS_OPT_WARMUP) / (double)AS_SEC,

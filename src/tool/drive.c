@@ -11,7 +11,7 @@
 #define LATE      AS_MS
 #define BURST     1000u /* arrivals sent in one go before the loop looks at its sockets again */
 
-enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
+enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
 /*  WARM ──warmup over──► MEASURE ──time or calls are up──► DRAIN ──all answered──► DONE  */
 enum phase { WARM, MEASURE, DRAIN, DONE };
@@ -34,6 +34,10 @@ struct call {
     uint32_t stream;
     bool counted, late;
     struct as_talk_call talk;
+    /* Of a stream: */
+    as_ns response_at;       /* the last response; 0: none yet */
+    bool refused;            /* one of them was an error */
+    char why[AS_TALLY_TEXT]; /* which */
 };
 
 struct drive {
@@ -54,7 +58,8 @@ struct drive {
     uint64_t begun;   /* counted calls that were sent */
     uint64_t waiting; /* of them, not answered yet */
     struct as_talk_frame frame;
-    struct as_json *json; /* NULL over gRPC */
+    struct as_json *json;  /* NULL over gRPC */
+    struct as_arena arena; /* for what is read of a response */
 };
 
 /* --- phases --- */
@@ -132,6 +137,8 @@ static bool may_reopen(const struct lane *l)
     return l->d->conf->talk != AS_TALK_GRPC && l->proved && l->addr.n > 0;
 }
 
+static void on_response(void *ctx, struct as_talk_call *talk);
+
 /* Sends one call on the lane; false: the connection takes no more. */
 static bool start(struct lane *l, as_ns due, as_ns now)
 {
@@ -142,9 +149,12 @@ static bool start(struct lane *l, as_ns due, as_ns now)
     c->lane = l;
     c->due = due;
     c->sent = now;
-    c->late = false;
+    c->late = c->refused = false;
+    c->response_at = 0;
     c->counted = d->phase == MEASURE && due >= d->measure_start;
     as_talk_begin(&c->talk, d->conf->talk, d->json, d->conf->request.limit);
+    if (d->conf->stream)
+        as_talk_begin_stream(&c->talk, on_response, c);
     if (as_peer_request(&l->peer, &d->frame.request, c, &c->stream)) {
         as_list_push(&d->spare, &c->node);
         if (may_reopen(l))
@@ -220,6 +230,12 @@ static void fill(struct lane *l, as_ns now)
         advance(d, now);
 }
 
+/* Whether what comes now counts for the rate. */
+static bool in_window(const struct drive *d, const struct call *c)
+{
+    return d->conf->requests ? c->counted : d->phase == MEASURE;
+}
+
 static void finish(struct call *c, uint32_t status, as_ns now)
 {
     struct lane *l = c->lane;
@@ -227,8 +243,7 @@ static void finish(struct call *c, uint32_t status, as_ns now)
 
     now = AS_MAX(now, c->due); /* a call that could not be sent ends at no reading */
     advance(d, now);
-    if (status == 0 && (d->conf->requests ? c->counted : d->phase == MEASURE))
-        d->tally->in_window++;
+    d->tally->in_window += status == 0 && in_window(d, c);
     if (c->counted) {
         d->waiting--;
         d->last_answer = now;
@@ -241,6 +256,28 @@ static void finish(struct call *c, uint32_t status, as_ns now)
 }
 
 /* --- events --- */
+
+static void on_response(void *ctx, struct as_talk_call *talk)
+{
+    struct call *c = ctx;
+    struct drive *d = c->lane->d;
+    as_ns now = AS_MAX(c->lane->peer.read_at, c->due);
+    struct as_str text;
+
+    advance(d, now);
+    if (d->phase == DONE || c->refused)
+        return;
+    if (as_talk_is_error(talk, &d->arena, &text)) {
+        c->refused = true;
+        snprintf(c->why, sizeof(c->why), "%.*s", AS_STR_FMT(text));
+    } else {
+        d->tally->responses_in_window += in_window(d, c);
+        if (c->counted)
+            as_tally_response(d->tally, !c->response_at, now - AS_MAX(c->response_at, c->due));
+        c->response_at = now;
+    }
+    as_arena_reset(&d->arena);
+}
 
 static void on_field(void *conn, void *call, struct as_str name, struct as_str value, bool trailer)
 {
@@ -276,6 +313,9 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         snprintf(text, AS_TALK_TEXT, "%s", l->peer.why);
     } else if (code == AS_TALK_BROKEN && as_peer_fault(&l->peer)) {
         snprintf(text, AS_TALK_TEXT, "%s", as_peer_fault(&l->peer));
+    } else if (c->refused && !status) {
+        status = UNKNOWN; /* the stream has no word for it */
+        snprintf(text, AS_TALK_TEXT, "%s", c->why);
     }
     finish(c, status, l->peer.gone || c->late ? as_peer_clock() : l->peer.read_at);
     if (!l->peer.gone)
@@ -474,6 +514,7 @@ static void close_all(struct drive *d)
     while ((n = as_list_pop(&d->spare)))
         free_call(n);
     free(d->lanes);
+    as_arena_fini(&d->arena);
     as_json_free(d->json);
 }
 
@@ -487,6 +528,7 @@ int as_drive_run(const struct as_drive_conf *conf, struct as_drive_result *ret_r
     d->result = ret_r;
     d->tally = &ret_r->tally;
     as_list_init(&d->spare);
+    as_arena_init(&d->arena, NULL, 0);
     as_talk_prepare(&d->frame, conf->talk, &conf->request, conf->authority);
     rc = as_loop_new(&d->loop, 0);
     AS_ASSERT(rc == 0); /* it needs a few descriptors, as everything here */

@@ -26,6 +26,7 @@ struct as_drive_conf {
     as_ns warmup, duration;
     uint64_t requests; /* 0: by duration */
     enum as_talk talk;
+    bool stream; /* a call has any number of responses; one that is an error makes it fail */
     struct as_talk_request request; /* its timeout counts from the sending of a call */
     const char *authority;
     volatile sig_atomic_t *interrupted; /* set from a signal handler: ends the measurement */

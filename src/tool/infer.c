@@ -19,12 +19,11 @@ struct infer {
     struct as_arena arena;
     struct as_oip_response answer;
     struct as_blob *answer_blob; /* some of its tensors lie there; may be NULL */
-    bool stream;
-    as_ns sent_at;         /* a stream's request */
-    uint32_t n_responses;  /* to it, so far */
-    struct as_buf printed; /* of one of them */
-    int stream_code;       /* what was wrong with one of them */
-    struct as_buf why;     /* of a failure */
+    as_ns sent_at;               /* a stream's request */
+    uint32_t n_responses;        /* to it, so far */
+    struct as_buf printed;       /* of one of them */
+    int stream_code;             /* what was wrong with one of them */
+    struct as_buf why;           /* of a failure */
 };
 
 static double ms(as_ns t)
@@ -54,16 +53,16 @@ static int connect_server(struct infer *f)
     return AS_CODE_OK;
 }
 
-static void on_message(void *ctx, struct as_grpc_call *c);
+static void on_response(void *ctx, struct as_talk_call *c);
 
 static int call_model(struct infer *f)
 {
     struct as_talk_request q;
     uint32_t status;
 
-    as_query_request(&f->request, f->stream, &q);
-    if (f->stream) {
-        q.on_message = on_message;
+    as_query_request(&f->request, &q);
+    if (f->request.stream) {
+        q.on_response = on_response;
         q.ctx = f;
     }
     f->sent_at = as_peer_clock();
@@ -73,7 +72,7 @@ static int call_model(struct infer *f)
         as_buf_str(&f->why, as_talk_text(&f->unary.call));
         return AS_CODE_STATUS + (int)status;
     }
-    if (f->stream)
+    if (f->request.stream)
         return f->stream_code;
     return as_query_read(&f->unary.call, &f->arena, &f->answer, &f->answer_blob, &f->why)
                ? AS_CODE_FAILED
@@ -88,10 +87,6 @@ static int infer(struct infer *f)
 
     if (as_query_init(r, f->opts, &f->why) || as_target_choose(&f->target, f->opts, &f->why))
         return AS_CODE_USAGE;
-    if (f->stream && r->talk != AS_TALK_GRPC) {
-        as_buf_str(&f->why, "--stream needs --protocol grpc");
-        return AS_CODE_USAGE;
-    }
     code = connect_server(f);
     if (code)
         return code;
@@ -214,28 +209,30 @@ static void show_end(const struct infer *f, struct as_buf *b)
     show_times(f, b);
 }
 
-static void on_message(void *ctx, struct as_grpc_call *c)
+static void on_response(void *ctx, struct as_talk_call *c)
 {
     struct infer *f = ctx;
     as_ns after = as_peer_clock() - f->sent_at;
-    struct as_str error, response;
-    char text[512] = "it is no ModelStreamInferResponse";
+    struct as_str error;
+    struct as_buf why;
+    int rc;
 
     f->n_responses++;
     as_arena_reset(&f->arena);
-    f->answer = (struct as_oip_response){.n_outputs = 0};
-    if (as_oip_parse_stream_response(c->message.p, c->message.n, &error, &response) ||
-        (response.p && as_oip_parse_response((const uint8_t *)response.p, response.n, &f->arena,
-                                             &f->answer, text, sizeof(text)))) {
-        if (!f->stream_code)
-            as_buf_printf(&f->why, "response %u cannot be read: %s", f->n_responses, text);
+    as_buf_init(&why);
+    as_blob_unref(f->answer_blob);
+    rc = as_query_read_response(&f->request, c, &f->arena, &f->answer, &f->answer_blob, &error,
+                                &why);
+    if ((rc || error.n) && !f->stream_code) {
+        struct as_str text = rc ? as_buf_slice(&why) : error;
+
+        as_buf_printf(&f->why, "response %u %s: %.*s", f->n_responses,
+                      rc ? "cannot be read" : "is an error", AS_STR_FMT(text));
         f->stream_code = AS_CODE_FAILED;
+    }
+    as_buf_fini(&why);
+    if (rc)
         return;
-    }
-    if (error.n && !f->stream_code) {
-        as_buf_printf(&f->why, "response %u is an error: %.*s", f->n_responses, AS_STR_FMT(error));
-        f->stream_code = AS_CODE_FAILED;
-    }
     f->printed.n = 0;
     show_response(f, after, error, &f->printed);
     fwrite(f->printed.p, 1, f->printed.n, stdout);
@@ -250,17 +247,16 @@ int as_infer_main(struct as_option_set *opts)
     int code;
 
     f->opts = opts;
-    f->stream = as_option_bool(opts, AS_OPT_STREAM);
     as_arena_init(&f->arena, NULL, 0);
     as_buf_init(&b);
     code = infer(f);
     if (code)
         as_fault_write(&b, "infer", code, as_buf_slice(&f->why), json);
-    else if (f->stream && !json)
+    else if (f->request.stream && !json)
         show_end(f, &b);
-    else if (!f->stream && json)
+    else if (!f->request.stream && json)
         show_json(f, &b);
-    else if (!f->stream)
+    else if (!f->request.stream)
         show(f, &b);
     if (!json)
         as_print_calm(&b);

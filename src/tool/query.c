@@ -1,18 +1,20 @@
 #include "tool/query.h"
 
+#include "tool/encode.h"
 #include "tool/generate.h"
 #include "tool/number.h"
 #include "tool/print.h"
 #include "wire/names.h"
-#include "wire/oip_json.h"
+#include "wire/oip_json_flat.h"
 #include "wire/oip_json_model.h"
 
 #include <ctype.h>
 
-#define METADATA_PATH  "/inference.GRPCInferenceService/ModelMetadata"
-#define INFER_PATH     "/inference.GRPCInferenceService/ModelInfer"
-#define STREAM_PATH    "/inference.GRPCInferenceService/ModelStreamInfer"
-#define INFER_RESOURCE "/infer" /* behind the model's own */
+#define METADATA_PATH     "/inference.GRPCInferenceService/ModelMetadata"
+#define INFER_PATH        "/inference.GRPCInferenceService/ModelInfer"
+#define STREAM_PATH       "/inference.GRPCInferenceService/ModelStreamInfer"
+#define INFER_RESOURCE    "/infer" /* behind the model's own */
+#define GENERATE_RESOURCE "/generate_stream"
 
 /* --- parameters --- */
 
@@ -136,6 +138,29 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
 
 /* --- the whole --- */
 
+/* Where an input that is given again begins a new request, i counts as of it. */
+static int place_input(struct as_query *r, uint32_t i, struct as_buf *why)
+{
+    uint32_t place = i ? r->places[i - 1] : 0;
+
+    for (uint32_t k = i; k-- > 0 && r->places[k] == place;) {
+        if (!as_str_eq(r->forms[k].name, r->forms[i].name))
+            continue;
+        if (!r->stream) {
+            as_buf_printf(why,
+                          "input '%.*s' is given twice (with --stream it would begin the next "
+                          "request)",
+                          AS_STR_FMT(r->forms[i].name));
+            return AS_EINVALID;
+        }
+        place++;
+        break;
+    }
+    r->places[i] = place;
+    r->n_requests = place + 1;
+    return 0;
+}
+
 static int split_inputs(struct as_query *r, struct as_buf *why)
 {
     const char *text;
@@ -145,6 +170,8 @@ static int split_inputs(struct as_query *r, struct as_buf *why)
     while (as_option_item(r->opts, AS_OPT_INPUT, n))
         n++;
     r->forms = as_xalloc(n * sizeof(*r->forms));
+    r->places = as_xalloc(n * sizeof(*r->places));
+    r->n_requests = 1;
     for (uint32_t i = 0; i < n && !rc; i++) {
         struct as_buf reason;
 
@@ -153,16 +180,28 @@ static int split_inputs(struct as_query *r, struct as_buf *why)
         rc = as_input_split(text, &r->forms[i], &reason);
         if (rc)
             as_buf_printf(why, "--input %u: %.*s", i + 1, AS_STR_FMT(as_buf_slice(&reason)));
-        for (uint32_t k = 0; k < i && !rc; k++) {
-            if (as_str_eq(r->forms[k].name, r->forms[i].name)) {
-                as_buf_printf(why, "input '%.*s' is given twice", AS_STR_FMT(r->forms[i].name));
-                rc = AS_EINVALID;
-            }
-        }
+        else
+            rc = place_input(r, i, why);
         as_buf_fini(&reason);
     }
     r->n_inputs = n;
     return rc;
+}
+
+static int check_stream(const struct as_query *r, struct as_buf *why)
+{
+    if (!r->stream || r->talk == AS_TALK_GRPC)
+        return 0;
+    if (r->talk == AS_TALK_HTTP_BINARY) {
+        as_buf_str(why, "--stream over REST is generate_stream, which is JSON: --protocol http");
+        return AS_EINVALID;
+    }
+    if (r->n_requests > 1) {
+        as_buf_printf(why, "these are %u requests, and generate_stream takes one: --protocol grpc",
+                      r->n_requests);
+        return AS_EINVALID;
+    }
+    return 0;
 }
 
 int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_buf *why)
@@ -172,12 +211,17 @@ int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_b
 
     *r = (struct as_query){.opts = o,
                            .talk = (enum as_talk)as_option_u64(o, AS_OPT_PROTOCOL),
+                           .stream = as_option_bool(o, AS_OPT_STREAM),
                            .model = as_str_of(o->args[0]),
                            .version = as_str_of(as_option_str(o, AS_OPT_MODEL_VERSION)),
                            .id = as_str_of(as_option_str(o, AS_OPT_ID))};
     as_arena_init(&r->arena, NULL, 0);
-    as_rest_call_path(&r->path, r->model, r->version, INFER_RESOURCE);
+    as_rest_call_path(&r->path, r->model, r->version, "");
+    r->model_path = r->path.n;
+    as_buf_str(&r->path, r->stream ? GENERATE_RESOURCE : INFER_RESOURCE);
     rc = split_inputs(r, why);
+    if (!rc)
+        rc = check_stream(r, why);
     for (uint32_t i = 0; !rc && (text = as_option_item(o, AS_OPT_PARAMETER, i)); i++)
         rc = add_param(r, text, why);
     for (uint32_t i = 0; !rc && (text = as_option_item(o, AS_OPT_METADATA, i)); i++)
@@ -193,6 +237,7 @@ void as_query_fini(struct as_query *r)
     for (uint32_t i = 0; r->inputs && i < r->n_inputs; i++)
         as_input_fini(&r->inputs[i]);
     free(r->forms);
+    free(r->places);
     free(r->inputs);
     free(r->tensors);
     as_buf_fini(&r->path);
@@ -201,8 +246,20 @@ void as_query_fini(struct as_query *r)
     as_arena_fini(&r->arena);
 }
 
+void as_query_add_metadata(struct as_query *r, const char *name, const char *value)
+{
+    for (uint32_t i = 0; i < r->n_metadata; i++) {
+        if (as_str_eq(r->metadata[i].name, as_str_of(name)))
+            return;
+    }
+    if (r->n_metadata < AS_TALK_METADATA)
+        r->metadata[r->n_metadata++] = (struct as_http_header){as_str_of(name), as_str_of(value)};
+}
+
 bool as_query_needs_model(const struct as_query *r)
 {
+    if (r->stream && r->talk != AS_TALK_GRPC) /* generate_stream has neither datatypes nor shapes */
+        return true;
     for (uint32_t i = 0; i < r->n_inputs; i++) {
         if (as_input_needs_model(&r->forms[i]))
             return true;
@@ -241,7 +298,7 @@ uint32_t as_query_ask(struct as_query *r, struct as_unary *u, struct as_buf *why
     } else {
         q.method = AS_STR("GET");
         q.path = as_buf_slice(&r->path);
-        q.path.n -= strlen(INFER_RESOURCE);
+        q.path.n = r->model_path;
     }
     status = as_unary_call(u, &q);
     as_buf_fini(&message);
@@ -316,65 +373,69 @@ static int generate_rest(struct as_query *r, struct as_buf *why)
     return rc ? rc : r->n_inputs ? 0 : AS_EINVALID;
 }
 
-static int too_large(struct as_buf *why)
+/* The tensors of one request: each input as it was given last. Returns how many. */
+static uint32_t choose(struct as_query *r, uint32_t place)
 {
-    as_buf_printf(why, "the inputs make a message over %d bytes", INT32_MAX);
-    return AS_ETOOBIG;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < r->n_inputs; i++) {
+        uint32_t k = 0;
+
+        if (i < r->n_given && r->places[i] > place) /* those that were made up are of all */
+            continue;
+        while (k < n && !as_str_eq(r->tensors[k].name, r->inputs[i].tensor.name))
+            k++;
+        r->tensors[k] = r->inputs[i].tensor;
+        n = AS_MAX(n, k + 1);
+    }
+    return n;
 }
 
-static int encode_rest(struct as_query *r, const struct as_oip_request *q, struct as_buf *why)
+/* Several requests are told apart by their places: "1", or "ID-1". */
+static struct as_str id_of(struct as_query *r, uint32_t place)
 {
-    struct as_oip_json_request j = {.r = *q,
-                                    .binary = r->talk == AS_TALK_HTTP_BINARY,
-                                    .binary_output = r->talk == AS_TALK_HTTP_BINARY};
-    char reason[256];
-    uint64_t n;
-    int rc = as_oip_json_request_max(&j, &n, reason, sizeof(reason));
+    struct as_str id = r->id;
+    struct as_buf b;
 
-    if (rc) {
-        as_buf_str(why, reason);
-        return rc;
-    }
-    for (uint32_t i = 0; j.binary && i < r->n_inputs; i++)
-        n += r->tensors[i].nbytes;
-    if (n > INT32_MAX)
-        return too_large(why);
-    r->message.n = as_oip_json_put_request(as_buf_reserve(&r->message, (size_t)n), &j);
-    r->json_len = r->message.n;
-    for (uint32_t i = 0; j.binary && i < r->n_inputs; i++)
-        as_buf_add(&r->message, r->tensors[i].data, r->tensors[i].nbytes);
-    return 0;
+    if (r->n_requests == 1)
+        return id;
+    as_buf_init(&b);
+    as_buf_printf(&b, "%.*s%s%u", AS_STR_FMT(id), id.n ? "-" : "", place + 1);
+    id = (struct as_str){as_arena_dup(&r->arena, as_buf_slice(&b)), b.n};
+    as_buf_fini(&b);
+    AS_ASSERT(id.p);
+    return id;
 }
 
 static int encode(struct as_query *r, struct as_buf *why)
 {
-    struct as_oip_request q = {.head = {.model = r->model,
-                                        .version = r->version,
-                                        .id = r->id,
-                                        .n_outputs = r->n_inputs,
-                                        .params = r->params,
-                                        .n_params = r->n_params},
-                               .outputs = r->outputs,
-                               .n_outputs = r->n_outputs};
-    uint64_t n;
+    int rc = 0;
 
     r->tensors = as_xalloc(r->n_inputs * sizeof(*r->tensors));
-    q.head.outputs = r->tensors;
-    for (uint32_t i = 0; i < r->n_inputs; i++)
-        r->tensors[i] = r->inputs[i].tensor;
-    if (r->talk != AS_TALK_GRPC)
-        return encode_rest(r, &q, why);
-    n = as_oip_request_len(&q);
-    if (n > INT32_MAX)
-        return too_large(why);
-    as_oip_put_request(as_buf_reserve(&r->message, (size_t)n), &q);
-    r->message.n = (size_t)n;
-    return 0;
+    for (uint32_t i = 0; i < r->n_requests && !rc; i++) {
+        struct as_oip_request q = {.head = {.model = r->model,
+                                            .version = r->version,
+                                            .id = id_of(r, i),
+                                            .outputs = r->tensors,
+                                            .n_outputs = choose(r, i),
+                                            .params = r->params,
+                                            .n_params = r->n_params},
+                                   .outputs = r->outputs,
+                                   .n_outputs = r->n_outputs};
+
+        if (r->talk == AS_TALK_GRPC)
+            rc = as_encode_grpc(&r->message, &q, r->stream, why);
+        else if (r->stream)
+            rc = as_encode_generate(&r->message, &q, r->about.inputs, r->about.n_inputs, why);
+        else
+            rc = as_encode_rest(&r->message, &q, r->talk == AS_TALK_HTTP_BINARY, &r->json_len, why);
+    }
+    return rc;
 }
 
 int as_query_make(struct as_query *r, bool generate, struct as_buf *why)
 {
-    uint32_t n = r->n_inputs;
+    uint32_t n = r->n_given = r->n_inputs;
     bool stdin_used = false;
     int rc = 0;
 
@@ -403,14 +464,15 @@ int as_query_make(struct as_query *r, bool generate, struct as_buf *why)
     return rc ? rc : encode(r, why);
 }
 
-void as_query_request(const struct as_query *r, bool stream, struct as_talk_request *ret_q)
+void as_query_request(const struct as_query *r, struct as_talk_request *ret_q)
 {
     *ret_q = request_of(r);
     ret_q->method = AS_STR("POST");
     ret_q->path = r->talk != AS_TALK_GRPC ? as_buf_slice(&r->path)
-                  : stream                ? AS_STR(STREAM_PATH)
+                  : r->stream             ? AS_STR(STREAM_PATH)
                                           : AS_STR(INFER_PATH);
     ret_q->message = as_buf_slice(&r->message);
+    ret_q->framed = r->stream && r->talk == AS_TALK_GRPC;
     ret_q->has_tail = r->talk == AS_TALK_HTTP_BINARY;
     ret_q->json_len = r->json_len;
 }
@@ -430,5 +492,39 @@ int as_query_read(struct as_talk_call *call, struct as_arena *a, struct as_oip_r
                                         ret_r, ret_blob, text, sizeof(text));
     if (rc)
         as_buf_printf(why, "the answer cannot be read: %s", text);
+    return rc;
+}
+
+static int read_message(const struct as_buf *m, struct as_arena *a, struct as_oip_response *ret_r,
+                        struct as_str *ret_error, char *text, size_t cap)
+{
+    struct as_str response;
+
+    snprintf(text, cap, "it is no ModelStreamInferResponse");
+    if (as_oip_parse_stream_response(m->p, m->n, ret_error, &response))
+        return AS_EPROTO;
+    return response.p
+               ? as_oip_parse_response((const uint8_t *)response.p, response.n, a, ret_r, text, cap)
+               : 0;
+}
+
+int as_query_read_response(const struct as_query *r, struct as_talk_call *call, struct as_arena *a,
+                           struct as_oip_response *ret_r, struct as_blob **ret_blob,
+                           struct as_str *ret_error, struct as_buf *why)
+{
+    const struct as_buf *m = as_talk_message(call);
+    char text[512];
+    int rc;
+
+    *ret_blob = NULL;
+    *ret_error = AS_STR("");
+    *ret_r = (struct as_oip_response){.n_outputs = 0};
+    if (call->talk == AS_TALK_GRPC)
+        rc = read_message(m, a, ret_r, ret_error, text, sizeof(text));
+    else
+        rc = as_oip_json_flat_parse(call->json, m->p, m->n, r->about.outputs, r->about.n_outputs, a,
+                                    ret_r, ret_blob, ret_error, text, sizeof(text));
+    if (rc)
+        as_buf_str(why, text);
     return rc;
 }

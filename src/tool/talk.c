@@ -1,5 +1,8 @@
 #include "tool/talk.h"
 
+#include "wire/oip.h"
+#include "wire/oip_json_flat.h"
+
 _Static_assert(AS_REST_CALL_TEXT == AS_TALK_TEXT, "texts of one size");
 
 void as_talk_prepare(struct as_talk_frame *f, enum as_talk talk, const struct as_talk_request *r,
@@ -15,10 +18,12 @@ void as_talk_prepare(struct as_talk_frame *f, enum as_talk talk, const struct as
             as_grpc_put_timeout(f->timeout, r->timeout);
         n = as_grpc_call_fields(f->fields, r->path, as_str_of(authority), AS_STR(AS_TALK_AGENT),
                                 as_str_of(f->timeout));
-        as_grpc_prefix(f->prefix, (uint32_t)r->message.n);
-        f->body[0] = (struct as_str){(const char *)f->prefix, sizeof(f->prefix)};
-        f->body[1] = r->message;
-        f->request.n_body = 2;
+        if (!r->framed) {
+            as_grpc_prefix(f->prefix, (uint32_t)r->message.n);
+            f->body[f->request.n_body++] =
+                (struct as_str){(const char *)f->prefix, sizeof(f->prefix)};
+        }
+        f->body[f->request.n_body++] = r->message;
     } else {
         struct as_rest_call_head head = {.method = r->method,
                                          .path = r->path,
@@ -47,10 +52,58 @@ void as_talk_begin(struct as_talk_call *c, enum as_talk talk, struct as_json *js
 {
     c->talk = talk;
     c->json = json;
+    c->on_response = NULL;
     if (talk == AS_TALK_GRPC)
         as_grpc_call_begin(&c->grpc, limit);
     else
         as_rest_call_begin(&c->rest, limit);
+}
+
+static void on_message(void *ctx, struct as_grpc_call *g AS_UNUSED)
+{
+    struct as_talk_call *c = ctx;
+
+    c->on_response(c->ctx, c);
+}
+
+static void on_event(void *ctx, struct as_rest_call *r AS_UNUSED)
+{
+    struct as_talk_call *c = ctx;
+
+    c->on_response(c->ctx, c);
+}
+
+void as_talk_begin_stream(struct as_talk_call *c, as_talk_on_response on_response, void *ctx)
+{
+    c->on_response = on_response;
+    c->ctx = ctx;
+    if (c->talk == AS_TALK_GRPC)
+        as_grpc_call_many(&c->grpc, on_message, c);
+    else
+        as_rest_call_many(&c->rest, on_event, c);
+}
+
+bool as_talk_is_error(struct as_talk_call *c, struct as_arena *a, struct as_str *ret_text)
+{
+    const struct as_buf *m = as_talk_message(c);
+    struct as_str text = {NULL, 0}, response;
+    struct as_blob *blob = NULL;
+    struct as_oip_response r;
+    char why[8];
+
+    if (c->talk == AS_TALK_GRPC) {
+        if (as_oip_parse_stream_response(m->p, m->n, &text, &response) || !text.n)
+            return false;
+    } else {
+        /* most events are read no further than this */
+        if (!m->n || !memmem(m->p, m->n, "\"error\"", 7) ||
+            as_oip_json_flat_parse(c->json, m->p, m->n, NULL, 0, a, &r, &blob, &text, why,
+                                   sizeof(why)))
+            return false;
+        as_blob_unref(blob);
+    }
+    *ret_text = text;
+    return text.p != NULL;
 }
 
 void as_talk_fini(struct as_talk_call *c)

@@ -15,15 +15,18 @@ enum as_talk { AS_TALK_GRPC, AS_TALK_HTTP, AS_TALK_HTTP_BINARY }; /* as the opti
 #define AS_TALK_METADATA (AS_HTTP_CLIENT_HEADERS - AS_MAX(AS_GRPC_CALL_FIELDS, AS_REST_CALL_FIELDS))
 #define AS_TALK_AGENT    "anyserve/" AS_VERSION
 
+struct as_talk_call;
+typedef void (*as_talk_on_response)(void *ctx, struct as_talk_call *c);
+
 struct as_talk_request {
     struct as_str method, path; /* REST: "GET" has no body; gRPC: "/package.Service/Method" alone */
     struct as_str message;      /* gRPC: at most 2^32-1 bytes */
+    bool framed;                /* gRPC: it is several messages, each behind its prefix */
     bool has_tail;              /* REST: bytes of tensors follow the JSON */
     size_t json_len;            /* which ends here */
     as_ns timeout; /* told to the server where the protocol has a word for it; 0: none */
     size_t limit;  /* bytes of the answer, or of each message of a stream */
-    /* gRPC: the answer is a stream, each message of it is told; may be NULL. */
-    void (*on_message)(void *ctx, struct as_grpc_call *c);
+    as_talk_on_response on_response; /* as_talk_begin_stream; NULL: there is one answer */
     void *ctx;
     const struct as_http_header *metadata;
     uint32_t n_metadata; /* at most AS_TALK_METADATA */
@@ -46,8 +49,16 @@ struct as_talk_call { /* zero-initialise before the first begin */
     struct as_json *json; /* the caller's; not for gRPC */
     struct as_grpc_call grpc;
     struct as_rest_call rest;
+    as_talk_on_response on_response;
+    void *ctx;
 };
 void as_talk_begin(struct as_talk_call *c, enum as_talk talk, struct as_json *json, size_t limit);
+/* Behind begin: the answer is a stream (of messages, or of server-sent events); each response is
+ * told when it is whole, and is as_talk_message for the call. c must not move. */
+void as_talk_begin_stream(struct as_talk_call *c, as_talk_on_response on_response, void *ctx);
+/* Of the response that is being told: whether it is an error, as ModelStreamInfer and
+ * generate_stream have them, and its text (in the message, or in the arena). */
+bool as_talk_is_error(struct as_talk_call *c, struct as_arena *a, struct as_str *ret_text);
 void as_talk_fini(struct as_talk_call *c);
 void as_talk_field(struct as_talk_call *c, struct as_str name, struct as_str value);
 /* 0, or AS_EPROTO: the answer is not acceptable; give the call up. */

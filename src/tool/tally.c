@@ -2,11 +2,11 @@
 
 enum { UNKNOWN = 2 };
 
-static void add_latency(struct as_tally *t, as_ns v)
+static void add(struct as_tally_times *t, as_ns v)
 {
-    t->min = t->latency.n ? AS_MIN(t->min, v) : v;
+    t->min = t->h.n ? AS_MIN(t->min, v) : v;
     t->sum += (double)v;
-    as_loghist_add(&t->latency, v);
+    as_loghist_add(&t->h, v);
 }
 
 void as_tally_answer(struct as_tally *t, as_ns latency, uint32_t status, const char *text)
@@ -14,7 +14,7 @@ void as_tally_answer(struct as_tally *t, as_ns latency, uint32_t status, const c
     if (status >= AS_TALLY_STATUSES)
         status = UNKNOWN;
     if (status == 0)
-        add_latency(t, latency);
+        add(&t->latency, latency);
     else if (!t->text[status][0])
         snprintf(t->text[status], AS_TALLY_TEXT, "%s", text);
     t->status[status]++;
@@ -23,13 +23,18 @@ void as_tally_answer(struct as_tally *t, as_ns latency, uint32_t status, const c
 void as_tally_unanswered(struct as_tally *t, as_ns waited)
 {
     t->unanswered++;
-    add_latency(t, waited);
+    add(&t->latency, waited);
 }
 
 void as_tally_unsent(struct as_tally *t, as_ns waited)
 {
     t->unsent++;
-    add_latency(t, waited);
+    add(&t->latency, waited);
+}
+
+void as_tally_response(struct as_tally *t, bool first, as_ns ago)
+{
+    add(first ? &t->first : &t->between, ago);
 }
 
 uint64_t as_tally_failed(const struct as_tally *t)
@@ -46,7 +51,7 @@ uint64_t as_tally_due(const struct as_tally *t)
     return t->status[0] + as_tally_failed(t) + t->unanswered + t->unsent;
 }
 
-double as_tally_mean(const struct as_tally *t)
+double as_tally_mean(const struct as_tally_times *t)
 {
-    return t->latency.n ? t->sum / (double)t->latency.n : 0;
+    return t->h.n ? t->sum / (double)t->h.n : 0;
 }

@@ -102,8 +102,8 @@ uint32_t as_unary_call(struct as_unary *u, const struct as_talk_request *r)
 
     as_talk_prepare(&frame, u->talk, r, u->authority);
     as_talk_begin(&u->call, u->talk, u->json, r->limit);
-    if (r->on_message)
-        as_grpc_call_many(&u->call.grpc, r->on_message, r->ctx);
+    if (r->on_response)
+        as_talk_begin_stream(&u->call, r->on_response, r->ctx);
     text = as_talk_text(&u->call);
     u->late = u->broken = false;
     u->status = UNAVAILABLE;

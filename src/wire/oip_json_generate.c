@@ -125,8 +125,8 @@ int as_oip_json_parse_raw(const struct as_tensor_spec *inputs, uint32_t n_inputs
 
 /* --- generate --- */
 
-static const struct as_tensor_spec *find_spec(const struct as_tensor_spec *s, uint32_t n,
-                                              struct as_str name)
+const struct as_tensor_spec *as_oip_json_find_spec(const struct as_tensor_spec *s, uint32_t n,
+                                                   struct as_str name)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (as_str_eq(s[i].name, name))
@@ -147,8 +147,7 @@ static int measure(struct as_oip_json_parse *q, uint32_t i, struct as_json_eleme
     return err ? as_oip_json_refused(q, err, "") : 0;
 }
 
-/* The shape of an input from the signature and what came. */
-static int find_shape(struct as_oip_json_parse *q, uint32_t i, const struct as_tensor_spec *s)
+int as_oip_json_find_shape(struct as_oip_json_parse *q, uint32_t i, const struct as_tensor_spec *s)
 {
     struct as_tensor *t = &q->tensors[i];
     char text[AS_OIP_SHAPE_TEXT];
@@ -206,7 +205,7 @@ static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
     if (err)
         return as_oip_json_refused(q, err, "");
     while ((more = as_json_next(q->j, &it)) > 0) {
-        const struct as_tensor_spec *s = find_spec(inputs, n_inputs, it.key);
+        const struct as_tensor_spec *s = as_oip_json_find_spec(inputs, n_inputs, it.key);
 
         if (s) {
             err = get_input(q, s, &it.value);
@@ -248,7 +247,8 @@ int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
     err = as_json_open(j, a, p, n, &root);
     err = err ? as_oip_json_refused(&q, err, "") : get_generate(&q, &root, inputs, n_inputs);
     for (uint32_t i = 0; !err && i < q.n_tensors; i++)
-        err = find_shape(&q, i, find_spec(inputs, n_inputs, q.tensors[i].name));
+        err = as_oip_json_find_shape(&q, i,
+                                     as_oip_json_find_spec(inputs, n_inputs, q.tensors[i].name));
     if (!err)
         err = as_oip_json_fill(&q, &blob);
     as_json_close(j);

@@ -60,6 +60,11 @@ int as_oip_json_value(struct as_oip_json_parse *q, struct as_param *m, struct as
 int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v);
 /* The members of a "parameters" object. */
 int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v);
+/* Of generate: the entry of a signature with this name, or NULL; after the whole text was walked,
+ * the shape of a tensor from its entry and what came. */
+const struct as_tensor_spec *as_oip_json_find_spec(const struct as_tensor_spec *s, uint32_t n,
+                                                   struct as_str name);
+int as_oip_json_find_shape(struct as_oip_json_parse *q, uint32_t i, const struct as_tensor_spec *s);
 /* After the whole text was walked: memory for all tensors that come as JSON, and their elements. */
 int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob);
 /* Names once, table within its limit; hands the result over. */

@@ -3,11 +3,15 @@
 #include "base/err.h"
 #include "wire/oip_json.h"
 
+#include <strings.h>
+
 enum { OK = 0, CANCELLED = 1, UNKNOWN = 2, INVALID_ARGUMENT = 3, DEADLINE_EXCEEDED = 4 };
 enum { NOT_FOUND = 5, ALREADY_EXISTS = 6, PERMISSION_DENIED = 7, RESOURCE_EXHAUSTED = 8 };
 enum { UNIMPLEMENTED = 12, INTERNAL = 13, UNAVAILABLE = 14, UNAUTHENTICATED = 16 };
 
-#define PAGE_MAX 200u /* of an error that is no JSON, as much as is shown */
+#define NO_EVENTS "the answer is no stream of events (text/event-stream)"
+#define TOO_LARGE "the answer is larger than the limit"
+#define PAGE_MAX  200u /* of an error that is no JSON, as much as is shown */
 
 uint32_t as_rest_call_fields(struct as_http_header out[AS_REST_CALL_FIELDS],
                              const struct as_rest_call_head *head)
@@ -86,9 +90,19 @@ void as_rest_call_begin(struct as_rest_call *c, size_t limit)
     c->http_status = 0;
     c->json_len = 0;
     c->has_json_len = false;
+    c->on_event = NULL;
+    c->sse = (struct as_sse){0};
+    c->is_events = false;
     c->fault = NULL;
     c->fault_status = OK;
     c->text[0] = 0;
+}
+
+void as_rest_call_many(struct as_rest_call *c, void (*on_event)(void *ctx, struct as_rest_call *c),
+                       void *ctx)
+{
+    c->on_event = on_event;
+    c->ctx = ctx;
 }
 
 void as_rest_call_fini(struct as_rest_call *c)
@@ -104,12 +118,24 @@ static void refuse(struct as_rest_call *c, uint32_t status, const char *fault)
     c->fault_status = status;
 }
 
+/* With or without parameters. */
+static bool is_event_stream(struct as_str v)
+{
+    static const char type[] = "text/event-stream";
+    size_t n = sizeof(type) - 1;
+
+    return v.n >= n && strncasecmp(v.p, type, n) == 0 &&
+           (v.n == n || v.p[n] == ';' || v.p[n] == ' ' || v.p[n] == '\t');
+}
+
 void as_rest_call_field(struct as_rest_call *c, struct as_str name, struct as_str value)
 {
     uint64_t v;
 
     if (as_str_eq(name, AS_STR(":status"))) {
         c->http_status = as_str_u64(value, &v) == 0 && v < 1000 ? (uint32_t)v : 0;
+    } else if (as_str_eq(name, AS_STR("content-type"))) {
+        c->is_events = is_event_stream(value);
     } else if (as_str_eq(name, AS_STR("content-encoding"))) {
         if (!as_str_eq(value, AS_STR("identity")))
             refuse(c, INTERNAL, "the answer is compressed, which was not asked for");
@@ -120,10 +146,40 @@ void as_rest_call_field(struct as_rest_call *c, struct as_str name, struct as_st
     }
 }
 
+/* So that the JSON reader may look behind it. */
+static void pad(struct as_rest_call *c)
+{
+    memset(as_buf_reserve(&c->body, AS_JSON_PADDING), 0, AS_JSON_PADDING);
+}
+
+static int read_events(struct as_rest_call *c, const uint8_t *p, size_t n)
+{
+    for (;;) {
+        switch (as_sse_read(&c->sse, &p, &n, &c->body, c->limit)) {
+        case AS_SSE_MORE:
+            return 0;
+        case AS_SSE_EVENT:
+            pad(c);
+            c->on_event(c->ctx, c);
+            c->body.n = 0;
+            break;
+        case AS_SSE_TOO_BIG:
+            refuse(c, RESOURCE_EXHAUSTED, TOO_LARGE);
+            return AS_EPROTO;
+        }
+    }
+}
+
 int as_rest_call_data(struct as_rest_call *c, const uint8_t *p, size_t n)
 {
+    bool events = c->on_event && c->http_status == 200;
+
+    if (events && !c->is_events)
+        refuse(c, UNKNOWN, NO_EVENTS);
+    if (events && !c->fault)
+        return read_events(c, p, n);
     if (!c->fault && n > c->limit - c->body.n)
-        refuse(c, RESOURCE_EXHAUSTED, "the answer is larger than the limit");
+        refuse(c, RESOURCE_EXHAUSTED, TOO_LARGE);
     if (c->fault)
         return AS_EPROTO;
     as_buf_add(&c->body, p, n);
@@ -176,7 +232,7 @@ static uint32_t say(struct as_rest_call *c, uint32_t status, const char *text)
 
 uint32_t as_rest_call_end(struct as_rest_call *c, struct as_json *j, bool whole)
 {
-    memset(as_buf_reserve(&c->body, AS_JSON_PADDING), 0, AS_JSON_PADDING);
+    pad(c);
     if (c->fault)
         return say(c, c->fault_status, c->fault);
     if (!whole)
@@ -185,6 +241,9 @@ uint32_t as_rest_call_end(struct as_rest_call *c, struct as_json *j, bool whole)
         add_text(c, j);
         return status_of_http(c->http_status);
     }
+    if (c->on_event && (!c->is_events || !as_sse_at_boundary(&c->sse)))
+        return say(c, c->is_events ? INTERNAL : UNKNOWN,
+                   c->is_events ? "the last event was cut short" : NO_EVENTS);
     if (!c->has_json_len)
         c->json_len = c->body.n;
     if (c->json_len > c->body.n)

@@ -1,9 +1,10 @@
 /* wire/rest_call.h — the client's side of one call over the protocol's REST form.
  *
  * The twin of wire/grpc_call.h: fed with what wire/h1_client tells of a request, it puts the body
- * together and says in the end which status the call has, in gRPC's numbers, so that a caller sees
- * the same failures whatever it speaks. An HTTP status means what a server of the protocol means
- * with it (base/err.h, reference notes §1.4); the text is that of {"error": …}. Pure.
+ * together, or hands over one event after the other, and says in the end which status the call has,
+ * in gRPC's numbers, so that a caller sees the same failures whatever it speaks. An HTTP status
+ * means what a server of the protocol means with it (base/err.h, reference notes §1.4); the text is
+ * that of {"error": …}. Pure.
  */
 #ifndef AS_WIRE_REST_CALL_H
 #define AS_WIRE_REST_CALL_H
@@ -11,6 +12,7 @@
 #include "base/buf.h"
 #include "wire/http_client.h"
 #include "wire/json.h"
+#include "wire/sse.h"
 
 /* Fields of a request in their order; those behind them are the caller's own. */
 #define AS_REST_CALL_FIELDS 7u
@@ -36,8 +38,13 @@ struct as_rest_call {
     struct as_buf body; /* the answer's, with AS_JSON_PADDING zeros behind; kept for the next */
     size_t limit;       /* most bytes of it */
     uint64_t json_len;  /* bytes of JSON at its beginning */
+    /* For each event of a stream, whose data are `body` for the call; NULL: one answer. */
+    void (*on_event)(void *ctx, struct as_rest_call *c);
+    void *ctx;
+    struct as_sse sse;
     uint32_t http_status;
     bool has_json_len;
+    bool is_events;               /* content-type says so */
     const char *fault;            /* what broke a rule; NULL: nothing */
     uint32_t fault_status;        /* and the status that this means */
     char text[AS_REST_CALL_TEXT]; /* "HTTP 404: …", or our own words; NUL at the end */
@@ -45,6 +52,9 @@ struct as_rest_call {
 
 /* Zero-initialise before the first begin. */
 void as_rest_call_begin(struct as_rest_call *c, size_t limit);
+/* Behind begin: the answer is a stream of events, any number of them, each within the limit. */
+void as_rest_call_many(struct as_rest_call *c, void (*on_event)(void *ctx, struct as_rest_call *c),
+                       void *ctx);
 void as_rest_call_fini(struct as_rest_call *c);
 void as_rest_call_field(struct as_rest_call *c, struct as_str name, struct as_str value);
 /* 0, or AS_EPROTO: the answer is not acceptable; give the request up. */

@@ -188,7 +188,37 @@ def test_streams_that_fail(serve, counting):
     assert "'nope'" in counting("nope", "--input", "n:INT32=[1]", code=1).err
     assert "DEADLINE" in run(serve("endless.py", source=ENDLESS), "infer", "endless", "--input", "x:INT32=1", "--stream",
                              "--timeout", "300ms", code=104).err
-    assert "--stream needs --protocol grpc" in counting("sync", "--protocol", "http", "--input", "n:INT32=[1]", code=2).err
+
+
+def test_several_requests_on_a_stream(counting):
+    """An input that is given again begins the next request; the others stay."""
+    args = [a for n in (1, 5, 10) for a in ("--input", f"n:INT32=[{n}]")]
+    lines = [json.loads(line) for line in counting("running_sum", *args, "--id", "chat", "--json").out.splitlines()]
+    assert [(a["id"], a["outputs"][0]["data"]) for a in lines] == [("chat-1", [n]) for n in (1, 6, 16)]
+    lines = [json.loads(line) for line in counting("sync", *args[:4], "--json").out.splitlines()]
+    assert sorted(a["id"] for a in lines) == ["1"] + ["2"] * 5
+    assert "3 responses" in counting("running_sum", *args).out
+
+
+ADDING = """
+import numpy as np
+from anyserve import AnyServe, Tensor
+app = AnyServe()
+
+@app.model("add", inputs={"a": Tensor("INT32", [1]), "b": Tensor("INT32", [1])}, outputs={"sum": Tensor("INT32", [1])})
+def add(a, b):
+    yield a + b
+"""
+
+
+def test_inputs_that_stay(serve):
+    server = serve("adding.py", source=ADDING)
+    args = ["infer", "add", "--stream", "--input", "a=1", "--input", "b=10", "--input", "b=20", "--input", "a=2", "--input",
+            "a=3"]
+    lines = [json.loads(line) for line in run(server, *args, "--json").out.splitlines()]
+    assert {a["id"]: a["outputs"][0]["data"] for a in lines} == {"1": [11], "2": [22], "3": [23]}
+    assert "input 'b' INT32 [1] is missing" in run(server, "infer", "add", "--stream", "--input", "a=1", code=2).err
+    assert "'a' is given twice (with --stream" in run(server, "infer", "add", "--input", "a=1", "--input", "a=2", code=2).err
 
 
 # --- infer: errors ---
@@ -352,8 +382,78 @@ def test_compare(tool, tmp_path):
     path.write_text("{}")
     assert "no result" in tool("bench", *args, "--compare", path, code=2).err
     path.write_text("{")
-    assert "is no JSON" in tool("bench", *args, "--compare", path, code=2).err
+    assert "cannot be read: not JSON at byte" in tool("bench", *args, "--compare", path, code=2).err
     assert "No such file" in tool("bench", *args, "--compare", tmp_path / "none", code=66).err
+
+
+# --- bench: streams ---
+
+def bench_stream(server, *args, code=0):
+    return bench(lambda *a, **k: run(server, *a, "--stream", **k), *args, code=code)
+
+
+def test_a_load_of_streams(serve, tmp_path):
+    server = serve("streaming.py")
+    result = bench_stream(server, "sync", "--input", "n:INT32=[20]", "--requests", 50, "--warmup", "off", "--connections", 2)
+    assert (result["stream"], result["ok"], result["responses"]) == (True, 50, 1000)
+    assert result["responses_per_second"] == pytest.approx(20 * result["per_second"], rel=1e-3)
+    for name in ("first_response_us", "between_responses_us"):
+        times = [result[name][k] for k in ("min", "p50", "p90", "p99", "p999", "max")]
+        assert times[1:] == sorted(times[1:]) and times[0] <= times[-1]
+    # the first response and the 19 distances make no more than the whole
+    parts = result["first_response_us"]["mean"] + 19 * result["between_responses_us"]["mean"]
+    assert 0 < result["first_response_us"]["mean"] and parts <= result["latency_us"]["mean"] + 1
+    path = tmp_path / "before.json"
+    path.write_text(json.dumps({**result, "responses_per_second": 1}))
+    args = ["sync", "--input", "n:INT32=[20]", "--requests", 50, "--warmup", "off", "--compare", path]
+    assert bench_stream(server, *args)["compared"]["responses_per_second"]["verdict"] == "better"
+    shown = run(server, "bench", *args, "--stream").out
+    assert re.search(r"\n  responses  [\d.]+/s\n  first +mean [\d.]+ p50 .*\n  between +mean ", shown)
+    assert re.search(r"responses/s +1 +[\d.e+]+ +[\d.e+]+  better\n", shown)
+    # another load's result beside it has the rows that both have
+    unary = bench(lambda *a, **k: run(server, *a, **k), "double", "--input", "n:INT32=[1]", "--requests", 5, "--warmup",
+                  "off", "--compare", path)
+    assert unary["stream"] is False and "responses_per_second" not in {**unary, **unary["compared"]}
+
+
+def test_streams_of_no_response_and_of_one(serve):
+    server = serve("streaming.py")
+    for n, responses in ((0, 0), (1, 10)):
+        result = bench_stream(server, "sync", "--input", f"n:INT32=[{n}]", "--requests", 10, "--warmup", "off")
+        assert (result["ok"], result["responses"], result["between_responses_us"]["max"]) == (10, responses, 0)
+
+
+TENTH = """
+import numpy as np
+from anyserve import AnyServe, Error, Tensor
+app = AnyServe()
+calls = 0
+
+@app.model("tenth", inputs={"x": Tensor("INT32", [1])}, outputs={"y": Tensor("INT32", [1])})
+def tenth(x):
+    global calls
+    calls += 1
+    yield x
+    if calls > 1 and calls % 10 == 0:
+        raise Error("FAILED_PRECONDITION", "every tenth")
+"""
+
+
+@pytest.mark.parametrize("protocol, status", [("grpc", "FAILED_PRECONDITION"), ("http", "UNKNOWN")])
+def test_streams_that_fail_by_status(serve, protocol, status):
+    """Over http an error behind the first response has a text, but no status."""
+    server = serve("tenth.py", source=TENTH)
+    result = bench_stream(server, "tenth", "--input", "x=1", "--requests", 100, "--warmup", "off", "--protocol", protocol,
+                          code=1)
+    assert result["errors"] == {status: {"count": 10, "message": "every tenth"}}
+    assert (result["ok"], result["responses"]) == (90, 100)
+
+
+def test_a_first_stream_that_fails(serve):
+    server = serve("streaming.py")
+    assert "FAILED_PRECONDITION: after one" in run(server, "bench", "failing", "--stream", "--input", "n:INT32=[1]",
+                                                   code=109).err
+    assert "unknown model 'nope'" in run(server, "bench", "nope", "--stream", "--input", "n:INT32=[1]", code=105).err
 
 
 def test_histogram_in_text(tool):

@@ -153,6 +153,128 @@ def test_one_call_at_a_time(tool):
     assert bench(tool, "add", "--streams", 1, "--requests", 5, "--warmup", "off")["ok"] == 5
 
 
+# --- streams: generate_stream ---
+
+STREAMS = """
+import numpy as np
+from anyserve import AnyServe, Error, Tensor
+app = AnyServe()
+
+@app.model("table", inputs={"n": Tensor("INT32", [1]), "x": Tensor("FP32", [-1, -1]), "s": Tensor("BYTES", [-1])},
+           outputs={"x": Tensor("FP32", [-1, -1]), "s": Tensor("BYTES", [-1])})
+def table(n, x, s):
+    for i in range(int(n[0])):
+        yield x * i, s
+
+@app.model("open", inputs={"n": Tensor("INT32", [1])})
+def open_(n, request):
+    for i in range(int(n[0])):
+        yield {"whole": np.array([i], np.int8), "part": np.array([[.5, i]]), "yes": np.array([True, False]),
+               "word": np.array([b"w"], object), "error": np.array([b"none"], object)}
+
+@app.model("failing", inputs={"n": Tensor("INT32", [1])}, outputs={"n": Tensor("INT32", [1])})
+def failing(n):
+    if n[0] == 0:
+        raise Error("FAILED_PRECONDITION", "before one")
+    yield n
+    raise Error("FAILED_PRECONDITION", "after one")
+"""
+
+
+@pytest.fixture
+def streams(serve):
+    server = serve("streams.py", source=STREAMS)
+    return lambda command, *args, **kwargs: run(server, command, "--stream", "--protocol", "http", *args, **kwargs)
+
+
+def responses(done):
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def test_a_stream(streams):
+    """What the server's events leave out is known from the metadata."""
+    args = ["table", "--input", "n=3", "--input", "x=[[1,2,3],[4,5,nan]]", "--input", 's=["a","\u00fc"]', "--id", "i"]
+    lines = responses(streams("infer", *args, "--json"))
+    assert [(a["model_name"], a["model_version"], a["id"]) for a in lines] == [("table", "1", "i")] * 3
+    assert [o["datatype"] for o in lines[2]["outputs"]] == ["FP32", "BYTES"]
+    assert outputs(lines[2])["x"]["data"] == [2, 4, 6, 8, 10, "NaN"]
+    assert outputs(lines[2])["s"] == {"name": "s", "datatype": "BYTES", "shape": [2], "data": ["a", "\u00fc"]}
+    assert re.search(r"\n3 responses, [\d.]+ ms \(connect ", streams("infer", *args).out)
+    assert streams("infer", *args[:1], "--input", "n=0", *args[3:], "--json").out == ""
+
+
+def test_outputs_that_are_not_declared(streams):
+    line = responses(streams("infer", "open", "--input", "n=2", "--json"))[1]
+    assert {k: (o["datatype"], o["shape"], o["data"]) for k, o in outputs(line).items()} == {
+        "whole": ("INT64", [], [1]), "part": ("FP64", [2], [0.5, 1]), "yes": ("BOOL", [2], [True, False]),
+        "word": ("BYTES", [], ["w"]), "error": ("BYTES", [], ["none"])}
+
+
+def test_parameters_of_a_stream(serve, tmp_path):
+    source = STREAMS + """
+@app.model("told", inputs={"n": Tensor("INT32", [1])})
+def told(n, request):
+    yield np.array([repr(sorted(request.parameters.items())).encode()], object)
+"""
+    done = run(serve("told.py", source=source), "infer", "told", "--stream", "--protocol", "http", "--input", "n=1",
+               "--parameter", "i=-5", "--parameter", "d=1.5", "--parameter", "b=true", "--parameter", "s=text", "--json")
+    assert outputs(responses(done)[0])["output0"]["data"] == ["[('b', True), ('d', 1.5), ('i', -5), ('s', 'text')]"]
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--input", "n:INT8=1"], "input 'n': generate takes INT32 as declared, not INT8"),
+    (["--input", "n:INT32:[1,1]=1"], "input 'n': generate makes shape [1] as declared of it, not [1,1]"),
+    (["--input", "n=1", "--input", "m:INT8=1"], "input 'm': generate takes inputs that the model declares"),
+    (["--input", "n=1", "--output", "n"], "--output: generate_stream gives all outputs"),
+    (["--input", "n=1", "--input", "n=2"], "these are 2 requests, and generate_stream takes one"),
+    (["--input", "n=1", "--protocol", "http-binary"], "generate_stream, which is JSON: --protocol http"),
+    ([], "input 'n' INT32 [1] is missing"),
+])
+def test_what_generate_stream_cannot_carry(streams, args, words):
+    assert words in streams("infer", "failing", *args, code=2).err
+
+
+def test_bytes_that_are_no_text_do_not_stream(streams):
+    done = streams("infer", "table", "--input", "n=1", "--input", "x=[[1]]", "--input", r's=["\xff"]', code=2)
+    assert "input 's': BYTES that are not UTF-8 cannot travel as JSON" in done.err
+
+
+def test_streams_that_fail(streams):
+    assert "HTTP 400: before one" in streams("infer", "failing", "--input", "n=0", code=103).err
+    done = streams("infer", "failing", "--input", "n=1", "--json", code=1)
+    lines = responses(done)
+    assert [a.get("error") for a in lines[:2]] == [None, "after one"]
+    assert lines[2]["error"]["message"] == "response 2 is an error: after one"
+    assert "HTTP 404: " in streams("infer", "nope", "--input", "n=1", code=105).err
+
+
+@pytest.mark.parametrize("events, code, words", [
+    (b"data: {\n\n", 1, "response 1 cannot be read: not JSON"),
+    (b'data: {"model_name":"m","sum":[1]}\n\ndata: {"x', 113, "the last event was cut short"),
+    (b'data: {"error":"odd"}\r\n\r\n', 1, "response 1 is an error: odd"),
+])
+def test_events_that_are_no_good(server, listener, events, code, words):
+    def make(headers, body):
+        return reply(events, "200 OK", "Content-Type: text/event-stream")
+
+    url = f"127.0.0.1:{listener(serving(make))}"
+    done = run(server, "infer", "add", "--protocol", "http", "--stream", "--url", url, "--input", "a=1",
+               code=code, runtime=False)
+    assert words in done.err, done.err
+    done = run(server, "infer", "add", "--protocol", "http", "--stream", "--input", "a=1", "--url",
+               f"127.0.0.1:{listener(serving(lambda h, b: reply({})))}", code=102, runtime=False)
+    assert "text/event-stream" in done.err
+
+
+def test_a_load_of_streams(streams):
+    args = ["open", "--input", "n=20", "--warmup", "off"]
+    result = bench(streams, *args, "--requests", 50, "--connections", 2)
+    assert (result["stream"], result["protocol"], result["ok"], result["responses"]) == (True, "http", 50, 1000)
+    assert 0 < result["first_response_us"]["p50"] <= result["latency_us"]["p50"]
+    result = bench(streams, *args, "--rate", 200, "--duration", "300ms", "--connections", 20)
+    assert result["ok"] == 60 and result["responses"] > 0
+
+
 # --- servers that are not ours ---
 
 ADD = {"name": "add", "versions": ["1"], "platform": "other", "extra": [1, {}],

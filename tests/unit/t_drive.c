@@ -198,10 +198,11 @@ static void a_stall_shows_in_every_call_that_was_due(void **state AS_UNUSED)
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_int_equal(as_tally_due(&result.tally), 500);
     assert_int_equal(result.tally.status[0], 500);
-    for (uint32_t i = as_loghist_index(20 * AS_MS); i < AS_COUNT(result.tally.latency.bucket); i++)
-        slow += result.tally.latency.bucket[i];
+    for (uint32_t i = as_loghist_index(20 * AS_MS); i < AS_COUNT(result.tally.latency.h.bucket);
+         i++)
+        slow += result.tally.latency.h.bucket[i];
     assert_true(slow >= 150);
-    assert_true(result.tally.latency.max >= 200 * AS_MS);
+    assert_true(result.tally.latency.h.max >= 200 * AS_MS);
 }
 
 /* The same with one stream: calls wait in the client, and it counts all the same. */
@@ -216,7 +217,7 @@ static void waiting_for_a_stream_counts(void **state AS_UNUSED)
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_int_equal(as_tally_due(&result.tally), 500);
     assert_true(result.tally.late >= 150);
-    assert_true(as_loghist_at(&result.tally.latency, .75) > 20 * AS_MS);
+    assert_true(as_loghist_at(&result.tally.latency.h, .75) > 20 * AS_MS);
 }
 
 static void what_is_never_sent_is_counted(void **state AS_UNUSED)
@@ -231,7 +232,7 @@ static void what_is_never_sent_is_counted(void **state AS_UNUSED)
     assert_int_equal(as_tally_due(&result.tally), 300);
     assert_int_equal(result.tally.status[0], 1);
     assert_int_equal(result.tally.unsent, 299);
-    assert_int_equal(result.tally.latency.n, 300);
+    assert_int_equal(result.tally.latency.h.n, 300);
 }
 
 static void poisson_arrivals_are_sent_too(void **state AS_UNUSED)
@@ -258,7 +259,7 @@ static void refusals_are_counted_by_status(void **state AS_UNUSED)
     assert_int_equal(result.tally.status[0], 90);
     assert_int_equal(result.tally.status[8], 10);
     assert_string_equal(result.tally.text[8], "as told");
-    assert_int_equal(result.tally.latency.n, 90);
+    assert_int_equal(result.tally.latency.h.n, 90);
 }
 
 static void silence_ends_with_the_deadline(void **state AS_UNUSED)

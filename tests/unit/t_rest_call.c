@@ -217,6 +217,65 @@ static void cut_short(void **state AS_UNUSED)
     assert_string_equal(call.text, "the answer was cut short");
 }
 
+/* --- streams --- */
+
+static char events[200];
+
+static void on_event(void *ctx AS_UNUSED, struct as_rest_call *c)
+{
+    size_t at = strlen(events);
+
+    assert_int_equal(c->body.p[c->body.n], 0); /* padding */
+    snprintf(events + at, sizeof(events) - at, "[%.*s]", AS_STR_FMT(as_buf_slice(&c->body)));
+}
+
+static void begin_stream(const char *status, const char *type, size_t limit)
+{
+    begin(limit);
+    as_rest_call_many(&call, on_event, NULL);
+    field(":status", status);
+    field("content-type", type);
+    events[0] = 0;
+}
+
+static void events_of_a_stream(void **state AS_UNUSED)
+{
+    begin_stream("200", "text/event-stream; charset=utf-8", 4);
+    assert_int_equal(data("data: ab\n\nda"), 0);
+    assert_string_equal(events, "[ab]");
+    assert_int_equal(data("ta: cdef\n\n"), 0); /* the limit is each one's */
+    assert_string_equal(events, "[ab][cdef]");
+    assert_int_equal(as_rest_call_end(&call, json, true), 0);
+    begin_stream("200", "Text/Event-Stream", 4);
+    assert_int_equal(as_rest_call_end(&call, json, true), 0); /* none at all */
+    assert_string_equal(events, "");
+    begin_stream("200", "text/event-stream", 4);
+    assert_int_equal(data("data: abcde\n\n"), AS_EPROTO);
+    assert_int_equal(as_rest_call_end(&call, json, false), 8);
+    begin_stream("200", "text/event-stream", 4);
+    assert_int_equal(data("data: a\n"), 0);
+    assert_int_equal(as_rest_call_end(&call, json, true), 13);
+    assert_string_equal(call.text, "the last event was cut short");
+    begin_stream("200", "text/event-stream", 4);
+    assert_int_equal(data("data: a\n\n"), 0);
+    assert_int_equal(as_rest_call_end(&call, json, false), 14);
+}
+
+static void a_stream_that_is_none(void **state AS_UNUSED)
+{
+    begin_stream("404", "application/json", 100);
+    assert_int_equal(data("{\"error\":\"no\"}"), 0);
+    assert_int_equal(as_rest_call_end(&call, json, true), 5);
+    assert_string_equal(call.text, "HTTP 404: no");
+    begin_stream("200", "application/json", 100);
+    assert_int_equal(data("data: a\n\n"), AS_EPROTO);
+    assert_int_equal(as_rest_call_end(&call, json, false), 2);
+    assert_non_null(strstr(call.text, "text/event-stream"));
+    begin_stream("200", "text/event-streams", 100);
+    assert_int_equal(as_rest_call_end(&call, json, true), 2);
+    assert_string_equal(events, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +289,8 @@ int main(void)
         cmocka_unit_test(limit_at_n_and_one_more),
         cmocka_unit_test(answers_that_cannot_be_taken),
         cmocka_unit_test(cut_short),
+        cmocka_unit_test(events_of_a_stream),
+        cmocka_unit_test(a_stream_that_is_none),
     };
     int failed;
 
