@@ -4,6 +4,7 @@ What a peer may do with HTTP/2's bytes on their way: no frame, prefix or message
 """
 
 import os
+import select
 import socket
 import threading
 
@@ -22,6 +23,7 @@ class Slicer:
         self.target = target
         self.n = n
         self.sent = [0, 0]  # bytes to the server, to the client
+        self.heard = 0  # of those to the server: what was sent before it had ended its side
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._lock = threading.Lock()
@@ -74,14 +76,19 @@ class Slicer:
 
     def _pass(self, source, sink, way):
         """Until the source ends; then the sink hears of it. What a sink does not want is thrown away."""
-        wanted = True
+        wanted, listens = True, way == 0
+        end = select.poll()
+        end.register(sink, select.POLLRDHUP)
         try:
             while chunk := source.recv(65536):
                 try:
                     for i in range(0, len(chunk) if wanted else 0, self.n):
-                        sink.sendall(chunk[i:i + self.n])
+                        piece = chunk[i:i + self.n]
+                        listens = listens and not end.poll(0)
+                        sink.sendall(piece)
                         os.sched_yield()  # so that the reader gets it before the next one is there
-                        self.sent[way] += self.n
+                        self.sent[way] += len(piece)
+                        self.heard += len(piece) if listens else 0
                 except OSError:
                     wanted = False
         except OSError:

@@ -7,6 +7,7 @@ Another one sends what is no HTTP/2 preface, and then reads frames. The port spe
 closes the connection, which h2spec takes for a frame that is cut short.
 """
 
+import json
 import re
 import socket
 
@@ -22,6 +23,9 @@ OTHERS = ["generic", "hpack", "http2/3.5/1", "http2/4.1", "http2/4.2/1", "http2/
           "http2/7", "http2/8"]
 # Answers GET and POST, and not before a request is whole: what a case sends behind its HEADERS finds the stream open.
 TARGET = "/v2/logging"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+SETTINGS, GOAWAY, WINDOW_UPDATE = 4, 7, 8
+PROTOCOL_ERROR = 1
 TOO_LARGE = 80000  # × 5 headers, of which the compression leaves seven eighths
 LINE = re.compile(r"^(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed$", re.M)
 
@@ -48,10 +52,39 @@ def check_too_large(tools, port):
 def test_the_case_that_is_answered_in_http1(server, tools):
     done = tools.run("h2spec", "--strict", "--host", "127.0.0.1", "--port", server.port, "--timeout", 10, NO_PREFACE)
     assert "1 tests, 0 passed, 0 skipped, 1 failed" in done.stdout and "unexpected EOF" in done.stdout, done.stdout
-    with socket.create_connection(("127.0.0.1", server.port), wait.SECONDS) as s:
-        s.sendall(b"INVALID CONNECTION PREFACE\r\n\r\n")
-        answer = b"".join(iter(lambda: s.recv(4096), b""))  # and the end of the connection
-    assert answer.startswith(b"HTTP/1.1 400 "), answer
+    # the bytes of that case: one whole answer, and then the end of the connection
+    head, _, body = told(server.port, [b"INVALID CONNECTION PREFACE\r\n\r\n"]).partition(b"\r\n\r\n")
+    status, *fields = head.split(b"\r\n")
+    assert status == b"HTTP/1.1 400 Bad Request" and b"connection: close" in fields, head
+    assert b"content-length: %d" % len(body) in fields and list(json.loads(body)) == ["error"], head + body
+
+
+def told(port, pieces):
+    """Everything that a client is told until the connection ends, without a reset."""
+    with socket.create_connection(("127.0.0.1", port), wait.SECONDS) as s:
+        for piece in pieces:
+            s.sendall(piece)
+        return b"".join(iter(lambda: s.recv(4096), b""))
+
+
+@pytest.mark.parametrize("is_sliced", [False, True])
+@pytest.mark.parametrize("at", range(len(PREFACE)))
+def test_a_preface_with_one_wrong_byte(server, at, is_sliced):
+    """Never taken for HTTP/2; up to the fourth byte for a bad request, and behind it for a broken preface."""
+    wrong = PREFACE[:at] + b"\x01" + PREFACE[at + 1:] + b"\0\0\0\4\0\0\0\0\0"
+    answer = told(server.port, [wrong[i:i + 1] for i in range(len(wrong))] if is_sliced else [wrong])
+    if at < 4:
+        assert answer.startswith(b"HTTP/1.1 400 ") and b"\0" not in answer, answer
+        return
+    frames = []
+    while answer:
+        n = int.from_bytes(answer[:3], "big")
+        frames.append((answer[3], answer[9:9 + n]))
+        answer = answer[9 + n:]
+    # our greeting at most, no acknowledgement, and the reason
+    assert {kind for kind, _ in frames} <= {SETTINGS, WINDOW_UPDATE, GOAWAY} and all(p for _, p in frames), frames
+    for kind, payload in frames:
+        assert kind != GOAWAY or int.from_bytes(payload[4:8], "big") == PROTOCOL_ERROR, frames
 
 
 def test_cases_are_counted(tools):
@@ -72,14 +105,28 @@ def reads(server):
     return sum(map(int, re.findall(r'^anyserve_syscalls_total\{kind="read".*\} (\d+)$', server.metrics(), re.M)))
 
 
-def test_every_case_byte_by_byte(server, tools):
+def passed_on(server, tools, n):
+    """(bytes, reads) of the server while h2spec talks to it through slices of n bytes. What comes when the server has
+    ended a connection does not count: edge/linger reads that in large pieces, however it was sent."""
     before = reads(server)
-    with Slicer((server.host, server.port)) as slicer:
+    with Slicer((server.host, server.port), n) as slicer:
         check_all(tools, slicer.port)
-    read = reads(server) - before
-    # The kernel joins what the server has not read yet, most of all on closed connections (edge/linger);
-    # t_h2 and t_h2_hostile cut between any two bytes for certain.
-    assert read > slicer.sent[0] / 64, f"{slicer.sent[0]} bytes came in {read} reads: they were not sliced"
+    return slicer.heard, reads(server) - before
+
+
+def is_sliced(heard, read):
+    """The kernel joins what the server has not read yet; t_h2 and t_h2_hostile cut between any two bytes for certain."""
+    return read > heard / 16
+
+
+def test_every_case_byte_by_byte(server, tools):
+    heard, read = passed_on(server, tools, 1)
+    assert is_sliced(heard, read), f"{heard} bytes came in {read} reads: they were not sliced"
+
+
+def test_what_is_not_sliced_does_not_pass_for_it(server, tools):
+    heard, read = passed_on(server, tools, 65536)
+    assert not is_sliced(heard, 8 * read), f"{heard} bytes came in {read} reads"
 
 
 @pytest.mark.long
