@@ -1,7 +1,8 @@
 /* wire/h2_priv.h — what the files of the HTTP/2 wrapper share; nobody else includes it.
  *
  * h2.c: the connection and its stream records; h2_recv.c, h2_send.c: nghttp2's callbacks for the
- * two directions; h2_later.c: answers that come over time; h2_mem.c: nghttp2's memory. A stream's
+ * two directions; h2_rules.c: HTTP's rules on what h2_recv.c takes; h2_later.c: answers that come
+ * over time; h2_tail.c: trailers that were sent before; h2_mem.c: nghttp2's memory. A stream's
  * record lives from its first header to on_stream_close and is then used for the next stream. It
  * keeps headers, trailers and body pieces in itself as far as they fit, so that a usual request
  * allocates nothing.
