@@ -725,7 +725,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--build", default="build/release")
     p.add_argument("--quick", type=float, help="stop after this many seconds, with a stride over all n")
-    p.add_argument("--runs", type=int, default=220, help="how many a quick sweep tries to do")
+    p.add_argument("--runs", type=int, default=275, help="how many a quick sweep tries to do")
     p.add_argument("--offset", type=int, default=0, help="where the stride begins")
     p.add_argument("--role", type=words(ROLES), default=ROLES)
     p.add_argument("--phase", type=words(PHASES), default=PHASES)
