@@ -208,6 +208,8 @@ void note_accepted(struct sim *s, struct call *c)
     c->place = WAITING;
     c->order = ++s->last_order;
     c->release = batching(s, c) ? release_of(s, c) : 0;
+    c->came = s->now;
+    c->could = true;
     c->live_at = s->n_live;
     s->live[s->n_live++] = number_of(s, c);
     s->books.accepted++;
@@ -432,6 +434,9 @@ void note_answer(struct sim *s, struct call *c, int err)
         s->books.expired++;
         if (c->q.deadline > s->now)
             fail(s, "call %u expires early", n);
+        /* waiting for company, with time enough for a timer to fire late */
+        if (c->place == WAITING && c->could && c->q.deadline - c->came > 2 * (s->is.timer_late + 1))
+            fail(s, "call %u expires, and there was a slot for it all the time", n);
         return;
     }
     s->books.failed++;
@@ -452,7 +457,7 @@ static void check_calls(struct sim *s)
     as_ns next = AS_NEVER;
 
     for (uint32_t i = 0; i < s->n_live; i++) {
-        const struct call *c = &s->calls[s->live[i]];
+        struct call *c = &s->calls[s->live[i]];
         enum as_request_state want = c->place == WAITING ? AS_REQ_QUEUED
                                      : waits(c)          ? AS_REQ_SENT
                                                          : AS_REQ_ABANDONED;
@@ -464,6 +469,7 @@ static void check_calls(struct sim *s)
             fail(s, "call %u: its worker was not told that nobody waits", s->live[i]);
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
+        c->could = c->could && c->place == WAITING && fits_a_slot(s, c);
     }
     /* a deployment with batching also wants to be asked when it holds something back */
     if (s->is.batched ? as_deploy_next_deadline(s->d) > next

@@ -33,6 +33,8 @@ struct call {
     uint64_t batch; /* BOUND: number of its batch, 0 alone */
     uint64_t order; /* of acceptance */
     as_ns release;  /* of a model with batching: then it is held back no longer */
+    as_ns came;     /* when it was accepted */
+    bool could;     /* WAITING: there was a slot for it after every event since then */
     uint32_t sends, runs, retries;
 };
 
