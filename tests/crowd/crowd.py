@@ -3,9 +3,10 @@
 
     tests/crowd/crowd.py [--build build/release] [--calls 1000000] [--seed N] [-- options of anyserve run]
 
-Requests of gRPC and HTTP/1.1, in JSON and binary data: ten models with every kind of handler, fourteen datatypes and BYTES, one
-to three dimensions, one item to a full batch and one more, ragged ones, parameters, priorities, deadlines; some fail
-alone, some together, some clients leave. The client is `crowd` (C). Afterwards requests must really have shared calls.
+Requests of gRPC and HTTP/1.1, in JSON and binary data: ten models with every kind of handler, all datatypes but BF16,
+one to three dimensions, one item to a full batch and one more, ragged ones, parameters, priorities, deadlines; some
+fail alone, some together, some clients leave. The client is `crowd` (C). Afterwards requests must really have shared
+calls.
 """
 
 import argparse
