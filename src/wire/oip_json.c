@@ -33,6 +33,17 @@ int as_oip_json_refuse_tensor(struct as_oip_json_parse *q, uint32_t i, const cha
     return as_oip_refuse(&q->c, AS_EINVALID, "%s[%u]: %s", as_oip_json_tensors(q), i, text);
 }
 
+int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum as_json_type type,
+                      const char *what, struct as_json_items *ret_it)
+{
+    int err;
+
+    if (v->type != type)
+        return as_oip_refuse(&q->c, AS_EINVALID, "%s", what);
+    err = as_json_items(q->j, v, ret_it);
+    return err ? as_oip_json_refused(q, err, "") : 0;
+}
+
 /* --- arrays that grow --- */
 
 void *as_oip_json_grow(struct as_arena *a, void *old, uint32_t n, uint32_t *cap, size_t size)
@@ -143,11 +154,9 @@ int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v)
     struct as_json_items it;
     int more, err;
 
-    if (v->type != AS_JSON_OBJECT)
-        return as_oip_refuse(&q->c, AS_EINVALID, "parameters must be an object");
-    err = as_json_items(q->j, v, &it);
+    err = as_oip_json_items(q, v, AS_JSON_OBJECT, "parameters must be an object", &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         if (!q->c.response && as_str_eq(it.key, AS_STR("binary_data_output"))) {
             bool yes;
@@ -177,11 +186,9 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
     bool yes;
     int more, err;
 
-    if (v->type != AS_JSON_OBJECT)
-        return as_oip_refuse(&q->c, AS_EINVALID, "outputs: parameters must be an object");
-    err = as_json_items(q->j, v, &it);
+    err = as_oip_json_items(q, v, AS_JSON_OBJECT, "outputs: parameters must be an object", &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         if (as_oip_is_own("output", it.key)) {
             struct as_param m = {.name = it.key};
@@ -246,11 +253,9 @@ static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v, int
     struct as_json_items it;
     int more, err;
 
-    if (v->type != AS_JSON_ARRAY)
-        return as_oip_refuse(&q->c, AS_EINVALID, "outputs must be an array");
-    err = as_json_items(q->j, v, &it);
+    err = as_oip_json_items(q, v, AS_JSON_ARRAY, "outputs must be an array", &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         uint32_t n = q->n_outputs;
 
@@ -290,11 +295,11 @@ static int get_root_member(struct as_oip_json_parse *q, uint32_t key, struct as_
         return as_oip_json_params(q, v);
     if (key == R_OUTPUTS)
         return get_outputs(q, v, said);
-    if (v->type != AS_JSON_ARRAY)
-        return as_oip_refuse(&q->c, AS_EINVALID, "%s must be an array", as_oip_json_tensors(q));
-    err = as_json_items(q->j, v, &it);
+    err = as_oip_json_items(q, v, AS_JSON_ARRAY,
+                            q->c.response ? "outputs must be an array" : "inputs must be an array",
+                            &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         err = as_oip_json_get_tensor(q, &it.value);
         if (err)
@@ -316,11 +321,9 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
     uint32_t given = 0;
     int more, err;
 
-    if (root->type != AS_JSON_OBJECT)
-        return as_oip_refuse(&q->c, AS_EINVALID, "the body must be a JSON object");
-    err = as_json_items(q->j, root, &it);
+    err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         uint32_t key = 0;
 

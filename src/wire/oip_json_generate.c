@@ -199,11 +199,9 @@ static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
     struct as_json_items it;
     int more, err;
 
-    if (root->type != AS_JSON_OBJECT)
-        return as_oip_refuse(&q->c, AS_EINVALID, "the body must be a JSON object");
-    err = as_json_items(q->j, root, &it);
+    err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         const struct as_tensor_spec *s = as_oip_json_find_spec(inputs, n_inputs, it.key);
 

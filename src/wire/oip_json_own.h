@@ -45,6 +45,9 @@ static inline bool as_oip_json_is_absent(const struct as_oip_json_parse *q,
 }
 /* Turns a reader's AS_EPROTO and AS_ENOMEM into a refusal; AS_EINVALID is refused as `what`. */
 int as_oip_json_refused(struct as_oip_json_parse *q, int err, const char *what);
+/* The members or elements of a value that must be of this type: refused as `what` if not. */
+int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum as_json_type type,
+                      const char *what, struct as_json_items *ret_it);
 /* "input 'NAME': …", or "inputs[i]: …" while it has no name. */
 int as_oip_json_refuse_tensor(struct as_oip_json_parse *q, uint32_t i, const char *fmt, ...)
     AS_PRINTF(3, 4);

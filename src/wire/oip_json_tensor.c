@@ -8,6 +8,15 @@ static int refused_in(struct as_oip_json_parse *q, uint32_t i, int err, const ch
                               : as_oip_json_refused(q, err, what);
 }
 
+/* As as_oip_json_items, in a tensor. */
+static int items_in(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v,
+                    enum as_json_type type, const char *what, struct as_json_items *ret_it)
+{
+    if (v->type != type)
+        return as_oip_json_refuse_tensor(q, i, "%s", what);
+    return as_oip_json_items(q, v, type, what, ret_it);
+}
+
 enum { NAME, DATATYPE, SHAPE, PARAMETERS, DATA, KEYS };
 
 static const char *const key_name[KEYS] = {"name", "datatype", "shape", "parameters", "data"};
@@ -20,11 +29,9 @@ static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_val
     uint32_t n = 0;
     int more, err;
 
-    if (v->type != AS_JSON_ARRAY)
-        return as_oip_json_refuse_tensor(q, i, "shape must be an array of integers");
-    err = as_json_items(q->j, v, &it);
+    err = items_in(q, i, v, AS_JSON_ARRAY, "shape must be an array of integers", &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         if (n == AS_MAX_DIMS)
             return as_oip_json_refuse_tensor(q, i, "more than %d dimensions", AS_MAX_DIMS);
@@ -50,11 +57,9 @@ static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_jso
     struct as_json_items it;
     int more, err;
 
-    if (v->type != AS_JSON_OBJECT)
-        return as_oip_json_refuse_tensor(q, i, "parameters must be an object");
-    err = as_json_items(q->j, v, &it);
+    err = items_in(q, i, v, AS_JSON_OBJECT, "parameters must be an object", &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         if (!q->c.response && as_oip_is_own("input", it.key)) {
             struct as_param m = {.name = it.key};
@@ -160,11 +165,9 @@ int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v)
 
     if (!as_oip_json_add_tensor(q, &err))
         return err;
-    if (v->type != AS_JSON_OBJECT)
-        return as_oip_json_refuse_tensor(q, i, "expected an object");
-    err = as_json_items(q->j, v, &it);
+    err = items_in(q, i, v, AS_JSON_OBJECT, "expected an object", &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         uint32_t key = 0;
 
