@@ -189,7 +189,7 @@ static bool prepare(struct as_exchange *x)
         as_exchange_fail(x, err, "%s", why);
         return false;
     }
-    return take_metadata(x) && (!as_region_any(x) || as_region_fetch(x));
+    return take_metadata(x);
 }
 
 bool as_infer_charge(struct as_exchange *x)
@@ -212,6 +212,19 @@ static void on_part(struct as_call *c, struct as_part *p);
 static void on_release(struct as_call *c)
 {
     as_exchange_released(exchange_of(c));
+}
+
+/* The inputs are where they stay. */
+static void submit(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+
+    c->msg.tensors = x->infer.inputs;
+    c->msg.n_tensors = x->infer.n_inputs;
+    c->blob = holder(x);
+    x->state = AS_X_WAITING;
+    x->in_fleet = true;
+    as_client_submit(&x->edge->client, c);
 }
 
 void as_infer_begin(struct as_exchange *x, as_infer_send send)
@@ -238,8 +251,6 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     c->on_part = x->model->decoupled ? on_part : NULL;
     c->streams_inputs = x->model->streams_inputs;
     c->msg.id = x->infer.id;
-    c->msg.tensors = x->infer.inputs;
-    c->msg.n_tensors = x->infer.n_inputs;
     c->msg.params = x->infer.params;
     c->msg.n_params = x->infer.n_params;
     as_request_init(&c->core);
@@ -253,13 +264,15 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     if (c->msg.n_params && !as_schedule_apply(x))
         return;
     c->deployment = x->model->deployment;
-    c->blob = holder(x);
     c->arena = c->on_part ? &x->far : &x->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;
-    x->state = AS_X_WAITING;
-    x->in_fleet = true;
-    as_client_submit(&x->edge->client, c);
+    if (__builtin_expect(!as_region_any(x), 1))
+        submit(x);
+    else if (!x->fail)
+        as_region_fetch(x, submit);
+    else if (as_region_fetch_now(x)) /* one of a stream: what follows it may belong to it */
+        submit(x);
 }
 
 void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,
@@ -279,7 +292,7 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
         as_exchange_fail(x, err, "%s", why);
         return false;
     }
-    if (as_region_any(x) && !as_region_fetch(x))
+    if (as_region_any(x) && !as_region_fetch_now(x))
         return false;
     x->call.msg = (struct as_msg){.id = x->infer.id,
                                   .tensors = x->infer.inputs,

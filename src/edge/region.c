@@ -1,6 +1,9 @@
 #include "edge/region.h"
 
-#define WHY_MAX 512
+#include "edge/aside.h"
+
+#define WHY_MAX   512
+#define ASIDE_MIN (1u << 20) /* bytes; copying them takes a fraction of a millisecond */
 
 static bool fail(struct as_exchange *x, int err, const char *side, struct as_str name,
                  const char *why)
@@ -51,11 +54,22 @@ static uint64_t measure(struct as_exchange *x)
     return room;
 }
 
-/* A copy of the tensor's bytes at p. */
-static bool copy(struct as_exchange *x, uint32_t i, struct as_tensor *t, uint8_t *p)
-{
-    const struct as_oip_range *range = is_lent(x, i) ? &x->infer.ranges[i] : NULL;
+/* Inputs on their way out of shared memory; in the exchange's arena. */
+struct fetch {
+    struct as_aside aside;
+    void (*then)(struct as_exchange *x);
+    struct as_tensor *t; /* a copy of the inputs, to be changed */
+    uint8_t *p;
+    uint64_t room; /* bytes at p */
+    bool all;      /* what lies in the message is copied, too */
+    int err;
+    const struct as_tensor *culprit;
     char why[WHY_MAX];
+};
+
+/* A copy of the tensor's bytes at p. */
+static int copy(struct fetch *f, const struct as_oip_range *range, struct as_tensor *t, uint8_t *p)
+{
     uint64_t n;
     int err;
 
@@ -63,57 +77,87 @@ static bool copy(struct as_exchange *x, uint32_t i, struct as_tensor *t, uint8_t
         if (t->nbytes)
             memcpy(p, t->data, t->nbytes);
         t->data = p;
-        return true;
+        return 0;
     }
-    err = as_shm_read(x->edge->conf.shm, range->region, range->offset, p, t->nbytes, why,
-                      sizeof(why));
+    err = as_shm_read(f->aside.x->edge->conf.shm, range->region, range->offset, p, t->nbytes,
+                      f->why, sizeof(f->why));
     if (err)
-        return fail(x, err, "input", t->name, why);
+        return err;
     t->data = p;
     if (t->dtype != AS_DT_BYTES)
-        return true;
+        return 0;
     if (as_tensor_elements(t->dtype, t->shape, t->ndim, &n) ||
         as_tensor_check_bytes(p, t->nbytes, n)) {
-        snprintf(why, sizeof(why), "%zu bytes of shared memory are not its BYTES elements",
+        snprintf(f->why, sizeof(f->why), "%zu bytes of shared memory are not its BYTES elements",
                  t->nbytes);
-        return fail(x, AS_EINVALID, "input", t->name, why);
+        return AS_EINVALID;
     }
+    return 0;
+}
+
+static void copy_all(struct fetch *f)
+{
+    struct as_exchange *x = f->aside.x;
+    uint8_t *p = f->p;
+
+    for (uint32_t i = 0; i < x->infer.n_inputs && !f->err; i++) {
+        if (!is_lent(x, i) && !f->all) /* large, or small already */
+            continue;
+        f->err = copy(f, is_lent(x, i) ? &x->infer.ranges[i] : NULL, &f->t[i], p);
+        f->culprit = &f->t[i];
+        p += AS_ALIGN(f->t[i].nbytes, AS_BLOB_ALIGN);
+    }
+}
+
+/* False: failed. */
+static bool finish(struct fetch *f)
+{
+    struct as_exchange *x = f->aside.x;
+
+    if (f->err)
+        return fail(x, f->err, "input", f->culprit->name, f->why);
+    x->infer.inputs = f->t;
     return true;
 }
 
-static bool fetch_inputs(struct as_exchange *x)
+/* Memory for the inputs. NULL: failed. */
+static struct fetch *begin_fetch(struct as_exchange *x)
 {
     uint64_t room = measure(x);
     bool own_blob = room > AS_COPY_MAX && gathers(x);
-    struct as_blob *blob = NULL;
-    struct as_tensor *t;
-    uint8_t *p;
+    size_t size = x->infer.n_inputs * sizeof(struct as_tensor);
+    struct fetch *f;
 
     if (room == UINT64_MAX)
-        return false;
-    t = as_arena_alloc(&x->arena, x->infer.n_inputs * sizeof(*t), 8);
-    if (own_blob)
-        blob = as_blob_new((size_t)room);
-    p = blob ? blob->data : own_blob ? NULL : as_arena_alloc(&x->arena, (size_t)room + 1, 64);
-    if (!t || !p) {
-        as_blob_unref(blob);
+        return NULL;
+    f = as_arena_alloc(&x->arena, sizeof(*f), 16);
+    if (f)
+        *f = (struct fetch){.aside.x = x, .room = room, .all = own_blob};
+    if (f)
+        f->t = as_arena_alloc(&x->arena, size, 8);
+    if (f && own_blob && (x->inputs = as_blob_new((size_t)room)))
+        f->p = x->inputs->data;
+    else if (f && !own_blob)
+        f->p = as_arena_alloc(&x->arena, (size_t)room + 1, 64);
+    if (!f || !f->t || !f->p) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the inputs in shared memory");
-        return false;
+        return NULL;
     }
-    memcpy(t, x->infer.inputs, x->infer.n_inputs * sizeof(*t));
-    for (uint32_t i = 0; i < x->infer.n_inputs; i++) {
-        if (!is_lent(x, i) && !own_blob) /* large, or small already */
-            continue;
-        if (!copy(x, i, &t[i], p)) {
-            as_blob_unref(blob);
-            return false;
-        }
-        p += AS_ALIGN(t[i].nbytes, AS_BLOB_ALIGN);
-    }
-    x->infer.inputs = t;
-    if (blob)
-        x->inputs = blob;
-    return true;
+    memcpy(f->t, x->infer.inputs, size);
+    return f;
+}
+
+static void copy_aside(struct as_aside *a)
+{
+    copy_all(AS_CONTAINER(a, struct fetch, aside));
+}
+
+static void copied_aside(struct as_aside *a)
+{
+    struct fetch *f = AS_CONTAINER(a, struct fetch, aside);
+
+    if (finish(f))
+        f->then(a->x);
 }
 
 static bool check_outputs(struct as_exchange *x)
@@ -131,14 +175,45 @@ static bool check_outputs(struct as_exchange *x)
     return true;
 }
 
-bool as_region_fetch(struct as_exchange *x)
+static bool may_use(struct as_exchange *x)
 {
-    if (!x->edge->conf.shm) {
+    if (!x->edge->conf.shm)
         as_exchange_fail(x, AS_EDENIED,
                          "shared memory: the server runs without --allow-client-shm");
+    return x->edge->conf.shm && check_outputs(x);
+}
+
+bool as_region_fetch_now(struct as_exchange *x)
+{
+    struct fetch *f;
+
+    if (!may_use(x))
         return false;
+    if (!x->infer.ranges)
+        return true;
+    f = begin_fetch(x);
+    if (f)
+        copy_all(f);
+    return f && finish(f);
+}
+
+void as_region_fetch(struct as_exchange *x, void (*then)(struct as_exchange *x))
+{
+    struct fetch *f = NULL;
+
+    if (!may_use(x) || (x->infer.ranges && !(f = begin_fetch(x))))
+        return;
+    if (f && f->room > ASIDE_MIN) {
+        f->then = then;
+        f->aside.work = copy_aside;
+        f->aside.done = copied_aside;
+        as_aside_start(&f->aside);
+        return;
     }
-    return check_outputs(x) && (!x->infer.ranges || fetch_inputs(x));
+    if (f)
+        copy_all(f);
+    if (!f || finish(f))
+        then(x);
 }
 
 bool as_region_store(struct as_exchange *x, const struct as_tensor *t,

@@ -9,9 +9,12 @@
 
 #include "edge/exchange.h"
 
-/* Reads the inputs of x->infer that have a range, and sees whether those of outputs are there.
- * False: the request was refused. */
-bool as_region_fetch(struct as_exchange *x);
+/* Reads the inputs of x->infer that have a range, and sees whether those of outputs are there; then
+ * calls `then`, at once, or later when the inputs are large (edge/aside). Else the request was
+ * refused. */
+void as_region_fetch(struct as_exchange *x, void (*then)(struct as_exchange *x));
+/* The same, in this turn whatever their size. False: refused. */
+bool as_region_fetch_now(struct as_exchange *x);
 /* Writes an output to its range. False: the request was refused. */
 bool as_region_store(struct as_exchange *x, const struct as_tensor *t,
                      const struct as_oip_range *range);

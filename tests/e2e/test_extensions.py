@@ -1,6 +1,7 @@
 """Triton's extensions over gRPC, by tritonclient: configuration, statistics, repository, shared memory, priorities,
 classification, settings."""
 
+import json
 import os
 import uuid
 
@@ -13,6 +14,7 @@ from grpc_health.v1 import health_pb2
 from tritonclient.utils import InferenceServerException
 
 from support import oip, wait
+from support.raw import HOST, Raw
 
 pytestmark = pytest.mark.core
 ALLOWED = ("--allow-client-shm", "--allow-client-control")
@@ -410,7 +412,35 @@ def test_tensors_in_shared_memory(client, region, n):
     assert list(answer.get_response().raw_output_contents) == [b""]
 
 
-@pytest.mark.parametrize("n", [3, 50_000])
+def shared_request(where, n):
+    """ModelInfer of n INT32 in a region, as plain HTTP."""
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "INT32", "shape": [n], "parameters": {
+        "shared_memory_region": where, "shared_memory_byte_size": 4 * n}}], "outputs": [{"name": "none"}]}).encode()
+    return (b"POST /v2/models/echo/infer HTTP/1.1\r\n" + HOST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+def test_a_client_leaves_while_its_tensors_are_copied(server, region):
+    """What is left of it is seen when the server is at rest."""
+    n = 12_000_000
+    where, _ = region(4 * n)
+    for i in range(4):
+        with Raw(server) as leaves, Raw(server) as other:
+            leaves.sock.sendall(shared_request(where, n))
+            if i % 2:
+                other.sock.sendall(b"GET /v2/health/live HTTP/1.1\r\n" + HOST + b"\r\n")
+                assert other.until(b"true")
+
+
+def test_a_large_region_that_became_smaller(server, region):
+    n = 1_000_000
+    where, _ = region(4 * n)
+    os.truncate(f"/dev/shm/{where}", 8)
+    with Raw(server) as raw:
+        raw.sock.sendall(shared_request(where, n))
+        assert raw.until(b"input 'x': shared memory region '.*' has become smaller")
+
+
+@pytest.mark.parametrize("n", [3, 50_000, 400_000])
 def test_some_in_shared_memory(client, region, n):
     """Raw contents go to those that are not there."""
     a, b, c = (np.arange(n, dtype=np.int64) * k for k in (1, 2, 3))
