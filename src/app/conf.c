@@ -95,6 +95,8 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .body_timeout = as_option_ns(o, AS_OPT_BODY_TIMEOUT),
         .send_timeout = as_option_ns(o, AS_OPT_SEND_TIMEOUT),
         .min_progress = as_option_u64(o, AS_OPT_MIN_PROGRESS),
+        .linger_timeout = as_option_ns(o, AS_OPT_LINGER_TIMEOUT),
+        .max_lingering = share(as_option_u64(o, AS_OPT_MAX_LINGERING), threads),
     };
 }
 

@@ -129,6 +129,10 @@ enum as_option_type {
       "a client must take min-progress of its answers in this time")                               \
     X(MIN_PROGRESS, "min-progress", SIZE, 1, 1 << 30, "1K", "", RD, "Clients",                     \
       "bytes that must move within body-timeout and send-timeout")                                 \
+    X(LINGER_TIMEOUT, "linger-timeout", DURATION, 0, 60 * AS_SEC, "500ms", "off", RD, "Clients",   \
+      "a connection that we end is kept for this time, so that its client can read why")           \
+    X(MAX_LINGERING, "max-lingering", INT, 1, 100000, "64", "", RD, "Clients",                     \
+      "connections that are kept so; the oldest goes for a new one")                               \
     X(KEEPALIVE_TIME, "keepalive-time", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD, "Clients",  \
       "a connection that was silent for this time is sent a ping")                                 \
     X(KEEPALIVE_TIMEOUT, "keepalive-timeout", DURATION, AS_MS, 3600 * AS_SEC, "20s", "", RD,       \

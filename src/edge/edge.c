@@ -233,7 +233,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
         return err;
     }
     as_timer_init(&e->sweep, loop, on_sweep);
-    as_linger_init(&e->linger, loop, e->rx, AS_EDGE_RX);
+    as_linger_init(&e->linger, loop, e->rx, AS_EDGE_RX, conf->linger_timeout, conf->max_lingering);
     *ret_e = e;
     return 0;
 }

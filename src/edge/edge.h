@@ -38,6 +38,8 @@ struct as_edge_conf {
     as_ns body_timeout;      /* a request moves on by min_progress in this time; 0: never ends it */
     as_ns send_timeout;      /* the client takes min_progress of its answers; 0: never */
     uint64_t min_progress;   /* bytes, or what is left if less */
+    as_ns linger_timeout;    /* of sockets that we end, edge/linger.h; 0: closed at once */
+    uint32_t max_lingering;  /* of this loop */
     struct as_shm *shm; /* clients' shared memory, one table for all loops; NULL: not allowed */
     struct as_log *log; /* the log whose level clients may set; NULL: not allowed */
     bool control;       /* clients may load and unload models */

@@ -64,16 +64,17 @@ static void on_time(struct as_timer *t)
         as_timer_set(t, now + AS_LINGER_TICK);
 }
 
-void as_linger_init(struct as_linger *l, struct as_loop *loop, uint8_t *rx, size_t n_rx)
+void as_linger_init(struct as_linger *l, struct as_loop *loop, uint8_t *rx, size_t n_rx,
+                    as_ns timeout, uint32_t max)
 {
-    *l = (struct as_linger){.loop = loop, .rx = rx, .n_rx = n_rx};
+    *l = (struct as_linger){.loop = loop, .rx = rx, .n_rx = n_rx, .timeout = timeout, .max = max};
     as_list_init(&l->socks);
     as_timer_init(&l->timer, loop, on_time);
 }
 
 void as_linger_add(struct as_linger *l, int fd)
 {
-    struct lingering *s = calloc(1, sizeof(*s));
+    struct lingering *s = l->timeout ? calloc(1, sizeof(*s)) : NULL;
 
     if (!s) { /* the client may not hear why */
         close(fd);
@@ -81,8 +82,8 @@ void as_linger_add(struct as_linger *l, int fd)
     }
     shutdown(fd, SHUT_WR);
     *s = (struct lingering){
-        .fd = fd, .until = as_loop_now(l->loop) + AS_LINGER_TIME, .left = AS_LINGER_BYTES};
-    if (l->n == AS_LINGER_MAX)
+        .fd = fd, .until = as_loop_now(l->loop) + l->timeout, .left = AS_LINGER_BYTES};
+    if (l->n == l->max)
         drop(l, oldest(l));
     as_list_push(&l->socks, &s->node);
     if (l->n++ == 0)

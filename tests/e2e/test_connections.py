@@ -54,6 +54,39 @@ def test_idle_connection_is_told_to_go(server):
         assert http.goaways
 
 
+def ended(server):
+    """A connection whose side the server has ended, for being idle."""
+    http = H2(server.host, server.port)
+    assert http.request("GET", "/v2/health/live").headers[":status"] == "200"
+    while http.read():
+        pass
+    assert http.goaways
+    return http.sock
+
+
+def meets_a_reset(sock):
+    try:
+        sock.sendall(b"x")
+        return False
+    except (ConnectionResetError, BrokenPipeError):
+        return True
+
+
+@pytest.mark.parametrize("options", [("--linger-timeout", "off"), ("--max-lingering", "1"), ("--max-lingering", "2")],
+                         ids=" ".join)
+def test_how_long_the_server_listens_to_who_was_told_to_go(serve, options):
+    server = serve("echo.py", "--idle-timeout", "300ms", "--linger-timeout", "30s", *options)
+    with ended(server) as first, ended(server) as second:
+        if options[1] == "2":
+            for _ in range(5):
+                assert not meets_a_reset(first) and not meets_a_reset(second)
+                server.status()
+        else:
+            wait.until(lambda: meets_a_reset(first), "a reset")
+        if options[1] == "1":
+            assert not meets_a_reset(second) and not meets_a_reset(second)
+
+
 def test_what_a_client_says_behind_its_goaway_meets_no_reset(server):
     """The server ends its side; a reset could take back what the client has not read."""
     with H2(server.host, server.port) as http:

@@ -11,6 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define TIMEOUT (500 * AS_MS)
+#define MOST    64u
+
 static struct as_loop *loop;
 static struct as_linger linger;
 static uint8_t rx[4096];
@@ -18,7 +21,7 @@ static uint8_t rx[4096];
 static int setup(void **state AS_UNUSED)
 {
     as_loop_new(&loop, 0);
-    as_linger_init(&linger, loop, rx, sizeof(rx));
+    as_linger_init(&linger, loop, rx, sizeof(rx), TIMEOUT, MOST);
     return 0;
 }
 
@@ -144,26 +147,37 @@ static void time_is_bounded(void **state AS_UNUSED)
 
     while (linger.n)
         uv_run(&loop->uv, UV_RUN_ONCE);
-    assert_true(as_loop_now(loop) - start >= AS_LINGER_TIME - AS_MS);
+    assert_true(as_loop_now(loop) - start >= TIMEOUT - AS_MS);
     assert_false(say(fd, 1) && say(fd, 1)); /* the first one is answered by a reset */
     close(fd);
 }
 
 static void the_oldest_goes_for_a_new_one(void **state AS_UNUSED)
 {
-    int fds[AS_LINGER_MAX + 1];
+    int fds[MOST + 1];
 
-    for (size_t i = 0; i < AS_LINGER_MAX; i++)
+    for (size_t i = 0; i < MOST; i++)
         fds[i] = client();
-    assert_int_equal(linger.n, AS_LINGER_MAX);
+    assert_int_equal(linger.n, MOST);
     assert_true(say(fds[0], 1));
-    fds[AS_LINGER_MAX] = client();
-    assert_int_equal(linger.n, AS_LINGER_MAX);
+    fds[MOST] = client();
+    assert_int_equal(linger.n, MOST);
     turn();
     assert_false(say(fds[0], 1) && say(fds[0], 1));
     assert_true(say(fds[1], 1) && say(fds[1], 1));
-    for (size_t i = 0; i <= AS_LINGER_MAX; i++)
+    for (size_t i = 0; i <= MOST; i++)
         close(fds[i]);
+}
+
+static void without_time_it_is_closed_at_once(void **state AS_UNUSED)
+{
+    int fd;
+
+    linger.timeout = 0;
+    fd = client();
+    assert_int_equal(linger.n, 0);
+    assert_false(say(fd, 1) && say(fd, 1));
+    close(fd);
 }
 
 int main(void)
@@ -176,6 +190,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_flood_is_slowed_down, setup, teardown),
         cmocka_unit_test_setup_teardown(time_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(the_oldest_goes_for_a_new_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_time_it_is_closed_at_once, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
