@@ -65,6 +65,8 @@ class Link:
         slots: int,
         max_prefetch: int,
         max_message: int,
+        stream_inputs: int,
+        stream_input_bytes: int,
         on_error: Callable[[str, BaseException], Tuple[int, str]],
         /,
     ) -> None: ...

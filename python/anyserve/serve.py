@@ -142,12 +142,14 @@ def _pauses() -> Iterator[float]:
 class Server:
     """One worker process at work: the link, and who drives it."""
 
-    def __init__(self, deployment: Deployment, path: str, token: str, replica: str, debug: bool):
+    def __init__(self, deployment: Deployment, path: str, token: str, replica: str, debug: bool,
+                 stream_inputs: Tuple[int, int]):  # fmt: skip
         bindings = [bind(m, deployment) for m in deployment.models]
         self.needs_loop = any(b.is_async for b in bindings)
         self.link = _native.Link(
             path, token, replica, deployment.name, "anyserve-python " + __version__, bindings,
-            deployment.budget, MAX_PREFETCH, MAX_MESSAGE, functools.partial(report, debug),
+            deployment.budget, MAX_PREFETCH, MAX_MESSAGE, *stream_inputs,
+            functools.partial(report, debug),
         )  # fmt: skip
         os.register_at_fork(after_in_child=self.link.forked)
 
@@ -249,9 +251,11 @@ class Server:
             loop.remove_reader(fd)
 
 
-def serve(deployment: Deployment, path: str, token: str, replica: str, debug: bool) -> None:
-    """Serves until drained. Raises Stop when it cannot."""
-    server = Server(deployment, path, token, replica, debug)
+def serve(deployment: Deployment, path: str, token: str, replica: str, debug: bool,
+          stream_inputs: Tuple[int, int]) -> None:  # fmt: skip
+    """Serves until drained. Raises Stop when it cannot. stream_inputs: messages and bytes of one stream
+    that wait for a handler that takes one."""
+    server = Server(deployment, path, token, replica, debug, stream_inputs)
     if server.needs_loop:
         asyncio.run(server.run_async())
     else:

@@ -12,7 +12,7 @@ import argparse
 import json
 import os
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from .target import (
     EX_INTERPRETER,
@@ -46,6 +46,16 @@ def check_interpreter() -> None:
         stop(EX_INTERPRETER, "%s cannot load AnyServe's extension: %s%s" % (who, e, advice))
 
 
+def _number(most: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        n = int(text)
+        if not 1 <= n <= most:
+            raise argparse.ArgumentTypeError("%d is not 1 to %d" % (n, most))
+        return n
+
+    return number
+
+
 def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(prog="python -m anyserve.worker", description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -54,6 +64,10 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p.add_argument("--describe", nargs="?", const="json", choices=["json", "lines"],
                    help="print what the target declares; lines: a deployment per line, its name and"
                    " its model:version, separated by tabs")  # fmt: skip
+    p.add_argument("--stream-inputs", type=_number(65536), default=16, metavar="N",
+                   help="messages of one stream that wait for a handler that takes one")  # fmt: skip
+    p.add_argument("--stream-input-bytes", type=_number(1 << 30), default=1 << 20, metavar="N",
+                   help="and their bytes; the last message may go over it")  # fmt: skip
     p.add_argument("--debug-errors", action="store_true", help="send tracebacks to clients")
     try:
         return p.parse_args(argv)
@@ -107,7 +121,8 @@ def main(argv: Optional[List[str]] = None) -> int:
         from .serve import serve
 
         serve(deployment, link, os.environ.pop("ANYSERVE_TOKEN", ""),
-              os.environ.get("ANYSERVE_REPLICA", ""), args.debug_errors)  # fmt: skip
+              os.environ.get("ANYSERVE_REPLICA", ""), args.debug_errors,
+              (args.stream_inputs, args.stream_input_bytes))  # fmt: skip
     except Stop as e:
         print("anyserve: %s" % e, file=sys.stderr)
         return e.code

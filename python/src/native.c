@@ -51,22 +51,27 @@ static int link_init(PyObject *self, PyObject *args, PyObject *kw)
     struct as_worker_conf conf = {0};
     PyObject *models, *on_error;
     Py_ssize_t n[4];
-    unsigned long long max_message;
+    unsigned long long max_message, inputs, input_bytes;
 
     if (kw && PyDict_GET_SIZE(kw)) {
         PyErr_SetString(PyExc_TypeError, "Link takes positional arguments");
         return -1;
     }
-    if (l->w ||
-        !PyArg_ParseTuple(args, "ss#s#s#s#OIIKO:Link", &conf.path, &conf.token.p, &n[0],
-                          &conf.replica.p, &n[1], &conf.deployment.p, &n[2], &conf.peer.p, &n[3],
-                          &models, &conf.slots, &conf.max_prefetch, &max_message, &on_error))
+    if (l->w || !PyArg_ParseTuple(args, "ss#s#s#s#OIIKKKO:Link", &conf.path, &conf.token.p, &n[0],
+                                  &conf.replica.p, &n[1], &conf.deployment.p, &n[2], &conf.peer.p,
+                                  &n[3], &models, &conf.slots, &conf.max_prefetch, &max_message,
+                                  &inputs, &input_bytes, &on_error))
         return -1;
+    if (inputs > AS_FRAME_CREDIT_MESSAGES || input_bytes > AS_FRAME_CREDIT_BYTES || !input_bytes) {
+        PyErr_SetString(PyExc_ValueError, "window of inputs out of range");
+        return -1;
+    }
     conf.token.n = (size_t)n[0];
     conf.replica.n = (size_t)n[1];
     conf.deployment.n = (size_t)n[2];
     conf.peer.n = (size_t)n[3];
     conf.max_message = max_message;
+    conf.inputs = (struct as_frame_window){(int64_t)inputs, (int64_t)input_bytes};
     l->on_error = Py_NewRef(on_error);
     return make_worker(l, models, &conf);
 }

@@ -149,9 +149,11 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
     struct worker *w = worker_of(child);
     const struct as_crew_conf *conf = &w->crew->conf;
     char deployment[AS_CTL_NAME_MAX + 32]; /* one word: a name may begin with '-' */
-    const char *argv[] = {conf->python, "-m",       "anyserve.worker",
-                          conf->target, deployment, conf->debug_errors ? "--debug-errors" : NULL,
-                          NULL};
+    char inputs[48], input_bytes[48];
+    const char *argv[] = {
+        conf->python, "-m",   "anyserve.worker", conf->target,
+        deployment,   inputs, input_bytes,       conf->debug_errors ? "--debug-errors" : NULL,
+        NULL};
     /* By environment, not by argument: the command line of a process is readable by everybody. The
      * worker takes the token out of it before it serves. */
     char link[AS_RUNTIME_PATH_MAX + 32], token[64], replica[AS_CTL_NAME_MAX + 32];
@@ -166,7 +168,9 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
     int out[2], e, rc;
 
     snprintf(deployment, sizeof(deployment), "--deployment=%s", w->deployment->name);
-
+    snprintf(inputs, sizeof(inputs), "--stream-inputs=%u", conf->stream_inputs);
+    snprintf(input_bytes, sizeof(input_bytes), "--stream-input-bytes=%lu",
+             (unsigned long)conf->stream_input_bytes);
     snprintf(link, sizeof(link), "ANYSERVE_LINK=%s", conf->link);
     snprintf(token, sizeof(token), "ANYSERVE_TOKEN=%s", w->token);
     snprintf(replica, sizeof(replica), "ANYSERVE_REPLICA=%s", w->name);

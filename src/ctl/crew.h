@@ -20,6 +20,8 @@ struct as_crew_conf {
     uint32_t workers;      /* replicas of each deployment */
     uint32_t max_starting; /* processes in STARTING at once; the others wait in line; > 0 */
     bool debug_errors;
+    uint32_t stream_inputs; /* what a worker is told of streams of inputs, link/worker.h */
+    uint64_t stream_input_bytes;
     bool batch; /* workers run as SCHED_BATCH, see io/proc */
     struct as_child_conf child;
 };

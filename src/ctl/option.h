@@ -91,8 +91,12 @@ enum as_option_type {
       "responses of one stream that a worker may be ahead of its client")                          \
     X(STREAM_CREDIT_BYTES, "stream-credit-bytes", SIZE, 1, 1 << 30, "256K", "", RD, "Queues",      \
       "and their bytes; the last response may go over it")                                         \
+    X(STREAM_INPUTS, "stream-inputs", INT, 1, 65536, "16", "", R, "Queues",                        \
+      "messages of one stream that wait in a worker for a handler that takes a stream")            \
+    X(STREAM_INPUT_BYTES, "stream-input-bytes", SIZE, 1, 1 << 30, "1M", "", R, "Queues",           \
+      "and their bytes; the last message may go over it")                                          \
     X(STREAM_REQUESTS, "stream-requests", INT, 1, 65536, "64", "", RD, "Queues",                   \
-      "requests under way on one ModelStreamInfer; more are not read")                             \
+      "requests under way on one ModelStreamInfer, but for those that take a stream; more wait")   \
     X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
       "request bytes held at once; 0: a quarter of the memory limit")                              \
     X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "",               \

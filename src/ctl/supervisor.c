@@ -245,15 +245,18 @@ static int make_parts(struct supervisor *s)
                                   .opts = conf->opts,
                                   .listeners = conf->listeners,
                                   .child = child_conf(s)};
-    struct as_crew_conf crew = {.app = conf->app,
-                                .python = conf->python,
-                                .target = conf->target,
-                                .link = conf->link,
-                                .workers = (uint32_t)as_option_u64(conf->opts, AS_OPT_WORKERS),
-                                .max_starting = max_starting(conf->opts),
-                                .debug_errors = as_option_bool(conf->opts, AS_OPT_DEBUG_ERRORS),
-                                .batch = as_option_u64(conf->opts, AS_OPT_WORKER_SCHEDULING) == 0,
-                                .child = child_conf(s)};
+    struct as_crew_conf crew = {
+        .app = conf->app,
+        .python = conf->python,
+        .target = conf->target,
+        .link = conf->link,
+        .workers = (uint32_t)as_option_u64(conf->opts, AS_OPT_WORKERS),
+        .max_starting = max_starting(conf->opts),
+        .stream_inputs = (uint32_t)as_option_u64(conf->opts, AS_OPT_STREAM_INPUTS),
+        .stream_input_bytes = as_option_u64(conf->opts, AS_OPT_STREAM_INPUT_BYTES),
+        .debug_errors = as_option_bool(conf->opts, AS_OPT_DEBUG_ERRORS),
+        .batch = as_option_u64(conf->opts, AS_OPT_WORKER_SCHEDULING) == 0,
+        .child = child_conf(s)};
 
     as_crew_new(&s->crew, s->loop, &crew, &crew_ops, s, &s->console, &s->log);
     as_front_new(&s->front, s->loop, &front, &front_ops, s, &s->log);

@@ -34,7 +34,8 @@ struct infer_stream {
     struct as_stream *s;
     struct as_list items; /* in the order of the requests */
     uint32_t n_items;
-    bool with_status; /* an error ends the call */
+    uint32_t n_takers; /* of them: take further messages; one of each model at most */
+    bool with_status;  /* an error ends the call */
     bool half_closed;
     bool draining;
     bool input_under_way; /* the fleet holds a further input of one of them */
@@ -282,6 +283,12 @@ static void on_parts_end(struct as_exchange *x)
 
 static const struct as_infer_parts parts = {.part = on_part, .end = on_parts_end};
 
+/* Those that take further messages do not count: while they wait for one, it must be read. */
+static bool is_full(const struct infer_stream *is)
+{
+    return is->n_items - is->n_takers >= is->s->x->edge->conf.stream_requests;
+}
+
 /* --- the turn: what is sent, who has ended, whether more may come --- */
 
 static void reap(struct item *it)
@@ -290,6 +297,7 @@ static void reap(struct item *it)
 
     as_list_remove(&it->node);
     it->is->n_items--;
+    it->is->n_takers -= it->streams;
     it->is = NULL;
     as_blob_unref(it->held);
     it->held = NULL;
@@ -361,8 +369,7 @@ static void on_turn(struct as_task *t)
         as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
     else if (!is->n_items && is->half_closed)
         as_stream_finish(is->s);
-    else if (is->draining || is->input_under_way || is->n_items >= x->edge->conf.stream_requests ||
-             !as_stream_has_room(is->s))
+    else if (is->draining || is->input_under_way || is_full(is) || !as_stream_has_room(is->s))
         as_stream_pause(is->s);
     else
         as_stream_resume(is->s);
@@ -452,6 +459,7 @@ static void begin(struct item *it)
         return;
     }
     it->streams = x->model->streams_inputs;
+    is->n_takers += it->streams;
     as_infer_begin_parts(x, on_response, &parts);
 }
 
@@ -482,8 +490,7 @@ static void on_message(struct as_stream *s, struct as_message *m)
     is->n_items++;
     begin(it);
     due(is);
-    if (is->input_under_way || is->n_items >= x->edge->conf.stream_requests ||
-        !as_stream_has_room(s))
+    if (is->input_under_way || is_full(is) || !as_stream_has_room(s))
         as_stream_pause(s);
 }
 

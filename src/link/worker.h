@@ -30,6 +30,9 @@ struct as_worker_conf {
     uint32_t slots;        /* executing at once */
     uint32_t max_prefetch; /* most streams beyond the slots that this worker is willing to hold */
     uint64_t max_message;  /* bytes of one request body */
+    /* Messages and bytes of one stream that wait here for their handler; the last may go over it.
+     * No messages: AS_WORKER_INPUTS and AS_WORKER_INPUT_BYTES. */
+    struct as_frame_window inputs;
     const struct as_frame_register *models; /* numbered 0 … n_models-1 in `model` */
     uint32_t n_models;
     /* CONTROL health: 0 and NULL text, or a gRPC status and a text. Called by the guard or the
@@ -122,8 +125,8 @@ int as_worker_next_input(struct as_worker *w, struct as_worker_req *q,
                          struct as_worker_req **ret_input);
 void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q,
                           struct as_worker_req *input);
-#define AS_WORKER_INPUTS      16u                 /* messages of one stream that wait here … */
-#define AS_WORKER_INPUT_BYTES ((uint64_t)1 << 20) /* … and bytes; the last may go over it */
+#define AS_WORKER_INPUTS      16u
+#define AS_WORKER_INPUT_BYTES ((uint64_t)1 << 20)
 
 /* For an event loop: true when there is what q waits for (room for a part, or news of its inputs).
  * False: as_worker_ready gives q once there is. A cancel is told by as_worker_cancelled. */

@@ -322,6 +322,8 @@ static void keep_conf(struct as_worker *w, const struct as_worker_conf *conf)
     w->conf.replica = keep(w, conf->replica);
     w->conf.deployment = keep(w, conf->deployment);
     w->conf.peer = keep(w, conf->peer);
+    if (!conf->inputs.messages)
+        w->conf.inputs = (struct as_frame_window){AS_WORKER_INPUTS, AS_WORKER_INPUT_BYTES};
     w->conf.models = NULL;
     w->models = as_xalloc(conf->n_models * sizeof(*w->models));
     for (uint32_t i = 0; i < conf->n_models; i++) {

@@ -217,7 +217,7 @@ void as_worker_stream_begin(struct as_worker *w, struct as_worker_req *q)
 {
     q->window = q->owed = (struct as_frame_window){0};
     if (!q->inputs_over)
-        grant(w, q, (struct as_frame_window){AS_WORKER_INPUTS, AS_WORKER_INPUT_BYTES});
+        grant(w, q, w->conf.inputs);
 }
 
 void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q)
@@ -339,8 +339,8 @@ void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q, struct a
     q->owed.bytes += (int64_t)in->cost;
     as_worker_req_put(w, in);
     if (q->link == w->link && !q->inputs_over &&
-        (2 * q->owed.messages >= AS_WORKER_INPUTS ||
-         2 * q->owed.bytes >= (int64_t)AS_WORKER_INPUT_BYTES)) {
+        (2 * q->owed.messages >= w->conf.inputs.messages ||
+         2 * q->owed.bytes >= w->conf.inputs.bytes)) {
         grant(w, q, q->owed);
         q->owed = (struct as_frame_window){0};
         as_worker_arm(w);

@@ -6,7 +6,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import link, oip
+from support import link, oip, procs
 from support.h2client import H2, messages_of, prefixed
 from support.link import Worker
 
@@ -130,3 +130,18 @@ def test_windows_are_what_the_options_say(serve, stage):
         assert http.conn.outbound_flow_control_window == 200_000
         call = http.open_grpc("ModelStreamInfer")
         assert http.conn.local_flow_control_window(call) == 70_000
+
+
+@pytest.mark.parametrize("options", [("--stream-inputs", 1), ("--stream-input-bytes", 1), ("--stream-requests", 1)], ids=str)
+def test_the_smallest_windows_of_inputs(serve, stage, options):
+    """One message at a time is slow, and nothing else; the worker's window itself is seen by tests/python."""
+    server = serve("streaming.py", *options, env={"ANYSERVE_TEST_STAGE": stage.path})
+    (worker,) = [pid for name, pid in server.workers().items() if name.startswith("streaming")]
+    if "inputs" in options[0] or "bytes" in options[0]:
+        assert f"{options[0]}={options[1]}" in procs.command(worker)
+    with H2(server.host, server.port) as http:
+        reply = http.reply(stream_of(http, *[oip.infer_request("sum", {"n": np.array([k], np.int32)})
+                                             for k in range(100)], end=True))
+    ((_, m),) = messages_of(reply.data)
+    answer = oip.messages()["ModelStreamInferResponse"].FromString(m).infer_response
+    assert oip.Answer(answer)["output0"] == 4950

@@ -1,6 +1,7 @@
 """Handlers that give several results, or take several requests: how they end, by themselves and by force."""
 
 import os
+import struct
 
 import numpy as np
 import pytest
@@ -180,6 +181,19 @@ if os.environ.get("WITH_LOOP"):
             total += int(r.inputs["n"][0])
             yield np.array([total])
 
+    go = []
+
+    @app.model("held")
+    async def held(requests: AsyncIterator[Request]):
+        go.append(asyncio.Event())
+        await go[0].wait()
+        yield np.array([len([r async for r in requests])])
+
+    @app.model("let_go")
+    async def let_go():
+        go[0].set()
+        return ()
+
     @app.model("doom")
     async def doom():
         Starting.doomed = True
@@ -287,6 +301,38 @@ def test_requests_of_a_stream(loop):
     loop.send(encode_input(stream, n_of(41)))
     loop.end_inputs(stream)
     assert values(loop.parts(stream)) == [42]
+
+
+def window_of(worker, stream):
+    kind, _, of, payload = worker.expect(CREDIT)
+    assert of == stream
+    return struct.unpack("<IIIIQ", payload)[2::2]
+
+
+@pytest.mark.parametrize("options, window, n", [((), (16, 1 << 20), 16), (("--stream-inputs", 3), (3, 1 << 20), 3),
+                                                (("--stream-input-bytes", 1), (16, 1), 1)], ids=str)
+@pytest.mark.parametrize("more", [0, 1])
+def test_requests_that_wait_for_their_handler(start, options, window, n, more):
+    """As many as it grants; with one more in a closed window the dispatcher breaks the rules."""
+    worker = start(APP, "app.py", *options, env={"WITH_LOOP": "1"})
+    stream = worker.ask("held", n_of(0))
+    assert window_of(worker, stream) == window
+    for i in range(n + more):
+        worker.send(encode_input(stream, n_of(i)))
+    if more:
+        worker.wait_output("a message that its stream does not take")
+        return
+    worker.infer("let_go")
+    worker.end_inputs(stream)
+    assert values(worker.parts(stream)) == [n + 1]
+
+
+@pytest.mark.parametrize("option, value", [("--stream-inputs", 0), ("--stream-inputs", 65537),
+                                           ("--stream-input-bytes", 0), ("--stream-input-bytes", (1 << 30) + 1)])
+def test_windows_that_no_worker_takes(start, option, value):
+    worker = start(APP, "app.py", option, value, greet=False)
+    assert worker.wait() == 64
+    assert option in worker.output
 
 
 # --- by force ---

@@ -147,6 +147,8 @@ static struct world *open_line(const char *script, const char *app, uint32_t wor
                                 .link = "/run/link.sock",
                                 .workers = workers,
                                 .max_starting = max_starting,
+                                .stream_inputs = 3,
+                                .stream_input_bytes = 4000,
                                 .debug_errors = true};
 
     write_python(w, script);
@@ -224,7 +226,8 @@ static void a_worker_gets_its_place_token_and_name(void **state AS_UNUSED)
     assert_true(n > 0);
     got[strcspn(got, "\n")] = 0; /* the first of the two */
     snprintf(want, sizeof(want),
-             "-m anyserve.worker app.py --deployment=echo --debug-errors /run/link.sock %s 1 32",
+             "-m anyserve.worker app.py --deployment=echo --stream-inputs=3 "
+             "--stream-input-bytes=4000 --debug-errors /run/link.sock %s 1 32",
              strstr(got, "echo-1") ? "echo-1" : "echo-0");
     assert_string_equal(got, want);
     close(fd);
