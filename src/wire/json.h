@@ -127,6 +127,10 @@ void as_json_put_i64(struct as_buf *b, int64_t v);
 void as_json_put_u64(struct as_buf *b, uint64_t v);
 /* Shortest text that reads back as the same double; null for what is no number. */
 void as_json_put_f64(struct as_buf *b, double v);
+/* A key and its value. The sizes of any shape are no sizes. */
+void as_json_put_at_string(struct as_buf *b, const char *key, struct as_str s);
+void as_json_put_at_u64(struct as_buf *b, const char *key, uint64_t v);
+void as_json_put_at_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s);
 /* {"error":"…"} */
 void as_json_put_error(struct as_buf *b, struct as_str text);
 

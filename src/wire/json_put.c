@@ -52,6 +52,27 @@ void as_json_put_null(struct as_buf *b)
     as_buf_str(b, "null");
 }
 
+void as_json_put_at_string(struct as_buf *b, const char *key, struct as_str s)
+{
+    as_json_put_key(b, key);
+    as_json_put_string(b, s);
+}
+
+void as_json_put_at_u64(struct as_buf *b, const char *key, uint64_t v)
+{
+    as_json_put_key(b, key);
+    as_json_put_u64(b, v);
+}
+
+void as_json_put_at_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s)
+{
+    as_json_put_key(b, key);
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; s->ndim != AS_ANY_RANK && i < s->ndim; i++)
+        as_json_put_i64(b, s->shape[i]);
+    as_json_put_close(b, ']');
+}
+
 void as_json_put_error(struct as_buf *b, struct as_str text)
 {
     as_json_put_open(b, '{');

@@ -369,15 +369,9 @@ static void put_specs(struct as_buf *b, const char *key, const struct as_tensor_
     as_json_put_open(b, '[');
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(b, '{');
-        as_json_put_key(b, "name");
-        as_json_put_string(b, s[i].name);
-        as_json_put_key(b, "datatype");
-        as_json_put_text(b, as_dtype_name(s[i].dtype));
-        as_json_put_key(b, "shape");
-        as_json_put_open(b, '[');
-        for (uint32_t k = 0; s[i].ndim != AS_ANY_RANK && k < s[i].ndim; k++)
-            as_json_put_i64(b, s[i].shape[k]);
-        as_json_put_close(b, ']');
+        as_json_put_at_string(b, "name", s[i].name);
+        as_json_put_at_string(b, "datatype", as_str_of(as_dtype_name(s[i].dtype)));
+        as_json_put_at_shape(b, "shape", &s[i]);
         as_json_put_close(b, '}');
     }
     as_json_put_close(b, ']');

@@ -4,6 +4,7 @@
 #include <open_inference.pb-c.h>
 #include "wire/json.h"
 #include "wire/names.h"
+#include "wire/pack.h"
 #include "wire/unpack.h"
 
 int as_repository_parse_index(const uint8_t *p, size_t n, bool *ret_only_ready)
@@ -75,32 +76,28 @@ int as_repository_parse_change(const uint8_t *p, size_t n, struct as_arena *a,
     return err;
 }
 
+static bool fill(void *row, const void *from, struct as_arena *a)
+{
+    Inference__RepositoryIndexResponse__ModelIndex *m = row;
+    const struct as_repository_row *r = from;
+
+    inference__repository_index_response__model_index__init(m);
+    m->name = as_arena_dup(a, r->name);
+    m->version = as_arena_dup(a, r->version);
+    m->state = (char *)(uintptr_t)r->state;
+    m->reason = (char *)(uintptr_t)r->reason;
+    return m->name && m->version;
+}
+
 int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, struct as_arena *a,
                             struct as_buf *out)
 {
     Inference__RepositoryIndexResponse m = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
-    Inference__RepositoryIndexResponse__ModelIndex *r = as_arena_alloc(a, n * sizeof(*r) + 1, 8);
-    uint8_t *p;
 
     m.n_models = n;
-    m.models = as_arena_alloc(a, n * sizeof(void *) + 1, 8);
-    if (!r || !m.models)
-        return AS_ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        inference__repository_index_response__model_index__init(&r[i]);
-        r[i].name = as_arena_dup(a, rows[i].name);
-        r[i].version = as_arena_dup(a, rows[i].version);
-        r[i].state = (char *)(uintptr_t)rows[i].state;
-        r[i].reason = (char *)(uintptr_t)rows[i].reason;
-        if (!r[i].name || !r[i].version)
-            return AS_ENOMEM;
-        m.models[i] = &r[i];
-    }
-    p = as_buf_try_reserve(out, inference__repository_index_response__get_packed_size(&m) + 1);
-    if (!p)
-        return AS_ENOMEM;
-    out->n += inference__repository_index_response__pack(&m, p);
-    return 0;
+    m.models = (Inference__RepositoryIndexResponse__ModelIndex **)as_pack_rows(
+        rows, n, sizeof(*rows), sizeof(Inference__RepositoryIndexResponse__ModelIndex), fill, a);
+    return m.models ? as_pack(&m.base, out) : AS_ENOMEM;
 }
 
 void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *b)
@@ -108,14 +105,10 @@ void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, 
     as_json_put_open(b, '[');
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(b, '{');
-        as_json_put_key(b, "name");
-        as_json_put_string(b, rows[i].name);
-        as_json_put_key(b, "version");
-        as_json_put_string(b, rows[i].version);
-        as_json_put_key(b, "state");
-        as_json_put_text(b, rows[i].state);
-        as_json_put_key(b, "reason");
-        as_json_put_text(b, rows[i].reason);
+        as_json_put_at_string(b, "name", rows[i].name);
+        as_json_put_at_string(b, "version", rows[i].version);
+        as_json_put_at_string(b, "state", as_str_of(rows[i].state));
+        as_json_put_at_string(b, "reason", as_str_of(rows[i].reason));
         as_json_put_close(b, '}');
     }
     as_json_put_close(b, ']');

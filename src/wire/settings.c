@@ -4,6 +4,7 @@
 #include <open_inference.pb-c.h>
 #include "wire/json.h"
 #include "wire/names.h"
+#include "wire/pack.h"
 #include "wire/unpack.h"
 
 typedef Inference__LogSettingsRequest__SettingValue log_value;
@@ -127,8 +128,11 @@ struct log_row { /* an entry of the map with the message that it points to */
     log_answer value;
 };
 
-static bool fill_log(struct log_row *r, const struct as_setting *s, struct as_arena *a)
+static bool fill_log(void *row, const void *from, struct as_arena *a)
 {
+    const struct as_setting *s = from;
+    struct log_row *r = row;
+
     inference__log_settings_response__settings_entry__init(&r->entry);
     inference__log_settings_response__setting_value__init(&r->value);
     r->entry.key = as_arena_dup(a, s->name);
@@ -155,23 +159,10 @@ int as_settings_put_log(const struct as_setting *s, uint32_t n, struct as_arena 
                         struct as_buf *out)
 {
     Inference__LogSettingsResponse m = INFERENCE__LOG_SETTINGS_RESPONSE__INIT;
-    struct log_row *r = as_arena_alloc(a, n * sizeof(*r) + 1, 8);
-    uint8_t *p;
 
     m.n_settings = n;
-    m.settings = as_arena_alloc(a, n * sizeof(void *) + 1, 8);
-    if (!r || !m.settings)
-        return AS_ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!fill_log(&r[i], &s[i], a))
-            return AS_ENOMEM;
-        m.settings[i] = &r[i].entry;
-    }
-    p = as_buf_try_reserve(out, inference__log_settings_response__get_packed_size(&m) + 1);
-    if (!p)
-        return AS_ENOMEM;
-    out->n += inference__log_settings_response__pack(&m, p);
-    return 0;
+    m.settings = (log_entry **)as_pack_rows(s, n, sizeof(*s), sizeof(struct log_row), fill_log, a);
+    return m.settings ? as_pack(&m.base, out) : AS_ENOMEM;
 }
 
 struct trace_row {
@@ -180,8 +171,11 @@ struct trace_row {
     char *text;
 };
 
-static bool fill_trace(struct trace_row *r, const struct as_setting *s, struct as_arena *a)
+static bool fill_trace(void *row, const void *from, struct as_arena *a)
 {
+    const struct as_setting *s = from;
+    struct trace_row *r = row;
+
     inference__trace_setting_response__settings_entry__init(&r->entry);
     inference__trace_setting_response__setting_value__init(&r->value);
     r->entry.key = as_arena_dup(a, s->name);
@@ -196,23 +190,11 @@ int as_settings_put_trace(const struct as_setting *s, uint32_t n, struct as_aren
                           struct as_buf *out)
 {
     Inference__TraceSettingResponse m = INFERENCE__TRACE_SETTING_RESPONSE__INIT;
-    struct trace_row *r = as_arena_alloc(a, n * sizeof(*r) + 1, 8);
-    uint8_t *p;
 
     m.n_settings = n;
-    m.settings = as_arena_alloc(a, n * sizeof(void *) + 1, 8);
-    if (!r || !m.settings)
-        return AS_ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!fill_trace(&r[i], &s[i], a))
-            return AS_ENOMEM;
-        m.settings[i] = &r[i].entry;
-    }
-    p = as_buf_try_reserve(out, inference__trace_setting_response__get_packed_size(&m) + 1);
-    if (!p)
-        return AS_ENOMEM;
-    out->n += inference__trace_setting_response__pack(&m, p);
-    return 0;
+    m.settings =
+        (trace_entry **)as_pack_rows(s, n, sizeof(*s), sizeof(struct trace_row), fill_trace, a);
+    return m.settings ? as_pack(&m.base, out) : AS_ENOMEM;
 }
 
 static void json_value(struct as_buf *b, const struct as_setting *s)

@@ -4,6 +4,7 @@
 #include <open_inference.pb-c.h>
 #include "wire/json.h"
 #include "wire/names.h"
+#include "wire/pack.h"
 #include "wire/unpack.h"
 
 int as_shm_region_parse(const uint8_t *p, size_t n, struct as_arena *a, struct as_shm_region *ret_r)
@@ -36,8 +37,11 @@ struct entry {
     Inference__SystemSharedMemoryStatusResponse__RegionStatus value;
 };
 
-static bool fill(struct entry *e, const struct as_shm_region *r, struct as_arena *a)
+static bool fill(void *row, const void *from, struct as_arena *a)
 {
+    const struct as_shm_region *r = from;
+    struct entry *e = row;
+
     inference__system_shared_memory_status_response__regions_entry__init(&e->entry);
     inference__system_shared_memory_status_response__region_status__init(&e->value);
     e->value.name = as_arena_dup(a, r->name);
@@ -54,24 +58,11 @@ int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_ar
 {
     Inference__SystemSharedMemoryStatusResponse m =
         INFERENCE__SYSTEM_SHARED_MEMORY_STATUS_RESPONSE__INIT;
-    struct entry *e = as_arena_alloc(a, n * sizeof(*e) + 1, 8);
-    uint8_t *p;
 
     m.n_regions = n;
-    m.regions = as_arena_alloc(a, n * sizeof(void *) + 1, 8);
-    if (!e || !m.regions)
-        return AS_ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!fill(&e[i], &rows[i], a))
-            return AS_ENOMEM;
-        m.regions[i] = &e[i].entry;
-    }
-    p = as_buf_try_reserve(
-        out, inference__system_shared_memory_status_response__get_packed_size(&m) + 1);
-    if (!p)
-        return AS_ENOMEM;
-    out->n += inference__system_shared_memory_status_response__pack(&m, p);
-    return 0;
+    m.regions = (Inference__SystemSharedMemoryStatusResponse__RegionsEntry **)as_pack_rows(
+        rows, n, sizeof(*rows), sizeof(struct entry), fill, a);
+    return m.regions ? as_pack(&m.base, out) : AS_ENOMEM;
 }
 
 void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_buf *b)
@@ -79,14 +70,10 @@ void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_
     as_json_put_open(b, '[');
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(b, '{');
-        as_json_put_key(b, "name");
-        as_json_put_string(b, rows[i].name);
-        as_json_put_key(b, "key");
-        as_json_put_string(b, rows[i].key);
-        as_json_put_key(b, "offset");
-        as_json_put_u64(b, rows[i].offset);
-        as_json_put_key(b, "byte_size");
-        as_json_put_u64(b, rows[i].size);
+        as_json_put_at_string(b, "name", rows[i].name);
+        as_json_put_at_string(b, "key", rows[i].key);
+        as_json_put_at_u64(b, "offset", rows[i].offset);
+        as_json_put_at_u64(b, "byte_size", rows[i].size);
         as_json_put_close(b, '}');
     }
     as_json_put_close(b, ']');
