@@ -27,7 +27,9 @@ struct as_batch_conf {
 /* One call of a handler with several requests: a slot, until the last of them has ended. */
 struct as_batch {
     uint32_t n;          /* requests that have not ended */
+    uint32_t items;      /* of those, and of those that ended after the handler had them */
     bool learned;        /* one of them has told the service time */
+    bool counted;        /* one of them was answered: statistics have the call */
     struct as_list node; /* the pool */
 };
 

@@ -126,8 +126,8 @@ static struct as_batch *get_batch(struct as_deploy *d)
     struct as_batch *b = n ? AS_LIST_ENTRY(n, struct as_batch, node) : as_xalloc(sizeof(*b));
 
     as_list_init(&b->node);
-    b->n = 0;
-    b->learned = false;
+    b->n = b->items = 0;
+    b->learned = b->counted = false;
     return b;
 }
 
@@ -219,6 +219,7 @@ static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
         q->batch = b;
+        b->items += q->items;
         if (b->n++ == 0) {
             as_dispatch_send(r, q, now);
         } else {

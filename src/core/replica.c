@@ -133,6 +133,8 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
 void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
 {
     AS_ASSERT(q->replica == r && q->recalled);
+    if (q->batch)
+        q->batch->items -= q->items;
     if (q->state == AS_REQ_SENT) {
         give_back(r, q, now);
     } else {

@@ -15,6 +15,8 @@ static void done(struct as_errand *e)
         k->x->ask = NULL;
         k->answer(k);
     }
+    if (k->fini)
+        k->fini(k);
     free(k);
 }
 

@@ -9,11 +9,13 @@
 
 #include "edge/exchange.h"
 
-struct as_ask { /* the first member of what the asker allocates with malloc */
+struct as_ask { /* the first member of what the asker allocates with calloc */
     struct as_errand errand;
     struct as_exchange *x;                              /* NULL: the client has gone */
     void (*work)(struct as_ask *k, struct as_fleet *f); /* dispatch loop; x is not its to touch */
     void (*answer)(struct as_ask *k);                   /* this loop, x is there */
+    void (*fini)(
+        struct as_ask *k); /* the asker's: this loop, frees what the work took; NULL: nothing */
 };
 
 /* x waits; the fleet's work is done, then the answer is given and k freed. */

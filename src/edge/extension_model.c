@@ -75,22 +75,55 @@ struct row {
     const struct as_model *model; /* kept by x->registry */
     uint32_t deployment, index;
     struct as_model_stat stat;
+    struct as_model_batches *batches; /* heap */
+    uint32_t n_batches;
 };
 
 struct question {
     struct as_ask ask;
-    as_ns asked; /* on the fleet's clock */
+    bool refused; /* no memory for what the fleet said */
     uint32_t n;
     struct row rows[];
 };
+
+/* The sizes that there were. False: no memory. */
+static bool gather_batches(struct row *r)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < r->stat.n_calls; i++)
+        n += r->stat.calls[i].n > 0;
+    r->batches = malloc(n * sizeof(*r->batches) + 1);
+    for (uint32_t i = 0; r->batches && i < r->stat.n_calls; i++) {
+        const struct as_model_calls *c = &r->stat.calls[i];
+
+        if (c->n)
+            r->batches[r->n_batches++] =
+                (struct as_model_batches){i + 1, c->n, c->input_ns, c->infer_ns, c->output_ns};
+    }
+    return r->batches;
+}
 
 /* Dispatch loop. */
 static void gather(struct as_ask *k, struct as_fleet *f)
 {
     struct question *q = AS_CONTAINER(k, struct question, ask);
 
+    for (uint32_t i = 0; i < q->n && !q->refused; i++) {
+        struct row *r = &q->rows[i];
+
+        r->stat = *as_fleet_model_stat(f, r->deployment, r->index);
+        q->refused = !gather_batches(r);
+        r->stat.calls = NULL; /* the fleet's own */
+    }
+}
+
+static void drop(struct as_ask *k)
+{
+    struct question *q = AS_CONTAINER(k, struct question, ask);
+
     for (uint32_t i = 0; i < q->n; i++)
-        q->rows[i].stat = as_fleet_model_stat(f, q->rows[i].deployment, q->rows[i].index);
+        free(q->rows[i].batches);
 }
 
 static struct as_model_stats shown(const struct row *r, uint64_t wall_ms, as_ns now)
@@ -108,15 +141,19 @@ static struct as_model_stats shown(const struct row *r, uint64_t wall_ms, as_ns 
                                    .success_ns = s->success_ns,
                                    .fail_ns = s->fail_ns,
                                    .queue_ns = s->queue_ns,
-                                   .input_ns = s->link_ns,
-                                   .infer_ns = s->service_ns};
+                                   .input_ns = s->input_ns,
+                                   .infer_ns = s->service_ns,
+                                   .output_ns = s->output_ns,
+                                   .batches = r->batches,
+                                   .n_batches = r->n_batches};
 }
 
 static void tell(struct as_ask *k)
 {
     struct question *q = AS_CONTAINER(k, struct question, ask);
     struct as_exchange *x = k->x;
-    struct as_model_stats *rows = as_arena_alloc(&x->arena, q->n * sizeof(*rows) + 1, 8);
+    struct as_model_stats *rows =
+        q->refused ? NULL : as_arena_alloc(&x->arena, q->n * sizeof(*rows) + 1, 8);
     as_ns now = as_loop_now(x->edge->loop);
     struct as_buf out = {0};
     struct timespec t;
@@ -163,12 +200,12 @@ void as_extension_statistics(struct as_exchange *x, struct as_str model, struct 
         x->registry = as_registry_ref(x->edge->client.registry);
     room = model.n ? as_registry_versions(x->registry, model, NULL, 0)
                    : as_registry_count(x->registry);
-    q = malloc(sizeof(*q) + room * sizeof(q->rows[0]));
+    q = calloc(1, sizeof(*q) + room * sizeof(q->rows[0]));
     if (!q) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return;
     }
-    q->n = 0;
+    q->ask.fini = drop;
     if (model.n)
         add_named(x, q, room, model, version);
     for (uint32_t i = 0; !model.n && i < room; i++)

@@ -107,7 +107,7 @@ static void change(struct as_exchange *x, struct as_str model, bool load)
                                                   : "the application declares no such model");
         return;
     }
-    c = malloc(sizeof(*c));
+    c = calloc(1, sizeof(*c));
     if (!c) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
         return;

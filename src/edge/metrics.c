@@ -33,26 +33,62 @@ static void counter_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
     as_buf_printf(e->out, "} %lu\n", *v);
 }
 
+/* Labels are without their braces. */
+static void bucket(struct as_buf *o, const char *name, struct as_str labels, const char *le,
+                   uint64_t n)
+{
+    as_buf_printf(o, "%s_bucket{%.*s,le=\"%s\"} %lu\n", name, AS_STR_FMT(labels), le, n);
+}
+
+static void put_hist(struct as_buf *o, const char *name, struct as_str labels,
+                     const struct as_hist *h)
+{
+    uint64_t sum = 0;
+    char le[32];
+
+    for (uint32_t i = 0; i < AS_HIST_BUCKETS - 1; i++) {
+        sum += h->bucket[i];
+        snprintf(le, sizeof(le), "%.6f", (double)(1ull << i) / 1e6);
+        bucket(o, name, labels, le, sum);
+    }
+    bucket(o, name, labels, "+Inf", h->count);
+    as_buf_printf(o, "%s_sum{%.*s} %.9f\n%s_count{%.*s} %lu\n", name, AS_STR_FMT(labels),
+                  (double)h->sum / 1e9, name, AS_STR_FMT(labels), h->count);
+}
+
+/* Of numbers of items: bucket i has those up to 2^i. */
+static void put_sizes(struct as_buf *o, const char *name, struct as_str labels,
+                      const uint64_t buckets[AS_STAT_BATCH_BUCKETS], uint64_t count, uint64_t items)
+{
+    uint64_t sum = 0;
+    char le[32];
+
+    for (uint32_t i = 0; i < AS_STAT_BATCH_BUCKETS; i++) {
+        sum += buckets[i];
+        snprintf(le, sizeof(le), "%u", 1u << i);
+        bucket(o, name, labels, le, sum);
+    }
+    bucket(o, name, labels, "+Inf", count);
+    as_buf_printf(o, "%s_sum{%.*s} %lu\n%s_count{%.*s} %lu\n", name, AS_STR_FMT(labels), items,
+                  name, AS_STR_FMT(labels), count);
+}
+
+static void add_label(struct as_buf *b, const char *key, struct as_str value)
+{
+    as_buf_printf(b, "%s%s=", b->n ? "," : "", key);
+    as_buf_json(b, value);
+}
+
 static void hist_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
 {
     const struct each *e = arg;
     const struct as_hist *h =
         (const struct as_hist *)(const void *)((const char *)as_deploy_stat(d) + e->offset);
-    uint64_t sum = 0;
+    struct as_buf labels = {0};
 
-    for (uint32_t i = 0; i < AS_HIST_BUCKETS - 1; i++) {
-        sum += h->bucket[i];
-        as_buf_printf(e->out, "%s_bucket", e->name);
-        label(e->out, as_deploy_name(d));
-        as_buf_printf(e->out, ",le=\"%.6f\"} %lu\n", (double)(1ull << i) / 1e6, sum);
-    }
-    as_buf_printf(e->out, "%s_bucket", e->name);
-    label(e->out, as_deploy_name(d));
-    as_buf_printf(e->out, ",le=\"+Inf\"} %lu\n%s_sum", h->count, e->name);
-    label(e->out, as_deploy_name(d));
-    as_buf_printf(e->out, "} %.9f\n%s_count", (double)h->sum / 1e9, e->name);
-    label(e->out, as_deploy_name(d));
-    as_buf_printf(e->out, "} %lu\n", h->count);
+    add_label(&labels, "deployment", as_deploy_name(d));
+    put_hist(e->out, e->name, as_buf_slice(&labels), h);
+    as_buf_fini(&labels);
 }
 
 /* In items: as_stat counts one as AS_US. Only of deployments that have sent batches. */
@@ -60,24 +96,61 @@ static void batch_sizes_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
 {
     const struct as_hist *h = &as_deploy_stat(d)->batch;
     const struct each *e = arg;
-    uint64_t sum = 0;
+    struct as_buf labels = {0};
 
     if (!h->count)
         return;
-    for (uint32_t i = 0; i <= AS_STAT_BATCH_BUCKETS; i++) {
-        sum += h->bucket[i];
-        as_buf_printf(e->out, "%s_bucket", e->name);
-        label(e->out, as_deploy_name(d));
-        if (i < AS_STAT_BATCH_BUCKETS)
-            as_buf_printf(e->out, ",le=\"%llu\"} %lu\n", 1ull << i, sum);
-        else
-            as_buf_printf(e->out, ",le=\"+Inf\"} %lu\n", h->count);
+    add_label(&labels, "deployment", as_deploy_name(d));
+    put_sizes(e->out, e->name, as_buf_slice(&labels), h->bucket, h->count, h->sum / AS_US);
+    as_buf_fini(&labels);
+}
+
+/* --- of each model --- */
+
+static void model_labels(struct as_buf *labels, const struct as_fleet_model_row *m)
+{
+    add_label(labels, "model", m->name);
+    add_label(labels, "version", m->version);
+    add_label(labels, "deployment", m->deployment);
+}
+
+static void queue_of_model(void *arg, const struct as_fleet_model_row *m)
+{
+    const struct each *e = arg;
+    struct as_buf labels = {0};
+
+    model_labels(&labels, m);
+    put_hist(e->out, e->name, as_buf_slice(&labels), &m->stat->queue);
+    as_buf_fini(&labels);
+}
+
+static void sizes_of_model(void *arg, const struct as_fleet_model_row *m)
+{
+    const struct each *e = arg;
+    uint64_t buckets[AS_STAT_BATCH_BUCKETS] = {0}, items = 0;
+    struct as_buf labels = {0};
+
+    for (uint32_t i = 0; i < m->stat->n_calls; i++) {
+        uint64_t n = m->stat->calls[i].n;
+
+        /* size i + 1 is in (2^(k-1), 2^k] exactly when i has k bits */
+        buckets[i ? 32 - (uint32_t)__builtin_clz(i) : 0] += n;
+        items += n * (i + 1);
     }
-    as_buf_printf(e->out, "%s_sum", e->name);
-    label(e->out, as_deploy_name(d));
-    as_buf_printf(e->out, "} %lu\n%s_count", h->sum / AS_US, e->name);
-    label(e->out, as_deploy_name(d));
-    as_buf_printf(e->out, "} %lu\n", h->count);
+    model_labels(&labels, m);
+    put_sizes(e->out, e->name, as_buf_slice(&labels), buckets, m->stat->executions, items);
+    as_buf_fini(&labels);
+}
+
+static void models(struct as_board *b, struct as_buf *o)
+{
+    static const char queue[] = "anyserve_model_queue_duration_seconds";
+    static const char sizes[] = "anyserve_model_batch_size";
+
+    head(o, queue, "histogram", "Arrival to dispatch, of requests that were answered.");
+    as_fleet_each_model(b->fleet, queue_of_model, &(struct each){o, queue, 0});
+    head(o, sizes, "histogram", "Items of one call of the handler that was answered.");
+    as_fleet_each_model(b->fleet, sizes_of_model, &(struct each){o, sizes, 0});
 }
 
 static void gauges_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
@@ -369,6 +442,7 @@ void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
     requests(b, out);
     http_requests(b, out);
     deployments(b, out);
+    models(b, out);
     loops(b, out);
     workers(b, out);
 }

@@ -511,6 +511,7 @@ static void free_deploy(struct as_timer *t)
     for (uint32_t i = 0; i < d->n_models; i++) {
         free(d->models[i].name);
         free(d->models[i].version);
+        as_model_stat_fini(&d->models[i].stat);
     }
     free(d->models);
     free(d->name);

@@ -77,8 +77,14 @@ void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_de
                           void *arg);
 struct as_registry *as_fleet_registry(const struct as_fleet *f); /* borrowed; dispatch loop */
 /* One model's, by the numbers that the registry has; dispatch loop. */
-struct as_model_stat as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
-                                         uint32_t model);
+const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
+                                                uint32_t model);
+struct as_fleet_model_row {
+    struct as_str deployment, name, version;
+    const struct as_model_stat *stat;
+};
+void as_fleet_each_model(struct as_fleet *f,
+                         void (*fn)(void *arg, const struct as_fleet_model_row *m), void *arg);
 /* All versions of a model are refused to new requests, or not any more; what was accepted goes on.
  * 0 or AS_ENOTFOUND. Dispatch loop. */
 int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded);

@@ -35,10 +35,10 @@ struct as_registry *as_fleet_registry(const struct as_fleet *f)
     return f->registry;
 }
 
-struct as_model_stat as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
-                                         uint32_t model)
+const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
+                                                uint32_t model)
 {
-    return f->deploys[deployment]->models[model].stat;
+    return &f->deploys[deployment]->models[model].stat;
 }
 
 static const char *link_state(const struct as_link *l)
@@ -80,5 +80,18 @@ void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_de
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         if (f->deploys[i]->core)
             fn(arg, f->deploys[i]->core, as_fleet_flag(&f->deploys[i]->down));
+    }
+}
+
+void as_fleet_each_model(struct as_fleet *f,
+                         void (*fn)(void *arg, const struct as_fleet_model_row *m), void *arg)
+{
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        const struct as_fleet_deploy *d = f->deploys[i];
+
+        for (uint32_t k = 0; k < d->n_models; k++)
+            fn(arg,
+               &(struct as_fleet_model_row){as_str_of(d->name), as_str_of(d->models[k].name),
+                                            as_str_of(d->models[k].version), &d->models[k].stat});
     }
 }

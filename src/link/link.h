@@ -121,8 +121,8 @@ void as_link_broken(struct as_link *l);
 const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
                            struct as_msg *ret_msg);
 /* The worker ended the stream; the verdict's fields are set. */
-void as_link_settle(struct as_link *l, struct as_call *c, as_ns service, bool retry);
-void as_link_settle_ok(struct as_link *l, struct as_call *c, as_ns service);
+void as_link_settle(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry);
+void as_link_settle_ok(struct as_link *l, struct as_call *c, struct as_model_times t);
 
 /* Streams of messages (link_parts.c). begin: behind OPEN. frame: DATA|MSG and END of such a stream;
  * body: a DATA frame of it is complete. */

@@ -137,7 +137,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     err = as_frame_get_register(f, &a, &r, &why);
     if (err) {
         as_arena_fini(&a);
-        as_link_refuse(l, "malformed REGISTER");
+        as_link_refuse(l, err == AS_ENOMEM ? "out of memory" : why);
         return;
     }
     /* refused in an answer, not by ending the link: it is the user's declaration that is wrong */

@@ -111,7 +111,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
     if (!as_replica_bind(l->replica, &c->core)) {
         c->rx_msg.body_len = UINT64_MAX;
         if (end)
-            as_link_settle(l, c, 0, false);
+            as_link_settle(l, c, (struct as_model_times){0}, false);
         return;
     }
     if (c->result_blob)
@@ -125,7 +125,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
     if (why)
         as_link_refuse(l, why);
     else if (end)
-        as_link_settle_ok(l, c, 0);
+        as_link_settle_ok(l, c, (struct as_model_times){0});
 }
 
 void as_link_part_body(struct as_link *l, struct as_call *c)
@@ -135,7 +135,7 @@ void as_link_part_body(struct as_link *l, struct as_call *c)
 
     if (!p || c->core.state != AS_REQ_SENT) { /* passed over */
         if (end)
-            as_link_settle(l, c, 0, false);
+            as_link_settle(l, c, (struct as_model_times){0}, false);
         return;
     }
     if (c->rx_have == c->rx_msg.body_len) {
@@ -146,7 +146,7 @@ void as_link_part_body(struct as_link *l, struct as_call *c)
         c->rx_msg.body_len = 0;
         as_fleet_part(c, p);
         if (end)
-            as_link_settle_ok(l, c, 0);
+            as_link_settle_ok(l, c, (struct as_model_times){0});
     } else if (end) {
         as_link_refuse(l, "END before the body was complete");
     }
@@ -163,7 +163,7 @@ void as_link_part_frame(struct as_link *l, struct as_call *c, const struct as_fr
     else if (c->result_blob)
         as_link_refuse(l, "END before the body was complete");
     else
-        as_link_settle_ok(l, c, service);
+        as_link_settle_ok(l, c, (struct as_model_times){.service = service});
 }
 
 /* Granted again in halves of the window: a frame for many messages. */

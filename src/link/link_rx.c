@@ -15,24 +15,29 @@ static as_ns now_of(const struct as_link *l)
 /* The worker ended the stream with this outcome; the call's verdict fields are set. Every stream
  * ends here, in as_link_end or in on_returned. The table forgets it first, so that a second answer
  * finds nothing. */
-void as_link_settle(struct as_link *l, struct as_call *c, as_ns service, bool retry)
+void as_link_settle(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry)
 {
     struct as_model_stat *stat = &l->deploy->models[c->core.model].stat;
-    const struct as_batch *b = c->core.batch;
-    uint32_t executions = !b || b->n == 1; /* a call counts with the last of its requests */
+    struct as_batch *b = c->core.batch;
+    uint32_t size = b ? b->items : c->core.items;
     as_ns now = now_of(l);
 
+    if (b && b->counted)
+        size = 0;
+    else if (b && !c->err)
+        b->counted =
+            c->core.state == AS_REQ_SENT && !retry; /* a call counts with its first success */
     as_link_forget_call(l, c);
-    if (!as_replica_done(l->replica, &c->core, service, retry, now))
+    if (!as_replica_done(l->replica, &c->core, t.service, retry, now))
         return;
     if (c->err)
         as_model_stat_fail(stat, &c->core, now);
     else
-        as_model_stat_success(stat, &c->core, service, c->core.items, executions, now);
+        as_model_stat_success(stat, &c->core, t, size, now);
     as_fleet_deliver(c);
 }
 
-void as_link_settle_ok(struct as_link *l, struct as_call *c, as_ns service)
+void as_link_settle_ok(struct as_link *l, struct as_call *c, struct as_model_times t)
 {
     if (c->core.state == AS_REQ_SENT) { /* else its verdict may be with another loop already */
         c->err = 0;
@@ -40,15 +45,17 @@ void as_link_settle_ok(struct as_link *l, struct as_call *c, as_ns service)
         c->message = (struct as_str){0};
         c->result = (struct as_msg){0};
     }
-    as_link_settle(l, c, service, false);
+    as_link_settle(l, c, t, false);
 }
 
-static void give_result(struct as_link *l, struct as_call *c, as_ns service)
+static void give_result(struct as_link *l, struct as_call *c, const struct as_frame_msg *m)
 {
+    const struct as_model_times t = {m->service, as_frame_since(m->ended, now_of(l))};
+
     c->err = 0;
     c->status = 0;
     c->message = (struct as_str){0};
-    as_link_settle(l, c, service, false);
+    as_link_settle(l, c, t, false);
 }
 
 /* A large answer that nobody waits for any more keeps its place in the table, without memory. */
@@ -130,7 +137,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
     }
     /* not even decoded: the slot is free, which is all that matters now */
     if (!wanted(c)) {
-        as_link_settle(l, c, 0, false);
+        as_link_settle(l, c, (struct as_model_times){0}, false);
         return;
     }
     if (f->flags & AS_FRAME_F_END) {
@@ -140,7 +147,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
         if (why)
             as_link_refuse(l, why);
         else
-            give_result(l, c, m.service);
+            give_result(l, c, &m);
         return;
     }
     why = begin_large(l, c, f);
@@ -150,6 +157,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
 
 static void on_error(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
+    struct as_model_times t = {0};
     struct as_frame_error e;
     bool retry;
 
@@ -157,9 +165,12 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
         as_link_refuse(l, "malformed ERROR");
         return;
     }
+    t.service = e.service;
+    if (c->core.batch && !(e.flags & AS_ERROR_F_STARTED))
+        c->core.batch->items -= c->core.items; /* the handler had the others only */
     /* Its verdict may still be on its way to another loop: nothing of it is touched any more. */
     if (!wanted(c)) {
-        as_link_settle(l, c, e.service, false);
+        as_link_settle(l, c, t, false);
         return;
     }
     as_link_pass_over(l, c);
@@ -172,7 +183,7 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
         c->message.p = as_arena_dup(c->arena, e.message);
         c->message.n = c->message.p ? e.message.n : 0;
     }
-    as_link_settle(l, c, e.service, retry);
+    as_link_settle(l, c, t, retry);
 }
 
 /* The payload of a continuation frame is complete. */
@@ -189,7 +200,7 @@ static void body_done(struct as_link *l)
     if (!wanted(c)) {
         as_blob_unref(c->result_blob);
         c->result_blob = NULL;
-        as_link_settle(l, c, 0, false);
+        as_link_settle(l, c, (struct as_model_times){0}, false);
         return;
     }
     if (c->rx_have != c->rx_msg.body_len) {
@@ -197,7 +208,7 @@ static void body_done(struct as_link *l)
         return;
     }
     as_frame_msg_place(&c->rx_msg, &c->result, c->result_blob->data);
-    give_result(l, c, c->rx_msg.service);
+    give_result(l, c, &c->rx_msg);
 }
 
 /* Starts a continuation frame of which only the header must be there yet. */

@@ -314,6 +314,7 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
     copy.tensors = t;
     now = as_worker_clock();
     fixed.service = now - q->begun;
+    fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
     err = q->link == w->link ? as_frame_put_msg(&w->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
                              : 0;
@@ -343,6 +344,7 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
         return answer_large(w, q, msg, len);
     now = as_worker_clock();
     fixed.service = now - q->begun;
+    fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
     if (q->link == w->link)
         err = as_frame_put_msg(&w->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);

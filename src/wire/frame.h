@@ -23,6 +23,8 @@
                                  */
 #define AS_FRAME_TENSORS 4096u  /* tensors of a message, entries of one side of a signature */
 #define AS_FRAME_PARAMS  1024u  /* parameters of a message, and as many metadata entries */
+#define AS_FRAME_LABELS  65536u /* labels of an output */
+#define AS_FRAME_LABEL   1024u  /* bytes of each */
 #define AS_FRAME_TEXT    16384u /* bytes of a reason or error text */
 #define AS_FRAME_NAME    256u   /* bytes of each string in HELLO */
 #define AS_FRAME_VERSION 1u
@@ -84,6 +86,7 @@ struct as_frame_msg {
     uint32_t target;  /* OPEN only; number from REGISTERED */
     uint64_t timeout; /* OPEN only; ns left, 0: no deadline */
     uint64_t service; /* DATA only; ns that the handler ran, 0: not measured */
+    uint32_t ended;   /* DATA only; as_frame_moment of the handler's end, 0: not measured */
     bool more;        /* encoder: the sender's side of the stream goes on behind it: no END */
     bool input;       /* encoder: a DATA for a worker, with the id of its request */
     uint64_t body_len;
@@ -92,6 +95,21 @@ struct as_frame_msg {
     struct as_str table; /* its bytes as they came */
     const uint8_t *body; /* inline body (body_len bytes), NULL when it follows in DATA frames */
 };
+
+/* A moment of CLOCK_MONOTONIC, which all processes of a machine share, in 32 bits: units of 1024
+ * ns, never 0. And the ns from such a moment to `now`: 0 where it is unknown or seems to be ahead
+ * (the reader's clock is looked at once for many frames); wrong when it is over half an hour ago.
+ */
+static inline uint32_t as_frame_moment(uint64_t now)
+{
+    return (uint32_t)(now >> 10) | 1u;
+}
+static inline uint64_t as_frame_since(uint32_t moment, uint64_t now)
+{
+    int32_t units = (int32_t)((uint32_t)(now >> 10) - moment);
+
+    return moment && units > 0 ? (uint64_t)units << 10 : 0;
+}
 
 enum as_frame_kind { AS_FRAME_TENSOR = 1, AS_FRAME_HTTP = 2, AS_FRAME_CALL = 3 };
 
@@ -149,10 +167,10 @@ uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n);
 /* Writes an OPEN (type OPEN) or a response (type DATA; MSG is added) with everything of `msg`.
  * Body bytes: tensors of at most AS_COPY_MAX bytes are copied, larger ones are referenced when
  * `owner` is given (tensor data then lies in owner->data), copied otherwise. Sets END on the last
- * frame unless there is `more`. fixed: kind, priority, target, timeout, service, more, input are
- * taken from here; a response carries no id. 0, or AS_ETOOBIG with nothing written: the table or a
- * count is over its limit above, a name is longer than 65535 bytes, or the body is 2^63 bytes or
- * more. */
+ * frame unless there is `more`. fixed: kind, priority, target, timeout, service, ended, more, input
+ * are taken from here; a response carries no id. 0, or AS_ETOOBIG with nothing written: the table
+ * or a count is over its limit above, a name is longer than 65535 bytes, or the body is 2^63 bytes
+ * or more. */
 #define AS_COPY_MAX 8192u
 int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
                      const struct as_frame_msg *fixed, const struct as_msg *msg,
@@ -217,7 +235,8 @@ struct as_frame_register {
     const struct as_tensor_spec *inputs, *outputs;
 };
 /* 0, or AS_ETOOBIG with nothing written: a name over 65535 bytes, more than AS_FRAME_TENSORS
- * entries on a side, or a frame over AS_FRAME_MAX. */
+ * entries on a side, more or longer labels than above, or a frame over AS_FRAME_MAX. The decoder
+ * takes labels of outputs only: UTF-8 without NUL and ends of lines. */
 int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r);
 int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
                           struct as_frame_register *ret_r, const char **ret_why);

@@ -133,10 +133,11 @@ static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t
         return bad(w, "not a message");
     if (f->n < AS_FRAME_FIXED)
         return bad(w, "message: cut short");
-    *m = (struct as_frame_msg){.kind = p[16], .priority = p[17], .target = get32(p + 20)};
+    *m = (struct as_frame_msg){.kind = p[16], .priority = p[17]};
+    *(open ? &m->target : &m->ended) = get32(p + 20);
     if (get16(p + 18) || get32(p + 60))
         return bad(w, "message: reserved bits are set");
-    if (open ? m->kind != AS_FRAME_TENSOR : m->kind || m->priority || m->target)
+    if (open ? m->kind != AS_FRAME_TENSOR : m->kind || m->priority)
         return bad(w, "message: its kind is not served by this version");
     *(open ? &m->timeout : &m->service) = get64(p + 24);
     m->body_len = get64(p + 32);

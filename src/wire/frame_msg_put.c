@@ -204,8 +204,9 @@ static void put_head(uint8_t *p, size_t head, enum as_frame_type type, uint64_t 
 
     memset(p + head - AS_FRAME_ALIGN, 0, AS_FRAME_ALIGN);
     put_header(p, (uint8_t)type, (uint8_t)flags, stream, (uint32_t)(end - AS_FRAME_HEADER));
-    put64(p + 16,
-          open ? (uint64_t)fixed->target << 32 | (uint64_t)fixed->priority << 8 | fixed->kind : 0);
+    put64(p + 16, open
+                      ? (uint64_t)fixed->target << 32 | (uint64_t)fixed->priority << 8 | fixed->kind
+                      : (uint64_t)fixed->ended << 32);
     put64(p + 24, open ? fixed->timeout : fixed->service);
     put64(p + 32, body);
     put64(p + 40, msg->n_tensors | (uint64_t)msg->n_params << 32);

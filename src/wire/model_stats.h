@@ -10,6 +10,12 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
+/* Calls of the handler with so many items, and where their time went. */
+struct as_model_batches {
+    uint64_t size, calls;
+    as_ns input_ns, infer_ns, output_ns;
+};
+
 struct as_model_stats {
     struct as_str name, version;
     uint64_t last_ms;       /* the last answer, ms since 1970; 0: none */
@@ -17,7 +23,9 @@ struct as_model_stats {
     uint64_t executions;    /* calls of the handler */
     uint64_t success, fail; /* requests */
     as_ns success_ns, fail_ns;
-    as_ns queue_ns, input_ns, infer_ns; /* of successful requests */
+    as_ns queue_ns, input_ns, infer_ns, output_ns; /* of successful requests */
+    const struct as_model_batches *batches;        /* by size, rising */
+    uint32_t n_batches;
 };
 
 /* ModelStatisticsResponse, appended. `a` for what is needed meanwhile. 0 or AS_ENOMEM. */

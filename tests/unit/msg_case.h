@@ -31,8 +31,12 @@ static const struct as_msg whole = {.id = STATIC_STR("req-1"),
                                     .n_tensors = 4,
                                     .n_params = 5,
                                     .n_meta = 2};
-static const struct as_frame_msg fixed = {
-    .kind = AS_FRAME_TENSOR, .priority = 3, .target = 9, .timeout = 1234567, .service = 55};
+static const struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR,
+                                          .priority = 3,
+                                          .target = 9,
+                                          .timeout = 1234567,
+                                          .service = 55,
+                                          .ended = 0x80000001u};
 
 static struct bytes encode(enum as_frame_type type, const struct as_msg *msg, struct as_blob *owner)
 {

@@ -75,12 +75,24 @@ static void a_response_carries_service_time_and_no_id(void **state AS_UNUSED)
     assert_int_equal(f.flags, AS_FRAME_F_END | AS_FRAME_F_MSG);
     assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
     assert_int_equal(m.service, 55);
+    assert_int_equal(m.ended, 0x80000001u);
     assert_int_equal(m.timeout, 0);
     assert_int_equal(m.target, 0);
     assert_int_equal(msg.id.n, 0);
     assert_same_tensors(&whole, &msg);
     as_arena_fini(&a);
     free(b.p);
+}
+
+static void moments_are_told_in_32_bits(void **state AS_UNUSED)
+{
+    uint64_t now = ((uint64_t)7 << 42) + 5; /* the low half begins again here */
+
+    assert_int_equal(as_frame_moment(0), 1); /* 0 is "not measured" */
+    assert_true(as_frame_since(as_frame_moment(now - (3 << 20)), now) == (3 << 20) - 1024);
+    assert_true(as_frame_since(as_frame_moment(now), now + (4 << 20)) == (4 << 20) - 1024);
+    assert_true(as_frame_since(0, now) == 0);
+    assert_true(as_frame_since(as_frame_moment(now + 4096), now) == 0); /* ahead of the reader */
 }
 
 static void a_message_may_be_empty(void **state AS_UNUSED)
@@ -359,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_open_round_trip),
         cmocka_unit_test(a_response_carries_service_time_and_no_id),
+        cmocka_unit_test(moments_are_told_in_32_bits),
         cmocka_unit_test(a_message_may_be_empty),
         cmocka_unit_test(layout_of_one_small_request),
         cmocka_unit_test(bodies_of_every_size),

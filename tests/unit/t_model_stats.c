@@ -16,6 +16,7 @@ static void duration(struct as_buf *b, unsigned field, uint64_t count, uint64_t 
 
 static void rows_are_written(void **state AS_UNUSED)
 {
+    static const struct as_model_batches batches[] = {{1, 2, 3, 4, 5}, {8, 1, 30, 40, 0}};
     const struct as_model_stats rows[] = {
         {.name = AS_STR("m"),
          .version = AS_STR("1"),
@@ -28,7 +29,10 @@ static void rows_are_written(void **state AS_UNUSED)
          .fail_ns = 20,
          .queue_ns = 100,
          .input_ns = 300,
-         .infer_ns = 600},
+         .infer_ns = 600,
+         .output_ns = 50,
+         .batches = batches,
+         .n_batches = 2},
         {.name = AS_STR("idle"), .version = AS_STR("2")},
     };
     struct as_buf want = {0}, row = {0}, stats = {0}, out = {0};
@@ -44,10 +48,19 @@ static void rows_are_written(void **state AS_UNUSED)
     duration(&stats, 3, 4, 100);
     duration(&stats, 4, 4, 300);
     duration(&stats, 5, 4, 600);
-    duration(&stats, 6, 4, 0);
+    duration(&stats, 6, 4, 50);
     duration(&stats, 7, 0, 0);
     duration(&stats, 8, 0, 0);
     pb_nest(&row, 6, stats);
+    for (int i = 0; i < 2; i++) {
+        struct as_buf batch = {0};
+
+        pb_number(&batch, 1, batches[i].size);
+        duration(&batch, 2, batches[i].calls, batches[i].input_ns);
+        duration(&batch, 3, batches[i].calls, batches[i].infer_ns);
+        duration(&batch, 4, batches[i].calls, batches[i].output_ns);
+        pb_nest(&row, 7, batch);
+    }
     pb_nest(&want, 1, row);
     row = stats = (struct as_buf){0};
     pb_text(&row, 1, "idle");
