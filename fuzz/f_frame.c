@@ -96,6 +96,8 @@ static void touch_specs(const struct as_tensor_spec *s, uint32_t n)
         touch_str(s[i].name);
         if (s[i].ndim != AS_ANY_RANK)
             touch(s[i].shape, 8 * (size_t)s[i].ndim);
+        for (uint32_t k = 0; k < s[i].n_labels; k++)
+            touch_str(s[i].labels[k]);
     }
 }
 

@@ -228,7 +228,16 @@ static void say_register(struct world *w, struct script *s)
     static const int64_t shape[] = {-1};
     uint8_t how = byte(s);
     uint8_t many = how & 128 ? byte(s) : 0;
-    struct as_tensor_spec spec = {AS_STR("x"), AS_DT_FP32, how & 1 ? AS_ANY_RANK : 1, shape};
+    static const struct as_str labels[] = {{"a", 1}, {"b\n", 2}};
+    struct as_tensor_spec spec = {.name = AS_STR("x"),
+                                  .dtype = AS_DT_FP32,
+                                  .ndim = how & 1 ? AS_ANY_RANK : 1,
+                                  .shape = shape};
+    struct as_tensor_spec labelled = {.name = AS_STR("y"),
+                                      .dtype = AS_DT_FP32,
+                                      .ndim = AS_ANY_RANK,
+                                      .labels = labels,
+                                      .n_labels = many >> 6};
     struct as_frame_register r = {.model = how,
                                   .name = how & 2 ? AS_STR("bad//name") : AS_STR("m"),
                                   .version = how & 4 ? AS_STR("2") : AS_STR("1"),
@@ -248,6 +257,13 @@ static void say_register(struct world *w, struct script *s)
     if (r.has_inputs) {
         r.inputs = &spec;
         r.n_inputs = 1;
+    }
+    if (many >>
+        6) { /* two of them: the second is none; three: what is behind them is not touched */
+        labelled.n_labels = AS_MIN(labelled.n_labels, 2u);
+        r.has_outputs = true;
+        r.outputs = &labelled;
+        r.n_outputs = 1;
     }
     as_frame_put_register(&w->out, &r);
 }

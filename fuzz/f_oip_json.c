@@ -114,9 +114,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const int64_t any[] = {-1}, pair[] = {-1, 2}, wild[] = {-1, -1}, one[] = {1};
     static const struct as_tensor_spec specs[] = {
-        {{"text_input", 10}, AS_DT_BYTES, 1, one}, {{"x", 1}, AS_DT_FP32, 2, pair},
-        {{"y", 1}, AS_DT_INT64, 2, wild},          {{"z", 1}, AS_DT_BOOL, AS_ANY_RANK, NULL},
-        {{"s", 1}, AS_DT_BYTES, 1, any},
+        {{"text_input", 10}, AS_DT_BYTES, 1, one, NULL, 0},
+        {{"x", 1}, AS_DT_FP32, 2, pair, NULL, 0},
+        {{"y", 1}, AS_DT_INT64, 2, wild, NULL, 0},
+        {{"z", 1}, AS_DT_BOOL, AS_ANY_RANK, NULL, NULL, 0},
+        {{"s", 1}, AS_DT_BYTES, 1, any, NULL, 0},
     };
     struct as_oip_response answer;
     struct as_blob *blob = NULL;

@@ -33,6 +33,10 @@ _native.set_response_type(Response)
 collections.abc.Coroutine.register(_native.Call)
 
 
+# name, datatype, shape, labels
+Spec = Tuple[str, str, Optional[Tuple[int, ...]], Optional[Tuple[str, ...]]]
+
+
 class Binding(NamedTuple):
     """A model as the extension reads it."""
 
@@ -48,8 +52,8 @@ class Binding(NamedTuple):
     params: Sequence[Param]
     n_kwonly: int
     var_keyword: bool
-    inputs: Optional[List[Tuple[str, str, Optional[Tuple[int, ...]]]]]
-    outputs: Optional[List[Tuple[str, str, Optional[Tuple[int, ...]]]]]
+    inputs: Optional[List[Spec]]
+    outputs: Optional[List[Spec]]
     max_ongoing_requests: int
     max_queued_requests: int
     budget: int
@@ -83,7 +87,7 @@ def _specs(side: Any, batched: bool) -> Any:
     """As requests carry them: with batching the declared shapes are of one item."""
     if side is None:
         return None
-    return [(n, t.datatype, t.served_shape(batched)) for n, t in side.items()]
+    return [(n, t.datatype, t.served_shape(batched), t.labels) for n, t in side.items()]
 
 
 def _batching(b: Optional[Batching]) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
+import os
 import re
 import typing
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .errors import DeclarationError
 
@@ -17,6 +18,42 @@ DATATYPES = (
     "FP16", "FP32", "FP64", "BYTES", "BF16",
 )  # fmt: skip
 MAX_DIMS = 32
+MAX_LABELS, MAX_LABEL_BYTES, MAX_LABELS_BYTES = 65536, 1024, 512 * 1024
+
+
+def _read_labels(path: Union[str, "os.PathLike[str]"]) -> List[str]:
+    try:
+        with open(path, encoding="utf-8-sig") as f:
+            lines = f.read().split("\n")
+    except (OSError, UnicodeError) as e:
+        raise DeclarationError("cannot read the labels of %r: %s" % (os.fspath(path), e)) from None
+    return lines if lines[-1] else lines[:-1]
+
+
+def _labels(labels: Any) -> Tuple[str, ...]:
+    """Checked: they travel to clients, and in one message to the server."""
+    if isinstance(labels, (str, os.PathLike)):
+        labels = _read_labels(labels)
+    elif not isinstance(labels, collections.abc.Sequence) or isinstance(labels, (bytes, bytearray)):
+        raise DeclarationError("labels are a list of texts or the name of a file, not %r" % (labels,))
+    if not 1 <= len(labels) <= MAX_LABELS:
+        raise DeclarationError("labels are 1 to %d, not %d" % (MAX_LABELS, len(labels)))
+    total = 0
+    for i, label in enumerate(labels):
+        if not isinstance(label, str):
+            raise DeclarationError("label %d is a text, not %r" % (i, label))
+        if any(c in label for c in "\0\n\r"):
+            raise DeclarationError("label %d is one line without NUL, not %r" % (i, label))
+        try:
+            n = len(label.encode("utf-8"))
+        except UnicodeEncodeError:
+            raise DeclarationError("label %d cannot be written in UTF-8: %r" % (i, label)) from None
+        if n > MAX_LABEL_BYTES:
+            raise DeclarationError("label %d has %d bytes, over %d" % (i, n, MAX_LABEL_BYTES))
+        total += 2 + n
+    if total > MAX_LABELS_BYTES:
+        raise DeclarationError("the labels take %d bytes, over %d" % (total, MAX_LABELS_BYTES))
+    return tuple(labels)
 
 
 class Tensor:
@@ -24,14 +61,25 @@ class Tensor:
 
     ``Tensor("FP32", [-1, 4])``: -1 stands for any size; no shape at all means any shape. A tensor
     is also an annotation: ``x: Annotated[np.ndarray, Tensor("FP32", [-1, 4])]``.
+
+    ``labels`` says what the classes of an output are called, in their order: a list of texts, or
+    the name of a file with one a line, which is read at once. Clients that ask for a
+    classification get them; an empty text is a class without a label.
     """
 
-    __slots__ = ("datatype", "shape")
+    __slots__ = ("datatype", "labels", "shape")
 
     datatype: str
+    labels: Optional[Tuple[str, ...]]
     shape: Optional[Tuple[int, ...]]
 
-    def __init__(self, datatype: str, shape: Optional[Sequence[int]] = None) -> None:
+    def __init__(
+        self,
+        datatype: str,
+        shape: Optional[Sequence[int]] = None,
+        *,
+        labels: Union[None, str, "os.PathLike[str]", Sequence[str]] = None,
+    ) -> None:
         if datatype not in DATATYPES:
             raise DeclarationError(
                 "%r is no datatype; one of: %s" % (datatype, ", ".join(DATATYPES))
@@ -51,23 +99,47 @@ class Tensor:
             shape = dims
         self.datatype = datatype
         self.shape = shape
+        self.labels = None if labels is None else _labels(labels)
+        if self.labels is not None and datatype in ("BYTES", "BOOL"):
+            raise DeclarationError("labels are for classes, which %s has none of" % datatype)
+
+    def check_labels(self, name: str, batched: bool) -> None:
+        """As many as there are classes, where the shape says how many these are."""
+        shape = self.served_shape(batched)
+        if self.labels is None or shape is None:
+            return
+        classes = 1
+        for size in shape[1:] if len(shape) > 1 else shape:  # the first counts items
+            if size < 0:
+                return
+            classes *= size
+        if len(self.labels) != classes:
+            raise DeclarationError(
+                "output %r has %d labels for %d classes" % (name, len(self.labels), classes)
+            )
 
     def served_shape(self, batched: bool) -> Optional[Tuple[int, ...]]:
         """As clients see it: with batching the number of items comes first."""
         return (-1, *self.shape) if batched and self.shape is not None else self.shape
 
     def __repr__(self) -> str:
-        if self.shape is None:
-            return "Tensor(%r)" % self.datatype
-        return "Tensor(%r, %r)" % (self.datatype, list(self.shape))
+        text = repr(self.datatype)
+        if self.shape is not None:
+            text += ", %r" % list(self.shape)
+        if self.labels is not None:
+            text += ", labels=<%d>" % len(self.labels)
+        return "Tensor(%s)" % text
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tensor):
             return NotImplemented
-        return (self.datatype, self.shape) == (other.datatype, other.shape)
+        return self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.datatype, self.shape))
+        return hash(self._key())
+
+    def _key(self) -> Tuple[Any, ...]:
+        return self.datatype, self.shape, self.labels
 
 
 class Response:
@@ -116,6 +188,8 @@ def check_side(side: Any, what: str) -> Optional[Dict[str, Tensor]]:
             raise DeclarationError("%r in %s is no name of a tensor" % (name, what))
         if not isinstance(tensor, Tensor):
             raise DeclarationError("%s[%r] is a Tensor(datatype, shape), not %r" % (what, name, tensor))
+        if tensor.labels is not None and what == "inputs":
+            raise DeclarationError("inputs[%r] has labels, which are for outputs" % name)
     return dict(side)
 
 
@@ -293,9 +367,11 @@ def signature_of(
     declared_in, declared_out = check_side(inputs, "inputs"), check_side(outputs, "outputs")
     hints = _hints(handler) if declared_in is None or declared_out is None else {}
     if declared_in is None:
-        declared_in = _inferred_inputs(params, hints, special)
+        declared_in = check_side(_inferred_inputs(params, hints, special), "inputs")
     if declared_out is None:
         declared_out = _inferred_outputs(hints)
+    for name, tensor in (declared_out or {}).items():
+        tensor.check_labels(name, batched)
     if stream_param(handler) is not None:
         return Signature((), 0, False, declared_in, declared_out)
     if declared_in is not None:

@@ -61,7 +61,28 @@ static int get_shape(PyObject *shape, struct as_tensor_spec *s)
     return 0;
 }
 
-/* A side of a signature: None, or a sequence of (name, datatype, shape). */
+/* None, or a tuple of str, which the slices point into: it stays with the model, as the shape does.
+ */
+static int get_labels(PyObject *labels, struct as_tensor_spec *s)
+{
+    Py_ssize_t n = labels == Py_None ? 0 : PyTuple_Size(labels);
+    struct as_str *to = n > 0 ? PyMem_Calloc((size_t)n, sizeof(*to)) : NULL;
+
+    if (n < 0)
+        return -1;
+    if (n && !to)
+        return PyErr_NoMemory(), -1;
+    Py_INCREF(labels);
+    s->labels = to;
+    s->n_labels = (uint32_t)n;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (str_slice(PyTuple_GET_ITEM(labels, i), &to[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A side of a signature: None, or a sequence of (name, datatype, shape, labels). */
 static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret, uint32_t *ret_n,
                      PyObject **ret_names, bool *ret_has)
 {
@@ -74,11 +95,12 @@ static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret,
     *ret = names ? PyMem_Calloc((size_t)n + 1, sizeof(**ret)) : NULL;
     for (Py_ssize_t i = 0; *ret && i < n; i++) {
         struct as_tensor_spec *s = &(*ret)[i];
-        PyObject *row = PySequence_GetItem(seq, i), *name, *shape;
+        PyObject *row = PySequence_GetItem(seq, i), *name, *shape, *labels;
         const char *dtype;
 
-        if (row && PyArg_ParseTuple(row, "UsO", &name, &dtype, &shape) &&
-            str_slice(name, &s->name) == 0 && get_shape(shape, s) == 0) {
+        if (row && PyArg_ParseTuple(row, "UsOO", &name, &dtype, &shape, &labels) &&
+            str_slice(name, &s->name) == 0 && get_shape(shape, s) == 0 &&
+            get_labels(labels, s) == 0) {
             s->dtype = as_dtype_of(as_str_of(dtype));
             /* the names live in this tuple: slices in the specs point into its strings */
             PyTuple_SET_ITEM(names, i, Py_NewRef(name));

@@ -60,6 +60,8 @@ struct as_tensor_spec {
     enum as_dtype dtype;
     uint32_t ndim;
     const int64_t *shape;
+    const struct as_str *labels; /* of an output: what its classes are called, by their index; */
+    uint32_t n_labels; /* classes behind the last, and those with an empty one, have none */
 };
 
 #endif

@@ -54,10 +54,23 @@ const char *as_signature_check(const struct as_tensor_spec *s, uint32_t n)
     return n > 1 && name_twice(s, n) ? "signature with a name given twice" : NULL;
 }
 
+static bool same_labels(const struct as_tensor_spec *a, const struct as_tensor_spec *b)
+{
+    if (a->n_labels != b->n_labels)
+        return false;
+    for (uint32_t i = 0; i < a->n_labels; i++) {
+        if (!as_str_eq(a->labels[i], b->labels[i]))
+            return false;
+    }
+    return true;
+}
+
 bool as_signature_eq(const struct as_tensor_spec *a, const struct as_tensor_spec *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (!as_str_eq(a[i].name, b[i].name) || a[i].dtype != b[i].dtype || a[i].ndim != b[i].ndim)
+            return false;
+        if (!same_labels(&a[i], &b[i]))
             return false;
         if (dims_of(&a[i]) && memcmp(a[i].shape, b[i].shape, a[i].ndim * sizeof(int64_t)) != 0)
             return false;
@@ -65,12 +78,35 @@ bool as_signature_eq(const struct as_tensor_spec *a, const struct as_tensor_spec
     return true;
 }
 
+static size_t labels_size(const struct as_tensor_spec *s)
+{
+    size_t n = s->n_labels * sizeof(struct as_str);
+
+    for (uint32_t i = 0; i < s->n_labels; i++)
+        n += s->labels[i].n;
+    return AS_ALIGN(n, 8);
+}
+
+static const struct as_str *copy_labels(const struct as_tensor_spec *s, uint8_t *at)
+{
+    struct as_str *copy = (struct as_str *)(void *)at;
+    char *text = (char *)(copy + s->n_labels);
+
+    for (uint32_t i = 0; i < s->n_labels; i++) {
+        copy[i] = (struct as_str){text, s->labels[i].n};
+        if (copy[i].n)
+            memcpy(text, s->labels[i].p, copy[i].n);
+        text += copy[i].n;
+    }
+    return copy;
+}
+
 size_t as_signature_size(const struct as_tensor_spec *s, uint32_t n)
 {
     size_t size = n * sizeof(*s);
 
     for (uint32_t i = 0; i < n; i++)
-        size += AS_ALIGN(s[i].name.n, 8) + dims_of(&s[i]) * sizeof(int64_t);
+        size += AS_ALIGN(s[i].name.n, 8) + dims_of(&s[i]) * sizeof(int64_t) + labels_size(&s[i]);
     return size;
 }
 
@@ -90,6 +126,8 @@ struct as_tensor_spec *as_signature_copy(const struct as_tensor_spec *s, uint32_
         copy[i].name.p = (const char *)at;
         memcpy(at, s[i].name.p, s[i].name.n);
         at += AS_ALIGN(s[i].name.n, 8);
+        copy[i].labels = copy_labels(&s[i], at);
+        at += labels_size(&s[i]);
     }
     return copy;
 }

@@ -3,18 +3,29 @@
 #include "edge/region.h"
 #include "wire/classify.h"
 
+/* NULL: its model declares no outputs. */
+static const struct as_tensor_spec *declared(const struct as_model *m, struct as_str name)
+{
+    for (uint32_t i = 0; i < m->n_outputs; i++) {
+        if (as_str_eq(m->outputs[i].name, name))
+            return &m->outputs[i];
+    }
+    return NULL;
+}
+
 static bool classify(struct as_exchange *x, struct as_tensor *t, uint32_t k)
 {
+    const struct as_tensor_spec *s = declared(x->model, t->name);
     struct as_tensor texts;
-    int err = as_classify(t, k, &x->arena, &texts);
+    int err = as_classify(t, s ? s->labels : NULL, s ? s->n_labels : 0, k, &x->arena, &texts);
 
     if (err == AS_EINVALID)
         as_exchange_fail(x, err, "output '%.*s': there are no classes in %s", AS_STR_FMT(t->name),
                          as_dtype_name(t->dtype));
     else if (err == AS_ETOOBIG)
         as_exchange_fail(x, AS_EINVALID,
-                         "output '%.*s': classification asks for more than %u texts",
-                         AS_STR_FMT(t->name), AS_CLASSIFY_MAX);
+                         "output '%.*s': classification asks for more than %u texts or %u bytes",
+                         AS_STR_FMT(t->name), AS_CLASSIFY_MAX, AS_CLASSIFY_BYTES);
     else if (err)
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
     else

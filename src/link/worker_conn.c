@@ -292,24 +292,34 @@ static struct as_str keep(struct as_worker *w, struct as_str s)
     return (struct as_str){p, s.n};
 }
 
+static void *keep_room(struct as_worker *w, size_t n)
+{
+    void *p = as_arena_alloc(&w->arena, n + 1, 8);
+
+    if (!p)
+        as_fatal_memory(n);
+    return p;
+}
+
 static const struct as_tensor_spec *keep_specs(struct as_worker *w, const struct as_tensor_spec *s,
                                                uint32_t n)
 {
-    struct as_tensor_spec *t = as_arena_alloc(&w->arena, n * sizeof(*t), 8);
+    struct as_tensor_spec *t = keep_room(w, n * sizeof(*t));
 
-    if (!t)
-        as_fatal_memory(n * sizeof(*t));
     for (uint32_t i = 0; i < n; i++) {
+        struct as_str *labels = keep_room(w, s[i].n_labels * sizeof(*labels));
+
         t[i] = s[i];
         t[i].name = keep(w, s[i].name);
         if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
-            int64_t *shape = as_arena_alloc(&w->arena, s[i].ndim * sizeof(*shape), 8);
+            int64_t *shape = keep_room(w, s[i].ndim * sizeof(*shape));
 
-            if (!shape)
-                as_fatal_memory(s[i].ndim * sizeof(*shape));
             memcpy(shape, s[i].shape, s[i].ndim * sizeof(*shape));
             t[i].shape = shape;
         }
+        for (uint32_t k = 0; k < s[i].n_labels; k++)
+            labels[k] = keep(w, s[i].labels[k]);
+        t[i].labels = labels;
     }
     return t;
 }

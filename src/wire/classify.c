@@ -1,6 +1,7 @@
 #include "wire/classify.h"
 
-#define TEXT_MAX 64u /* "-1.7976931348623157e+308:18446744073709551615" and its length */
+#define TEXT_MAX                                                                                   \
+    64u /* "-1.7976931348623157e+308:18446744073709551615", a colon, and their length */
 
 struct item { /* one of the k best so far */
     uint64_t index;
@@ -169,11 +170,39 @@ static void choose(struct item *h, uint32_t k, enum as_dtype t, const uint8_t *d
     }
 }
 
-int as_classify(const struct as_tensor *t, uint32_t k, struct as_arena *a, struct as_tensor *ret_t)
+static size_t longest(const struct as_str *labels, uint32_t n)
+{
+    size_t most = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        most = AS_MAX(most, labels[i].n);
+    return most;
+}
+
+/* One element at p, behind its length; how many bytes it takes. */
+static size_t put(uint8_t *p, enum as_dtype t, const uint8_t *value, uint64_t index,
+                  struct as_str label)
+{
+    char text[TEXT_MAX];
+    uint32_t n = (uint32_t)print(text, t, value, index), all = n;
+
+    memcpy(p + 4, text, n);
+    if (label.n) {
+        p[4 + n] = ':';
+        memcpy(p + 5 + n, label.p, label.n);
+        all += 1 + (uint32_t)label.n;
+    }
+    memcpy(p, &all, 4);
+    return 4 + all;
+}
+
+int as_classify(const struct as_tensor *t, const struct as_str *labels, uint32_t n_labels,
+                uint32_t k, struct as_arena *a, struct as_tensor *ret_t)
 {
     size_t size = as_dtype_size(t->dtype);
     uint64_t n = size ? t->nbytes / size : 0, batch = t->ndim > 1 ? (uint64_t)t->shape[0] : 1;
     uint64_t classes = batch ? n / batch : 0;
+    size_t most = TEXT_MAX + longest(labels, n_labels);
     struct item *best;
     int64_t *shape;
     uint8_t *out;
@@ -181,11 +210,11 @@ int as_classify(const struct as_tensor *t, uint32_t k, struct as_arena *a, struc
     if (t->dtype == AS_DT_BYTES || t->dtype == AS_DT_BOOL)
         return AS_EINVALID;
     k = (uint32_t)AS_MIN((uint64_t)k, classes);
-    if (k && batch > AS_CLASSIFY_MAX / k)
+    if (k && batch > AS_MIN(AS_CLASSIFY_MAX, AS_CLASSIFY_BYTES / most) / k)
         return AS_ETOOBIG;
     best = as_arena_alloc(a, k * sizeof(*best) + 1, 8);
     shape = as_arena_alloc(a, 2 * sizeof(*shape), 8);
-    out = as_arena_alloc(a, (size_t)batch * k * TEXT_MAX + 1, 1);
+    out = as_arena_alloc(a, (size_t)batch * k * most + 1, 1);
     if (!best || !shape || !out)
         return AS_ENOMEM;
     shape[0] = (int64_t)batch;
@@ -200,13 +229,10 @@ int as_classify(const struct as_tensor *t, uint32_t k, struct as_arena *a, struc
 
         choose(best, k, t->dtype, row, classes);
         for (uint32_t i = 0; i < k; i++) {
-            char text[TEXT_MAX];
-            uint32_t len =
-                (uint32_t)print(text, t->dtype, row + best[i].index * size, best[i].index);
+            uint64_t at = best[i].index;
 
-            memcpy(out + ret_t->nbytes, &len, 4);
-            memcpy(out + ret_t->nbytes + 4, text, len);
-            ret_t->nbytes += 4 + len;
+            ret_t->nbytes += put(out + ret_t->nbytes, t->dtype, row + at * size, at,
+                                 at < n_labels ? labels[at] : (struct as_str){0});
         }
     }
     return 0;

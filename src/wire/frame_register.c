@@ -16,6 +16,21 @@
 #define DECOUPLED   8u
 #define STREAMS_IN  16u
 
+/* Bytes of all labels, each behind its length; SIZE_MAX: too many or too long. */
+static size_t labels_len(const struct as_tensor_spec *s)
+{
+    size_t n = 0;
+
+    if (s->n_labels > AS_FRAME_LABELS)
+        return SIZE_MAX;
+    for (uint32_t i = 0; i < s->n_labels; i++) {
+        if (s->labels[i].n > AS_FRAME_LABEL)
+            return SIZE_MAX;
+        n += 2 + s->labels[i].n;
+    }
+    return AS_ALIGN(n, 8);
+}
+
 static int specs_len(const struct as_tensor_spec *s, uint32_t n, size_t *total)
 {
     if (n > AS_FRAME_TENSORS)
@@ -24,11 +39,25 @@ static int specs_len(const struct as_tensor_spec *s, uint32_t n, size_t *total)
         uint32_t ndim = s[i].ndim == AS_ANY_RANK ? 0 : s[i].ndim;
 
         AS_ASSERT(ndim <= AS_MAX_DIMS);
-        if (s[i].name.n > UINT16_MAX)
+        if (s[i].name.n > UINT16_MAX || labels_len(&s[i]) == SIZE_MAX)
             return AS_ETOOBIG;
-        *total += SPEC_FIXED + 8 * (size_t)ndim + AS_ALIGN(s[i].name.n, 8);
+        *total += SPEC_FIXED + 8 * (size_t)ndim + AS_ALIGN(s[i].name.n, 8) + labels_len(&s[i]);
     }
     return 0;
+}
+
+static uint8_t *put_labels(uint8_t *p, const struct as_tensor_spec *s)
+{
+    uint8_t *end = p + labels_len(s);
+
+    for (uint32_t i = 0; i < s->n_labels; i++) {
+        put16(p, (uint16_t)s->labels[i].n);
+        if (s->labels[i].n)
+            memcpy(p + 2, s->labels[i].p, s->labels[i].n);
+        p += 2 + s->labels[i].n;
+    }
+    memset(p, 0, (size_t)(end - p));
+    return end;
 }
 
 static uint8_t *put_specs(uint8_t *p, const struct as_tensor_spec *s, uint32_t n)
@@ -40,7 +69,7 @@ static uint8_t *put_specs(uint8_t *p, const struct as_tensor_spec *s, uint32_t n
         put16(p, (uint16_t)s[i].name.n);
         p[2] = (uint8_t)s[i].dtype;
         p[3] = s[i].ndim == AS_ANY_RANK ? (uint8_t)ANY_RANK : (uint8_t)ndim;
-        put32(p + 4, 0);
+        put32(p + 4, s[i].n_labels);
         p += SPEC_FIXED;
         if (ndim)
             memcpy(p, s[i].shape, 8 * (size_t)ndim);
@@ -48,7 +77,7 @@ static uint8_t *put_specs(uint8_t *p, const struct as_tensor_spec *s, uint32_t n
         memset(p, 0, room);
         if (s[i].name.n)
             memcpy(p, s[i].name.p, s[i].name.n);
-        p += room;
+        p = put_labels(p + room, &s[i]);
     }
     return p;
 }
@@ -112,7 +141,42 @@ int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r)
     return 0;
 }
 
-/* One entry at p; its size in bytes, or 0 with a reason. */
+/* The labels at p, behind the rest of their entry; *ret_len: their bytes. */
+static int get_labels(const uint8_t *p, size_t n, struct as_tensor_spec *s, struct as_arena *a,
+                      size_t *ret_len, const char **ret_why)
+{
+    struct as_str *labels;
+    size_t at = 0;
+
+    s->labels = NULL;
+    *ret_len = 0;
+    if (!s->n_labels)
+        return 0;
+    *ret_why = "signature: too many labels";
+    if (s->n_labels > AS_FRAME_LABELS || s->n_labels > n / 2)
+        return AS_EPROTO;
+    labels = as_arena_alloc(a, s->n_labels * sizeof(*labels), _Alignof(struct as_str));
+    if (!labels)
+        return AS_ENOMEM;
+    *ret_why = "signature: a label is too long, or not a line of UTF-8";
+    for (uint32_t i = 0; i < s->n_labels; i++) {
+        if (n - at < 2 || get16(p + at) > AS_FRAME_LABEL || n - at - 2 < get16(p + at))
+            return AS_EPROTO;
+        labels[i] = (struct as_str){(const char *)p + at + 2, get16(p + at)};
+        if (!as_names_line(labels[i]))
+            return AS_EPROTO;
+        at += 2 + labels[i].n;
+    }
+    *ret_why = "signature: labels are not padded with zeros";
+    for (*ret_len = AS_ALIGN(at, (size_t)8); at < *ret_len; at++) {
+        if (at >= n || p[at])
+            return AS_EPROTO;
+    }
+    s->labels = labels;
+    return 0;
+}
+
+/* One entry at p without its labels; its size in bytes, or 0 with a reason. */
 static size_t get_spec(const uint8_t *p, size_t n, struct as_tensor_spec *s, const char **ret_why)
 {
     size_t name, ndim, len;
@@ -133,7 +197,8 @@ static size_t get_spec(const uint8_t *p, size_t n, struct as_tensor_spec *s, con
     if (s->dtype == AS_DT_INVALID || s->dtype >= AS_DT_COUNT)
         return 0;
     *ret_why = "signature: bad shape";
-    if (ndim > AS_MAX_DIMS || get32(p + 4))
+    s->n_labels = get32(p + 4);
+    if (ndim > AS_MAX_DIMS)
         return 0;
     for (size_t i = 0; i < ndim; i++) {
         if (s->shape[i] < -1)
@@ -143,11 +208,13 @@ static size_t get_spec(const uint8_t *p, size_t n, struct as_tensor_spec *s, con
     return name && as_names_utf8(s->name) ? len : 0;
 }
 
-/* n entries from *at on; *at advances. */
+/* n entries from *at on; *at advances. Only outputs are labelled. */
 static int get_specs(const struct as_frame *f, size_t *at, uint32_t n, struct as_arena *a,
-                     const struct as_tensor_spec **ret, const char **ret_why)
+                     bool labelled, const struct as_tensor_spec **ret, const char **ret_why)
 {
     struct as_tensor_spec *v;
+    size_t labels;
+    int err;
 
     *ret = NULL;
     *ret_why = "signature: too many tensors";
@@ -164,6 +231,13 @@ static int get_specs(const struct as_frame *f, size_t *at, uint32_t n, struct as
         if (!len)
             return AS_EPROTO;
         *at += len;
+        *ret_why = "signature: labels on an input";
+        if (v[i].n_labels && !labelled)
+            return AS_EPROTO;
+        err = get_labels(f->p + *at, f->n - *at, &v[i], a, &labels, ret_why);
+        if (err)
+            return err;
+        *at += labels;
     }
     *ret_why = "signature: a tensor name is given twice";
     if (as_names_twice(v, sizeof(*v), n))
@@ -248,9 +322,9 @@ int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
     if (!err)
         err = get_batching(f, &at, &r.batching, ret_why);
     if (!err)
-        err = get_specs(f, &at, r.n_inputs, a, &r.inputs, ret_why);
+        err = get_specs(f, &at, r.n_inputs, a, false, &r.inputs, ret_why);
     if (!err)
-        err = get_specs(f, &at, r.n_outputs, a, &r.outputs, ret_why);
+        err = get_specs(f, &at, r.n_outputs, a, true, &r.outputs, ret_why);
     if (err)
         return err;
     *ret_why = "REGISTER: names do not fill the frame";

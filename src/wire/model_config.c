@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "wire/json.h"
+#include "wire/pack.h"
 
 #include <open_inference.pb-c.h>
 
@@ -27,55 +28,103 @@ static uint32_t dims_of(const struct as_tensor_spec *s)
     return s->ndim == AS_ANY_RANK ? 0 : s->ndim;
 }
 
-/* n messages of `size` bytes and the array of pointers to them, which comes first; NULL: no memory.
- */
-static void **make_many(struct as_arena *a, uint32_t n, size_t size)
+static bool fill_input(void *row, const void *from, struct as_arena *a)
 {
-    void **at = as_arena_alloc(a, n * (sizeof(void *) + size) + 1, 8);
+    const struct as_tensor_spec *s = from;
+    Inference__ModelInput *t = row;
 
-    for (uint32_t i = 0; at && i < n; i++)
-        at[i] = (uint8_t *)(at + n) + i * size;
-    return at;
+    inference__model_input__init(t);
+    t->name = as_arena_dup(a, s->name);
+    t->data_type = type_of(s->dtype);
+    t->n_dims = dims_of(s);
+    t->dims = (int64_t *)(uintptr_t)s->shape;
+    return t->name;
 }
 
-static bool fill_inputs(Inference__ModelConfig *m, const struct as_model_config *c,
-                        struct as_arena *a)
+static bool fill_output(void *row, const void *from, struct as_arena *a)
 {
-    m->n_input = c->n_inputs;
-    m->input = (Inference__ModelInput **)make_many(a, c->n_inputs, sizeof(Inference__ModelInput));
-    for (uint32_t i = 0; m->input && i < c->n_inputs; i++) {
-        Inference__ModelInput *t = m->input[i];
+    const struct as_tensor_spec *s = from;
+    Inference__ModelOutput *t = row;
 
-        inference__model_input__init(t);
-        t->name = as_arena_dup(a, c->inputs[i].name);
-        t->data_type = type_of(c->inputs[i].dtype);
-        t->n_dims = dims_of(&c->inputs[i]);
-        t->dims = (int64_t *)(uintptr_t)c->inputs[i].shape;
-        t->allow_ragged_batch = c->ragged;
-        if (!t->name)
-            return false;
-    }
-    return m->input;
+    inference__model_output__init(t);
+    t->name = as_arena_dup(a, s->name);
+    t->data_type = type_of(s->dtype);
+    t->n_dims = dims_of(s);
+    t->dims = (int64_t *)(uintptr_t)s->shape;
+    return t->name;
 }
 
-static bool fill_outputs(Inference__ModelConfig *m, const struct as_model_config *c,
+static bool fill_tensors(Inference__ModelConfig *m, const struct as_model_config *c,
                          struct as_arena *a)
 {
+    m->n_input = c->n_inputs;
     m->n_output = c->n_outputs;
+    m->input = (Inference__ModelInput **)as_pack_rows(c->inputs, c->n_inputs, sizeof(c->inputs[0]),
+                                                      sizeof(Inference__ModelInput), fill_input, a);
     m->output =
-        (Inference__ModelOutput **)make_many(a, c->n_outputs, sizeof(Inference__ModelOutput));
-    for (uint32_t i = 0; m->output && i < c->n_outputs; i++) {
-        Inference__ModelOutput *t = m->output[i];
+        (Inference__ModelOutput **)as_pack_rows(c->outputs, c->n_outputs, sizeof(c->outputs[0]),
+                                                sizeof(Inference__ModelOutput), fill_output, a);
+    for (uint32_t i = 0; m->input && i < c->n_inputs; i++)
+        m->input[i]->allow_ragged_batch = c->ragged;
+    return m->input && m->output;
+}
 
-        inference__model_output__init(t);
-        t->name = as_arena_dup(a, c->outputs[i].name);
-        t->data_type = type_of(c->outputs[i].dtype);
-        t->n_dims = dims_of(&c->outputs[i]);
-        t->dims = (int64_t *)(uintptr_t)c->outputs[i].shape;
-        if (!t->name)
-            return false;
+/* What the classes of an output are called, as the text of a file of labels. The configuration has
+ * a name of such a file only, which nobody could open: so it is a parameter. */
+static void put_key(struct as_buf *b, const struct as_tensor_spec *s)
+{
+    as_buf_add(b, s->name.p, s->name.n);
+    as_buf_str(b, ".labels");
+}
+
+static void put_labels(struct as_buf *b, const struct as_tensor_spec *s)
+{
+    for (uint32_t i = 0; i < s->n_labels; i++) {
+        as_buf_add(b, s->labels[i].p, s->labels[i].n);
+        as_buf_str(b, "\n");
     }
-    return m->output;
+}
+
+struct parameter {
+    Inference__ModelConfig__ParametersEntry entry;
+    Inference__ModelParameter value;
+};
+
+static bool fill_labels(void *row, const void *from, struct as_arena *a)
+{
+    const struct as_tensor_spec *s = from;
+    struct parameter *v = row;
+    struct as_buf text = {0};
+
+    inference__model_config__parameters_entry__init(&v->entry);
+    inference__model_parameter__init(&v->value);
+    v->entry.value = &v->value;
+    put_key(&text, s);
+    v->entry.key = as_arena_dup(a, as_buf_slice(&text));
+    text.n = 0;
+    put_labels(&text, s);
+    v->value.string_value = as_arena_dup(a, as_buf_slice(&text));
+    as_buf_fini(&text);
+    return v->entry.key && v->value.string_value;
+}
+
+/* The labelled outputs are few: the rest is left out first. */
+static bool fill_parameters(Inference__ModelConfig *m, const struct as_model_config *c,
+                            struct as_arena *a)
+{
+    struct as_tensor_spec *labelled = as_arena_alloc(a, c->n_outputs * sizeof(*labelled) + 1, 8);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; labelled && i < c->n_outputs; i++) {
+        if (c->outputs[i].n_labels)
+            labelled[n++] = c->outputs[i];
+    }
+    m->n_parameters = n;
+    m->parameters =
+        labelled ? (Inference__ModelConfig__ParametersEntry **)as_pack_rows(
+                       labelled, n, sizeof(*labelled), sizeof(struct parameter), fill_labels, a)
+                 : NULL;
+    return m->parameters;
 }
 
 int as_model_config_put(const struct as_model_config *c, struct as_arena *a, struct as_buf *out)
@@ -87,7 +136,6 @@ int as_model_config_put(const struct as_model_config *c, struct as_arena *a, str
     Inference__ModelDynamicBatching batching = INFERENCE__MODEL_DYNAMIC_BATCHING__INIT;
     Inference__ModelTransactionPolicy transaction = INFERENCE__MODEL_TRANSACTION_POLICY__INIT;
     static char backend[] = "anyserve";
-    uint8_t *p;
 
     inference__model_config__init(&m);
     policy.policy_choice_case = INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_ALL;
@@ -108,13 +156,9 @@ int as_model_config_put(const struct as_model_config *c, struct as_arena *a, str
     transaction.decoupled = c->decoupled;
     m.model_transaction_policy = &transaction;
     r.config = &m;
-    if (!m.name || !m.platform || !fill_inputs(&m, c, a) || !fill_outputs(&m, c, a))
+    if (!m.name || !m.platform || !fill_tensors(&m, c, a) || !fill_parameters(&m, c, a))
         return AS_ENOMEM;
-    p = as_buf_try_reserve(out, inference__model_config_response__get_packed_size(&r));
-    if (!p)
-        return AS_ENOMEM;
-    out->n += inference__model_config_response__pack(&r, p);
-    return 0;
+    return as_pack(&r.base, out);
 }
 
 /* --- JSON --- */
@@ -126,15 +170,9 @@ static void json_tensors(struct as_buf *b, const char *key, const struct as_tens
     as_json_put_open(b, '[');
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(b, '{');
-        as_json_put_key(b, "name");
-        as_json_put_string(b, s[i].name);
-        as_json_put_key(b, "data_type");
-        as_json_put_text(b, as_model_config_type_name(s[i].dtype));
-        as_json_put_key(b, "dims");
-        as_json_put_open(b, '[');
-        for (uint32_t k = 0; k < dims_of(&s[i]); k++)
-            as_json_put_i64(b, s[i].shape[k]);
-        as_json_put_close(b, ']');
+        as_json_put_at_string(b, "name", s[i].name);
+        as_json_put_at_string(b, "data_type", as_str_of(as_model_config_type_name(s[i].dtype)));
+        as_json_put_at_shape(b, "dims", &s[i]);
         if (input) {
             as_json_put_key(b, "allow_ragged_batch");
             as_json_put_bool(b, ragged);
@@ -144,6 +182,30 @@ static void json_tensors(struct as_buf *b, const char *key, const struct as_tens
         as_json_put_close(b, '}');
     }
     as_json_put_close(b, ']');
+}
+
+static void json_parameters(struct as_buf *b, const struct as_model_config *c)
+{
+    struct as_buf text = {0};
+
+    as_json_put_key(b, "parameters");
+    as_json_put_open(b, '{');
+    for (uint32_t i = 0; i < c->n_outputs; i++) {
+        const struct as_tensor_spec *s = &c->outputs[i];
+
+        if (!s->n_labels)
+            continue;
+        text.n = 0;
+        put_key(&text, s);
+        as_json_put_name(b, as_buf_slice(&text));
+        text.n = 0;
+        put_labels(&text, s);
+        as_json_put_open(b, '{');
+        as_json_put_at_string(b, "string_value", as_buf_slice(&text));
+        as_json_put_close(b, '}');
+    }
+    as_json_put_close(b, '}');
+    as_buf_fini(&text);
 }
 
 static void json_batching(struct as_buf *b, const struct as_model_config *c)
@@ -187,6 +249,7 @@ void as_model_config_json(const struct as_model_config *c, struct as_buf *b)
     json_tensors(b, "output", c->outputs, c->n_outputs, false, false);
     if (c->batching)
         json_batching(b, c);
+    json_parameters(b, c);
     as_json_put_key(b, "model_transaction_policy");
     as_json_put_open(b, '{');
     as_json_put_key(b, "decoupled");

@@ -79,6 +79,12 @@ static const struct as_str *twice_of_many(const void *first, size_t stride, uint
     return NULL;
 }
 
+bool as_names_line(struct as_str s)
+{
+    return s.n == 0 || (!memchr(s.p, 0, s.n) && !memchr(s.p, '\n', s.n) &&
+                        !memchr(s.p, '\r', s.n) && as_names_utf8(s));
+}
+
 const struct as_str *as_names_twice_slow(const void *first, size_t stride, uint32_t n)
 {
     if (n > FEW)

@@ -38,6 +38,9 @@ static inline bool as_names_utf8(struct as_str s)
     return as_names_ascii(s) || as_names_utf8_slow(s);
 }
 
+/* They are, and hold no NUL and no end of a line. */
+bool as_names_line(struct as_str s);
+
 const struct as_str *as_names_twice_slow(const void *first, size_t stride, uint32_t n);
 
 /* A name that the array holds twice, or NULL. `stride`: bytes from one struct to the next. */

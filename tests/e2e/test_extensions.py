@@ -1,6 +1,7 @@
 """Triton's extensions over gRPC, by tritonclient: configuration, statistics, repository, shared memory, priorities,
 classification, settings."""
 
+import concurrent.futures
 import json
 import os
 import uuid
@@ -39,6 +40,12 @@ def echo2(x):
 @app.model("any")
 def any_tensors(request):
     return request.inputs
+
+
+@app.model("pets", inputs={"x": Tensor("FP32", [-1, 3])},
+           outputs={"y": Tensor("FP32", [-1, 3], labels=["cat", "", "v\u00f6gel: gro\u00df"])})
+def pets(x):
+    return {"y": x}
 
 
 @app.model("fails")
@@ -120,6 +127,52 @@ def rows(x):
         client.infer("rows", [tensor("x", np.zeros((5, 3), np.int32))])
         row = stats_of(client, "rows")["1"]
         assert (row.inference_count, row.execution_count, row.inference_stats.success.count) == (5, 1, 1)
+        for n in (5, 1, 8):
+            client.infer("rows", [tensor("x", np.zeros((n, 3), np.int32))])
+        row = stats_of(client, "rows")["1"]
+        assert [(b.batch_size, b.compute_infer.count) for b in row.batch_stats] == [(1, 1), (5, 2), (8, 1)]
+        assert (row.inference_count, row.execution_count) == (19, 4)
+        for part in ("compute_input", "compute_infer", "compute_output"):  # each call had one request
+            sums = [getattr(b, part) for b in row.batch_stats]
+            assert sum(s.ns for s in sums) == getattr(row.inference_stats, part).ns
+            assert [s.count for s in sums] == [1, 2, 1]
+
+
+def test_statistics_of_requests_that_share_a_call(serve):
+    """Four requests in a call of six items: one fails alone, and the call is one execution."""
+    source = """
+import numpy as np
+from anyserve import AnyServe, Batching, Error, Tensor
+
+app = AnyServe()
+
+
+@app.model("rows", inputs={"x": Tensor("INT32", [])}, outputs={"x": Tensor("INT32", [])},
+           batching=Batching(max_batch_size=6, max_wait_ms=20000, as_list=True))
+def rows(x):
+    return [Error("OUT_OF_RANGE", "not this one") if a[0] < 0 else {"x": a} for a in x]
+"""
+    server = serve("rows.py", source=source)
+    with triton.InferenceServerClient(server.address) as client:
+        futures = []
+        for x in ([1], [-1], [2, 2], [3, 3]):
+            future = concurrent.futures.Future()
+            client.async_infer("rows", [tensor("x", np.array(x, np.int32))],
+                               lambda result, error, f=future: f.set_result(error))
+            futures.append(future)
+        errors = [f.result(oip.SECONDS) for f in futures]
+        assert [e is not None for e in errors] == [False, True, False, False]
+        row = stats_of(client, "rows")["1"]
+        assert (row.inference_count, row.execution_count) == (5, 1)
+        assert (row.inference_stats.success.count, row.inference_stats.fail.count) == (3, 1)
+        (batch,) = row.batch_stats
+        assert (batch.batch_size, batch.compute_infer.count) == (6, 1)
+        lines = server.metrics().splitlines()
+        of = '{model="rows",version="1",deployment="rows"'
+        assert f"anyserve_model_batch_size_sum{of}}} 6" in lines
+        assert f'anyserve_model_batch_size_bucket{of},le="4"}} 0' in lines
+        assert f'anyserve_model_batch_size_bucket{of},le="8"}} 1' in lines
+        assert f"anyserve_model_queue_duration_seconds_count{of}}} 3" in lines
 
 
 def test_config_of_what_is_not_there(client):
@@ -148,7 +201,10 @@ def test_statistics_count(client):
     assert stats.fail.count == was.inference_stats.fail.count
     assert stats.cache_hit.count == stats.cache_miss.count == 0
     parts = stats.queue.ns + stats.compute_input.ns + stats.compute_infer.ns + stats.compute_output.ns
-    assert stats.success.ns == parts and stats.compute_infer.ns > 0
+    assert stats.success.ns == parts and stats.compute_infer.ns > 0 and stats.compute_output.ns > 0
+    calls = now.execution_count - was.execution_count
+    assert calls == 5 and [b.batch_size for b in now.batch_stats] == [1]
+    assert now.batch_stats[0].compute_infer.count == now.execution_count
     assert after["1"] == before["1"]
 
 
@@ -171,7 +227,7 @@ def test_last_inference_is_on_the_wall_clock(client):
 
 def test_statistics_of_all(client):
     found = {(s.name, s.version) for s in client.get_inference_statistics().model_stats}
-    assert found == {("echo", "1"), ("echo", "2"), ("any", "1"), ("fails", "1")}
+    assert found == {("echo", "1"), ("echo", "2"), ("any", "1"), ("fails", "1"), ("pets", "1")}
     assert set(stats_of(client, "echo", "2")) == {"2"}
     refused("NOT_FOUND", "unknown model", client.get_inference_statistics, "nothing")
 
@@ -234,7 +290,7 @@ def test_unload_and_load(client, server):
             refused("NOT_FOUND", "unloaded", client.get_model_config, "echo")
             assert ("echo", "1") not in {(s.name, s.version) for s in client.get_inference_statistics().model_stats}
             ready = other.call("RepositoryIndex", oip.message("RepositoryIndexRequest", ready=True)).models
-            assert {m.name for m in ready} == {"any", "fails"}
+            assert {m.name for m in ready} == {"any", "fails", "pets"}
         finally:
             client.load_model("echo")
     assert index_of(client)["echo", "1"] == ("READY", "")
@@ -341,6 +397,18 @@ def test_classification(client):
     assert two.tolist() == [[b"9:1", b"5:2", b"1:0"], [b"7:0", b"7:1", b"-1:2"]]
     assert classes(client, np.arange(4, dtype=np.uint8), 100).tolist() == [b"3:3", b"2:2", b"1:1", b"0:0"]
     assert classes(client, np.zeros((0, 3), np.float32), 2).shape == (0, 0)
+
+
+def test_labels(client):
+    x = np.array([[0.25, 0.5, 1], [3, 2, 1]], np.float32)
+    asked = triton.InferRequestedOutput("y", class_count=3)
+    texts = client.infer("pets", [tensor("x", x)], outputs=[asked]).as_numpy("y")
+    bird = "v\u00f6gel: gro\u00df".encode()
+    assert texts.tolist() == [[b"1:2:" + bird, b"0.5:1", b"0.25:0:cat"], [b"3:0:cat", b"2:1", b"1:2:" + bird]]
+    config = client.get_model_config("pets").config
+    assert {k: v.string_value for k, v in config.parameters.items()} == {"y.labels": "cat\n\nv\u00f6gel: gro\u00df\n"}
+    assert not config.output[0].label_filename
+    assert not client.get_model_config("echo").config.parameters
 
 
 def test_classification_of_a_large_output(client):

@@ -76,7 +76,10 @@ def test_statistics(client):
     assert set(row["inference_stats"]) == {"success", "fail", "queue", "compute_input", "compute_infer",
                                            "compute_output", "cache_hit", "cache_miss"}
     assert row["inference_stats"]["success"]["count"] - before["inference_stats"]["success"]["count"] == 4
-    assert len(client.get_inference_statistics()["model_stats"]) == 4
+    (batch,) = row["batch_stats"]
+    assert batch["batch_size"] == 1 and batch["compute_infer"]["count"] == row["execution_count"]
+    assert set(batch) == {"batch_size", "compute_input", "compute_infer", "compute_output"}
+    assert len(client.get_inference_statistics()["model_stats"]) == 5
 
 
 def test_repository(client, server):
@@ -89,7 +92,7 @@ def test_repository(client, server):
         assert not client.is_model_ready("echo")
         refused(404, "unloaded", infer, client)
         status, ready = post(server, "/v2/repository/index", {"ready": True})
-        assert status == 200 and {m["name"] for m in ready} == {"any", "fails"}
+        assert status == 200 and {m["name"] for m in ready} == {"any", "fails", "pets"}
     finally:
         client.load_model("echo")
     assert np.array_equal(infer(client).as_numpy("x"), [1, 2, 3])
@@ -128,6 +131,17 @@ def test_classification(client, binary):
                           outputs=[triton.InferRequestedOutput("x", binary_data=binary, class_count=2)])
     texts = [[t if isinstance(t, bytes) else t.encode() for t in row] for row in answer.as_numpy("x")]
     assert texts == [[b"2:1", b"0.5:0"], [b"3:0", b"2:2"]]  # of JSON, tritonclient makes str
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_labels(client, binary):
+    x = np.array([[0.25, 0.5, 1]], np.float32)
+    answer = client.infer("pets", [tensor("x", x)],
+                          outputs=[triton.InferRequestedOutput("y", binary_data=binary, class_count=3)])
+    texts = [t if isinstance(t, str) else t.decode() for t in answer.as_numpy("y")[0]]
+    assert texts == ["1:2:v\u00f6gel: gro\u00df", "0.5:1", "0.25:0:cat"]
+    assert client.get_model_config("pets")["parameters"] == {
+        "y.labels": {"string_value": "cat\n\nv\u00f6gel: gro\u00df\n"}}
 
 
 def test_classes_beside_a_large_tensor(client):

@@ -198,7 +198,7 @@ def test_streaming_inputs_without_streaming_answers_is_refused(server):
         worker.greeted()
         worker.send(link.register("hand", streams_inputs=True))
         worker.wait_end()
-        server.log.wait(r"malformed REGISTER", since)
+        server.log.wait(r"a stream of inputs needs a stream of answers", since)
 
 
 def test_replicas_agree_on_streaming(server, call):

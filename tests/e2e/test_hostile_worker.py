@@ -309,6 +309,10 @@ def says(data):
     return make
 
 
+def labelled(*labels):
+    return lambda s: link.register("m", outputs=[("x", "FP32", [-1, 3], labels)])
+
+
 STRANGERS = {
     "wrong_token": (lambda s: Worker(s, token="0" * 64), "wrong token"),
     "empty_token": (says(link.hello("", "r", "d")), "wrong token"),
@@ -399,13 +403,22 @@ GREETING = {
     "register_no_slots": (lambda s: link.register("m", max_ongoing=0), "REGISTER"),
     "register_too_many_slots": (lambda s: link.register("m", budget=65536), "REGISTER"),
     "register_negative_queue": (lambda s: link.register("m", max_queued=-2), "REGISTER"),
-    "register_not_utf8": (lambda s: link.register(b"\xff"), "REGISTER"),
-    "register_twice_named": (lambda s: link.register("m", inputs=[("x", "FP32", [1])] * 2), "REGISTER"),
-    "register_bad_shape": (lambda s: link.register("m", inputs=[("x", "FP32", [-2])]), "REGISTER"),
-    "register_33_dimensions": (lambda s: link.register("m", inputs=[("x", "FP32", [1] * 33)]), "REGISTER"),
+    "register_not_utf8": (lambda s: link.register(b"\xff"), "REGISTER: a name is not UTF-8"),
+    "register_twice_named": (lambda s: link.register("m", inputs=[("x", "FP32", [1])] * 2), "signature: a tensor name is given twice"),
+    "register_bad_shape": (lambda s: link.register("m", inputs=[("x", "FP32", [-2])]), "signature: bad shape"),
+    "register_33_dimensions": (lambda s: link.register("m", inputs=[("x", "FP32", [1] * 33)]), "signature: bad shape"),
     "register_count": (lambda s: link.frame(link.REGISTER, struct.pack("<IHHHHIIIqII", 0, 1, 1, 0, 2, 1, 1, 0, 1,
-                                                                       2**32 - 1, 0) + b"m1"), "REGISTER"),
-    "register_empty_name": (lambda s: link.register("m", inputs=[("", "FP32", [1])]), "REGISTER"),
+                                                                       2**32 - 1, 0) + b"m1"), "signature: too many tensors"),
+    "register_label_with_nul": (labelled(b"a", b"b\0"), "label"),
+    "register_label_of_two_lines": (labelled(b"a\nb"), "label"),
+    "register_label_not_utf8": (labelled(b"\xc3"), "label"),
+    "register_label_too_long": (labelled(b"x" * 1025), "label"),
+    "register_too_many_labels": (labelled(*[b""] * 65537), "too many labels"),
+    "register_more_labels_than_bytes": (lambda s: link.frame(link.REGISTER, struct.pack(
+        "<IHHHHIIIqII", 0, 1, 1, 0, 4, 1, 1, 0, 0, 0, 1) + struct.pack("<HBBI", 1, 11, 0, 2**32 - 1) + b"x".ljust(8, b"\0")
+        + b"m1"), "too many labels"),
+    "register_labels_of_an_input": (lambda s: link.register("m", inputs=[("x", "FP32", [1], [b"a"])]), "labels on an input"),
+    "register_empty_name": (lambda s: link.register("m", inputs=[("", "FP32", [1])]), "signature: a tensor name is empty"),
 }
 
 

@@ -10,7 +10,7 @@ from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
 
-from anyserve import AnyServe, DeclarationError, Error, Request, Response, Tensor  # noqa: E402
+from anyserve import AnyServe, Batching, DeclarationError, Error, Request, Response, Tensor  # noqa: E402
 
 
 def declare(*args, handler=lambda request: None, **kwargs):
@@ -305,3 +305,72 @@ def test_what_makes_no_sense_for_streams_is_refused():
     ):
         with pytest.raises(DeclarationError, match=word):
             declare("m", handler=handler, **options)
+
+
+# --- labels ---
+
+
+def test_labels_of_an_output(tmp_path):
+    pets = Tensor("FP32", [-1, 3], labels=["cat", "dog", ""])
+    assert pets.labels == ("cat", "dog", "") and Tensor("FP32").labels is None
+    assert pets == Tensor("FP32", [-1, 3], labels=("cat", "dog", "")) != Tensor("FP32", [-1, 3])
+    assert hash(pets) == hash(Tensor("FP32", [-1, 3], labels=("cat", "dog", "")))
+    assert declare("m", outputs={"y": pets}).signature.outputs == {"y": pets}
+    for text, labels in (("cat\ndog\n", ("cat", "dog")), ("cat\r\n\r\nv\u00f6gel", ("cat", "", "v\u00f6gel")),
+                         ("\ufeffcat\n\n", ("cat", ""))):  # fmt: skip
+        path = tmp_path / "labels.txt"
+        path.write_bytes(text.encode())
+        assert Tensor("FP32", labels=path).labels == Tensor("FP32", labels=str(path)).labels == labels
+
+
+@pytest.mark.parametrize("labels, why", [
+    ([], "1 to 65536, not 0"), ([""] * 65537, "not 65537"), (["a", 1], "label 1 is a text"), (["a\0"], "without NUL"),
+    (["a\nb"], "one line"), (["a\rb"], "one line"), (["\ud800"], "UTF-8"), (["\u00e4" * 513], "1026 bytes, over 1024"),
+    (["x" * 1022] * 513, "525312 bytes, over 524288"), (b"abc", "list of texts"), ({"a"}, "list of texts"), (3, "list of texts"),
+    ("/no/such/file", "cannot read the labels of '/no/such/file'"),
+])  # fmt: skip
+def test_bad_labels(labels, why):
+    with pytest.raises(DeclarationError, match=why):
+        Tensor("FP32", [-1], labels=labels)
+
+
+def test_labels_at_their_limits():
+    assert len(Tensor("FP32", labels=[""] * 65536).labels) == 65536
+    Tensor("FP32", labels=["\u00e4" * 512])
+    Tensor("FP32", labels=["x" * 1022] * 512)
+
+
+def test_bad_files_of_labels(tmp_path):
+    path = tmp_path / "labels.txt"
+    for content, why in ((b"\xff", "cannot read the labels"), (b"", "not 0"), (b"a\0b", "without NUL")):
+        path.write_bytes(content)
+        with pytest.raises(DeclarationError, match=why):
+            Tensor("FP32", labels=path)
+
+
+def test_labels_are_for_classes_of_outputs():
+    for datatype in ("BYTES", "BOOL"):
+        with pytest.raises(DeclarationError, match="classes"):
+            Tensor(datatype, labels=["a"])
+    with pytest.raises(DeclarationError, match="for outputs"):
+        declare("m", inputs={"x": Tensor("FP32", [3], labels=["a"] * 3)})
+
+    def annotated(x: Annotated[np.ndarray, Tensor("FP32", labels=["a"])]): ...
+
+    with pytest.raises(DeclarationError, match="for outputs"):
+        declare("m", handler=annotated)
+
+
+@pytest.mark.parametrize("shape, batched, n", [([3], False, 3), ([-1, 3], False, 3), ([7, 3], False, 3), ([2, 3, 4], False, 12),
+                                               ([3], True, 3), ([2, 3], True, 6), ([], False, 1), ([], True, None),
+                                               ([-1], False, None), ([2, -1], False, None), (None, True, None)])  # fmt: skip
+def test_as_many_labels_as_classes(shape, batched, n):
+    def declare_with(count):
+        tensor = Tensor("FP32", shape, labels=["a"] * count)
+        batching = Batching(4) if batched else None
+        return declare("m", handler=lambda x: x, inputs={"x": Tensor("FP32", [3])}, outputs={"y": tensor}, batching=batching)
+
+    declare_with(n or 5)
+    if n:
+        with pytest.raises(DeclarationError, match="output 'y' has %d labels for %d class" % (n + 1, n)):
+            declare_with(n + 1)

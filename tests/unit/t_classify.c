@@ -29,7 +29,7 @@ static const char *classes(enum as_dtype t, const void *p, size_t size, const in
     size_t n = 0;
     uint64_t count;
 
-    assert_int_equal(as_classify(&in, k, &arena, out), 0);
+    assert_int_equal(as_classify(&in, NULL, 0, k, &arena, out), 0);
     assert_int_equal(out->dtype, AS_DT_BYTES);
     assert_true(as_str_eq(out->name, AS_STR("o")));
     assert_int_equal(as_tensor_elements(AS_DT_BYTES, out->shape, out->ndim, &count), 0);
@@ -114,7 +114,7 @@ static void the_best_of_many(void **state AS_UNUSED)
 
     for (uint32_t i = 0; i < 10007; i++)
         data[i] = i * 7919u % 10007u; /* each value once */
-    assert_int_equal(as_classify(&in, 10007, &arena, &got), 0);
+    assert_int_equal(as_classify(&in, NULL, 0, 10007, &arena, &got), 0);
     for (uint32_t i = 0; i < 10007; i++) {
         char text[64];
         uint32_t len;
@@ -130,22 +130,62 @@ static void the_best_of_many(void **state AS_UNUSED)
     }
 }
 
+static void classes_with_labels(void **state AS_UNUSED)
+{
+    static const struct as_str labels[] = {{"cat", 3}, {NULL, 0}, {"a dog: big", 10}};
+    static const uint8_t data[] = {1, 2, 3, 4, 9, 8, 7, 6};
+    static const int64_t shape[] = {2, 4};
+    const struct as_tensor t = {
+        .dtype = AS_DT_UINT8, .ndim = 2, .shape = shape, .data = data, .nbytes = 8};
+    static const char want[] = "\3\0\0\0"
+                               "4:3"
+                               "\016\0\0\0"
+                               "3:2:a dog: big"
+                               "\7\0\0\0"
+                               "9:0:cat"
+                               "\3\0\0\0"
+                               "8:1";
+    struct as_tensor got;
+
+    assert_int_equal(as_classify(&t, labels, 3, 2, &arena, &got), 0);
+    assert_int_equal(got.nbytes, sizeof(want) - 1);
+    assert_memory_equal(got.data, want, sizeof(want) - 1);
+}
+
+static void labels_count_for_the_size_of_an_answer(void **state AS_UNUSED)
+{
+    static uint8_t data[AS_CLASSIFY_BYTES / 1088 + 1];
+    static char text[1024];
+    const struct as_str label = {text, sizeof(text)};
+    int64_t shape[] = {1, sizeof(data) - 1};
+    struct as_tensor t = {
+        .dtype = AS_DT_UINT8, .ndim = 2, .shape = shape, .data = data, .nbytes = sizeof(data) - 1};
+    struct as_tensor got;
+
+    memset(text, 'x', sizeof(text));
+    assert_int_equal(as_classify(&t, &label, 1, AS_CLASSIFY_MAX, &arena, &got), 0);
+    shape[1]++;
+    t.nbytes++;
+    assert_int_equal(as_classify(&t, &label, 1, AS_CLASSIFY_MAX, &arena, &got), AS_ETOOBIG);
+    assert_int_equal(as_classify(&t, NULL, 0, AS_CLASSIFY_MAX, &arena, &got), 0);
+}
+
 static void what_has_no_classes(void **state AS_UNUSED)
 {
     static uint8_t data[AS_CLASSIFY_MAX + 1];
     struct as_tensor t = {.dtype = AS_DT_BYTES}, got;
     int64_t shape[] = {1, AS_CLASSIFY_MAX};
 
-    assert_int_equal(as_classify(&t, 1, &arena, &got), AS_EINVALID);
+    assert_int_equal(as_classify(&t, NULL, 0, 1, &arena, &got), AS_EINVALID);
     t.dtype = AS_DT_BOOL;
-    assert_int_equal(as_classify(&t, 1, &arena, &got), AS_EINVALID);
+    assert_int_equal(as_classify(&t, NULL, 0, 1, &arena, &got), AS_EINVALID);
     t = (struct as_tensor){
         .dtype = AS_DT_UINT8, .ndim = 2, .shape = shape, .data = data, .nbytes = AS_CLASSIFY_MAX};
-    assert_int_equal(as_classify(&t, AS_CLASSIFY_MAX, &arena, &got), 0);
+    assert_int_equal(as_classify(&t, NULL, 0, AS_CLASSIFY_MAX, &arena, &got), 0);
     shape[1]++;
     t.nbytes++;
-    assert_int_equal(as_classify(&t, AS_CLASSIFY_MAX + 1, &arena, &got), AS_ETOOBIG);
-    assert_int_equal(as_classify(&t, 5, &arena, &got), 0);
+    assert_int_equal(as_classify(&t, NULL, 0, AS_CLASSIFY_MAX + 1, &arena, &got), AS_ETOOBIG);
+    assert_int_equal(as_classify(&t, NULL, 0, 5, &arena, &got), 0);
 }
 
 int main(void)
@@ -155,6 +195,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(of_equal_values_the_first_and_nan_last, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_first_dimension_is_the_batch, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_best_of_many, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(classes_with_labels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(labels_count_for_the_size_of_an_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_no_classes, set_up, tear_down),
     };
 

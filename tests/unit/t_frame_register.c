@@ -223,7 +223,7 @@ static void entries_are_checked(void **state AS_UNUSED)
     assert_refused(b, "signature: bad shape");
     set64(first + 8, (uint64_t)-1);
     first[4] = 1;
-    assert_refused(b, "signature: bad shape");
+    assert_refused(b, "signature: labels on an input");
     first[4] = 0;
     *name = 0xff;
     assert_refused(b, "signature: a tensor name is empty or not UTF-8");
@@ -276,6 +276,110 @@ static void names_are_given_once_per_side(void **state AS_UNUSED)
     b = encode(&in);
     assert_refused(b, "signature: a tensor name is given twice");
     free(b.p);
+}
+
+static const struct as_str cats[] = {STATIC_STR("cat"), STATIC_STR(""), STATIC_STR("v\u00f6gel")};
+#define LABEL_AT (16 + 40 + 8 + 8) /* of the only entry, a scalar with a name of 6 bytes */
+
+static struct as_frame_register labelled(struct as_tensor_spec *s, const struct as_str *labels,
+                                         uint32_t n)
+{
+    struct as_frame_register r = model();
+
+    *s = outputs[0];
+    s->labels = labels;
+    s->n_labels = n;
+    r.n_inputs = 0;
+    r.outputs = s;
+    return r;
+}
+
+static void labels_round_trip(void **state AS_UNUSED)
+{
+    for (uint32_t n = 1; n <= 3; n++) {
+        struct as_tensor_spec s;
+        struct as_frame_register in = labelled(&s, cats, n), r;
+        struct bytes b = encode(&in);
+        struct as_frame f = only_frame(b);
+        struct as_arena a;
+        const char *why;
+
+        as_arena_init(&a, NULL, 0);
+        assert_int_equal(as_frame_get_register(&f, &a, &r, &why), 0);
+        assert_int_equal(r.outputs[0].n_labels, n);
+        for (uint32_t i = 0; i < n; i++)
+            assert_true(as_str_eq(r.outputs[0].labels[i], cats[i]));
+        assert_str(r.platform, "python");
+        for (uint32_t full = f.n; f.n-- > 0 && full;)
+            assert_int_equal(as_frame_get_register(&f, &a, &r, &why), AS_EPROTO);
+        as_arena_fini(&a);
+        free(b.p);
+    }
+}
+
+static void labels_are_checked(void **state AS_UNUSED)
+{
+    static const char *const bad = "signature: a label is too long, or not a line of UTF-8";
+    struct as_tensor_spec s;
+    struct as_frame_register in = labelled(&s, cats, 1);
+    struct bytes b = encode(&in);
+
+    for (const char *c = "\0\n\r\xff"; c < (const char *)"\0\n\r\xff" + 4; c++) {
+        b.p[LABEL_AT + 2 + 1] = (uint8_t)*c;
+        assert_refused(b, bad);
+    }
+    b.p[LABEL_AT + 2 + 1] = 'a';
+    b.p[LABEL_AT + 7] = 1;
+    assert_refused(b, "signature: labels are not padded with zeros");
+    b.p[LABEL_AT + 7] = 0;
+    b.p[LABEL_AT + 1] = 0x7f; /* behind the frame, and too long */
+    assert_refused(b, bad);
+    b.p[LABEL_AT + 1] = 0;
+    b.p[16 + 40 + 4] = 200; /* more than could be in what is left */
+    assert_refused(b, "signature: too many labels");
+    free(b.p);
+    in = model();
+    s = inputs[0];
+    s.labels = cats;
+    s.n_labels = 1;
+    in.inputs = &s;
+    in.n_inputs = 1;
+    b = encode(&in);
+    assert_refused(b, "signature: labels on an input");
+    free(b.p);
+}
+
+static void labels_have_limits(void **state AS_UNUSED)
+{
+    struct as_str *many = calloc(AS_FRAME_LABELS + 1, sizeof(*many));
+    char *text = malloc(AS_FRAME_LABEL + 1);
+    struct as_tensor_spec s;
+    struct as_frame_register in = labelled(&s, many, AS_FRAME_LABELS);
+    struct bytes b = encode(&in);
+    struct as_outq q;
+    const char *why;
+
+    as_outq_init(&q);
+    assert_int_equal(decode(b, &why), 0);
+    b.p[16 + 40 + 4] = 1; /* 65,537 */
+    assert_refused(b, "signature: too many labels");
+    free(b.p);
+    s.n_labels++;
+    assert_int_equal(as_frame_put_register(&q, &in), AS_ETOOBIG);
+    memset(text, 'x', AS_FRAME_LABEL + 1);
+    s.n_labels = 1;
+    many[0] = (struct as_str){text, AS_FRAME_LABEL};
+    b = encode(&in);
+    assert_int_equal(decode(b, &why), 0);
+    b.p[LABEL_AT]++; /* the first byte of the padding would belong to it */
+    assert_refused(b, "signature: a label is too long, or not a line of UTF-8");
+    free(b.p);
+    many[0].n++;
+    assert_int_equal(as_frame_put_register(&q, &in), AS_ETOOBIG);
+    assert_int_equal(q.bytes, 0);
+    as_outq_fini(&q);
+    free(text);
+    free(many);
 }
 
 static void names_fill_the_frame(void **state AS_UNUSED)
@@ -360,6 +464,9 @@ int main(void)
         cmocka_unit_test(entries_are_checked),
         cmocka_unit_test(dimensions_of_an_entry),
         cmocka_unit_test(names_are_given_once_per_side),
+        cmocka_unit_test(labels_round_trip),
+        cmocka_unit_test(labels_are_checked),
+        cmocka_unit_test(labels_have_limits),
         cmocka_unit_test(names_fill_the_frame),
         cmocka_unit_test(every_shorter_frame_is_refused),
         cmocka_unit_test(encoder_limits),

@@ -23,7 +23,7 @@ static const char *sentence(void)
 /* Makes the tensor of `text`; ndim 0 and dtype invalid: the model declares nothing. */
 static int make(const char *text, enum as_dtype t, uint32_t ndim, const int64_t *shape)
 {
-    const struct as_tensor_spec spec = {{"x", 1}, t, ndim, shape};
+    const struct as_tensor_spec spec = {{"x", 1}, t, ndim, shape, NULL, 0};
     struct as_input_form f;
     bool stdin_used = false;
     int rc;
@@ -331,7 +331,7 @@ static void values_are_made_up(void **state AS_UNUSED)
     static const int64_t shape[] = {-1, 3};
 
     for (int t = AS_DT_BOOL; t < AS_DT_COUNT; t++) {
-        const struct as_tensor_spec spec = {{"x", 1}, (enum as_dtype)t, 2, shape};
+        const struct as_tensor_spec spec = {{"x", 1}, (enum as_dtype)t, 2, shape, NULL, 0};
         struct as_input a = {.shape = {0}}, b = {.shape = {0}};
         struct as_rand r = {1}, same = {1};
         uint64_t n;
@@ -354,7 +354,8 @@ static void values_are_made_up(void **state AS_UNUSED)
 static void made_up_values_are_bounded(void **state AS_UNUSED)
 {
     static const int64_t big[] = {-1, 1 << 20};
-    const struct as_tensor_spec spec = {{"x", 1}, AS_DT_FP32, 2, big}, odd = {{"y", 1}, 0, 0, NULL};
+    const struct as_tensor_spec spec = {{"x", 1}, AS_DT_FP32, 2, big, NULL, 0},
+                                odd = {{"y", 1}, 0, 0, NULL, NULL, 0};
     struct as_input a = {.shape = {0}};
     struct as_rand r = {1};
 

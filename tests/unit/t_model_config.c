@@ -5,8 +5,8 @@
 
 static const int64_t dims[] = {-1, 4};
 static const struct as_tensor_spec tensors[] = {
-    {{"x", 1}, AS_DT_FP32, 2, dims},
-    {{"any", 3}, AS_DT_BYTES, AS_ANY_RANK, NULL},
+    {{"x", 1}, AS_DT_FP32, 2, dims, NULL, 0},
+    {{"any", 3}, AS_DT_BYTES, AS_ANY_RANK, NULL, NULL, 0},
 };
 
 static void assert_written(const struct as_model_config *c, struct as_buf want)
@@ -115,12 +115,47 @@ static void a_model_that_is_batched_and_decoupled(void **state AS_UNUSED)
     assert_written(&c, response(want));
 }
 
+static void labels_are_parameters(void **state AS_UNUSED)
+{
+    static const struct as_str labels[] = {{"cat", 3}, {"", 0}, {"dog", 3}};
+    const struct as_tensor_spec out[] = {tensors[0],
+                                         {.name = AS_STR("y"),
+                                          .dtype = AS_DT_FP32,
+                                          .ndim = AS_ANY_RANK,
+                                          .labels = labels,
+                                          .n_labels = 3}};
+    const struct as_model_config c = {
+        .name = AS_STR("m"), .platform = AS_STR("python"), .outputs = out, .n_outputs = 2};
+    struct as_buf want = head(), x = {0}, y = {0}, entry = {0}, value = {0}, json = {0};
+
+    pb_text(&x, 1, "x");
+    pb_number(&x, 2, 11);
+    pb_packed(&x, 3, dims, 2);
+    pb_nest(&want, 6, x);
+    pb_text(&y, 1, "y");
+    pb_number(&y, 2, 11);
+    pb_nest(&want, 6, y);
+    pb_text(&entry, 1, "y.labels");
+    pb_text(&value, 1, "cat\n\ndog\n");
+    pb_nest(&entry, 2, value);
+    pb_nest(&want, 14, entry);
+    pb_text(&want, 17, "anyserve");
+    pb_nest(&want, 19, (struct as_buf){0});
+    assert_written(&c, response(want));
+    as_model_config_json(&c, &json);
+    as_buf_add(&json, "", 1);
+    assert_non_null(strstr((char *)json.p,
+                           "\"parameters\":{\"y.labels\":{\"string_value\":\"cat\\n\\ndog\\n\"}}"));
+    as_buf_fini(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_without_a_signature),
         cmocka_unit_test(tensors_have_types_of_their_own_names),
         cmocka_unit_test(a_model_that_is_batched_and_decoupled),
+        cmocka_unit_test(labels_are_parameters),
     };
 
     return cmocka_run_group_tests_name("model_config", tests, NULL, NULL);

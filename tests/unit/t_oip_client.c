@@ -143,8 +143,9 @@ static void metadata_is_read_back(void **state AS_UNUSED)
 {
     static const int64_t any[] = {-1, 28};
     static const struct as_str versions[] = {{"1", 1}, {"v2", 2}};
-    static const struct as_tensor_spec specs[] = {{{"a", 1}, AS_DT_UINT8, 2, any},
-                                                  {{"b", 1}, AS_DT_BYTES, AS_ANY_RANK, NULL}};
+    static const struct as_tensor_spec specs[] = {
+        {{"a", 1}, AS_DT_UINT8, 2, any, NULL, 0},
+        {{"b", 1}, AS_DT_BYTES, AS_ANY_RANK, NULL, NULL, 0}};
     const struct as_oip_model m = {AS_STR("m"), AS_STR("p"), versions, 2, specs, specs + 1, 2, 1};
     struct as_buf b = {0};
     struct as_oip_model r;

@@ -311,10 +311,10 @@ static int raw(const struct as_tensor_spec *s, uint32_t n_specs, const void *p, 
 
 static void a_raw_body_is_the_one_input(void **state AS_UNUSED)
 {
-    const struct as_tensor_spec fp = {AS_STR("x"), AS_DT_FP32, 2, by_two};
-    const struct as_tensor_spec text = {AS_STR("s"), AS_DT_BYTES, 1, any};
-    const struct as_tensor_spec texts = {AS_STR("s"), AS_DT_BYTES, 1, two};
-    const struct as_tensor_spec open = {AS_STR("w"), AS_DT_INT8, 2, wild};
+    const struct as_tensor_spec fp = {AS_STR("x"), AS_DT_FP32, 2, by_two, NULL, 0};
+    const struct as_tensor_spec text = {AS_STR("s"), AS_DT_BYTES, 1, any, NULL, 0};
+    const struct as_tensor_spec texts = {AS_STR("s"), AS_DT_BYTES, 1, two, NULL, 0};
+    const struct as_tensor_spec open = {AS_STR("w"), AS_DT_INT8, 2, wild, NULL, 0};
     const struct as_tensor_spec both[] = {fp, text};
 
     assert_int_equal(raw(&fp, 1, "0123456789abcdef", 16), 0);
@@ -340,10 +340,11 @@ static void a_raw_body_is_the_one_input(void **state AS_UNUSED)
 
 static int generate(const char *json)
 {
-    static const struct as_tensor_spec specs[] = {{{"text", 4}, AS_DT_BYTES, 1, one},
-                                                  {{"x", 1}, AS_DT_FP32, 2, by_two},
-                                                  {{"w", 1}, AS_DT_INT8, 2, wild},
-                                                  {{"z", 1}, AS_DT_BOOL, AS_ANY_RANK, NULL}};
+    static const struct as_tensor_spec specs[] = {
+        {{"text", 4}, AS_DT_BYTES, 1, one, NULL, 0},
+        {{"x", 1}, AS_DT_FP32, 2, by_two, NULL, 0},
+        {{"w", 1}, AS_DT_INT8, 2, wild, NULL, 0},
+        {{"z", 1}, AS_DT_BOOL, AS_ANY_RANK, NULL, NULL, 0}};
     const uint8_t *p = body_of(json, NULL, 0);
 
     return as_oip_json_parse_generate(got.j, p, strlen(json), specs, AS_COUNT(specs), &got.arena,
@@ -529,8 +530,8 @@ static void an_answer_is_read(void **state AS_UNUSED)
 static void metadata(void **state AS_UNUSED)
 {
     const struct as_str versions[] = {AS_STR("1"), AS_STR("2")};
-    const struct as_tensor_spec in = {AS_STR("x"), AS_DT_FP32, 2, by_two},
-                                out = {AS_STR("y"), AS_DT_BYTES, AS_ANY_RANK, NULL};
+    const struct as_tensor_spec in = {AS_STR("x"), AS_DT_FP32, 2, by_two, NULL, 0},
+                                out = {AS_STR("y"), AS_DT_BYTES, AS_ANY_RANK, NULL, NULL, 0};
     const struct as_oip_model m = {.name = AS_STR("m"),
                                    .platform = AS_STR("p"),
                                    .versions = versions,

@@ -195,7 +195,7 @@ static void test_everything_is_copied(void **state AS_UNUSED)
     struct as_registry *g = as_registry_new();
     char name[] = "model", input[] = "input";
     int64_t shape[] = {-1, 4};
-    struct as_tensor_spec spec = {as_str_of(input), AS_DT_FP32, 2, shape};
+    struct as_tensor_spec spec = {as_str_of(input), AS_DT_FP32, 2, shape, NULL, 0};
     struct as_model m = {.name = as_str_of(name),
                          .version = AS_STR("1"),
                          .platform = AS_STR("python"),

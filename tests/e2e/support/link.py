@@ -97,15 +97,16 @@ def hello(token, replica, deployment, capabilities=CAP_RECALL | CAP_CANCEL, low=
                                     *map(len, texts), 0) + b"".join(texts))
 
 
-def signature_entry(name, datatype, shape):
+def signature_entry(name, datatype, shape, labels=()):
     name = name.encode()
-    return (struct.pack("<HBBI", len(name), DATATYPES.index(datatype), len(shape), 0)
-            + struct.pack(f"<{len(shape)}q", *shape) + pad(name, 8))
+    texts = b"".join(struct.pack("<H", len(t)) + t for t in labels)
+    return (struct.pack("<HBBI", len(name), DATATYPES.index(datatype), len(shape), len(labels))
+            + struct.pack(f"<{len(shape)}q", *shape) + pad(name, 8) + pad(texts, 8))
 
 
 def register(name, version="1", model=0, max_ongoing=1, budget=1, max_queued=0, idempotent=False, inputs=None,
              outputs=None, platform="by hand", decoupled=False, streams_inputs=False):
-    """inputs, outputs: rows of name, datatype, shape; None: not declared."""
+    """inputs, outputs: rows of name, datatype, shape, and labels (bytes) if any; None: not declared."""
     texts = [t.encode() if isinstance(t, str) else t for t in (name, version, platform)]
     flags = idempotent * 1 | (inputs is not None) * 2 | (outputs is not None) * 4 | decoupled * 8 | streams_inputs * 16
     entries = [signature_entry(*row) for row in (*(inputs or ()), *(outputs or ()))]
