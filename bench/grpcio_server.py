@@ -1,9 +1,10 @@
-"""ModelInfer echo on grpcio's own Python server: what a user would write without AnyServe.
+"""ModelInfer echo, and a stream of numbers, on grpcio's own Python server: what a user would write without AnyServe.
 
     grpcio_server.py {sync,aio} STUBS [PORT]
 
 STUBS is the folder with the code that grpcio-tools made of proto/open_inference.proto. The handler does
-the least a handler can: no numpy, the raw bytes of the inputs go back as they are.
+the least a handler can: no numpy, the raw bytes of the inputs go back as they are. The stream (aio) is that of
+stream_model.py, message for message.
 """
 
 import asyncio
@@ -39,6 +40,24 @@ class Sync(rpc.GRPCInferenceServiceServicer):
 class Aio(rpc.GRPCInferenceServiceServicer):
     async def ModelInfer(self, request, context):
         return answer(request)
+
+    async def ModelMetadata(self, request, context):
+        message = pb.ModelMetadataResponse(name=request.name, versions=["1"])
+        message.inputs.add(name="n", datatype="INT32", shape=[1])
+        message.outputs.add(name="i", datatype="INT32", shape=[1])
+        return message
+
+    async def ModelStreamInfer(self, requests, context):
+        async for request in requests:
+            message = pb.ModelStreamInferResponse()
+            response = message.infer_response
+            response.model_name, response.model_version, response.id = request.model_name, "1", request.id
+            response.parameters["triton_final_response"].bool_param = False
+            response.outputs.add(name="i", datatype="INT32", shape=[1])
+            response.raw_output_contents.append(b"")
+            for i in range(int.from_bytes(request.raw_input_contents[0], "little")):
+                response.raw_output_contents[0] = i.to_bytes(4, "little")
+                yield message  # is serialized before the next one is asked for
 
 
 async def serve_aio():

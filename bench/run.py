@@ -41,6 +41,8 @@ class Stage:
             AnyServe(build, name="anyserve nap", model=BENCH / "nap_model.py", arguments=nap),
             AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "nap_model.py", arguments=nap, options=three),
             AnyServe(build, name="anyserve count", model=BENCH / "stream_model.py", unary=False),
+            AnyServe(build, name="anyserve count, SSE", model=BENCH / "stream_model.py", unary=False,
+                     arguments=("--protocol", "http")),
             H1Echo(build), Nginx(build), Echo(build), Echo(build, "uv_echo"), Echo(build, "grpc_cpp_echo", name="grpc c++"),
             Grpcio(build, "sync"), Grpcio(build, "aio")]}
 

@@ -111,10 +111,11 @@ def sample(server, load, options, placement, spinner_pid=None):
     busy = busy_ns() - busy
     server.check_unchanged()
     if done.returncode:
-        raise Failed(f"{server.name} at {load}: {done.stderr}")
+        raise Failed(f"{server.name} at {load}: {done.stderr or done.stdout[:300]}")
     result = load.read(done.stdout)
     client = (after.children_user + after.children_system - before.children_user
               - before.children_system)
+    result["client"] = client / (after.elapsed - before.elapsed)  # share of a core
     result["others"] = (busy - used - client * 1e9) / ((after.elapsed - before.elapsed) * 1e9)
     result["cpu_us"] = per_role(server, result.get("cpu_us") or
                                 {str(pid): ns / 1000 / result["total"] for pid, ns in cpu.items()})

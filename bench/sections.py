@@ -11,6 +11,7 @@ import rest
 from batching import batching
 from report import cpu_cell, others_cell, rate_table, table, thousands
 from sampling import AWAKE, PINNED, UNPINNED, Load, measure, mid, ratio, ratios
+from streams import streams
 
 ALL = [Load(1, 1), Load(16, 1), Load(64, 1), Load(4, 16), Load(1, 128)]
 FEW, MANY = Load(16, 1), Load(4, 16)  # the two that limits are set for
@@ -149,7 +150,7 @@ def json_tensors(stage):
 
 SECTIONS = {"pinned": pinned, "unpinned": unpinned, "awake": awake, "tensors": tensors, "add": add,
             "workers": workers, "rates": rates, "counters": counters, "http": rest.http_echo, "sse": rest.sse,
-            "batching": batching, "json": json_tensors,
+            "streams": streams, "batching": batching, "json": json_tensors,
             "instructions": user_instructions}
 
 
