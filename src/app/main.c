@@ -224,8 +224,7 @@ static void on_abort(int signum)
         "anyserve: aborted: a library was refused something by the system, or found a bug\n";
 
     (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-    as_fatal_tidy_now();
-    signal(signum, SIG_DFL);
+    as_fatal_tidy_now(); /* takes no memory: base/fatal.h */
     raise(signum);
 }
 
@@ -274,6 +273,7 @@ int main(int argc, char **argv)
         return AS_CODE_USAGE;
     }
     as_loop_own_memory();
-    signal(SIGABRT, on_abort);
+    sigaction(SIGABRT, &(struct sigaction){.sa_handler = on_abort, .sa_flags = (int)SA_RESETHAND},
+              NULL);
     return execute(c, argc > 1 ? argc - 2 : 0, argv + 2);
 }

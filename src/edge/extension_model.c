@@ -180,7 +180,8 @@ static void add(struct question *q, const struct as_model *m)
 static void add_named(struct as_exchange *x, struct question *q, uint32_t room, struct as_str model,
                       struct as_str version)
 {
-    const struct as_model **all = as_arena_alloc(&x->arena, room * sizeof(*all) + 1, 8);
+    const struct as_model **all =
+        as_arena_alloc(&x->arena, room * sizeof(struct as_model *) + 1, 8);
     uint32_t n = all ? as_registry_versions(x->registry, model, all, room) : 0;
 
     for (uint32_t i = 0; i < n; i++) {

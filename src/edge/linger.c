@@ -92,9 +92,9 @@ void as_linger_add(struct as_linger *l, int fd)
 
 void as_linger_close(struct as_linger *l)
 {
-    struct lingering *s;
+    struct as_list *n;
 
-    while ((s = oldest(l)))
-        drop(l, s);
+    while ((n = as_list_pop(&l->socks)))
+        drop(l, AS_LIST_ENTRY(n, struct lingering, node));
     as_timer_close(&l->timer, NULL);
 }

@@ -80,10 +80,9 @@ static struct region *find(const struct as_shm *t, struct as_str name)
     return NULL;
 }
 
-static int add(struct as_shm *t, struct region *r, char *why, size_t cap)
+/* 0: a region of that name and size may be added. */
+static int may_add(const struct as_shm *t, struct as_str name, uint64_t size, char *why, size_t cap)
 {
-    struct as_str name = as_str_of(r->name);
-
     if (find(t, name))
         return refuse(why, cap, AS_EEXISTS, "shared memory region '%.*s' is registered already",
                       SHOWN(name));
@@ -91,17 +90,30 @@ static int add(struct as_shm *t, struct region *r, char *why, size_t cap)
         return refuse(why, cap, AS_EFULL,
                       "shared memory region '%.*s': there are %u already (--max-shm-regions)",
                       SHOWN(name), t->n);
-    if (r->size > t->conf.max_bytes - t->bytes)
+    if (size > t->conf.max_bytes - t->bytes)
         return refuse(
             why, cap, AS_EFULL,
             "shared memory region '%.*s': %llu bytes beside %llu are over --max-shm-bytes %llu",
-            SHOWN(name), (unsigned long long)r->size, (unsigned long long)t->bytes,
+            SHOWN(name), (unsigned long long)size, (unsigned long long)t->bytes,
             (unsigned long long)t->conf.max_bytes);
-    r->next = t->first;
+    return 0;
+}
+
+static void add(struct as_shm *t, struct as_str name, struct as_str key, uint64_t offset,
+                uint64_t size, int fd)
+{
+    struct region *r = as_xalloc(sizeof(*r));
+
+    *r = (struct region){.next = t->first,
+                         .name = as_str_dup(name),
+                         .key = as_str_dup(key),
+                         .offset = offset,
+                         .size = size,
+                         .fd = fd,
+                         .refs = 1};
     t->first = r;
     t->n++;
-    t->bytes += r->size;
-    return 0;
+    t->bytes += size;
 }
 
 /* --- registering --- */
@@ -156,7 +168,6 @@ static int open_object(const char *key, struct as_str name, uint64_t offset, uin
 int as_shm_register(struct as_shm *t, struct as_str name, struct as_str key, uint64_t offset,
                     uint64_t size, char *why, size_t cap)
 {
-    struct region *r;
     char *object;
     int fd, err;
 
@@ -175,17 +186,12 @@ int as_shm_register(struct as_shm *t, struct as_str name, struct as_str key, uin
     free(object);
     if (fd < 0)
         return fd;
-    r = as_xalloc(sizeof(*r));
-    *r = (struct region){.name = as_str_dup(name),
-                         .key = as_str_dup(key),
-                         .offset = offset,
-                         .size = size,
-                         .fd = fd,
-                         .refs = 1};
     pthread_mutex_lock(&t->lock);
-    err = add(t, r, why, cap);
+    err = may_add(t, name, size, why, cap);
     if (err)
-        drop(r);
+        close(fd);
+    else
+        add(t, name, key, offset, size, fd);
     pthread_mutex_unlock(&t->lock);
     return err;
 }

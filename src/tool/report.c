@@ -14,11 +14,11 @@ enum kind { RATE, FAILED, RESPONSES, LATENCY, FIRST, BETWEEN };
 /* The rows of one kind of times, from `row` on; microseconds. */
 #define TIMES(row, kind, path, name)                                                               \
     [row] = {path ".mean", name "mean", 1e-3, " ms", false, kind, MEAN},                           \
-    [row + 1] = {path ".p50", name "p50", 1e-3, " ms", false, kind, .5},                           \
-    [row + 2] = {path ".p90", name "p90", 1e-3, " ms", false, kind, .9},                           \
-    [row + 3] = {path ".p99", name "p99", 1e-3, " ms", false, kind, .99},                          \
-    [row + 4] = {path ".p999", name "p99.9", 1e-3, " ms", false, kind, .999},                      \
-    [row + 5] = {path ".max", name "max", 1e-3, " ms", false, kind, MOST}
+    [(row) + 1] = {path ".p50", name "p50", 1e-3, " ms", false, kind, .5},                         \
+    [(row) + 2] = {path ".p90", name "p90", 1e-3, " ms", false, kind, .9},                         \
+    [(row) + 3] = {path ".p99", name "p99", 1e-3, " ms", false, kind, .99},                        \
+    [(row) + 4] = {path ".p999", name "p99.9", 1e-3, " ms", false, kind, .999},                    \
+    [(row) + 5] = {path ".max", name "max", 1e-3, " ms", false, kind, MOST}
 #define TIMES_ROWS 6
 
 static const struct row {

@@ -230,7 +230,7 @@ static int on_field(struct as_h1_client *h, char *p, size_t n)
     int rc = 0;
 
     /* a name that begins with white space is a folded line, which is not taken */
-    if (!is_token(name))
+    if (!colon || !is_token(name))
         return breach(h, "the answer has a malformed header");
     value = trim((struct as_str){colon + 1, n - name.n - 1});
     if (!is_value(value))

@@ -9,7 +9,9 @@
 
 static void separate(struct as_buf *b)
 {
-    if (b->n && !memchr("{[: \n\t\r", b->p[b->n - 1], 7))
+    static const char no_comma_after[] = {'{', '[', ':', ' ', '\n', '\t', '\r'};
+
+    if (b->n && !memchr(no_comma_after, b->p[b->n - 1], sizeof(no_comma_after)))
         as_buf_add(b, ",", 1);
 }
 
@@ -147,7 +149,7 @@ size_t as_json_copy_string(uint8_t *out, struct as_str s)
         *p++ = '\\';
         *p++ = (uint8_t)escape_of[c];
         if (escape_of[c] == 'u') {
-            memcpy(p, "00", 2);
+            p[0] = p[1] = '0';
             p[2] = (uint8_t)hex[c >> 4];
             p[3] = (uint8_t)hex[c & 15];
             p += 4;

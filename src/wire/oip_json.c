@@ -448,7 +448,7 @@ int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_
                                   .j = j,
                                   .binary = p + json_len,
                                   .end = p + n};
-    struct as_oip_infer m;
+    struct as_oip_infer m = {0};
     int err;
 
     q.c.typed_room = n + AS_OIP_TYPED_MAX;
