@@ -52,6 +52,10 @@ static void deliver(struct as_stream *s)
     x->blob = NULL;
     x->reserved = 0;
     s->in_turn++;
+    if (is_over(s)) { /* while it was being inflated */
+        as_message_drop(x->edge, &m);
+        return;
+    }
     if (m.n > s->max_message) {
         fail_too_big(s, m.n);
         as_message_drop(x->edge, &m);

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import gzip
 import queue
 import threading
 
@@ -260,6 +261,25 @@ def test_errors_end_the_call_where_that_is_asked_for(server):
         with pytest.raises(grpc.RpcError) as e:
             s.next()
         assert (e.value.code(), e.value.details()) == (grpc.StatusCode.FAILED_PRECONDITION, "after one")
+
+
+def test_what_is_inflated_when_the_call_has_ended_is_given_to_nobody(server, stage):
+    def double(id, n):
+        return oip.infer_request("double", {"n": np.zeros(n, np.int32)}, id=id).SerializeToString()
+
+    late, last = (prefixed(gzip.compress(double(id, 8 << 20), 1), 1) for id in ("wait late", "wait last"))
+    gzipped = ("grpc-encoding", "gzip")
+    with H2(server.host, server.port) as http:
+        call = http.open_grpc("ModelStreamInfer", [("triton_grpc_error", "true"), gzipped])
+        http.deaf.add(call)  # its status waits behind the first answer
+        http.send(call, prefixed(double("", 50_000)) + prefixed(double("wait first", 1)))
+        (first,) = stage.started(1)
+        http.send(call, late)
+        first.go("raise")
+        other = http.open_grpc("ModelInfer", [gzipped])
+        http.send(other, last, end=True)  # is inflated behind the other
+        stage.started(2)
+        assert stage.tags() == ["wait first", "wait last"]
 
 
 def test_a_deadline_ends_the_call(server, stage):
