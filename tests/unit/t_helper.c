@@ -3,6 +3,8 @@
 #include "io/helper.h"
 #include "unit.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
 
 #define JOBS 50u
@@ -12,8 +14,24 @@ static struct {
     struct as_helper helper;
     uint32_t worked, done, order[JOBS];
     pthread_t thread;
-    bool inside; /* as_helper_give has not returned yet */
+    bool inside;              /* as_helper_give has not returned yet */
+    uint32_t refused, refuse; /* threads; the next ones that will be */
 } at;
+
+/* In the place of the system's, as tests/sweep does it. */
+int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+    if (at.refuse) {
+        at.refuse--;
+        at.refused++;
+        return EAGAIN;
+    }
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return real(t, attr, run, arg);
+}
 
 struct job {
     struct as_job job;
@@ -103,6 +121,34 @@ static void a_helper_that_never_worked_ends_too(void **state AS_UNUSED)
     assert_false(at.helper.started);
 }
 
+static void the_loop_works_itself_where_no_thread_is_to_be_had(void **state AS_UNUSED)
+{
+    at.refuse = JOBS;
+    give_all();
+    assert_int_equal(at.refused, JOBS);
+    assert_false(at.helper.started);
+    assert_int_equal(at.worked, JOBS);
+    assert_int_equal(at.done, 0); /* told later all the same */
+    as_loop_run(at.loop);
+    assert_int_equal(at.done, JOBS);
+    for (uint32_t i = 0; i < JOBS; i++)
+        assert_int_equal(at.order[i], i);
+    assert_true(pthread_equal(at.thread, pthread_self()));
+}
+
+static void a_thread_is_asked_for_again(void **state AS_UNUSED)
+{
+    at.refuse = 2;
+    give_all();
+    assert_int_equal(at.refused, 2);
+    assert_true(at.helper.started);
+    as_loop_run(at.loop);
+    assert_int_equal(at.done, JOBS);
+    for (uint32_t i = 0; i < JOBS; i++)
+        assert_int_equal(at.order[i], i);
+    assert_false(pthread_equal(at.thread, pthread_self()));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
@@ -110,6 +156,8 @@ int main(void)
         T(jobs_are_done_in_order_and_told_later),
         T(what_is_dropped_is_told_but_not_worked_on),
         T(a_helper_that_never_worked_ends_too),
+        T(the_loop_works_itself_where_no_thread_is_to_be_had),
+        T(a_thread_is_asked_for_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
