@@ -227,6 +227,15 @@ static void submit(struct as_exchange *x)
     as_client_submit(&x->edge->client, c);
 }
 
+/* Inputs lie in clients' memory: they are copied first. */
+static void submit_shared(struct as_exchange *x)
+{
+    if (!x->fail)
+        as_region_fetch(x, submit);
+    else if (as_region_fetch_now(x)) /* one of a stream: what follows it may belong to it */
+        submit(x);
+}
+
 void as_infer_begin(struct as_exchange *x, as_infer_send send)
 {
     struct as_call *c = &x->call;
@@ -269,10 +278,8 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     c->on_release = on_release;
     if (__builtin_expect(!as_region_any(x), 1))
         submit(x);
-    else if (!x->fail)
-        as_region_fetch(x, submit);
-    else if (as_region_fetch_now(x)) /* one of a stream: what follows it may belong to it */
-        submit(x);
+    else
+        submit_shared(x);
 }
 
 void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,

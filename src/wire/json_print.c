@@ -192,7 +192,7 @@ static uint8_t *put_word(uint8_t *out, const char *word)
 {
     size_t n = strlen(word);
 
-    memcpy(out, word, n);
+    memcpy(out, word, n); // NOLINT(bugprone-not-null-terminated-result): ends at what is returned
     return out + n;
 }
 
@@ -214,6 +214,7 @@ static inline uint8_t *put_decimal(uint8_t *out, struct as_json_decimal decimal,
     if (d.point > 0 && d.point < n)
         return put_parted(out, &d, wide);
     if (d.point <= 0 && d.point >= single - 3) {
+        // NOLINTNEXTLINE(bugprone-not-null-terminated-result): ends at what is returned
         memcpy(out, "0.000000", 8);
         put_all(out + 2 - d.point, &d, wide);
         return out + 2 - d.point + n;

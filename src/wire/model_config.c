@@ -228,32 +228,32 @@ static void json_batching(struct as_buf *b, const struct as_model_config *c)
     as_json_put_close(b, '}');
 }
 
-void as_model_config_json(const struct as_model_config *c, struct as_buf *b)
+void as_model_config_json(const struct as_model_config *c, struct as_buf *out)
 {
-    as_json_put_open(b, '{');
-    as_json_put_key(b, "name");
-    as_json_put_string(b, c->name);
-    as_json_put_key(b, "platform");
-    as_json_put_string(b, c->platform);
-    as_json_put_key(b, "backend");
-    as_json_put_text(b, "anyserve");
-    as_json_put_key(b, "version_policy");
-    as_json_put_open(b, '{');
-    as_json_put_key(b, "all");
-    as_json_put_open(b, '{');
-    as_json_put_close(b, '}');
-    as_json_put_close(b, '}');
-    as_json_put_key(b, "max_batch_size");
-    as_json_put_u64(b, c->max_batch_size);
-    json_tensors(b, "input", c->inputs, c->n_inputs, true, c->ragged);
-    json_tensors(b, "output", c->outputs, c->n_outputs, false, false);
+    as_json_put_open(out, '{');
+    as_json_put_key(out, "name");
+    as_json_put_string(out, c->name);
+    as_json_put_key(out, "platform");
+    as_json_put_string(out, c->platform);
+    as_json_put_key(out, "backend");
+    as_json_put_text(out, "anyserve");
+    as_json_put_key(out, "version_policy");
+    as_json_put_open(out, '{');
+    as_json_put_key(out, "all");
+    as_json_put_open(out, '{');
+    as_json_put_close(out, '}');
+    as_json_put_close(out, '}');
+    as_json_put_key(out, "max_batch_size");
+    as_json_put_u64(out, c->max_batch_size);
+    json_tensors(out, "input", c->inputs, c->n_inputs, true, c->ragged);
+    json_tensors(out, "output", c->outputs, c->n_outputs, false, false);
     if (c->batching)
-        json_batching(b, c);
-    json_parameters(b, c);
-    as_json_put_key(b, "model_transaction_policy");
-    as_json_put_open(b, '{');
-    as_json_put_key(b, "decoupled");
-    as_json_put_bool(b, c->decoupled);
-    as_json_put_close(b, '}');
-    as_json_put_close(b, '}');
+        json_batching(out, c);
+    json_parameters(out, c);
+    as_json_put_key(out, "model_transaction_policy");
+    as_json_put_open(out, '{');
+    as_json_put_key(out, "decoupled");
+    as_json_put_bool(out, c->decoupled);
+    as_json_put_close(out, '}');
+    as_json_put_close(out, '}');
 }

@@ -126,13 +126,13 @@ static void json_row(struct as_buf *b, const struct as_model_stats *s)
     as_json_put_close(b, '}');
 }
 
-void as_model_stats_json(const struct as_model_stats *rows, uint32_t n, struct as_buf *b)
+void as_model_stats_json(const struct as_model_stats *rows, uint32_t n, struct as_buf *out)
 {
-    as_json_put_open(b, '{');
-    as_json_put_key(b, "model_stats");
-    as_json_put_open(b, '[');
+    as_json_put_open(out, '{');
+    as_json_put_key(out, "model_stats");
+    as_json_put_open(out, '[');
     for (uint32_t i = 0; i < n; i++)
-        json_row(b, &rows[i]);
-    as_json_put_close(b, ']');
-    as_json_put_close(b, '}');
+        json_row(out, &rows[i]);
+    as_json_put_close(out, ']');
+    as_json_put_close(out, '}');
 }

@@ -100,16 +100,16 @@ int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, st
     return m.models ? as_pack(&m.base, out) : AS_ENOMEM;
 }
 
-void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *b)
+void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *out)
 {
-    as_json_put_open(b, '[');
+    as_json_put_open(out, '[');
     for (uint32_t i = 0; i < n; i++) {
-        as_json_put_open(b, '{');
-        as_json_put_at_string(b, "name", rows[i].name);
-        as_json_put_at_string(b, "version", rows[i].version);
-        as_json_put_at_string(b, "state", as_str_of(rows[i].state));
-        as_json_put_at_string(b, "reason", as_str_of(rows[i].reason));
-        as_json_put_close(b, '}');
+        as_json_put_open(out, '{');
+        as_json_put_at_string(out, "name", rows[i].name);
+        as_json_put_at_string(out, "version", rows[i].version);
+        as_json_put_at_string(out, "state", as_str_of(rows[i].state));
+        as_json_put_at_string(out, "reason", as_str_of(rows[i].reason));
+        as_json_put_close(out, '}');
     }
-    as_json_put_close(b, ']');
+    as_json_put_close(out, ']');
 }

@@ -209,18 +209,18 @@ static void json_value(struct as_buf *b, const struct as_setting *s)
         as_json_put_null(b);
 }
 
-void as_settings_json(const struct as_setting *s, uint32_t n, const char *list, struct as_buf *b)
+void as_settings_json(const struct as_setting *s, uint32_t n, const char *list, struct as_buf *out)
 {
-    as_json_put_open(b, '{');
+    as_json_put_open(out, '{');
     for (uint32_t i = 0; i < n; i++) {
         bool in_list = list && as_str_eq(s[i].name, as_str_of(list));
 
-        as_json_put_name(b, s[i].name);
+        as_json_put_name(out, s[i].name);
         if (in_list)
-            as_json_put_open(b, '[');
-        json_value(b, &s[i]);
+            as_json_put_open(out, '[');
+        json_value(out, &s[i]);
         if (in_list)
-            as_json_put_close(b, ']');
+            as_json_put_close(out, ']');
     }
-    as_json_put_close(b, '}');
+    as_json_put_close(out, '}');
 }

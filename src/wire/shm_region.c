@@ -65,16 +65,16 @@ int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_ar
     return m.regions ? as_pack(&m.base, out) : AS_ENOMEM;
 }
 
-void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_buf *b)
+void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_buf *out)
 {
-    as_json_put_open(b, '[');
+    as_json_put_open(out, '[');
     for (uint32_t i = 0; i < n; i++) {
-        as_json_put_open(b, '{');
-        as_json_put_at_string(b, "name", rows[i].name);
-        as_json_put_at_string(b, "key", rows[i].key);
-        as_json_put_at_u64(b, "offset", rows[i].offset);
-        as_json_put_at_u64(b, "byte_size", rows[i].size);
-        as_json_put_close(b, '}');
+        as_json_put_open(out, '{');
+        as_json_put_at_string(out, "name", rows[i].name);
+        as_json_put_at_string(out, "key", rows[i].key);
+        as_json_put_at_u64(out, "offset", rows[i].offset);
+        as_json_put_at_u64(out, "byte_size", rows[i].size);
+        as_json_put_close(out, '}');
     }
-    as_json_put_close(b, ']');
+    as_json_put_close(out, ']');
 }
