@@ -109,7 +109,7 @@ static void on_sweep(struct as_timer *t)
     if (!e->draining)
         rest(e, UV_READABLE);
     if (e->n_conns || e->stat.pooled > AS_POOL_KEEP || e->freed >= TRIM_FREED)
-        as_timer_set(&e->sweep, AS_MIN(now + AS_SWEEP, e->drain_final));
+        as_timer_set(&e->sweep, AS_MIN(now + e->sweep_every, e->drain_final));
 }
 
 void as_edge_conn_gone(struct as_edge *e)
@@ -170,7 +170,7 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
         if (fd < 0 && as_sock_starved(errno)) {
             as_log_event(e->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\"", strerror(errno));
             rest(e, 0);
-            as_timer_set(&e->sweep, as_loop_now(e->loop) + AS_SWEEP);
+            as_timer_set(&e->sweep, as_loop_now(e->loop) + e->sweep_every);
         }
         if (fd < 0)
             return;
@@ -181,7 +181,7 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
         as_conn_accept(e, fd);
         if (e->sweep.at == AS_NEVER) {
             e->swept = as_loop_now(e->loop);
-            as_timer_set(&e->sweep, e->swept + AS_SWEEP);
+            as_timer_set(&e->sweep, e->swept + e->sweep_every);
         }
     }
 }
@@ -216,6 +216,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     e->budget = budget;
     e->log = log;
     e->drain_final = AS_NEVER;
+    e->sweep_every = as_patience_every(conf);
     e->rx = as_xalloc(AS_EDGE_RX);
     loop->uv.data = e;
     as_list_init(&e->fresh);

@@ -11,7 +11,6 @@
 
 #define AS_EDGE_RX        (128u << 10) /* bytes of one read from a connection */
 #define AS_EDGE_LISTENERS 8u
-#define AS_SWEEP          AS_SEC
 #define AS_POOL_KEEP      64u /* free exchanges that a quiet server keeps */
 
 struct as_exchange;
@@ -38,6 +37,7 @@ struct as_edge {
     struct as_edge_quiet quiet[AS_QUIETS];
     struct as_list uploads, new_answers, answers; /* edge/patience.h */
     as_ns swept;                                  /* when the last sweep was, or should have been */
+    as_ns sweep_every; /* what is looked at without an event of its own: timeouts of the clients */
     struct as_exchange *pool;                     /* free ones */
     uint64_t pool_low;                            /* fewest in the pool since the last trim */
     size_t freed;                /* bytes given to the allocator since it last gave pages back */

@@ -6,6 +6,19 @@
 /* An answer that is still there after this may wait for its client: from now on it must move. */
 #define FIRST_LOOK AS_SEC
 
+as_ns as_patience_every(const struct as_edge_conf *conf)
+{
+    const as_ns timeouts[] = {conf->header_timeout,    conf->idle_timeout, conf->keepalive_time,
+                              conf->keepalive_timeout, conf->body_timeout, conf->send_timeout};
+    as_ns every = AS_PATIENCE_MOST;
+
+    for (size_t i = 0; i < AS_COUNT(timeouts); i++) {
+        if (timeouts[i])
+            every = AS_MIN(every, timeouts[i] / 4);
+    }
+    return AS_MAX(every, AS_PATIENCE_LEAST);
+}
+
 void as_patience_init(struct as_edge *e)
 {
     as_list_init(&e->uploads);
@@ -14,12 +27,13 @@ void as_patience_init(struct as_edge *e)
 }
 
 /* The oldest look of the list, if it is due. */
-static struct as_exchange *due(struct as_list *list, as_ns now, as_ns timeout)
+static struct as_exchange *due(struct as_edge *e, struct as_list *list, as_ns now, as_ns timeout)
 {
     struct as_exchange *x = AS_LIST_ENTRY(list->next, struct as_exchange, patience);
 
     /* a look may be as much younger than it says as a sweep is apart from the next */
-    return !as_list_empty(list) && timeout && now - x->looked >= timeout + AS_SWEEP ? x : NULL;
+    return !as_list_empty(list) && timeout && now - x->looked >= timeout + e->sweep_every ? x
+                                                                                          : NULL;
 }
 
 static void log_slow(struct as_exchange *x, const char *what)
@@ -73,15 +87,15 @@ void as_patience_sweep(struct as_edge *e, as_ns now)
     struct as_exchange *x;
 
     e->swept = now;
-    while ((x = due(&e->uploads, now, conf->body_timeout))) {
+    while ((x = due(e, &e->uploads, now, conf->body_timeout))) {
         if (x->got - x->mark >= conf->min_progress)
             as_patience_look(x, &e->uploads, x->got);
         else
             as_patience_give_up(x);
     }
-    while ((x = due(&e->new_answers, now, AS_MIN(FIRST_LOOK, conf->send_timeout))))
+    while ((x = due(e, &e->new_answers, now, AS_MIN(FIRST_LOOK, conf->send_timeout))))
         look_at_answer(x);
-    while ((x = due(&e->answers, now, conf->send_timeout))) {
+    while ((x = due(e, &e->answers, now, conf->send_timeout))) {
         if (as_conn_sent(x->conn, x->stream) >= x->mark)
             look_at_answer(x);
         else

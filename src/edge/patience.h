@@ -5,12 +5,19 @@
  * of its stream, comes in, and once per send_timeout while something of its answer waits for the
  * client; one that did not move by min_progress is given up. Lists are in the order of the last
  * look: a sweep touches only what is due, and answers of which nothing waits, which it asks after
- * every other second. Exact to about three seconds. Thread: the edge's loop.
+ * every other second. Exact to a second and two sweeps. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_PATIENCE_H
 #define AS_EDGE_PATIENCE_H
 
 #include "edge/exchange.h"
+
+/* Between two sweeps. */
+#define AS_PATIENCE_LEAST (50 * AS_MS)
+#define AS_PATIENCE_MOST  AS_SEC
+
+/* How often to sweep, so that the shortest timeout of clients is exact to a quarter. */
+as_ns as_patience_every(const struct as_edge_conf *conf);
 
 void as_patience_init(struct as_edge *e);
 
@@ -42,7 +49,7 @@ static inline void as_patience_answer(struct as_exchange *x)
     as_patience_look(x, &x->edge->new_answers, 0);
 }
 
-void as_patience_sweep(struct as_edge *e, as_ns now); /* about once a second */
+void as_patience_sweep(struct as_edge *e, as_ns now); /* every sweep_every */
 
 /* Its request moved on by too little: it is answered so. */
 void as_patience_give_up(struct as_exchange *x);

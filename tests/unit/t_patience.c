@@ -26,8 +26,10 @@ static void nothing(struct as_task *t AS_UNUSED)
 static int setup(void **state AS_UNUSED)
 {
     at = 1000 * AS_SEC;
-    e = (struct as_edge){
-        .log = &quiet, .swept = at, .conf = {.send_timeout = TIMEOUT, .min_progress = LEAST}};
+    e = (struct as_edge){.log = &quiet,
+                         .swept = at,
+                         .sweep_every = AS_SEC,
+                         .conf = {.send_timeout = TIMEOUT, .min_progress = LEAST}};
     as_loop_new(&e.loop, 0);
     as_patience_init(&e);
     client = (struct h1_case){.ends_answer_nothing = true};
@@ -175,6 +177,26 @@ static void test_without_a_timeout_all_are_waited_for(void **state AS_UNUSED)
     assert_false(is_given_up());
 }
 
+static void test_sweeps_are_as_often_as_the_shortest_timeout_needs(void **state AS_UNUSED)
+{
+    struct as_edge_conf conf = {0};
+    as_ns *const timeouts[] = {&conf.header_timeout,    &conf.idle_timeout, &conf.keepalive_time,
+                               &conf.keepalive_timeout, &conf.body_timeout, &conf.send_timeout};
+
+    assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST); /* all are off */
+    for (size_t i = 0; i < AS_COUNT(timeouts); i++) {
+        *timeouts[i] = 4 * AS_PATIENCE_MOST;
+        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST);
+        *timeouts[i] -= 4;
+        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST - 1);
+        *timeouts[i] = 4 * AS_PATIENCE_LEAST + 4;
+        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_LEAST + 1);
+        *timeouts[i] = 1;
+        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_LEAST);
+        *timeouts[i] = 0;
+    }
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -187,6 +209,7 @@ int main(void)
         TEST(test_what_is_written_is_no_progress),
         TEST(test_a_whole_answer),
         TEST(test_without_a_timeout_all_are_waited_for),
+        TEST(test_sweeps_are_as_often_as_the_shortest_timeout_needs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
