@@ -206,17 +206,16 @@ def test_a_message_that_its_handler_does_not_take_is_no_fault_of_the_client(serv
         assert values(http.reply(call)) == [101]
 
 
-def test_timeouts_can_be_taken_away(serve, stage):
-    server = serve("streaming.py", "--send-timeout", "off", "--body-timeout", "off",
-                   env={"ANYSERVE_TEST_STAGE": stage.path})
-    impatient = serve("streaming.py", *OPTIONS, env={"ANYSERVE_TEST_STAGE": stage.path})
-    with H2(server.host, server.port) as http:
+def test_timeouts_can_be_taken_away(server, serve, stage):
+    patient = serve("streaming.py", "--send-timeout", "off", "--body-timeout", "off",
+                    env={"ANYSERVE_TEST_STAGE": stage.path})
+    with H2(patient.host, patient.port) as http:
         deaf = begin(http, "endless_async", "patient", deaf=True)
         half = http.open_grpc("ModelStreamInfer")
         http.send(half, prefixed(bytes(5000), length=10_000))
         stage.started(1)
-        for _ in is_given_up(impatient, "deaf"):
+        for _ in is_given_up(server, "deaf"):
             pass
         http.grpc(prefixed(b""), "ServerLive")
         assert http.replies[deaf].reset is None and not http.replies[half].all
-    assert stalled(server, "answer") == stalled(server, "request") == 0
+    assert stalled(patient, "answer") == stalled(patient, "request") == 0

@@ -183,12 +183,16 @@ def failing(n):
         raise Error("FAILED_PRECONDITION", "before one")
     yield n
     raise Error("FAILED_PRECONDITION", "after one")
+
+@app.model("told", inputs={"n": Tensor("INT32", [1])})
+def told(n, request):
+    yield np.array([repr(sorted(request.parameters.items())).encode()], object)
 """
 
 
-@pytest.fixture
-def streams(serve):
-    server = serve("streams.py", source=STREAMS)
+@pytest.fixture(scope="module")
+def streams(serve_module):
+    server = serve_module("streams.py", source=STREAMS)
     return lambda command, *args, **kwargs: run(server, command, "--stream", "--protocol", "http", *args, **kwargs)
 
 
@@ -215,14 +219,9 @@ def test_outputs_that_are_not_declared(streams):
         "word": ("BYTES", [], ["w"]), "error": ("BYTES", [], ["none"])}
 
 
-def test_parameters_of_a_stream(serve, tmp_path):
-    source = STREAMS + """
-@app.model("told", inputs={"n": Tensor("INT32", [1])})
-def told(n, request):
-    yield np.array([repr(sorted(request.parameters.items())).encode()], object)
-"""
-    done = run(serve("told.py", source=source), "infer", "told", "--stream", "--protocol", "http", "--input", "n=1",
-               "--parameter", "i=-5", "--parameter", "d=1.5", "--parameter", "b=true", "--parameter", "s=text", "--json")
+def test_parameters_of_a_stream(streams):
+    done = streams("infer", "told", "--input", "n=1", "--parameter", "i=-5", "--parameter", "d=1.5",
+                   "--parameter", "b=true", "--parameter", "s=text", "--json")
     assert outputs(responses(done)[0])["output0"]["data"] == ["[('b', True), ('d', 1.5), ('i', -5), ('s', 'text')]"]
 
 
