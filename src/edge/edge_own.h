@@ -38,8 +38,8 @@ struct as_edge {
     struct as_list uploads, new_answers, answers; /* edge/patience.h */
     as_ns swept;                                  /* when the last sweep was, or should have been */
     as_ns sweep_every; /* what is looked at without an event of its own: timeouts of the clients */
-    struct as_exchange *pool;                     /* free ones */
-    uint64_t pool_low;                            /* fewest in the pool since the last trim */
+    struct as_exchange *pool;    /* free ones */
+    uint64_t pool_low;           /* fewest in the pool since the last trim */
     size_t freed;                /* bytes given to the allocator since it last gave pages back */
     struct as_list streams;      /* streaming calls: edge/stream.h */
     struct as_task stream_turn;  /* due while one of them has had its share of a turn */
