@@ -102,7 +102,7 @@ void as_stream_fini_all(struct as_edge *e); /* no stream is left */
 void as_stream_change_all(struct as_edge *e);
 void as_stream_drain_all(struct as_edge *e);
 /* Those past their deadline, and those in the middle of a message that does not move on. A client
- * ends its call by its own clock; this is for those that do not, so a look about once a second is
+ * ends its call by its own clock; this is for those that do not, so a look at every sweep is
  * enough. */
 void as_stream_expire_all(struct as_edge *e, as_ns now);
 
