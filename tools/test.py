@@ -74,6 +74,8 @@ def pytest(build, *args, folder="tests/e2e"):
 
 
 RELEASE, ASAN, TSAN = "build/release", "build/asan", "build/tsan"
+# End-to-end tests wait for events most of the time: two files at once. What measures is not among them.
+TWO_AT_ONCE = ["-n", "2", "--dist", "loadfile"]
 
 # name, command, how to count, build, how many closing lines to show, minutes it may take
 STEPS = [
@@ -86,14 +88,14 @@ STEPS = [
     ("sdk", ["env", f"ANYSERVE_BUILD={RELEASE}", sys.executable, "-m", "pytest", "-q", "tests/python"],
      count_pytest, RELEASE, 1, 5),
     ("differ", pytest(RELEASE, folder="tests/differ"), count_pytest, RELEASE, 1, 2),
-    ("e2e", pytest(RELEASE), count_pytest, RELEASE, 1, 12),
+    ("e2e", pytest(RELEASE, *TWO_AT_ONCE), count_pytest, RELEASE, 1, 12),
     ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
     ("conform", pytest(RELEASE, "-m", "not long", folder="tests/conform"), count_pytest, RELEASE, 1, 5),
     ("sweep", [sys.executable, "tests/sweep/sweep.py", "--build", RELEASE, "--quick", "30"], count_runs, RELEASE, 2, 2),
     ("build asan", make("asan"), count_one, ASAN, 1, 10),
     ("asan unit+corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 3, 5),
     ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
-    ("asan e2e", pytest(ASAN, "-m", "core"), count_pytest, ASAN, 1, 10),
+    ("asan e2e", pytest(ASAN, "-m", "core", *TWO_AT_ONCE), count_pytest, ASAN, 1, 10),
     ("asan sweep", [sys.executable, "tests/sweep/sweep.py", "--build", ASAN, "--quick", "18", "--runs", "50",
                     "--calls-only", "--kind", "call,interrupt,short"], count_runs, ASAN, 2, 2),
     ("build tsan", make("tsan"), count_one, TSAN, 1, 10),

@@ -13,8 +13,12 @@ pytestmark = pytest.mark.core
 
 @pytest.fixture(scope="module")
 def server(serve_module):
-    return serve_module("echo.py", "--header-timeout", "300ms", "--idle-timeout", "300ms", "--max-connections", "8",
-                        "--max-header-bytes", "16K", "--max-headers", "50")
+    return serve_module("echo.py", "--max-connections", "8", "--max-header-bytes", "16K", "--max-headers", "50")
+
+
+@pytest.fixture(scope="module")
+def hasty(serve_module):
+    return serve_module("echo.py", "--header-timeout", "300ms", "--idle-timeout", "300ms")
 
 
 def open_connections(server):
@@ -33,21 +37,21 @@ def wait_closed(sock):
 # --- silence ---
 
 @pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"PRI * HTT"])
-def test_connection_that_asks_nothing(server, said):
-    with socket.create_connection((server.host, server.port)) as s:
+def test_connection_that_asks_nothing(hasty, said):
+    with socket.create_connection((hasty.host, hasty.port)) as s:
         s.sendall(said)
         wait_closed(s)
 
 
-def test_header_that_never_ends(server):
+def test_header_that_never_ends(hasty):
     """HEADERS without END_HEADERS, and nothing after it."""
-    with H2(server.host, server.port) as http:
+    with H2(hasty.host, hasty.port) as http:
         http.sock.sendall(b"\0\0\1\1\0\0\0\0\1\x83")
         wait_closed(http.sock)
 
 
-def test_idle_connection_is_told_to_go(server):
-    with H2(server.host, server.port) as http:
+def test_idle_connection_is_told_to_go(hasty):
+    with H2(hasty.host, hasty.port) as http:
         assert http.request("GET", "/v2/health/live").headers[":status"] == "200"
         while http.read():
             pass
@@ -99,13 +103,13 @@ def test_what_a_client_says_behind_its_goaway_meets_no_reset(server):
         assert http.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
 
 
-def test_slow_upload_is_not_idle(server):
+def test_slow_upload_is_not_idle(hasty):
     """A request that is under way keeps its connection, however long it takes."""
     body = prefixed(oip.infer_request("echo", {"x": np.ones(1)}).SerializeToString())
-    with H2(server.host, server.port) as slow:
+    with H2(hasty.host, hasty.port) as slow:
         stream = slow.open_grpc()
         slow.send(stream, body[:20])
-        with H2(server.host, server.port) as idle:  # that one goes in the meantime
+        with H2(hasty.host, hasty.port) as idle:  # that one goes in the meantime
             idle.request("GET", "/v2")
             wait_closed(idle.sock)
         slow.send(stream, body[20:], end=True)
