@@ -4,7 +4,7 @@
  * Letters of a call that travel towards the fleet are counted in `posted`: the call's memory may go
  * only when each has come back.
  */
-#include "link/link.h"
+#include "link/upstream.h"
 
 void as_part_free(struct as_part *p)
 {
@@ -49,8 +49,11 @@ void as_fleet_part(struct as_call *c, struct as_part *p)
 
 static void credit(struct as_call *c, const struct as_frame_window *w)
 {
-    if (c->core.state == AS_REQ_SENT)
-        as_link_credit(as_replica_link(c->core.replica), c, w);
+    if (c->core.state == AS_REQ_SENT) {
+        struct as_upstream *u = as_upstream_of(c->core.replica);
+
+        u->ops->credit(u, c, w);
+    }
 }
 
 static void post_credit(struct as_call *c);
@@ -128,10 +131,13 @@ void as_call_release_input(struct as_call *c)
 static void take_input(struct as_call *c, struct as_call *input)
 {
     c->input = input;
-    if (c->core.state == AS_REQ_SENT)
-        as_link_input(as_replica_link(c->core.replica), c);
-    else if (c->core.state != AS_REQ_QUEUED)
+    if (c->core.state == AS_REQ_SENT) {
+        struct as_upstream *u = as_upstream_of(c->core.replica);
+
+        u->ops->input(u, c);
+    } else if (c->core.state != AS_REQ_QUEUED) {
         as_call_release_input(c);
+    }
 }
 
 static void open_input(struct as_letter *letter, void *to AS_UNUSED)
@@ -156,8 +162,11 @@ void as_client_input(struct as_client *client, struct as_call *c, struct as_call
 static void end_inputs(struct as_call *c)
 {
     c->inputs_over = true;
-    if (c->core.state == AS_REQ_SENT)
-        as_link_input_end(as_replica_link(c->core.replica), c);
+    if (c->core.state == AS_REQ_SENT) {
+        struct as_upstream *u = as_upstream_of(c->core.replica);
+
+        u->ops->input_end(u, c);
+    }
 }
 
 static void open_end_back(struct as_letter *letter, void *to AS_UNUSED)

@@ -72,7 +72,9 @@ void as_fleet_deliver(struct as_call *c)
 
 static void op_batch(void *ctx AS_UNUSED, struct as_replica *r, uint32_t n)
 {
-    as_link_batch(as_replica_link(r), n);
+    struct as_upstream *u = as_upstream_of(r);
+
+    u->ops->batch(u, n);
 }
 
 static void op_wake(void *ctx, as_ns when)
@@ -94,18 +96,24 @@ static bool op_alike(const struct as_request *a, const struct as_request *b)
 
 static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
 {
-    as_link_send(as_replica_link(r), call_of(q));
+    struct as_upstream *u = as_upstream_of(r);
+
+    u->ops->send(u, call_of(q));
 }
 
 static void op_recall(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *const *q,
                       uint32_t n)
 {
-    as_link_recall(as_replica_link(r), q, n);
+    struct as_upstream *u = as_upstream_of(r);
+
+    u->ops->recall(u, q, n);
 }
 
 static void op_cancel(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q, int reason)
 {
-    as_link_cancel(as_replica_link(r), call_of(q), reason);
+    struct as_upstream *u = as_upstream_of(r);
+
+    u->ops->cancel(u, call_of(q), reason);
 }
 
 static void op_answer(void *ctx, struct as_request *q, int err)
@@ -113,8 +121,11 @@ static void op_answer(void *ctx, struct as_request *q, int err)
     struct as_fleet_deploy *d = ctx;
     struct as_call *c = call_of(q);
 
-    if (c->result_blob) /* a part of the answer had come when the deadline passed */
-        as_link_pass_over(as_replica_link(q->replica), c);
+    if (c->result_blob) { /* a part of the answer had come when the deadline passed */
+        struct as_upstream *u = as_upstream_of(q->replica);
+
+        u->ops->pass_over(u, c);
+    }
     c->err = err;
     c->status = 0;
     c->message = (struct as_str){0};
@@ -352,18 +363,18 @@ void as_fleet_refresh(struct as_fleet_deploy *d)
 
 void as_fleet_link_ready(struct as_link *l)
 {
-    struct as_fleet *f = l->fleet;
+    struct as_fleet *f = l->up.fleet;
     struct as_buf models;
 
-    if (!as_fleet_flag(&l->deploy->registered)) {
-        as_fleet_set_flag(&l->deploy->registered, true);
+    if (!as_fleet_flag(&l->up.deploy->registered)) {
+        as_fleet_set_flag(&l->up.deploy->registered, true);
         publish(f, as_registry_ref(f->registry));
     }
     as_buf_init(&models);
-    for (uint32_t i = 0; i < l->deploy->n_models; i++)
-        as_buf_printf(&models, "%s%s:%s", i ? " " : "", l->deploy->models[i].name,
-                      l->deploy->models[i].version);
-    f->ops.on_ready(f->ctx, as_str_of(l->name), as_str_of(l->token ? l->token->token : ""),
+    for (uint32_t i = 0; i < l->up.deploy->n_models; i++)
+        as_buf_printf(&models, "%s%s:%s", i ? " " : "", l->up.deploy->models[i].name,
+                      l->up.deploy->models[i].version);
+    f->ops.on_ready(f->ctx, as_str_of(l->up.name), as_str_of(l->token ? l->token->token : ""),
                     as_buf_slice(&models));
     as_buf_fini(&models);
 }
@@ -450,14 +461,23 @@ void as_fleet_drain(struct as_fleet *f)
 {
     /* new requests are refused from here on; what is queued is still sent */
     f->draining = true;
-    AS_LIST_EACH(n, &f->links) as_link_drain(AS_LIST_ENTRY(n, struct as_link, node));
+    AS_LIST_EACH(n, &f->upstreams)
+    {
+        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+
+        u->ops->drain(u);
+    }
 }
 
 void as_fleet_stop(struct as_fleet *f)
 {
     f->draining = true;
-    AS_LIST_EACH(n, &f->links)
-    as_link_end(AS_LIST_ENTRY(n, struct as_link, node), "the dispatcher ends", true);
+    AS_LIST_EACH(n, &f->upstreams)
+    {
+        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+
+        u->ops->stop(u);
+    }
 }
 
 /* --- the pulse --- */
@@ -470,7 +490,12 @@ static void on_tick(struct as_timer *t)
 
     as_pages_trim();
     as_fleet_watch_door(f);
-    AS_LIST_EACH(n, &f->links) as_link_tick(AS_LIST_ENTRY(n, struct as_link, node), now);
+    AS_LIST_EACH(n, &f->upstreams)
+    {
+        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+
+        u->ops->tick(u, now);
+    }
     as_timer_set(t, now + f->conf.ping_interval / TICKS_PER_INTERVAL);
 }
 
@@ -488,7 +513,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->log = log;
     f->listen_fd = -1;
     atomic_init(&f->n_deploys, 0);
-    as_list_init(&f->links);
+    as_list_init(&f->upstreams);
     as_list_init(&f->tokens);
     as_list_init(&f->clients);
     f->registry = as_registry_new();

@@ -66,6 +66,7 @@ void as_fleet_stop(struct as_fleet *f);
 /* For the status page; dispatch loop only. */
 struct as_fleet_replica {
     struct as_str name, deployment, state; /* "ready", "draining", "starting", "lost" */
+    struct as_str kind;                    /* "native", "simple" */
     uint32_t pid, slots, ongoing, unanswered;
     as_ns service;
     uint64_t epoch;

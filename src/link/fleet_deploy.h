@@ -48,7 +48,7 @@ struct as_fleet {
     const struct as_log *log;
     struct as_fleet_deploy *deploys[AS_FLEET_DEPLOYS_MAX];
     atomic_uint n_deploys;
-    struct as_list links, tokens, clients;
+    struct as_list upstreams, tokens, clients;
     struct as_mbox *box; /* of the client handle on this loop */
     char *join_token;
     struct as_registry *registry;

@@ -1,5 +1,5 @@
 /* What the fleet shows of itself: readiness to client loops, everything else to the status page. */
-#include "link/link.h"
+#include "link/upstream.h"
 
 bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
 {
@@ -41,35 +41,23 @@ const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32
     return &f->deploys[deployment]->models[model].stat;
 }
 
-static const char *link_state(const struct as_link *l)
-{
-    if (l->state == AS_LINK_BROKEN)
-        return "lost";
-    if (l->state != AS_LINK_READY)
-        return "starting";
-    return l->draining ? "draining" : "ready";
-}
-
 void as_fleet_each_replica(struct as_fleet *f,
                            void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg)
 {
-    AS_LIST_EACH(n, &f->links)
+    AS_LIST_EACH(n, &f->upstreams)
     {
-        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, node);
-        struct as_fleet_replica r = {.name = as_str_of(l->name ? l->name : ""),
-                                     .deployment = as_str_of(l->deploy ? l->deploy->name : ""),
-                                     .state = as_str_of(link_state(l)),
-                                     .pid = l->pid,
-                                     .epoch = l->epoch};
+        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+        struct as_fleet_replica r = {.name = as_str_of(u->name ? u->name : ""),
+                                     .deployment = as_str_of(u->deploy ? u->deploy->name : ""),
+                                     .kind = as_str_of(u->ops->kind)};
 
-        if (l->page)
-            r.worker = as_page_stat_of(l->page);
-        if (l->replica) {
-            r.slots = as_replica_slots(l->replica);
-            r.ongoing = as_replica_ongoing(l->replica);
-            r.unanswered = as_replica_unanswered(l->replica);
-            r.service = as_replica_service(l->replica);
+        if (u->replica) {
+            r.slots = as_replica_slots(u->replica);
+            r.ongoing = as_replica_ongoing(u->replica);
+            r.unanswered = as_replica_unanswered(u->replica);
+            r.service = as_replica_service(u->replica);
         }
+        u->ops->show(u, &r);
         fn(arg, &r);
     }
 }

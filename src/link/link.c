@@ -26,6 +26,11 @@ static struct as_link *link_of(struct as_sock *s)
     return AS_CONTAINER(s, struct as_link, sock);
 }
 
+static struct as_link *link_up(struct as_upstream *u)
+{
+    return AS_CONTAINER(u, struct as_link, up);
+}
+
 /* --- the end --- */
 
 /* `closing` counts everything that libuv, or a mailbox, still knows of this link. The last of them
@@ -38,7 +43,7 @@ static void maybe_free(struct as_link *l)
     free(l->rx.p);
     as_arena_fini(&l->scratch);
     free(l->calls);
-    free(l->name);
+    free(l->up.name);
     free(l);
 }
 
@@ -75,7 +80,7 @@ static void close_handles(struct as_link *l)
         l->closing++;
         as_sock_close(&l->pid_sock, on_pid_closed);
     }
-    if (l->watched && as_deathwatch_remove(l->fleet->watch, &l->page->lock) && !l->told)
+    if (l->watched && as_deathwatch_remove(l->up.fleet->watch, &l->page->lock) && !l->told)
         l->closing++; /* its letter is still under way */
     if (l->page)
         munmap((void *)(uintptr_t)l->page, AS_PAGE_SIZE);
@@ -86,7 +91,7 @@ static void close_handles(struct as_link *l)
 
 void as_link_end(struct as_link *l, const char *reason, bool exact)
 {
-    struct as_fleet *f = l->fleet;
+    struct as_fleet *f = l->up.fleet;
     uint64_t last = UINT64_MAX;
     char quoted[256];
     struct as_str token = as_str_of(l->token ? l->token->token : "");
@@ -96,31 +101,31 @@ void as_link_end(struct as_link *l, const char *reason, bool exact)
     if (exact && l->page)
         last = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
     as_log_event(f->log, l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
-                 "replica=%s pid=%u unanswered=%u reason=%s", l->name ? l->name : "?", l->pid,
+                 "replica=%s pid=%u unanswered=%u reason=%s", l->up.name ? l->up.name : "?", l->pid,
                  l->n_calls, as_log_quote(quoted, sizeof(quoted), as_str_of(reason)));
     AS_ASSERT(!l->ended);
     /* before core hears of it: what it answers may come back here */
     l->ended = true;
-    as_list_remove(&l->node);
+    as_list_remove(&l->up.node);
     if (l->token && l->token->link == l)
         l->token->link = NULL;
     as_link_drop_partial(l);
-    if (l->replica) {
+    if (l->up.replica) {
         /* core answers or queues again all that this link held; the table dies with it */
-        as_replica_free(l->replica, last, as_loop_now(f->loop));
-        as_fleet_refresh(l->deploy);
-        f->ops.on_gone(f->ctx, as_str_of(l->name), token, as_str_of(reason));
+        as_replica_free(l->up.replica, last, as_loop_now(f->loop));
+        as_fleet_refresh(l->up.deploy);
+        f->ops.on_gone(f->ctx, as_str_of(l->up.name), token, as_str_of(reason));
     }
     close_handles(l);
 }
 
 void as_link_refuse(struct as_link *l, const char *why)
 {
-    struct as_fleet *f = l->fleet;
+    struct as_fleet *f = l->up.fleet;
 
     /* A worker that joined by itself has no process of ours to end: only its link goes. */
     if (l->token)
-        f->ops.on_kill(f->ctx, as_str_of(l->name), as_str_of(l->token->token), as_str_of(why));
+        f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->token->token), as_str_of(why));
     as_link_end(l, why, false);
 }
 
@@ -128,7 +133,7 @@ void as_link_refuse(struct as_link *l, const char *why)
 void as_link_broken(struct as_link *l)
 {
     /* nothing in hand, or the outcome is known: there is nothing to wait for */
-    if (!l->replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
+    if (!l->up.replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
         as_link_end(l,
                     l->goodbye ? "said goodbye"
                     : l->dead  ? "process died"
@@ -140,9 +145,9 @@ void as_link_broken(struct as_link *l)
      * process that lives on without its link could still be running them. */
     l->state = AS_LINK_BROKEN;
     close_socket(l);
-    as_replica_drain(l->replica, true, as_loop_now(l->fleet->loop));
-    as_fleet_refresh(l->deploy);
-    as_timer_set(&l->timer, as_loop_now(l->fleet->loop) + DEATH_WAIT);
+    as_replica_drain(l->up.replica, true, as_loop_now(l->up.fleet->loop));
+    as_fleet_refresh(l->up.deploy);
+    as_timer_set(&l->timer, as_loop_now(l->up.fleet->loop) + DEATH_WAIT);
 }
 
 static void on_timer(struct as_timer *t)
@@ -186,8 +191,8 @@ void as_link_watch(struct as_link *l)
 {
     l->death_letter.open = open_death;
     l->watched =
-        l->fleet->watch && l->fleet->box &&
-        as_deathwatch_add(l->fleet->watch, &l->page->lock, l->fleet->box, &l->death_letter);
+        l->up.fleet->watch && l->up.fleet->box &&
+        as_deathwatch_add(l->up.fleet->watch, &l->page->lock, l->up.fleet->box, &l->death_letter);
 }
 
 bool as_link_drain_socket(struct as_link *l)
@@ -216,7 +221,7 @@ static void on_flush(struct as_task *t)
 void as_link_touch(struct as_link *l)
 {
     if (!l->sock.closing)
-        as_loop_defer_first(l->fleet->loop, &l->flush);
+        as_loop_defer_first(l->up.fleet->loop, &l->flush);
 }
 
 static void on_event(struct as_sock *s, int events)
@@ -229,17 +234,21 @@ static void on_event(struct as_sock *s, int events)
         as_link_read(l);
 }
 
-void as_link_batch(struct as_link *l, uint32_t n)
+/* --- what core decides --- */
+
+static void op_batch(struct as_upstream *u, uint32_t n)
 {
+    struct as_link *l = link_up(u);
     struct as_frame_batch b = {.first = l->next_stream, .n = n};
 
     as_frame_put_batch(&l->out, &b);
     as_link_touch(l);
 }
 
-void as_link_send(struct as_link *l, struct as_call *c)
+static void op_send(struct as_upstream *u, struct as_call *c)
 {
-    as_ns now = as_loop_now(l->fleet->loop);
+    struct as_link *l = link_up(u);
+    as_ns now = as_loop_now(l->up.fleet->loop);
     struct as_frame_msg fixed = {
         .kind = AS_FRAME_TENSOR, .priority = c->core.priority, .target = c->core.model};
     int err;
@@ -258,8 +267,9 @@ void as_link_send(struct as_link *l, struct as_call *c)
     as_link_touch(l);
 }
 
-void as_link_recall(struct as_link *l, struct as_request *const *q, uint32_t n)
+static void op_recall(struct as_upstream *u, struct as_request *const *q, uint32_t n)
 {
+    struct as_link *l = link_up(u);
     uint64_t ids[AS_FRAME_IDS];
 
     /* core recalls no more at once than a frame holds */
@@ -270,25 +280,50 @@ void as_link_recall(struct as_link *l, struct as_request *const *q, uint32_t n)
     as_link_touch(l);
 }
 
-void as_link_cancel(struct as_link *l, struct as_call *c, int reason)
+static void op_cancel(struct as_upstream *u, struct as_call *c, int reason)
 {
+    struct as_link *l = link_up(u);
+
     /* a body that is being received has lost its place: it is read and dropped */
     as_link_pass_over(l, c);
     as_frame_put_cancel(&l->out, c->core.stream, as_err_grpc(reason));
     as_link_touch(l);
 }
 
-void as_link_drain(struct as_link *l)
+static void op_pass_over(struct as_upstream *u, struct as_call *c)
 {
+    as_link_pass_over(link_up(u), c);
+}
+
+static void op_credit(struct as_upstream *u, struct as_call *c, const struct as_frame_window *w)
+{
+    as_link_credit(link_up(u), c, w);
+}
+
+static void op_input(struct as_upstream *u, struct as_call *c)
+{
+    as_link_input(link_up(u), c);
+}
+
+static void op_input_end(struct as_upstream *u, struct as_call *c)
+{
+    as_link_input_end(link_up(u), c);
+}
+
+static void op_drain(struct as_upstream *u)
+{
+    struct as_link *l = link_up(u);
+
     if (l->state != AS_LINK_READY)
         return;
     as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
     as_link_touch(l);
 }
 
-void as_link_tick(struct as_link *l, as_ns now)
+static void op_tick(struct as_upstream *u, as_ns now)
 {
-    const struct as_fleet_conf *conf = &l->fleet->conf;
+    struct as_link *l = link_up(u);
+    const struct as_fleet_conf *conf = &l->up.fleet->conf;
     struct as_frame_control ask = {.op = AS_CONTROL_HEALTH};
 
     if (l->state != AS_LINK_READY)
@@ -309,6 +344,47 @@ void as_link_tick(struct as_link *l, as_ns now)
     as_link_touch(l);
 }
 
+static void op_stop(struct as_upstream *u)
+{
+    as_link_end(link_up(u), "the dispatcher ends", true);
+}
+
+static const char *state_name(const struct as_link *l)
+{
+    if (l->state == AS_LINK_BROKEN)
+        return "lost";
+    if (l->state != AS_LINK_READY)
+        return "starting";
+    return l->draining ? "draining" : "ready";
+}
+
+static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
+{
+    const struct as_link *l = link_up(u);
+
+    ret_r->state = as_str_of(state_name(l));
+    ret_r->pid = l->pid;
+    ret_r->epoch = l->epoch;
+    if (l->page)
+        ret_r->worker = as_page_stat_of(l->page);
+}
+
+static const struct as_upstream_ops ops = {
+    .kind = "native",
+    .batch = op_batch,
+    .send = op_send,
+    .recall = op_recall,
+    .cancel = op_cancel,
+    .pass_over = op_pass_over,
+    .credit = op_credit,
+    .input = op_input,
+    .input_end = op_input_end,
+    .drain = op_drain,
+    .tick = op_tick,
+    .stop = op_stop,
+    .show = op_show,
+};
+
 /* --- the beginning --- */
 
 /* The kernel's word on who is at the other end. */
@@ -326,7 +402,7 @@ static int identify(struct as_link *l, int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) < 0)
         pidfd = cred.pid > 0 ? (int)syscall(SYS_pidfd_open, cred.pid, 0) : -1;
     if (pidfd >= 0)
-        l->pid_open = as_sock_open(&l->pid_sock, l->fleet->loop, pidfd, on_pid) == 0;
+        l->pid_open = as_sock_open(&l->pid_sock, l->up.fleet->loop, pidfd, on_pid) == 0;
     return 0;
 }
 
@@ -342,7 +418,8 @@ void as_link_accept(struct as_fleet *f, int fd)
         free(l);
         return;
     }
-    l->fleet = f;
+    l->up.ops = &ops;
+    l->up.fleet = f;
     l->state = AS_LINK_HELLO;
     l->next_stream = 1;
     l->rx.fd = -1;
@@ -352,7 +429,7 @@ void as_link_accept(struct as_fleet *f, int fd)
     as_arena_init(&l->scratch, l->scratch_first, sizeof(l->scratch_first));
     as_task_init(&l->flush, on_flush);
     as_timer_init(&l->timer, f->loop, on_timer);
-    as_list_push(&f->links, &l->node);
+    as_list_push(&f->upstreams, &l->up.node);
     l->sock.closing = true; /* until it is open there is nothing to close */
     if (as_sock_open(&l->sock, f->loop, fd, on_event)) {
         as_link_end(l, "cannot watch its socket", true);

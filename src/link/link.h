@@ -16,8 +16,7 @@
 #define AS_LINK_LINK_H
 
 #include "io/sock.h"
-#include "link/call.h"
-#include "link/fleet_deploy.h"
+#include "link/upstream.h"
 
 enum as_link_state {
     AS_LINK_HELLO, /* waits for HELLO */
@@ -41,6 +40,7 @@ struct as_link_rx {
 };
 
 struct as_link {
+    struct as_upstream up; /* replica: from the first grant on; deploy and name: from HELLO on */
     struct as_sock sock;
     struct as_sock pid_sock; /* pidfd of the worker */
     struct as_timer timer;   /* handshake, then wait for death */
@@ -48,11 +48,7 @@ struct as_link {
     struct as_letter death_letter;
     struct as_outq out;
     struct as_link_rx rx;
-    struct as_fleet *fleet;
-    struct as_fleet_deploy *deploy; /* from HELLO on */
-    struct as_fleet_token *token;   /* NULL: joined by the join token */
-    struct as_replica *replica;     /* from the first grant on */
-    char *name;                     /* replica name */
+    struct as_fleet_token *token; /* NULL: joined by the join token */
     enum as_link_state state;
     bool draining;   /* the worker asked for no more */
     bool goodbye;    /* the worker said that it goes */
@@ -71,7 +67,6 @@ struct as_link {
     as_ns last_rx, ping_sent; /* ping_sent 0: none under way */
     bool health_asked;
     bool sick;               /* the worker's last word on its health */
-    struct as_list node;     /* the fleet's list */
     struct as_arena scratch; /* of the small part at hand */
     uint8_t scratch_first[2048] __attribute__((aligned(16)));
 };
@@ -87,14 +82,6 @@ void as_link_refuse(struct as_link *l, const char *why);
 /* From HELLO on: death by the robust lock of the status page. */
 void as_link_watch(struct as_link *l);
 
-/* Carries out what core decides. */
-void as_link_batch(struct as_link *l, uint32_t n); /* the next n that are sent are one call */
-void as_link_send(struct as_link *l, struct as_call *c);
-void as_link_recall(struct as_link *l, struct as_request *const *q, uint32_t n);
-void as_link_cancel(struct as_link *l, struct as_call *c, int reason);
-void as_link_drain(struct as_link *l);
-/* Once per ping interval: asks, and judges what was asked before. */
-void as_link_tick(struct as_link *l, as_ns now);
 void as_link_touch(struct as_link *l); /* something was appended to out */
 
 /* Stream table (link_streams.c). */

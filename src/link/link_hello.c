@@ -46,7 +46,7 @@ static void say_goodbye(struct as_link *l, const char *why)
 /* Name and deployment: those of the token for a process that we started. */
 static const char *admit(struct as_link *l, const struct as_frame_hello *h)
 {
-    struct as_fleet *f = l->fleet;
+    struct as_fleet *f = l->up.fleet;
     struct as_fleet_token *t = as_fleet_find_token(f, h->token);
     struct as_str deployment = h->deployment, replica = h->replica;
     const char *why;
@@ -68,10 +68,10 @@ static const char *admit(struct as_link *l, const struct as_frame_hello *h)
         return "bad deployment name";
     if (!t && (!replica.n || replica.n > AS_NAME_MAX))
         return "bad replica name";
-    l->deploy = as_fleet_deploy(f, deployment);
-    if (!l->deploy)
+    l->up.deploy = as_fleet_deploy(f, deployment);
+    if (!l->up.deploy)
         return "too many deployments";
-    l->name = as_str_dup(replica);
+    l->up.name = as_str_dup(replica);
     return NULL;
 }
 
@@ -80,7 +80,7 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     struct as_frame_hello h;
     struct as_frame_hello ours = {.lo = AS_FRAME_VERSION,
                                   .hi = AS_FRAME_VERSION,
-                                  .max_message = l->fleet->conf.max_message,
+                                  .max_message = l->up.fleet->conf.max_message,
                                   .pid = (uint32_t)getpid()};
     const char *why;
     int err;
@@ -93,8 +93,8 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
         say_goodbye(l, "no common protocol version");
         return;
     }
-    why = h.max_message < l->fleet->conf.max_body ? "max_message is below what clients may send"
-                                                  : admit(l, &h);
+    why = h.max_message < l->up.fleet->conf.max_body ? "max_message is below what clients may send"
+                                                     : admit(l, &h);
     if (why) {
         say_goodbye(l, why);
         return;
@@ -112,9 +112,9 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
         as_link_watch(l);
     ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL);
     /* counts links: log lines and the status page can tell two lives of one replica apart */
-    ours.epoch = l->epoch = ++l->fleet->epoch;
-    ours.replica = as_str_of(l->name);
-    ours.deployment = as_str_of(l->deploy->name);
+    ours.epoch = l->epoch = ++l->up.fleet->epoch;
+    ours.replica = as_str_of(l->up.name);
+    ours.deployment = as_str_of(l->up.deploy->name);
     ours.peer = AS_STR("anyserve");
     l->state = AS_LINK_OPEN;
     as_frame_put_hello(&l->out, &ours);
@@ -142,14 +142,14 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     }
     /* refused in an answer, not by ending the link: it is the user's declaration that is wrong */
     err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing
-              ? as_fleet_register(l->deploy, &r, &answer.target, &why)
+              ? as_fleet_register(l->up.deploy, &r, &answer.target, &why)
               : AS_EINVALID;
     answer.model = r.model;
     answer.code = as_err_grpc(err);
     answer.message = as_str_of(err ? (why[0] ? why : as_err_text(err)) : "");
     if (err)
-        as_log_event(l->fleet->log, AS_LOG_WARN, "model_refused",
-                     "replica=%s model=%.*s version=%.*s reason=\"%s\"", l->name,
+        as_log_event(l->up.fleet->log, AS_LOG_WARN, "model_refused",
+                     "replica=%s model=%.*s version=%.*s reason=\"%s\"", l->up.name,
                      AS_STR_FMT(r.name), AS_STR_FMT(r.version), answer.message.p);
     as_arena_fini(&a);
     as_frame_put_registered(&l->out, &answer);
@@ -158,16 +158,16 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
 
 void as_link_on_credit(struct as_link *l, const struct as_frame *f)
 {
-    struct as_fleet *fleet = l->fleet;
+    struct as_fleet *fleet = l->up.fleet;
     as_ns now = as_loop_now(fleet->loop);
     struct as_frame_credit c;
-    bool first = !l->replica;
+    bool first = !l->up.replica;
 
     if (as_frame_get_credit(f, &c) || c.slots > SLOTS_MAX) {
         as_link_refuse(l, "malformed CREDIT");
         return;
     }
-    if (l->state == AS_LINK_HELLO || !l->deploy->core) {
+    if (l->state == AS_LINK_HELLO || !l->up.deploy->core) {
         as_link_refuse(l, "CREDIT before a model was registered");
         return;
     }
@@ -176,7 +176,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         return;
     }
     /* a link becomes a replica with its first slots: before that nothing could be given to it */
-    if (first && as_replica_new(&l->replica, l->deploy->core, as_str_of(l->name), l)) {
+    if (first && as_replica_new(&l->up.replica, l->up.deploy->core, as_str_of(l->up.name), l)) {
         as_link_end(l, "too many replicas", true);
         return;
     }
@@ -184,11 +184,11 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     l->last_rx = now;
     /* the handshake is over */
     as_timer_set(&l->timer, AS_NEVER);
-    as_replica_grant(l->replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
-    as_fleet_refresh(l->deploy);
+    as_replica_grant(l->up.replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
+    as_fleet_refresh(l->up.deploy);
     if (first) {
         as_log_event(fleet->log, AS_LOG_INFO, "worker_ready",
-                     "replica=%s pid=%u slots=%u epoch=%lu", l->name, l->pid, c.slots,
+                     "replica=%s pid=%u slots=%u epoch=%lu", l->up.name, l->pid, c.slots,
                      (unsigned long)l->epoch);
         as_fleet_link_ready(l);
     }

@@ -10,7 +10,7 @@
 
 void as_link_begin_parts(struct as_link *l, struct as_call *c)
 {
-    const struct as_frame_window *w = &l->fleet->conf.parts;
+    const struct as_frame_window *w = &l->up.fleet->conf.parts;
     struct as_frame_credit credit = {.messages = (uint32_t)w->messages,
                                      .bytes = (uint64_t)w->bytes};
 
@@ -79,12 +79,12 @@ static const char *keep_part(struct as_link *l, struct as_call *c, const struct 
         as_fleet_part(c, p);
         return NULL;
     }
-    if (m.body_len <= l->fleet->conf.max_message)
+    if (m.body_len <= l->up.fleet->conf.max_message)
         c->result_blob = as_blob_new((size_t)m.body_len);
     if (!c->result_blob) {
         as_part_free(p);
-        return m.body_len > l->fleet->conf.max_message ? "answer over the message limit"
-                                                       : "out of memory";
+        return m.body_len > l->up.fleet->conf.max_message ? "answer over the message limit"
+                                                          : "out of memory";
     }
     c->part = p;
     c->rx_msg = m;
@@ -108,7 +108,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
     const char *why;
 
     /* nobody reads it: not even decoded, and what follows of it is passed over */
-    if (!as_replica_bind(l->replica, &c->core)) {
+    if (!as_replica_bind(l->up.replica, &c->core)) {
         c->rx_msg.body_len = UINT64_MAX;
         if (end)
             as_link_settle(l, c, (struct as_model_times){0}, false);
@@ -169,7 +169,7 @@ void as_link_part_frame(struct as_link *l, struct as_call *c, const struct as_fr
 /* Granted again in halves of the window: a frame for many messages. */
 void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w)
 {
-    const struct as_frame_window *all = &l->fleet->conf.parts;
+    const struct as_frame_window *all = &l->up.fleet->conf.parts;
     struct as_frame_credit credit;
 
     c->owed.messages += w->messages;
@@ -196,7 +196,7 @@ void as_link_input(struct as_link *l, struct as_call *c)
     if (!in || !as_frame_window_open(&c->inputs))
         return;
     /* the worker reads on: another one would see the rest only */
-    as_replica_bind(l->replica, &c->core);
+    as_replica_bind(l->up.replica, &c->core);
     as_frame_window_take(&c->inputs, as_frame_msg_cost(&in->msg, true));
     err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->msg, in->blob);
     AS_ASSERT(!err); /* that it fits was seen to before */

@@ -7,7 +7,7 @@
 
 static as_ns now_of(const struct as_link *l)
 {
-    return as_loop_now(l->fleet->loop);
+    return as_loop_now(l->up.fleet->loop);
 }
 
 /* --- answers --- */
@@ -17,7 +17,7 @@ static as_ns now_of(const struct as_link *l)
  * finds nothing. */
 void as_link_settle(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry)
 {
-    struct as_model_stat *stat = &l->deploy->models[c->core.model].stat;
+    struct as_model_stat *stat = &l->up.deploy->models[c->core.model].stat;
     struct as_batch *b = c->core.batch;
     uint32_t size = b ? b->items : c->core.items;
     as_ns now = now_of(l);
@@ -28,7 +28,7 @@ void as_link_settle(struct as_link *l, struct as_call *c, struct as_model_times 
         b->counted =
             c->core.state == AS_REQ_SENT && !retry; /* a call counts with its first success */
     as_link_forget_call(l, c);
-    if (!as_replica_done(l->replica, &c->core, t.service, retry, now))
+    if (!as_replica_done(l->up.replica, &c->core, t.service, retry, now))
         return;
     if (c->err)
         as_model_stat_fail(stat, &c->core, now);
@@ -96,7 +96,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
     if (m.body || !m.body_len)
         return "message without END";
     /* checked before memory is taken: the worker sizes it */
-    if (m.body_len > l->fleet->conf.max_message)
+    if (m.body_len > l->up.fleet->conf.max_message)
         return "answer over the message limit";
     c->result_blob = as_blob_new((size_t)m.body_len);
     if (!c->result_blob)
@@ -253,9 +253,9 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
             return;
         }
         as_link_forget_call(l, c);
-        as_replica_returned(l->replica, &c->core, now_of(l));
+        as_replica_returned(l->up.replica, &c->core, now_of(l));
     }
-    as_replica_recall_done(l->replica, now_of(l));
+    as_replica_recall_done(l->up.replica, now_of(l));
 }
 
 static void on_control(struct as_link *l, const struct as_frame *f)
@@ -273,10 +273,10 @@ static void on_control(struct as_link *l, const struct as_frame *f)
     sick = c.code != 0;
     if (sick != l->sick) {
         l->sick = sick;
-        as_log_event(l->fleet->log, sick ? AS_LOG_WARN : AS_LOG_INFO, "worker_health",
-                     "replica=%s healthy=%d", l->name, !sick);
-        as_replica_drain(l->replica, sick || l->draining, now_of(l));
-        as_fleet_refresh(l->deploy);
+        as_log_event(l->up.fleet->log, sick ? AS_LOG_WARN : AS_LOG_INFO, "worker_health",
+                     "replica=%s healthy=%d", l->up.name, !sick);
+        as_replica_drain(l->up.replica, sick || l->draining, now_of(l));
+        as_fleet_refresh(l->up.deploy);
     }
 }
 
@@ -307,13 +307,13 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
         break;
     case AS_FRAME_DRAIN:
         l->draining = true;
-        as_replica_drain(l->replica, true, now_of(l));
-        as_fleet_refresh(l->deploy);
+        as_replica_drain(l->up.replica, true, now_of(l));
+        as_fleet_refresh(l->up.deploy);
         break;
     case AS_FRAME_GOODBYE:
         l->goodbye = true;
-        as_replica_drain(l->replica, true, now_of(l));
-        as_fleet_refresh(l->deploy);
+        as_replica_drain(l->up.replica, true, now_of(l));
+        as_fleet_refresh(l->up.deploy);
         break;
     case AS_FRAME_STARTED: /* a hint; the status page is the truth */
         break;
@@ -350,11 +350,11 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_hello(l, f);
     else if (f->type == AS_FRAME_REGISTER)
         as_link_on_register(l, f);
-    else if (f->type == AS_FRAME_CREDIT && f->stream && l->replica)
+    else if (f->type == AS_FRAME_CREDIT && f->stream && l->up.replica)
         as_link_on_stream_credit(l, f);
     else if (f->type == AS_FRAME_CREDIT)
         as_link_on_credit(l, f);
-    else if (!l->replica)
+    else if (!l->up.replica)
         as_link_refuse(l, "frame before slots were granted");
     else if (f->type == AS_FRAME_DATA || f->type == AS_FRAME_ERROR || f->type == AS_FRAME_END)
         on_stream_frame(l, f);
@@ -412,7 +412,7 @@ static bool step(struct as_link *l)
     }
     if (n == 0)
         return false;
-    if (f.type == AS_FRAME_DATA && !(f.flags & AS_FRAME_F_MSG) && l->replica) {
+    if (f.type == AS_FRAME_DATA && !(f.flags & AS_FRAME_F_MSG) && l->up.replica) {
         const char *why = begin_body(l, &f);
 
         if (why) {
