@@ -19,6 +19,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
         .ping_interval = as_option_ns(o, AS_OPT_PING_INTERVAL),
         .ping_timeout = as_option_ns(o, AS_OPT_PING_TIMEOUT),
         .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
+        .grace = as_option_ns(o, AS_OPT_WORKER_GRACE),
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
         .max_body = BODY_EXTRA + AS_MAX(AS_MAX(as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
                                                as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES)),

@@ -51,8 +51,9 @@ static int cmd_options(struct as_option_set *opts);
 static int cmd_dispatcher(struct as_option_set *opts);
 
 static const struct command commands[] = {
-    {"run", "TARGET", "serve the models of a Python file or module (file.py, module:app)",
-     AS_SCOPE_RUN, 1, 1, false, as_run_main},
+    {"run", "[TARGET]",
+     "serve the models of a Python file or module (file.py, module:app), and of workers that join",
+     AS_SCOPE_RUN, 0, 1, false, as_run_main},
     {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, cmd_status},
     {"infer", "MODEL", "call a model once and print its answer", AS_SCOPE_INFER, 1, 1, false,
      as_infer_main},

@@ -132,7 +132,7 @@ static void show_banner(const struct run *r)
 {
     const struct as_option_set *o = r->opts;
     struct as_banner v = {.version = AS_VERSION,
-                          .target = o->args[0],
+                          .target = o->n_args ? o->args[0] : NULL,
                           .app = &r->app,
                           .workers = (uint32_t)as_option_u64(o, AS_OPT_WORKERS),
                           .host = as_option_str(o, AS_OPT_HOST),
@@ -140,7 +140,8 @@ static void show_banner(const struct run *r)
                           .grpc_port = (uint16_t)as_option_u64(o, AS_OPT_GRPC_PORT),
                           .status_port = (uint16_t)as_option_u64(o, AS_OPT_STATUS_PORT),
                           .python = r->python.path,
-                          .python_why = r->python.why};
+                          .python_why = r->python.why,
+                          .link = r->link};
     struct as_buf b;
 
     as_buf_init(&b);
@@ -154,7 +155,7 @@ static int supervise(struct run *r)
     struct as_supervisor_conf conf = {.opts = r->opts,
                                       .app = &r->app,
                                       .python = r->python.path,
-                                      .target = r->opts->args[0],
+                                      .target = r->opts->n_args ? r->opts->args[0] : NULL,
                                       .link = r->link,
                                       .listeners = r->listeners,
                                       .signal_fd = r->signal_fd};
@@ -193,11 +194,12 @@ static int run(struct run *r, struct as_buf *err)
         as_buf_printf(err, "cannot watch for signals: %s", strerror(errno));
         return AS_CODE_SYSTEM;
     }
-    as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
+    if (r->opts->n_args)
+        as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
     rc = listen_ports(r);
     if (rc == AS_CODE_OK)
         rc = open_runtime(r, err);
-    if (rc == AS_CODE_OK)
+    if (rc == AS_CODE_OK && r->opts->n_args)
         rc = as_app_describe(&r->app, r->python.path, r->opts->args[0], r->signal_fd, err);
     if (rc == AS_CODE_OK) {
         show_banner(r);

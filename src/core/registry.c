@@ -91,6 +91,15 @@ int as_registry_check_name(struct as_str name, const char **ret_why)
 
 int as_registry_check_deployment(struct as_str name, const char **ret_why)
 {
+    const char *colon = name.n ? memchr(name.p, ':', name.n) : NULL;
+
+    if (colon) {
+        size_t n = (size_t)(colon - name.p);
+        int err = as_registry_check_name((struct as_str){name.p, n}, ret_why);
+
+        return err ? err
+                   : as_registry_check_version((struct as_str){colon + 1, name.n - n - 1}, ret_why);
+    }
     if (name.n == 0 || name.n > AS_NAME_MAX) {
         *ret_why = "deployment name must have 1 to 128 characters";
         return AS_EINVALID;

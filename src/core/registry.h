@@ -25,7 +25,8 @@
 
 /* 0, or AS_EINVALID with the reason (static text). */
 int as_registry_check_name(struct as_str name, const char **ret_why);
-/* Deployments are named after files too: 1–128 of [A-Za-z0-9._-], no rule about segments. */
+/* Deployments are named after files, 1–128 of [A-Za-z0-9._-] and no rule about segments, or after
+ * the one model that they serve, "name:version": those of workers that came by themselves. */
 int as_registry_check_deployment(struct as_str name, const char **ret_why);
 int as_registry_check_version(struct as_str version, const char **ret_why);
 bool as_registry_is_verb(struct as_str segment); /* one of the verbs above */

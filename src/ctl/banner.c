@@ -67,7 +67,10 @@ static void write_call(struct as_buf *b, const struct as_banner *v)
 
 void as_banner_write(struct as_buf *b, const struct as_banner *v)
 {
-    as_buf_printf(b, "AnyServe %s serves %s\n\n", v->version, v->target);
+    if (v->target)
+        as_buf_printf(b, "AnyServe %s serves %s\n\n", v->version, v->target);
+    else
+        as_buf_printf(b, "AnyServe %s serves the workers that join\n\n", v->version);
     for (uint32_t i = 0; i < v->app->n; i++) {
         const struct as_app_deployment *d = &v->app->deployments[i];
 
@@ -76,6 +79,10 @@ void as_banner_write(struct as_buf *b, const struct as_banner *v)
         write_models(b, d);
     }
     write_addresses(b, v);
+    if (!v->target) {
+        as_buf_printf(b, "  workers     %s\n\n", v->link);
+        return;
+    }
     as_buf_printf(b, "  python      %s (%s)\n", v->python, v->python_why);
     write_call(b, v);
 }

@@ -6,12 +6,13 @@
 #include "ctl/describe.h"
 
 struct as_banner {
-    const char *version, *target;
+    const char *version, *target; /* target NULL: no models of its own */
     const struct as_app *app;
     uint32_t workers;
     const char *host;                      /* as given */
     uint16_t port, grpc_port, status_port; /* 0: off */
     const char *python, *python_why;
+    const char *link; /* where workers that nobody here started come in; without a target */
 };
 
 void as_banner_write(struct as_buf *b, const struct as_banner *v);

@@ -408,6 +408,10 @@ void as_crew_serving(struct as_crew *c)
 {
     for (uint32_t i = 0; i < c->n; i++)
         as_child_hold(&c->workers[i].child, false);
+    if (c->n == 0 && !c->once_ready) { /* a server for workers from outside */
+        c->once_ready = true;
+        c->ops.on_ready(c->ctx);
+    }
 }
 
 void as_crew_message(struct as_crew *c, const struct as_ctl_message *m)

@@ -79,6 +79,8 @@ enum as_option_type {
       "Workers", "how often a silent worker is asked whether it lives")                            \
     X(PING_TIMEOUT, "ping-timeout", DURATION, 10 * AS_MS, 3600 * AS_SEC, "10s", "", RD, "Workers", \
       "an unanswered ping ends the worker after this time")                                        \
+    X(WORKER_GRACE, "worker-grace", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD, "Workers",      \
+      "a model that only workers from outside serve is forgotten when they are gone for so long")  \
     X(ROUTER, "router", ENUM, 0, 0, "least_ongoing", "least_ongoing|pow2", RDB, "Queues",          \
       "how a replica is chosen")                                                                   \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \

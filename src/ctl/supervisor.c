@@ -187,15 +187,19 @@ static void on_fatal(void *ctx, int code, const char *replica, struct as_str rea
 static void on_ready(void *ctx)
 {
     struct supervisor *s = ctx;
+    uint32_t n = as_crew_size(s->crew);
     struct as_buf b;
 
     if (s->phase != STARTING)
         return;
     move(s, SERVING);
     as_buf_init(&b);
-    as_buf_printf(&b, "Ready: %s (%u replica%s, %.1f s)", s->conf->address, as_crew_size(s->crew),
-                  as_crew_size(s->crew) == 1 ? "" : "s",
-                  (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
+    as_buf_printf(&b, "Ready: %s (", s->conf->address);
+    if (n)
+        as_buf_printf(&b, "%u replica%s", n, n == 1 ? "" : "s");
+    else
+        as_buf_str(&b, "waits for workers");
+    as_buf_printf(&b, ", %.1f s)", (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
     as_console_line(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
 }

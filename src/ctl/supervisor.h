@@ -22,7 +22,7 @@
 struct as_supervisor_conf {
     const struct as_option_set *opts; /* ports and paths are the final ones */
     const struct as_app *app;
-    const char *python, *target;
+    const char *python, *target;  /* NULL: no workers of ours */
     const char *link;             /* path of the link socket */
     const char *address;          /* for the ready line: "127.0.0.1:8000" */
     struct as_handover listeners; /* owned by the supervisor from here on */

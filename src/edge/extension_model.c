@@ -111,8 +111,11 @@ static void gather(struct as_ask *k, struct as_fleet *f)
 
     for (uint32_t i = 0; i < q->n && !q->refused; i++) {
         struct row *r = &q->rows[i];
+        const struct as_model_stat *stat = as_fleet_model_stat(f, r->deployment, r->index);
 
-        r->stat = *as_fleet_model_stat(f, r->deployment, r->index);
+        if (!stat)
+            continue; /* it has gone in the meantime: nothing is known of it */
+        r->stat = *stat;
         q->refused = !gather_batches(r);
         r->stat.calls = NULL; /* the fleet's own */
     }

@@ -35,9 +35,10 @@ void as_call_letter_back(struct as_call *c)
 
 static void refuse(struct as_call *c, int err)
 {
-    struct as_fleet_deploy *d = c->client->fleet->deploys[c->deployment];
+    struct as_fleet_deploy *d = as_fleet_numbered(c->client->fleet, c->deployment);
 
-    as_model_stat_refuse(&d->models[c->core.model].stat);
+    if (d)
+        as_model_stat_refuse(&d->models[c->core.model].stat);
     c->err = err;
     c->status = 0;
     c->message = (struct as_str){0};
@@ -47,7 +48,7 @@ static void refuse(struct as_call *c, int err)
 /* Dispatch loop. */
 static void submit(struct as_fleet *f, struct as_call *c)
 {
-    struct as_fleet_deploy *d = f->deploys[c->deployment];
+    struct as_fleet_deploy *d = as_fleet_numbered(f, c->deployment);
     as_ns deadline = c->core.deadline;
     int err;
 
@@ -57,7 +58,8 @@ static void submit(struct as_fleet *f, struct as_call *c)
         refuse(c, AS_EUNAVAILABLE);
         return;
     }
-    err = as_deploy_submit(d->core, &c->core, as_loop_now(f->loop));
+    /* gone since the client loop's snapshot was made */
+    err = d ? as_deploy_submit(d->core, &c->core, as_loop_now(f->loop)) : AS_EUNAVAILABLE;
     if (err)
         refuse(c, err);
     else if (deadline < d->timer.at)
@@ -95,12 +97,21 @@ static void open_cancel_back(struct as_letter *letter, void *to AS_UNUSED)
     as_call_letter_back(AS_CONTAINER(letter, struct as_call, cancel_letter));
 }
 
+/* A deployment that has gone has released all that it had. */
+static void cancel(struct as_call *c)
+{
+    struct as_fleet *f = c->client->fleet;
+    struct as_fleet_deploy *d = as_fleet_numbered(f, c->deployment);
+
+    if (d)
+        as_deploy_cancel(d->core, &c->core, as_loop_now(f->loop));
+}
+
 static void open_cancel(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *c = AS_CONTAINER(letter, struct as_call, cancel_letter);
-    struct as_fleet *f = c->client->fleet;
 
-    as_deploy_cancel(f->deploys[c->deployment]->core, &c->core, as_loop_now(f->loop));
+    cancel(c);
     c->cancel_letter.open = open_cancel_back;
     as_mbox_post(&c->client->box, &c->cancel_letter);
 }
@@ -108,8 +119,7 @@ static void open_cancel(struct as_letter *letter, void *to AS_UNUSED)
 void as_client_cancel(struct as_client *c, struct as_call *call)
 {
     if (c->local) {
-        as_deploy_cancel(c->fleet->deploys[call->deployment]->core, &call->core,
-                         as_loop_now(c->loop));
+        cancel(call);
         return;
     }
     call->cancel_posted = true;

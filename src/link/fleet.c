@@ -159,16 +159,22 @@ static void on_deadline(struct as_timer *t)
 
 /* --- deployments and their models --- */
 
-/* Finds or makes it. Numbers are for ever and entries never move: client loops keep them in calls
- * and registry snapshots. NULL: too many. */
+/* Finds or makes it. NULL: too many. */
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
 {
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
-    struct as_fleet_deploy *d;
+    struct as_fleet_deploy *d, *vacant = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (as_str_eq(as_str_of(f->deploys[i]->name), name))
-            return f->deploys[i];
+        d = f->deploys[i];
+        if (d->name && as_str_eq(as_str_of(d->name), name))
+            return d;
+        if (!d->name && !vacant)
+            vacant = d;
+    }
+    if (vacant) {
+        vacant->name = as_str_dup(name);
+        return vacant;
     }
     if (n == AS_FLEET_DEPLOYS_MAX)
         return NULL;
@@ -176,6 +182,7 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
     d->fleet = f;
     d->name = as_str_dup(name);
     d->number = n;
+    d->deserted = AS_NEVER;
     atomic_init(&d->down, false);
     atomic_init(&d->expected, false);
     atomic_init(&d->registered, false);
@@ -243,7 +250,7 @@ static bool is_settling(const struct as_fleet *f)
         if (as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->registered))
             return true;
     }
-    return f->n_deploys == 0;
+    return !as_fleet_flag(&f->open);
 }
 
 /* The new snapshot for every client loop. */
@@ -351,6 +358,11 @@ int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded)
     return 0;
 }
 
+void as_fleet_republish(struct as_fleet *f)
+{
+    publish(f, as_registry_ref(f->registry));
+}
+
 void as_fleet_refresh(struct as_fleet_deploy *d)
 {
     bool ready = d->core && as_deploy_ready(d->core) > 0;
@@ -358,7 +370,7 @@ void as_fleet_refresh(struct as_fleet_deploy *d)
     if (ready == as_fleet_flag(&d->ready))
         return;
     as_fleet_set_flag(&d->ready, ready);
-    publish(d->fleet, as_registry_ref(d->fleet->registry)); /* some watch it */
+    as_fleet_republish(d->fleet);
 }
 
 void as_fleet_link_ready(struct as_link *l)
@@ -368,7 +380,7 @@ void as_fleet_link_ready(struct as_link *l)
 
     if (!as_fleet_flag(&l->up.deploy->registered)) {
         as_fleet_set_flag(&l->up.deploy->registered, true);
-        publish(f, as_registry_ref(f->registry));
+        as_fleet_republish(f);
     }
     as_buf_init(&models);
     for (uint32_t i = 0; i < l->up.deploy->n_models; i++)
@@ -455,6 +467,85 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
         as_deploy_set_down(d->core, down, as_loop_now(f->loop));
 }
 
+/* --- deployments of workers that came by themselves --- */
+
+void as_fleet_enter(struct as_fleet_deploy *d)
+{
+    d->n_upstreams++;
+    d->deserted = AS_NEVER;
+}
+
+void as_fleet_leave(struct as_fleet_deploy *d, bool at_once)
+{
+    struct as_fleet *f = d->fleet;
+
+    AS_ASSERT(d->n_upstreams > 0);
+    if (--d->n_upstreams > 0 || as_fleet_flag(&d->expected))
+        return;
+    d->deserted = at_once || !as_fleet_flag(&d->registered)
+                      ? 0 /* nobody has heard of it, or nobody waits for it */
+                      : as_loop_now(f->loop);
+    as_loop_defer(f->loop, &f->tidy);
+}
+
+static void free_models(struct as_fleet_deploy *d)
+{
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        free(d->models[i].name);
+        free(d->models[i].version);
+        as_model_stat_fini(&d->models[i].stat);
+    }
+    free(d->models);
+    d->models = NULL;
+    d->n_models = 0;
+}
+
+/* Its models are unknown from here on; what waited for a worker is answered. A call that another
+ * loop has resolved before has its old number, and finds nobody. */
+static void vacate(struct as_fleet_deploy *d)
+{
+    struct as_fleet *f = d->fleet;
+    struct as_registry *g = as_registry_without(f->registry, d->number);
+
+    as_log_event(f->log, AS_LOG_INFO, "deployment_gone", "deployment=%s models=%u", d->name,
+                 d->n_models);
+    /* first: who hears of the answers below may submit again */
+    d->number += AS_FLEET_DEPLOYS_MAX;
+    if (g == f->registry)
+        as_registry_unref(g);
+    else
+        publish(f, g);
+    as_timer_set(&d->timer, AS_NEVER);
+    as_deploy_free(d->core);
+    d->core = NULL;
+    free_models(d);
+    free(d->name);
+    d->name = NULL;
+    d->max_queued = 0;
+    d->budget = 0;
+    d->deserted = AS_NEVER;
+    as_fleet_set_flag(&d->down, false);
+    as_fleet_set_flag(&d->registered, false);
+    as_fleet_set_flag(&d->ready, false);
+}
+
+/* Not where the last worker goes: core may be in the middle of something. */
+static void on_tidy(struct as_task *t)
+{
+    struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tidy);
+    as_ns now = as_loop_now(f->loop);
+
+    if (f->draining)
+        return;
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        struct as_fleet_deploy *d = f->deploys[i];
+
+        if (d->name && d->deserted != AS_NEVER && !as_fleet_flag(&d->expected) &&
+            (d->deserted == 0 || now - d->deserted >= f->conf.grace))
+            vacate(d);
+    }
+}
+
 /* --- ending --- */
 
 void as_fleet_drain(struct as_fleet *f)
@@ -490,6 +581,7 @@ static void on_tick(struct as_timer *t)
 
     as_pages_trim();
     as_fleet_watch_door(f);
+    on_tidy(&f->tidy);
     AS_LIST_EACH(n, &f->upstreams)
     {
         struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
@@ -518,6 +610,8 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     as_list_init(&f->clients);
     f->registry = as_registry_new();
     (void)as_deathwatch_new(&f->watch); /* an old kernel: pidfd tells, only later */
+    atomic_init(&f->open, false);
+    as_task_init(&f->tidy, on_tidy);
     as_timer_init(&f->tick, loop, on_tick);
     as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
     *ret_f = f;
@@ -533,12 +627,7 @@ static void free_deploy(struct as_timer *t)
 {
     struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
 
-    for (uint32_t i = 0; i < d->n_models; i++) {
-        free(d->models[i].name);
-        free(d->models[i].version);
-        as_model_stat_fini(&d->models[i].stat);
-    }
-    free(d->models);
+    free_models(d);
     free(d->name);
     free(d);
 }
@@ -554,6 +643,7 @@ void as_fleet_free(struct as_fleet *f)
         return;
     AS_ASSERT(as_list_empty(&f->clients));
     as_fleet_stop(f);
+    as_task_cancel(&f->tidy);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         as_deploy_free(f->deploys[i]->core);
         as_timer_close(&f->deploys[i]->timer, free_deploy);

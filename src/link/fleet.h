@@ -22,6 +22,7 @@ struct as_fleet_conf {
     uint32_t max_prefetch;
     as_ns prefetch_work;
     as_ns ping_interval, ping_timeout, handshake_timeout;
+    as_ns grace; /* a deployment without workers stays so long, if they came by themselves */
     uint64_t max_message;         /* bytes of one answer's body */
     uint64_t max_body;            /* bytes of one request's body: what a worker must accept */
     struct as_frame_window parts; /* of one answer that is a stream, ahead of its client */
@@ -52,7 +53,8 @@ void as_fleet_join_token(struct as_fleet *f,
 /* No replica of it will come (again): its requests are refused. */
 void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down);
 
-/* Every deployment that has a token or models has a replica with slots. */
+/* Workers are let in, and every deployment of processes of ours has a replica with slots. Those of
+ * workers that came by themselves do not count: a server may wait for them. */
 bool as_fleet_ready(const struct as_fleet *f);                            /* any thread */
 bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment); /* any thread */
 bool as_fleet_model_down(const struct as_fleet *f, uint32_t deployment);  /* any thread */
@@ -77,7 +79,7 @@ void as_fleet_each_replica(struct as_fleet *f,
 void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_deploy *d, bool down),
                           void *arg);
 struct as_registry *as_fleet_registry(const struct as_fleet *f); /* borrowed; dispatch loop */
-/* One model's, by the numbers that the registry has; dispatch loop. */
+/* One model's, by the numbers that the registry has; NULL: it has gone. Dispatch loop. */
 const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
                                                 uint32_t model);
 struct as_fleet_model_row {

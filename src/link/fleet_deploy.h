@@ -11,6 +11,8 @@
 #include "link/fleet.h"
 
 #define AS_FLEET_DEPLOYS_MAX 1024u
+/* A deployment's number: its place in the table, and how many had that place before. */
+#define AS_FLEET_SLOT(number) ((number) & (AS_FLEET_DEPLOYS_MAX - 1))
 
 struct as_fleet_model {
     char *name, *version;
@@ -18,11 +20,16 @@ struct as_fleet_model {
     struct as_model_stat stat;
 };
 
+/* One place of the table. Made once and never freed before the fleet, since other threads look at
+ * the flags of a number that they have from an older snapshot; but a deployment of workers that
+ * came by themselves goes when they have gone, and its place is used again. */
 struct as_fleet_deploy {
     struct as_fleet *fleet;
-    char *name;
+    char *name;             /* NULL: the place is free */
     struct as_deploy *core; /* NULL until a worker has registered */
     uint32_t number;
+    uint32_t n_upstreams; /* that have said its name */
+    as_ns deserted;       /* when the last of them went; AS_NEVER: some are there */
     int64_t max_queued;
     uint32_t budget;
     struct as_fleet_model *models;
@@ -56,9 +63,11 @@ struct as_fleet {
     uv_poll_t *listener;
     int listen_fd;
     struct as_timer tick; /* pings */
+    struct as_task tidy;  /* deployments that are to go */
     uint64_t epoch;
     uint32_t unanswered;
     bool draining;
+    atomic_bool open; /* workers are let in: all tokens are known */
 };
 
 /* The flags are read by client loops at any time and say nothing about other memory. */
@@ -72,6 +81,14 @@ static inline void as_fleet_set_flag(atomic_bool *flag, bool v)
     atomic_store_explicit(flag, v, memory_order_relaxed);
 }
 
+/* The deployment of a number; NULL: it has gone, whoever has its place now. Dispatch loop. */
+static inline struct as_fleet_deploy *as_fleet_numbered(const struct as_fleet *f, uint32_t number)
+{
+    struct as_fleet_deploy *d = f->deploys[AS_FLEET_SLOT(number)];
+
+    return d->number == number ? d : NULL;
+}
+
 struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token);
 /* The deployment of that name, made if it is new; NULL when there are too many. */
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name);
@@ -79,7 +96,13 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name);
  * Gives the target number. 0, AS_EEXISTS, AS_EINVALID with a reason. */
 int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register *r,
                       uint32_t *ret_target, const char **ret_why);
+/* The same snapshot again, because of what is said beside it: readiness, whether more may come. */
+void as_fleet_republish(struct as_fleet *f);
 void as_fleet_refresh(struct as_fleet_deploy *d); /* after replicas came, went or drained */
+/* An upstream of it is there, or has gone. The last one of workers that came by themselves takes
+ * the deployment with it: after the fleet's grace time, or, at_once, with the end of this turn. */
+void as_fleet_enter(struct as_fleet_deploy *d);
+void as_fleet_leave(struct as_fleet_deploy *d, bool at_once);
 void as_fleet_link_ready(struct as_link *l);
 void as_fleet_watch_door(struct as_fleet *f); /* again, should it rest for want of descriptors */
 void as_fleet_deliver(

@@ -42,5 +42,7 @@ int as_fleet_listen(struct as_fleet *f, int fd)
     }
     f->listener->data = f;
     as_fleet_watch_door(f);
+    as_fleet_set_flag(&f->open, true);
+    as_fleet_republish(f);
     return 0;
 }

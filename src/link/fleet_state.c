@@ -3,26 +3,23 @@
 
 bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
 {
-    return as_fleet_flag(&f->deploys[deployment]->ready);
+    return as_fleet_flag(&f->deploys[AS_FLEET_SLOT(deployment)]->ready);
 }
 
 bool as_fleet_model_down(const struct as_fleet *f, uint32_t deployment)
 {
-    return as_fleet_flag(&f->deploys[deployment]->down);
+    return as_fleet_flag(&f->deploys[AS_FLEET_SLOT(deployment)]->down);
 }
 
 bool as_fleet_ready(const struct as_fleet *f)
 {
-    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire), counted = 0;
+    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire);
 
     for (uint32_t i = 0; i < n; i++) {
-        if (!as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->registered))
-            continue; /* a worker said its name and went */
-        if (!as_fleet_flag(&f->deploys[i]->ready))
+        if (as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->ready))
             return false;
-        counted++;
     }
-    return counted > 0;
+    return as_fleet_flag(&f->open);
 }
 
 uint32_t as_fleet_unanswered(const struct as_fleet *f)
@@ -38,7 +35,9 @@ struct as_registry *as_fleet_registry(const struct as_fleet *f)
 const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
                                                 uint32_t model)
 {
-    return &f->deploys[deployment]->models[model].stat;
+    struct as_fleet_deploy *d = as_fleet_numbered(f, deployment);
+
+    return d ? &d->models[model].stat : NULL;
 }
 
 void as_fleet_each_replica(struct as_fleet *f,

@@ -116,6 +116,8 @@ void as_link_end(struct as_link *l, const char *reason, bool exact)
         as_fleet_refresh(l->up.deploy);
         f->ops.on_gone(f->ctx, as_str_of(l->up.name), token, as_str_of(reason));
     }
+    if (l->up.deploy)
+        as_fleet_leave(l->up.deploy, false);
     close_handles(l);
 }
 

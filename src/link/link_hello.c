@@ -71,6 +71,7 @@ static const char *admit(struct as_link *l, const struct as_frame_hello *h)
     l->up.deploy = as_fleet_deploy(f, deployment);
     if (!l->up.deploy)
         return "too many deployments";
+    as_fleet_enter(l->up.deploy);
     l->up.name = as_str_dup(replica);
     return NULL;
 }

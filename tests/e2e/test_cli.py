@@ -162,8 +162,7 @@ def test_unknown_host(start):
     assert "203.0.113.1" in start(MODEL, "--host", "203.0.113.1", code=78)
 
 
-def test_no_target():
-    assert "TARGET" in run("run", code=2)
+def test_unknown_command():
     assert "nope" in run("nope", code=2)
 
 

@@ -197,10 +197,11 @@ static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
     assert_int_equal(as_fleet_new(&w->fleet, w->loop, &conf, &ops, w, NULL), 0);
     assert_int_equal(as_client_open(&w->local, w->fleet, w->loop), 0);
+    assert_false(as_fleet_ready(w->fleet)); /* nobody is let in */
     assert_int_equal(as_fleet_listen(w->fleet, w->fd), 0);
+    assert_true(as_fleet_ready(w->fleet)); /* and nobody is expected */
     as_timer_init(&w->watch, w->loop, on_watch);
     as_timer_set(&w->watch, as_loop_now(w->loop) + 100 * AS_SEC);
-    assert_false(as_fleet_ready(w->fleet));
     for (int i = 0; i < WORKERS; i++) {
         struct hand *h = &w->hands[i];
 
@@ -212,6 +213,7 @@ static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
         as_fleet_token(w->fleet, as_str_of(h->name), as_str_of(h->name), AS_STR("app"));
         pthread_create(&h->thread, NULL, work, h);
     }
+    assert_false(as_fleet_ready(w->fleet));
     as_loop_run(w->loop); /* until both are ready */
     assert_true(as_fleet_ready(w->fleet));
 }

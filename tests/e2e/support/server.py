@@ -61,6 +61,8 @@ class Log:
 
 
 class Server:
+    """target None: a server without models of its own."""
+
     def __init__(self, target, *options, env=None, cwd=paths.APPS, wait_ready=True):
         self.folder = tempfile.mkdtemp(prefix="as-", dir="/tmp")  # short: the limit of a socket's path is 108
         self.runtime = os.path.join(self.folder, "run")
@@ -72,7 +74,7 @@ class Server:
         python_path = os.pathsep.join([str(paths.SDK), str(paths.APPS)])
         self.env = {**os.environ, "PYTHONPATH": python_path, name: value, **(env or {})}
         self.env.pop("VIRTUAL_ENV", None)
-        command = [paths.BINARY, "run", target, "--port", "0", "--status-port", "0", "--runtime-dir",
+        command = [paths.BINARY, "run", *([target] if target else []), "--port", "0", "--status-port", "0", "--runtime-dir",
                    self.runtime, "--python", sys.executable, *options]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, env=self.env, cwd=cwd,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
