@@ -310,6 +310,7 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
         as_fleet_token(d->fleet, m->token, m->replica, m->deployment);
         break;
     case AS_CTL_REPLICA:
+        as_fleet_expect(d->fleet, m->deployment);
         as_board_process(&d->board, m->replica, m->deployment,
                          as_str_of(as_ctl_state_name(m->state)), m->text, m->pid, m->restarts);
         break;

@@ -407,17 +407,22 @@ struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str tok
     return NULL;
 }
 
+void as_fleet_expect(struct as_fleet *f, struct as_str deployment)
+{
+    struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
+
+    if (d)
+        as_fleet_set_flag(&d->expected, true); /* not ready until it is */
+}
+
 void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
                     struct as_str deployment)
 {
-    struct as_fleet_deploy *d;
     struct as_fleet_token *t;
 
     if (as_fleet_find_token(f, token))
         return;
-    d = as_fleet_deploy(f, deployment);
-    if (d)
-        as_fleet_set_flag(&d->expected, true); /* not ready until it is */
+    as_fleet_expect(f, deployment);
     t = as_xalloc(sizeof(*t));
     t->token = as_str_dup(token);
     t->replica = as_str_dup(replica);

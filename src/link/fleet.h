@@ -44,6 +44,9 @@ void as_fleet_free(struct as_fleet *f);
 /* Takes workers from a listening unix socket (not owned). Once: a second call changes nothing. */
 int as_fleet_listen(struct as_fleet *f, int fd);
 
+/* A deployment of processes of ours, whether one runs now or not: until one has told its models, an
+ * unknown model may be among them. Repeating it is harmless. */
+void as_fleet_expect(struct as_fleet *f, struct as_str deployment);
 /* Tokens that a worker may say in HELLO. pid is for messages. Repeating one is harmless. */
 void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
                     struct as_str deployment);
