@@ -17,7 +17,7 @@
 enum as_lease_state { AS_LEASE_LIVE, AS_LEASE_LOST, AS_LEASE_ENDED };
 
 struct as_lease_conf {
-    as_ns heartbeat; /* the longest between two of them; 0: none are asked for */
+    as_ns heartbeat; /* so long without one, and it is LOST; 0: none are asked for */
     as_ns grace;     /* from LOST to ENDED */
 };
 
@@ -28,13 +28,14 @@ struct as_lease {
     as_ns lost;   /* when it became LOST */
 };
 
-void as_lease_begin(struct as_lease *l, as_ns now);
-/* Each returns true when the state has changed. */
+void as_lease_begin(struct as_lease *l, as_ns now); /* LIVE */
+/* Each returns true when the state has changed: a heartbeat has come; its socket refused; its
+ * socket was connected to; time has passed. */
 bool as_lease_heard(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
 bool as_lease_refused(struct as_lease *l, as_ns now);
 bool as_lease_answered(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
 bool as_lease_look(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
-/* When as_lease_look has something to do, at the earliest; AS_NEVER. */
+/* When as_lease_look has something to do, at the earliest; AS_NEVER: nothing. */
 as_ns as_lease_next(const struct as_lease *l, const struct as_lease_conf *conf);
 
 #endif
