@@ -14,6 +14,7 @@
 
 struct as_client;
 struct as_link;
+struct as_simple_conn;
 struct as_call;
 
 /* One message of an answer that is a stream. `msg` and the bytes are valid during on_part; who
@@ -64,7 +65,8 @@ struct as_call {
     bool released;      /* home loop: release came while letters of ours were under way … */
     uint8_t posted;     /* … so many */
     bool answered;
-    size_t rx_have; /* bytes of the answer's body received */
+    struct as_simple_conn *conn; /* its connection, where the worker speaks the simple protocol */
+    size_t rx_have;              /* bytes of the answer's body received */
     struct as_frame_msg rx_msg;
     /* streams of messages: what the worker may still send us, what was taken but not granted again,
      * what we may send to it */

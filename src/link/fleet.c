@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/pages.h"
 #include "link/link.h"
+#include "link/simple.h"
 
 #define TICKS_PER_INTERVAL 2 /* how often a ping interval is looked at */
 
@@ -66,6 +67,27 @@ void as_fleet_deliver(struct as_call *c)
 {
     answer(c);
     release(c);
+}
+
+void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_times t, bool retry)
+{
+    struct as_model_stat *stat = &u->deploy->models[c->core.model].stat;
+    struct as_batch *b = c->core.batch;
+    uint32_t size = b ? b->items : c->core.items;
+    as_ns now = as_loop_now(u->fleet->loop);
+
+    if (b && b->counted)
+        size = 0;
+    else if (b && !c->err)
+        b->counted =
+            c->core.state == AS_REQ_SENT && !retry; /* a call counts with its first success */
+    if (!as_replica_done(u->replica, &c->core, t.service, retry, now))
+        return;
+    if (c->err)
+        as_model_stat_fail(stat, &c->core, now);
+    else
+        as_model_stat_success(stat, &c->core, t, size, now);
+    as_fleet_deliver(c);
 }
 
 /* --- what core decides --- */
@@ -138,7 +160,7 @@ static void op_release(void *ctx AS_UNUSED, struct as_request *q)
     release(call_of(q));
 }
 
-static const struct as_deploy_ops deploy_ops = {
+const struct as_deploy_ops as_fleet_deploy_ops = {
     .batch = op_batch,
     .send = op_send,
     .recall = op_recall,
@@ -149,90 +171,7 @@ static const struct as_deploy_ops deploy_ops = {
     .alike = op_alike,
 };
 
-static void on_deadline(struct as_timer *t)
-{
-    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
-
-    as_deploy_expire(d->core, as_loop_now(d->fleet->loop));
-    as_timer_set(t, as_deploy_next_deadline(d->core));
-}
-
-/* --- deployments and their models --- */
-
-/* Finds or makes it. NULL: too many. */
-struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
-{
-    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
-    struct as_fleet_deploy *d, *vacant = NULL;
-
-    for (uint32_t i = 0; i < n; i++) {
-        d = f->deploys[i];
-        if (d->name && as_str_eq(as_str_of(d->name), name))
-            return d;
-        if (!d->name && !vacant)
-            vacant = d;
-    }
-    if (vacant) {
-        vacant->name = as_str_dup(name);
-        return vacant;
-    }
-    if (n == AS_FLEET_DEPLOYS_MAX)
-        return NULL;
-    d = as_xalloc(sizeof(*d));
-    d->fleet = f;
-    d->name = as_str_dup(name);
-    d->number = n;
-    d->deserted = AS_NEVER;
-    atomic_init(&d->down, false);
-    atomic_init(&d->expected, false);
-    atomic_init(&d->registered, false);
-    atomic_init(&d->ready, false);
-    as_timer_init(&d->timer, f->loop, on_deadline);
-    f->deploys[n] = d;
-    /* release: a client loop that sees the count sees the entry */
-    atomic_store_explicit(&f->n_deploys, n + 1, memory_order_release);
-    return d;
-}
-
-/* The queue comes with the first model, whose replica says how long it may be; the others have to
- * agree, or the order of their coming would decide. */
-static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register *r,
-                       const char **ret_why)
-{
-    struct as_fleet *f = d->fleet;
-    int64_t max_queued = r->max_queued ? r->max_queued : f->conf.max_queued;
-    struct as_deploy_conf conf = {.max_queued = max_queued,
-                                  .router = f->conf.router,
-                                  .prefetch_work = f->conf.prefetch_work,
-                                  .seed = f->conf.seed + d->number};
-    int err;
-
-    if (d->core) {
-        if (d->max_queued == max_queued && d->budget == r->budget)
-            return 0;
-        *ret_why = "the deployment's options differ from those of its other models or replicas";
-        return AS_EINVALID;
-    }
-    err = as_deploy_new(&d->core, as_str_of(d->name), &conf, &deploy_ops, d);
-    if (err)
-        return err;
-    d->max_queued = max_queued;
-    d->budget = r->budget;
-    if (as_fleet_flag(&d->down))
-        as_deploy_set_down(d->core, true, as_loop_now(f->loop));
-    return 0;
-}
-
-static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
-                                         const struct as_frame_register *r)
-{
-    for (uint32_t i = 0; i < d->n_models; i++) {
-        if (as_str_eq(as_str_of(d->models[i].name), r->name) &&
-            as_str_eq(as_str_of(d->models[i].version), r->version))
-            return &d->models[i];
-    }
-    return NULL;
-}
+/* --- the registry --- */
 
 static void open_registry(struct as_letter *letter, void *to);
 
@@ -253,8 +192,7 @@ static bool is_settling(const struct as_fleet *f)
     return !as_fleet_flag(&f->open);
 }
 
-/* The new snapshot for every client loop. */
-static void publish(struct as_fleet *f, struct as_registry *g)
+void as_fleet_publish(struct as_fleet *f, struct as_registry *g)
 {
     as_registry_unref(f->registry);
     f->registry = g;
@@ -286,65 +224,6 @@ static void open_registry(struct as_letter *letter, void *to)
         c->on_registry(c);
 }
 
-int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register *r,
-                      uint32_t *ret_target, const char **ret_why)
-{
-    struct as_fleet *f = d->fleet;
-    struct as_fleet_model *known = find_model(d, r);
-    struct as_model m = {.name = r->name,
-                         .version = r->version,
-                         .platform = r->platform,
-                         .deployment = d->number,
-                         .index = known ? (uint32_t)(known - d->models) : d->n_models,
-                         .idempotent = r->idempotent,
-                         .decoupled = r->decoupled,
-                         .streams_inputs = r->streams_inputs,
-                         .has_inputs = r->has_inputs,
-                         .has_outputs = r->has_outputs,
-                         .inputs = r->inputs,
-                         .outputs = r->outputs,
-                         .n_inputs = r->n_inputs,
-                         .n_outputs = r->n_outputs};
-    struct as_registry *g;
-    int err;
-
-    static_assert(AS_FRAME_PREFERRED == AS_BATCH_PREFERRED, "specification");
-    m.batching = (struct as_batch_conf){.max_size = r->batching.max_size,
-                                        .max_wait = r->batching.max_wait,
-                                        .n_preferred = r->batching.n_preferred,
-                                        .ragged = r->batching.ragged};
-    memcpy(m.batching.preferred, r->batching.preferred, sizeof(m.batching.preferred));
-    *ret_why = "";
-    if (!known && d->n_models == AS_DEPLOY_MODELS_MAX) {
-        *ret_why = "too many models in one deployment";
-        return AS_EINVALID;
-    }
-    err = ensure_core(d, r, ret_why);
-    if (err)
-        return err;
-    /* Before anything of ours is changed: a model that another deployment has, or with another
-     * signature, leaves no trace. */
-    err = as_registry_with(f->registry, &m, &g, ret_why);
-    if (err)
-        return err;
-    if (!known) {
-        d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
-        d->models[d->n_models++] = (struct as_fleet_model){.name = as_str_dup(r->name),
-                                                           .version = as_str_dup(r->version),
-                                                           .max_ongoing = r->max_ongoing};
-        err = as_deploy_set_model(d->core, m.index, r->max_ongoing);
-        AS_ASSERT(!err);
-        err = as_deploy_set_batch(d->core, m.index, &m.batching);
-        AS_ASSERT(!err);
-    }
-    if (g == f->registry)
-        as_registry_unref(g);
-    else
-        publish(f, g);
-    *ret_target = m.index;
-    return 0;
-}
-
 int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded)
 {
     struct as_registry *g = as_registry_set_loaded(f->registry, model, loaded);
@@ -354,13 +233,13 @@ int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded)
     if (g == f->registry)
         as_registry_unref(g);
     else
-        publish(f, g);
+        as_fleet_publish(f, g);
     return 0;
 }
 
 void as_fleet_republish(struct as_fleet *f)
 {
-    publish(f, as_registry_ref(f->registry));
+    as_fleet_publish(f, as_registry_ref(f->registry));
 }
 
 void as_fleet_refresh(struct as_fleet_deploy *d)
@@ -373,15 +252,20 @@ void as_fleet_refresh(struct as_fleet_deploy *d)
     as_fleet_republish(d->fleet);
 }
 
+void as_fleet_registered(struct as_fleet_deploy *d)
+{
+    if (as_fleet_flag(&d->registered))
+        return;
+    as_fleet_set_flag(&d->registered, true);
+    as_fleet_republish(d->fleet);
+}
+
 void as_fleet_link_ready(struct as_link *l)
 {
     struct as_fleet *f = l->up.fleet;
     struct as_buf models;
 
-    if (!as_fleet_flag(&l->up.deploy->registered)) {
-        as_fleet_set_flag(&l->up.deploy->registered, true);
-        as_fleet_republish(f);
-    }
+    as_fleet_registered(l->up.deploy);
     as_buf_init(&models);
     for (uint32_t i = 0; i < l->up.deploy->n_models; i++)
         as_buf_printf(&models, "%s%s:%s", i ? " " : "", l->up.deploy->models[i].name,
@@ -472,85 +356,6 @@ void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
         as_deploy_set_down(d->core, down, as_loop_now(f->loop));
 }
 
-/* --- deployments of workers that came by themselves --- */
-
-void as_fleet_enter(struct as_fleet_deploy *d)
-{
-    d->n_upstreams++;
-    d->deserted = AS_NEVER;
-}
-
-void as_fleet_leave(struct as_fleet_deploy *d, bool at_once)
-{
-    struct as_fleet *f = d->fleet;
-
-    AS_ASSERT(d->n_upstreams > 0);
-    if (--d->n_upstreams > 0 || as_fleet_flag(&d->expected))
-        return;
-    d->deserted = at_once || !as_fleet_flag(&d->registered)
-                      ? 0 /* nobody has heard of it, or nobody waits for it */
-                      : as_loop_now(f->loop);
-    as_loop_defer(f->loop, &f->tidy);
-}
-
-static void free_models(struct as_fleet_deploy *d)
-{
-    for (uint32_t i = 0; i < d->n_models; i++) {
-        free(d->models[i].name);
-        free(d->models[i].version);
-        as_model_stat_fini(&d->models[i].stat);
-    }
-    free(d->models);
-    d->models = NULL;
-    d->n_models = 0;
-}
-
-/* Its models are unknown from here on; what waited for a worker is answered. A call that another
- * loop has resolved before has its old number, and finds nobody. */
-static void vacate(struct as_fleet_deploy *d)
-{
-    struct as_fleet *f = d->fleet;
-    struct as_registry *g = as_registry_without(f->registry, d->number);
-
-    as_log_event(f->log, AS_LOG_INFO, "deployment_gone", "deployment=%s models=%u", d->name,
-                 d->n_models);
-    /* first: who hears of the answers below may submit again */
-    d->number += AS_FLEET_DEPLOYS_MAX;
-    if (g == f->registry)
-        as_registry_unref(g);
-    else
-        publish(f, g);
-    as_timer_set(&d->timer, AS_NEVER);
-    as_deploy_free(d->core);
-    d->core = NULL;
-    free_models(d);
-    free(d->name);
-    d->name = NULL;
-    d->max_queued = 0;
-    d->budget = 0;
-    d->deserted = AS_NEVER;
-    as_fleet_set_flag(&d->down, false);
-    as_fleet_set_flag(&d->registered, false);
-    as_fleet_set_flag(&d->ready, false);
-}
-
-/* Not where the last worker goes: core may be in the middle of something. */
-static void on_tidy(struct as_task *t)
-{
-    struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tidy);
-    as_ns now = as_loop_now(f->loop);
-
-    if (f->draining)
-        return;
-    for (uint32_t i = 0; i < f->n_deploys; i++) {
-        struct as_fleet_deploy *d = f->deploys[i];
-
-        if (d->name && d->deserted != AS_NEVER && !as_fleet_flag(&d->expected) &&
-            (d->deserted == 0 || now - d->deserted >= f->conf.grace))
-            vacate(d);
-    }
-}
-
 /* --- ending --- */
 
 void as_fleet_drain(struct as_fleet *f)
@@ -586,7 +391,7 @@ static void on_tick(struct as_timer *t)
 
     as_pages_trim();
     as_fleet_watch_door(f);
-    on_tidy(&f->tidy);
+    as_fleet_tidy(&f->tidy);
     AS_LIST_EACH(n, &f->upstreams)
     {
         struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
@@ -616,7 +421,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->registry = as_registry_new();
     (void)as_deathwatch_new(&f->watch); /* an old kernel: pidfd tells, only later */
     atomic_init(&f->open, false);
-    as_task_init(&f->tidy, on_tidy);
+    as_task_init(&f->tidy, as_fleet_tidy);
     as_timer_init(&f->tick, loop, on_tick);
     as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
     *ret_f = f;
@@ -632,7 +437,7 @@ static void free_deploy(struct as_timer *t)
 {
     struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
 
-    free_models(d);
+    as_fleet_free_models(d);
     free(d->name);
     free(d);
 }
@@ -658,6 +463,7 @@ void as_fleet_free(struct as_fleet *f)
         uv_close((uv_handle_t *)f->listener, free_handle);
     as_deathwatch_free(f->watch);
     as_registry_unref(f->registry);
+    as_simple_close(f);
     free(f->join_token);
     as_timer_close(&f->tick, free_fleet);
 }

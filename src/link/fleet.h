@@ -23,8 +23,13 @@ struct as_fleet_conf {
     as_ns prefetch_work;
     as_ns ping_interval, ping_timeout, handshake_timeout;
     as_ns grace; /* a deployment without workers stays so long, if they came by themselves */
-    uint64_t max_message;         /* bytes of one answer's body */
-    uint64_t max_body;            /* bytes of one request's body: what a worker must accept */
+    /* Workers that register from outside; the folder of their sockets, borrowed. NULL: none may. */
+    const char *worker_dir;
+    as_ns heartbeat_timeout; /* the longest between two of their heartbeats; 0: any */
+    as_ns simple_idle;       /* a connection of theirs rests no longer; 0: as long as it likes */
+    as_ns simple_connect;    /* waits for room in their backlog so long */
+    uint64_t max_message;    /* bytes of one answer's body */
+    uint64_t max_body;       /* bytes of one request's body: what a worker must accept */
     struct as_frame_window parts; /* of one answer that is a stream, ahead of its client */
     uint64_t seed;
 };
@@ -75,6 +80,10 @@ struct as_fleet_replica {
     uint32_t pid, slots, ongoing, unanswered;
     as_ns service;
     uint64_t epoch;
+    /* simple: the worker's address, open connections, and its last heartbeat */
+    struct as_str address;
+    uint32_t connections;
+    as_ns heard;
     struct as_page_stat worker; /* as the worker counts; zeros where it does not */
 };
 void as_fleet_each_replica(struct as_fleet *f,

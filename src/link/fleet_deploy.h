@@ -10,6 +10,8 @@
 #include "link/deathwatch.h"
 #include "link/fleet.h"
 
+struct as_upstream;
+
 #define AS_FLEET_DEPLOYS_MAX 1024u
 /* A deployment's number: its place in the table, and how many had that place before. */
 #define AS_FLEET_SLOT(number) ((number) & (AS_FLEET_DEPLOYS_MAX - 1))
@@ -29,7 +31,8 @@ struct as_fleet_deploy {
     struct as_deploy *core; /* NULL until a worker has registered */
     uint32_t number;
     uint32_t n_upstreams; /* that have said its name */
-    as_ns deserted;       /* when the last of them went; AS_NEVER: some are there */
+    as_ns seen;           /* when one that was not sent away was there last; 0: never */
+    as_ns deserted;       /* since when nobody is there; AS_NEVER: somebody is */
     int64_t max_queued;
     uint32_t budget;
     struct as_fleet_model *models;
@@ -56,7 +59,8 @@ struct as_fleet {
     struct as_fleet_deploy *deploys[AS_FLEET_DEPLOYS_MAX];
     atomic_uint n_deploys;
     struct as_list upstreams, tokens, clients;
-    struct as_mbox *box; /* of the client handle on this loop */
+    struct as_simple_roster *simple; /* workers of the simple protocol; NULL: none has come */
+    struct as_mbox *box;             /* of the client handle on this loop */
     char *join_token;
     struct as_registry *registry;
     struct as_deathwatch *watch; /* NULL: pidfd only */
@@ -89,20 +93,35 @@ static inline struct as_fleet_deploy *as_fleet_numbered(const struct as_fleet *f
     return d->number == number ? d : NULL;
 }
 
+extern const struct as_deploy_ops as_fleet_deploy_ops; /* their ctx is the as_fleet_deploy */
+
 struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token);
 /* The deployment of that name, made if it is new; NULL when there are too many. */
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name);
-/* core's deployment is made with the first registration's options; later ones must agree.
- * Gives the target number. 0, AS_EEXISTS, AS_EINVALID with a reason. */
+/* core's deployment is made with the first registration's options; later ones must agree, but for
+ * a budget of 0: each replica has its own. Gives the target number. 0, AS_EEXISTS, AS_EINVALID with
+ * a reason. */
 int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register *r,
                       uint32_t *ret_target, const char **ret_why);
+/* The new snapshot, whose reference it takes, for every client loop. */
+void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
 /* The same snapshot again, because of what is said beside it: readiness, whether more may come. */
 void as_fleet_republish(struct as_fleet *f);
 void as_fleet_refresh(struct as_fleet_deploy *d); /* after replicas came, went or drained */
-/* An upstream of it is there, or has gone. The last one of workers that came by themselves takes
- * the deployment with it: after the fleet's grace time, or, at_once, with the end of this turn. */
+/* An upstream of it is there, or has gone: it was there until `since`, or, 0, nobody waits for it.
+ * The last one of workers that came by themselves takes the deployment with it, when none of them
+ * that may come back has been there for the fleet's grace time; not before the end of this turn. */
 void as_fleet_enter(struct as_fleet_deploy *d);
-void as_fleet_leave(struct as_fleet_deploy *d, bool at_once);
+void as_fleet_leave(struct as_fleet_deploy *d, as_ns since);
+/* Its models are known to clients from here on. */
+void as_fleet_registered(struct as_fleet_deploy *d);
+/* Not inside core: the deployment, which nobody serves, goes now. Its place is free. */
+void as_fleet_vacate(struct as_fleet_deploy *d);
+void as_fleet_tidy(struct as_task *t); /* those whose time is over */
+void as_fleet_free_models(struct as_fleet_deploy *d);
+/* The upstream has let go of c, whose verdict is set: core takes it back, or the client gets it.
+ * t: what the worker measured; retry: as_replica_done. */
+void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_times t, bool retry);
 void as_fleet_link_ready(struct as_link *l);
 void as_fleet_watch_door(struct as_fleet *f); /* again, should it rest for want of descriptors */
 void as_fleet_deliver(

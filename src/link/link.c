@@ -117,7 +117,7 @@ void as_link_end(struct as_link *l, const char *reason, bool exact)
         f->ops.on_gone(f->ctx, as_str_of(l->up.name), token, as_str_of(reason));
     }
     if (l->up.deploy)
-        as_fleet_leave(l->up.deploy, false);
+        as_fleet_leave(l->up.deploy, as_loop_now(f->loop));
     close_handles(l);
 }
 

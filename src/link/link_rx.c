@@ -17,24 +17,8 @@ static as_ns now_of(const struct as_link *l)
  * finds nothing. */
 void as_link_settle(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry)
 {
-    struct as_model_stat *stat = &l->up.deploy->models[c->core.model].stat;
-    struct as_batch *b = c->core.batch;
-    uint32_t size = b ? b->items : c->core.items;
-    as_ns now = now_of(l);
-
-    if (b && b->counted)
-        size = 0;
-    else if (b && !c->err)
-        b->counted =
-            c->core.state == AS_REQ_SENT && !retry; /* a call counts with its first success */
     as_link_forget_call(l, c);
-    if (!as_replica_done(l->up.replica, &c->core, t.service, retry, now))
-        return;
-    if (c->err)
-        as_model_stat_fail(stat, &c->core, now);
-    else
-        as_model_stat_success(stat, &c->core, t, size, now);
-    as_fleet_deliver(c);
+    as_fleet_settle(&l->up, c, t, retry);
 }
 
 void as_link_settle_ok(struct as_link *l, struct as_call *c, struct as_model_times t)

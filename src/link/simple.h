@@ -1,13 +1,19 @@
 /* link/simple.h — a worker of the simple protocol, as a replica: its registration, its connections.
  *
  * The dispatcher connects to the worker's unix socket and writes one ModelInferRequest behind its
- * length (4 bytes, big-endian); the worker answers with a ModelInferResponse likewise. One request
- * at a time on a connection, as many connections as the worker has slots; closing one cancels. A
- * connection is used again when its answer was whole and nothing came behind it; one that rests for
- * too long, or on which anything comes unasked, is closed.
+ * length (wire/simple_frame.h); the worker answers with a ModelInferResponse likewise. One request
+ * at a time on a connection, as many connections as the worker has slots; closing one cancels.
  *
- * What may be replayed: a request of which the kernel took no byte. After the first byte only the
- * worker knows, and it has no way to tell: then it may have run.
+ * An answer is never given to another request. A worker that answers twice could have its second
+ * answer taken for that to the next request, so a connection is used again only when its answer
+ * repeated the request's id, nothing came behind it, and the next request has another id than the
+ * last ones. Where a client gives no id the request has one of ours. An answer with another id, and
+ * anything that comes unasked, ends the connection.
+ *
+ * What may be replayed: a request that the worker has not read to its end. It begins when it has
+ * all of it, so this is certain where bytes of it are still here, or where the kernel says that the
+ * worker closed with some unread (ECONNRESET). After that only the worker knows, and it has no way
+ * to tell: then it may have run.
  *
  * Each (worker, model, version) is a replica of its own. Its lease (core/lease.h) says whether it
  * is in the rotation. Worker bytes are hostile, as on the native link. Thread: the dispatch loop.
@@ -24,12 +30,15 @@ struct as_simple_offer {
     struct as_frame_register model; /* name, version, signature, options; budget = max_ongoing */
 };
 
-/* Takes the worker into the fleet, in place of what the same worker said of the same model before.
- * Copied. The socket is looked at (below --worker-socket-dir, no symlink, ours) and connected to
- * before anything is sent. 0 and the epoch; AS_EINVALID (address, names, a signature or options
- * that contradict the other replicas'), AS_EDENIED (a socket of somebody else, or elsewhere),
- * AS_EUNAVAILABLE (nobody listens there), AS_EEXISTS (another deployment serves name:version),
- * AS_EFULL; then the line in `why` says which and where. */
+/* Takes the worker into the fleet, in place of what the same worker said of the same model before,
+ * which ends when its requests have; at once, when nobody else serves the model and what it is said
+ * to be has changed. Copied. No version: "1"; budget 0: 1. The socket is looked at (below
+ * --worker-socket-dir, no symlink, ours) and connected to before anything is sent. 0 and the epoch;
+ * AS_EINVALID (address, names, a signature or options that contradict the other replicas'),
+ * AS_EDENIED (a socket of somebody else, or elsewhere), AS_EUNAVAILABLE (nobody listens there),
+ * AS_EEXISTS (another deployment serves name:version), AS_EFULL (too many deployments, models or
+ * replicas), AS_EAGAIN (its backlog is full), AS_ENOMEM; then the line in `why` says which and
+ * where. */
 int as_simple_join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t *ret_epoch,
                    char *why, size_t cap);
 /* Nothing new is sent; gone when what is under way has ended. epoch 0: whichever. 0, AS_ENOTFOUND.
@@ -39,5 +48,19 @@ int as_simple_leave(struct as_fleet *f, struct as_str worker, struct as_str mode
 /* It lives. models: the names it says, none: all of its own. True: all of them are known. */
 bool as_simple_beat(struct as_fleet *f, struct as_str worker, const struct as_str *models,
                     uint32_t n);
+
+/* Connections to all of them since the start, for metrics. */
+struct as_simple_stat {
+    uint64_t opened, reused; /* reused: requests that found one */
+    /* closed, by reason: its request was cancelled or came too late; rested too long; the worker
+     * ended it while it rested; with a request in hand; it could not be used again (an answer
+     * without its id, or an id that comes again); the worker broke the rules; the worker was
+     * unregistered, replaced or lost */
+    uint64_t cancelled, idle, ended, broken, single, refused, left;
+    uint64_t not_connected; /* tries that failed */
+};
+struct as_simple_stat as_simple_stat(const struct as_fleet *f);
+
+void as_simple_close(struct as_fleet *f); /* the fleet's own: none of them is left */
 
 #endif

@@ -124,6 +124,11 @@ struct as_oip_request {
 /* Size of the encoded message; UINT64_MAX when it is over 2^31-1. */
 uint64_t as_oip_request_len(const struct as_oip_request *r);
 void as_oip_put_request(uint8_t *out, const struct as_oip_request *r); /* exactly that many bytes */
+/* The same message in parts, as of a response: the head (all fields but raw_input_contents), then
+ * for each input its raw head (at most AS_OIP_RAW_HEAD_MAX bytes) and its bytes. */
+size_t as_oip_request_head_len(const struct as_oip_request *r);
+void as_oip_put_request_head(uint8_t *out, const struct as_oip_request *r);
+size_t as_oip_put_request_raw_head(uint8_t out[AS_OIP_RAW_HEAD_MAX], size_t nbytes);
 
 /* Reads a ModelInferResponse as as_oip_parse_infer does a request: same checks, same errors. */
 int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,

@@ -10,12 +10,19 @@ enum { REQUESTED = 6, RAW = 7 };                                        /* of Mo
 enum { NAME = 1, VERSIONS = 2, PLATFORM = 3, INPUTS = 4, OUTPUTS = 5 }; /* of the metadata */
 enum { ERROR_MESSAGE = 1, INFER_RESPONSE = 2 };                         /* of a stream's response */
 
-uint64_t as_oip_request_len(const struct as_oip_request *r)
+size_t as_oip_request_head_len(const struct as_oip_request *r)
 {
-    uint64_t n = as_oip_response_head_len(&r->head);
+    size_t n = as_oip_response_head_len(&r->head);
 
     for (uint32_t i = 0; i < r->n_outputs; i++)
         n += as_pb_len_len(as_pb_opt_len(r->outputs[i].name));
+    return n;
+}
+
+uint64_t as_oip_request_len(const struct as_oip_request *r)
+{
+    uint64_t n = as_oip_request_head_len(r);
+
     for (uint32_t i = 0; i < r->head.n_outputs; i++) {
         if (n > MESSAGE_MAX || r->head.outputs[i].nbytes > MESSAGE_MAX)
             return UINT64_MAX;
@@ -24,7 +31,7 @@ uint64_t as_oip_request_len(const struct as_oip_request *r)
     return n > MESSAGE_MAX ? UINT64_MAX : n;
 }
 
-void as_oip_put_request(uint8_t *out, const struct as_oip_request *r)
+void as_oip_put_request_head(uint8_t *out, const struct as_oip_request *r)
 {
     uint8_t *p = out + as_oip_response_head_len(&r->head);
 
@@ -33,6 +40,18 @@ void as_oip_put_request(uint8_t *out, const struct as_oip_request *r)
         p = as_pb_put_head(p, REQUESTED, as_pb_opt_len(r->outputs[i].name));
         p = as_pb_put_opt(p, NAME, r->outputs[i].name);
     }
+}
+
+size_t as_oip_put_request_raw_head(uint8_t out[AS_OIP_RAW_HEAD_MAX], size_t nbytes)
+{
+    return (size_t)(as_pb_put_head(out, RAW, nbytes) - out);
+}
+
+void as_oip_put_request(uint8_t *out, const struct as_oip_request *r)
+{
+    uint8_t *p = out + as_oip_request_head_len(r);
+
+    as_oip_put_request_head(out, r);
     for (uint32_t i = 0; i < r->head.n_outputs; i++) {
         const struct as_tensor *t = &r->head.outputs[i];
 

@@ -1,0 +1,235 @@
+#include "link/fleet_deploy.h"
+
+#include "base/err.h"
+
+static void on_deadline(struct as_timer *t)
+{
+    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
+
+    as_deploy_expire(d->core, as_loop_now(d->fleet->loop));
+    as_timer_set(t, as_deploy_next_deadline(d->core));
+}
+
+/* Finds or makes it. NULL: too many. */
+struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
+{
+    uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
+    struct as_fleet_deploy *d, *vacant = NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        d = f->deploys[i];
+        if (d->name && as_str_eq(as_str_of(d->name), name))
+            return d;
+        if (!d->name && !vacant)
+            vacant = d;
+    }
+    if (vacant) {
+        vacant->name = as_str_dup(name);
+        return vacant;
+    }
+    if (n == AS_FLEET_DEPLOYS_MAX)
+        return NULL;
+    d = as_xalloc(sizeof(*d));
+    d->fleet = f;
+    d->name = as_str_dup(name);
+    d->number = n;
+    d->deserted = AS_NEVER;
+    atomic_init(&d->down, false);
+    atomic_init(&d->expected, false);
+    atomic_init(&d->registered, false);
+    atomic_init(&d->ready, false);
+    as_timer_init(&d->timer, f->loop, on_deadline);
+    f->deploys[n] = d;
+    /* release: a client loop that sees the count sees the entry */
+    atomic_store_explicit(&f->n_deploys, n + 1, memory_order_release);
+    return d;
+}
+
+/* The queue comes with the first model, whose replica says how long it may be; the others have to
+ * agree, or the order of their coming would decide. */
+static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register *r,
+                       const char **ret_why)
+{
+    struct as_fleet *f = d->fleet;
+    int64_t max_queued = r->max_queued ? r->max_queued : f->conf.max_queued;
+    struct as_deploy_conf conf = {.max_queued = max_queued,
+                                  .router = f->conf.router,
+                                  .prefetch_work = f->conf.prefetch_work,
+                                  .seed = f->conf.seed + d->number};
+    int err;
+
+    if (d->core) {
+        bool agrees = !r->budget || !d->budget || d->budget == r->budget;
+
+        if (d->max_queued == max_queued && agrees) {
+            d->budget = AS_MAX(d->budget, r->budget);
+            return 0;
+        }
+        *ret_why = "the deployment's options differ from those of its other models or replicas";
+        return AS_EINVALID;
+    }
+    err = as_deploy_new(&d->core, as_str_of(d->name), &conf, &as_fleet_deploy_ops, d);
+    if (err)
+        return err;
+    d->max_queued = max_queued;
+    d->budget = r->budget;
+    if (as_fleet_flag(&d->down))
+        as_deploy_set_down(d->core, true, as_loop_now(f->loop));
+    return 0;
+}
+
+static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
+                                         const struct as_frame_register *r)
+{
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        if (as_str_eq(as_str_of(d->models[i].name), r->name) &&
+            as_str_eq(as_str_of(d->models[i].version), r->version))
+            return &d->models[i];
+    }
+    return NULL;
+}
+
+/* Workers that came by themselves may have different budgets: a cap that is no less than the budget
+ * of the first would be one for the others. */
+static uint32_t cap_of(const struct as_fleet_deploy *d, const struct as_frame_register *r)
+{
+    return !as_fleet_flag(&d->expected) && r->max_ongoing >= r->budget ? AS_DEPLOY_SLOTS_MAX
+                                                                       : r->max_ongoing;
+}
+
+int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register *r,
+                      uint32_t *ret_target, const char **ret_why)
+{
+    struct as_fleet *f = d->fleet;
+    struct as_fleet_model *known = find_model(d, r);
+    struct as_model m = {.name = r->name,
+                         .version = r->version,
+                         .platform = r->platform,
+                         .deployment = d->number,
+                         .index = known ? (uint32_t)(known - d->models) : d->n_models,
+                         .idempotent = r->idempotent,
+                         .decoupled = r->decoupled,
+                         .streams_inputs = r->streams_inputs,
+                         .has_inputs = r->has_inputs,
+                         .has_outputs = r->has_outputs,
+                         .inputs = r->inputs,
+                         .outputs = r->outputs,
+                         .n_inputs = r->n_inputs,
+                         .n_outputs = r->n_outputs};
+    struct as_registry *g;
+    int err;
+
+    static_assert(AS_FRAME_PREFERRED == AS_BATCH_PREFERRED, "specification");
+    m.batching = (struct as_batch_conf){.max_size = r->batching.max_size,
+                                        .max_wait = r->batching.max_wait,
+                                        .n_preferred = r->batching.n_preferred,
+                                        .ragged = r->batching.ragged};
+    memcpy(m.batching.preferred, r->batching.preferred, sizeof(m.batching.preferred));
+    *ret_why = "";
+    if (!known && d->n_models == AS_DEPLOY_MODELS_MAX) {
+        *ret_why = "too many models in one deployment";
+        return AS_EINVALID;
+    }
+    err = ensure_core(d, r, ret_why);
+    if (err)
+        return err;
+    /* Before anything of ours is changed: a model that another deployment has, or with another
+     * signature, leaves no trace. */
+    err = as_registry_with(f->registry, &m, &g, ret_why);
+    if (err)
+        return err;
+    if (!known) {
+        d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
+        d->models[d->n_models++] = (struct as_fleet_model){.name = as_str_dup(r->name),
+                                                           .version = as_str_dup(r->version),
+                                                           .max_ongoing = r->max_ongoing};
+        err = as_deploy_set_model(d->core, m.index, cap_of(d, r));
+        AS_ASSERT(!err);
+        err = as_deploy_set_batch(d->core, m.index, &m.batching);
+        AS_ASSERT(!err);
+    }
+    if (g == f->registry)
+        as_registry_unref(g);
+    else
+        as_fleet_publish(f, g);
+    *ret_target = m.index;
+    return 0;
+}
+
+/* --- deployments of workers that came by themselves --- */
+
+void as_fleet_enter(struct as_fleet_deploy *d)
+{
+    d->n_upstreams++;
+    d->deserted = AS_NEVER;
+}
+
+void as_fleet_leave(struct as_fleet_deploy *d, as_ns since)
+{
+    AS_ASSERT(d->n_upstreams > 0);
+    d->seen = AS_MAX(d->seen, since);
+    if (--d->n_upstreams > 0 || as_fleet_flag(&d->expected))
+        return;
+    /* 0: nobody has heard of it, or nobody waits for it */
+    d->deserted = as_fleet_flag(&d->registered) ? d->seen : 0;
+    as_loop_defer(d->fleet->loop, &d->fleet->tidy);
+}
+
+void as_fleet_free_models(struct as_fleet_deploy *d)
+{
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        free(d->models[i].name);
+        free(d->models[i].version);
+        as_model_stat_fini(&d->models[i].stat);
+    }
+    free(d->models);
+    d->models = NULL;
+    d->n_models = 0;
+}
+
+/* Its models are unknown from here on; what waited for a worker is answered. A call that another
+ * loop has resolved before has its old number, and finds nobody. */
+void as_fleet_vacate(struct as_fleet_deploy *d)
+{
+    struct as_fleet *f = d->fleet;
+    struct as_registry *g = as_registry_without(f->registry, d->number);
+
+    as_log_event(f->log, AS_LOG_INFO, "deployment_gone", "deployment=%s models=%u", d->name,
+                 d->n_models);
+    /* first: who hears of the answers below may submit again */
+    d->number += AS_FLEET_DEPLOYS_MAX;
+    if (g == f->registry)
+        as_registry_unref(g);
+    else
+        as_fleet_publish(f, g);
+    as_timer_set(&d->timer, AS_NEVER);
+    as_deploy_free(d->core);
+    d->core = NULL;
+    as_fleet_free_models(d);
+    free(d->name);
+    d->name = NULL;
+    d->max_queued = 0;
+    d->budget = 0;
+    d->deserted = AS_NEVER;
+    d->seen = 0;
+    as_fleet_set_flag(&d->down, false);
+    as_fleet_set_flag(&d->registered, false);
+    as_fleet_set_flag(&d->ready, false);
+}
+
+/* Not where the last worker goes: core may be in the middle of something. */
+void as_fleet_tidy(struct as_task *t)
+{
+    struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tidy);
+    as_ns now = as_loop_now(f->loop);
+
+    if (f->draining)
+        return;
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        struct as_fleet_deploy *d = f->deploys[i];
+
+        if (d->name && d->deserted != AS_NEVER && !as_fleet_flag(&d->expected) &&
+            (d->deserted == 0 || now - d->deserted >= f->conf.grace))
+            as_fleet_vacate(d);
+    }
+}
