@@ -22,6 +22,7 @@ struct run {
     struct as_app app;
     int signal_fd;
     char link[AS_RUNTIME_PATH_MAX];
+    char *workers; /* --worker-socket-dir, as an absolute path */
 };
 
 /* The supervisor's console is not there yet: plain stderr. */
@@ -120,6 +121,10 @@ static int open_runtime(struct run *r, struct as_buf *err)
     if (rc < 0)
         return AS_CODE_CONFIG;
     as_option_set_str(r->opts, AS_OPT_RUNTIME_DIR, r->dir.base);
+    r->workers = as_runtime_workers(&r->dir, as_option_str(r->opts, AS_OPT_WORKER_SOCKET_DIR), err);
+    if (!r->workers)
+        return AS_CODE_CONFIG;
+    as_option_set_str(r->opts, AS_OPT_WORKER_SOCKET_DIR, r->workers);
     if (as_runtime_write_token(&r->dir, err) < 0 ||
         listen_socket(r, AS_RUNTIME_LINK, AS_HANDOVER_LINK, err) < 0 ||
         listen_socket(r, AS_RUNTIME_STATUS, AS_HANDOVER_STATUS, err) < 0)
@@ -224,6 +229,7 @@ int as_run_main(struct as_option_set *opts)
         close(r.listeners.fd[--r.listeners.n]);
     as_fatal_tidy(NULL, NULL);
     as_runtime_close(&r.dir);
+    free(r.workers);
     as_app_fini(&r.app);
     as_interp_fini(&r.python);
     if (r.signal_fd >= 0)

@@ -81,6 +81,14 @@ enum as_option_type {
       "an unanswered ping ends the worker after this time")                                        \
     X(WORKER_GRACE, "worker-grace", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD, "Workers",      \
       "a model that only workers from outside serve is forgotten when they are gone for so long")  \
+    X(WORKER_SOCKET_DIR, "worker-socket-dir", STRING, 0, 900, "", "DIR", RD, "Workers",            \
+      "sockets of workers that register lie below it; default workers/ in the port's folder")      \
+    X(WORKER_HEARTBEAT_TIMEOUT, "worker-heartbeat-timeout", DURATION, 0, 86400 * AS_SEC, "15s",    \
+      "off", RD, "Workers", "a registered worker that was silent for so long gets no requests")    \
+    X(SIMPLE_IDLE_TIMEOUT, "simple-idle-timeout", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD,   \
+      "Workers", "a connection to a registered worker that rests for so long is closed")           \
+    X(SIMPLE_CONNECT_TIMEOUT, "simple-connect-timeout", DURATION, 0, 3600 * AS_SEC, "1s", "", RD,  \
+      "Workers", "a registered worker that accepts no connection for so long counts as lost")      \
     X(ROUTER, "router", ENUM, 0, 0, "least_ongoing", "least_ongoing|pow2", RDB, "Queues",          \
       "how a replica is chosen")                                                                   \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \

@@ -1,5 +1,7 @@
 #include "ctl/runtime_dir.h"
 
+#include "io/beneath.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -117,11 +119,87 @@ static void remove_file(const struct as_runtime_dir *d, const char *name)
     unlink(path);
 }
 
+/* Only when it is empty: sockets of workers that live stay, they may join the next server. */
+static void remove_folder(const struct as_runtime_dir *d, const char *name)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/%s", d->path, name);
+    rmdir(path);
+}
+
 static void remove_files(const struct as_runtime_dir *d)
 {
     remove_file(d, AS_RUNTIME_LINK);
     remove_file(d, AS_RUNTIME_STATUS);
     remove_file(d, AS_RUNTIME_TOKEN);
+}
+
+/* What killed workers left. The folder goes with the server when nothing is in it. */
+static void remove_dead_sockets(const struct as_runtime_dir *d)
+{
+    char folder[AS_RUNTIME_PATH_MAX + 16];
+    struct dirent *e;
+    uint32_t pid;
+    DIR *dir;
+
+    snprintf(folder, sizeof(folder), "%s/" AS_RUNTIME_WORKERS, d->path);
+    dir = opendir(folder);
+    while (dir && (e = readdir(dir))) {
+        const char *why;
+        int fd;
+
+        if (e->d_type != DT_SOCK)
+            continue;
+        switch (as_beneath_connect(folder, as_str_of(e->d_name), &fd, &pid, &why)) {
+        case 0:
+            close(fd);
+            break;
+        case AS_EUNAVAILABLE:
+            unlinkat(dirfd(dir), e->d_name, 0);
+            break;
+        default: /* not ours to judge */
+            break;
+        }
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return false;
+    errno = ENOTDIR;
+    return S_ISDIR(st.st_mode);
+}
+
+char *as_runtime_workers(const struct as_runtime_dir *d, const char *option, struct as_buf *err)
+{
+    char folder[4096], *path;
+
+    if (option[0])
+        snprintf(folder, sizeof(folder), "%s", option);
+    else
+        snprintf(folder, sizeof(folder), "%s/" AS_RUNTIME_WORKERS, d->path);
+    if (!option[0] && own_folder(folder, err))
+        return NULL;
+    if (!option[0])
+        remove_dead_sockets(d);
+    else if (mkdir(folder, 0700) < 0 && errno != EEXIST) {
+        as_buf_printf(err, "cannot make --worker-socket-dir %s: %s", folder, strerror(errno));
+        return NULL;
+    }
+    path = realpath(folder, NULL);
+    if (!path || !is_folder(path)) {
+        as_buf_printf(err, "--worker-socket-dir %s is not a folder that can be used: %s", folder,
+                      strerror(errno));
+        free(path);
+        return NULL;
+    }
+    return path;
 }
 
 int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, struct as_buf *err)
@@ -160,12 +238,14 @@ void as_runtime_remove(const struct as_runtime_dir *d)
 {
     remove_files(d);
     remove_file(d, LOCK);
+    remove_folder(d, AS_RUNTIME_WORKERS);
     rmdir(d->path);
 }
 
 void as_runtime_close(struct as_runtime_dir *d)
 {
     if (d->lock >= 0) {
+        remove_dead_sockets(d);
         as_runtime_remove(d);
         close(d->lock);
     }

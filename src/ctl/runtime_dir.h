@@ -13,6 +13,7 @@
 #define AS_RUNTIME_LINK      "link.sock"
 #define AS_RUNTIME_STATUS    "status.sock"
 #define AS_RUNTIME_TOKEN     "join-token"
+#define AS_RUNTIME_WORKERS  "workers"
 #define AS_RUNTIME_PATH_MAX  108u /* of a socket, with its NUL */
 #define AS_RUNTIME_TOKEN_LEN 64u  /* hex digits of join-token */
 
@@ -36,6 +37,12 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
 void as_runtime_close(struct as_runtime_dir *d); /* removes the files and the port's folder */
 /* Only the removing, without memory: for a process that must end at once. The lock must be held. */
 void as_runtime_remove(const struct as_runtime_dir *d);
+
+/* The folder of the sockets of workers that register (link/simple.h), as an absolute path; the
+ * caller frees. `option`, made 0700 when it is not there; empty: workers/ in the port's folder,
+ * where sockets at which nobody listens any more are removed, now and with the port's folder. NULL:
+ * the reason is in `err`. */
+char *as_runtime_workers(const struct as_runtime_dir *d, const char *option, struct as_buf *err);
 
 /* join-token: a new one of 32 random bytes as hex, file mode 0600. */
 int as_runtime_write_token(const struct as_runtime_dir *d, struct as_buf *err);

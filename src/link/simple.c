@@ -341,7 +341,7 @@ static int check_address(struct join *j)
 
     if (a.n < scheme.n || memcmp(a.p, scheme.p, scheme.n) != 0)
         return refuse(j->why, j->cap, AS_EINVALID, "worker_address: not " SCHEME "/PATH");
-    if (!dir)
+    if (!dir || !dir[0])
         return refuse(j->why, j->cap, AS_EDENIED,
                       "worker_address: there is no --worker-socket-dir");
     j->path = (struct as_str){a.p + scheme.n, a.n - scheme.n};
@@ -461,7 +461,7 @@ int as_simple_join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t
         return err;
     }
     s = make(&j);
-    err = as_replica_new(&s->up.replica, j.d->core, j.o.worker, s);
+    err = as_replica_new(&s->up.replica, j.d->core, j.o.worker, &s->up);
     if (err) {
         close(j.fd);
         as_fleet_leave(j.d, 0);
