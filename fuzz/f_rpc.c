@@ -71,14 +71,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct as_buf out = {0};
 
-    if (as_reflect_answer(data, size, &out) == 0)
-        AS_ASSERT(out.n > 0);
-    check_well_formed(as_buf_slice(&out));
-    out.n = 0;
+    for (int set = AS_REFLECT_CLIENTS; set <= AS_REFLECT_MANAGEMENT; set++) {
+        if (as_reflect_answer((enum as_reflect_set)set, data, size, &out) == 0)
+            AS_ASSERT(out.n > 0);
+        check_well_formed(as_buf_slice(&out));
+        out.n = 0;
+        (void)as_reflect_find_symbol((enum as_reflect_set)set,
+                                     (struct as_str){(const char *)data, size});
+    }
     if (as_health_parse(data, size, &out))
         AS_ASSERT(out.n == 0);
     check_extensions(data, size, &out);
     as_buf_fini(&out);
-    (void)as_reflect_find_symbol((struct as_str){(const char *)data, size});
     return 0;
 }

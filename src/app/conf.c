@@ -21,7 +21,9 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
         .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
         .grace = as_option_ns(o, AS_OPT_WORKER_GRACE),
         .worker_dir = as_option_str(o, AS_OPT_WORKER_SOCKET_DIR),
-        .heartbeat_timeout = as_option_ns(o, AS_OPT_WORKER_HEARTBEAT_TIMEOUT),
+        .heartbeat_timeout = as_option_ns(o, AS_OPT_WORKER_HEARTBEAT)
+                                 ? as_option_ns(o, AS_OPT_WORKER_HEARTBEAT_TIMEOUT)
+                                 : 0,
         .simple_idle = as_option_ns(o, AS_OPT_SIMPLE_IDLE_TIMEOUT),
         .simple_connect = as_option_ns(o, AS_OPT_SIMPLE_CONNECT_TIMEOUT),
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
@@ -89,6 +91,9 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .max_connections = share(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
         .max_requests = share(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
         .max_http_body = as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES),
+        .message_option = "--max-message-bytes",
+        .body_option = "--max-http-body-bytes",
+        .inflated_option = "--max-inflated-bytes",
         .max_inflated = as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES),
         .compress = (enum as_compress)as_option_u64(o, AS_OPT_RESPONSE_COMPRESSION),
         .compress_min = as_option_u64(o, AS_OPT_MIN_COMPRESS_BYTES),
@@ -103,6 +108,21 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .linger_timeout = as_option_ns(o, AS_OPT_LINGER_TIMEOUT),
         .max_lingering = share(as_option_u64(o, AS_OPT_MAX_LINGERING), threads),
     };
+}
+
+/* Its messages are small, and what is read of them is a multiple of their size. */
+struct as_edge_conf as_conf_management(const struct as_option_set *o)
+{
+    struct as_edge_conf c = as_conf_edge(o);
+
+    c.door = AS_DOOR_MANAGEMENT;
+    c.heartbeat = as_option_ns(o, AS_OPT_WORKER_HEARTBEAT);
+    c.max_connections = (uint32_t)as_option_u64(o, AS_OPT_MAX_MANAGEMENT_CONNECTIONS);
+    c.max_requests = (uint32_t)as_option_u64(o, AS_OPT_MAX_REQUESTS);
+    c.max_message = c.max_http_body = c.max_inflated =
+        as_option_u64(o, AS_OPT_MAX_MANAGEMENT_BYTES);
+    c.message_option = c.body_option = c.inflated_option = "--max-management-bytes";
+    return c;
 }
 
 struct as_shm_conf as_conf_shm(const struct as_option_set *o)

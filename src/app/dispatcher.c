@@ -6,6 +6,7 @@
 #include "ctl/console.h"
 #include "ctl/outbox.h"
 #include "ctl/runtime_dir.h"
+#include "ctl/token.h"
 #include "edge/board.h"
 #include "edge/edge.h"
 #include "edge/status.h"
@@ -43,6 +44,8 @@ struct dispatcher {
     struct as_log log;
     struct lane *lanes;
     uint32_t n_lanes, n_drained, n_stopped; /* lanes that are that far */
+    struct as_edge *management; /* on lane 0's loop; serves until the workers are let go */
+    char token[AS_TOKEN_MAX + 1];
     struct as_fleet *fleet;
     struct as_budget budget;
     struct as_board board;
@@ -113,6 +116,8 @@ static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
     struct lane *l = AS_CONTAINER(letter, struct lane, stop);
 
     as_edge_stop(l->edge);
+    if (l == l->d->lanes)
+        as_edge_stop(l->d->management);
     post(&l->d->lanes[0], &l->stopped, open_stopped);
 }
 
@@ -273,6 +278,10 @@ static void let_workers_in(struct dispatcher *d)
     d->told = true;
     if (as_fleet_listen(d->fleet, d->fds->link))
         as_fatal_system("the listener for workers", errno);
+    for (uint32_t k = 0; k < d->fds->n_management; k++) {
+        if (as_edge_listen(d->management, d->fds->management[k]))
+            as_fatal_system("the listener for management", errno);
+    }
     AS_LIST_EACH(n, &d->board.processes)
     {
         if (strcmp(AS_LIST_ENTRY(n, struct as_board_process, node)->state, lost) == 0)
@@ -417,6 +426,28 @@ static int set_up_lanes(struct dispatcher *d)
             return AS_EIO;
         d->board.edges[d->board.n_edges++] = l->edge;
     }
+    d->board.n_loops = d->n_lanes;
+    return 0;
+}
+
+/* An edge of its own, so that clients, however many, do not keep workers out. */
+static int set_up_management(struct dispatcher *d)
+{
+    struct as_edge_conf conf = as_conf_management(d->opts);
+    const char *file = as_option_str(d->opts, AS_OPT_MANAGEMENT_TOKEN_FILE);
+    struct as_buf err;
+
+    as_buf_init(&err);
+    /* the supervisor has looked at it; it may have changed before we were started anew */
+    if (file[0] && as_token_read(file, d->token, &err) < 0)
+        as_log_event(&d->log, AS_LOG_ERROR, "no_management_token",
+                     "reason=\"%.*s\" action=\"calls over TCP are refused\"",
+                     AS_STR_FMT(as_buf_slice(&err)));
+    as_buf_fini(&err);
+    conf.token = d->token[0] ? d->token : NULL;
+    if (as_edge_new(&d->management, d->lanes[0].loop, d->fleet, &conf, &d->budget, &d->log))
+        return AS_EIO;
+    d->board.edges[d->board.n_edges++] = d->management;
     return 0;
 }
 
@@ -446,7 +477,7 @@ static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
         if (as_status_listen(d->status, fds->status[k]))
             return AS_EIO;
     }
-    if (set_up_lanes(d))
+    if (set_up_lanes(d) || set_up_management(d))
         return AS_EIO;
     return as_sock_open(&d->control, loop, fds->control, on_control);
 }
@@ -468,6 +499,7 @@ static void tear_down(struct dispatcher *d)
         as_edge_free(d->lanes[i].edge);
     }
     as_edge_close(d->lanes[0].edge);
+    as_edge_close(d->management);
     as_fleet_free(d->fleet);
     as_status_close(d->status);
     as_outbox_flush(&d->out, d->control.fd);
@@ -478,6 +510,7 @@ static void tear_down(struct dispatcher *d)
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);
+    as_edge_free(d->management);
     as_board_fini(&d->board);
     as_shm_free(d->shm);
     free(d->lanes);
@@ -492,6 +525,8 @@ static void close_listeners(const struct dispatcher *d)
         close(fds->grpc[i]);
     for (uint32_t i = 0; i < fds->n_status; i++)
         close(fds->status[i]);
+    for (uint32_t i = 0; i < fds->n_management; i++)
+        close(fds->management[i]);
     close(fds->link);
 }
 

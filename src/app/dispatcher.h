@@ -15,6 +15,8 @@ struct as_dispatcher_fds {
     uint32_t n_grpc;
     int status[AS_DISPATCHER_LISTENERS]; /* /metrics and /status: TCP on loopback, status.sock */
     uint32_t n_status;
+    int management[AS_DISPATCHER_LISTENERS]; /* workers that register: TCP, management.sock */
+    uint32_t n_management;
     int link;    /* unix listener for workers */
     int control; /* SOCK_SEQPACKET to the supervisor (ctl/message.h) */
 };

@@ -35,7 +35,12 @@ struct command {
 
 static int cmd_status(struct as_option_set *opts)
 {
-    return as_status_main(opts);
+    return as_status_main(opts, "/status");
+}
+
+static int cmd_workers(struct as_option_set *opts)
+{
+    return as_status_main(opts, "/workers");
 }
 
 /* stdout, for scripts; everything that is for people who wait goes to stderr. */
@@ -55,6 +60,8 @@ static const struct command commands[] = {
      "serve the models of a Python file or module (file.py, module:app), and of workers that join",
      AS_SCOPE_RUN, 0, 1, false, as_run_main},
     {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, cmd_status},
+    {"workers", "", "list the workers of a running server", AS_SCOPE_STATUS, 0, 0, false,
+     cmd_workers},
     {"infer", "MODEL", "call a model once and print its answer", AS_SCOPE_INFER, 1, 1, false,
      as_infer_main},
     {"bench", "MODEL", "put load on a model and measure its answers", AS_SCOPE_BENCH, 1, 1, false,
@@ -192,6 +199,8 @@ static bool sort_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_
             fds.grpc[fds.n_grpc++] = fd;
         else if (h->kind[i] == AS_HANDOVER_STATUS && fds.n_status < AS_DISPATCHER_LISTENERS)
             fds.status[fds.n_status++] = fd;
+        else if (h->kind[i] == AS_HANDOVER_MANAGEMENT && fds.n_management < AS_DISPATCHER_LISTENERS)
+            fds.management[fds.n_management++] = fd;
         else if (h->kind[i] == AS_HANDOVER_LINK)
             fds.link = fd;
         else if (h->kind[i] == AS_HANDOVER_CONTROL)

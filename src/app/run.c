@@ -3,6 +3,7 @@
 #include "ctl/banner.h"
 #include "ctl/exit_code.h"
 #include "ctl/interp.h"
+#include "ctl/token.h"
 #include "ctl/runtime_dir.h"
 #include "ctl/supervisor.h"
 #include "io/listen.h"
@@ -21,8 +22,9 @@ struct run {
     struct as_handover listeners;
     struct as_app app;
     int signal_fd;
-    char link[AS_RUNTIME_PATH_MAX];
-    char *workers; /* --worker-socket-dir, as an absolute path */
+    char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
+    char *workers;            /* the folder of their sockets */
+    struct as_buf management; /* its address, as it was bound; empty: off */
 };
 
 /* The supervisor's console is not there yet: plain stderr. */
@@ -40,9 +42,9 @@ static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, i
     if (rc == AS_EEXISTS) {
         fprintf(stderr,
                 "anyserve: port %u on %s is taken by another program.\n"
-                "  Choose another one:  --%s N%s\n"
+                "  Choose another one:  --%s %sN%s\n"
                 "  See who has it:      ss -ltnp 'sport = :%u'\n",
-                port, host, key,
+                port, host, key, id == AS_OPT_MANAGEMENT ? "ADDRESS:" : "",
                 id == AS_OPT_PORT          ? "   (0: any free port)"
                 : id == AS_OPT_STATUS_PORT ? "   (off: no status port)"
                                            : "",
@@ -52,42 +54,89 @@ static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, i
     if (rc == AS_EINVALID)
         fprintf(stderr,
                 "anyserve: '%s' is no address of this machine.\n"
-                "  Choose one with --host; 0.0.0.0 stands for all.\n",
-                host);
+                "  Choose one with --%s; 0.0.0.0 stands for all.\n",
+                host, id == AS_OPT_MANAGEMENT ? key : as_option_key(AS_OPT_HOST));
     else
         fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s): %s\n", host, port, key,
                 strerror(e));
     return AS_CODE_CONFIG;
 }
 
-/* One port of the options; the one that was bound is put in its place. */
-static int listen_tcp(struct run *r, enum as_option_id id, const char *host,
+/* *port becomes the one that was bound. */
+static int listen_tcp(struct run *r, enum as_option_id id, const char *host, uint16_t *port,
                       enum as_handover_kind kind)
 {
-    uint16_t port = (uint16_t)as_option_u64(r->opts, id);
     int fds[HOST_ADDRESSES], e, n;
 
-    n = as_listen_tcp(host, port, fds, HOST_ADDRESSES, &port, &e);
+    n = as_listen_tcp(host, *port, fds, HOST_ADDRESSES, port, &e);
     if (n < 0)
-        return busy(id, host, port, n, e);
+        return busy(id, host, *port, n, e);
     for (int i = 0; i < n; i++)
         as_handover_add(&r->listeners, kind, fds[i]);
-    /* the dispatcher, the banner and the runtime folder use the real one */
-    as_option_set_i64(r->opts, id, port);
     return AS_CODE_OK;
 }
 
+/* One port of the options; the one that was bound is put in its place. */
+static int listen_port(struct run *r, enum as_option_id id, const char *host,
+                       enum as_handover_kind kind)
+{
+    uint16_t port = (uint16_t)as_option_u64(r->opts, id);
+    int rc = listen_tcp(r, id, host, &port, kind);
+
+    /* the dispatcher, the banner and the runtime folder use the real one */
+    if (rc == AS_CODE_OK)
+        as_option_set_i64(r->opts, id, port);
+    return rc;
+}
+
+/* Who can reach it over TCP must prove that it may: the secret is looked at before anything
+ * listens. The dispatcher reads it for itself. */
+static int listen_management(struct run *r, struct as_buf *err)
+{
+    const char *text = as_option_str(r->opts, AS_OPT_MANAGEMENT);
+    const char *file = as_option_str(r->opts, AS_OPT_MANAGEMENT_TOKEN_FILE);
+    char host[AS_LISTEN_HOST_MAX], token[AS_TOKEN_MAX + 1];
+    uint16_t port;
+    int rc;
+
+    if (!text[0] && file[0])
+        as_buf_str(err, "--management-token-file is for --management, which is not given");
+    else if (text[0] && !file[0])
+        as_buf_str(err, "--management needs --management-token-file: a file that holds the token "
+                        "which workers must say");
+    if (err->n)
+        return AS_CODE_USAGE;
+    if (!text[0])
+        return AS_CODE_OK;
+    if (as_listen_address(text, host, &port) < 0) {
+        as_buf_printf(err,
+                      "--management '%s' is no ADDRESS:PORT, as 127.0.0.1:9000, localhost:0 or "
+                      "[::1]:9000",
+                      text);
+        return AS_CODE_USAGE;
+    }
+    if (as_token_read(file, token, err) < 0)
+        return AS_CODE_CONFIG;
+    explicit_bzero(token, sizeof(token));
+    rc = listen_tcp(r, AS_OPT_MANAGEMENT, host, &port, AS_HANDOVER_MANAGEMENT);
+    if (rc == AS_CODE_OK)
+        as_banner_address(&r->management, host, port, false);
+    if (rc == AS_CODE_OK)
+        as_buf_add(&r->management, "", 1);
+    return rc;
+}
+
 /* Before anything is loaded: a busy port is known at once, not after a minute of weights. */
-static int listen_ports(struct run *r)
+static int listen_ports(struct run *r, struct as_buf *err)
 {
     const char *host = as_option_str(r->opts, AS_OPT_HOST);
-    int rc = listen_tcp(r, AS_OPT_PORT, host, AS_HANDOVER_GRPC);
+    int rc = listen_port(r, AS_OPT_PORT, host, AS_HANDOVER_GRPC);
 
     if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_GRPC_PORT))
-        rc = listen_tcp(r, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
+        rc = listen_port(r, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
     if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_STATUS_PORT))
-        rc = listen_tcp(r, AS_OPT_STATUS_PORT, "127.0.0.1", AS_HANDOVER_STATUS);
-    return rc;
+        rc = listen_port(r, AS_OPT_STATUS_PORT, "127.0.0.1", AS_HANDOVER_STATUS);
+    return rc == AS_CODE_OK ? listen_management(r, err) : rc;
 }
 
 static int listen_socket(struct run *r, const char *name, enum as_handover_kind kind,
@@ -121,15 +170,17 @@ static int open_runtime(struct run *r, struct as_buf *err)
     if (rc < 0)
         return AS_CODE_CONFIG;
     as_option_set_str(r->opts, AS_OPT_RUNTIME_DIR, r->dir.base);
-    r->workers = as_runtime_workers(&r->dir, as_option_str(r->opts, AS_OPT_WORKER_SOCKET_DIR), err);
-    if (!r->workers)
+    if (as_runtime_workers(&r->dir, as_option_str(r->opts, AS_OPT_WORKER_SOCKET_DIR), &r->workers,
+                           err) < 0)
         return AS_CODE_CONFIG;
     as_option_set_str(r->opts, AS_OPT_WORKER_SOCKET_DIR, r->workers);
     if (as_runtime_write_token(&r->dir, err) < 0 ||
         listen_socket(r, AS_RUNTIME_LINK, AS_HANDOVER_LINK, err) < 0 ||
-        listen_socket(r, AS_RUNTIME_STATUS, AS_HANDOVER_STATUS, err) < 0)
+        listen_socket(r, AS_RUNTIME_STATUS, AS_HANDOVER_STATUS, err) < 0 ||
+        listen_socket(r, AS_RUNTIME_MANAGE, AS_HANDOVER_MANAGEMENT, err) < 0)
         return AS_CODE_FAILED;
     AS_ASSERT(as_runtime_path(r->link, r->dir.base, port, AS_RUNTIME_LINK) == 0);
+    AS_ASSERT(as_runtime_path(r->registry, r->dir.base, port, AS_RUNTIME_MANAGE) == 0);
     return AS_CODE_OK;
 }
 
@@ -146,7 +197,9 @@ static void show_banner(const struct run *r)
                           .status_port = (uint16_t)as_option_u64(o, AS_OPT_STATUS_PORT),
                           .python = r->python.path,
                           .python_why = r->python.why,
-                          .link = r->link};
+                          .link = r->link,
+                          .registry = r->registry,
+                          .management = (const char *)r->management.p};
     struct as_buf b;
 
     as_buf_init(&b);
@@ -201,7 +254,7 @@ static int run(struct run *r, struct as_buf *err)
     }
     if (r->opts->n_args)
         as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
-    rc = listen_ports(r);
+    rc = listen_ports(r, err);
     if (rc == AS_CODE_OK)
         rc = open_runtime(r, err);
     if (rc == AS_CODE_OK && r->opts->n_args)
@@ -220,6 +273,7 @@ int as_run_main(struct as_option_set *opts)
     int rc;
 
     as_buf_init(&err);
+    as_buf_init(&r.management);
     as_fatal_tidy(tidy, &r);
     rc = run(&r, &err);
     if (err.n)
@@ -229,9 +283,10 @@ int as_run_main(struct as_option_set *opts)
         close(r.listeners.fd[--r.listeners.n]);
     as_fatal_tidy(NULL, NULL);
     as_runtime_close(&r.dir);
-    free(r.workers);
     as_app_fini(&r.app);
     as_interp_fini(&r.python);
+    as_buf_fini(&r.management);
+    free(r.workers);
     if (r.signal_fd >= 0)
         close(r.signal_fd);
     as_buf_fini(&err);

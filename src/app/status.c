@@ -111,9 +111,9 @@ static int print_answer(struct as_str answer, const char *path)
     return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
 }
 
-int as_status_main(const struct as_option_set *opts)
+int as_status_main(const struct as_option_set *opts, const char *page)
 {
-    const char *target = as_option_bool(opts, AS_OPT_JSON) ? "/status" : "/status?format=text";
+    char target[64];
     char *base = as_runtime_base(as_option_str(opts, AS_OPT_RUNTIME_DIR));
     char path[AS_RUNTIME_PATH_MAX];
     uint16_t ports[PORTS_MAX], port;
@@ -121,6 +121,8 @@ int as_status_main(const struct as_option_set *opts)
     struct as_buf answer;
     int fd = -1, e, code;
 
+    snprintf(target, sizeof(target), "%s%s", page,
+             as_option_bool(opts, AS_OPT_JSON) ? "" : "?format=text");
     as_buf_init(&answer);
     port = as_runtime_choose(opts->v[AS_OPT_PORT].given, (uint16_t)as_option_u64(opts, AS_OPT_PORT),
                              ports, n);

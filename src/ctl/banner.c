@@ -46,6 +46,8 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
     }
     if (v->status_port)
         as_buf_printf(b, "  status      http://127.0.0.1:%u/status and /metrics\n", v->status_port);
+    if (v->management)
+        as_buf_printf(b, "  management  %s  workers register there\n", v->management);
 }
 
 static void write_call(struct as_buf *b, const struct as_banner *v)
@@ -80,7 +82,7 @@ void as_banner_write(struct as_buf *b, const struct as_banner *v)
     }
     write_addresses(b, v);
     if (!v->target) {
-        as_buf_printf(b, "  workers     %s\n\n", v->link);
+        as_buf_printf(b, "  workers     %s, %s\n\n", v->link, v->registry);
         return;
     }
     as_buf_printf(b, "  python      %s (%s)\n", v->python, v->python_why);

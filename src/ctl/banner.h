@@ -12,7 +12,9 @@ struct as_banner {
     const char *host;                      /* as given */
     uint16_t port, grpc_port, status_port; /* 0: off */
     const char *python, *python_why;
-    const char *link; /* where workers that nobody here started come in; without a target */
+    /* Where workers that nobody here started come in, and where they register; without a target. */
+    const char *link, *registry;
+    const char *management; /* "127.0.0.1:9000", or NULL */
 };
 
 void as_banner_write(struct as_buf *b, const struct as_banner *v);

@@ -9,10 +9,11 @@
 #include "base/err.h"
 
 #define AS_HANDOVER_TABLE(X)                                                                       \
-    X(GRPC, "grpc")       /* TCP listener for clients */                                           \
-    X(STATUS, "status")   /* listener for /metrics and /status, TCP or unix */                     \
-    X(LINK, "link")       /* unix listener for workers */                                          \
-    X(CONTROL, "control") /* to the supervisor */
+    X(GRPC, "grpc")             /* TCP listener for clients */                                     \
+    X(STATUS, "status")         /* listener for /metrics and /status, TCP or unix */               \
+    X(LINK, "link")             /* unix listener for workers */                                    \
+    X(MANAGEMENT, "management") /* listener for workers that register, TCP or unix */              \
+    X(CONTROL, "control")       /* to the supervisor */
 
 enum as_handover_kind {
 #define X(id, name) AS_HANDOVER_##id,

@@ -81,14 +81,24 @@ enum as_option_type {
       "an unanswered ping ends the worker after this time")                                        \
     X(WORKER_GRACE, "worker-grace", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD, "Workers",      \
       "a model that only workers from outside serve is forgotten when they are gone for so long")  \
-    X(WORKER_SOCKET_DIR, "worker-socket-dir", STRING, 0, 900, "", "DIR", RD, "Workers",            \
-      "sockets of workers that register lie below it; default workers/ in the port's folder")      \
+    X(WORKER_HEARTBEAT, "worker-heartbeat", DURATION, 0, 3600 * AS_SEC, "5s", "off", RD,           \
+      "Workers", "how often a worker that registers is asked to say that it lives")                \
     X(WORKER_HEARTBEAT_TIMEOUT, "worker-heartbeat-timeout", DURATION, 0, 86400 * AS_SEC, "15s",    \
-      "off", RD, "Workers", "a registered worker that was silent for so long gets no requests")    \
+      "off", RD, "Workers", "a registered worker that is silent for so long gets no requests")     \
+    X(WORKER_SOCKET_DIR, "worker-socket-dir", STRING, 0, 4095, "", "DIR", RD, "Workers",           \
+      "sockets of registered workers lie below it; default workers/ in the runtime folder")        \
     X(SIMPLE_IDLE_TIMEOUT, "simple-idle-timeout", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD,   \
       "Workers", "a connection to a registered worker that rests for so long is closed")           \
-    X(SIMPLE_CONNECT_TIMEOUT, "simple-connect-timeout", DURATION, 0, 3600 * AS_SEC, "1s", "", RD,  \
-      "Workers", "a registered worker that accepts no connection for so long counts as lost")      \
+    X(SIMPLE_CONNECT_TIMEOUT, "simple-connect-timeout", DURATION, AS_MS, 3600 * AS_SEC, "1s", "",  \
+      RD, "Workers", "a registered worker must accept a connection within this time")              \
+    X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Management",              \
+      "where workers of any language register over TCP; always in management.sock; port 0: any")   \
+    X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RDB,            \
+      "Management", "what calls over TCP must say; needed with --management, readable by us only") \
+    X(MAX_MANAGEMENT_CONNECTIONS, "max-management-connections", INT, 1, 100000, "256", "", RD,     \
+      "Management", "connections of workers that register, TCP and unix")                          \
+    X(MAX_MANAGEMENT_BYTES, "max-management-bytes", SIZE, 1024, 16 << 20, "256K", "", RD,          \
+      "Management", "largest message or body of a call that registers")                            \
     X(ROUTER, "router", ENUM, 0, 0, "least_ongoing", "least_ongoing|pow2", RDB, "Queues",          \
       "how a replica is chosen")                                                                   \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \

@@ -132,6 +132,7 @@ static void remove_files(const struct as_runtime_dir *d)
 {
     remove_file(d, AS_RUNTIME_LINK);
     remove_file(d, AS_RUNTIME_STATUS);
+    remove_file(d, AS_RUNTIME_MANAGE);
     remove_file(d, AS_RUNTIME_TOKEN);
 }
 
@@ -166,42 +167,6 @@ static void remove_dead_sockets(const struct as_runtime_dir *d)
         closedir(dir);
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-
-    if (stat(path, &st) < 0)
-        return false;
-    errno = ENOTDIR;
-    return S_ISDIR(st.st_mode);
-}
-
-char *as_runtime_workers(const struct as_runtime_dir *d, const char *option, struct as_buf *err)
-{
-    char folder[4096], *path;
-
-    if (option[0])
-        snprintf(folder, sizeof(folder), "%s", option);
-    else
-        snprintf(folder, sizeof(folder), "%s/" AS_RUNTIME_WORKERS, d->path);
-    if (!option[0] && own_folder(folder, err))
-        return NULL;
-    if (!option[0])
-        remove_dead_sockets(d);
-    else if (mkdir(folder, 0700) < 0 && errno != EEXIST) {
-        as_buf_printf(err, "cannot make --worker-socket-dir %s: %s", folder, strerror(errno));
-        return NULL;
-    }
-    path = realpath(folder, NULL);
-    if (!path || !is_folder(path)) {
-        as_buf_printf(err, "--worker-socket-dir %s is not a folder that can be used: %s", folder,
-                      strerror(errno));
-        free(path);
-        return NULL;
-    }
-    return path;
-}
-
 int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, struct as_buf *err)
 {
     char probe[AS_RUNTIME_PATH_MAX];
@@ -209,7 +174,7 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
     int rc;
 
     *d = (struct as_runtime_dir){.lock = -1};
-    if (as_runtime_path(probe, base, port, AS_RUNTIME_STATUS) < 0) {
+    if (as_runtime_path(probe, base, port, AS_RUNTIME_MANAGE) < 0) {
         as_buf_printf(err,
                       "the runtime folder %s/%u is too long a path for a socket; choose a "
                       "shorter --runtime-dir",
@@ -231,6 +196,66 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
         remove_files(d);
     else
         as_runtime_close(d);
+    return rc;
+}
+
+/* Somebody else's choice of a folder: it is looked at, its mode is not changed. */
+static int check_workers(const char *path, struct as_buf *err)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0) {
+        as_buf_printf(err, "cannot look at --worker-socket-dir %s: %s", path, strerror(errno));
+        return AS_EIO;
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        as_buf_printf(err, "--worker-socket-dir %s is no folder", path);
+        return AS_EINVALID;
+    }
+    if (st.st_uid != geteuid()) {
+        as_buf_printf(err, "--worker-socket-dir %s belongs to user %u, not to this one", path,
+                      (unsigned)st.st_uid);
+        return AS_EDENIED;
+    }
+    if (st.st_mode & 022) {
+        as_buf_printf(err,
+                      "others may write to --worker-socket-dir %s (mode %04o); make it private: "
+                      "chmod 700 %s",
+                      path, (unsigned)(st.st_mode & 07777), path);
+        return AS_EDENIED;
+    }
+    return 0;
+}
+
+int as_runtime_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
+                       struct as_buf *err)
+{
+    const char *at = option;
+    struct as_buf own;
+    int rc = 0;
+
+    as_buf_init(&own);
+    if (!option[0]) {
+        as_buf_printf(&own, "%s/" AS_RUNTIME_WORKERS, d->path);
+        as_buf_add(&own, "", 1);
+        at = (const char *)own.p;
+        rc = own_folder(at, err);
+        if (rc == 0)
+            remove_dead_sockets(d);
+    } else if (mkdir(at, 0700) < 0 && errno != EEXIST) {
+        as_buf_printf(err, "cannot make --worker-socket-dir %s: %s", at, strerror(errno));
+        rc = AS_EIO;
+    }
+    if (rc == 0)
+        rc = check_workers(at, err);
+    if (rc == 0) {
+        *ret_path = realpath(at, NULL); /* other processes have other working directories */
+        if (!*ret_path) {
+            as_buf_printf(err, "cannot find %s: %s", at, strerror(errno));
+            rc = AS_EIO;
+        }
+    }
+    as_buf_fini(&own);
     return rc;
 }
 

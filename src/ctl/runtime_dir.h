@@ -1,8 +1,10 @@
 /* ctl/runtime_dir.h — the folder by which commands and workers find a server.
  *
  * <runtime-dir>/<port>/ holds `lock` (an advisory lock and the supervisor's pid), `link.sock` for
- * workers, `status.sock` for commands and `join-token`. Both folders are 0700 and ours; a symlink
- * or a foreign owner is refused, because who can write here can talk to workers. Blocking calls.
+ * workers, `status.sock` for commands, `management.sock` for workers that register, and
+ * `join-token`, and the folder `workers` for their sockets. The folders are 0700 and ours; a
+ * symlink or a foreign owner is refused, because who can write here can talk to workers. Blocking
+ * calls.
  */
 #ifndef AS_CTL_RUNTIME_DIR_H
 #define AS_CTL_RUNTIME_DIR_H
@@ -12,8 +14,9 @@
 
 #define AS_RUNTIME_LINK      "link.sock"
 #define AS_RUNTIME_STATUS    "status.sock"
+#define AS_RUNTIME_MANAGE    "management.sock"
 #define AS_RUNTIME_TOKEN     "join-token"
-#define AS_RUNTIME_WORKERS  "workers"
+#define AS_RUNTIME_WORKERS   "workers"
 #define AS_RUNTIME_PATH_MAX  108u /* of a socket, with its NUL */
 #define AS_RUNTIME_TOKEN_LEN 64u  /* hex digits of join-token */
 
@@ -38,11 +41,12 @@ void as_runtime_close(struct as_runtime_dir *d); /* removes the files and the po
 /* Only the removing, without memory: for a process that must end at once. The lock must be held. */
 void as_runtime_remove(const struct as_runtime_dir *d);
 
-/* The folder of the sockets of workers that register (link/simple.h), as an absolute path; the
- * caller frees. `option`, made 0700 when it is not there; empty: workers/ in the port's folder,
- * where sockets at which nobody listens any more are removed, now and with the port's folder. NULL:
- * the reason is in `err`. */
-char *as_runtime_workers(const struct as_runtime_dir *d, const char *option, struct as_buf *err);
+/* The folder below which sockets of registered workers lie: `option`, made when it is missing, or,
+ * when that is empty, `workers` in the port's folder. It must be ours, and nobody else may write
+ * there. What workers left in it stays: they may register again. 0 and the absolute path, which the
+ * caller frees; AS_EDENIED, AS_EINVALID, AS_EIO: the reason is in `err`. */
+int as_runtime_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
+                       struct as_buf *err);
 
 /* join-token: a new one of 32 random bytes as hex, file mode 0600. */
 int as_runtime_write_token(const struct as_runtime_dir *d, struct as_buf *err);

@@ -114,6 +114,8 @@ static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_
         h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
     else if (as_err_retryable(err))
         h[0] = (struct as_http_header)H("retry-after", RETRY_SECONDS);
+    else if (err == AS_EUNAUTHENTICATED) /* RFC 9110, 15.5.2 */
+        h[0] = (struct as_http_header)H("www-authenticate", "Bearer");
     else if (err == AS_EMEDIA && x->rest.route) /* RFC 9110, 15.5.16 */
         h[0] = (struct as_http_header)H("accept-encoding", "gzip, deflate");
     else

@@ -128,10 +128,11 @@ static void json_replica(void *arg, const struct as_fleet_replica *r)
     as_buf_str(j->out, ",\"deployment\":");
     as_buf_json(j->out, r->deployment);
     as_buf_printf(j->out,
-                  ",\"state\":\"%.*s\",\"pid\":%u,\"slots\":%u,\"ongoing\":%u,"
+                  ",\"kind\":\"%.*s\",\"state\":\"%.*s\",\"pid\":%u,\"slots\":%u,\"ongoing\":%u,"
                   "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u,",
-                  AS_STR_FMT(r->state), r->pid, r->slots, r->ongoing, r->unanswered,
-                  (double)r->service / 1e3, (unsigned long)r->epoch, p ? p->restarts : 0);
+                  AS_STR_FMT(r->kind), AS_STR_FMT(r->state), r->pid, r->slots, r->ongoing,
+                  r->unanswered, (double)r->service / 1e3, (unsigned long)r->epoch,
+                  p ? p->restarts : 0);
     as_buf_printf(j->out,
                   "\"worker\":{\"wakes\":%lu,\"reads\":%lu,\"writes\":%lu,\"waits\":%lu,"
                   "\"other_syscalls\":%lu,\"calls\":%lu,\"cancels\":%lu,\"live_bytes\":%lu}}",
@@ -210,7 +211,7 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
         "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu},",
         (int)getpid(), (double)(now - b->started) / 1e9,
         as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
-        b->n_edges, open_connections(b), (unsigned long)atomic_load(&b->budget->used),
+        b->n_loops, open_connections(b), (unsigned long)atomic_load(&b->budget->used),
         as_fleet_unanswered(b->fleet), edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
         edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
         (unsigned long)as_pages_kept());

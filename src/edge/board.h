@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "edge/edge.h"
 
-#define AS_BOARD_LOOPS 64u
+#define AS_BOARD_EDGES 65u /* of 64 loops, and of the management door */
 
 struct as_board_process { /* one replica's process, as the supervisor tells it */
     struct as_list node;
@@ -19,8 +19,8 @@ struct as_board_process { /* one replica's process, as the supervisor tells it *
 
 struct as_board {
     struct as_fleet *fleet;
-    struct as_edge *edges[AS_BOARD_LOOPS];
-    uint32_t n_edges;
+    struct as_edge *edges[AS_BOARD_EDGES]; /* one per loop, then that of the management door */
+    uint32_t n_edges, n_loops;
     struct as_budget *budget;
     struct as_list processes;
     as_ns started; /* of the dispatcher */
@@ -35,6 +35,10 @@ void as_board_process(struct as_board *b, struct as_str replica, struct as_str d
 
 void as_board_json(struct as_board *b, as_ns now, struct as_buf *out); /* /status */
 void as_board_text(struct as_board *b, as_ns now, struct as_buf *out); /* /status?format=text */
+/* board_workers.c: every worker, also the processes that have not connected; /workers and
+ * /workers?format=text */
+void as_board_workers_json(struct as_board *b, as_ns now, struct as_buf *out);
+void as_board_workers_text(struct as_board *b, as_ns now, struct as_buf *out);
 void as_board_metrics(struct as_board *b, as_ns now,
                       struct as_buf *out); /* /metrics, Prometheus text 0.0.4 */
 

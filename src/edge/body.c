@@ -2,14 +2,13 @@
 
 #include "edge/rest.h"
 
-#define OPTION     "--max-http-body-bytes"
 #define FIRST_ROOM 2048u /* for a body whose length is not known */
 
 /* --- refusals --- */
 
 static void too_big(struct as_exchange *x)
 {
-    as_exchange_fail(x, AS_ETOOBIG, "the request body is over " OPTION " %lu",
+    as_exchange_fail(x, AS_ETOOBIG, "the request body is over %s %lu", x->edge->conf.body_option,
                      (unsigned long)x->edge->conf.max_http_body);
 }
 
@@ -94,8 +93,9 @@ void as_body_begin(struct as_exchange *x, bool wanted)
         return;
     }
     if (n > x->edge->conf.max_http_body) {
-        as_exchange_fail(x, AS_ETOOBIG, "a request body of %lu bytes is over " OPTION " %lu",
-                         (unsigned long)n, (unsigned long)x->edge->conf.max_http_body);
+        as_exchange_fail(x, AS_ETOOBIG, "a request body of %lu bytes is over %s %lu",
+                         (unsigned long)n, x->edge->conf.body_option,
+                         (unsigned long)x->edge->conf.max_http_body);
     } else if (wanted && take_encoding(x) && n && make_room(x, (size_t)n)) {
         as_conn_expect(x->conn, x->stream, (size_t)n);
         as_conn_into(x->conn, x->stream, x->body, (size_t)n);

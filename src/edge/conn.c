@@ -1,5 +1,5 @@
 /* One client connection: bytes between the socket and its HTTP/2 session or HTTP/1.1 requests. */
-#include "edge/edge_own.h"
+#include "edge/door.h"
 
 #include "base/counter.h"
 #include "base/err.h"
@@ -312,9 +312,11 @@ static void on_event(struct as_sock *s, int events)
 void as_conn_accept(struct as_edge *e, int fd)
 {
     struct as_conn *c = calloc(1, sizeof(*c));
+    bool trusted = false;
     int one = 1;
 
-    if (!c) {
+    if (!c || !as_door_admits(e, fd, &trusted)) {
+        free(c);
         close(fd);
         return;
     }
@@ -324,6 +326,7 @@ void as_conn_accept(struct as_edge *e, int fd)
         return;
     }
     c->edge = e;
+    c->trusted = trusted;
     c->opened = c->active = c->heard = as_loop_now(e->loop);
     as_outq_init(&c->out);
     as_task_init(&c->flush, on_flush);

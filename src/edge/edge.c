@@ -26,7 +26,7 @@
 static void rest(struct as_edge *e, int events)
 {
     for (uint32_t i = 0; i < e->n_listeners; i++)
-        as_sock_watch(&e->listeners[i], events);
+        as_sock_watch(&e->listeners[i].sock, events);
 }
 
 const char *as_close_name(uint32_t why)
@@ -162,7 +162,7 @@ static void refuse(struct as_edge *e, int fd)
 
 static void on_listener(struct as_sock *s, int events AS_UNUSED)
 {
-    struct as_edge *e = s->uv.loop->data;
+    struct as_edge *e = AS_CONTAINER(s, struct as_listener, sock)->edge;
 
     for (int i = 0; i < ACCEPTS; i++) {
         int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -194,7 +194,8 @@ int as_edge_listen(struct as_edge *e, int fd)
     own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0)
         return AS_EIO;
-    err = as_sock_open(&e->listeners[e->n_listeners], e->loop, own, on_listener);
+    e->listeners[e->n_listeners].edge = e;
+    err = as_sock_open(&e->listeners[e->n_listeners].sock, e->loop, own, on_listener);
     if (!err)
         e->n_listeners++;
     return err;
@@ -218,7 +219,6 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     e->drain_final = AS_NEVER;
     e->sweep_every = as_patience_every(conf);
     e->rx = as_xalloc(AS_EDGE_RX);
-    loop->uv.data = e;
     as_list_init(&e->fresh);
     as_list_init(&e->conns);
     as_patience_init(e);
@@ -255,7 +255,7 @@ void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
     e->drained = drained;
     e->drained_arg = arg;
     for (uint32_t i = 0; i < e->n_listeners; i++)
-        as_sock_close(&e->listeners[i], NULL);
+        as_sock_close(&e->listeners[i].sock, NULL);
     e->n_listeners = 0;
     if (!e->n_conns) {
         drained(arg);
@@ -273,7 +273,7 @@ void as_edge_stop(struct as_edge *e)
     e->draining = true;
     e->drained = NULL;
     for (uint32_t i = 0; i < e->n_listeners; i++)
-        as_sock_close(&e->listeners[i], NULL);
+        as_sock_close(&e->listeners[i].sock, NULL);
     e->n_listeners = 0;
     close_all(&e->fresh);
     close_all(&e->conns);

@@ -18,12 +18,25 @@ struct as_edge;
 /* Which answers are compressed, for clients that list an encoding of ours. */
 enum as_compress { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
 
+/* Who comes in by an edge's listeners, and so what is served there. */
+enum as_door {
+    AS_DOOR_CLIENTS,
+    AS_DOOR_MANAGEMENT, /* workers that register: edge/registrar.h; the dispatch loop only */
+    AS_DOORS
+};
+
 struct as_edge_conf {
+    enum as_door door;
+    const char *token; /* of calls over TCP to AS_DOOR_MANAGEMENT; NULL: they are all refused */
+    as_ns heartbeat;   /* asked of workers that register; 0: none */
     struct as_h1_conf h1;
     struct as_h2_conf h2;
-    uint64_t max_message;   /* bytes of one gRPC message */
-    uint64_t max_http_body; /* of the body of a plain HTTP request, as it comes */
-    uint64_t max_inflated;  /* of either that came compressed, bytes after inflating */
+    uint64_t max_message;       /* bytes of one gRPC message */
+    uint64_t max_http_body;     /* of the body of a plain HTTP request, as it comes */
+    uint64_t max_inflated;      /* of either that came compressed, bytes after inflating */
+    const char *message_option; /* what sets these, "--max-message-bytes" */
+    const char *body_option;
+    const char *inflated_option;
     enum as_compress compress;
     uint64_t compress_min;    /* bytes; smaller answers are sent as they are */
     uint32_t stream_requests; /* under way on one ModelStreamInfer */
@@ -68,6 +81,9 @@ enum as_rpc {
     AS_RPC_LOG_SETTINGS, /* the last of inference.GRPCInferenceService */
     AS_RPC_HEALTH_CHECK,
     AS_RPC_HEALTH_LIST,
+    AS_RPC_REGISTER_MODEL, /* of anyserve.WorkerManagement */
+    AS_RPC_UNREGISTER_MODEL,
+    AS_RPC_HEARTBEAT,
     AS_RPC_HEALTH_WATCH, /* from here on: streaming */
     AS_RPC_MODEL_STREAM_INFER,
     AS_RPC_REFLECTION,
@@ -99,6 +115,7 @@ enum as_resource {
     AS_RESOURCE_TRACE,
     AS_RESOURCE_LOGGING,
     AS_RESOURCE_OPENAPI,
+    AS_RESOURCE_MANAGEMENT,
     AS_RESOURCES
 };
 const char *as_resource_name(enum as_resource r); /* unique: the label of metrics */
@@ -135,12 +152,14 @@ struct as_edge_stat { /* base/counter.h */
     uint64_t pooled;              /* freed ones, kept for the next */
     uint64_t ended[AS_CLOSES];    /* closed ones, by reason */
     uint64_t slow_requests, slow_answers; /* given up: body_timeout, send_timeout */
+    uint64_t foreign;                     /* connections of other users to a unix socket of ours */
+    uint64_t unauthenticated;             /* requests without the token */
 };
 
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
                 const struct as_edge_conf *conf, struct as_budget *budget,
                 const struct as_log *log);
-/* Accepts from a shared listening socket (not owned). */
+/* Accepts from a shared listening socket (not owned), TCP or unix. */
 int as_edge_listen(struct as_edge *e, int fd);
 /* Graceful end: no accept, GOAWAY; `drained` is called on this loop when no connection is left. */
 void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg);

@@ -22,7 +22,13 @@ struct as_edge_quiet {
 };
 #define AS_QUIET_REFUSED  AS_CLOSES /* behind the reasons for closing */
 #define AS_QUIET_REQUESTS (AS_CLOSES + 1)
-#define AS_QUIETS         (AS_CLOSES + 2)
+#define AS_QUIET_DOOR     (AS_CLOSES + 2)
+#define AS_QUIETS         (AS_CLOSES + 3)
+
+struct as_listener { /* own duplicate of a shared descriptor */
+    struct as_sock sock;
+    struct as_edge *edge;
+};
 
 struct as_edge {
     struct as_loop *loop;
@@ -47,7 +53,7 @@ struct as_edge {
     struct as_json *json;        /* NULL until the first request in JSON */
     struct as_helper helper;     /* for what is too large for a turn: edge/aside.h */
     struct as_json *large_json;  /* the helper's; NULL until the first large request in JSON */
-    struct as_sock listeners[AS_EDGE_LISTENERS]; /* own duplicates of the shared descriptors */
+    struct as_listener listeners[AS_EDGE_LISTENERS];
     uint32_t n_listeners;
     struct as_timer sweep; /* time-outs of connections; set while there are any */
     bool draining;
@@ -75,12 +81,13 @@ struct as_conn {
     enum as_close why;    /* the reason of a graceful end */
     bool ending;          /* no more is read; closed with the next write */
     bool eof;        /* HTTP/1.1: the client has ended its side, and its answer is on its way */
+    bool trusted;    /* needs no token: of our own user, by a unix socket */
     uint8_t n_first; /* bytes of HTTP/2's preface that came, until the protocol is known */
     uint8_t *kept;   /* HTTP/1.1: what was read of requests that have to wait */
     size_t kept_at, kept_n;
 };
 
-/* A connected socket; the connection lives until it ends by itself. */
+/* A connected socket; the connection lives until it ends by itself, or is refused by its door. */
 void as_conn_accept(struct as_edge *e, int fd);
 /* Bytes from the socket. */
 void as_conn_received(struct as_conn *c, size_t n);

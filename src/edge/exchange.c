@@ -4,6 +4,7 @@
 #include "edge/aside.h"
 #include "edge/ask.h"
 #include "edge/body.h"
+#include "edge/door.h"
 #include "edge/patience.h"
 #include "edge/rest.h"
 #include "edge/stream.h"
@@ -133,8 +134,8 @@ static bool is_acceptable(struct as_exchange *x, uint64_t len, bool compressed)
     if (compressed && x->encoding == AS_ZIP_NONE)
         as_exchange_fail(x, AS_EINTERNAL, "compressed message without a grpc-encoding");
     else if (len > e->conf.max_message)
-        as_exchange_fail(x, AS_ETOOBIG, "message of %lu bytes is over --max-message-bytes %lu",
-                         (unsigned long)len, (unsigned long)e->conf.max_message);
+        as_exchange_fail(x, AS_ETOOBIG, "message of %lu bytes is over %s %lu", (unsigned long)len,
+                         e->conf.message_option, (unsigned long)e->conf.max_message);
     else if (!as_budget_take(e->budget, len))
         as_exchange_fail(x, AS_ETOOBIG,
                          "message of %lu bytes does not fit into --max-inflight-bytes %lu now",
@@ -170,8 +171,8 @@ static void fail_inflate(struct as_exchange *x, int err)
     if (!x->grpc && err == AS_EINTERNAL) /* the client's fault; gRPC's rule is another */
         err = AS_EINVALID;
     if (err == AS_ETOOBIG)
-        as_exchange_fail(x, err, "message inflates to more than --max-inflated-bytes %lu",
-                         (unsigned long)x->edge->conf.max_inflated);
+        as_exchange_fail(x, err, "message inflates to more than %s %lu",
+                         x->edge->conf.inflated_option, (unsigned long)x->edge->conf.max_inflated);
     else if (err == AS_EFULL)
         as_exchange_fail(x, x->grpc ? AS_ETOOBIG : err,
                          "inflated message does not fit into --max-inflight-bytes %lu now",
@@ -435,9 +436,11 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     as_conn_begin_request(c);
     /* other requests are answered as plain HTTP, whatever their content-type says */
     x->grpc = c->h2 && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
-    x->rpc = x->grpc ? as_service_rpc(head->path) : AS_RPC_HTTP;
+    x->rpc = x->grpc ? as_service_rpc(c->edge->conf.door, head->path) : AS_RPC_HTTP;
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
         refuse(x);
+    else if (__builtin_expect(!c->trusted, 0))
+        as_door_opens(x);
     if (x->grpc)
         check_grpc(x);
     else

@@ -125,7 +125,8 @@ void as_exchange_inflate(struct as_exchange *x, void (*done)(struct as_exchange 
 void as_service_call(struct as_exchange *x);
 /* The head of a streaming call has come; makes x->streaming. */
 void as_service_stream(struct as_exchange *x);
-enum as_rpc as_service_rpc(struct as_str path); /* AS_RPC_UNKNOWN */
+/* Of those that are served at the door; AS_RPC_UNKNOWN. */
+enum as_rpc as_service_rpc(enum as_door door, struct as_str path);
 /* The model of a name and version, with `registry` kept; NULL: answered NOT_FOUND. */
 const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
                                         struct as_str version);

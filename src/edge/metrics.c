@@ -4,6 +4,7 @@
 #include "base/live.h"
 #include "base/pages.h"
 #include "edge/board.h"
+#include "link/simple.h"
 
 static void head(struct as_buf *o, const char *name, const char *type, const char *help)
 {
@@ -288,11 +289,11 @@ static void loops(struct as_board *b, struct as_buf *o)
                                         "anyserve_syscalls_total{kind=\"write\""};
 
     head(o, "anyserve_loop_wakes_total", "counter", "Times that an event loop woke up.");
-    for (uint32_t i = 0; i < b->n_edges; i++)
+    for (uint32_t i = 0; i < b->n_loops; i++)
         as_buf_printf(o, "%s{loop=\"%u\"} %lu\n", names[0], i,
                       as_counted(&as_edge_loop_stat(b->edges[i])->wakes));
     head(o, "anyserve_syscalls_total", "counter", "System calls for bytes, by kind.");
-    for (uint32_t i = 0; i < b->n_edges; i++) {
+    for (uint32_t i = 0; i < b->n_loops; i++) {
         const struct as_loop_stat *s = as_edge_loop_stat(b->edges[i]);
 
         as_buf_printf(o, "%s,loop=\"%u\"} %lu\n%s,loop=\"%u\"} %lu\n", names[1], i,
@@ -435,6 +436,44 @@ static void workers(struct as_board *b, struct as_buf *o)
     }
 }
 
+/* --- workers that register --- */
+
+static void registered(struct as_board *b, struct as_buf *o)
+{
+    const struct as_simple_stat s = as_simple_stat(b->fleet);
+    const struct {
+        const char *reason;
+        uint64_t n;
+    } closed[] = {{"cancelled", s.cancelled},
+                  {"idle", s.idle},
+                  {"ended", s.ended},
+                  {"broken", s.broken},
+                  {"single", s.single},
+                  {"refused", s.refused},
+                  {"left", s.left}};
+    const struct as_edge_stat *e = as_edge_stat(b->edges[b->n_edges - 1]);
+
+    head(o, "anyserve_simple_connections_opened_total", "counter",
+         "Connections to registered workers.");
+    as_buf_printf(o, "anyserve_simple_connections_opened_total %lu\n", s.opened);
+    head(o, "anyserve_simple_connections_reused_total", "counter",
+         "Requests to registered workers that found an open connection.");
+    as_buf_printf(o, "anyserve_simple_connections_reused_total %lu\n", s.reused);
+    head(o, "anyserve_simple_connections_failed_total", "counter",
+         "Connections to registered workers that could not be made.");
+    as_buf_printf(o, "anyserve_simple_connections_failed_total %lu\n", s.not_connected);
+    head(o, "anyserve_simple_connections_closed_total", "counter", "And how they ended.");
+    for (size_t i = 0; i < AS_COUNT(closed); i++)
+        as_buf_printf(o, "anyserve_simple_connections_closed_total{reason=\"%s\"} %lu\n",
+                      closed[i].reason, closed[i].n);
+    head(o, "anyserve_management_refused_total", "counter",
+         "Who may not register: connections of other users, requests without the token.");
+    as_buf_printf(o,
+                  "anyserve_management_refused_total{reason=\"user\"} %lu\n"
+                  "anyserve_management_refused_total{reason=\"token\"} %lu\n",
+                  as_counted(&e->foreign), as_counted(&e->unauthenticated));
+}
+
 void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
 {
     server(b, now, out);
@@ -445,4 +484,5 @@ void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
     models(b, out);
     loops(b, out);
     workers(b, out);
+    registered(b, out);
 }

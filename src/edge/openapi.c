@@ -164,7 +164,8 @@ static void put_operation(struct as_buf *b, const struct as_rest_route *r, const
 static void put_path(struct as_buf *b, const struct as_rest_route *first, const struct as_model *m,
                      bool with_optional)
 {
-    const struct as_rest_route *end = as_rest_routes + as_rest_n_routes;
+    const struct as_rest_table *t = &as_rest_tables[AS_DOOR_CLIENTS];
+    const struct as_rest_route *end = t->rows + t->n;
     struct as_rest_match vars = {0};
     char suffix[AS_VERSION_MAX + 2] = "";
     const char *bracket = strchr(first->path, '['), *name = strstr(first->path, "{name}");
@@ -210,11 +211,13 @@ static void put_model_paths(struct as_buf *b, const struct as_rest_route *first,
 
 static void put_paths(struct as_buf *b, const struct as_registry *g)
 {
-    as_buf_str(b, ",\"paths\":{");
-    for (uint32_t i = 0; i < as_rest_n_routes; i++) {
-        const struct as_rest_route *r = &as_rest_routes[i];
+    const struct as_rest_table *t = &as_rest_tables[AS_DOOR_CLIENTS];
 
-        if (i && !strcmp(r->path, as_rest_routes[i - 1].path))
+    as_buf_str(b, ",\"paths\":{");
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct as_rest_route *r = &t->rows[i];
+
+        if (i && !strcmp(r->path, r[-1].path))
             continue;
         if (strstr(r->path, "{model}")) {
             put_model_paths(b, r, g);

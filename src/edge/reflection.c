@@ -5,8 +5,10 @@
 
 static void on_message(struct as_stream *s, struct as_message *m)
 {
+    enum as_reflect_set set =
+        s->x->edge->conf.door == AS_DOOR_MANAGEMENT ? AS_REFLECT_MANAGEMENT : AS_REFLECT_CLIENTS;
     struct as_buf out = {0};
-    int err = as_reflect_answer(m->p, m->n, &out);
+    int err = as_reflect_answer(set, m->p, m->n, &out);
 
     if (err == AS_ENOMEM)
         as_exchange_fail(s->x, err, "no memory for the answer");

@@ -25,6 +25,7 @@ static const char *const resource_names[AS_RESOURCES] = {
     [AS_RESOURCE_TRACE] = "trace",
     [AS_RESOURCE_LOGGING] = "logging",
     [AS_RESOURCE_OPENAPI] = "openapi",
+    [AS_RESOURCE_MANAGEMENT] = "management",
 };
 
 const char *as_resource_name(enum as_resource r)
@@ -43,30 +44,35 @@ uint32_t as_http_status(uint32_t i)
 
 /* --- which row --- */
 
-const struct as_rest_route *as_rest_find(struct as_str path, struct as_rest_match *ret_m)
+const struct as_rest_route *as_rest_find(enum as_door door, struct as_str path,
+                                         struct as_rest_match *ret_m)
 {
-    for (uint32_t i = 0; i < as_rest_n_routes; i++) {
-        const char *pattern = as_rest_routes[i].path;
+    const struct as_rest_table *t = &as_rest_tables[door];
 
-        if (i && strcmp(pattern, as_rest_routes[i - 1].path) == 0)
+    for (uint32_t i = 0; i < t->n; i++) {
+        const char *pattern = t->rows[i].path;
+
+        if (i && strcmp(pattern, t->rows[i - 1].path) == 0)
             continue; /* another method of what was tried already */
         if (as_route_matches(pattern, path, ret_m))
-            return &as_rest_routes[i];
+            return &t->rows[i];
     }
     return NULL;
 }
 
-static bool same_path(const struct as_rest_route *r, const struct as_rest_route *first)
+static bool same_path(const struct as_rest_route *r, const struct as_rest_route *first,
+                      const struct as_rest_table *t)
 {
-    return r < as_rest_routes + as_rest_n_routes && strcmp(r->path, first->path) == 0;
+    return r < t->rows + t->n && strcmp(r->path, first->path) == 0;
 }
 
 /* The row of the request's method, among those of the path. */
-static const struct as_rest_route *row_for(const struct as_rest_route *first, struct as_str method)
+static const struct as_rest_route *row_for(const struct as_rest_route *first, struct as_str method,
+                                           const struct as_rest_table *t)
 {
     if (as_str_eq(method, AS_STR("HEAD")))
         method = AS_STR("GET");
-    for (const struct as_rest_route *r = first; same_path(r, first); r++) {
+    for (const struct as_rest_route *r = first; same_path(r, first, t); r++) {
         if (as_str_eq(method, as_str_of(r->method)))
             return r;
     }
@@ -74,11 +80,12 @@ static const struct as_rest_route *row_for(const struct as_rest_route *first, st
 }
 
 /* What the path has. */
-static void put_allow(char out[ALLOW_ROOM], const struct as_rest_route *first)
+static void put_allow(char out[ALLOW_ROOM], const struct as_rest_route *first,
+                      const struct as_rest_table *t)
 {
     size_t n = 0;
 
-    for (const struct as_rest_route *r = first; same_path(r, first); r++)
+    for (const struct as_rest_route *r = first; same_path(r, first, t); r++)
         n += (size_t)snprintf(out + n, ALLOW_ROOM - n, "%s, ",
                               strcmp(r->method, "GET") ? r->method : "GET, HEAD");
     snprintf(out + n, ALLOW_ROOM - n, "OPTIONS");
@@ -149,6 +156,8 @@ void as_rest_head(struct as_exchange *x)
 {
     struct as_str path = x->head->path, query = {0};
     const char *mark = path.n ? memchr(path.p, '?', path.n) : NULL;
+    enum as_door door = x->edge->conf.door;
+    const struct as_rest_table *table = &as_rest_tables[door];
     const struct as_rest_route *first, *row;
     char allow[ALLOW_ROOM];
     bool is_rpc;
@@ -164,19 +173,19 @@ void as_rest_head(struct as_exchange *x)
         path.n = (size_t)(mark - path.p);
     }
     is_rpc = as_grpc_is_content_type(x->head->content_type);
-    first = is_rpc ? NULL : as_rest_find(path, &x->rest);
+    first = is_rpc ? NULL : as_rest_find(door, path, &x->rest);
     if (!first) {
-        if (is_rpc || as_service_rpc(path) != AS_RPC_UNKNOWN)
+        if (is_rpc || as_service_rpc(door, path) != AS_RPC_UNKNOWN)
             answer_rpc(x);
         else
             as_exchange_fail(x, AS_ENOTFOUND, "not found");
         return;
     }
-    row = row_for(first, x->head->method);
+    row = row_for(first, x->head->method, table);
     x->rest.query = query;
     x->rest.route = row ? row : first; /* counted as such */
     if (!row) {
-        put_allow(allow, first);
+        put_allow(allow, first, table);
         if (is_method(x, "OPTIONS"))
             answer_allow(x, 204, "", allow);
         else

@@ -1,10 +1,10 @@
 /* edge/rest.h — plain HTTP requests: which handler answers which path, and how it answers.
  *
- * A resource is a row per method in the one table (rest_routes.c); everything else follows from it:
- * 404 for paths without a row, 405 with Allow, OPTIONS, HEAD wherever there is GET, what is counted
- * by route, and the OpenAPI document. Rows of one path stand together; of two patterns that fit a
- * path, the first counts. A handler is called once, when the body is there, whole and inflated, in
- * x->body (AS_BODY_PAD zeros behind it), and answers now or later, on the same loop:
+ * A resource is a row per method in its door's table (rest_routes.c); everything else follows from
+ * it: 404 for paths without a row, 405 with Allow, OPTIONS, HEAD wherever there is GET, what is
+ * counted by route, and the OpenAPI document. Rows of one path stand together; of two patterns that
+ * fit a path, the first counts. A handler is called once, when the body is there, whole and
+ * inflated, in x->body (AS_BODY_PAD zeros behind it), and answers now or later, on the same loop:
  *   as_rest_send, as_rest_json   with any status and body
  *   as_exchange_fail             {"error": …} with the status of base/err.h
  *   as_infer_begin               a request to a model
@@ -38,11 +38,16 @@ struct as_rest_route {
     struct as_rest_doc doc;
 };
 
-extern const struct as_rest_route as_rest_routes[];
-extern const uint32_t as_rest_n_routes;
+struct as_rest_table {
+    const struct as_rest_route *rows;
+    uint32_t n;
+};
+extern const struct as_rest_table as_rest_tables[AS_DOORS];
 
-/* The first row of the path that `path` names (no query), variables still encoded; NULL: none. */
-const struct as_rest_route *as_rest_find(struct as_str path, struct as_rest_match *ret_m);
+/* The first row of the path that `path` names (no query) at a door, variables still encoded; NULL:
+ * none. */
+const struct as_rest_route *as_rest_find(enum as_door door, struct as_str path,
+                                         struct as_rest_match *ret_m);
 
 /* --- answers: each ends the exchange's part, as those of edge/exchange.h --- */
 

@@ -1,7 +1,8 @@
-/* Every path of plain HTTP. Rows of one path stand together; of two patterns that fit a path the
- * first counts. */
+/* Every path of plain HTTP, by door. Rows of one path stand together; of two patterns that fit a
+ * path the first counts. */
 #include "edge/extension_rest.h"
 #include "edge/infer.h"
+#include "edge/registrar.h"
 #include "edge/openapi.h"
 #include "edge/rest_oip.h"
 
@@ -9,7 +10,7 @@
 /* What a request to a model may end in, whatever its handler raises: as_grpc_status_http. */
 #define OF_MODELS "400,401,403,404,409,413,429,499,500,501,503,504"
 
-const struct as_rest_route as_rest_routes[] = {
+static const struct as_rest_route of_clients[] = {
     {"POST",
      MODEL "/infer",
      as_infer_rest,
@@ -189,4 +190,43 @@ const struct as_rest_route as_rest_routes[] = {
      false,
      {"openapi", "This document.", NULL, "Object", ""}},
 };
-const uint32_t as_rest_n_routes = AS_COUNT(as_rest_routes);
+
+#define MANAGEMENT "/" AS_MANAGEMENT_SERVICE "/"
+static const struct as_rest_route of_management[] = {
+    {"POST",
+     MANAGEMENT "RegisterModel",
+     as_registrar_register,
+     AS_RESOURCE_MANAGEMENT,
+     true,
+     {"registerModel", "Offers a model at a worker's socket.", "Object", "Object",
+      "400,401,403,409,413,503"}},
+    {"POST",
+     MANAGEMENT "UnregisterModel",
+     as_registrar_unregister,
+     AS_RESOURCE_MANAGEMENT,
+     true,
+     {"unregisterModel", "Takes it back.", "Object", "Object", "400,401,403,404,413,503"}},
+    {"POST",
+     MANAGEMENT "Heartbeat",
+     as_registrar_heartbeat,
+     AS_RESOURCE_MANAGEMENT,
+     true,
+     {"heartbeat", "The worker lives.", "Object", "Object", "400,401,403,413,503"}},
+    {"GET",
+     "/v2/health/live",
+     as_rest_oip_live,
+     AS_RESOURCE_LIVE,
+     false,
+     {"serverLive", "The server answers.", NULL, "ServerLive", "401,403"}},
+    {"GET",
+     "/v2/health/ready",
+     as_rest_oip_ready,
+     AS_RESOURCE_READY,
+     false,
+     {"serverReady", "Every model has a worker.", NULL, "ServerReady", "401,403,503*"}},
+};
+
+const struct as_rest_table as_rest_tables[AS_DOORS] = {
+    [AS_DOOR_CLIENTS] = {of_clients, AS_COUNT(of_clients)},
+    [AS_DOOR_MANAGEMENT] = {of_management, AS_COUNT(of_management)},
+};

@@ -2,6 +2,7 @@
 #include "edge/extension.h"
 #include "edge/infer.h"
 #include "edge/infer_stream.h"
+#include "edge/registrar.h"
 #include "edge/reflection.h"
 #include "edge/watch.h"
 
@@ -29,6 +30,9 @@ static const char *const names[AS_RPC_COUNT] = {
     [AS_RPC_LOG_SETTINGS] = "LogSettings",
     [AS_RPC_HEALTH_CHECK] = "Health/Check",
     [AS_RPC_HEALTH_LIST] = "Health/List",
+    [AS_RPC_REGISTER_MODEL] = "RegisterModel",
+    [AS_RPC_UNREGISTER_MODEL] = "UnregisterModel",
+    [AS_RPC_HEARTBEAT] = "Heartbeat",
     [AS_RPC_HEALTH_WATCH] = "Health/Watch",
     [AS_RPC_MODEL_STREAM_INFER] = "ModelStreamInfer",
     [AS_RPC_REFLECTION] = "reflection.v1",
@@ -37,17 +41,26 @@ static const char *const names[AS_RPC_COUNT] = {
     [AS_RPC_HTTP] = "http",
 };
 
+#define CLIENTS    (1u << AS_DOOR_CLIENTS)
+#define MANAGEMENT (1u << AS_DOOR_MANAGEMENT)
+#define BOTH       (CLIENTS | MANAGEMENT)
+
 /* Streaming methods, and those of other services than the inference service. */
 static const struct {
     const char *path;
     enum as_rpc rpc;
+    uint32_t doors;
 } others[] = {
-    {SERVICE "ModelStreamInfer", AS_RPC_MODEL_STREAM_INFER},
-    {"/grpc.health.v1.Health/Check", AS_RPC_HEALTH_CHECK},
-    {"/grpc.health.v1.Health/List", AS_RPC_HEALTH_LIST},
-    {"/grpc.health.v1.Health/Watch", AS_RPC_HEALTH_WATCH},
-    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", AS_RPC_REFLECTION},
-    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", AS_RPC_REFLECTION_ALPHA},
+    {SERVICE "ModelStreamInfer", AS_RPC_MODEL_STREAM_INFER, CLIENTS},
+    {"/grpc.health.v1.Health/Check", AS_RPC_HEALTH_CHECK, BOTH},
+    {"/grpc.health.v1.Health/List", AS_RPC_HEALTH_LIST, BOTH},
+    {"/grpc.health.v1.Health/Watch", AS_RPC_HEALTH_WATCH, BOTH},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", AS_RPC_REFLECTION, BOTH},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", AS_RPC_REFLECTION_ALPHA,
+     BOTH},
+    {"/" AS_MANAGEMENT_SERVICE "/RegisterModel", AS_RPC_REGISTER_MODEL, MANAGEMENT},
+    {"/" AS_MANAGEMENT_SERVICE "/UnregisterModel", AS_RPC_UNREGISTER_MODEL, MANAGEMENT},
+    {"/" AS_MANAGEMENT_SERVICE "/Heartbeat", AS_RPC_HEARTBEAT, MANAGEMENT},
 };
 
 const char *as_rpc_name(enum as_rpc rpc)
@@ -55,26 +68,26 @@ const char *as_rpc_name(enum as_rpc rpc)
     return names[rpc];
 }
 
-static enum as_rpc find_other(struct as_str path)
+static enum as_rpc find_other(enum as_door door, struct as_str path)
 {
     for (size_t i = 0; i < AS_COUNT(others); i++) {
-        if (as_str_eq(path, as_str_of(others[i].path)))
+        if (others[i].doors & 1u << door && as_str_eq(path, as_str_of(others[i].path)))
             return others[i].rpc;
     }
     return AS_RPC_UNKNOWN;
 }
 
-enum as_rpc as_service_rpc(struct as_str path)
+enum as_rpc as_service_rpc(enum as_door door, struct as_str path)
 {
     size_t n = sizeof(SERVICE) - 1;
 
-    if (path.n <= n || memcmp(path.p, SERVICE, n) != 0)
-        return find_other(path);
+    if (door != AS_DOOR_CLIENTS || path.n <= n || memcmp(path.p, SERVICE, n) != 0)
+        return find_other(door, path);
     for (int i = 0; i <= AS_RPC_LOG_SETTINGS; i++) {
         if (as_str_eq((struct as_str){path.p + n, path.n - n}, as_str_of(names[i])))
             return (enum as_rpc)i;
     }
-    return find_other(path);
+    return find_other(door, path);
 }
 
 static void reply_bool(struct as_exchange *x, bool v)
@@ -184,6 +197,11 @@ void as_service_call(struct as_exchange *x)
         break;
     case AS_RPC_HEALTH_LIST:
         as_watch_list(x);
+        break;
+    case AS_RPC_REGISTER_MODEL:
+    case AS_RPC_UNREGISTER_MODEL:
+    case AS_RPC_HEARTBEAT:
+        as_registrar_call(x);
         break;
     default:
         as_extension_call(x);

@@ -182,6 +182,12 @@ static int render(struct conn *c, struct as_str target, struct as_buf *body, con
     } else if (as_str_eq(target, AS_STR("/status"))) {
         *ret_type = "application/json";
         as_board_json(b, now, body);
+    } else if (as_str_eq(target, AS_STR("/workers?format=text"))) {
+        *ret_type = "text/plain; charset=utf-8";
+        as_board_workers_text(b, now, body);
+    } else if (as_str_eq(target, AS_STR("/workers"))) {
+        *ret_type = "application/json";
+        as_board_workers_json(b, now, body);
     } else {
         return 404;
     }

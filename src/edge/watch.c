@@ -1,6 +1,7 @@
 #include "edge/watch.h"
 
 #include "edge/stream.h"
+#include "wire/management.h"
 
 #define SERVER      "inference.GRPCInferenceService"
 #define REQUEST_MAX 65536u /* bytes of a Watch's message */
@@ -26,6 +27,8 @@ enum as_health as_watch_status(struct as_edge *e, struct as_str service)
 
     if (!service.p || !service.n || as_str_eq(service, AS_STR(SERVER)))
         return status_if(!e->draining && as_fleet_ready(e->client.fleet));
+    if (e->conf.door == AS_DOOR_MANAGEMENT && as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
+        return status_if(!e->draining);
     if (colon) { /* names hold none */
         version = (struct as_str){colon + 1, service.n - (size_t)(colon + 1 - service.p)};
         service.n = (size_t)(colon - service.p);
@@ -104,7 +107,7 @@ static size_t put_rows(struct as_exchange *x, struct as_health_row *rows, const 
 /* 0: out of memory. */
 static size_t all_rows(struct as_exchange *x, struct as_health_row *rows)
 {
-    static char server[] = SERVER, nothing[] = "";
+    static char server[] = SERVER, nothing[] = "", management[] = AS_MANAGEMENT_SERVICE;
     const struct as_registry *g = x->edge->client.registry;
     enum as_health status = as_watch_status(x->edge, AS_STR(""));
     uint32_t count = as_registry_count(g);
@@ -112,6 +115,9 @@ static size_t all_rows(struct as_exchange *x, struct as_health_row *rows)
 
     rows[n++] = (struct as_health_row){nothing, status};
     rows[n++] = (struct as_health_row){server, status};
+    if (x->edge->conf.door == AS_DOOR_MANAGEMENT)
+        rows[n++] = (struct as_health_row){management,
+                                           as_watch_status(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
     for (uint32_t i = 0; i < count; i++) {
         size_t k = put_rows(x, rows + n, as_registry_at(g, i), i ? as_registry_at(g, i - 1) : NULL);
 
@@ -124,7 +130,7 @@ static size_t all_rows(struct as_exchange *x, struct as_health_row *rows)
 
 void as_watch_list(struct as_exchange *x)
 {
-    size_t most = 2 + 2 * (size_t)as_registry_count(x->edge->client.registry);
+    size_t most = 3 + 2 * (size_t)as_registry_count(x->edge->client.registry);
     struct as_health_row *rows = as_arena_alloc(&x->arena, most * sizeof(*rows), 8);
     size_t n = rows ? all_rows(x, rows) : 0;
     struct as_buf out = {0};

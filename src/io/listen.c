@@ -1,5 +1,7 @@
 #include "io/listen.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -100,6 +102,27 @@ int as_listen_tcp(const char *host, uint16_t port, int *ret_fds, uint32_t cap, u
     while (n > 0)
         close(ret_fds[--n]);
     return code_of(*ret_errno);
+}
+
+int as_listen_address(const char *text, char ret_host[AS_LISTEN_HOST_MAX], uint16_t *ret_port)
+{
+    const char *colon = strrchr(text, ':'), *host = text;
+    size_t n = colon ? (size_t)(colon - text) : 0;
+    uint64_t port;
+
+    if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
+        host++;
+        n -= 2;
+    } else if (memchr(host, ':', n)) {
+        return AS_EINVALID; /* an IPv6 address without brackets: where does the port begin? */
+    }
+    if (!n || n >= AS_LISTEN_HOST_MAX || as_str_u64(as_str_of(colon + 1), &port) < 0 ||
+        port > UINT16_MAX)
+        return AS_EINVALID;
+    memcpy(ret_host, host, n);
+    ret_host[n] = 0;
+    *ret_port = (uint16_t)port;
+    return 0;
 }
 
 int as_listen_unix(const char *path, int *ret_fd, int *ret_errno)

@@ -14,6 +14,10 @@
 int as_listen_tcp(const char *host, uint16_t port, int *ret_fds, uint32_t cap, uint16_t *ret_port,
                   int *ret_errno);
 
+/* "127.0.0.1:9000", "localhost:0", "[::1]:9000" as a host and a port. 0 or AS_EINVALID. */
+#define AS_LISTEN_HOST_MAX 256u /* with its NUL */
+int as_listen_address(const char *text, char ret_host[AS_LISTEN_HOST_MAX], uint16_t *ret_port);
+
 /* A unix stream socket that only we may connect to (0600); an old file at `path` is replaced. */
 int as_listen_unix(const char *path, int *ret_fd, int *ret_errno);
 

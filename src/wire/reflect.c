@@ -8,9 +8,9 @@
 
 #define FILES_MAX 64u /* of the set; proto/ has a handful */
 
-/* Generated: the FileDescriptorSet of proto/. */
-extern const unsigned char as_reflect_set[];
-extern const size_t as_reflect_set_len;
+/* Generated: the FileDescriptorSets of proto/. */
+extern const unsigned char as_reflect_clients[], as_reflect_management[];
+extern const size_t as_reflect_clients_len, as_reflect_management_len;
 
 typedef Grpc__Reflection__V1__ServerReflectionRequest request;
 typedef Grpc__Reflection__V1__ServerReflectionResponse response;
@@ -44,14 +44,16 @@ static struct as_str get(struct as_str message, uint32_t number)
     return (struct as_str){0};
 }
 
-static struct as_str whole_set(void)
+static struct as_str whole(enum as_reflect_set set)
 {
-    return (struct as_str){(const char *)as_reflect_set, as_reflect_set_len};
+    if (set == AS_REFLECT_MANAGEMENT)
+        return (struct as_str){(const char *)as_reflect_management, as_reflect_management_len};
+    return (struct as_str){(const char *)as_reflect_clients, as_reflect_clients_len};
 }
 
-struct as_str as_reflect_find_file(struct as_str name)
+struct as_str as_reflect_find_file(enum as_reflect_set set, struct as_str name)
 {
-    struct as_pb r = as_pb_of(whole_set());
+    struct as_pb r = as_pb_of(whole(set));
     struct as_pb_field f;
 
     while (next(&r, &f)) {
@@ -94,9 +96,9 @@ static bool declares(struct as_str scope, enum kind kind, struct as_str name)
     return false;
 }
 
-struct as_str as_reflect_find_symbol(struct as_str name)
+struct as_str as_reflect_find_symbol(enum as_reflect_set set, struct as_str name)
 {
-    struct as_pb r = as_pb_of(whole_set());
+    struct as_pb r = as_pb_of(whole(set));
     struct as_pb_field f;
 
     while (next(&r, &f)) {
@@ -114,6 +116,7 @@ struct as_str as_reflect_find_symbol(struct as_str name)
 
 /* A file and all that it imports, each once, what is imported behind. */
 struct closure {
+    enum as_reflect_set set;
     ProtobufCBinaryData files[FILES_MAX];
     size_t n;
 };
@@ -131,7 +134,7 @@ static void add_file(struct closure *c, struct as_str file)
     c->files[c->n++] = (ProtobufCBinaryData){file.n, (uint8_t *)(uintptr_t)file.p};
     while (next(&r, &f)) {
         if (f.number == FILE_DEPENDENCY)
-            add_file(c, as_reflect_find_file(f.s));
+            add_file(c, as_reflect_find_file(c->set, f.s));
     }
 }
 
@@ -162,11 +165,11 @@ static void put_error(struct as_buf *out, response *r, int err, const char *what
     r->error_response = NULL;
 }
 
-static void put_file(struct as_buf *out, response *r, struct as_str file, const char *what,
-                     const char *name)
+static void put_file(struct as_buf *out, response *r, enum as_reflect_set set, struct as_str file,
+                     const char *what, const char *name)
 {
     Grpc__Reflection__V1__FileDescriptorResponse d;
-    struct closure c = {.n = 0};
+    struct closure c = {.set = set};
 
     if (!file.n) {
         put_error(out, r, AS_ENOTFOUND, what, name);
@@ -184,11 +187,11 @@ static void put_file(struct as_buf *out, response *r, struct as_str file, const 
 }
 
 /* Nothing of ours is extended: proto3 has no extensions. */
-static void put_no_extensions(struct as_buf *out, response *r, char *type)
+static void put_no_extensions(struct as_buf *out, response *r, enum as_reflect_set set, char *type)
 {
     Grpc__Reflection__V1__ExtensionNumberResponse e;
 
-    if (!as_reflect_find_symbol(as_str_of(type)).n) {
+    if (!as_reflect_find_symbol(set, as_str_of(type)).n) {
         put_error(out, r, AS_ENOTFOUND, "no type", type);
         return;
     }
@@ -227,11 +230,11 @@ static void add_services(struct services *s, struct as_str file)
     }
 }
 
-static void put_services(struct as_buf *out, response *r)
+static void put_services(struct as_buf *out, response *r, enum as_reflect_set which)
 {
     Grpc__Reflection__V1__ListServiceResponse l;
     struct services s = {.n = 0};
-    struct as_pb set = as_pb_of(whole_set());
+    struct as_pb set = as_pb_of(whole(which));
     struct as_pb_field f;
 
     while (next(&set, &f))
@@ -263,7 +266,7 @@ static bool is_utf8(const request *q)
     return as_names_utf8(as_str_of(s)) && as_names_utf8(as_str_of(q->host));
 }
 
-static void answer(request *q, struct as_buf *out)
+static void answer(enum as_reflect_set set, request *q, struct as_buf *out)
 {
     response r;
 
@@ -272,29 +275,29 @@ static void answer(request *q, struct as_buf *out)
     r.original_request = q;
     switch (q->message_request_case) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-        put_file(out, &r, as_reflect_find_file(as_str_of(q->file_by_filename)), "no file",
+        put_file(out, &r, set, as_reflect_find_file(set, as_str_of(q->file_by_filename)), "no file",
                  q->file_by_filename);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-        put_file(out, &r, as_reflect_find_symbol(as_str_of(q->file_containing_symbol)), "no symbol",
-                 q->file_containing_symbol);
+        put_file(out, &r, set, as_reflect_find_symbol(set, as_str_of(q->file_containing_symbol)),
+                 "no symbol", q->file_containing_symbol);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
         put_error(out, &r, AS_ENOTFOUND, "no extension of type",
                   q->file_containing_extension->containing_type);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
-        put_no_extensions(out, &r, q->all_extension_numbers_of_type);
+        put_no_extensions(out, &r, set, q->all_extension_numbers_of_type);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-        put_services(out, &r);
+        put_services(out, &r, set);
         break;
     default:
         put_error(out, &r, AS_EINVALID, "unknown question to host", q->host);
     }
 }
 
-int as_reflect_answer(const uint8_t *p, size_t n, struct as_buf *out)
+int as_reflect_answer(enum as_reflect_set set, const uint8_t *p, size_t n, struct as_buf *out)
 {
     struct as_unpack mem;
     request *q =
@@ -303,7 +306,7 @@ int as_reflect_answer(const uint8_t *p, size_t n, struct as_buf *out)
     int err = mem.starved ? AS_ENOMEM : AS_EPROTO;
 
     if (q && is_utf8(q)) {
-        answer(q, out);
+        answer(set, q, out);
         err = out->n > had ? 0 : AS_ENOMEM;
     }
     grpc__reflection__v1__server_reflection_request__free_unpacked(q, &mem.allocator);

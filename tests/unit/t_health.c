@@ -64,7 +64,7 @@ static uint32_t ask(uint32_t number, const char *text, struct as_buf *out,
     uint32_t kind = 0;
 
     out->n = 0;
-    assert_int_equal(as_reflect_answer(q, (size_t)(end - q), out), 0);
+    assert_int_equal(as_reflect_answer(AS_REFLECT_CLIENTS, q, (size_t)(end - q), out), 0);
     r = as_pb_of(as_buf_slice(out));
     while (as_pb_next(&r, &f) == 1) {
         if (f.number == 2) /* the question comes back */
@@ -187,7 +187,8 @@ static void there_are_no_extensions(void **state AS_UNUSED)
                           AS_STR("inference.ModelInferRequest")));
     check_error(ALL_NUMBERS, "no.Such", "no type 'no.Such'");
     out.n = 0;
-    assert_int_equal(as_reflect_answer((const uint8_t *)"\x2a\x05\x0a\x03"
+    assert_int_equal(as_reflect_answer(AS_REFLECT_CLIENTS,
+                                       (const uint8_t *)"\x2a\x05\x0a\x03"
                                                         "a.B",
                                        7, &out),
                      0);
@@ -199,10 +200,12 @@ static void questions_that_are_none(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
 
-    assert_int_equal(as_reflect_answer((const uint8_t *)"\xff", 1, &out), AS_EPROTO);
-    assert_int_equal(as_reflect_answer((const uint8_t *)"\x22\x01\xff", 3, &out), AS_EPROTO);
+    assert_int_equal(as_reflect_answer(AS_REFLECT_CLIENTS, (const uint8_t *)"\xff", 1, &out),
+                     AS_EPROTO);
+    assert_int_equal(
+        as_reflect_answer(AS_REFLECT_CLIENTS, (const uint8_t *)"\x22\x01\xff", 3, &out), AS_EPROTO);
     assert_int_equal(out.n, 0);
-    assert_int_equal(as_reflect_answer((const uint8_t *)"", 0, &out), 0);
+    assert_int_equal(as_reflect_answer(AS_REFLECT_CLIENTS, (const uint8_t *)"", 0, &out), 0);
     assert_non_null(memmem(out.p, out.n, "\x08\x03", 2)); /* INVALID_ARGUMENT */
     as_buf_fini(&out);
 }

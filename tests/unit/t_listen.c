@@ -98,6 +98,47 @@ static void a_unix_socket_is_private_and_replaces_an_old_one(void **state AS_UNU
     assert_int_equal(as_listen_unix(path_max, &fd, &e), AS_EINVALID);
 }
 
+static void check_address(const char *text, const char *host, uint16_t port)
+{
+    char got[AS_LISTEN_HOST_MAX] = "untouched";
+    uint16_t n = 7;
+    int rc = as_listen_address(text, got, &n);
+
+    assert_int_equal(rc, host ? 0 : AS_EINVALID);
+    assert_string_equal(got, host ? host : "untouched");
+    assert_int_equal(n, host ? port : 7);
+}
+
+static void addresses(void **state AS_UNUSED)
+{
+    char text[AS_LISTEN_HOST_MAX + 8];
+
+    check_address("127.0.0.1:9000", "127.0.0.1", 9000);
+    check_address("localhost:0", "localhost", 0);
+    check_address("[::1]:65535", "::1", 65535);
+    check_address("[::1]:65536", NULL, 0);
+    check_address("::1:9000", NULL, 0);
+    check_address("9000", NULL, 0);
+    check_address(":9000", NULL, 0);
+    check_address("[]:9000", NULL, 0);
+    check_address("host:", NULL, 0);
+    check_address("host:-1", NULL, 0);
+    check_address("host:9 ", NULL, 0);
+    check_address("", NULL, 0);
+    memset(text, 'h', sizeof(text));
+    strcpy(text + AS_LISTEN_HOST_MAX - 1, ":1");
+    text[AS_LISTEN_HOST_MAX - 1] = ':';
+    {
+        char host[AS_LISTEN_HOST_MAX];
+
+        memset(host, 'h', sizeof(host));
+        host[sizeof(host) - 1] = 0;
+        check_address(text, host, 1);
+    }
+    strcpy(text + AS_LISTEN_HOST_MAX - 1, "h:1");
+    check_address(text, NULL, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +147,7 @@ int main(void)
         cmocka_unit_test(an_address_that_is_not_ours_is_told),
         cmocka_unit_test(all_addresses_of_a_name_share_the_port),
         cmocka_unit_test(a_unix_socket_is_private_and_replaces_an_old_one),
+        cmocka_unit_test(addresses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,21 +146,35 @@ static void no_row_hides_another(void **state AS_UNUSED)
     const struct as_rest_match vars = {
         .model = AS_STR("m/n"), .version = AS_STR("7"), .name = AS_STR("x")};
 
-    for (uint32_t i = 0; i < as_rest_n_routes; i++) {
-        for (int with = 0; with < 2; with++) {
+    for (int door = 0; door < AS_DOORS; door++) {
+        const struct as_rest_table *t = &as_rest_tables[door];
+
+        for (uint32_t i = 0; i < 2 * t->n; i++) {
+            const char *path = t->rows[i / 2].path;
             struct as_rest_match m;
             struct as_buf b;
 
             as_buf_init(&b);
-            if (as_route_put(&b, as_rest_routes[i].path, with, &vars)) {
-                const struct as_rest_route *found = as_rest_find(as_buf_slice(&b), &m);
+            if (as_route_put(&b, path, i % 2, &vars)) {
+                const struct as_rest_route *found =
+                    as_rest_find((enum as_door)door, as_buf_slice(&b), &m);
 
                 assert_non_null(found);
-                assert_string_equal(found->path, as_rest_routes[i].path);
+                assert_string_equal(found->path, path);
             }
             as_buf_fini(&b);
         }
     }
+}
+
+static void each_door_has_its_own(void **state AS_UNUSED)
+{
+    struct as_rest_match m;
+
+    assert_null(as_rest_find(AS_DOOR_CLIENTS, AS_STR("/anyserve.WorkerManagement/Heartbeat"), &m));
+    assert_non_null(
+        as_rest_find(AS_DOOR_MANAGEMENT, AS_STR("/anyserve.WorkerManagement/Heartbeat"), &m));
+    assert_null(as_rest_find(AS_DOOR_MANAGEMENT, AS_STR("/v2/models/m/infer"), &m));
 }
 
 int main(void)
@@ -175,6 +189,7 @@ int main(void)
         cmocka_unit_test(percent_encoding_is_undone),
         cmocka_unit_test(a_path_is_made_of_a_pattern),
         cmocka_unit_test(no_row_hides_another),
+        cmocka_unit_test(each_door_has_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

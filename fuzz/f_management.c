@@ -1,0 +1,67 @@
+/* Any bytes as a request of the management service, in either form: no crash, a refusal has a line
+ * that says why, and what is read keeps the promises of the header. What is read as JSON and
+ * written as protobuf would be read the same; here only that both readers share their bounds. */
+#include "base/err.h"
+#include "wire/management.h"
+#include "wire/names.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_side(const struct as_tensor_spec *s, uint32_t n)
+{
+    AS_ASSERT(n <= AS_MANAGEMENT_TENSORS);
+    for (uint32_t i = 0; i < n; i++) {
+        AS_ASSERT(s[i].name.n && s[i].name.n <= AS_MANAGEMENT_NAME_MAX);
+        AS_ASSERT(as_names_utf8(s[i].name));
+        AS_ASSERT(s[i].dtype > AS_DT_INVALID && s[i].dtype < AS_DT_COUNT);
+        AS_ASSERT(s[i].ndim == AS_ANY_RANK || (s[i].ndim && s[i].ndim <= AS_MAX_DIMS));
+        for (uint32_t k = 0; s[i].ndim != AS_ANY_RANK && k < s[i].ndim; k++)
+            AS_ASSERT(s[i].shape[k] >= -1);
+    }
+    AS_ASSERT(!as_names_twice(s, sizeof(*s), n));
+}
+
+static void check(int err, const struct as_management_request *q, const char *why)
+{
+    if (err) {
+        AS_ASSERT(err == AS_EINVALID && why[0]);
+        return;
+    }
+    AS_ASSERT(as_names_utf8(q->model) && as_names_utf8(q->version) && as_names_utf8(q->address) &&
+              as_names_utf8(q->worker) && as_names_utf8(q->platform));
+    check_side(q->inputs, q->n_inputs);
+    check_side(q->outputs, q->n_outputs);
+    AS_ASSERT(q->n_models <= AS_MANAGEMENT_MODELS);
+    for (uint32_t i = 0; i < q->n_models; i++)
+        AS_ASSERT(as_names_utf8(q->models[i]));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct as_json *j = as_json_new();
+    uint8_t *text = calloc(1, size + AS_JSON_PADDING);
+
+    AS_ASSERT(j && text);
+    if (size)
+        memcpy(text, data, size);
+    for (int rpc = 0; rpc < 2 * AS_MANAGEMENT_RPCS; rpc++) {
+        enum as_management_rpc call = (enum as_management_rpc)(rpc / 2);
+        struct as_management_request q = {0};
+        char why[128] = "";
+        struct as_arena a;
+        int err;
+
+        as_arena_init(&a, NULL, 0);
+        if (rpc % 2)
+            err = as_management_parse_json(call, (struct as_str){(char *)text, size}, j, &a, &q,
+                                           why, sizeof(why));
+        else
+            err = as_management_parse(call, (struct as_str){(const char *)data, size}, &a, &q, why,
+                                      sizeof(why));
+        check(err, &q, why);
+        as_arena_fini(&a);
+    }
+    free(text);
+    as_json_free(j);
+    return 0;
+}
