@@ -92,7 +92,7 @@ enum as_option_type {
     X(SIMPLE_CONNECT_TIMEOUT, "simple-connect-timeout", DURATION, AS_MS, 3600 * AS_SEC, "1s", "",  \
       RD, "Workers", "a registered worker must accept a connection within this time")              \
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Management",              \
-      "where workers of any language register over TCP; always in management.sock; port 0: any")   \
+      "workers register here too, beside management.sock; port 0: any")                            \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RDB,            \
       "Management", "what calls over TCP must say; needed with --management, readable by us only") \
     X(MAX_MANAGEMENT_CONNECTIONS, "max-management-connections", INT, 1, 100000, "256", "", RD,     \
