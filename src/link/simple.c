@@ -1,7 +1,8 @@
-#include "link/simple_own.h"
+#include "link/simple.h"
 
 #include "base/err.h"
 #include "io/beneath.h"
+#include "link/simple_own.h"
 
 #include <stdarg.h>
 #include <stdio.h>

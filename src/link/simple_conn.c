@@ -89,10 +89,9 @@ static struct as_call *detach(struct as_simple_conn *conn)
     return c;
 }
 
-/* Nobody measures what the worker does: all of the time since it was sent counts as the handler's. */
-static void settle(struct as_simple *s, struct as_call *c, bool retry)
+static void settle(struct as_simple *s, struct as_call *c, as_ns service, bool retry)
 {
-    as_fleet_settle(&s->up, c, (struct as_model_times){0}, retry);
+    as_fleet_settle(&s->up, c, (struct as_model_times){.service = service}, retry);
     as_simple_settled(s);
 }
 
@@ -123,7 +122,7 @@ static void give_back(struct as_simple_conn *conn, uint64_t *counter)
 
     conn_close(conn, counter);
     set_verdict(c, AS_EUNAVAILABLE, 0, (struct as_str){0});
-    settle(s, c, true);
+    settle(s, c, 0, true);
 }
 
 /* The connection is of no use any more, with its request in hand. reset: the kernel said that the
@@ -145,7 +144,7 @@ static void lose(struct as_simple_conn *conn, bool reset, uint64_t *counter)
     detach(conn);
     conn_close(conn, counter);
     set_verdict(c, AS_EMAYHAVERUN, 0, (struct as_str){0});
-    settle(s, c, c->core.idempotent);
+    settle(s, c, 0, c->core.idempotent);
 }
 
 /* The worker broke the rules: its client is told so, and nothing more comes from there. */
@@ -160,7 +159,7 @@ static void refuse(struct as_simple_conn *conn, const char *why)
     detach(conn);
     conn_close(conn, &stat_of(s)->refused);
     set_verdict(c, AS_EHANDLER, as_err_grpc(AS_EHANDLER), as_str_of(text));
-    settle(s, c, false);
+    settle(s, c, 0, false);
 }
 
 /* --- answers --- */
@@ -212,6 +211,7 @@ static void take_answer(struct as_call *c, const struct as_simple_answer *a,
 static void on_message(struct as_simple_conn *conn, struct as_str message, size_t behind)
 {
     struct as_simple *s = conn->worker;
+    as_ns now = now_of(s);
     struct as_simple_answer a;
     struct as_call *c = conn->call;
     char why[WHY] = "out of memory";
@@ -227,7 +227,7 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
         as_simple_complain(s, "two answers to one request", conn->id);
     sound = a.named && !behind && !conn->out.bytes;
     take_answer(c, &a, conn);
-    s->answered = now_of(s);
+    s->answered = now;
     detach(conn);
     as_simple_frame_reset(&conn->rx);
     /* first: what waits can take its place */
@@ -237,7 +237,8 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
         conn_close(conn, behind       ? &stat_of(s)->refused
                          : s->leaving ? &stat_of(s)->left
                                       : &stat_of(s)->single);
-    settle(s, c, false);
+    /* the worker does not say how long it took */
+    settle(s, c, now > c->core.sent ? now - c->core.sent : 0, false);
 }
 
 /* 1: *ret_message is complete; 0: not yet; else as as_sock_read and as_simple_frame_take. */
@@ -494,7 +495,7 @@ static void on_turn(struct as_task *t)
     if (conn->cancelled) {
         detach(conn);
         conn_close(conn, &stat_of(s)->cancelled);
-        settle(s, c, false);
+        settle(s, c, 0, false);
         return;
     }
     if (conn->too_big) {
@@ -502,7 +503,7 @@ static void on_turn(struct as_task *t)
         conn_close(conn, &stat_of(s)->single);
         set_verdict(c, AS_ETOOBIG, as_err_grpc(AS_ETOOBIG),
                     AS_STR("as a ModelInferRequest it is over 2147483647 bytes"));
-        settle(s, c, false);
+        settle(s, c, 0, false);
         return;
     }
     if (conn->used) {

@@ -23,7 +23,7 @@ static void test_a_request_and_its_answer(void **state AS_UNUSED)
     hand_answer(&h, 0, &t);
     check_good(&c);
     drop(&t);
-    assert_int_equal(as_fleet_model_stat(w.fleet, model()->deployment, 0).success, 1);
+    assert_int_equal(as_fleet_model_stat(w.fleet, model()->deployment, 0)->success, 1);
     end();
     hand_close(&h);
 }
