@@ -94,7 +94,7 @@ enum as_option_type {
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Management",              \
       "workers register here too, beside management.sock; port 0: any")                            \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RDB,            \
-      "Management", "what calls over TCP must say; needed with --management, readable by us only") \
+      "Management", "what calls over TCP must say; needed with --management, for our eyes only")   \
     X(MAX_MANAGEMENT_CONNECTIONS, "max-management-connections", INT, 1, 100000, "256", "", RD,     \
       "Management", "connections of workers that register, TCP and unix")                          \
     X(MAX_MANAGEMENT_BYTES, "max-management-bytes", SIZE, 1024, 16 << 20, "256K", "", RD,          \
