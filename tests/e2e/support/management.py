@@ -1,0 +1,143 @@
+"""The management service as a worker sees it: gRPC by grpcio, JSON over HTTP/1.1, both over TCP or management.sock."""
+
+import functools
+import http.client
+import json
+import os
+import socket
+import tempfile
+import threading
+from pathlib import Path
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from grpc_tools import protoc
+
+from . import oip, paths, wait
+
+PROTO = paths.ROOT / "proto/worker_management.proto"
+SERVICE = "anyserve.WorkerManagement"
+RPCS = ("RegisterModel", "UnregisterModel", "Heartbeat")
+
+
+@functools.cache
+def messages():
+    """Name → message class."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "set")
+        assert protoc.main(["", f"-I{PROTO.parent}", f"--descriptor_set_out={out}", PROTO.name]) == 0
+        files = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file
+    pool = descriptor_pool.DescriptorPool()
+    for f in files:
+        pool.AddSerializedFile(f.SerializeToString())
+    found = message_factory.GetMessageClassesForFiles([f.name for f in files], pool)
+    return {name.removeprefix("anyserve."): cls for name, cls in found.items()}
+
+
+def unix_path(server):
+    return os.path.join(server.folder_of_port(), "management.sock")
+
+
+class Grpc:
+    """address: "127.0.0.1:9000", or a path."""
+
+    def __init__(self, address, token=None):
+        target = f"unix:{address}" if address.startswith("/") else address
+        self.channel = grpc.insecure_channel(target, oip.UNLIMITED)
+        self.metadata = [("authorization", f"Bearer {token}")] if token is not None else []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+
+    def send(self, rpc, request, metadata=None):
+        """request: a message, or its bytes. An error is raised as grpc.RpcError."""
+        call = self.channel.unary_unary(
+            f"/{SERVICE}/{rpc}", lambda m: m if isinstance(m, bytes) else m.SerializeToString(),
+            messages()[rpc + "Response"].FromString)
+        return call(request, timeout=oip.SECONDS, metadata=self.metadata if metadata is None else metadata)
+
+    def call(self, rpc, **fields):
+        return self.send(rpc, messages()[rpc + "Request"](**fields))
+
+    def refused(self, rpc, request=None, metadata=None, **fields):
+        """(status code, text)."""
+        try:
+            got = self.send(rpc, messages()[rpc + "Request"](**fields) if request is None else request, metadata)
+        except grpc.RpcError as e:
+            return e.code(), e.details()
+        raise AssertionError(f"{rpc} was answered: {got}")
+
+
+class _Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=wait.SECONDS)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(wait.SECONDS)
+        self.sock.connect(self.path)
+
+
+def post(address, rpc, body, headers=None, method="POST", path=None):
+    """(status, headers, JSON) of one call; body: an object, or bytes."""
+    if address.startswith("/"):
+        conn = _Unix(address)
+    else:
+        conn = http.client.HTTPConnection(address, timeout=wait.SECONDS)
+    try:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        conn.request(method, path or f"/{SERVICE}/{rpc}", data, headers or {})
+        got = conn.getresponse()
+        text = got.read()
+        return got.status, {k.lower(): v for k, v in got.getheaders()}, json.loads(text) if text else None
+    finally:
+        conn.close()
+
+
+class Echo:
+    """A worker of the simple protocol that answers each request with its inputs."""
+
+    def __init__(self, server, name="w"):
+        self.path = os.path.join(server.folder_of_port(), "workers", f"{name}.sock")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"unix://{self.path}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def _accept(self):
+        try:
+            while True:
+                conn, _ = self.listener.accept()
+                threading.Thread(target=self._serve, args=(conn,), daemon=True).start()
+        except OSError:
+            return
+
+    @staticmethod
+    def _serve(conn):
+        with conn, conn.makefile("rwb") as f:
+            while len(head := f.read(4)) == 4:
+                q = oip.messages()["ModelInferRequest"].FromString(f.read(int.from_bytes(head, "big")))
+                a = oip.message("ModelInferResponse", model_name=q.model_name, id=q.id,
+                                raw_output_contents=q.raw_input_contents)
+                for i in q.inputs:
+                    a.outputs.add(name=i.name, datatype=i.datatype, shape=i.shape)
+                data = a.SerializeToString()
+                f.write(len(data).to_bytes(4, "big") + data)
+                f.flush()
