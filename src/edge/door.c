@@ -90,7 +90,7 @@ bool as_door_opens(struct as_exchange *x)
     if (!why)
         return true;
     as_count(&x->edge->stat.unauthenticated, 1);
-    if (as_edge_may_log(x->edge, AS_QUIET_DOOR, &skipped))
+    if (as_edge_may_log(x->edge, AS_QUIET_TOKEN, &skipped))
         as_log_event(x->edge->log, AS_LOG_WARN, "management_refused", "reason=\"%s\" skipped=%lu",
                      why, skipped);
     as_exchange_fail(x, err, "%s", why);

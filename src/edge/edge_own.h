@@ -23,7 +23,8 @@ struct as_edge_quiet {
 #define AS_QUIET_REFUSED  AS_CLOSES /* behind the reasons for closing */
 #define AS_QUIET_REQUESTS (AS_CLOSES + 1)
 #define AS_QUIET_DOOR     (AS_CLOSES + 2)
-#define AS_QUIETS         (AS_CLOSES + 3)
+#define AS_QUIET_TOKEN    (AS_CLOSES + 3)
+#define AS_QUIETS         (AS_CLOSES + 4)
 
 struct as_listener { /* own duplicate of a shared descriptor */
     struct as_sock sock;
