@@ -460,6 +460,21 @@ def test_options_that_belong_together(tmp_path, token_file):
             *run, "--management", address, "--management-token-file", token_file, code=2)
 
 
+def test_heartbeat_and_its_timeout(tmp_path):
+    run = ["--runtime-dir", tmp_path / "run", "--worker-heartbeat-timeout", "2s", "--worker-heartbeat"]
+    assert "must be shorter than --worker-heartbeat-timeout" in refuses(*run, "2s", code=2)
+
+
+def test_heartbeats_off(serve):
+    server = serve(None, "--worker-heartbeat", "off", "--worker-heartbeat-timeout", "200ms", "--ping-interval", "100ms")
+    with Echo(server) as echo:
+        assert post(unix_path(server), "RegisterModel", fields_of(echo))[2]["heartbeatIntervalMs"] == 0
+        before = workers(server)[0]["heartbeat_age_seconds"]
+        wait.until(lambda: workers(server)[0]["heartbeat_age_seconds"] > before + 0.5, "time stands still")
+        assert workers(server)[0]["state"] == "ready"
+        leave(unix_path(server))
+
+
 @pytest.mark.parametrize("text, mode, words", [(None, 0, "No such file"), ("", 0o600, "is empty"), ("\n", 0o600, "is empty"),
                                                ("a\nb", 0o600, "one line"), ("secret", 0o644, "chmod 600"),
                                                ("secret", 0o640, "chmod 600")])
