@@ -1,5 +1,6 @@
-#include "wire/management_own.h"
+#include "wire/management.h"
 
+#include "wire/management_own.h"
 #include "wire/names.h"
 #include "wire/pb.h"
 
