@@ -120,7 +120,7 @@ static void follow(struct as_simple *s, const char *reason)
     else
         as_log_event(f->log, AS_LOG_INFO, "worker_back", "replica=%s deployment=%s", s->worker,
                      s->up.deploy->name);
-    as_replica_drain(s->up.replica, s->lease.state != AS_LEASE_LIVE || s->leaving, now_of(s));
+    as_replica_drain(s->up.replica, s->lease.state != AS_LEASE_LIVE, now_of(s));
     as_fleet_refresh(s->up.deploy);
 }
 
@@ -130,16 +130,18 @@ void as_simple_wake(struct as_simple *s, as_ns when)
         as_timer_set(&s->timer, when);
 }
 
+/* Who leaves is not asked for heartbeats: what it holds may take its time. */
 static void wake_for_lease(struct as_simple *s)
 {
     struct as_lease_conf conf = lease_conf(s->up.fleet);
 
-    as_simple_wake(s, as_lease_next(&s->lease, &conf));
+    if (!s->leaving)
+        as_simple_wake(s, as_lease_next(&s->lease, &conf));
 }
 
 void as_simple_refused(struct as_simple *s, const char *why)
 {
-    if (!as_lease_refused(&s->lease, now_of(s)))
+    if (s->leaving || !as_lease_refused(&s->lease, now_of(s)))
         return;
     follow(s, why);
     wake_for_lease(s);
@@ -150,7 +152,7 @@ void as_simple_alive(struct as_simple *s)
     struct as_lease_conf conf = lease_conf(s->up.fleet);
 
     s->answered = now_of(s);
-    if (as_lease_answered(&s->lease, &conf, s->answered))
+    if (!s->leaving && as_lease_answered(&s->lease, &conf, s->answered))
         follow(s, "");
     wake_for_lease(s);
 }
@@ -181,7 +183,7 @@ static void knock(struct as_simple *s)
 
 void as_simple_probe(struct as_simple *s)
 {
-    if (!s->ended && !s->n_conns && s->lease.state == AS_LEASE_LIVE)
+    if (!s->ended && !s->leaving && !s->n_conns && s->lease.state == AS_LEASE_LIVE)
         knock(s);
 }
 
@@ -192,7 +194,7 @@ static void on_timer(struct as_timer *t)
     as_ns now = now_of(s);
     bool live = s->lease.state == AS_LEASE_LIVE;
 
-    if (as_lease_look(&s->lease, &conf, now))
+    if (!s->leaving && as_lease_look(&s->lease, &conf, now))
         follow(s, live ? "no heartbeat" : "lost for longer than --worker-grace");
     if (s->ended)
         return;
@@ -228,8 +230,10 @@ static void op_tick(struct as_upstream *u, as_ns now)
     struct as_simple *s = simple_up(u);
     bool quiet = !s->n_conns && now - s->answered >= s->up.fleet->conf.ping_interval;
 
+    if (s->leaving)
+        return;
     /* a connection that is open shows its end by itself */
-    if (s->lease.refused || (s->lease.state == AS_LEASE_LIVE && !s->leaving && quiet))
+    if (s->lease.refused || (s->lease.state == AS_LEASE_LIVE && quiet))
         knock(s);
 }
 
@@ -381,12 +385,13 @@ static int try_register(struct join *j)
 static int register_model(struct join *j)
 {
     int err = try_register(j);
-    bool alone = j->old && !j->old->leaving && j->d && j->old->up.deploy == j->d &&
-                 j->d->n_upstreams == 1 && !as_fleet_flag(&j->d->expected);
+    bool alone = j->old && j->d && j->old->up.deploy == j->d && j->d->n_upstreams == 1 &&
+                 !as_fleet_flag(&j->d->expected);
 
     /* what it contradicts is only its own former word */
     if (err != AS_EEXISTS || !alone)
         return err;
+    j->old->leaving = true;
     end(j->old, "registered again as another model", 0);
     j->old = NULL;
     as_fleet_vacate(j->d);

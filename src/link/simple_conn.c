@@ -147,6 +147,17 @@ static void lose(struct as_simple_conn *conn, bool reset, uint64_t *counter)
     settle(s, c, 0, c->core.idempotent);
 }
 
+/* The answer cannot be taken, for want of memory (AS_ENOMEM). */
+static void shed(struct as_simple_conn *conn)
+{
+    struct as_simple *s = conn->worker;
+    struct as_call *c = detach(conn);
+
+    conn_close(conn, &stat_of(s)->refused);
+    set_verdict(c, AS_ENOMEM, as_err_grpc(AS_ENOMEM), AS_STR("no memory for the worker's answer"));
+    settle(s, c, 0, false);
+}
+
 /* The worker broke the rules: its client is told so, and nothing more comes from there. */
 static void refuse(struct as_simple_conn *conn, const char *why)
 {
@@ -214,15 +225,20 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
     as_ns now = now_of(s);
     struct as_simple_answer a;
     struct as_call *c = conn->call;
-    char why[WHY] = "out of memory";
+    char why[WHY];
     bool sound;
+    int err;
 
     AS_ASSERT(wanted(c)); /* else its connection is not listened to any more */
-    if (!keep(conn, &message) ||
-        as_simple_frame_read(message, conn->id, c->arena, &a, why, sizeof(why))) {
+    err = keep(conn, &message)
+              ? as_simple_frame_read(message, conn->id, c->arena, &a, why, sizeof(why))
+              : AS_ENOMEM;
+    if (err == AS_ENOMEM)
+        shed(conn);
+    else if (err)
         refuse(conn, why);
+    if (err)
         return;
-    }
     if (behind)
         as_simple_complain(s, "two answers to one request", conn->id);
     sound = a.named && !behind && !conn->out.bytes;
@@ -246,7 +262,7 @@ static int64_t receive(struct as_simple_conn *conn, struct as_str *ret_message, 
 {
     struct as_simple *s = conn->worker;
     struct as_simple_roster *roster = s->up.fleet->simple;
-    size_t room;
+    size_t room = 0;
     uint8_t *p = as_simple_frame_room(&conn->rx, &room);
     struct iovec iov[] = {{p, room}, {roster->rx, sizeof(roster->rx)}};
     int64_t n;
@@ -286,7 +302,7 @@ static void on_answer(struct as_simple_conn *conn)
                  conn->rx.n, (unsigned long long)s->up.fleet->conf.max_message);
         refuse(conn, why);
     } else if (r == AS_ENOMEM) {
-        refuse(conn, "no memory for it");
+        shed(conn);
     }
 }
 

@@ -203,6 +203,34 @@ static void test_a_later_registration_replaces_the_earlier(void **state AS_UNUSE
     hand_close(&h);
 }
 
+/* Nobody beats for the earlier one any more, and what it holds may take its time. */
+static void test_what_is_replaced_is_not_asked_for_heartbeats(void **state AS_UNUSED)
+{
+    struct as_fleet_conf conf = usual();
+    struct taken t;
+    struct call c;
+    struct hand h;
+    as_ns end_of;
+
+    conf.heartbeat_timeout = 30 * AS_MS;
+    conf.grace = 30 * AS_MS;
+    begin_with(conf);
+    hand_open(&h, "a");
+    hand_join(&h, false);
+    hand_accept(&h, 0);
+    submit(&c, 1);
+    hand_take(&h, 0, &t);
+    hand_join(&h, false);
+    end_of = as_loop_now(w.loop) + 5 * conf.grace;
+    UNTIL((as_simple_beat(w.fleet, AS_STR("a"), NULL, 0), as_loop_now(w.loop) > end_of));
+    hand_answer(&h, 0, &t);
+    check_good(&c);
+    UNTIL(replicas() == 1);
+    drop(&t);
+    end();
+    hand_close(&h);
+}
+
 static void test_another_signature(void **state AS_UNUSED)
 {
     struct as_tensor_spec x = {.name = AS_STR("x"), .dtype = AS_DT_UINT8, .ndim = AS_ANY_RANK};
@@ -429,6 +457,7 @@ int main(void)
         T(test_forgotten_after_the_grace_time),
         T(test_unregistering),
         T(test_a_later_registration_replaces_the_earlier),
+        T(test_what_is_replaced_is_not_asked_for_heartbeats),
         T(test_another_signature),
         T(test_slots_of_its_own),
         T(test_offers_that_are_refused),
