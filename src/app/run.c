@@ -241,25 +241,11 @@ static void tidy(void *ctx)
         as_runtime_remove(&r->dir);
 }
 
-/* Else each of them would be lost between two heartbeats. */
-static bool check_heartbeat(const struct run *r, struct as_buf *err)
-{
-    as_ns every = as_option_ns(r->opts, AS_OPT_WORKER_HEARTBEAT);
-    as_ns longest = as_option_ns(r->opts, AS_OPT_WORKER_HEARTBEAT_TIMEOUT);
-
-    if (!every || !longest || every < longest)
-        return true;
-    as_buf_str(err, "--worker-heartbeat must be shorter than --worker-heartbeat-timeout");
-    return false;
-}
-
 /* Cheap checks first: what fails leaves nothing behind. */
 static int run(struct run *r, struct as_buf *err)
 {
     int rc;
 
-    if (!check_heartbeat(r, err))
-        return AS_CODE_USAGE;
     /* first: signals that come while a module loads are read, not died of */
     r->signal_fd = as_supervisor_signals();
     if (r->signal_fd < 0) {

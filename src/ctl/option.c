@@ -191,11 +191,13 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
         {AS_OPT_RESTART_BACKOFF, AS_OPT_RESTART_BACKOFF_MAX},
         /* a stream could never use more than the connection has */
         {AS_OPT_STREAM_WINDOW, AS_OPT_CONNECTION_WINDOW},
+        /* a worker would be lost between two of them */
+        {AS_OPT_WORKER_HEARTBEAT, AS_OPT_WORKER_HEARTBEAT_TIMEOUT},
     };
 
     for (size_t i = 0; i < AS_COUNT(ordered); i++) {
-        if (o->v[ordered[i][0]].i <= o->v[ordered[i][1]].i)
-            continue;
+        if (o->v[ordered[i][0]].i <= o->v[ordered[i][1]].i || !o->v[ordered[i][1]].i)
+            continue; /* 0: off */
         as_buf_printf(err, "--%s is above --%s", as_option_key(ordered[i][0]),
                       as_option_key(ordered[i][1]));
         return AS_EINVALID;

@@ -50,6 +50,10 @@ enum as_option_type {
       "one more port, for clients that expect gRPC on 8001")                                       \
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
       "/metrics and /status on 127.0.0.1")                                                         \
+    X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Listening",               \
+      "where workers register over TCP; they always can by management.sock")                       \
+    X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
+      "Listening", "what they must say there; needed with --management, readable by us only")      \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR", RDB | AS_SCOPE_STATUS | AS_SCOPE_IB,   \
       "Listening", "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                         \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RB, "Workers", "replicas of each deployment")     \
@@ -91,14 +95,6 @@ enum as_option_type {
       "Workers", "a connection to a registered worker that rests for so long is closed")           \
     X(SIMPLE_CONNECT_TIMEOUT, "simple-connect-timeout", DURATION, AS_MS, 3600 * AS_SEC, "1s", "",  \
       RD, "Workers", "a registered worker must accept a connection within this time")              \
-    X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Management",              \
-      "workers register here too, beside management.sock; port 0: any")                            \
-    X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RDB,            \
-      "Management", "what calls over TCP must say; needed with --management, for our eyes only")   \
-    X(MAX_MANAGEMENT_CONNECTIONS, "max-management-connections", INT, 1, 100000, "256", "", RD,     \
-      "Management", "connections of workers that register, TCP and unix")                          \
-    X(MAX_MANAGEMENT_BYTES, "max-management-bytes", SIZE, 1024, 16 << 20, "256K", "", RD,          \
-      "Management", "largest message or body of a call that registers")                            \
     X(ROUTER, "router", ENUM, 0, 0, "least_ongoing", "least_ongoing|pow2", RDB, "Queues",          \
       "how a replica is chosen")                                                                   \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \
@@ -143,6 +139,10 @@ enum as_option_type {
       "HTTP/2 receive window of a connection")                                                     \
     X(MAX_REQUESTS, "max-requests", INT, 0, 100000000, "0", "", RD, "Limits",                      \
       "requests open at once; 0: one for each 16K of max-inflight-bytes")                          \
+    X(MAX_MANAGEMENT_CONNECTIONS, "max-management-connections", INT, 1, 100000, "256", "", RD,     \
+      "Limits", "connections of workers that register, TCP and unix")                              \
+    X(MAX_MANAGEMENT_BYTES, "max-management-bytes", SIZE, 1024, 16 << 20, "256K", "", RD,          \
+      "Limits", "largest message or body of a call that registers")                                \
     X(HEADER_TIMEOUT, "header-timeout", DURATION, AS_MS, 3600 * AS_SEC, "10s", "", RD, "Clients",  \
       "the greeting of a connection and each header block must be complete in this time")          \
     X(IDLE_TIMEOUT, "idle-timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off", RD, "Clients",      \

@@ -460,11 +460,6 @@ def test_options_that_belong_together(tmp_path, token_file):
             *run, "--management", address, "--management-token-file", token_file, code=2)
 
 
-def test_heartbeat_and_its_timeout(tmp_path):
-    run = ["--runtime-dir", tmp_path / "run", "--worker-heartbeat-timeout", "2s", "--worker-heartbeat"]
-    assert "must be shorter than --worker-heartbeat-timeout" in refuses(*run, "2s", code=2)
-
-
 def test_heartbeats_off(serve):
     server = serve(None, "--worker-heartbeat", "off", "--worker-heartbeat-timeout", "200ms", "--ping-interval", "100ms")
     with Echo(server) as echo:

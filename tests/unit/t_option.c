@@ -248,6 +248,10 @@ static void options_are_checked_against_each_other(void **state AS_UNUSED)
                   "--restart-backoff is above --restart-backoff-max");
     check_refused(ARGS("--stream-window=2M", "--connection-window=1M"),
                   "--stream-window is above --connection-window");
+    check_ok(&o, ARGS("--worker-heartbeat=15s"));
+    check_refused(ARGS("--worker-heartbeat=15001ms"),
+                  "--worker-heartbeat is above --worker-heartbeat-timeout");
+    check_ok(&o, ARGS("--worker-heartbeat=1h", "--worker-heartbeat-timeout=off"));
 }
 
 static void arguments_are_bounded(void **state AS_UNUSED)
