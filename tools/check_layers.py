@@ -26,7 +26,7 @@ BELOW = {
     "ctl": ["link", "io", "wire", "core", "base"],
     "tool": ["ctl", "io", "wire", "base"],
     "app": ["tool", "ctl", "edge", "link", "io", "wire", "core", "base"],
-    "python": ["link", "wire", "base"],
+    "python": [],
 }
 # base/pages is an allocator: it maps anonymous memory, never a descriptor.
 ALLOWED = {("src/base/pages.c", "sys/mman.h")}

@@ -55,8 +55,6 @@ class Binding(NamedTuple):
     inputs: Optional[List[Spec]]
     outputs: Optional[List[Spec]]
     max_ongoing_requests: int
-    max_queued_requests: int
-    budget: int
     batching: Optional[Tuple[int, int, Tuple[int, ...], bool, bool]]
 
 
@@ -96,7 +94,7 @@ def _batching(b: Optional[Batching]) -> Any:
     return (b.max_batch_size, round(b.max_wait_ms * 1e6), b.preferred_sizes, b.ragged, b.as_list)
 
 
-def bind(m: Model, d: Deployment) -> Binding:
+def bind(m: Model) -> Binding:
     """Makes the handler and what the extension needs to call it."""
     s = m.signature
     handler = _construct(m)
@@ -106,7 +104,7 @@ def bind(m: Model, d: Deployment) -> Binding:
         m.name, m.version, handler, _pool(m.name, m.threads) if m.threads else None,
         m.is_async, m.eager, m.decoupled, m.stream is not None, m.idempotent, s.params, s.n_kwonly, s.var_keyword,
         _specs(s.inputs, m.batching is not None), _specs(s.outputs, m.batching is not None),
-        m.max_ongoing_requests, d.max_queued_requests, d.budget, _batching(m.batching),
+        m.max_ongoing_requests, _batching(m.batching),
     )  # fmt: skip
 
 
@@ -148,11 +146,11 @@ class Server:
 
     def __init__(self, deployment: Deployment, path: str, token: str, replica: str, debug: bool,
                  stream_inputs: Tuple[int, int]):  # fmt: skip
-        bindings = [bind(m, deployment) for m in deployment.models]
+        bindings = [bind(m) for m in deployment.models]
         self.needs_loop = any(b.is_async for b in bindings)
         self.link = _native.Link(
             path, token, replica, deployment.name, "anyserve-python " + __version__, bindings,
-            deployment.budget, MAX_PREFETCH, MAX_MESSAGE, *stream_inputs,
+            deployment.budget, MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs,
             functools.partial(report, debug),
         )  # fmt: skip
         os.register_at_fork(after_in_child=self.link.forked)

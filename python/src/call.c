@@ -111,9 +111,9 @@ static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *
     if (exc)
         return fail_exc(l, m, q, g, exc);
     if (g)
-        native_group_fail(l, g, as_err_grpc(AS_EINVALID), as_str_of(why));
+        native_group_fail(l, g, AS_STATUS_INVALID_ARGUMENT, as_str_of(why));
     else
-        native_fail(l, q, as_err_grpc(AS_EINVALID), as_str_of(why));
+        native_fail(l, q, AS_STATUS_INVALID_ARGUMENT, as_str_of(why));
     return 0;
 }
 

@@ -154,7 +154,7 @@ static int get_params(PyObject *o, struct model *m)
 
 /* `batching`: None, or (max_batch_size, max_wait in ns, preferred sizes, ragged, as_list), checked
  * where it was declared. */
-static int get_batching(PyObject *o, struct model *m, struct as_frame_batching *b)
+static int get_batching(PyObject *o, struct model *m, struct as_worker_model *r)
 {
     PyObject *v = PyObject_GetAttrString(o, "batching"), *sizes;
     int ragged, as_list, err = -1;
@@ -166,10 +166,12 @@ static int get_batching(PyObject *o, struct model *m, struct as_frame_batching *
         return 0;
     }
     if (v && PyArg_ParseTuple(v, "IKO!pp", &max, &wait, &PyTuple_Type, &sizes, &ragged, &as_list) &&
-        PyTuple_GET_SIZE(sizes) <= (Py_ssize_t)AS_FRAME_PREFERRED) {
-        *b = (struct as_frame_batching){.max_size = max, .max_wait = wait, .ragged = ragged};
+        PyTuple_GET_SIZE(sizes) <= (Py_ssize_t)AS_WORKER_PREFERRED) {
+        r->max_batch = max;
+        r->max_wait = wait;
+        r->ragged = ragged;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes); i++)
-            b->preferred[b->n_preferred++] =
+            r->preferred[r->n_preferred++] =
                 (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(sizes, i));
         m->batched = max > 0;
         m->as_list = as_list;
@@ -184,17 +186,19 @@ static int get_batching(PyObject *o, struct model *m, struct as_frame_batching *
     return err;
 }
 
-int native_model_init(struct model *m, PyObject *o, struct as_frame_register *ret_r)
+int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_r)
 {
     PyObject *input_names = NULL;
-    long long max_ongoing, max_queued, budget;
+    long long max_ongoing;
 
     m->name = PyObject_GetAttrString(o, "name");
     m->version = m->name ? PyObject_GetAttrString(o, "version") : NULL;
     m->handler = m->version ? PyObject_GetAttrString(o, "handler") : NULL;
     m->submit = m->handler ? PyObject_GetAttrString(o, "submit") : NULL;
-    if (!m->submit || str_slice(m->name, &ret_r->name) < 0 ||
-        str_slice(m->version, &ret_r->version) < 0)
+    ret_r->size = sizeof(*ret_r);
+    ret_r->name = m->submit ? PyUnicode_AsUTF8(m->name) : NULL;
+    ret_r->version = ret_r->name ? PyUnicode_AsUTF8(m->version) : NULL;
+    if (!ret_r->version)
         return -1;
     if (m->submit == Py_None)
         Py_CLEAR(m->submit);
@@ -202,20 +206,17 @@ int native_model_init(struct model *m, PyObject *o, struct as_frame_register *re
         get_bool(o, "decoupled", &m->decoupled) < 0 ||
         get_bool(o, "streams_inputs", &m->streams_inputs) < 0 ||
         get_bool(o, "var_keyword", &m->var_keyword) < 0 ||
-        get_bool(o, "idempotent", &ret_r->idempotent) < 0 ||
-        get_batching(o, m, &ret_r->batching) < 0 || get_params(o, m) < 0 ||
+        get_bool(o, "idempotent", &ret_r->idempotent) < 0 || get_batching(o, m, ret_r) < 0 ||
+        get_params(o, m) < 0 ||
         get_specs(o, "inputs", &m->inputs, &m->n_inputs, &input_names, &ret_r->has_inputs) < 0 ||
         get_specs(o, "outputs", &m->outputs, &m->n_outputs, &m->output_names, &m->has_outputs) <
             0 ||
-        get_int(o, "max_ongoing_requests", &max_ongoing) < 0 ||
-        get_int(o, "max_queued_requests", &max_queued) < 0 || get_int(o, "budget", &budget) < 0)
+        get_int(o, "max_ongoing_requests", &max_ongoing) < 0)
         return -1; /* the process ends: what is half made is left to it */
-    ret_r->platform = AS_STR("python");
+    ret_r->platform = "python";
     ret_r->max_ongoing = (uint32_t)max_ongoing;
-    ret_r->max_queued = max_queued;
     ret_r->decoupled = m->decoupled;
     ret_r->streams_inputs = m->streams_inputs;
-    ret_r->budget = (uint32_t)budget;
     /* the dispatcher checks inputs before Python sees them, and outputs again */
     ret_r->has_outputs = m->has_outputs;
     ret_r->inputs = m->inputs;

@@ -14,64 +14,67 @@ PyObject *native_output_error;
 
 /* --- Link: made --- */
 
-static int make_worker(Link *l, PyObject *models, struct as_worker_conf *conf)
+static int add_model(Link *l, PyObject *o, struct model *m)
+{
+    struct as_worker_model public = {0};
+
+    if (!o || native_model_init(m, o, &public))
+        return -1;
+    if (as_worker_add(l->w, &public)) {
+        PyErr_Format(PyExc_ValueError, "model %R: %s", m->name, as_worker_error(l->w));
+        return -1;
+    }
+    return 0;
+}
+
+static int make_worker(Link *l, PyObject *models, const struct as_worker_conf *conf)
 {
     Py_ssize_t n = PySequence_Size(models);
-    struct as_frame_register *regs;
-    int err = 0;
+    int err;
 
     if (n < 0)
         return -1;
-    regs = PyMem_Calloc((size_t)n + 1, sizeof(*regs));
     l->models = PyMem_Calloc((size_t)n + 1, sizeof(*l->models));
-    if (!regs || !l->models)
+    if (!l->models)
         return PyErr_NoMemory(), -1;
     l->n_models = (uint32_t)n;
+    err = as_worker_new(&l->w, conf);
+    if (err) {
+        PyErr_SetString(err == AS_EINVALID ? PyExc_ValueError : PyExc_OSError,
+                        err == AS_EINVALID ? "a name is too long, or a number is out of range"
+                                           : "cannot make the worker's descriptors or its thread");
+        return -1;
+    }
     for (Py_ssize_t i = 0; !err && i < n; i++) {
         PyObject *o = PySequence_GetItem(models, i);
 
-        regs[i].model = (uint32_t)i;
-        err = o ? native_model_init(&l->models[i], o, &regs[i]) : -1;
+        err = add_model(l, o, &l->models[i]);
         Py_XDECREF(o);
     }
-    conf->models = regs;
-    conf->n_models = l->n_models;
-    if (!err && as_worker_new(&l->w, conf)) {
-        PyErr_SetString(PyExc_OSError, "cannot make the worker's descriptors or its thread");
-        err = -1;
-    }
-    /* as_worker_new has copied them; the models, which they point into, stay */
-    PyMem_Free(regs);
     return err;
 }
 
 static int link_init(PyObject *self, PyObject *args, PyObject *kw)
 {
     Link *l = (Link *)(void *)self;
-    struct as_worker_conf conf = {0};
+    struct as_worker_conf conf = {.size = sizeof(conf)};
     PyObject *models, *on_error;
-    Py_ssize_t n[4];
     unsigned long long max_message, inputs, input_bytes;
+    long long max_queued;
 
     if (kw && PyDict_GET_SIZE(kw)) {
         PyErr_SetString(PyExc_TypeError, "Link takes positional arguments");
         return -1;
     }
-    if (l->w || !PyArg_ParseTuple(args, "ss#s#s#s#OIIKKKO:Link", &conf.path, &conf.token.p, &n[0],
-                                  &conf.replica.p, &n[1], &conf.deployment.p, &n[2], &conf.peer.p,
-                                  &n[3], &models, &conf.slots, &conf.max_prefetch, &max_message,
-                                  &inputs, &input_bytes, &on_error))
+    if (l->w ||
+        !PyArg_ParseTuple(args, "sssssOIILKKKO:Link", &conf.path, &conf.token, &conf.replica,
+                          &conf.deployment, &conf.peer, &models, &conf.slots, &conf.max_prefetch,
+                          &max_queued, &max_message, &inputs, &input_bytes, &on_error))
         return -1;
-    if (inputs > AS_FRAME_CREDIT_MESSAGES || input_bytes > AS_FRAME_CREDIT_BYTES || !input_bytes) {
-        PyErr_SetString(PyExc_ValueError, "window of inputs out of range");
-        return -1;
-    }
-    conf.token.n = (size_t)n[0];
-    conf.replica.n = (size_t)n[1];
-    conf.deployment.n = (size_t)n[2];
-    conf.peer.n = (size_t)n[3];
+    conf.max_queued = max_queued;
+    conf.input_messages = inputs;
+    conf.input_bytes = input_bytes;
     conf.max_message = max_message;
-    conf.inputs = (struct as_frame_window){(int64_t)inputs, (int64_t)input_bytes};
     l->on_error = Py_NewRef(on_error);
     return make_worker(l, models, &conf);
 }

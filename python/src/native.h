@@ -1,4 +1,4 @@
-/* native.h — the C extension anyserve._native: binds link/worker.h to Python and numpy.
+/* native.h — the C extension anyserve._native: binds anyserve/worker.h to Python and numpy.
  *
  *   native.c    the module and Link: connecting, the synchronous runner, turns of an event loop
  *   model.c     a declared model, read once
@@ -10,7 +10,8 @@
  *   result.c    what a handler returned: its form, its names
  *   output.c    one value of it as a tensor
  *
- * Policy stays in Python. Everything here runs with the GIL; it is released only while waiting.
+ * It uses the public library and nothing else of AnyServe's. Policy stays in Python. Everything
+ * here runs with the GIL; it is released only while waiting.
  */
 #ifndef ANYSERVE_NATIVE_H
 #define ANYSERVE_NATIVE_H
@@ -25,8 +26,23 @@
 #endif
 #include <numpy/arrayobject.h>
 
-#include "base/err.h"
-#include "link/worker.h"
+#include <anyserve/worker.h>
+#include <string.h>
+
+#define AS_COUNT(a)  (sizeof(a) / sizeof((a)[0]))
+#define AS_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define AS_UNUSED    __attribute__((unused))
+#define AS_STR(lit)  ((struct as_str){(lit), sizeof(lit) - 1})
+
+static inline struct as_str as_str_of(const char *z)
+{
+    return (struct as_str){z, z ? strlen(z) : 0};
+}
+
+static inline bool as_str_eq(struct as_str a, struct as_str b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
 
 /* A parameter of a handler that takes an input, or the Request. */
 struct param {
@@ -143,7 +159,7 @@ static inline uint64_t native_count(const struct as_tensor *t)
 /* model.c: reads a model that the SDK has checked, and what the dispatcher is told of it, which
  * points into m and stays as long. -1 with an exception: m is half made, and the process must end.
  */
-int native_model_init(struct model *m, PyObject *o, struct as_frame_register *ret_r);
+int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_r);
 
 /* request.c */
 int native_request_init(void);

@@ -31,9 +31,9 @@ int output_init(struct output *o, struct model *m, Py_ssize_t n)
     o->cap = OUTPUT_ON_STACK;
     if (n <= OUTPUT_ON_STACK)
         return 0;
-    if (n > (Py_ssize_t)AS_FRAME_TENSORS)
+    if (n > (Py_ssize_t)AS_WORKER_TENSORS)
         return output_refuse("model '%U' returned %zd outputs; the limit is %u", m->name, n,
-                             AS_FRAME_TENSORS);
+                             AS_WORKER_TENSORS);
     o->t = PyMem_Malloc((size_t)n * sizeof(*o->t));
     o->keep = PyMem_Malloc((size_t)n * sizeof(*o->keep));
     o->cap = (uint32_t)n;

@@ -175,11 +175,12 @@ static PyObject *stack_bytes(const struct as_tensor *const *t, Py_ssize_t n, con
     return a;
 }
 
-/* In a blob: numpy's own memory is aligned to 16 bytes only. */
+/* In memory of the link: numpy's own memory is aligned to 16 bytes only. */
 static PyObject *stack_fixed(const struct as_tensor *const *t, Py_ssize_t n, const npy_intp *shape)
 {
     size_t bytes = 0, at = 0;
-    struct as_blob *b;
+    uint8_t *to;
+    void *held;
     PyObject *a;
     Hold *h;
 
@@ -189,25 +190,25 @@ static PyObject *stack_fixed(const struct as_tensor *const *t, Py_ssize_t n, con
     if (!bytes)
         return PyArray_NewFromDescr(&PyArray_Type, descrs[t[0]->dtype], (int)t[0]->ndim, shape,
                                     NULL, NULL, 0, NULL);
-    b = as_blob_new(bytes);
-    if (!b) {
+    held = as_worker_hold_new(bytes, &to);
+    if (!held) {
         Py_DECREF(descrs[t[0]->dtype]);
         return PyErr_NoMemory();
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         if (t[i]->nbytes)
-            memcpy(b->data + at, t[i]->data, t[i]->nbytes);
+            memcpy(to + at, t[i]->data, t[i]->nbytes);
         at += t[i]->nbytes;
     }
-    a = PyArray_NewFromDescr(&PyArray_Type, descrs[t[0]->dtype], (int)t[0]->ndim, shape, NULL,
-                             b->data, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
+    a = PyArray_NewFromDescr(&PyArray_Type, descrs[t[0]->dtype], (int)t[0]->ndim, shape, NULL, to,
+                             NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
     h = a ? PyObject_New(Hold, &native_hold_type) : NULL;
     if (!h) {
         Py_XDECREF(a);
-        as_blob_unref(b);
+        as_worker_release_hold(held);
         return NULL;
     }
-    h->bytes = b; /* one reference, as of as_worker_req_hold */
+    h->bytes = held;
     PyArray_SetBaseObject((PyArrayObject *)a, (PyObject *)h);
     return a;
 }

@@ -229,9 +229,9 @@ static int put_params(struct output *o, PyObject *d)
     if (!PyDict_Check(d))
         return output_refuse("model '%U' returned parameters that are no dict", o->m->name);
     n = PyDict_GET_SIZE(d);
-    if (n > (Py_ssize_t)AS_FRAME_PARAMS)
+    if (n > (Py_ssize_t)AS_WORKER_PARAMS)
         return output_refuse("model '%U' returned %zd parameters; the limit is %u", o->m->name, n,
-                             AS_FRAME_PARAMS);
+                             AS_WORKER_PARAMS);
     o->params = PyMem_Calloc((size_t)n + 1, sizeof(*o->params));
     if (!o->params)
         return PyErr_NoMemory(), -1;

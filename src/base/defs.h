@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 
+#include <anyserve/types.h>
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,12 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef uint64_t as_ns; /* nanoseconds, CLOCK_MONOTONIC */
-
-#define AS_NEVER ((as_ns)UINT64_MAX) /* a deadline that does not come */
-#define AS_US    ((as_ns)1000)
-#define AS_MS    ((as_ns)1000000)
-#define AS_SEC   ((as_ns)1000000000)
+#define AS_US  ((as_ns)1000)
+#define AS_MS  ((as_ns)1000000)
+#define AS_SEC ((as_ns)1000000000)
 
 #define AS_COUNT(a)     (sizeof(a) / sizeof((a)[0]))
 #define AS_MIN(a, b)    ((a) < (b) ? (a) : (b))

@@ -42,17 +42,18 @@ enum as_err {
         AS_ERR_ROWS
 };
 
-#define X(name, text, grpc, http, retry, blame) AS_##name = -AS_##name##_ROW,
-enum as_err_code { AS_ERR_TABLE(X) AS_ERR_CODES_END = -1000 };
+/* The codes are public (anyserve/types.h), and so are frozen: rows are appended. */
+#define X(name, text, grpc, http, retry, blame)                                                    \
+    static_assert((int)AS_##name == -(int)AS_##name##_ROW, "the table and the public codes");
+AS_ERR_TABLE(X)
 #undef X
 
-/* All take 0 or a negative AS_E… code; anything else reads as AS_EINTERNAL. */
-const char *as_err_name(int err); /* "EFULL" */
-const char *as_err_text(int err); /* "queue is full" */
-uint32_t as_err_grpc(int err);    /* gRPC status number, 0 for AS_OK */
-uint32_t as_err_http(int err);    /* HTTP status, 200 for AS_OK */
-bool as_err_retryable(int err);   /* may the same request be tried again at once or later? */
-char as_err_blame(int err);       /* 'c' client, 'w' worker, 's' server, 'n' nobody */
+/* As as_err_name and as_err_text do, all take 0 or a negative AS_E… code; anything else reads as
+ * AS_EINTERNAL. */
+uint32_t as_err_grpc(int err);  /* gRPC status number, 0 for AS_OK */
+uint32_t as_err_http(int err);  /* HTTP status, 200 for AS_OK */
+bool as_err_retryable(int err); /* may the same request be tried again at once or later? */
+char as_err_blame(int err);     /* 'c' client, 'w' worker, 's' server, 'n' nobody */
 
 /* gRPC status names as users write them ("RESOURCE_EXHAUSTED"); -1 / NULL when unknown. */
 int as_grpc_status_of(const char *name);

@@ -1,7 +1,7 @@
 /* base/str.h — slices of bytes that somebody else owns.
  *
  * A slice is not terminated by NUL and may hold any byte. Who owns the bytes is said where a slice
- * is handed out.
+ * is handed out. The type itself is in the public header.
  */
 #ifndef AS_BASE_STR_H
 #define AS_BASE_STR_H
@@ -9,11 +9,6 @@
 #include "base/defs.h"
 
 #include <string.h>
-
-struct as_str {
-    const char *p; /* may be NULL when n is 0 */
-    size_t n;      /* bytes */
-};
 
 #define AS_STR(lit)   ((struct as_str){(lit), sizeof(lit) - 1})
 #define AS_STR_FMT(s) (int)(s).n, (s).p ? (s).p : "" /* for "%.*s" */

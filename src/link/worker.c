@@ -1,5 +1,3 @@
-#include "link/worker.h"
-
 #include "link/worker_priv.h"
 
 #include <string.h>
@@ -105,7 +103,7 @@ static struct as_worker_req *first_startable(const struct as_worker *w)
     AS_LIST_EACH(n, &w->waiting)
     {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
-        const struct as_worker_model *m = &w->models[q->model];
+        const struct as_worker_served *m = &w->models[q->model];
 
         if (!is_whole(w, q))
             return NULL; /* bodies come in order, so this one is only a read away */
@@ -421,4 +419,13 @@ void *as_worker_req_hold(struct as_worker_req *q)
 void as_worker_release_hold(void *hold)
 {
     as_blob_unref(hold);
+}
+
+void *as_worker_hold_new(size_t n, uint8_t **ret_bytes)
+{
+    struct as_blob *b = as_blob_new(n);
+
+    if (b)
+        *ret_bytes = b->data;
+    return b;
 }

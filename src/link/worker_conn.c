@@ -1,4 +1,4 @@
-/* The worker's life: made, connected, its link ended, freed. */
+/* The worker's life: connected, its link ended, freed. */
 #include "link/worker_priv.h"
 
 #include <errno.h>
@@ -60,10 +60,26 @@ void as_worker_end(struct as_worker *w, const char *why)
 
 /* --- connecting --- */
 
+static int find_server(struct as_worker *w)
+{
+    int err;
+
+    if (w->conf.path)
+        return 0;
+    err = as_worker_locate(w->conf.runtime_dir, w->conf.port, w->found.path, w->found.token);
+    if (!err)
+        return 0;
+    snprintf(w->error, sizeof(w->error), "cannot find a server%s%s: %s",
+             w->conf.runtime_dir ? " below " : "", w->conf.runtime_dir ? w->conf.runtime_dir : "",
+             err == AS_ENOTFOUND ? "none runs there" : as_err_text(err));
+    return err == AS_ENOTFOUND ? AS_EUNAVAILABLE : err;
+}
+
 static int open_socket(struct as_worker *w)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    size_t n = strlen(w->conf.path);
+    const char *path = w->conf.path ? w->conf.path : w->found.path;
+    size_t n = strlen(path);
     int bytes = SOCKET_BYTES;
     struct epoll_event ev = {.events = EPOLLIN};
     int fd;
@@ -72,7 +88,7 @@ static int open_socket(struct as_worker *w)
         as_worker_set_error(w, AS_STR("the path of the dispatcher's socket is too long"));
         return AS_EINVALID;
     }
-    memcpy(to.sun_path, w->conf.path, n + 1);
+    memcpy(to.sun_path, path, n + 1);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         as_worker_set_error(w, as_str_of(strerror(errno)));
@@ -81,8 +97,7 @@ static int open_socket(struct as_worker *w)
     if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
         int err = errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EUNAVAILABLE;
 
-        snprintf(w->error, sizeof(w->error), "cannot connect to %s: %s", w->conf.path,
-                 strerror(errno));
+        snprintf(w->error, sizeof(w->error), "cannot connect to %s: %s", path, strerror(errno));
         close(fd);
         return err;
     }
@@ -131,13 +146,13 @@ static int greet(struct as_worker *w)
                                .epoch = w->epoch,
                                .max_message = w->conf.max_message,
                                .pid = (uint32_t)getpid(),
-                               .token = w->conf.token,
-                               .replica = w->conf.replica,
-                               .deployment = w->conf.deployment,
-                               .peer = w->conf.peer};
+                               .token = as_str_of(w->conf.path ? w->conf.token : w->found.token),
+                               .replica = as_str_of(w->conf.replica),
+                               .deployment = as_str_of(w->conf.deployment),
+                               .peer = as_str_of(w->conf.peer)};
 
     as_frame_put_hello(&w->out, &h);
-    for (uint32_t i = 0; i < w->conf.n_models; i++) {
+    for (uint32_t i = 0; i < w->n_models; i++) {
         w->models[i].registered = false;
         if (as_frame_put_register(&w->out, &w->models[i].reg)) {
             as_worker_set_error(w, AS_STR("a model's signature is too large"));
@@ -170,7 +185,7 @@ static int greeted(struct as_worker *w)
         return w->refused;
     if (w->state != AS_WORKER_GREETING)
         return AS_EUNAVAILABLE;
-    if (w->greeted && w->n_registered == w->conf.n_models) {
+    if (w->greeted && w->n_registered == w->n_models) {
         grant(w);
         return w->sock >= 0 ? 0 : AS_EUNAVAILABLE;
     }
@@ -195,6 +210,7 @@ int as_worker_connect_begin(struct as_worker *w)
     pthread_mutex_lock(&w->mu);
     as_worker_end(w, "connecting anew");
     w->error[0] = 0;
+    w->fixed = true;
     w->runner = pthread_self();
     w->draining = w->wait_pong = false;
     w->top_stream = 0;
@@ -203,6 +219,8 @@ int as_worker_connect_begin(struct as_worker *w)
     err = as_page_open(&w->page);
     if (err)
         as_worker_set_error(w, AS_STR("cannot make the status page (memfd)"));
+    if (!err)
+        err = find_server(w);
     if (!err)
         err = open_socket(w);
     if (!err)
@@ -252,7 +270,7 @@ int as_worker_connect(struct as_worker *w, as_ns timeout)
 
     while (!err && (err = as_worker_connect_step(w)) == AS_EAGAIN) {
         now = as_worker_clock();
-        if (now >= until) {
+        if (now >= until || atomic_load(&w->asked)) {
             as_worker_connect_abort(w);
             return AS_EUNAVAILABLE;
         }
@@ -281,77 +299,9 @@ void as_worker_drain(struct as_worker *w)
     pthread_mutex_unlock(&w->mu);
 }
 
-/* --- made and freed --- */
+/* --- freed --- */
 
-static struct as_str keep(struct as_worker *w, struct as_str s)
-{
-    char *p = as_arena_dup(&w->arena, s);
-
-    if (!p)
-        as_fatal_memory(s.n);
-    return (struct as_str){p, s.n};
-}
-
-static void *keep_room(struct as_worker *w, size_t n)
-{
-    void *p = as_arena_alloc(&w->arena, n + 1, 8);
-
-    if (!p)
-        as_fatal_memory(n);
-    return p;
-}
-
-static const struct as_tensor_spec *keep_specs(struct as_worker *w, const struct as_tensor_spec *s,
-                                               uint32_t n)
-{
-    struct as_tensor_spec *t = keep_room(w, n * sizeof(*t));
-
-    for (uint32_t i = 0; i < n; i++) {
-        struct as_str *labels = keep_room(w, s[i].n_labels * sizeof(*labels));
-
-        t[i] = s[i];
-        t[i].name = keep(w, s[i].name);
-        if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
-            int64_t *shape = keep_room(w, s[i].ndim * sizeof(*shape));
-
-            memcpy(shape, s[i].shape, s[i].ndim * sizeof(*shape));
-            t[i].shape = shape;
-        }
-        for (uint32_t k = 0; k < s[i].n_labels; k++)
-            labels[k] = keep(w, s[i].labels[k]);
-        t[i].labels = labels;
-    }
-    return t;
-}
-
-static void keep_conf(struct as_worker *w, const struct as_worker_conf *conf)
-{
-    w->conf = *conf;
-    w->conf.path = keep(w, as_str_of(conf->path)).p;
-    w->conf.token = keep(w, conf->token);
-    w->conf.replica = keep(w, conf->replica);
-    w->conf.deployment = keep(w, conf->deployment);
-    w->conf.peer = keep(w, conf->peer);
-    if (!conf->inputs.messages)
-        w->conf.inputs = (struct as_frame_window){AS_WORKER_INPUTS, AS_WORKER_INPUT_BYTES};
-    w->conf.models = NULL;
-    w->models = as_xalloc(conf->n_models * sizeof(*w->models));
-    for (uint32_t i = 0; i < conf->n_models; i++) {
-        struct as_frame_register *r = &w->models[i].reg;
-
-        *r = conf->models[i];
-        AS_ASSERT(r->model == i);
-        r->name = keep(w, r->name);
-        r->version = keep(w, r->version);
-        r->platform = keep(w, r->platform);
-        r->inputs = keep_specs(w, r->inputs, r->n_inputs);
-        r->outputs = keep_specs(w, r->outputs, r->n_outputs);
-        w->capped = w->capped || r->max_ongoing < conf->slots;
-    }
-}
-
-/* The last of it: no thread and no request is left. */
-static void discard(struct as_worker *w)
+void as_worker_discard(struct as_worker *w)
 {
     as_worker_forked(w);
     pthread_cond_destroy(&w->news);
@@ -359,37 +309,6 @@ static void discard(struct as_worker *w)
     as_arena_fini(&w->arena);
     free(w->models);
     free(w);
-}
-
-int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
-{
-    struct epoll_event ev = {.events = EPOLLIN};
-    struct as_worker *w;
-
-    if (conf->token.n > AS_FRAME_NAME || conf->replica.n > AS_FRAME_NAME ||
-        conf->deployment.n > AS_FRAME_NAME)
-        return AS_EINVALID;
-    w = as_xalloc(sizeof(*w));
-    as_arena_init(&w->arena, NULL, 0);
-    pthread_mutex_init(&w->mu, NULL);
-    pthread_cond_init(&w->news, NULL);
-    as_list_init(&w->waiting);
-    as_list_init(&w->running);
-    as_list_init(&w->cancelled);
-    as_list_init(&w->ready);
-    as_list_init(&w->pool);
-    as_outq_init(&w->out);
-    w->sock = w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = w->page.fd = -1;
-    keep_conf(w, conf);
-    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    w->ep_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (w->wake_fd < 0 || w->ep_fd < 0 || epoll_ctl(w->ep_fd, EPOLL_CTL_ADD, w->wake_fd, &ev) < 0 ||
-        as_worker_guard_start(w)) {
-        discard(w);
-        return AS_EIO;
-    }
-    *ret_w = w;
-    return 0;
 }
 
 static void close_fd(int *fd)
@@ -428,5 +347,5 @@ void as_worker_free(struct as_worker *w)
     as_worker_rx_fini(w);
     as_outq_fini(&w->out);
     as_page_close(&w->page);
-    discard(w);
+    as_worker_discard(w);
 }

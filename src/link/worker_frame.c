@@ -45,7 +45,7 @@ static void on_registered(struct as_worker *w, const struct as_frame *f)
     struct as_frame_registered r;
 
     if (w->state != AS_WORKER_GREETING || as_frame_get_registered(f, &r) ||
-        r.model >= w->conf.n_models || w->models[r.model].registered) {
+        r.model >= w->n_models || w->models[r.model].registered) {
         as_worker_end(w, "the dispatcher sent a bad REGISTERED");
         return;
     }
@@ -85,9 +85,9 @@ static bool find_model(struct as_worker *w, uint32_t target, uint32_t *ret_model
     uint32_t i = w->last_target;
 
     if (w->models[i].target != target) {
-        for (i = 0; i < w->conf.n_models && w->models[i].target != target; i++)
+        for (i = 0; i < w->n_models && w->models[i].target != target; i++)
             ;
-        if (i == w->conf.n_models)
+        if (i == w->n_models)
             return false;
         w->last_target = i;
     }
@@ -329,7 +329,6 @@ static void on_cancel(struct as_worker *w, const struct as_frame *f)
 static void on_control(struct as_worker *w, const struct as_frame *f)
 {
     struct as_frame_control c;
-    const char *text = NULL;
 
     if (as_frame_get_control(f, &c) || c.reply) {
         as_worker_end(w, "the dispatcher sent a malformed CONTROL");
@@ -338,8 +337,8 @@ static void on_control(struct as_worker *w, const struct as_frame *f)
     c.reply = true;
     c.code = as_err_grpc(AS_EUNIMPLEMENTED);
     if (c.op == AS_CONTROL_HEALTH)
-        c.code = w->conf.health ? w->conf.health(w->conf.ctx, &text) : 0;
-    c.text = as_str_of(text);
+        c.code = w->health;
+    c.text = as_str_of(c.op == AS_CONTROL_HEALTH ? w->health_text : NULL);
     as_frame_put_control(&w->out, f->stream, &c);
 }
 

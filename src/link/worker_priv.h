@@ -3,11 +3,15 @@
  * One mutex guards everything in struct as_worker that is not said to be otherwise. It is held for
  * a batch of frames at most, never while waiting, and never while the caller's code runs.
  *
+ *   worker_conf.c   made: the configuration and the models, checked and copied
+ *   worker_locate.c the server that runs on this machine
  *   worker.c        requests: starting, answering, the lists and the memory of requests
  *   worker_stream.c requests with several messages: parts, inputs, credit for both
  *   worker_conn.c   connecting, the end of a link, the life of the worker
  *   worker_rx.c     bytes in: buffers, frame boundaries, bodies
  *   worker_frame.c  what each frame does
+ *   worker_call.c   a request at its handler, and the answer that is being made
+ *   worker_run.c    the loop: connect, run handlers, here or in threads, drain
  *   worker_guard.c  who looks after the socket when: waiting, event loop, guard thread; bytes out
  */
 #ifndef AS_LINK_WORKER_PRIV_H
@@ -18,8 +22,9 @@
 #include "base/live.h"
 #include "base/pages.h"
 #include "link/page.h"
-#include "link/worker.h"
+#include "wire/frame.h"
 
+#include <anyserve/worker.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -29,8 +34,9 @@
 #define AS_WORKER_PART     (100 * AS_US) /* parts go out at once after such a silence */
 #define AS_WORKER_FRESH    (100 * AS_US) /* nothing is started on the word of an older read */
 #define AS_WORKER_RX_CAP   (256u << 10)  /* bytes of one receive buffer */
-#define AS_WORKER_RX_SPARE 64u  /* buffers kept for reuse; all held: bodies are copied out */
-#define AS_WORKER_ARENA    768u /* arrays of a request that need no heap */
+#define AS_WORKER_RX_SPARE 64u /* buffers kept for reuse; all held: bodies are copied out */
+#define AS_WORKER_PAUSE    (250 * AS_MS) /* longest, between attempts to connect */
+#define AS_WORKER_ARENA    768u          /* arrays of a request that need no heap */
 
 enum as_worker_state {
     AS_WORKER_DOWN,     /* not connected */
@@ -76,11 +82,13 @@ struct as_worker_req {
     uint8_t first[AS_WORKER_ARENA] __attribute__((aligned(16)));
 };
 
-struct as_worker_model {
+struct as_worker_served { /* a model */
     struct as_frame_register reg;
     uint32_t target; /* for OPEN, from REGISTERED */
     bool registered;
     uint32_t running; /* calls */
+    as_worker_handler handler;
+    void *ctx;
 };
 
 struct as_worker_rx {
@@ -97,10 +105,19 @@ struct as_worker_rx {
 
 struct as_worker {
     pthread_mutex_t mu;
-    struct as_arena arena; /* copies of the configuration */
-    struct as_worker_conf conf;
-    struct as_worker_model *models;
-    bool capped; /* some model's max_ongoing is below the slots */
+    struct as_arena arena;      /* copies of the configuration */
+    struct as_worker_conf conf; /* with the defaults; path is NULL: looked up at each connect */
+    struct {
+        char path[AS_WORKER_PATH], token[AS_WORKER_TOKEN];
+    } found; /* of the last lookup */
+    struct as_frame_window inputs; /* of one stream, as conf says */
+    struct as_worker_served *models;
+    uint32_t n_models;
+    bool capped;       /* some model's max_ongoing is below the slots */
+    bool fixed;        /* it was connected: no model can be added */
+    atomic_bool asked; /* as_worker_stop */
+    uint32_t health;   /* what health checks hear: gRPC status … */
+    char health_text[256];
 
     /* the link */
     enum as_worker_state state;
@@ -168,6 +185,13 @@ static inline bool as_worker_alone(const struct as_blob *b)
     return atomic_load_explicit(&b->refs, memory_order_acquire) == 1;
 }
 
+/* worker_call.c: the calls of one thread, and what is used again for each. */
+struct as_worker_hand;
+struct as_worker_hand *as_worker_hand_new(struct as_worker *w);
+void as_worker_hand_free(struct as_worker_hand *h);
+/* Runs the handler with q, and those that share its call; all are answered then. */
+void as_worker_serve(struct as_worker_hand *h, struct as_worker_req *q);
+
 /* All below: with the lock held. */
 
 /* worker.c */
@@ -192,7 +216,8 @@ void as_worker_measure(struct as_worker *w); /* counts the bytes that are held *
 void as_worker_put_error(struct as_worker *w, uint64_t stream, uint32_t code, uint32_t flags,
                          const char *text);
 
-/* worker_conn.c */
+/* worker_conn.c: the last of it, when no thread and no request is left. */
+void as_worker_discard(struct as_worker *w);
 /* The link is over; the reason is kept unless there is one already. */
 void as_worker_end(struct as_worker *w, const char *why);
 void as_worker_set_error(struct as_worker *w, struct as_str text);

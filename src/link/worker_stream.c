@@ -9,7 +9,7 @@
 
 void as_worker_tell(struct as_worker *w, struct as_worker_req *q, unsigned what)
 {
-    if (what & AS_WANT_ROOM && w->n_awaiting)
+    if (w->n_awaiting)
         pthread_cond_broadcast(&w->news);
     if (!(q->wants & what))
         return;
@@ -70,17 +70,27 @@ int as_worker_room(struct as_worker *w, struct as_worker_req *q)
     return r;
 }
 
-int as_worker_await_room(struct as_worker *w, struct as_worker_req *q)
+static bool has_room(const struct as_worker *w, const struct as_worker_req *q)
+{
+    return as_frame_window_open(&q->parts) || is_cancelled(w, q);
+}
+
+static bool has_input(const struct as_worker *w, const struct as_worker_req *q)
+{
+    return has_news(w, q) || is_cancelled(w, q);
+}
+
+/* Until q has it, with the lock held. */
+static void await(struct as_worker *w, struct as_worker_req *q,
+                  bool (*has)(const struct as_worker *, const struct as_worker_req *))
 {
     bool runner = pthread_equal(pthread_self(), w->runner);
-    int r = 0;
 
-    pthread_mutex_lock(&w->mu);
-    if (runner && !as_frame_window_open(&q->parts))
+    if (runner && !has(w, q))
         as_worker_pump_and_send(w);
     else if (w->out.bytes)
         as_worker_send(w);
-    while (!is_cancelled(w, q) && !as_frame_window_open(&q->parts)) {
+    while (!has(w, q)) {
         if (runner) { /* nobody else reads while it waits here */
             as_worker_park(w);
             as_worker_pump_and_send(w);
@@ -90,16 +100,30 @@ int as_worker_await_room(struct as_worker *w, struct as_worker_req *q)
             w->n_awaiting--;
         }
     }
-    if (is_cancelled(w, q))
-        r = AS_ECANCELLED;
     if (runner) {
         w->seen = as_worker_clock();
         as_worker_arm(w);
         if (w->event_loop)
             as_worker_wake(w); /* what came here for others is the next turn's */
     }
+}
+
+int as_worker_await_room(struct as_worker *w, struct as_worker_req *q)
+{
+    int r;
+
+    pthread_mutex_lock(&w->mu);
+    await(w, q, has_room);
+    r = is_cancelled(w, q) ? AS_ECANCELLED : 0;
     pthread_mutex_unlock(&w->mu);
     return r;
+}
+
+void as_worker_await_input(struct as_worker *w, struct as_worker_req *q)
+{
+    pthread_mutex_lock(&w->mu);
+    await(w, q, has_input);
+    pthread_mutex_unlock(&w->mu);
 }
 
 /* --- parts --- */
@@ -217,7 +241,7 @@ void as_worker_stream_begin(struct as_worker *w, struct as_worker_req *q)
 {
     q->window = q->owed = (struct as_frame_window){0};
     if (!q->inputs_over)
-        grant(w, q, w->conf.inputs);
+        grant(w, q, w->inputs);
 }
 
 void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q)
@@ -339,8 +363,8 @@ void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q, struct a
     q->owed.bytes += (int64_t)in->cost;
     as_worker_req_put(w, in);
     if (q->link == w->link && !q->inputs_over &&
-        (2 * q->owed.messages >= w->conf.inputs.messages ||
-         2 * q->owed.bytes >= w->conf.inputs.bytes)) {
+        (2 * q->owed.messages >= w->inputs.messages ||
+         2 * q->owed.bytes >= w->inputs.bytes)) {
         grant(w, q, q->owed);
         q->owed = (struct as_frame_window){0};
         as_worker_arm(w);

@@ -113,39 +113,6 @@ static inline uint64_t as_frame_since(uint32_t moment, uint64_t now)
 
 enum as_frame_kind { AS_FRAME_TENSOR = 1, AS_FRAME_HTTP = 2, AS_FRAME_CALL = 3 };
 
-enum as_param_type {
-    AS_PARAM_BOOL = 1,
-    AS_PARAM_INT64 = 2,
-    AS_PARAM_STRING = 3,
-    AS_PARAM_DOUBLE = 4,
-    AS_PARAM_UINT64 = 5,
-};
-
-struct as_param {
-    struct as_str name;
-    enum as_param_type type;
-    union {
-        bool b;
-        int64_t i64;
-        uint64_t u64;
-        double f64;
-        struct as_str str;
-    };
-};
-
-struct as_meta { /* one header: lower-case key, value bytes (-bin values already decoded) */
-    struct as_str key, value;
-};
-
-/* Everything of a message, for the encoder, and as the result of as_frame_msg_open. */
-struct as_msg {
-    struct as_str id;
-    const struct as_tensor *tensors;
-    const struct as_param *params;
-    const struct as_meta *meta;
-    uint32_t n_tensors, n_params, n_meta;
-};
-
 /* Decodes OPEN or DATA|MSG: checks the fixed part, walks the whole table once, checks that the
  * tensors lie in the body as described above (no gap, no overlap), that each dtype is known, that
  * fixed-size dtypes have exactly shape × size bytes and BYTES at least 4 per element, that tensor

@@ -9,8 +9,9 @@
  * there, serve, connect again when the link is lost, end when drained.
  */
 #include "base/err.h"
-#include "link/worker.h"
+#include "base/str.h"
 
+#include <anyserve/worker.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -111,42 +112,29 @@ int main(int argc, char **argv)
     static const int64_t shape[] = {-1};
     static const struct as_tensor_spec x = {
         .name = {"x", 1}, .dtype = AS_DT_INT32, .ndim = 1, .shape = shape};
-    static const struct as_frame_register models[] = {{.name = {"echo", 4},
-                                                       .version = {"1", 1},
-                                                       .platform = {"sweep", 5},
-                                                       .max_ongoing = 4,
-                                                       .idempotent = true,
-                                                       .max_queued = -1,
-                                                       .budget = 4},
-                                                      {.model = 1,
-                                                       .name = {"parts", 5},
-                                                       .version = {"1", 1},
-                                                       .platform = {"sweep", 5},
-                                                       .max_ongoing = 4,
-                                                       .idempotent = true,
-                                                       .decoupled = true,
-                                                       .max_queued = -1,
-                                                       .budget = 4,
-                                                       .has_inputs = true,
-                                                       .n_inputs = 1,
-                                                       .inputs = &x}};
-    struct as_worker_conf conf = {.path = env("ANYSERVE_LINK"),
-                                  .token = as_str_of(env("ANYSERVE_TOKEN")),
-                                  .replica = as_str_of(env("ANYSERVE_REPLICA")),
-                                  .deployment = AS_STR("app"),
-                                  .peer = AS_STR("sweep"),
+    const struct as_worker_model echo = {.size = sizeof(echo), .name = "echo", .idempotent = true};
+    const struct as_worker_model parts = {.size = sizeof(parts),
+                                          .name = "parts",
+                                          .idempotent = true,
+                                          .decoupled = true,
+                                          .has_inputs = true,
+                                          .n_inputs = 1,
+                                          .inputs = &x};
+    struct as_worker_conf conf = {.size = sizeof(conf),
+                                  .path = env("ANYSERVE_LINK"),
+                                  .token = env("ANYSERVE_TOKEN"),
+                                  .deployment = "app",
+                                  .peer = "sweep",
                                   .slots = 4,
                                   .max_prefetch = 32,
-                                  .max_message = (uint64_t)1 << 40,
-                                  .models = models,
-                                  .n_models = AS_COUNT(models)};
+                                  .max_queued = -1};
     int code;
 
     if (argc > 4 && strcmp(argv[4], "--describe=lines") == 0) {
         printf("app\techo:1\tparts:1\n");
         return fflush(stdout) ? 1 : 0;
     }
-    if (as_worker_new(&self, &conf)) {
+    if (as_worker_new(&self, &conf) || as_worker_add(self, &echo) || as_worker_add(self, &parts)) {
         fprintf(stderr, "worker: cannot set up the link\n");
         return EX_SETUP;
     }

@@ -8,8 +8,8 @@
 #define AS_TESTS_FAKE_DISPATCHER_H
 
 #include "frames.h"
-#include "link/worker.h"
 
+#include <anyserve/worker.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "link/fleet.h"
 
 #include "base/err.h"
-#include "link/worker.h"
+#include <anyserve/worker.h>
 #include "unit.h"
 
 #include <pthread.h>
@@ -103,28 +103,24 @@ static void serve(struct hand *h, struct as_worker_req *q)
 static void *work(void *arg)
 {
     struct hand *h = arg;
-    struct as_frame_register model = {.name = AS_STR("echo"),
-                                      .version = AS_STR("1"),
-                                      .platform = AS_STR("test"),
-                                      .max_ongoing = 4,
-                                      .idempotent = true,
-                                      .decoupled = h->streams,
-                                      .streams_inputs = h->inputs,
-                                      .max_queued = -1,
-                                      .budget = 4};
-    struct as_worker_conf conf = {.path = h->path,
-                                  .token = as_str_of(h->name),
-                                  .replica = as_str_of(h->name),
-                                  .deployment = AS_STR("app"),
-                                  .peer = AS_STR("t_fleet"),
+    struct as_worker_model model = {.size = sizeof(model),
+                                    .name = "echo",
+                                    .max_ongoing = 4,
+                                    .idempotent = true,
+                                    .decoupled = h->streams,
+                                    .streams_inputs = h->inputs};
+    struct as_worker_conf conf = {.size = sizeof(conf),
+                                  .path = h->path,
+                                  .token = h->name,
+                                  .replica = h->name,
+                                  .deployment = "app",
                                   .slots = 4,
                                   .max_prefetch = 32,
-                                  .max_message = (uint64_t)1 << 40,
-                                  .models = &model,
-                                  .n_models = 1};
+                                  .max_queued = -1};
     int err;
 
     assert_int_equal(as_worker_new(&h->w, &conf), 0);
+    assert_int_equal(as_worker_add(h->w, &model), 0);
     assert_int_equal(as_worker_connect(h->w, 30 * AS_SEC), 0);
     while ((err = as_worker_wait(h->w)) == 0) {
         struct as_worker_req *q;

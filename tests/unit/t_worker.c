@@ -133,14 +133,14 @@ static void a_refused_model_is_named_with_the_reason(void **state AS_UNUSED)
 
 static void names_have_a_limit(void **state AS_UNUSED)
 {
-    static char longest[AS_FRAME_NAME + 1];
-    struct as_worker_conf conf = {.path = "/x", .slots = 1};
+    static char longest[AS_WORKER_NAME + 2];
+    struct as_worker_conf conf = {.size = sizeof(conf), .path = "/x", .token = longest};
     struct as_worker *w;
 
-    conf.token = (struct as_str){longest, AS_FRAME_NAME};
+    memset(longest, 'a', AS_WORKER_NAME);
     assert_int_equal(as_worker_new(&w, &conf), 0);
     as_worker_free(w);
-    conf.token.n++;
+    longest[AS_WORKER_NAME] = 'a';
     assert_int_equal(as_worker_new(&w, &conf), AS_EINVALID);
 }
 

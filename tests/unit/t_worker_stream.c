@@ -7,35 +7,33 @@
 
 static struct as_worker *stream_worker(struct fake *d)
 {
-    static const struct as_frame_register models[] = {
-        {.model = 0,
-         .name = STATIC_STR("count"),
-         .version = STATIC_STR("1"),
-         .platform = STATIC_STR("test"),
+    static const struct as_worker_model models[] = {
+        {.size = sizeof(struct as_worker_model),
+         .name = "count",
+         .version = "1",
+         .platform = "test",
          .decoupled = true,
-         .max_ongoing = 4,
-         .max_queued = -1,
-         .budget = PAIR_SLOTS},
-        {.model = 1,
-         .name = STATIC_STR("talk"),
-         .version = STATIC_STR("1"),
-         .platform = STATIC_STR("test"),
+         .max_ongoing = 4},
+        {.size = sizeof(struct as_worker_model),
+         .name = "talk",
+         .version = "1",
+         .platform = "test",
          .decoupled = true,
          .streams_inputs = true,
-         .max_ongoing = 4,
-         .max_queued = -1,
-         .budget = PAIR_SLOTS},
+         .max_ongoing = 4},
     };
-    struct as_worker_conf conf = {.path = d->path,
-                                  .token = AS_STR("secret"),
+    struct as_worker_conf conf = {.size = sizeof(conf),
+                                  .path = d->path,
+                                  .token = "secret",
                                   .slots = PAIR_SLOTS,
                                   .max_prefetch = PAIR_PREFETCH,
-                                  .max_message = 16u << 20,
-                                  .models = models,
-                                  .n_models = 2};
+                                  .max_queued = -1,
+                                  .max_message = 16u << 20};
     struct as_worker *w;
 
     assert_int_equal(as_worker_new(&w, &conf), 0);
+    for (size_t i = 0; i < AS_COUNT(models); i++)
+        assert_int_equal(as_worker_add(w, &models[i]), 0);
     return w;
 }
 

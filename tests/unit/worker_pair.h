@@ -14,43 +14,39 @@ struct pair {
 
 static inline struct as_worker *pair_worker(struct fake *d, uint32_t slots)
 {
-    static const struct as_frame_register models[] = {
-        {.model = 0,
-         .name = STATIC_STR("echo"),
-         .version = STATIC_STR("1"),
-         .platform = STATIC_STR("test"),
+    static const struct as_worker_model models[] = {
+        {.size = sizeof(struct as_worker_model),
+         .name = "echo",
+         .version = "1",
+         .platform = "test",
+         .max_ongoing = 100},
+        {.size = sizeof(struct as_worker_model),
+         .name = "narrow",
+         .version = "1",
+         .platform = "test",
+         .max_ongoing = 1},
+        {.size = sizeof(struct as_worker_model),
+         .name = "many",
+         .version = "1",
+         .platform = "test",
          .max_ongoing = 100,
-         .max_queued = -1,
-         .budget = PAIR_SLOTS},
-        {.model = 1,
-         .name = STATIC_STR("narrow"),
-         .version = STATIC_STR("1"),
-         .platform = STATIC_STR("test"),
-         .max_ongoing = 1,
-         .max_queued = -1,
-         .budget = PAIR_SLOTS},
-        {.model = 2,
-         .name = STATIC_STR("many"),
-         .version = STATIC_STR("1"),
-         .platform = STATIC_STR("test"),
-         .max_ongoing = 100,
-         .max_queued = -1,
-         .budget = PAIR_SLOTS,
-         .batching = {.max_size = 4}},
+         .max_batch = 4},
     };
-    struct as_worker_conf conf = {.path = d->path,
-                                  .token = AS_STR("secret"),
-                                  .replica = AS_STR("echo#0"),
-                                  .deployment = AS_STR("echo"),
-                                  .peer = AS_STR("test"),
+    struct as_worker_conf conf = {.size = sizeof(conf),
+                                  .path = d->path,
+                                  .token = "secret",
+                                  .replica = "echo#0",
+                                  .deployment = "echo",
+                                  .peer = "test",
                                   .slots = slots,
+                                  .max_queued = -1,
                                   .max_prefetch = PAIR_PREFETCH,
-                                  .max_message = 16u << 20,
-                                  .models = models,
-                                  .n_models = 3};
+                                  .max_message = 16u << 20};
     struct as_worker *w;
 
     assert_int_equal(as_worker_new(&w, &conf), 0);
+    for (size_t i = 0; i < AS_COUNT(models); i++)
+        assert_int_equal(as_worker_add(w, &models[i]), 0);
     return w;
 }
 

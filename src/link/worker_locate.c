@@ -1,0 +1,46 @@
+/* The server that a worker joins: where it listens, and by which word it is let in. */
+#include "io/runtime.h"
+#include "link/worker_priv.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PORT_DEFAULT 8000 /* of --port */
+#define PORTS_MAX    64u
+
+static_assert(AS_WORKER_PATH == AS_RUNTIME_PATH_MAX, "public limit");
+static_assert(AS_WORKER_TOKEN == AS_RUNTIME_TOKEN_LEN + 1, "public limit");
+
+/* In /tmp anybody can make a folder that is called as ours: what is in it may only be of us. */
+static int is_ours(const char *folder)
+{
+    struct stat st;
+
+    if (lstat(folder, &st) < 0)
+        return AS_ENOTFOUND;
+    return S_ISDIR(st.st_mode) && st.st_uid == geteuid() ? 0 : AS_EDENIED;
+}
+
+int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WORKER_PATH],
+                     char ret_token[AS_WORKER_TOKEN])
+{
+    char *base = as_runtime_base(runtime_dir ? runtime_dir : "");
+    int err = port > UINT16_MAX ? AS_EINVALID : is_ours(base);
+    char path[AS_RUNTIME_PATH_MAX], token[AS_RUNTIME_TOKEN_LEN + 1];
+    uint16_t ports[PORTS_MAX], chosen;
+
+    if (!err) {
+        uint32_t n = as_runtime_ports(base, ports, PORTS_MAX);
+
+        chosen = as_runtime_choose(port != 0, port ? (uint16_t)port : PORT_DEFAULT, ports, n);
+        err = as_runtime_path(path, base, chosen, AS_RUNTIME_LINK);
+        if (!err)
+            err = as_runtime_read_token(base, chosen, token);
+    }
+    free(base);
+    if (err)
+        return err == AS_EPROTO ? AS_ENOTFOUND : err; /* it is being written */
+    memcpy(ret_path, path, sizeof(path));
+    memcpy(ret_token, token, sizeof(token));
+    return 0;
+}
