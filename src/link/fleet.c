@@ -244,9 +244,9 @@ void as_fleet_republish(struct as_fleet *f)
 
 void as_fleet_refresh(struct as_fleet_deploy *d)
 {
-    bool ready = d->core && as_deploy_ready(d->core) > 0;
+    bool ready = d && d->core && as_deploy_ready(d->core) > 0;
 
-    if (ready == as_fleet_flag(&d->ready))
+    if (!d || ready == as_fleet_flag(&d->ready))
         return;
     as_fleet_set_flag(&d->ready, ready);
     as_fleet_republish(d->fleet);

@@ -107,7 +107,8 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
 void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
 /* The same snapshot again, because of what is said beside it: readiness, whether more may come. */
 void as_fleet_republish(struct as_fleet *f);
-void as_fleet_refresh(struct as_fleet_deploy *d); /* after replicas came, went or drained */
+/* After replicas came, went or drained. NULL: of a link that has no deployment yet. */
+void as_fleet_refresh(struct as_fleet_deploy *d);
 /* An upstream of it is there, or has gone: it was there until `since`, or, 0, nobody waits for it.
  * The last one of workers that came by themselves takes the deployment with it, when none of them
  * that may come back has been there for the fleet's grace time; not before the end of this turn. */

@@ -43,6 +43,34 @@ static void say_goodbye(struct as_link *l, const char *why)
     as_link_end(l, why, true);
 }
 
+static const char *join(struct as_link *l, struct as_str deployment)
+{
+    const char *why;
+
+    if (as_registry_check_deployment(deployment, &why))
+        return "bad deployment name";
+    l->up.deploy = as_fleet_deploy(l->up.fleet, deployment);
+    if (!l->up.deploy)
+        return "too many deployments";
+    as_fleet_enter(l->up.deploy);
+    return NULL;
+}
+
+/* A worker from outside serves "name:version" of its first model unless it said otherwise. NULL, or
+ * why that cannot be. */
+static const char *join_as(struct as_link *l, const struct as_frame_register *r)
+{
+    char name[AS_NAME_MAX + AS_VERSION_MAX + 2];
+    const char *why;
+
+    if (l->up.deploy)
+        return NULL;
+    if (as_registry_check_name(r->name, &why) || as_registry_check_version(r->version, &why))
+        return why;
+    snprintf(name, sizeof(name), "%.*s:%.*s", AS_STR_FMT(r->name), AS_STR_FMT(r->version));
+    return join(l, as_str_of(name));
+}
+
 /* Name and deployment: those of the token for a process that we started. */
 static const char *admit(struct as_link *l, const struct as_frame_hello *h)
 {
@@ -64,16 +92,13 @@ static const char *admit(struct as_link *l, const struct as_frame_hello *h)
     } else if (!f->join_token || !as_str_eq(h->token, as_str_of(f->join_token))) {
         return "wrong token";
     }
-    if (as_registry_check_deployment(deployment, &why))
-        return "bad deployment name";
     if (!t && (!replica.n || replica.n > AS_NAME_MAX))
         return "bad replica name";
-    l->up.deploy = as_fleet_deploy(f, deployment);
-    if (!l->up.deploy)
-        return "too many deployments";
-    as_fleet_enter(l->up.deploy);
-    l->up.name = as_str_dup(replica);
-    return NULL;
+    /* one that came by itself and names none: its first model does */
+    why = deployment.n || t ? join(l, deployment) : NULL;
+    if (!why)
+        l->up.name = as_str_dup(replica);
+    return why;
 }
 
 void as_link_on_hello(struct as_link *l, const struct as_frame *f)
@@ -115,7 +140,8 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     /* counts links: log lines and the status page can tell two lives of one replica apart */
     ours.epoch = l->epoch = ++l->up.fleet->epoch;
     ours.replica = as_str_of(l->up.name);
-    ours.deployment = as_str_of(l->up.deploy->name);
+    if (l->up.deploy)
+        ours.deployment = as_str_of(l->up.deploy->name);
     ours.peer = AS_STR("anyserve");
     l->state = AS_LINK_OPEN;
     as_frame_put_hello(&l->out, &ours);
@@ -127,7 +153,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     struct as_frame_registered answer = {0};
     struct as_frame_register r;
     struct as_arena a;
-    const char *why = "";
+    const char *why = "", *refusal;
     int err;
 
     if (l->state == AS_LINK_HELLO) {
@@ -142,9 +168,14 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
         return;
     }
     /* refused in an answer, not by ending the link: it is the user's declaration that is wrong */
-    err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing
-              ? as_fleet_register(l->up.deploy, &r, &answer.target, &why)
-              : AS_EINVALID;
+    err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing ? 0 : AS_EINVALID;
+    refusal = err ? NULL : join_as(l, &r);
+    if (refusal) {
+        why = refusal;
+        err = AS_EINVALID;
+    }
+    if (!err)
+        err = as_fleet_register(l->up.deploy, &r, &answer.target, &why);
     answer.model = r.model;
     answer.code = as_err_grpc(err);
     answer.message = as_str_of(err ? (why[0] ? why : as_err_text(err)) : "");
@@ -168,7 +199,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         as_link_refuse(l, "malformed CREDIT");
         return;
     }
-    if (l->state == AS_LINK_HELLO || !l->up.deploy->core) {
+    if (l->state == AS_LINK_HELLO || !l->up.deploy || !l->up.deploy->core) {
         as_link_refuse(l, "CREDIT before a model was registered");
         return;
     }
