@@ -257,6 +257,7 @@ def test_it_waits_for_a_server_that_comes_later(program, installed, serve, conne
     server = serve(None, *OPTIONS)
     with Example(program, installed, server) as worker:
         joined(server, 1)
+        server.expect_error("event=supervisor_gone")
         server.kill()
         worker.log.wait("the link is lost")
         os.makedirs(server.folder)
