@@ -127,9 +127,10 @@ static void end_call(struct conn *c, struct churn_call *call)
 
     if (fault) {
         if (!r->wrong++)
-            snprintf(r->fault, sizeof(r->fault), "%s of %zu bytes: %s (status %d, %.90s)",
-                     churn_kind_names[call->kind], call->tensor_n, fault, call->status,
-                     call->message);
+            snprintf(r->fault, sizeof(r->fault),
+                     "%s of %zu bytes: %s (status %d, %lu bytes of %lu, %.90s)",
+                     churn_kind_names[call->kind], call->tensor_n, fault, call->status, call->got,
+                     call->announced, call->message);
     }
     r->statuses[call->status >= 0 && call->status < 17 ? call->status : 17]++;
     r->ended[call->kind]++;

@@ -9,6 +9,7 @@ const char *const churn_kind_names[] = {
     [CHURN_ERROR] = "error",         [CHURN_BAD] = "bad_answer",      [CHURN_NO_MODEL] = "no_model",
     [CHURN_NO_METHOD] = "no_method", [CHURN_MALFORMED] = "malformed", [CHURN_NO_INPUT] = "no_input",
     [CHURN_TOO_LARGE] = "too_large", [CHURN_LATE] = "late",           [CHURN_CANCEL] = "cancel",
+    [CHURN_FLAKY] = "flaky",
 };
 
 /* Of a thousand calls; what remains is CHURN_ECHO. */
@@ -22,6 +23,7 @@ static const int expected[CHURN_KINDS] = {
     [CHURN_ECHO] = 0,     [CHURN_ECHO_LOOP] = 0, [CHURN_RAISES] = 13,    [CHURN_ERROR] = 9,
     [CHURN_BAD] = 13,     [CHURN_NO_MODEL] = 5,  [CHURN_NO_METHOD] = 12, [CHURN_MALFORMED] = 3,
     [CHURN_NO_INPUT] = 3, [CHURN_TOO_LARGE] = 8, [CHURN_LATE] = 4,       [CHURN_CANCEL] = -1,
+    [CHURN_FLAKY] = 0,
 };
 
 static const char *const models[CHURN_KINDS] = {
@@ -31,6 +33,7 @@ static const char *const models[CHURN_KINDS] = {
     [CHURN_NO_METHOD] = "x",       [CHURN_MALFORMED] = "echo",
     [CHURN_NO_INPUT] = "declared", [CHURN_TOO_LARGE] = "x",
     [CHURN_LATE] = "sleep",        [CHURN_CANCEL] = "echo",
+    [CHURN_FLAKY] = "flaky",
 };
 
 void churn_pattern_init(uint64_t seed)
@@ -148,7 +151,9 @@ void churn_call_draw(struct churn_call *c, struct as_rand *r, int only)
     c->tensor_n = draw_size(r);
     c->tensor = pattern + as_rand_below(r, CHURN_PATTERN - CHURN_BODY_MAX);
     put_message(c, models[c->kind]);
-    c->is_echo = c->kind == CHURN_ECHO || c->kind == CHURN_ECHO_LOOP;
+    c->is_echo = c->kind == CHURN_ECHO || c->kind == CHURN_ECHO_LOOP || c->kind == CHURN_FLAKY;
+    if (c->kind == CHURN_FLAKY)
+        c->timeout = "30m";
     if (c->kind == CHURN_LATE)
         c->timeout = "8m";
     if (c->kind == CHURN_CANCEL)
@@ -205,6 +210,8 @@ const char *churn_call_judge(const struct churn_call *c)
 {
     if (c->kind == CHURN_CANCEL)
         return c->is_wrong ? "wrong bytes" : NULL;
+    if (c->kind == CHURN_FLAKY && (c->status == 4 || c->status == 13 || c->status == 14))
+        return c->got ? "an error with an answer" : NULL;
     if (c->status != expected[c->kind])
         return "another status";
     if (c->status == 0 && (c->got < 5 || c->got != 5 + c->announced || c->announced < c->tensor_n))

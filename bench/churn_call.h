@@ -26,6 +26,7 @@ enum churn_kind {
     CHURN_TOO_LARGE, /* RESOURCE_EXHAUSTED: the length that is announced */
     CHURN_LATE,      /* DEADLINE_EXCEEDED: a handler that sleeps longer */
     CHURN_CANCEL,    /* reset by the client at some moment: any end */
+    CHURN_FLAKY,     /* only by --only: OK, or an error of a worker that is late or hostile */
     CHURN_KINDS
 };
 extern const char *const churn_kind_names[];
