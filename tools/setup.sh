@@ -26,6 +26,7 @@ bench) packages+=(libgrpc++-dev libjansson-dev wrk nginx-light) ;;
 esac
 
 command -v gcc >/dev/null || fail "gcc is missing: apt-get install gcc"
+command -v node >/dev/null || packages+=(nodejs) # one of the example workers
 command -v "$python" >/dev/null || packages+=(python3 python3-venv python3-dev)
 
 # A Python that somebody built brings its own headers and venv; Debian's has them in packages.

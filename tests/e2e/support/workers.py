@@ -1,0 +1,168 @@
+"""Workers that no server of ours starts: the examples in every language, made ready to run, and the calls by which a
+worker registers."""
+
+import contextlib
+import functools
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+from grpc_tools import protoc
+
+from . import paths, wait
+from .server import Log
+
+EXAMPLES = paths.ROOT / "examples/workers"
+sys.path.insert(0, str(paths.ROOT / "tests/conform"))
+import build_tools  # noqa: E402
+
+BUILT = paths.ROOT / "build/workers"
+
+
+# --- calls of the management service ---
+
+class Refused(Exception):
+    def __init__(self, status, text):
+        super().__init__(f"{status}: {text}")
+        self.status, self.text = status, text
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=wait.SECONDS)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(wait.SECONDS)
+        self.sock.connect(self.path)
+
+
+class Management:
+    """The JSON calls over management.sock, on one connection."""
+
+    def __init__(self, server):
+        self.folder = server.folder_of_port()
+        self.connection = Unix(os.path.join(self.folder, "management.sock"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def call(self, rpc, **body):
+        self.connection.request("POST", f"/anyserve.WorkerManagement/{rpc}", json.dumps(body))
+        response = self.connection.getresponse()
+        text = response.read().decode()
+        if response.status != 200:
+            raise Refused(response.status, json.loads(text)["error"])
+        return json.loads(text)
+
+    def socket_of(self, worker):
+        return os.path.join(self.folder, "workers", worker + ".sock")
+
+    def register(self, worker, model, path=None, **options):
+        return self.call("RegisterModel", worker_id=worker, model_name=model, options=options,
+                         worker_address="unix://" + (path or self.socket_of(worker)))
+
+    def unregister(self, worker, model):
+        return self.call("UnregisterModel", worker_id=worker, model_name=model)
+
+    def beat(self, worker):
+        return self.call("Heartbeat", worker_id=worker)["healthy"]
+
+
+# --- processes ---
+
+class Process:
+    """A worker's process, its output read."""
+
+    def __init__(self, command, server=None, **env):
+        name, _, value = server.mark.partition("=") if server else ("ANYSERVE_TEST", "", "1")
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, env={**os.environ, name: value, **env})
+        self.log = Log(self.process.stdout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.log.join()
+
+    def stop(self):
+        """SIGTERM; the exit code, and what it printed."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(wait.SECONDS)
+        self.log.join()
+        return code, self.log.text()
+
+
+@functools.cache
+def _python():
+    BUILT.mkdir(parents=True, exist_ok=True)
+    code = protoc.main(["", f"-I{paths.PROTO.parent}", f"--python_out={BUILT}", paths.PROTO.name])
+    assert code == 0
+    return [sys.executable, EXAMPLES / "python/worker.py"]
+
+
+@functools.cache
+def _go():
+    """As the head of worker.go says, in a copy: nothing is made among the sources."""
+    source, binary = BUILT / "examples/workers/go", BUILT / "go-worker"
+    newest = max(f.stat().st_mtime for f in [*(EXAMPLES / "go").glob("*.*"), paths.PROTO])
+    if not binary.exists() or binary.stat().st_mtime < newest:
+        build_tools.OUT.mkdir(parents=True, exist_ok=True)
+        go = str(build_tools.find_go())
+        shutil.rmtree(source, ignore_errors=True)
+        shutil.copytree(EXAMPLES / "go", source, ignore=shutil.ignore_patterns("oip", "worker"))
+        shutil.copytree(paths.PROTO.parent, BUILT / "proto", dirs_exist_ok=True)
+        env = {**os.environ, "PATH": os.path.dirname(go) + os.pathsep + os.environ["PATH"], "GOTOOLCHAIN": "local",
+               "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
+        for command in (["generate"], ["build", "-o", binary, "."]):
+            run = subprocess.run([go, *command], cwd=source, env=env, capture_output=True, text=True, check=False)
+            assert run.returncode == 0, f"go {command}:\n{run.stdout}{run.stderr}"
+    return [binary]
+
+
+@functools.cache
+def _node():
+    node = shutil.which("node") or shutil.which("nodejs")
+    assert node, "Node is missing: tools/setup.sh installs it"
+    return [node, EXAMPLES / "node/worker.mjs"]
+
+
+LANGUAGES = {"python": _python, "go": _go, "node": _node}
+SIMPLE_C = paths.BUILD / "bench/simple_worker"
+
+
+def start(server, language, worker=None, management=None, **env):
+    """An example of a simple worker; `worker` is its id. It is registered when wait_registered returns."""
+    worker = worker or language
+    folder = server.folder_of_port()
+    return Process([*LANGUAGES[language](), management or os.path.join(folder, "management.sock"),
+                    os.path.join(folder, "workers", worker + ".sock")], server, PYTHONPATH=str(BUILT), **env)
+
+
+def wait_registered(process, since=0):
+    process.log.wait("registered", since)
+
+
+@contextlib.contextmanager
+def echo(server, worker, *options):
+    """bench/simple_worker, listening at the worker's socket; registering is up to the caller."""
+    path = os.path.join(server.folder_of_port(), "workers", worker + ".sock")
+    with Process([SIMPLE_C, *options, path], server) as process:
+        process.log.wait("listening")
+        yield process
