@@ -19,7 +19,7 @@ from report import machine, write
 from rest import H1Echo, Nginx, remove_files
 from sampling import ATTEMPTS
 from sections import SECTIONS, verdicts
-from servers import BENCH, ROOT, AnyServe, Echo, Grpcio
+from servers import BENCH, ROOT, AnyServe, AnyServeC, Echo, Grpcio
 
 
 class Stage:
@@ -34,7 +34,7 @@ class Stage:
         sum_of_two = ("--model", "add", "--inputs", 2, "--answer", "sum")
         nap = ("--model", "nap")
         self.known = {s.name: s for s in [
-            AnyServe(build),
+            AnyServe(build), AnyServeC(build),
             AnyServe(build, name="anyserve add", model=BENCH / "add_model.py", arguments=sum_of_two),
             AnyServe(build, name="anyserve echo, 3 workers", options=three),
             AnyServe(build, name="anyserve batching", model=BENCH / "batch_model.py", unary=False),

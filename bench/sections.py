@@ -78,6 +78,15 @@ def workers(stage):
     return "\n".join(parts)
 
 
+def c_worker(stage):
+    """### A worker in C (pinned)
+
+    `echo_worker.c` on libanyserve-worker, which joined with the token; beside it the Python worker of the same model.
+    """
+    servers = stage.servers("anyserve C", "anyserve", "b0_echo")
+    return rate_table(measure(servers, [FEW, MANY], stage.options, PINNED, "C worker"))
+
+
 def rates(stage):
     """### Latency against offered rate (pinned, open loop)
 
@@ -149,8 +158,8 @@ def json_tensors(stage):
 
 
 SECTIONS = {"pinned": pinned, "unpinned": unpinned, "awake": awake, "tensors": tensors, "add": add,
-            "workers": workers, "rates": rates, "counters": counters, "http": rest.http_echo, "sse": rest.sse,
-            "streams": streams, "batching": batching, "json": json_tensors,
+            "workers": workers, "c_worker": c_worker, "rates": rates, "counters": counters, "http": rest.http_echo,
+            "sse": rest.sse, "streams": streams, "batching": batching, "json": json_tensors,
             "instructions": user_instructions}
 
 

@@ -176,9 +176,10 @@ class AnyServe(Server):
         if wrap:
             env["BENCH_WRAP"] = " ".join(map(str, wrap))
             env["LD_PRELOAD"] = str(self.build.resolve() / "bench/wrap_dispatcher.so")
-        self.launch([self.build / "src/app/anyserve", "run", self.model, "--port", self.port,
+        self.launch([self.build / "src/app/anyserve", "run", *([self.model] if self.model else []), "--port", self.port,
                      "--status-port", self.status_port, "--runtime-dir", self.runtime.name,
                      "--python", sys.executable, *self.options], stdout=self.log, env=env)
+        self.join()
         if self.unary:
             self.wait_ready()
         else:
@@ -187,6 +188,9 @@ class AnyServe(Server):
         self.processes = self.find_processes()
         if set(self.processes.values()) != {"dispatcher", "worker"}:
             raise Failed(f"processes of {self.process.pid} not recognised: {self.processes}")
+
+    def join(self):
+        """Starts what the supervisor does not."""
 
     def wait_metrics(self, seconds=60):
         """For a model that the load client does not know: until the status page is there."""
@@ -239,3 +243,23 @@ class AnyServe(Server):
                 name = name.split("{")[0] + (f" {kind[1]}" if kind else "")
                 sums[name] = sums.get(name, 0.0) + float(value)
         return sums
+
+
+class AnyServeC(AnyServe):
+    """The same server with the same model in C (echo_worker.c), which joins it."""
+
+    def __init__(self, build):
+        super().__init__(build, model=None, name="anyserve C")
+        self.worker = None
+
+    def join(self):
+        self.worker = subprocess.Popen([self.build / "bench/echo_worker", self.runtime.name, str(self.port)])
+
+    def find_processes(self):
+        return {**super().find_processes(), self.worker.pid: "worker"}
+
+    def stop(self):
+        self.worker.terminate()
+        if self.worker.wait(30):
+            raise Failed(f"{self.name}: its worker ended with {self.worker.returncode}")
+        return super().stop()
