@@ -209,6 +209,7 @@ def test_bytes_that_nobody_asked_for(server, client):
     since, later = len(server.log.lines), []
     with Liar(server, lambda q, conn: conn.sendall(framed(echo(q))) or later.append(conn) or True) as worker:
         client.infer(worker.model, X, parameters={"lie": True})
+        wait.until(lambda: later, "the worker has not seen its answer go")
         later[0].sendall(b"hello?")
         assert "bytes on a connection without a request" in fault(server, worker, since)
         assert np.array_equal(client.infer(worker.model, X)["x"], X["x"])
