@@ -74,13 +74,13 @@ def test_registers_again_with_a_new_dispatcher(serve, connect, language):
 
 def test_all_languages_serve_one_model_while_each_is_killed(server):
     """500 requests a second: no wrong answer, and, since the model is idempotent, no error."""
-    running = {language: workers.start(server, language) for language in LANGUAGES}
+    running = {language: workers.start(server, language) for language in workers.ALL}
     try:
         for worker in running.values():
             workers.wait_registered(worker)
         load = Load(server, 500)
         try:
-            for language in LANGUAGES * 2:
+            for language in workers.ALL * 2:
                 seen = load.right
                 load.run_until(lambda seen=seen: load.right > seen + 100)
                 running[language].kill()

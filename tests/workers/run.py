@@ -86,7 +86,7 @@ def churn(server, calls, seed, *args):
 
 def languages(options):
     server = Server(None, "--worker-heartbeat", "500ms")
-    names = sorted(workers.LANGUAGES)
+    names = workers.ALL
     running = {name: workers.start(server, name) for name in names}
     kills = 0
     try:

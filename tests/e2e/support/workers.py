@@ -143,12 +143,16 @@ def _node():
     return [node, EXAMPLES / "node/worker.mjs"]
 
 
-LANGUAGES = {"python": _python, "go": _go, "node": _node}
+LANGUAGES = {"python": _python, "go": _go, "node": _node}  # on the simple protocol
+NATIVE_C = paths.BUILD / "tests/workers/add"
+ALL = sorted([*LANGUAGES, "c"])  # and the same model in C on the native link
 SIMPLE_C = paths.BUILD / "bench/simple_worker"
 
 
 def start(server, language, worker=None, management=None, **env):
-    """An example of a simple worker; `worker` is its id. It is registered when wait_registered returns."""
+    """An example, or the worker in C; `worker` is its id. It is registered when wait_registered returns."""
+    if language == "c":
+        return Process([NATIVE_C, server.port, server.runtime], server)
     worker = worker or language
     folder = server.folder_of_port()
     return Process([*LANGUAGES[language](), management or os.path.join(folder, "management.sock"),
@@ -156,7 +160,7 @@ def start(server, language, worker=None, management=None, **env):
 
 
 def wait_registered(process, since=0):
-    process.log.wait("registered", since)
+    process.log.wait("registered|connected", since)
 
 
 @contextlib.contextmanager
