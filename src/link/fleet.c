@@ -266,6 +266,8 @@ void as_fleet_link_ready(struct as_link *l)
     struct as_buf models;
 
     as_fleet_registered(l->up.deploy);
+    /* the supervisor will say so too; until then requests would be refused beside a ready worker */
+    as_fleet_down(f, as_str_of(l->up.deploy->name), false);
     as_buf_init(&models);
     for (uint32_t i = 0; i < l->up.deploy->n_models; i++)
         as_buf_printf(&models, "%s%s:%s", i ? " " : "", l->up.deploy->models[i].name,

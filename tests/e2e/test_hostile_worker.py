@@ -323,7 +323,6 @@ STRANGERS = {
     "versions_reversed": (says(lambda s: link.hello(s.join_token(), "r", "d", low=3, high=1)), "HELLO"),
     "no_replica_name": (lambda s: Worker(s, replica=""), "bad replica name"),
     "bad_deployment": (lambda s: Worker(s, deployment="a b"), "bad deployment name"),
-    "no_deployment": (lambda s: Worker(s, deployment=""), "bad deployment name"),
     "name_of_257": (lambda s: Worker(s, replica="r" * 257), "HELLO"),
     "cut_hello": (says(link.frame(link.HELLO, struct.pack("<I", link.MAGIC))), "HELLO"),
     "lengths_beyond": (says(link.frame(link.HELLO, struct.pack("<IHHQQQIHHHHI", link.MAGIC, 1, 1, 0, 0, 0, 0, 200, 200,

@@ -4,7 +4,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, wait
+from support import link, oip, wait
 from support.link import Worker
 
 pytestmark = pytest.mark.core
@@ -34,6 +34,22 @@ def test_named_after_its_model(server, client):
         worker.answer(worker.take())
         assert np.array_equal(oip.Answer(call.result())["x"], CALL["x"])
         assert server.deployment("team/echo:2")["queued"] == 0
+
+
+def test_without_a_name_it_is_named_after_the_first_model(server, client):
+    with Worker(server, "") as worker:
+        assert worker.greeted()[2] == ""
+        assert worker.register("first", version="3", budget=1, max_ongoing=1)[1] == 0
+        assert server.deployment("first:3")["ready"] == 0
+
+
+def test_without_a_name_and_without_a_model(server):
+    with Worker(server, "") as worker:
+        since = len(server.log.lines)
+        worker.greeted()
+        worker.send(link.credit(1))
+        worker.wait_end()
+        server.log.wait("event=worker_gone.*CREDIT before a model was registered", since)
 
 
 @pytest.mark.parametrize("name", ["a:b:c", "a:", ":1", "a/infer:1", "a//b:1", "a b:1", "x" * 129 + ":1", "x:" + "1" * 65])
