@@ -376,6 +376,7 @@ class Run:
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, env=env,
                                         cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         start_new_session=True)
+        self.began = procs.began(self.process.pid)
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -465,7 +466,7 @@ class Run:
 
     def check_gone(self):
         until = time.monotonic() + 3
-        while left := procs.family(self.process.pid, self.mark):
+        while left := procs.family(self.process.pid, self.began, self.mark):
             if time.monotonic() > until:
                 raise Wrong(f"outlive the server: {[procs.command(p) for p in left]}")
             time.sleep(0.005)
@@ -593,7 +594,7 @@ class Run:
 
     def end(self):
         self.client.close()
-        for pid in procs.family(self.process.pid, self.mark) if hasattr(self, "process") else []:
+        for pid in procs.family(self.process.pid, self.began, self.mark) if hasattr(self, "process") else []:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

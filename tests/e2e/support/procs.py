@@ -25,13 +25,26 @@ def _pids():
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def family(session, mark):
-    """Living processes of that session, or with that string in their environment."""
+def began(pid):
+    """When it was started, in ticks since boot: tells it from a later process with the same pid. None: no such process."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return None
+
+
+def family(session, since, mark):
+    """Living processes with that string in their environment, or in the session that its leader began at `since`.
+
+    A leader that has ended leaves its pid to others, and with it the session's number: that of a server that another test
+    started a moment ago.
+    """
+    is_ours = began(session) in (None, since)
     found = []
     for pid in _pids():
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ours = int(fields[3]) == session or mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
+            ours = (is_ours and int(fields[3]) == session) or mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
         except (OSError, IndexError):
             continue
         if ours and alive(pid):

@@ -78,6 +78,7 @@ class Server:
                    self.runtime, "--python", sys.executable, *options]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, env=self.env, cwd=cwd,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        self.began = procs.began(self.process.pid)
         self.log = Log(self.process.stdout)
         if wait_ready:
             self.wait_ready()
@@ -216,7 +217,7 @@ class Server:
         assert self.exit_code == code, f"exit code {self.exit_code}, not {code}:\n{self.log.text()}"
 
     def family(self):
-        return procs.family(self.process.pid, self.mark)
+        return procs.family(self.process.pid, self.began, self.mark)
 
     def check_gone(self):
         # a killed grandchild may still be on its way out; one that was forgotten would stay for ever
