@@ -53,9 +53,15 @@ int main(int argc, char **argv)
     static const struct as_tensor_spec in = {AS_STR_INIT("x"), AS_DT_FP32, 1, any, NULL, 0};
     static const struct as_tensor_spec out = {AS_STR_INIT("y"), AS_DT_FP32, 1, any, NULL, 0};
     struct as_worker_conf conf = {.size = sizeof(conf), .threads = 2, .log = say};
-    struct as_worker_model model = {.size = sizeof(model), .name = "scale", .idempotent = true,
-                                    .has_inputs = true, .n_inputs = 1, .inputs = &in,
-                                    .has_outputs = true, .n_outputs = 1, .outputs = &out,
+    struct as_worker_model model = {.size = sizeof(model),
+                                    .name = "scale",
+                                    .idempotent = true,
+                                    .has_inputs = true,
+                                    .n_inputs = 1,
+                                    .inputs = &in,
+                                    .has_outputs = true,
+                                    .n_outputs = 1,
+                                    .outputs = &out,
                                     .handler = scale};
     struct as_worker *w;
     int err;

@@ -31,7 +31,7 @@
     X(ENOMEM, "out of memory", 8, 503, true, 's')                                                  \
     X(EAGAIN, "try again", 14, 503, true, 's')                                                     \
     X(EOF, "end of input", 14, 503, true, 'n')                                                     \
-    X(EIO, "input/output error", 14, 503, true, 's')                                              \
+    X(EIO, "input/output error", 14, 503, true, 's')                                               \
     X(EUNAUTHENTICATED, "not authenticated", 16, 401, false, 'c')
 
 enum as_err {

@@ -109,7 +109,7 @@ struct as_worker {
     struct as_worker_conf conf; /* with the defaults; path is NULL: looked up at each connect */
     struct {
         char path[AS_WORKER_PATH], token[AS_WORKER_TOKEN];
-    } found; /* of the last lookup */
+    } found;                       /* of the last lookup */
     struct as_frame_window inputs; /* of one stream, as conf says */
     struct as_worker_served *models;
     uint32_t n_models;

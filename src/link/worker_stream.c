@@ -363,8 +363,7 @@ void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q, struct a
     q->owed.bytes += (int64_t)in->cost;
     as_worker_req_put(w, in);
     if (q->link == w->link && !q->inputs_over &&
-        (2 * q->owed.messages >= w->inputs.messages ||
-         2 * q->owed.bytes >= w->inputs.bytes)) {
+        (2 * q->owed.messages >= w->inputs.messages || 2 * q->owed.bytes >= w->inputs.bytes)) {
         grant(w, q, q->owed);
         q->owed = (struct as_frame_window){0};
         as_worker_arm(w);
