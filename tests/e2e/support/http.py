@@ -3,12 +3,26 @@
 import dataclasses
 import http.client
 import json
+import socket
 
 import numpy as np
 
 from . import h2client, oip, wait
 
 JSON_LENGTH = "inference-header-content-length"
+
+
+class Unix(http.client.HTTPConnection):
+    """A connection to a unix socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=wait.SECONDS)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(wait.SECONDS)
+        self.sock.connect(self.path)
 
 
 @dataclasses.dataclass

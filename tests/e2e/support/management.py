@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 
 from . import oip, paths, wait
+from .http import Unix
 
 PROTO = paths.ROOT / "proto/worker_management.proto"
 SERVICE = "anyserve.WorkerManagement"
@@ -71,21 +72,10 @@ class Grpc:
         raise AssertionError(f"{rpc} was answered: {got}")
 
 
-class _Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=wait.SECONDS)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(wait.SECONDS)
-        self.sock.connect(self.path)
-
-
 def post(address, rpc, body, headers=None, method="POST", path=None):
     """(status, headers, JSON) of one call; body: an object, or bytes."""
     if address.startswith("/"):
-        conn = _Unix(address)
+        conn = Unix(address)
     else:
         conn = http.client.HTTPConnection(address, timeout=wait.SECONDS)
     try:

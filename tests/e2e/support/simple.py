@@ -4,7 +4,6 @@
 What `handle` returns is sent: a ModelInferResponse, bytes as they are, or None: the connection is closed.
 """
 
-import http.client
 import json
 import os
 import socket
@@ -12,21 +11,12 @@ import struct
 import threading
 
 from . import oip
-
-
-class _Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self._path)
+from .http import Unix
 
 
 def manage(server, rpc, **fields):
     """(HTTP status, answer) of a management call."""
-    c = _Unix(os.path.join(server.folder_of_port(), "management.sock"))
+    c = Unix(os.path.join(server.folder_of_port(), "management.sock"))
     try:
         c.request("POST", f"/anyserve.WorkerManagement/{rpc}", json.dumps(fields), {"content-type": "application/json"})
         answer = c.getresponse()

@@ -3,18 +3,17 @@ worker registers."""
 
 import contextlib
 import functools
-import http.client
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 
 from grpc_tools import protoc
 
 from . import paths, wait
+from .http import Unix
 from .server import Log
 
 EXAMPLES = paths.ROOT / "examples/workers"
@@ -30,17 +29,6 @@ class Refused(Exception):
     def __init__(self, status, text):
         super().__init__(f"{status}: {text}")
         self.status, self.text = status, text
-
-
-class Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=wait.SECONDS)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(wait.SECONDS)
-        self.sock.connect(self.path)
 
 
 class Management:
