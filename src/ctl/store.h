@@ -1,0 +1,62 @@
+/* ctl/store.h — what a server was told to serve, over its restarts: a SQLite file in --state-dir.
+ *
+ * Each accepted desired state is a *generation*: the whole of it as text, with its time and cause.
+ * It is on disk when as_store_put returns. Of each deployment it is kept which generation was
+ * healthy last: there a rollback goes. Blocking calls, milliseconds on a healthy disk; one thread.
+ * The file is locked for as long as the store is open; a killed process leaves no lock behind.
+ */
+#ifndef AS_CTL_STORE_H
+#define AS_CTL_STORE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define AS_STORE_FILE      "state.db"
+#define AS_STORE_CAUSE_MAX 1024u       /* bytes */
+#define AS_STORE_NAME_MAX  255u        /* bytes of an application or deployment */
+#define AS_STORE_SPEC_MAX  (16u << 20) /* bytes of one generation's text */
+
+struct as_store;
+
+struct as_store_entry {
+    uint64_t generation;       /* 1, 2, …; never given twice */
+    int64_t time_ms;           /* Unix time */
+    struct as_str cause, spec; /* valid until the next call on the store */
+};
+
+/* The folder of the option, or when that is empty: $XDG_STATE_HOME/anyserve,
+ * ~/.local/state/anyserve (XDG base directory specification), for root /var/lib/anyserve. NULL:
+ * there is no home folder. The caller frees it. */
+char *as_store_folder(const char *option);
+
+/* Makes folder (0700) and file when they are missing. `keep` > 0 generations are kept, and those
+ * that are some deployment's healthy one. 0; AS_EEXISTS: another process has it open; AS_EDENIED:
+ * the folder is not ours, or others may write there; AS_EPROTO: the file is damaged, of something
+ * else, or of a newer version; AS_EIO: the system refused. `err` says it in a sentence. */
+int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, struct as_buf *err);
+void as_store_close(struct as_store *s); /* NULL is fine */
+
+/* A new generation. 0 and its number; AS_ETOOBIG; AS_EIO (disk full …), AS_EPROTO: nothing has
+ * changed. */
+int as_store_put(struct as_store *s, struct as_str cause, struct as_str spec, int64_t time_ms,
+                 uint64_t *ret_generation, struct as_buf *err);
+/* 0: the newest one. AS_ENOTFOUND when there is none, or when it is kept no longer. */
+int as_store_get(struct as_store *s, uint64_t generation, struct as_store_entry *ret_e,
+                 struct as_buf *err);
+/* The kept ones, newest first, without their text (spec is empty), until fn says false. fn may not
+ * use the store. */
+int as_store_each(struct as_store *s, bool (*fn)(void *arg, const struct as_store_entry *e),
+                  void *arg, struct as_buf *err);
+
+/* The deployment became healthy as `generation` describes it. Nothing is written when that is known
+ * already. AS_ENOTFOUND: there is no such generation. */
+int as_store_set_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
+                         uint64_t generation, struct as_buf *err);
+/* AS_ENOTFOUND: it never was. */
+int as_store_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
+                     uint64_t *ret_generation, struct as_buf *err);
+/* All that is known of it; when it was deleted on purpose. */
+int as_store_forget(struct as_store *s, struct as_str application, struct as_str deployment,
+                    struct as_buf *err);
+
+#endif

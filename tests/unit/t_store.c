@@ -1,0 +1,431 @@
+/* Specification of ctl/store: generations that outlive the process. */
+#include "ctl/store.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char base[64], folder[96], file[160];
+static struct as_buf err;
+
+static int make_folder(void **state AS_UNUSED)
+{
+    snprintf(base, sizeof(base), "/tmp/as_store_XXXXXX");
+    if (!mkdtemp(base))
+        return -1;
+    snprintf(folder, sizeof(folder), "%s/deep/state", base);
+    snprintf(file, sizeof(file), "%s/" AS_STORE_FILE, folder);
+    as_buf_init(&err);
+    return 0;
+}
+
+static int remove_folder(void **state AS_UNUSED)
+{
+    char command[128];
+
+    as_buf_fini(&err);
+    snprintf(command, sizeof(command), "rm -rf %s", base);
+    return system(command);
+}
+
+static const char *said(void)
+{
+    as_buf_add(&err, "", 1);
+    return (const char *)err.p;
+}
+
+static struct as_store *open_store(uint32_t keep)
+{
+    struct as_store *s;
+
+    if (as_store_open(&s, folder, keep, &err))
+        fail_msg("%s", said());
+    return s;
+}
+
+static uint64_t put(struct as_store *s, const char *cause, const char *spec)
+{
+    uint64_t generation;
+
+    if (as_store_put(s, as_str_of(cause), as_str_of(spec), 1700000000123, &generation, &err))
+        fail_msg("%s", said());
+    return generation;
+}
+
+static void check_refused(int want, const char *text)
+{
+    struct as_store *s = NULL;
+
+    err.n = 0;
+    assert_int_equal(as_store_open(&s, folder, 10, &err), want);
+    assert_null(s);
+    assert_non_null(strstr(said(), text));
+}
+
+static void what_is_put_is_there_after_a_restart(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(10);
+    struct as_store_entry e;
+
+    assert_int_equal(as_store_get(s, 0, &e, &err), AS_ENOTFOUND);
+    assert_int_equal(put(s, "deploy", "{\"a\": 1}"), 1);
+    assert_int_equal(put(s, "scale echo", "{\"a\": 2}"), 2);
+    as_store_close(s);
+
+    s = open_store(10);
+    assert_int_equal(as_store_get(s, 0, &e, &err), 0);
+    assert_int_equal(e.generation, 2);
+    assert_int_equal(e.time_ms, 1700000000123);
+    assert_true(as_str_eq(e.cause, AS_STR("scale echo")));
+    assert_true(as_str_eq(e.spec, AS_STR("{\"a\": 2}")));
+    assert_int_equal(as_store_get(s, 1, &e, &err), 0);
+    assert_true(as_str_eq(e.spec, AS_STR("{\"a\": 1}")));
+    err.n = 0;
+    assert_int_equal(as_store_get(s, 3, &e, &err), AS_ENOTFOUND);
+    assert_string_equal(said(), "there is no generation 3");
+    as_store_close(s);
+}
+
+static void text_is_kept_byte_by_byte(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(10);
+    struct as_str spec = {"name: \xc3\xa9\n\0after", 15};
+    struct as_store_entry e;
+    uint64_t g;
+
+    assert_int_equal(as_store_put(s, AS_STR(""), spec, 0, &g, &err), 0);
+    assert_int_equal(as_store_get(s, g, &e, &err), 0);
+    assert_true(as_str_eq(e.spec, spec));
+    assert_int_equal(e.cause.n, 0);
+    assert_int_equal(as_store_put(s, AS_STR(""), (struct as_str){NULL, 0}, 0, &g, &err), 0);
+    assert_int_equal(as_store_get(s, g, &e, &err), 0);
+    assert_int_equal(e.spec.n, 0);
+    as_store_close(s);
+}
+
+static bool collect(void *arg, const struct as_store_entry *e)
+{
+    char **at = arg;
+
+    assert_int_equal(e->spec.n, 0);
+    *at += sprintf(*at, "%llu:%.*s ", (unsigned long long)e->generation, AS_STR_FMT(e->cause));
+    return e->generation != 2;
+}
+
+static void history_is_newest_first_and_bounded(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(3);
+    char text[256] = "", *at = text, *end = text;
+
+    for (int i = 0; i < 3; i++)
+        put(s, "deploy", "x");
+    assert_int_equal(as_store_each(s, collect, &at, &err), 0);
+    /* the callback may end it */
+    assert_string_equal(text, "3:deploy 2:deploy ");
+    put(s, "fourth", "x");
+    assert_int_equal(as_store_each(s, collect, &end, &err), 0);
+    assert_string_equal(text, "4:fourth 3:deploy 2:deploy ");
+    as_store_close(s);
+    s = open_store(1);
+    put(s, "fifth", "x");
+    end = text;
+    assert_int_equal(as_store_each(s, collect, &end, &err), 0);
+    assert_string_equal(text, "5:fifth ");
+    as_store_close(s);
+}
+
+static void numbers_are_never_given_twice(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(1);
+
+    put(s, "a", "x");
+    put(s, "b", "x");
+    as_store_close(s);
+    s = open_store(1);
+    assert_int_equal(put(s, "c", "x"), 3);
+    as_store_close(s);
+}
+
+static void the_healthy_generation_is_kept_for_a_rollback(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(1);
+    struct as_store_entry e;
+    uint64_t g = 0;
+
+    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &err), AS_ENOTFOUND);
+    assert_int_equal(put(s, "good", "spec of 1"), 1);
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 1, &err), 0);
+    put(s, "bad", "x");
+    put(s, "worse", "x");
+    as_store_close(s);
+
+    s = open_store(1);
+    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &err), 0);
+    assert_int_equal(g, 1);
+    assert_int_equal(as_store_get(s, g, &e, &err), 0);
+    assert_true(as_str_eq(e.spec, AS_STR("spec of 1")));
+    assert_int_equal(as_store_get(s, 2, &e, &err), AS_ENOTFOUND);
+    /* of another application of the same deployment's name nothing is known */
+    assert_int_equal(as_store_healthy(s, AS_STR("other"), AS_STR("echo"), &g, &err), AS_ENOTFOUND);
+    /* the next healthy one lets it go */
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 3, &err), 0);
+    put(s, "next", "x");
+    assert_int_equal(as_store_get(s, 1, &e, &err), AS_ENOTFOUND);
+    assert_int_equal(as_store_get(s, 3, &e, &err), 0);
+    assert_int_equal(as_store_forget(s, AS_STR("app"), AS_STR("echo"), &err), 0);
+    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &err), AS_ENOTFOUND);
+    as_store_close(s);
+}
+
+static void only_a_generation_that_is_there_can_be_healthy(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(1);
+
+    err.n = 0;
+    assert_int_equal(as_store_set_healthy(s, AS_STR("a"), AS_STR("d"), 7, &err), AS_ENOTFOUND);
+    assert_string_equal(said(), "there is no generation 7");
+    as_store_close(s);
+}
+
+static void limits_hold_at_n_and_n_plus_1(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(2);
+    char *big = malloc(AS_STORE_SPEC_MAX + 1);
+    struct as_str text = {big, AS_STORE_SPEC_MAX};
+    struct as_store_entry e;
+    uint64_t g = 0;
+
+    memset(big, 'x', AS_STORE_SPEC_MAX + 1);
+    assert_int_equal(as_store_put(s, AS_STR("c"), text, 0, &g, &err), 0);
+    assert_int_equal(as_store_get(s, g, &e, &err), 0);
+    assert_int_equal(e.spec.n, AS_STORE_SPEC_MAX);
+    text.n++;
+    assert_int_equal(as_store_put(s, AS_STR("c"), text, 0, &g, &err), AS_ETOOBIG);
+    text.n = AS_STORE_CAUSE_MAX;
+    assert_int_equal(as_store_put(s, text, AS_STR("s"), 0, &g, &err), 0);
+    text.n++;
+    assert_int_equal(as_store_put(s, text, AS_STR("s"), 0, &g, &err), AS_ETOOBIG);
+    assert_int_equal(g, 2);
+    free(big);
+    as_store_close(s);
+}
+
+static void one_process_has_it(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(2);
+    int status;
+    pid_t pid;
+
+    put(s, "a", "x");
+    pid = fork();
+    if (pid == 0) {
+        struct as_store *second = NULL;
+        struct as_buf text = {0};
+
+        _exit(as_store_open(&second, folder, 2, &text) == AS_EEXISTS && text.n ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    /* and the one who has it goes on */
+    assert_int_equal(put(s, "b", "x"), 2);
+    as_store_close(s);
+}
+
+/* Killed at any moment: what put had said to be stored is there, and nothing holds the file. */
+static void a_killed_process_loses_nothing(void **state AS_UNUSED)
+{
+    for (int round = 0; round < 20; round++) {
+        struct as_store_entry e;
+        struct as_store *s;
+        uint64_t last = 0, g;
+        int ends[2];
+        pid_t pid;
+
+        assert_int_equal(pipe(ends), 0);
+        pid = fork();
+        if (pid == 0) {
+            s = open_store(5);
+            for (;;) {
+                g = put(s, "again", "some text");
+                if (write(ends[1], &g, sizeof(g)) < 0)
+                    _exit(1);
+            }
+        }
+        close(ends[1]);
+        for (int i = 0; i <= round; i++)
+            assert_int_equal(read(ends[0], &last, sizeof(last)), sizeof(last));
+        kill(pid, SIGKILL);
+        while (read(ends[0], &g, sizeof(g)) == sizeof(g))
+            last = g;
+        close(ends[0]);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        s = open_store(5);
+        assert_int_equal(as_store_get(s, 0, &e, &err), 0);
+        assert_true(e.generation == last || e.generation == last + 1);
+        as_store_close(s);
+    }
+}
+
+static void folder_and_file_are_private(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(2);
+    struct stat st;
+
+    put(s, "a", "x");
+    assert_int_equal(stat(folder, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    as_store_close(s);
+    assert_int_equal(chmod(folder, 0770), 0);
+    check_refused(AS_EDENIED, "chmod 700");
+}
+
+static void a_link_is_not_followed(void **state AS_UNUSED)
+{
+    as_store_close(open_store(2));
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(symlink("/tmp/as_store_elsewhere.db", file), 0);
+    check_refused(AS_EIO, "cannot open");
+    assert_int_equal(access("/tmp/as_store_elsewhere.db", F_OK), -1);
+}
+
+static void write_file(off_t at, const char *text)
+{
+    int fd = open(file, O_WRONLY | O_CREAT, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, text, strlen(text), at), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void a_damaged_file_is_named_and_left_alone(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(2);
+    char big[9000];
+    struct stat before, after;
+
+    memset(big, 'x', sizeof(big) - 1);
+    big[sizeof(big) - 1] = 0;
+    for (int i = 0; i < 2; i++)
+        put(s, "a", big);
+    as_store_close(s);
+    /* the first page of a table; behind it pages whose content nobody checks */
+    write_file(4096, "this is not what SQLite wrote here, not at all");
+    assert_int_equal(stat(file, &before), 0);
+    check_refused(AS_EPROTO, "damaged");
+    assert_non_null(strstr(said(), "move it away"));
+    assert_int_equal(stat(file, &after), 0);
+    assert_int_equal(before.st_size, after.st_size);
+}
+
+static void other_files_are_refused(void **state AS_UNUSED)
+{
+    sqlite3 *db;
+
+    as_store_close(open_store(2));
+    assert_int_equal(truncate(file, 0), 0);
+    write_file(0,
+               "a text of somebody, which is no database, and is longer than the head of one is: "
+               "that has a hundred bytes, and this has more than that, so it will be looked at");
+    check_refused(AS_EPROTO, "no state file");
+
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE t(x)", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    check_refused(AS_EPROTO, "no state file");
+}
+
+static void a_newer_layout_is_refused(void **state AS_UNUSED)
+{
+    sqlite3 *db;
+
+    as_store_close(open_store(2));
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    check_refused(AS_EPROTO, "newer AnyServe (layout 2");
+}
+
+/* A limit on the size of files stands for a full disk. */
+static void a_full_disk_changes_nothing(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(10);
+    char *big = calloc(1, 1u << 20);
+    struct rlimit old, small = {256u << 10, RLIM_INFINITY};
+    struct as_store_entry e;
+    uint64_t g = 99;
+
+    memset(big, 'x', (1u << 20) - 1);
+    put(s, "good", "x");
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    err.n = 0;
+    assert_int_equal(as_store_put(s, AS_STR("big"), as_str_of(big), 0, &g, &err), AS_EIO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_non_null(strstr(said(), file));
+    assert_int_equal(g, 99);
+    assert_int_equal(as_store_get(s, 0, &e, &err), 0);
+    assert_int_equal(e.generation, 1);
+    /* and when there is room again, it goes on */
+    assert_int_equal(put(s, "later", big), 2);
+    as_store_close(s);
+    free(big);
+}
+
+static void the_default_folder_follows_xdg(void **state AS_UNUSED)
+{
+    char *f;
+
+    setenv("XDG_STATE_HOME", "/somewhere", 1);
+    f = as_store_folder("");
+    assert_string_equal(f, "/somewhere/anyserve");
+    free(f);
+    f = as_store_folder("/mine");
+    assert_string_equal(f, "/mine");
+    free(f);
+    /* a relative one is to be ignored */
+    setenv("XDG_STATE_HOME", "relative", 1);
+    setenv("HOME", "/home/me", 1);
+    f = as_store_folder("");
+    assert_string_equal(f, geteuid() == 0 ? "/var/lib/anyserve" : "/home/me/.local/state/anyserve");
+    free(f);
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(what_is_put_is_there_after_a_restart),
+        IN_FOLDER(text_is_kept_byte_by_byte),
+        IN_FOLDER(history_is_newest_first_and_bounded),
+        IN_FOLDER(numbers_are_never_given_twice),
+        IN_FOLDER(the_healthy_generation_is_kept_for_a_rollback),
+        IN_FOLDER(only_a_generation_that_is_there_can_be_healthy),
+        IN_FOLDER(limits_hold_at_n_and_n_plus_1),
+        IN_FOLDER(one_process_has_it),
+        IN_FOLDER(a_killed_process_loses_nothing),
+        IN_FOLDER(folder_and_file_are_private),
+        IN_FOLDER(a_link_is_not_followed),
+        IN_FOLDER(a_damaged_file_is_named_and_left_alone),
+        IN_FOLDER(other_files_are_refused),
+        IN_FOLDER(a_newer_layout_is_refused),
+        IN_FOLDER(a_full_disk_changes_nothing),
+        cmocka_unit_test(the_default_folder_follows_xdg),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
