@@ -55,7 +55,8 @@ struct as_call {
     int err;               /* 0: `result` holds the outputs; else AS_E… */
     uint32_t status;       /* gRPC status when the worker gave one, else 0: that of err */
     struct as_str message; /* for people; may be empty; valid during on_answer */
-    struct as_msg result;  /* valid during on_answer; bytes of large outputs until blob goes */
+    struct as_msg result;  /* valid during on_answer; bytes of large outputs until blob goes. At any
+                            * address: a simple worker's lie where they did in its message */
     struct as_blob *result_blob; /* one reference, the submitter's from on_answer on; NULL: small */
 
     /* the fleet's own */

@@ -269,6 +269,7 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
     for (int i = MODEL; i <= ID; i++) {
         if (!as_names_utf8(*text[i]))
             return as_oip_refuse(c, AS_EINVALID, "%s is not valid UTF-8", field_name[i]);
+        c->doubled |= count[i] > 1;
     }
     for (int i = PARAMS; i <= OUTPUTS; i++) {
         uint32_t limit = i == PARAMS ? AS_OIP_PARAMS_MAX : AS_OIP_TENSORS_MAX;
@@ -412,7 +413,8 @@ int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,
                                       .outputs = m.inputs,
                                       .n_outputs = m.n_inputs,
                                       .params = m.params,
-                                      .n_params = m.n_params};
+                                      .n_params = m.n_params,
+                                      .doubled = c.doubled};
     return 0;
 }
 

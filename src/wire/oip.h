@@ -80,6 +80,7 @@ struct as_oip_response {
     uint32_t n_params;
     /* One per output; NULL: none. An output with a range has no bytes here, but in that range. */
     const struct as_oip_range *ranges;
+    bool doubled; /* read: model, version or id was there more than once, the last one counts */
 };
 /* Size of the encoded message without gRPC prefix; UINT64_MAX when it is over 2^31-1. The caller
  * asks this first: the others need a message that fits. */

@@ -22,6 +22,7 @@ struct as_oip_parse {
     uint32_t lent;               /* inputs that lie in shared memory */
     struct as_oip_range *ranges; /* of n_inputs; NULL while there is none */
     bool ranged, classified;     /* outputs */
+    bool doubled;                /* a text of which there is one was given more than once */
     bool response; /* a ModelInferResponse: its raw contents are field 6, its tensors outputs */
 };
 

@@ -53,7 +53,10 @@ struct as_simple_answer {
 
 /* `id`: of the request; an answer has it, or none. Slices point into the message and the arena.
  * 0, AS_EPROTO or AS_ENOMEM with a line in `why`: not a ModelInferResponse (as
- * as_oip_parse_response says), another id, an error with outputs or with an unknown status. */
+ * as_oip_parse_response says), another id, an error with outputs or with an unknown status; model,
+ * version or id twice. The latter is protobuf, but nobody writes it. A part of an earlier answer
+ * that a worker sends again, and then the right answer, are one message of the length that the part
+ * says: its last id is right, and it may end behind it, without an output. */
 int as_simple_frame_read(struct as_str message, struct as_str id, struct as_arena *a,
                          struct as_simple_answer *ret_a, char *why, size_t cap);
 

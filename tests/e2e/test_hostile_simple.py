@@ -76,6 +76,15 @@ def too_short(q):
     return r
 
 
+def mixed(q):
+    """A part of another answer, cut within its id, then the right one, whose length completes that id. As long as the
+    other says, this is a message with the right id and no output."""
+    names = {"model_name": q.model_name, "model_version": q.model_version}
+    head = oip.message("ModelInferResponse", id=q.id, **names).ByteSize()
+    other = framed(oip.message("ModelInferResponse", id="z" * 8, raw_output_contents=[bytes(head - 2)], **names))
+    return other[:other.index(b"z" * 8) + 4] + framed(echo(q))
+
+
 INTERNAL, UNAVAILABLE = grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE
 MAY = "may have been executed"
 LIES = {
@@ -88,6 +97,7 @@ LIES = {
     "protobuf_cut_short": (sends(lambda q: framed(echo(q).SerializeToString()[:-1])), INTERNAL, "not valid", "malformed"),
     "another_id": (sends(lambda q: framed(with_id(q, "of another"))), INTERNAL, "another request",
                    "the id is that of another request"),
+    "part_of_another_then_the_answer": (sends(mixed), INTERNAL, "not valid", "given twice"),
     "bytes_that_do_not_fit": (sends(lambda q: framed(too_short(q))), INTERNAL, "not valid", "'x'"),
     "error_with_outputs": (sends(lambda q: framed(error_with_outputs(q))), INTERNAL, "not valid", "that has outputs"),
     "error_without_a_name": (sends(lambda q: framed(error(q, "NO_SUCH_THING", ""))), INTERNAL, "NO_SUCH_THING",

@@ -4,16 +4,21 @@ is refused with which words. What the workers then answer: tests of the simple p
 import json
 import os
 import random
+import re
+import signal
 import socket
 import subprocess
+import threading
+import time
 
 import grpc
 import numpy as np
 import pytest
 from google.protobuf import json_format
 
-from support import oip, paths, protobuf, tool, wait
-from support.management import RPCS, SERVICE, Echo, Grpc, messages, post, unix_path
+from support import oip, paths, procs, protobuf, tool, wait
+from support.management import RPCS, SERVICE, Grpc, messages, post, unix_path
+from support.simple import Echo, echo
 
 pytestmark = pytest.mark.core
 
@@ -200,6 +205,38 @@ def test_health_and_reflection(unix):
         assert found.FindFileContainingSymbol(f"{SERVICE}.RegisterModel").name == "worker_management.proto"
 
 
+def test_while_the_server_drains(serve, connect):
+    """Workers are served until the end; who asks is told that the server is not ready."""
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(q):
+        begun.set()
+        go.wait(wait.SECONDS)
+        return echo(q)
+
+    server = serve(None, "--goaway-grace", "20ms")
+    unix = unix_path(server)
+    with Echo(server, handle=slow) as worker, grpc.insecure_channel(f"unix:{unix}", oip.UNLIMITED) as channel:
+        assert post(unix, "RegisterModel", fields_of(worker))[0] == 200
+        health = health_pb2_grpc.HealthStub(channel)
+        told = health.Watch(health_pb2.HealthCheckRequest(), timeout=oip.SECONDS)
+        assert next(told).status == 1
+        call = connect(server).begin("m", CALL)
+        assert begun.wait(wait.SECONDS)
+        server.log.wait("Ready")
+        procs.kill(server.supervisor, signal.SIGTERM)
+        assert next(told).status == 2
+        assert post(unix, None, b"", method="GET", path="/v2/health/ready")[:3:2] == (503, {"ready": False, "live": True})
+        for service, status in (("", 2), ("m", 2), (SERVICE, 1)):
+            assert health.Check(health_pb2.HealthCheckRequest(service=service), timeout=oip.SECONDS).status == status
+        assert post(unix, "Heartbeat", {"worker_id": "w"})[2] == {"healthy": True}
+        told.cancel()
+        go.set()
+        assert np.array_equal(oip.Answer(call.result())["x"], CALL["x"])
+    server.ended()
+
+
 # --- what is refused, and with which words ---
 
 BAD = [
@@ -230,6 +267,12 @@ BAD = [
      "signature.outputs[0].shape[1]: -2 is below -1"),
     ({"signature": {"outputs": [{"name": "x", "datatype": "FP32", "shape": [1] * 33}]}}, INVALID,
      "signature.outputs[0].shape: more than 32"),
+    ({"signature": {"inputs": [{"name": "x", "datatype": "FP32", "labels": ["a"]}]}}, INVALID,
+     "signature.inputs[0].labels: only outputs have them"),
+    ({"signature": {"outputs": [{"name": "x", "datatype": "BYTES", "labels": ["a"]}]}}, INVALID,
+     "signature.outputs[0].labels: BYTES has no classes"),
+    ({"signature": {"outputs": [{"name": "x", "datatype": "FP32", "labels": ["a", "b\nc"]}]}}, INVALID,
+     "signature.outputs[0].labels[1]: not a line of text"),
     ({"signature": {"inputs": [{"name": "x", "datatype": "FP32"}] * 2}}, INVALID, "'x' is given twice"),
     ({"signature": {"inputs": [{"name": f"x{i}", "datatype": "FP32"} for i in range(4097)]}}, INVALID,
      "signature.inputs: more than 4096"),
@@ -270,8 +313,51 @@ def test_places_of_sockets(server, worker, manager, tmp_path):
         listener.close()
         for name in ("link", "dir", "file", "dead"):
             os.unlink(os.path.join(folder, name))
-    assert server.log.find("registration_refused worker=w model=m:1 err=EDENIED")
     assert workers(server) == []
+
+
+def test_refusals_do_not_fill_the_log(server, worker, manager):
+    """At most a line a second, and every one of them counts those that had none."""
+    since, made, started = len(server.log.lines), 0, time.monotonic()
+    fields = fields_of(worker, worker_address="unix:///etc/passwd")
+
+    def counted():
+        lines = [m for m in (re.search(r"event=registration_refused worker=w model=m:1 err=EDENIED reason=.* skipped=(\d+)$", line)
+                             for line in server.log.lines[since:]) if m]
+        return len(lines), sum(1 + int(m[1]) for m in lines)
+
+    def refuse():
+        nonlocal made
+        assert manager.refused("RegisterModel", **fields)[0] == DENIED
+        made += 1
+        return counted()
+
+    wait.until(lambda: refuse()[0] == 1, "nothing is logged")
+    for _ in range(50):
+        refuse()
+    wait.until(lambda: refuse()[0] >= 2, "nothing more is logged")
+    lines, told = counted()
+    assert lines <= 1 + time.monotonic() - started
+    # the first line may count what was refused before this test; the last of ours may have no line yet
+    assert told >= made - 1 >= 50
+
+
+def test_labels(server, client, worker, manager, unix):
+    """What the classes are called, for clients that ask for a classification."""
+    labels = ["cat", "", "vögel: groß"]
+    signature = {"outputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3], "labels": labels}]}
+    manager.call("RegisterModel", **fields_of(worker, signature=signature))
+    q = oip.infer_request("m", {"x": np.array([[0.25, 0.5, 1]], np.float32)}, outputs=["x"])
+    oip.set_parameter(q.outputs[0].parameters, "classification", 3)
+    answer = oip.Answer(client.call("ModelInfer", q))
+    assert answer["x"].tolist() == [["1:2:vögel: groß".encode(), b"0.5:1", b"0.25:0:cat"]]
+    # they are part of what all workers of a model say
+    other = {"outputs": [{**signature["outputs"][0], "labels": labels[:2]}]}
+    code, text = manager.refused("RegisterModel", **fields_of(worker, worker_id="w2", signature=other))
+    assert code == EXISTS and "outputs" in text
+    assert post(unix, "RegisterModel", fields_of(worker, worker_id="w2", signature=signature))[0] == 200
+    leave(unix)
+    leave(unix, worker="w2")
 
 
 def test_other_replicas(server, worker, manager, unix):

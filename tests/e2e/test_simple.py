@@ -8,7 +8,8 @@ import pytest
 import requests
 
 from support import oip, wait
-from support.simple import Simple, echo, error, framed, manage
+from support.management import Json
+from support.simple import Simple, echo, error, framed
 
 pytestmark = pytest.mark.core
 
@@ -67,6 +68,21 @@ def test_over_rest(server):
             assert answer.status_code == 200
             assert answer.json()["outputs"][0]["data"] == [1, 2, 3]
             assert answer.json()["id"] == "r"
+
+
+def test_large_answers_lie_at_any_address(server, clients):
+    """Their bytes stay where they were in the message. Who reads numbers of them (JSON, classes) does not care."""
+    x = np.random.default_rng(3).permutation(20_000) / 7 + 0.1
+    body = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [20_000], "data": x.tolist()}]}
+    for n in range(8):  # the id moves them
+        with Simple(server, "echo", handle=lambda q, n=n: echo(q, "m" * n)):
+            answer = requests.post(f"http://{server.address}/v2/models/echo/infer", json=body, timeout=30)
+            assert answer.json()["outputs"][0]["data"] == x.tolist()
+            q = oip.infer_request("echo", {"x": x}, outputs=["x"])
+            oip.set_parameter(q.outputs[0].parameters, "classification", 1)
+            best = np.argmax(x)
+            (text,) = oip.Answer(clients[n % len(clients)].call("ModelInfer", q))["x"]
+            assert text == f"{float(x[best])!r}:{best}".encode()
 
 
 def test_what_the_worker_gets(server, client):
@@ -217,4 +233,5 @@ def test_memory_after_they_have_come_and_gone(server, client):
     for i in range(60):
         round_trip(i)
     wait.until(lambda: live() <= before, lambda: f"{live()} bytes are held, {before} were")
-    assert manage(server, "Heartbeat", worker_id="w1")[1]["healthy"] is False
+    with Json(server) as management:
+        assert not management.beat("w1")

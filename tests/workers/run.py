@@ -26,7 +26,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 WORKERS = 4  # hostile ones
-SLOTS = 32
 GROWTH_MAX = 4 << 20
 
 
@@ -48,7 +47,7 @@ class Beats(threading.Thread):
         self.ended, self.again = threading.Event(), 0
 
     def __enter__(self):
-        with workers.Management(self.server) as m:
+        with management.Json(self.server) as m:
             for name in self.names:
                 m.register(name, self.model, **self.options)
         self.start()
@@ -57,12 +56,12 @@ class Beats(threading.Thread):
     def __exit__(self, *_):
         self.ended.set()
         self.join()
-        with workers.Management(self.server) as m:
+        with management.Json(self.server) as m:
             for name in self.names:
                 m.unregister(name, self.model)
 
     def run(self):
-        with workers.Management(self.server) as m:
+        with management.Json(self.server) as m:
             while not self.ended.wait(0.2):
                 for name in self.names:
                     if not m.beat(name):
@@ -125,13 +124,14 @@ def hostile(options):
     server = Server(None, "--log-level", "error", "--max-message-bytes", "8M")
     pid, left, piece, totals = server.dispatcher, options.calls, 100000, {}
     names = [f"hostile{i}" for i in range(WORKERS)]
-    running = [workers.Process([workers.SIMPLE_C, "--hostile", options.hostile, "--threads", 4 * SLOTS, "--late-ms", 60, "--seed",
+    way = ["--only", options.way] if options.way else []
+    running = [workers.Process([workers.SIMPLE_C, *way, "--hostile", options.hostile, "--threads", 4 * options.slots, "--late-ms", 60, "--seed",
                                 options.seed + i, server.folder_of_port() + f"/workers/{name}.sock"], server)
                for i, name in enumerate(names)]
     try:
         for worker in running:
             worker.log.wait("listening")
-        with Beats(server, names, "flaky", max_ongoing_requests=SLOTS) as beats:
+        with Beats(server, names, "flaky", max_ongoing_requests=options.slots) as beats:
             start = time.monotonic()
             while left:
                 n = min(left, piece)
@@ -186,7 +186,7 @@ def cycles(options):
 
     try:
         with workers.echo(server, "echo"), workers.echo(server, "stays", "--threads", "16"):
-            with workers.Management(server) as m:
+            with management.Json(server) as m:
                 with Beats(server, ["stays"], "add", max_ongoing_requests=8):
                     work(m, 1000)  # pools are filled
                     load = Load(server, 500, "add", "a", lambda a, _: a)
@@ -248,13 +248,15 @@ def main():
     parser.add_argument("--seconds", default=60, type=int, help="of languages")
     parser.add_argument("--calls", default=1_000_000, type=int, help="of hostile")
     parser.add_argument("--hostile", default=100, type=int, help="wrong ones of a thousand answers")
+    parser.add_argument("--slots", default=32, type=int, help="of each hostile worker; few: connections do not rest")
+    parser.add_argument("--way", help="all of them in this one: bench/simple_worker --help")
     parser.add_argument("--cycles", default=10_000, type=int)
     parser.add_argument("--rounds", default=5, type=int, help="of pool")
     parser.add_argument("--seed", default=random.randrange(10**6), type=int)
     options = parser.parse_args()
     os.environ["ANYSERVE_BUILD"] = options.build
-    global paths, wait, workers, Server, Load
-    from support import paths, wait, workers
+    global management, paths, wait, workers, Server, Load
+    from support import management, paths, wait, workers
     from support.server import Server
     from support.steady import Load
     print(f"workers: --seed {options.seed}", flush=True)

@@ -4,9 +4,7 @@ import functools
 import http.client
 import json
 import os
-import socket
 import tempfile
-import threading
 from pathlib import Path
 
 import grpc
@@ -72,6 +70,47 @@ class Grpc:
         raise AssertionError(f"{rpc} was answered: {got}")
 
 
+class Refused(Exception):
+    def __init__(self, status, text):
+        super().__init__(f"{status}: {text}")
+        self.status, self.text = status, text
+
+
+class Json:
+    """The JSON calls over management.sock, on one connection."""
+
+    def __init__(self, server):
+        self.folder = server.folder_of_port()
+        self.connection = Unix(unix_path(server))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def call(self, rpc, **body):
+        self.connection.request("POST", f"/{SERVICE}/{rpc}", json.dumps(body))
+        response = self.connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status != 200:
+            raise Refused(response.status, answer["error"])
+        return answer
+
+    def socket_of(self, worker):
+        return os.path.join(self.folder, "workers", worker + ".sock")
+
+    def register(self, worker, model, path=None, **options):
+        return self.call("RegisterModel", worker_id=worker, model_name=model, options=options,
+                         worker_address="unix://" + (path or self.socket_of(worker)))
+
+    def unregister(self, worker, model):
+        return self.call("UnregisterModel", worker_id=worker, model_name=model)
+
+    def beat(self, worker):
+        return self.call("Heartbeat", worker_id=worker)["healthy"]
+
+
 def post(address, rpc, body, headers=None, method="POST", path=None):
     """(status, headers, JSON) of one call; body: an object, or bytes."""
     if address.startswith("/"):
@@ -86,48 +125,3 @@ def post(address, rpc, body, headers=None, method="POST", path=None):
         return got.status, {k.lower(): v for k, v in got.getheaders()}, json.loads(text) if text else None
     finally:
         conn.close()
-
-
-class Echo:
-    """A worker of the simple protocol that answers each request with its inputs."""
-
-    def __init__(self, server, name="w"):
-        self.path = os.path.join(server.folder_of_port(), "workers", f"{name}.sock")
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
-        self.listener.listen(64)
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def address(self):
-        return f"unix://{self.path}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        if os.path.exists(self.path):
-            os.unlink(self.path)
-
-    def _accept(self):
-        try:
-            while True:
-                conn, _ = self.listener.accept()
-                threading.Thread(target=self._serve, args=(conn,), daemon=True).start()
-        except OSError:
-            return
-
-    @staticmethod
-    def _serve(conn):
-        with conn, conn.makefile("rwb") as f:
-            while len(head := f.read(4)) == 4:
-                q = oip.messages()["ModelInferRequest"].FromString(f.read(int.from_bytes(head, "big")))
-                a = oip.message("ModelInferResponse", model_name=q.model_name, id=q.id,
-                                raw_output_contents=q.raw_input_contents)
-                for i in q.inputs:
-                    a.outputs.add(name=i.name, datatype=i.datatype, shape=i.shape)
-                data = a.SerializeToString()
-                f.write(len(data).to_bytes(4, "big") + data)
-                f.flush()

@@ -10,17 +10,20 @@ APPS = E2E / "apps"
 PROTO = ROOT / "proto/open_inference.proto"
 
 
-def _is_sanitized(build):
+def _sanitizers(build):
+    """As the compiler's -fsanitize= takes them; empty: none."""
     try:
         options = json.loads((build / "meson-info/intro-buildoptions.json").read_text())
     except OSError:
-        return False
-    return any(o["name"] == "b_sanitize" and o["value"] not in ("none", []) for o in options)
+        return ""
+    (value,) = [o["value"] for o in options if o["name"] == "b_sanitize"]
+    return "" if value in ("none", []) else value if isinstance(value, str) else ",".join(value)
 
 
 BUILD = ROOT / os.environ.get("ANYSERVE_BUILD", "build/release")
 BINARY = BUILD / "src/app/anyserve"
-SANITIZED = _is_sanitized(BUILD)
+SANITIZERS = _sanitizers(BUILD)
+SANITIZED = bool(SANITIZERS)
 # A sanitized extension does not load into a plain interpreter: its workers use the release one.
 _SDK = ROOT / "build/release/python" if SANITIZED else BUILD / "python"
 SDK = Path(os.environ.get("ANYSERVE_PYTHONPATH", _SDK)).resolve()

@@ -1,28 +1,16 @@
 """A worker of the simple socket protocol by hand (docs/PROTOCOL.md, part 20), so that it can also lie.
 
-`Simple` listens, registers over management.sock, and gives every request to `handle` in a thread of its connection.
-What `handle` returns is sent: a ModelInferResponse, bytes as they are, or None: the connection is closed.
+`Echo` listens and gives every request to `handle` in a thread of its connection. What `handle` returns is sent: a
+ModelInferResponse, bytes as they are, or None: the connection is closed. `Simple` registers over management.sock, too.
 """
 
-import json
 import os
 import socket
 import struct
 import threading
 
 from . import oip
-from .http import Unix
-
-
-def manage(server, rpc, **fields):
-    """(HTTP status, answer) of a management call."""
-    c = Unix(os.path.join(server.folder_of_port(), "management.sock"))
-    try:
-        c.request("POST", f"/anyserve.WorkerManagement/{rpc}", json.dumps(fields), {"content-type": "application/json"})
-        answer = c.getresponse()
-        return answer.status, json.loads(answer.read())
-    finally:
-        c.close()
+from .management import post, unix_path
 
 
 def framed(message):
@@ -47,8 +35,8 @@ def take(conn):
     return None if body is None else oip.messages()["ModelInferRequest"].FromString(body)
 
 
-def echo(q):
-    r = oip.message("ModelInferResponse", model_name=q.model_name, model_version=q.model_version, id=q.id)
+def echo(q, model_name=None):
+    r = oip.message("ModelInferResponse", model_name=q.model_name if model_name is None else model_name, model_version=q.model_version, id=q.id)
     for tensor, raw in zip(q.inputs, q.raw_input_contents):
         r.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
         r.raw_output_contents.append(raw)
@@ -62,15 +50,25 @@ def error(q, status, text):
     return r
 
 
-class Simple:
-    def __init__(self, server, model, worker="w", handle=echo, slots=1, version="1", idempotent=False, **fields):
-        self.server, self.model, self.worker, self.version, self.handle = server, model, worker, version, handle
-        self.options = {"max_ongoing_requests": slots, "idempotent": idempotent}
-        self.fields = fields
-        self.path = os.path.join(server.folder_of_port(), "workers", f"{worker}.{model.replace('/', '-')}.sock")
+class Echo:
+    def __init__(self, server, name="w", handle=echo):
+        self.path = os.path.join(server.folder_of_port(), "workers", f"{name}.sock")
+        self.handle = handle
         self.connections = []
         self.taken = 0
         self.listen()
+
+    @property
+    def address(self):
+        return f"unix://{self.path}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.die()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
 
     def listen(self):
         if os.path.exists(self.path):
@@ -101,17 +99,6 @@ class Simple:
             pass
         conn.close()
 
-    def register(self):
-        code, answer = manage(self.server, "RegisterModel", model_name=self.model, model_version=self.version,
-                              worker_address=f"unix://{self.path}", worker_id=self.worker, options=self.options,
-                              **self.fields)
-        assert code == 200, answer
-        return int(answer["epoch"])
-
-    def unregister(self):
-        return manage(self.server, "UnregisterModel", model_name=self.model, model_version=self.version,
-                      worker_id=self.worker)
-
     def die(self):
         """As a process that is killed: its sockets end, their names stay."""
         for s in [self.listener, *self.connections]:
@@ -122,11 +109,31 @@ class Simple:
             s.close()
         self.connections.clear()
 
+
+class Simple(Echo):
+    def __init__(self, server, model, worker="w", handle=echo, slots=1, version="1", idempotent=False, **fields):
+        super().__init__(server, f"{worker}.{model.replace('/', '-')}", handle)
+        self.management, self.model, self.worker, self.version = unix_path(server), model, worker, version
+        self.options = {"max_ongoing_requests": slots, "idempotent": idempotent}
+        self.fields = fields
+
+    def call(self, rpc, **fields):
+        """(HTTP status, answer) of a call about this worker."""
+        return post(self.management, rpc, {"worker_id": self.worker, **fields})[::2]
+
+    def register(self):
+        code, answer = self.call("RegisterModel", model_name=self.model, model_version=self.version,
+                                 worker_address=self.address, options=self.options, **self.fields)
+        assert code == 200, answer
+        return int(answer["epoch"])
+
+    def unregister(self):
+        return self.call("UnregisterModel", model_name=self.model, model_version=self.version)
+
     def __enter__(self):
         self.register()
         return self
 
     def __exit__(self, *_):
         self.unregister()
-        self.die()
-        os.unlink(self.path)
+        super().__exit__()

@@ -1,9 +1,7 @@
-"""Workers that no server of ours starts: the examples in every language, made ready to run, and the calls by which a
-worker registers."""
+"""Workers that no server of ours starts, as processes: the examples in every language, made ready to run."""
 
 import contextlib
 import functools
-import json
 import os
 import shutil
 import signal
@@ -13,7 +11,7 @@ import sys
 from grpc_tools import protoc
 
 from . import paths, wait
-from .http import Unix
+from .management import unix_path
 from .server import Log
 
 EXAMPLES = paths.ROOT / "examples/workers"
@@ -22,51 +20,6 @@ import build_tools  # noqa: E402
 
 BUILT = paths.ROOT / "build/workers"
 
-
-# --- calls of the management service ---
-
-class Refused(Exception):
-    def __init__(self, status, text):
-        super().__init__(f"{status}: {text}")
-        self.status, self.text = status, text
-
-
-class Management:
-    """The JSON calls over management.sock, on one connection."""
-
-    def __init__(self, server):
-        self.folder = server.folder_of_port()
-        self.connection = Unix(os.path.join(self.folder, "management.sock"))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.connection.close()
-
-    def call(self, rpc, **body):
-        self.connection.request("POST", f"/anyserve.WorkerManagement/{rpc}", json.dumps(body))
-        response = self.connection.getresponse()
-        text = response.read().decode()
-        if response.status != 200:
-            raise Refused(response.status, json.loads(text)["error"])
-        return json.loads(text)
-
-    def socket_of(self, worker):
-        return os.path.join(self.folder, "workers", worker + ".sock")
-
-    def register(self, worker, model, path=None, **options):
-        return self.call("RegisterModel", worker_id=worker, model_name=model, options=options,
-                         worker_address="unix://" + (path or self.socket_of(worker)))
-
-    def unregister(self, worker, model):
-        return self.call("UnregisterModel", worker_id=worker, model_name=model)
-
-    def beat(self, worker):
-        return self.call("Heartbeat", worker_id=worker)["healthy"]
-
-
-# --- processes ---
 
 class Process:
     """A worker's process, its output read."""
@@ -143,7 +96,7 @@ def start(server, language, worker=None, management=None, **env):
         return Process([NATIVE_C, server.port, server.runtime], server)
     worker = worker or language
     folder = server.folder_of_port()
-    return Process([*LANGUAGES[language](), management or os.path.join(folder, "management.sock"),
+    return Process([*LANGUAGES[language](), management or unix_path(server),
                     os.path.join(folder, "workers", worker + ".sock")], server, PYTHONPATH=str(BUILT), **env)
 
 
