@@ -7,7 +7,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_side(const struct as_tensor_spec *s, uint32_t n)
+static void check_labels(const struct as_tensor_spec *s, bool outputs)
+{
+    AS_ASSERT(outputs || !s->n_labels);
+    AS_ASSERT(s->n_labels <= AS_MANAGEMENT_LABELS);
+    for (uint32_t i = 0; i < s->n_labels; i++)
+        AS_ASSERT(as_names_line(s->labels[i]) && s->labels[i].n <= AS_MANAGEMENT_LABEL);
+}
+
+static void check_side(const struct as_tensor_spec *s, uint32_t n, bool outputs)
 {
     AS_ASSERT(n <= AS_MANAGEMENT_TENSORS);
     for (uint32_t i = 0; i < n; i++) {
@@ -17,6 +25,7 @@ static void check_side(const struct as_tensor_spec *s, uint32_t n)
         AS_ASSERT(s[i].ndim == AS_ANY_RANK || (s[i].ndim && s[i].ndim <= AS_MAX_DIMS));
         for (uint32_t k = 0; s[i].ndim != AS_ANY_RANK && k < s[i].ndim; k++)
             AS_ASSERT(s[i].shape[k] >= -1);
+        check_labels(&s[i], outputs);
     }
     AS_ASSERT(!as_names_twice(s, sizeof(*s), n));
 }
@@ -29,8 +38,8 @@ static void check(int err, const struct as_management_request *q, const char *wh
     }
     AS_ASSERT(as_names_utf8(q->model) && as_names_utf8(q->version) && as_names_utf8(q->address) &&
               as_names_utf8(q->worker) && as_names_utf8(q->platform));
-    check_side(q->inputs, q->n_inputs);
-    check_side(q->outputs, q->n_outputs);
+    check_side(q->inputs, q->n_inputs, false);
+    check_side(q->outputs, q->n_outputs, true);
     AS_ASSERT(q->n_models <= AS_MANAGEMENT_MODELS);
     for (uint32_t i = 0; i < q->n_models; i++)
         AS_ASSERT(as_names_utf8(q->models[i]));

@@ -212,6 +212,7 @@ static void drain(struct dispatcher *d)
     as_timer_set(&d->drain_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
     for (uint32_t i = 0; i < d->n_lanes; i++)
         post(&d->lanes[i], &d->lanes[i].drain, open_drain);
+    as_edge_announce_end(d->management);
 }
 
 static void on_drain_timeout(struct as_timer *t)

@@ -251,7 +251,7 @@ static void close_all(struct as_list *conns)
 
 void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
 {
-    e->draining = true;
+    e->draining = e->ending = true;
     e->drained = drained;
     e->drained_arg = arg;
     for (uint32_t i = 0; i < e->n_listeners; i++)
@@ -268,9 +268,15 @@ void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
     as_timer_set(&e->sweep, e->drain_final);
 }
 
+void as_edge_announce_end(struct as_edge *e)
+{
+    e->ending = true;
+    as_stream_change_all(e);
+}
+
 void as_edge_stop(struct as_edge *e)
 {
-    e->draining = true;
+    e->draining = e->ending = true;
     e->drained = NULL;
     for (uint32_t i = 0; i < e->n_listeners; i++)
         as_sock_close(&e->listeners[i].sock, NULL);

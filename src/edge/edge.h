@@ -163,6 +163,8 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
 int as_edge_listen(struct as_edge *e, int fd);
 /* Graceful end: no accept, GOAWAY; `drained` is called on this loop when no connection is left. */
 void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg);
+/* The server ends, though this edge serves on: it says that neither server nor models are ready. */
+void as_edge_announce_end(struct as_edge *e);
 /* Closes every connection at once. When as_edge_held is 0 (the fleet has released all requests):
  * as_edge_close, run the loop to its end, as_edge_free. */
 void as_edge_stop(struct as_edge *e);

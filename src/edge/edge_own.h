@@ -24,7 +24,8 @@ struct as_edge_quiet {
 #define AS_QUIET_REQUESTS (AS_CLOSES + 1)
 #define AS_QUIET_DOOR     (AS_CLOSES + 2)
 #define AS_QUIET_TOKEN    (AS_CLOSES + 3)
-#define AS_QUIETS         (AS_CLOSES + 4)
+#define AS_QUIET_OFFERS   (AS_CLOSES + 4)
+#define AS_QUIETS         (AS_CLOSES + 5)
 
 struct as_listener { /* own duplicate of a shared descriptor */
     struct as_sock sock;
@@ -58,6 +59,7 @@ struct as_edge {
     uint32_t n_listeners;
     struct as_timer sweep; /* time-outs of connections; set while there are any */
     bool draining;
+    bool ending;       /* the server drains: nothing is ready, whether this edge serves on or not */
     as_ns drain_final; /* when the final GOAWAY goes out; AS_NEVER: sent */
     void (*drained)(void *arg);
     void *drained_arg;

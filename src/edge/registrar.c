@@ -91,16 +91,20 @@ static void reply(struct as_exchange *x, enum as_management_rpc rpc,
     as_buf_fini(&b);
 }
 
-/* For people who wonder why a worker is not there. */
+/* For people who wonder why a worker is not there. One that tries again at once does not fill the
+ * log. */
 static void log_refusal(struct as_exchange *x, const struct as_management_request *q, int err,
                         const char *why)
 {
     char quoted[2 * WHY_MAX];
+    uint64_t skipped;
 
+    if (!as_edge_may_log(x->edge, AS_QUIET_OFFERS, &skipped))
+        return;
     as_log_event(x->edge->log, AS_LOG_WARN, "registration_refused",
-                 "worker=%.*s model=%.*s:%.*s err=%s reason=%s", BRIEF(q->worker), BRIEF(q->model),
-                 BRIEF(q->version), as_err_name(err),
-                 as_log_quote(quoted, sizeof(quoted), as_str_of(why)));
+                 "worker=%.*s model=%.*s:%.*s err=%s reason=%s skipped=%lu", BRIEF(q->worker),
+                 BRIEF(q->model), BRIEF(q->version), as_err_name(err),
+                 as_log_quote(quoted, sizeof(quoted), as_str_of(why)), skipped);
 }
 
 static void do_register(struct as_exchange *x, struct as_management_request *q)

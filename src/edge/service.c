@@ -132,7 +132,7 @@ static void model_ready(struct as_exchange *x)
     const struct as_model *m = named(x);
 
     if (m)
-        reply_bool(x, !x->edge->draining && !m->unloaded &&
+        reply_bool(x, !x->edge->ending && !m->unloaded &&
                           as_fleet_model_ready(x->edge->client.fleet, m->deployment));
 }
 
@@ -181,7 +181,7 @@ void as_service_call(struct as_exchange *x)
         reply_bool(x, true);
         break;
     case AS_RPC_SERVER_READY:
-        reply_bool(x, !x->edge->draining && as_fleet_ready(x->edge->client.fleet));
+        reply_bool(x, !x->edge->ending && as_fleet_ready(x->edge->client.fleet));
         break;
     case AS_RPC_SERVER_METADATA:
         server_metadata(x);

@@ -20,6 +20,7 @@ static const struct as_management_field tensor_fields[] = {
     {"name", 1, AS_MANAGEMENT_TEXT, S(name), NULL},
     {"datatype", 2, AS_MANAGEMENT_TEXT, S(datatype), NULL},
     {"shape", 3, AS_MANAGEMENT_SIZES, S(shape), NULL},
+    {"labels", 4, AS_MANAGEMENT_LINES, S(labels), NULL},
 };
 static const struct as_management_message tensor = MESSAGE("TensorSpec", tensor_fields);
 
@@ -132,10 +133,17 @@ int as_management_add_size(struct as_management_reader *r, const struct as_manag
 int as_management_add_text(struct as_management_reader *r, const struct as_management_field *f,
                            struct as_management_list *l, struct as_str s)
 {
+    bool line = f->kind == AS_MANAGEMENT_LINES;
+    uint32_t most = line ? AS_MANAGEMENT_LABELS : AS_MANAGEMENT_MODELS;
     struct as_str *p;
 
-    if (l->n == AS_MANAGEMENT_MODELS)
-        return as_management_too_many(r, f, AS_MANAGEMENT_MODELS);
+    if (l->n == most)
+        return as_management_too_many(r, f, most);
+    if (line && s.n > AS_MANAGEMENT_LABEL)
+        return as_management_bad(r, "%s%s[%u]: longer than %u bytes", r->path, f->name, l->n,
+                                 AS_MANAGEMENT_LABEL);
+    if (line && !as_names_line(s))
+        return as_management_bad(r, "%s%s[%u]: not a line of text", r->path, f->name, l->n);
     p = push(r, l, sizeof(*p));
     if (!p)
         return AS_ENOMEM;
@@ -148,15 +156,27 @@ static int set_text(struct as_management_reader *r, const struct as_management_f
 {
     if (!as_names_utf8(s))
         return as_management_bad(r, "%s%s: not UTF-8", r->path, f->name);
-    if (f->kind == AS_MANAGEMENT_TEXTS)
+    if (f->kind != AS_MANAGEMENT_TEXT)
         return as_management_add_text(r, f, to, s);
     *(struct as_str *)to = s;
     return 0;
 }
 
-/* What was read of one tensor becomes an entry of the signature; r->path is its own. */
-int as_management_add_tensor(struct as_management_reader *r, struct as_management_list *l,
-                             const struct as_management_spec *s)
+/* Labels are the names of classes, which the elements of an output are numbers for. */
+static int check_labels(struct as_management_reader *r, const struct as_management_field *side,
+                        const struct as_management_spec *s, enum as_dtype dtype)
+{
+    if (!s->labels.n)
+        return 0;
+    if (side->at != T(outputs))
+        return as_management_bad(r, "%slabels: only outputs have them", r->path);
+    if (dtype == AS_DT_BYTES || dtype == AS_DT_BOOL)
+        return as_management_bad(r, "%slabels: %s has no classes", r->path, as_dtype_name(dtype));
+    return 0;
+}
+
+int as_management_add_tensor(struct as_management_reader *r, const struct as_management_field *side,
+                             struct as_management_list *l, const struct as_management_spec *s)
 {
     enum as_dtype dtype = as_dtype_of(s->datatype);
     struct as_tensor_spec *p;
@@ -170,13 +190,17 @@ int as_management_add_tensor(struct as_management_reader *r, struct as_managemen
         return as_management_bad(r, "%sdatatype: '%.*s' is none (FP32, INT64, BYTES …)", r->path,
                                  (int)AS_MIN(s->datatype.n, (size_t)32),
                                  s->datatype.p ? s->datatype.p : "");
+    if (check_labels(r, side, s, dtype))
+        return AS_EINVALID;
     p = push(r, l, sizeof(*p));
     if (!p)
         return AS_ENOMEM;
     *p = (struct as_tensor_spec){.name = s->name,
                                  .dtype = dtype,
                                  .ndim = s->shape.n ? s->shape.n : AS_ANY_RANK,
-                                 .shape = s->shape.p};
+                                 .shape = s->shape.p,
+                                 .labels = s->labels.p,
+                                 .n_labels = s->labels.n};
     return 0;
 }
 
@@ -197,7 +221,7 @@ static int read_pb_tensor(struct as_management_reader *r, const struct as_manage
     before = as_management_enter(r, f, l->n);
     err = read_pb(r, f->of, bytes, &s);
     if (!err)
-        err = as_management_add_tensor(r, l, &s);
+        err = as_management_add_tensor(r, f, l, &s);
     if (!err)
         r->path[before] = 0;
     return err;
@@ -246,6 +270,7 @@ static int take_pb(struct as_management_reader *r, const struct as_management_me
         return 0;
     case AS_MANAGEMENT_TEXT:
     case AS_MANAGEMENT_TEXTS:
+    case AS_MANAGEMENT_LINES:
         return set_text(r, f, to, v->s);
     case AS_MANAGEMENT_SIZES:
         return read_pb_sizes(r, m, f, v, to);

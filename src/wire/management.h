@@ -19,6 +19,8 @@
 #define AS_MANAGEMENT_TENSORS  4096u  /* entries of one side of a signature */
 #define AS_MANAGEMENT_MODELS   4096u  /* names in a heartbeat */
 #define AS_MANAGEMENT_NAME_MAX 65535u /* bytes of a tensor's name */
+#define AS_MANAGEMENT_LABELS   65536u /* labels of an output */
+#define AS_MANAGEMENT_LABEL    1024u  /* bytes of each */
 
 enum as_management_rpc {
     AS_MANAGEMENT_REGISTER,
@@ -34,7 +36,8 @@ struct as_management_request {
     uint32_t max_ongoing;
     int64_t max_queued;
     bool idempotent;
-    /* Datatypes are known, sizes -1 or more, names there and given once. No shape: AS_ANY_RANK. */
+    /* Datatypes are known, sizes -1 or more, names there and given once. No shape: AS_ANY_RANK.
+     * Labels are lines of UTF-8, of outputs that have classes. */
     const struct as_tensor_spec *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
     const struct as_str *models;

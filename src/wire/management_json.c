@@ -90,7 +90,7 @@ static int json_element(struct as_management_reader *r, const struct as_manageme
         err = json_integer(r, f, v, true, &size);
         return err ? err : as_management_add_size(r, f, l, (int64_t)size);
     }
-    if (f->kind == AS_MANAGEMENT_TEXTS) {
+    if (f->kind != AS_MANAGEMENT_SPECS) {
         err = wrong_type(r, f, as_json_string(r->json, v, &s), "an array of strings");
         return err ? err : as_management_add_text(r, f, l, s);
     }
@@ -99,7 +99,7 @@ static int json_element(struct as_management_reader *r, const struct as_manageme
     before = as_management_enter(r, f, l->n);
     err = as_management_read_json(r, f->of, v, &spec);
     if (!err)
-        err = as_management_add_tensor(r, l, &spec);
+        err = as_management_add_tensor(r, f, l, &spec);
     if (!err)
         r->path[before] = 0;
     return err;
@@ -139,6 +139,7 @@ static int take_json(struct as_management_reader *r, const struct as_management_
     case AS_MANAGEMENT_TEXT:
         return wrong_type(r, f, as_json_string(r->json, v, to), "a string");
     case AS_MANAGEMENT_TEXTS:
+    case AS_MANAGEMENT_LINES:
     case AS_MANAGEMENT_SIZES:
     case AS_MANAGEMENT_SPECS:
         return json_list(r, f, v, to);

@@ -9,6 +9,7 @@
 enum as_management_kind {
     AS_MANAGEMENT_TEXT,
     AS_MANAGEMENT_TEXTS,
+    AS_MANAGEMENT_LINES, /* texts without ends of lines */
     AS_MANAGEMENT_FLAG,
     AS_MANAGEMENT_U32,
     AS_MANAGEMENT_U64,
@@ -38,7 +39,7 @@ struct as_management_list { /* grows in the arena */
 };
 struct as_management_spec {
     struct as_str name, datatype;
-    struct as_management_list shape;
+    struct as_management_list shape, labels;
 };
 struct as_management_target {
     struct as_management_request q;
@@ -65,8 +66,10 @@ int as_management_add_size(struct as_management_reader *r, const struct as_manag
                            struct as_management_list *l, int64_t v);
 int as_management_add_text(struct as_management_reader *r, const struct as_management_field *f,
                            struct as_management_list *l, struct as_str s);
-int as_management_add_tensor(struct as_management_reader *r, struct as_management_list *l,
-                             const struct as_management_spec *s); /* r->path is its own */
+/* What was read of one tensor becomes an entry of that side of the signature; r->path is its own.
+ */
+int as_management_add_tensor(struct as_management_reader *r, const struct as_management_field *side,
+                             struct as_management_list *l, const struct as_management_spec *s);
 int as_management_too_many(struct as_management_reader *r, const struct as_management_field *f,
                            uint32_t most);
 

@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, workers
+from support import oip, wait, workers
 from support.steady import Load
 
 LANGUAGES = sorted(workers.LANGUAGES)
@@ -68,6 +68,48 @@ def test_registers_again_with_a_new_dispatcher(serve, connect, language):
         assert connect(server).infer("add", {"a": A, "b": A})["sum"].tolist() == [0, 2, 4]
         server.note_fds()
         assert worker.stop()[0] == 0
+
+
+# --- over TCP, with the token ---
+
+@pytest.fixture(scope="module")
+def token_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("secret") / "token"
+    path.write_text("our-token")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(scope="module")
+def far(serve_module, token_file):
+    return serve_module(None, "--management", "127.0.0.1:0", "--management-token-file", token_file, "--worker-grace", "5s",
+                        "--worker-heartbeat", "100ms")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_over_tcp(far, connect, language):
+    """It registers, says that it lives, and takes its offer back, all with the token."""
+    at = far.log.wait(r"management  (\S+)")[1]
+    with workers.start(far, language, management=at, ANYSERVE_TOKEN="our-token") as worker:
+        workers.wait_registered(worker)
+        assert connect(far).infer("add", {"a": A, "b": A})["sum"].tolist() == [0, 2, 4]
+        (replica,) = {r["pid"] for r in far.status()["replicas"]}
+        assert replica == worker.process.pid
+        beats = 'anyserve_http_requests_total{resource="management",status="200"} '
+        before = int(far.metrics().split(beats)[1].split()[0])
+        wait.until(lambda: int(far.metrics().split(beats)[1].split()[0]) > before + 2, "no heartbeats")
+        assert worker.stop()[0] == 0
+    assert not far.status()["replicas"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_over_tcp_with_another_token(far, language):
+    """It says why it is not served, and tries again."""
+    at = far.log.wait(r"management  (\S+)")[1]
+    with workers.start(far, language, management=at, ANYSERVE_TOKEN="another") as worker:
+        worker.log.wait("wrong token")
+        worker.log.wait("wrong token", len(worker.log.lines))
+        assert not far.status()["replicas"]
 
 
 # --- all of them ---

@@ -101,7 +101,12 @@ static void assert_whole(void)
     assert_str(q->inputs[1].name, "y");
     assert_int_equal(q->inputs[1].ndim, AS_ANY_RANK);
     assert_int_equal(q->n_outputs, 1);
-    assert_int_equal(q->outputs[0].dtype, AS_DT_BYTES);
+    assert_int_equal(q->outputs[0].dtype, AS_DT_INT64);
+    assert_int_equal(q->inputs[0].n_labels, 0);
+    assert_int_equal(q->outputs[0].n_labels, 3);
+    assert_str(q->outputs[0].labels[0], "no");
+    assert_str(q->outputs[0].labels[1], "");
+    assert_str(q->outputs[0].labels[2], "\xc3\xa9");
     assert_int_equal(q->max_ongoing, 4);
     assert_int_equal(q->max_queued, -1);
     assert_true(q->idempotent);
@@ -110,7 +115,7 @@ static void assert_whole(void)
 static void an_offer_as_protobuf(void **state AS_UNUSED)
 {
     static const int64_t shape[] = {-1, 3}, one[] = {1};
-    struct as_buf b = {0}, sig = {0}, opt = {0};
+    struct as_buf b = {0}, sig = {0}, opt = {0}, z = tensor("z", "INT64", one, 1);
 
     pb_text(&b, 1, "m/n");
     pb_text(&b, 2, "2");
@@ -119,7 +124,10 @@ static void an_offer_as_protobuf(void **state AS_UNUSED)
     pb_text(&b, 5, "rust");
     pb_nest(&sig, 1, tensor("x", "FP32", shape, 2));
     pb_nest(&sig, 1, tensor("y", "INT64", NULL, 0));
-    pb_nest(&sig, 2, tensor("z", "BYTES", one, 1));
+    pb_text(&z, 4, "no");
+    pb_text(&z, 4, "");
+    pb_text(&z, 4, "\xc3\xa9");
+    pb_nest(&sig, 2, z);
     pb_nest(&b, 6, sig);
     pb_number(&opt, 1, 4);
     pb_number(&opt, 2, UINT64_MAX);
@@ -135,12 +143,14 @@ static void an_offer_as_json(void **state AS_UNUSED)
         "{\"model_name\":\"m/n\",\"model_version\":\"2\",\"worker_address\":\"unix:///run/w.sock\","
         "\"worker_id\":\"w-1\",\"platform\":\"rust\",\"signature\":{\"inputs\":[{\"name\":\"x\","
         "\"datatype\":\"FP32\",\"shape\":[-1,\"3\"]},{\"name\":\"y\",\"datatype\":\"INT64\"}],"
-        "\"outputs\":[{\"name\":\"z\",\"datatype\":\"BYTES\",\"shape\":[1]}]},\"options\":"
+        "\"outputs\":[{\"name\":\"z\",\"datatype\":\"INT64\",\"shape\":[1],\"labels\":[\"no\",\"\","
+        "\"\xc3\xa9\"]}]},\"options\":"
         "{\"max_ongoing_requests\":4,\"max_queued_requests\":-1,\"idempotent\":true}}",
         "{\"modelName\":\"m/n\",\"modelVersion\":\"2\",\"workerAddress\":\"unix:///run/w.sock\","
         "\"workerId\":\"w-1\",\"platform\":\"rust\",\"signature\":{\"inputs\":[{\"name\":\"x\","
         "\"datatype\":\"FP32\",\"shape\":[\"-1\",3]},{\"name\":\"y\",\"datatype\":\"INT64\","
-        "\"shape\":[]}],\"outputs\":[{\"name\":\"z\",\"datatype\":\"BYTES\",\"shape\":[\"1\"]}]},"
+        "\"shape\":[]}],\"outputs\":[{\"name\":\"z\",\"datatype\":\"INT64\",\"shape\":[\"1\"],"
+        "\"labels\":[\"no\",\"\",\"\\u00e9\"]}]},"
         "\"options\":{\"maxOngoingRequests\":\"4\",\"maxQueuedRequests\":\"-1\",\"idempotent\":"
         "true}}"};
 
@@ -266,6 +276,8 @@ static void json_of_another_type(void **state AS_UNUSED)
          "signature.inputs[0].shape: must be an integer"},
         {"{\"signature\":{\"inputs\":[{\"shape\":[\"1 \"]}]}}",
          "signature.inputs[0].shape: must be an integer"},
+        {"{\"signature\":{\"outputs\":[{\"labels\":[1]}]}}",
+         "signature.outputs[0].labels: must be an array of strings"},
         {"{\"options\":{\"max_ongoing_requests\":-1}}",
          "options.max_ongoing_requests: must be an integer, 0 or more"},
         {"{\"options\":{\"max_ongoing_requests\":\"\"}}",
@@ -313,6 +325,59 @@ static void signatures_that_are_none(void **state AS_UNUSED)
                    "signature.outputs[1].shape: more than 32");
     refused_tensor(tensor("fine", "FP32", many, AS_MAX_DIMS),
                    "signature.outputs: 'fine' is given twice");
+}
+
+static struct as_buf labelled(const char *dtype, const char *label)
+{
+    struct as_buf t = tensor("x", dtype, NULL, 0);
+
+    pb_text(&t, 4, "fine");
+    pb_text(&t, 4, label);
+    return t;
+}
+
+static void labels_that_are_none(void **state AS_UNUSED)
+{
+    struct as_buf b = {0}, sig = {0};
+
+    refused_tensor(labelled("INT64", "\xff"), "signature.outputs[1].labels: not UTF-8");
+    refused_tensor(labelled("INT64", "a\nb"), "signature.outputs[1].labels[1]: not a line of text");
+    refused_tensor(labelled("BYTES", "a"), "signature.outputs[1].labels: BYTES has no classes");
+    refused_tensor(labelled("BOOL", "a"), "signature.outputs[1].labels: BOOL has no classes");
+    pb_nest(&sig, 1, labelled("INT64", "a"));
+    pb_nest(&b, 6, sig);
+    refused(AS_MANAGEMENT_REGISTER, &b, "signature.inputs[0].labels: only outputs have them");
+    refused_json(AS_MANAGEMENT_REGISTER,
+                 "{\"signature\":{\"outputs\":[{\"labels\":[\"a\\u0000b\"]}]}}",
+                 "signature.outputs[0].labels[0]: not a line of text");
+}
+
+/* One output whose labels are so many, and so long. */
+static struct as_buf many_labels(uint32_t n, size_t size)
+{
+    struct as_buf b = {0}, sig = {0}, t = tensor("x", "FP32", NULL, 0);
+    char label[AS_MANAGEMENT_LABEL + 1];
+
+    memset(label, 'l', sizeof(label));
+    for (uint32_t i = 0; i < n; i++)
+        pb_bytes(&t, 4, label, size);
+    pb_nest(&sig, 2, t);
+    pb_nest(&b, 6, sig);
+    return b;
+}
+
+static void limits_of_labels(void **state AS_UNUSED)
+{
+    struct as_buf b = many_labels(AS_MANAGEMENT_LABELS, 1);
+
+    assert_int_equal(parse(AS_MANAGEMENT_REGISTER, &b), 0);
+    assert_int_equal(got.q.outputs[0].n_labels, AS_MANAGEMENT_LABELS);
+    b = many_labels(AS_MANAGEMENT_LABELS + 1, 1);
+    refused(AS_MANAGEMENT_REGISTER, &b, "signature.outputs[0].labels: more than 65536");
+    b = many_labels(1, AS_MANAGEMENT_LABEL);
+    assert_int_equal(parse(AS_MANAGEMENT_REGISTER, &b), 0);
+    b = many_labels(1, AS_MANAGEMENT_LABEL + 1);
+    refused(AS_MANAGEMENT_REGISTER, &b, "signature.outputs[0].labels[0]: longer than 1024 bytes");
 }
 
 static struct as_buf many_tensors(uint32_t n, const char *name_first)
@@ -419,7 +484,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(unknown_fields_are_refused, up, down),
         cmocka_unit_test_setup_teardown(json_of_another_type, up, down),
         cmocka_unit_test_setup_teardown(signatures_that_are_none, up, down),
+        cmocka_unit_test_setup_teardown(labels_that_are_none, up, down),
         cmocka_unit_test_setup_teardown(limits, up, down),
+        cmocka_unit_test_setup_teardown(limits_of_labels, up, down),
         cmocka_unit_test_setup_teardown(cut_messages_are_safe, up, down),
         cmocka_unit_test_setup_teardown(answers, up, down),
     };
