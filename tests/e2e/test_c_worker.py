@@ -18,8 +18,11 @@ from support import paths, procs, wait
 from support.load import Load
 from support.server import Log
 
-pytestmark = [pytest.mark.core,
-              pytest.mark.skipif(paths.SANITIZED, reason="a plain program does not load a sanitized library")]
+pytestmark = pytest.mark.core
+
+# A program that loads a sanitized library is sanitized itself.
+SANITIZE = [f"-fsanitize={paths.SANITIZERS}"] if paths.SANITIZED else []
+plain = pytest.mark.skipif(paths.SANITIZED, reason="a plain program does not load a sanitized library")
 
 EXAMPLE = paths.ROOT / "examples/c-worker"
 HEADERS = paths.ROOT / "include/anyserve"
@@ -42,8 +45,8 @@ def program(installed, tmp_path_factory):
     """The example, built by its own Makefile."""
     folder = tmp_path_factory.mktemp("example")
     shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
-    subprocess.run(["make", "-s", "-C", folder, "CFLAGS=-std=c99 -pedantic -O1 -Wall -Wextra -Werror"], env=installed,
-                   check=True)
+    flags = " ".join(["-std=c99 -pedantic -O1 -Wall -Wextra -Werror", *SANITIZE])
+    subprocess.run(["make", "-s", "-C", folder, f"CFLAGS={flags}"], env=installed, check=True)
     return folder / "worker"
 
 
@@ -63,6 +66,14 @@ def test_what_is_declared_is_exported_and_nothing_else(installed):
     assert len(exported) > 50
 
 
+def test_the_static_one_defines_nothing_else_either(installed):
+    library = os.path.join(installed["LIB"], "libanyserve-worker.a")
+    lines = subprocess.run(["nm", "--extern-only", "--defined-only", library], check=True, capture_output=True,
+                           text=True).stdout
+    assert {line.split()[-1] for line in lines.splitlines() if re.match(r"[0-9a-f]+ ", line)} == declared()
+
+
+@plain
 def test_it_needs_the_c_library_only(installed):
     library = os.path.join(installed["LIB"], "libanyserve-worker.so.0")
     text = subprocess.run(["objdump", "-p", library], check=True, capture_output=True, text=True).stdout
@@ -99,11 +110,12 @@ def test_a_program_compiles_links_and_runs(installed, tmp_path, compiler, suffix
                            capture_output=True, text=True).stdout.split()
     if static:
         flags = [f for f in flags if f.startswith("-I")] + [installed["LIB"] + "/libanyserve-worker.a", "-pthread"]
-    subprocess.run([compiler, *options, "-Wall", "-Wextra", "-Werror", source, "-o", tmp_path / "program", *flags],
+    subprocess.run([compiler, *options, *SANITIZE, "-Wall", "-Wextra", "-Werror", source, "-o", tmp_path / "program", *flags],
                    env=installed, check=True)
     assert subprocess.run([tmp_path / "program"], env=installed).returncode == 0
 
 
+@plain
 def test_through_ffi(installed, serve, connect):
     """ctypes knows no header: handles, plain structs, callbacks."""
     lib = ctypes.CDLL(os.path.join(installed["LIB"], "libanyserve-worker.so.0"))
