@@ -28,7 +28,7 @@ class Stage:
     def __init__(self, options):
         self.options = options
         self.started = {}
-        self.pinned, self.counts = {}, None
+        self.pinned, self.c_worker, self.counts = {}, {}, None
         self.http, self.http_grpc, self.sse = {}, {}, {}
         build, three = options.build, ("--workers", 3)
         sum_of_two = ("--model", "add", "--inputs", 2, "--answer", "sum")

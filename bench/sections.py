@@ -84,7 +84,8 @@ def c_worker(stage):
     `echo_worker.c` on libanyserve-worker, which joined with the token; beside it the Python worker of the same model.
     """
     servers = stage.servers("anyserve C", "anyserve", "b0_echo")
-    return rate_table(measure(servers, [FEW, MANY], stage.options, PINNED, "C worker"))
+    stage.c_worker = measure(servers, [FEW, MANY], stage.options, PINNED, "C worker")
+    return rate_table(stage.c_worker)
 
 
 def rates(stage):
@@ -165,13 +166,22 @@ SECTIONS = {"pinned": pinned, "unpinned": unpinned, "awake": awake, "tensors": t
 
 def verdicts(stage):
     """### What must hold"""
-    rows = grpc_rows(stage) + rest.verdict_rows(stage)
+    rows = grpc_rows(stage) + c_worker_rows(stage) + rest.verdict_rows(stage)
     if not rows:
         return ""
     return table(["quantity", "measured", "must", "holds"],
                  [[text, f"{value:.2f}", f"{sign} {limit:g}",
                    "yes" if (value >= limit if sign == ">=" else value <= limit) else "**no**"]
                   for text, value, sign, limit in rows])
+
+
+def c_worker_rows(stage):
+    """As grpc_rows."""
+    if not stage.c_worker or not {"anyserve C", "anyserve"} <= set(stage.c_worker[FEW]):
+        return []
+    few = stage.c_worker[FEW]
+    return [("C worker, requests/s over B0, 16×1", ratio(few["anyserve C"], few["b0_echo"]), ">=", 0.72),
+            ("C worker, requests/s over the Python worker, 16×1", ratio(few["anyserve C"], few["anyserve"]), ">=", 1)]
 
 
 def grpc_rows(stage):

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -20,7 +21,8 @@
 #include <unistd.h>
 
 /* bytes of answers that are read at once; the largest answer must fit */
-#define RX_CAP (8u << 20)
+#define RX_CAP   (8u << 20)
+#define PATIENCE 30000 /* ms until the command has connected */
 
 /* The dispatcher's part, as far as one worker notices: no queue, no deadlines, no checks beyond the
  * frames' form. */
@@ -193,6 +195,29 @@ static void finish(struct feed *d, pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
+/* The command's connection. One that ends, or never comes, is told, not waited for. */
+static int await(int listener, pid_t pid, const char *command)
+{
+    struct pollfd p = {.fd = listener, .events = POLLIN};
+
+    for (int waited = 0; waited < PATIENCE; waited += 100) {
+        int n = poll(&p, 1, 100), status;
+
+        if (n > 0)
+            return accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (n < 0 && errno != EINTR)
+            die("poll");
+        if (waitpid(pid, &status, WNOHANG) == pid) {
+            fprintf(stderr, "worker_feed: %s ended before it connected\n", command);
+            exit(1);
+        }
+    }
+    fprintf(stderr, "worker_feed: %s has not connected within %d s\n", command, PATIENCE / 1000);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    exit(1);
+}
+
 static pid_t spawn(char **argv, int *ret_fd)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -211,7 +236,9 @@ static pid_t spawn(char **argv, int *ret_fd)
         execvp(argv[0], argv);
         _exit(127);
     }
-    *ret_fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (pid < 0)
+        die("fork");
+    *ret_fd = await(listener, pid, argv[0]);
     unlink(a.sun_path);
     close(listener);
     return pid;
