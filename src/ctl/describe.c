@@ -20,6 +20,7 @@ void as_app_fini(struct as_app *app)
             free(app->deployments[i].models[k]);
         free(app->deployments[i].models);
         free(app->deployments[i].name);
+        free(app->deployments[i].options);
     }
     free(app->deployments);
     *app = (struct as_app){0};
@@ -64,10 +65,13 @@ static int add_deployment(struct as_app *app, struct as_str line, struct as_buf 
         const char *next = p < end ? memchr(p, '\t', (size_t)(end - p)) : NULL;
         struct as_str model = {p, (size_t)((next ? next : end) - p)};
 
-        rc = add_model(d, model, err);
+        if (p == tab + 1 && model.n && model.p[0] == '{')
+            d->options = as_str_dup(model); /* read, and checked, by ctl/spec */
+        else
+            rc = add_model(d, model, err);
         p = (next ? next : end) + 1;
     }
-    return rc;
+    return rc == 0 && d->n_models == 0 ? refuse(err, "a deployment without a model:", name) : rc;
 }
 
 /* Lines without a tab are not ours: what the user's module printed to a stdout of its own making.

@@ -1,7 +1,8 @@
 /* ctl/describe.h — what an application file serves, asked of the worker program before it is
  * served.
  *
- * `PYTHON -m anyserve.worker TARGET --describe=lines` prints a line per deployment: its name, then
+ * `PYTHON -m anyserve.worker TARGET --describe=lines` prints a line per deployment: its name, the
+ * options that the code sets for it as a JSON object (left out when there are none), then
  * model:version for each model, separated by tabs. Lines without a tab are what the user's module
  * printed while it was imported.
  */
@@ -17,6 +18,7 @@
 
 struct as_app_deployment {
     char *name;
+    char *options; /* a JSON object as it was told, keys of ctl/spec_row.h; NULL: none */
     char **models; /* "name:version" */
     uint32_t n_models;
 };

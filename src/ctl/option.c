@@ -1,5 +1,6 @@
 #include "ctl/option.h"
 
+#include "base/near.h"
 #include "ctl/option_row.h"
 
 #define X(id, key, type, min, max, def, words, scope, group, doc)                                  \
@@ -14,8 +15,6 @@
                      doc},
 const struct as_option_row as_option_rows[AS_OPT_COUNT] = {AS_OPTION_TABLE(X)};
 #undef X
-
-#define KEY_MAX 64u
 
 static bool known(const struct as_option_set *o, size_t id)
 {
@@ -36,53 +35,17 @@ void as_option_init(struct as_option_set *o, uint32_t scope)
     as_buf_fini(&err);
 }
 
-/* Edit distance of two short names, with the swap of neighbours as one step. */
-/* Damerau–Levenshtein, restricted: typed in the wrong order is the most common slip. */
-static uint32_t distance(struct as_str a, struct as_str b)
+/* The known name closest to `key`; p NULL when none is similar. */
+static struct as_str nearest(const struct as_option_set *o, struct as_str key)
 {
-    uint32_t d[KEY_MAX + 1][KEY_MAX + 1];
+    struct as_near near = {.key = key};
 
-    for (uint32_t i = 0; i <= a.n; i++)
-        d[i][0] = i;
-    for (uint32_t j = 0; j <= b.n; j++)
-        d[0][j] = j;
-    for (size_t i = 1; i <= a.n; i++) {
-        for (size_t j = 1; j <= b.n; j++) {
-            uint32_t swap = d[i - 1][j - 1] + (a.p[i - 1] != b.p[j - 1]);
-
-            d[i][j] = AS_MIN(AS_MIN(d[i - 1][j], d[i][j - 1]) + 1, swap);
-            if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1])
-                d[i][j] = AS_MIN(d[i][j], d[i - 2][j - 2] + 1);
-        }
-    }
-    return d[a.n][b.n];
-}
-
-/* The known name closest to `key`, or NULL when none is similar. */
-static const char *nearest(const struct as_option_set *o, struct as_str key)
-{
-    const char *best = NULL;
-    uint32_t best_d = UINT32_MAX;
-
-    if (key.n == 0 || key.n > KEY_MAX)
-        return NULL;
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
-        struct as_str name = as_str_of(as_option_rows[i].key);
-        uint32_t d;
-
         /* never suggest what would be refused next */
-        if (!known(o, i) || (as_option_rows[i].scope & AS_SCOPE_HIDDEN))
-            continue;
-        d = distance(key, name);
-        if (key.n >= 4 && name.n > key.n && memcmp(key.p, name.p, key.n) == 0)
-            d = 1; /* an abbreviation */
-        if (d < best_d) {
-            best_d = d;
-            best = as_option_rows[i].key;
-        }
+        if (known(o, i) && !(as_option_rows[i].scope & AS_SCOPE_HIDDEN))
+            as_near_offer(&near, as_str_of(as_option_rows[i].key));
     }
-    /* further away it would be a guess, and a wrong hint is worse than none */
-    return best && best_d <= 1 + key.n / 3 ? best : NULL;
+    return as_near_best(&near);
 }
 
 /* The id of a name, or -1. */
@@ -97,11 +60,11 @@ static int find(const struct as_option_set *o, struct as_str key)
 
 static int unknown(const struct as_option_set *o, struct as_str key, struct as_buf *err)
 {
-    const char *name = nearest(o, key);
+    struct as_str name = nearest(o, key);
 
     as_buf_printf(err, "unknown option --%.*s", AS_STR_FMT(key));
-    if (name)
-        as_buf_printf(err, "; did you mean --%s?", name);
+    if (name.p)
+        as_buf_printf(err, "; did you mean --%.*s?", AS_STR_FMT(name));
     return AS_EINVALID;
 }
 
@@ -184,6 +147,26 @@ static int take(struct as_option_set *o, const char *arg, const char *next, stru
     return rc < 0 ? rc : 1;
 }
 
+/* Names of one letter, where users of other tools expect them. */
+static const struct {
+    char letter;
+    enum as_option_id id;
+} letters[] = {
+    {'o', AS_OPT_OUTPUT_FILE},
+};
+
+/* "-x" and what follows it: as take. */
+static int take_letter(struct as_option_set *o, const char *arg, const char *next,
+                       struct as_buf *err)
+{
+    for (size_t i = 0; i < AS_COUNT(letters); i++) {
+        if (arg[1] == letters[i].letter && arg[2] == 0 && known(o, letters[i].id))
+            return take(o, as_option_rows[letters[i].id].key, next, err);
+    }
+    as_buf_printf(err, "unknown option %s; options begin with --", arg);
+    return AS_EINVALID;
+}
+
 /* What no single row can see. */
 static int check_together(const struct as_option_set *o, struct as_buf *err)
 {
@@ -232,8 +215,7 @@ int as_option_parse(struct as_option_set *o, int argc, char *const *argv, struct
         } else if (strcmp(arg, "--help-all") == 0) {
             o->help = o->help_all = true;
         } else if (arg[1] != '-') {
-            as_buf_printf(err, "unknown option %s; options begin with --", arg);
-            rc = AS_EINVALID;
+            rc = take_letter(o, arg, i + 1 < argc ? argv[i + 1] : NULL, err);
         } else {
             rc = take(o, arg + 2, i + 1 < argc ? argv[i + 1] : NULL, err);
         }

@@ -18,15 +18,19 @@
 #define AS_SCOPE_BASIC      0x10u
 #define AS_SCOPE_INFER      0x20u
 #define AS_SCOPE_BENCH      0x40u
+#define AS_SCOPE_CHECK      0x1000u
+#define AS_SCOPE_BUILD      0x2000u
 
 #define AS_SCOPE_R   AS_SCOPE_RUN
 #define AS_SCOPE_RD  (AS_SCOPE_RUN | AS_SCOPE_DISPATCHER)
 #define AS_SCOPE_RB  (AS_SCOPE_RUN | AS_SCOPE_BASIC)
 #define AS_SCOPE_RDB (AS_SCOPE_RD | AS_SCOPE_BASIC)
-#define AS_SCOPE_I   AS_SCOPE_INFER
-#define AS_SCOPE_IB  (AS_SCOPE_INFER | AS_SCOPE_BENCH)
-#define AS_SCOPE_CB  (AS_SCOPE_IB | AS_SCOPE_BASIC)    /* what every call has */
-#define AS_SCOPE_LB  (AS_SCOPE_BENCH | AS_SCOPE_BASIC) /* what a load has */
+#define AS_SCOPE_SPEC                                                                              \
+    (AS_SCOPE_CHECK | AS_SCOPE_BUILD) /* whoever reads what a deployment file may say */
+#define AS_SCOPE_I  AS_SCOPE_INFER
+#define AS_SCOPE_IB (AS_SCOPE_INFER | AS_SCOPE_BENCH)
+#define AS_SCOPE_CB (AS_SCOPE_IB | AS_SCOPE_BASIC)    /* what every call has */
+#define AS_SCOPE_LB (AS_SCOPE_BENCH | AS_SCOPE_BASIC) /* what a load has */
 
 enum as_option_type {
     AS_OPTION_BOOL,     /* --key, --no-key, --key=on|off */
@@ -57,7 +61,7 @@ enum as_option_type {
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR", RDB | AS_SCOPE_STATUS | AS_SCOPE_IB,   \
       "Listening", "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                         \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RB, "Workers", "replicas of each deployment")     \
-    X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RB, "Workers",                                \
+    X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RB | AS_SCOPE_BUILD, "Workers",               \
       "interpreter; default the one of this script, $VIRTUAL_ENV, python3")                        \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB, "Workers",                         \
       "send tracebacks of handlers to clients")                                                    \
@@ -143,6 +147,16 @@ enum as_option_type {
       "Limits", "connections of workers that register, TCP and unix")                              \
     X(MAX_MANAGEMENT_BYTES, "max-management-bytes", SIZE, 1024, 16 << 20, "256K", "", RD,          \
       "Limits", "largest message or body of a call that registers")                                \
+    X(MAX_SPEC_BYTES, "max-spec-bytes", SIZE, 1, 64 << 20, "1M", "", SPEC, "Deployment file",      \
+      "largest deployment file")                                                                   \
+    X(MAX_SPEC_DEPTH, "max-spec-depth", INT, 8, 1000, "64", "", SPEC, "Deployment file",           \
+      "mappings and lists inside each other")                                                      \
+    X(MAX_APPLICATIONS, "max-applications", INT, 1, 10000, "100", "", SPEC, "Deployment file",     \
+      "applications of a file")                                                                    \
+    X(MAX_DEPLOYMENTS, "max-deployments", INT, 1, 10000, "1000", "", SPEC, "Deployment file",      \
+      "deployments of a file, all applications together")                                          \
+    X(MAX_SPEC_ERRORS, "max-spec-errors", INT, 1, 10000, "20", "", SPEC, "Deployment file",        \
+      "errors of a file that are told; the rest is counted")                                       \
     X(HEADER_TIMEOUT, "header-timeout", DURATION, AS_MS, 3600 * AS_SEC, "10s", "", RD, "Clients",  \
       "the greeting of a connection and each header block must be complete in this time")          \
     X(IDLE_TIMEOUT, "idle-timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off", RD, "Clients",      \
@@ -254,6 +268,8 @@ enum as_option_type {
       "print how the latencies spread; --json always does")                                        \
     X(COMPARE, "compare", STRING, 0, 4095, "", "FILE", LB, "Output",                               \
       "set the result beside an earlier --json")                                                   \
+    X(OUTPUT_FILE, "output-file", STRING, 0, 4095, "", "FILE", BUILD | AS_SCOPE_BASIC, "Output",   \
+      "-o FILE: where the deployment file is written; default stdout")                             \
     X(FDS, "fds", STRING, 0, 1024, "", "LIST", DISPATCHER | AS_SCOPE_HIDDEN, "Internal",           \
       "inherited descriptors")
 

@@ -109,7 +109,10 @@ static const char head[] =
     "`anyserve status` knows `--port`, `--runtime-dir` and `--json`. `anyserve infer` and\n"
     "`anyserve bench` ([tools](tools.md)) know these and `--max-message-bytes`, the group Call "
     "and\n"
-    "their part of Output; `bench` also the group Load. The others are of `anyserve run`.\n";
+    "their part of Output; `bench` also the group Load. `anyserve check` knows the group "
+    "\"Deployment "
+    "file\",\n"
+    "`anyserve build` that, `--python` and `--output-file`. The others are of `anyserve run`.\n";
 
 static void markdown_codes(struct as_buf *b)
 {

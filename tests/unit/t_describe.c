@@ -37,6 +37,19 @@ static void a_line_is_a_deployment(void **state AS_UNUSED)
     as_buf_fini(&other);
 }
 
+static void options_of_the_code_stand_before_the_models(void **state AS_UNUSED)
+{
+    struct as_buf err = {0};
+    struct as_app app;
+
+    assert_int_equal(
+        as_app_parse(&app, AS_STR("a\t{\"num_replicas\": 2}\tm:1\nb\tm:1\n"), NULL, NULL, &err), 0);
+    assert_string_equal(app.deployments[0].options, "{\"num_replicas\": 2}");
+    assert_int_equal(app.deployments[0].n_models, 1);
+    assert_null(app.deployments[1].options);
+    as_app_fini(&app);
+}
+
 static void check_refused(struct as_str text, const char *want)
 {
     struct as_buf err = {0};
@@ -56,6 +69,8 @@ static void nonsense_is_refused(void **state AS_UNUSED)
     check_refused(AS_STR("echo\t\n"), "without a version");
     check_refused(AS_STR("echo\techo\n"), "without a version: 'echo'");
     check_refused(AS_STR("echo\techo:1\t\n"), "without a version");
+    check_refused(AS_STR("echo\t{}\n"), "without a model: 'echo'");
+    check_refused(AS_STR("echo\tm:1\t{}\n"), "without a version: '{}'");
 }
 
 static void add(struct as_buf *b, const char *text, uint32_t times)
@@ -186,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_a_deployment),
+        cmocka_unit_test(options_of_the_code_stand_before_the_models),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(numbers_are_bounded),
         cmocka_unit_test(the_program_is_asked_and_its_exit_code_is_ours),

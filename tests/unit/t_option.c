@@ -289,6 +289,25 @@ static void a_list_is_given_again_and_again(void **state AS_UNUSED)
     as_buf_fini(&err);
 }
 
+static void some_have_a_letter(void **state AS_UNUSED)
+{
+    char letter[] = "-o", file[] = "x.yaml", joined[] = "-ox";
+    struct as_option_set o;
+    struct as_buf err = {0};
+
+    as_option_init(&o, AS_SCOPE_BUILD);
+    assert_int_equal(as_option_parse(&o, 2, (char *const[]){letter, file}, &err), 0);
+    assert_string_equal(as_option_str(&o, AS_OPT_OUTPUT_FILE), "x.yaml");
+    assert_int_equal(o.n_args, 0);
+    assert_int_equal(as_option_parse(&o, 1, (char *const[]){letter}, &err), AS_EINVALID);
+    assert_int_equal(as_option_parse(&o, 1, (char *const[]){joined}, &err), AS_EINVALID);
+    as_buf_add(&err, "", 1);
+    assert_string_equal(err.p,
+                        "--output-file needs a valueunknown option -ox; options begin with --");
+    as_buf_fini(&err);
+    check_refused(ARGS("-o", "x"), "unknown option -o; options begin with --"); /* not of `run` */
+}
+
 static void a_child_gets_what_was_given(void **state AS_UNUSED)
 {
     struct as_option_set o, child;
@@ -389,6 +408,7 @@ int main(void)
         cmocka_unit_test(options_are_checked_against_each_other),
         cmocka_unit_test(arguments_are_bounded),
         cmocka_unit_test(a_list_is_given_again_and_again),
+        cmocka_unit_test(some_have_a_letter),
         cmocka_unit_test(a_child_gets_what_was_given),
         cmocka_unit_test(written_values_are_read_back),
         cmocka_unit_test(help_fits_one_screen_and_names_every_option),

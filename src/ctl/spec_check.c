@@ -1,0 +1,127 @@
+/* ctl/spec_check.c — what no single row of a deployment file can see. */
+#include "ctl/spec_own.h"
+
+#define CPUS_MOST 1024 /* CPU_SETSIZE */
+
+static int by_name(const void *x, const void *y)
+{
+    const struct as_spec_object *const *a = x, *const *b = y;
+    int c = strcmp((*a)->v[0].s, (*b)->v[0].s);
+
+    return c ? c : (*a)->line < (*b)->line ? -1 : (*a)->line > (*b)->line;
+}
+
+/* Among objects whose first key is their name. */
+static void refuse_twins(struct as_spec_reader *r, struct as_spec_object **all, uint32_t n,
+                         const char *what)
+{
+    if (n > 1)
+        qsort(all, n, sizeof(struct as_spec_object *), by_name);
+    for (uint32_t i = 1; i < n; i++) {
+        const struct as_spec_value *name = &all[i]->v[0];
+
+        if (strcmp(name->s, all[i - 1]->v[0].s) == 0)
+            as_spec_error(r->errors, name->line ? name->line : all[i]->line,
+                          name->line ? name->column : all[i]->column,
+                          "name: '%s' is another %s's name already, in line %u", name->s, what,
+                          all[i - 1]->line);
+    }
+}
+
+/* The dispatcher knows deployments by their names alone. */
+static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    uint32_t n = as_spec_count(o, AS_SPEC_FILE_APPLICATIONS), k = 0;
+    struct as_spec_object **all;
+
+    all = as_xalloc(AS_MAX(n, r->deployments) * sizeof(struct as_spec_object *));
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_spec_object *app = as_spec_object(o, AS_SPEC_FILE_APPLICATIONS, i);
+
+        if (app->v[0].s)
+            all[k++] = app;
+    }
+    refuse_twins(r, all, k, "application");
+    k = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_spec_object *app = as_spec_object(o, AS_SPEC_FILE_APPLICATIONS, i);
+
+        for (uint32_t j = 0; j < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); j++) {
+            struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, j);
+
+            if (d->v[0].s)
+                all[k++] = d;
+        }
+    }
+    refuse_twins(r, all, k, "deployment");
+    free(all);
+}
+
+static void check_application(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    const struct as_spec_value *path = as_spec_value(o, AS_SPEC_APPLICATION_IMPORT_PATH),
+                               *command = as_spec_value(o, AS_SPEC_APPLICATION_COMMAND);
+
+    /* one that was told to be wrong is there, too */
+    if (path->line && command->line)
+        as_spec_error(
+            r->errors, o->line, o->column,
+            "import_path: and command are both given; an application is one or the other");
+    else if (!path->line && !command->line)
+        as_spec_error(r->errors, o->line, o->column,
+                      "import_path: is missing; an application has that or command");
+}
+
+/* The form was checked: numbers, '-' and ','. */
+static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
+{
+    const char *p = v->s;
+
+    while (p && *p >= '0' && *p <= '9') {
+        char *end;
+        unsigned long from = strtoul(p, &end, 10), to = from;
+
+        if (*end == '-')
+            to = strtoul(end + 1, &end, 10);
+        if (to < from || to >= CPUS_MOST) {
+            as_spec_error(r->errors, v->line, v->column, "cpu_affinity: '%.*s' is no range of CPUs",
+                          (int)(end - p), p);
+            return;
+        }
+        p = *end ? end + 1 : end;
+    }
+}
+
+static void check_deployment(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    const struct as_spec_value *gpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_GPUS),
+                               *cpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
+
+    if (gpus->set && gpus->i > 1000 && gpus->i % 1000)
+        as_spec_error(r->errors, gpus->line, gpus->column,
+                      "num_gpus: above 1 it must be a whole number");
+    if (cpus->s && strcmp(cpus->s, "auto") != 0)
+        check_cpus(r, cpus);
+    else if (cpus->s && !as_spec_is_set(o, AS_SPEC_DEPLOYMENT_NUM_CPUS))
+        as_spec_error(r->errors, cpus->line, cpus->column,
+                      "cpu_affinity: auto needs num_cpus, which says how many");
+}
+
+void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    switch (o->level) {
+    case AS_SPEC_LEVEL_FILE:
+        check_file(r, o);
+        break;
+    case AS_SPEC_LEVEL_APPLICATION:
+        check_application(r, o);
+        break;
+    case AS_SPEC_LEVEL_DEPLOYMENT:
+        check_deployment(r, o);
+        break;
+    case AS_SPEC_LEVEL_WARMUP:
+    case AS_SPEC_LEVEL_LOGGING:
+    case AS_SPEC_LEVELS:
+        break;
+    }
+}

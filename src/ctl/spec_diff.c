@@ -1,0 +1,157 @@
+#include "ctl/spec_diff.h"
+
+#include "ctl/spec_own.h"
+
+/* A value as text, the same for the same meaning. */
+static void put(const struct as_spec_row *row, const struct as_spec_value *v, struct as_buf *out)
+{
+    if (!v->set)
+        return;
+    if (row->type != AS_SPEC_OBJECT && row->type != AS_SPEC_OBJECTS) {
+        as_spec_put_value(row, v, out);
+        return;
+    }
+    for (uint32_t i = 0; i < v->n; i++)
+        as_spec_json(v->objects[i], true, out);
+}
+
+static bool same(const struct as_spec_row *row, const struct as_spec_value *a,
+                 const struct as_spec_value *b)
+{
+    struct as_buf x, y;
+    bool equal;
+
+    as_buf_init(&x);
+    as_buf_init(&y);
+    put(row, a, &x);
+    put(row, b, &y);
+    equal = a->set == b->set && as_str_eq(as_buf_slice(&x), as_buf_slice(&y));
+    as_buf_fini(&x);
+    as_buf_fini(&y);
+    return equal;
+}
+
+static enum as_spec_class compare(const struct as_spec_object *a, const struct as_spec_object *b,
+                                  struct as_buf *keys)
+{
+    uint32_t first = as_spec_first(a->level), width = as_spec_width(a->level);
+    enum as_spec_class worst = AS_SPEC_SAME;
+
+    for (uint32_t i = 0; i < width; i++) {
+        const struct as_spec_row *row = &as_spec_rows[first + i];
+
+        if (row->cls == AS_SPEC_SAME || same(row, &a->v[i], &b->v[i]))
+            continue;
+        worst = AS_MAX(worst, row->cls);
+        if (keys)
+            as_buf_printf(keys, "%s%s", keys->n ? "," : "", row->key);
+    }
+    return worst;
+}
+
+enum as_spec_class as_spec_compare(const struct as_spec_object *old_app,
+                                   const struct as_spec_object *old_deployment,
+                                   const struct as_spec_object *new_app,
+                                   const struct as_spec_object *new_deployment, struct as_buf *keys)
+{
+    enum as_spec_class app = compare(old_app, new_app, keys),
+                       own = compare(old_deployment, new_deployment, keys);
+
+    return AS_MAX(app, own);
+}
+
+uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                      enum as_spec_class cls)
+{
+    const struct as_spec_object *both[] = {app, deployment};
+    struct as_buf b;
+    uint64_t hash;
+
+    as_buf_init(&b);
+    for (size_t k = 0; k < AS_COUNT(both); k++) {
+        uint32_t first = as_spec_first(both[k]->level), width = as_spec_width(both[k]->level);
+
+        for (uint32_t i = 0; i < width; i++) {
+            const struct as_spec_row *row = &as_spec_rows[first + i];
+
+            /* a key that is not set leaves no trace: a row that comes with a later version of ours
+             * makes no new version of everybody's deployments */
+            if (row->cls != cls || !both[k]->v[i].set)
+                continue;
+            as_buf_printf(&b, "%s=", row->key);
+            put(row, &both[k]->v[i], &b);
+            as_buf_add(&b, "", 1); /* no value has a zero byte: keys cannot run into each other */
+        }
+    }
+    hash = as_str_hash(as_buf_slice(&b));
+    as_buf_fini(&b);
+    return hash;
+}
+
+static struct as_spec_object *find_app(const struct as_spec *s, const char *name)
+{
+    return s ? as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, as_str_of(name)) : NULL;
+}
+
+static struct as_spec_object *find_deployment(const struct as_spec_object *app, const char *name)
+{
+    return app ? as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(name)) : NULL;
+}
+
+/* Of one deployment of `app`, which is in `mine`. */
+static struct as_spec_change match(const struct as_spec_object *app,
+                                   const struct as_spec_object *deployment,
+                                   const struct as_spec *other)
+{
+    const struct as_spec_object *old_app = find_app(other, app->v[0].s),
+                                *old = find_deployment(old_app, deployment->v[0].s);
+
+    return (struct as_spec_change){.application = app->v[0].s,
+                                   .deployment = deployment->v[0].s,
+                                   .keys = "",
+                                   .new_app = app,
+                                   .new_deployment = deployment,
+                                   .old_app = old ? old_app : NULL,
+                                   .old_deployment = old};
+}
+
+/* Calls f for each deployment of a spec. */
+static void walk(const struct as_spec *s, const struct as_spec *other, bool is_new,
+                 void (*each)(void *ctx, const struct as_spec_change *c), void *ctx)
+{
+    for (uint32_t i = 0; s && i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+
+        for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
+            struct as_spec_change c =
+                match(app, as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k), other);
+            struct as_buf keys;
+
+            as_buf_init(&keys);
+            if (is_new && c.old_app) {
+                c.cls = as_spec_compare(c.old_app, c.old_deployment, app, c.new_deployment, &keys);
+                c.step = c.cls == AS_SPEC_SAME ? AS_SPEC_UNCHANGED : AS_SPEC_CHANGED;
+                as_buf_add(&keys, "", 1);
+                c.keys = (const char *)keys.p;
+                each(ctx, &c);
+            } else if (is_new) {
+                c.step = AS_SPEC_ADDED;
+                each(ctx, &c);
+            } else if (!c.old_app) { /* the sides are swapped: not in the new one */
+                c.step = AS_SPEC_REMOVED;
+                c.old_app = app;
+                c.old_deployment = c.new_deployment;
+                c.new_app = c.new_deployment = NULL;
+                each(ctx, &c);
+            }
+            as_buf_fini(&keys);
+        }
+    }
+}
+
+void as_spec_diff(const struct as_spec *from, const struct as_spec *to,
+                  void (*each)(void *ctx, const struct as_spec_change *c), void *ctx)
+{
+    walk(to, from, true, each, ctx);
+    walk(from, to, false, each, ctx);
+}

@@ -1,0 +1,176 @@
+/* ctl/spec_page.c — docs/guide/deployment-file.md is this text and nothing else. */
+#include "ctl/option_row.h"
+#include "ctl/spec_own.h"
+
+static const char head[] =
+    "# Deployment file\n\n"
+    "A deployment file says what is to be served: applications, and the deployments of each. It is "
+    "YAML\n"
+    "(usually `anyserve.yaml`) or JSON. This page is printed by `anyserve deployment-page`. In "
+    "this version a\n"
+    "file can be checked and be built from code; commands that serve one are not there yet.\n\n"
+    "```yaml\n"
+    "applications:\n"
+    "  - name: shop\n"
+    "    import_path: shop.models:app # Python code\n"
+    "    working_dir: /srv/shop\n"
+    "    env:\n"
+    "      LOG_FORMAT: plain\n"
+    "    deployments: # what is left out is as the code says, else the default\n"
+    "      - name: ranker\n"
+    "        num_replicas: 4\n"
+    "        version: 2024-11-b\n"
+    "        user_config: {top: 20, model: ranker-large}\n"
+    "        max_queued_requests: 200\n"
+    "        request_timeout_s: 2.5\n"
+    "        num_cpus: 2\n"
+    "        memory: 4G\n"
+    "        warmup_requests:\n"
+    "          - count: 3\n"
+    "            request: {inputs: [{name: x, datatype: FP32, shape: [1], data: [0.5]}]}\n"
+    "  - name: resize\n"
+    "    command: [/opt/resize/worker, --quality, 80] # a program that speaks a worker protocol\n"
+    "    deployments:\n"
+    "      - name: resize\n"
+    "        num_replicas: 2\n"
+    "```\n\n"
+    "`anyserve build module:app` writes such a file from code. `anyserve check FILE` reads one and "
+    "tells\n"
+    "what is wrong with it: every error with file, line, column and key, and the nearest known "
+    "name. A file\n"
+    "with an error changes nothing. `anyserve schema` prints a JSON Schema (draft 2020-12) for "
+    "editors.\n"
+    "What a schema cannot say is checked all the same: that names are there once, that ranges of "
+    "CPUs are\n"
+    "ranges, lengths in bytes instead of characters.\n\n"
+    "## Values\n\n"
+    "- What the file says wins over what the code says (`app.deployment(…)`), that over the "
+    "default, key\n"
+    "  by key. A key without a value, or with `null`, is as if it were not there.\n"
+    "- Words are those of YAML 1.2: only `true` and `false` are booleans; `no`, `on` and `off` are "
+    "texts.\n"
+    "  A name must be a text: `name: \"5\"`. Where any text will do (`version`, `env`, `command`) "
+    "a number\n"
+    "  or a word is taken as it is written: `version: 1.10` is `1.10`.\n"
+    "- Keys that end in `_s` are seconds, whole or not. Sizes are bytes and take `K`, `M`, `G`, "
+    "`T` (1024).\n"
+    "- Anchors, aliases, tags, a second document, and a key that is there twice, are errors.\n\n"
+    "## What a change costs\n\n"
+    "When a file is deployed over another, each deployment is compared key by key, by what the "
+    "values mean.\n"
+    "The tables below say what a change of a key costs: *light*: nothing is restarted, no worker "
+    "notices;\n"
+    "*reconfigure*: the workers are told while they serve; *restart*: new replicas take over from "
+    "the old\n"
+    "ones, a part at a time (`rolling_update_percentage`). A change of code is none of the file: "
+    "change\n"
+    "`version` for it.\n";
+
+static const char *const titles[AS_SPEC_LEVELS] = {
+    [AS_SPEC_LEVEL_FILE] = "File",
+    [AS_SPEC_LEVEL_APPLICATION] = "Application",
+    [AS_SPEC_LEVEL_DEPLOYMENT] = "Deployment",
+    [AS_SPEC_LEVEL_WARMUP] = "Request of `warmup_requests`",
+    [AS_SPEC_LEVEL_LOGGING] = "`logging_config`",
+};
+
+static const char *const classes[] = {
+    [AS_SPEC_SAME] = "",
+    [AS_SPEC_LIGHT] = "light",
+    [AS_SPEC_RECONFIGURE] = "reconfigure",
+    [AS_SPEC_RESTART] = "restart",
+};
+
+static void put_number(const struct as_spec_row *row, int64_t v, struct as_buf *b)
+{
+    struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
+    int64_t unit = row->type == AS_SPEC_NUMBER     ? 1000
+                   : row->type == AS_SPEC_DURATION ? (int64_t)AS_SEC
+                                                   : 1;
+
+    if (row->type == AS_SPEC_SIZE)
+        as_option_write(&size, &(struct as_option_value){.i = v}, b);
+    else
+        as_buf_printf(b, "%.12g", (double)v / (double)unit);
+}
+
+static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
+{
+    struct as_str w;
+
+    switch (row->type) {
+    case AS_SPEC_BOOL:
+        as_buf_str(b, "`true`, `false`");
+        break;
+    case AS_SPEC_INT:
+    case AS_SPEC_NUMBER:
+    case AS_SPEC_DURATION:
+    case AS_SPEC_SIZE:
+        put_number(row, row->min, b);
+        as_buf_str(b, " … ");
+        put_number(row, row->max, b);
+        as_buf_str(b, row->flags & AS_SPEC_NOT_ZERO ? ", not 0" : "");
+        break;
+    case AS_SPEC_STRING:
+        as_buf_printf(b, "%s, up to %lld bytes",
+                      strcmp(row->words, "name") == 0 ? "letters, digits, `.`, `_`, `-`" : "text",
+                      (long long)row->max);
+        break;
+    case AS_SPEC_TEXT:
+        as_buf_printf(b, "%s, up to %lld bytes",
+                      strcmp(row->words, "cpus") == 0 ? "`auto` or a list" : "any text",
+                      (long long)row->max);
+        break;
+    case AS_SPEC_ENUM:
+        for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
+            as_buf_printf(b, "%s`%.*s`", i ? ", " : "", AS_STR_FMT(w));
+        break;
+    case AS_SPEC_JSON:
+        as_buf_printf(b, "%s, up to %lld KiB as JSON", row->words[0] ? "a mapping" : "anything",
+                      (long long)row->max >> 10);
+        break;
+    case AS_SPEC_TEXTS:
+        as_buf_printf(b, "a list of %lld to %lld texts", (long long)row->min, (long long)row->max);
+        break;
+    case AS_SPEC_MAP:
+        as_buf_printf(b, "up to %lld names with a text each, none begins with `ANYSERVE_`",
+                      (long long)row->max);
+        break;
+    case AS_SPEC_OBJECT:
+        as_buf_str(b, "a mapping, below");
+        break;
+    case AS_SPEC_OBJECTS:
+        as_buf_str(b, "a list, below");
+        if (row->max <= 1000) /* the others are bounded by options */
+            as_buf_printf(b, ", of up to %lld", (long long)row->max);
+        break;
+    }
+}
+
+void as_spec_markdown(struct as_buf *b)
+{
+    as_buf_str(b, head);
+    for (int level = 0; level < AS_SPEC_LEVELS; level++) {
+        uint32_t first = as_spec_first((enum as_spec_level)level);
+
+        as_buf_printf(b,
+                      "\n## %s\n\n| key | default | values | a change | meaning |\n"
+                      "|---|---|---|---|---|\n",
+                      titles[level]);
+        for (uint32_t i = 0; i < as_spec_width((enum as_spec_level)level); i++) {
+            const struct as_spec_row *row = &as_spec_rows[first + i];
+
+            as_buf_printf(b, "| `%s` | ", row->key);
+            if (row->flags & AS_SPEC_REQUIRED)
+                as_buf_str(b, "needed");
+            else if (row->def[0])
+                as_buf_printf(b, "`%s`", row->def);
+            as_buf_str(b, " | ");
+            put_bounds(row, b);
+            as_buf_printf(b, " | %s | %s |\n", classes[row->cls], row->doc);
+        }
+    }
+    as_buf_str(
+        b, "\nHow large a file may be, and how many applications and deployments it may have, are "
+           "options:\n[Options](options.md), \"Deployment file\".\n");
+}

@@ -1,0 +1,161 @@
+#include "ctl/spec_row.h"
+
+#define X(level, id, key, type, min, max, def, words, cls, flags, doc)                             \
+    [AS_SPEC_##level##_##id] = {AS_SPEC_LEVEL_##level, key, AS_SPEC_##type, (int64_t)(min),        \
+                                (int64_t)(max),        def, words,          AS_SPEC_##cls,         \
+                                AS_SPEC_##flags,       doc},
+const struct as_spec_row as_spec_rows[AS_SPEC_KEYS] = {AS_SPEC_TABLE(X)};
+#undef X
+
+static const char *const level_names[AS_SPEC_LEVELS] = {
+    [AS_SPEC_LEVEL_FILE] = "file",
+    [AS_SPEC_LEVEL_APPLICATION] = "application",
+    [AS_SPEC_LEVEL_DEPLOYMENT] = "deployment",
+    [AS_SPEC_LEVEL_WARMUP] = "warmup",
+    [AS_SPEC_LEVEL_LOGGING] = "logging",
+};
+
+uint32_t as_spec_first(enum as_spec_level level)
+{
+    uint32_t i = 0;
+
+    while (as_spec_rows[i].level != level)
+        i++;
+    return i;
+}
+
+uint32_t as_spec_width(enum as_spec_level level)
+{
+    uint32_t first = as_spec_first(level), i = first;
+
+    while (i < AS_SPEC_KEYS && as_spec_rows[i].level == level)
+        i++;
+    return i - first;
+}
+
+const char *as_spec_level_name(enum as_spec_level level)
+{
+    return level_names[level];
+}
+
+enum as_spec_level as_spec_inner(const struct as_spec_row *row)
+{
+    uint32_t level = 0;
+
+    while (strcmp(level_names[level], row->words) != 0)
+        level++;
+    return (enum as_spec_level)level;
+}
+
+/* --- texts that must have a form --- */
+
+static bool is_name(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '.' || c == '_' || c == '-'))
+            return false;
+    }
+    return s.n > 0;
+}
+
+static size_t digits(struct as_str s, size_t from)
+{
+    size_t n = 0;
+
+    while (from + n < s.n && s.p[from + n] >= '0' && s.p[from + n] <= '9')
+        n++;
+    return n;
+}
+
+/* As the kernel writes them: 0-3,8. */
+static bool is_cpus(struct as_str s)
+{
+    size_t i = 0, n;
+
+    if (as_str_eq(s, AS_STR("auto")))
+        return true;
+    for (;;) {
+        n = digits(s, i);
+        i += n;
+        if (n && i < s.n && s.p[i] == '-') {
+            n = digits(s, i + 1);
+            i += 1 + n;
+        }
+        if (n == 0)
+            return false;
+        if (i == s.n)
+            return true;
+        if (s.p[i++] != ',')
+            return false;
+    }
+}
+
+static const struct form {
+    const char *name, *pattern;
+    bool (*matches)(struct as_str s);
+} forms[] = {
+    {"name", "^[A-Za-z0-9._-]+$", is_name},
+    {"cpus", "^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$", is_cpus},
+};
+
+static const struct form *form_of(const struct as_spec_row *row)
+{
+    bool text = row->type == AS_SPEC_STRING || row->type == AS_SPEC_TEXT;
+
+    for (size_t i = 0; text && i < AS_COUNT(forms); i++) {
+        if (strcmp(forms[i].name, row->words) == 0)
+            return &forms[i];
+    }
+    return NULL;
+}
+
+const char *as_spec_pattern(const struct as_spec_row *row)
+{
+    const struct form *f = form_of(row);
+
+    return f ? f->pattern : NULL;
+}
+
+bool as_spec_matches(const struct as_spec_row *row, struct as_str text)
+{
+    const struct form *f = form_of(row);
+
+    return !f || f->matches(text);
+}
+
+/* --- what files of other systems say --- */
+
+static const struct {
+    enum as_spec_level level;
+    const char *key, *hint;
+} elsewhere[] = {
+    {AS_SPEC_LEVEL_FILE, "http_options", "the server's options are given on its command line"},
+    {AS_SPEC_LEVEL_FILE, "grpc_options", "the server's options are given on its command line"},
+    {AS_SPEC_LEVEL_FILE, "proxy_location", "there is one dispatcher for each machine"},
+    {AS_SPEC_LEVEL_FILE, "target_capacity", "it is not supported; set num_replicas"},
+    {AS_SPEC_LEVEL_FILE, "logging_config", "it stands at each deployment here"},
+    {AS_SPEC_LEVEL_APPLICATION, "runtime_env", "env and working_dir stand at the application here"},
+    {AS_SPEC_LEVEL_APPLICATION, "route_prefix",
+     "models are served by their names, not below a path"},
+    {AS_SPEC_LEVEL_APPLICATION, "args", "use user_config of a deployment, or env"},
+    {AS_SPEC_LEVEL_APPLICATION, "logging_config", "it stands at each deployment here"},
+    {AS_SPEC_LEVEL_DEPLOYMENT, "ray_actor_options",
+     "num_cpus, num_gpus, memory, env and working_dir stand at the deployment here"},
+    {AS_SPEC_LEVEL_DEPLOYMENT, "autoscaling_config", "it is not supported; set num_replicas"},
+    {AS_SPEC_LEVEL_DEPLOYMENT, "max_constructor_retry_count", "it is called max_restarts here"},
+    {AS_SPEC_LEVEL_DEPLOYMENT, "max_concurrent_queries", "it is called max_ongoing_requests here"},
+    {AS_SPEC_LEVEL_DEPLOYMENT, "import_path", "it stands at the application"},
+    {AS_SPEC_LEVEL_DEPLOYMENT, "command", "it stands at the application"},
+};
+
+const char *as_spec_elsewhere(enum as_spec_level level, struct as_str key)
+{
+    for (size_t i = 0; i < AS_COUNT(elsewhere); i++) {
+        if (elsewhere[i].level == level && as_str_eq(key, as_str_of(elsewhere[i].key)))
+            return elsewhere[i].hint;
+    }
+    return NULL;
+}

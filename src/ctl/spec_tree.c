@@ -1,0 +1,457 @@
+#include "ctl/spec_tree.h"
+
+#include <math.h>
+#include <yaml.h>
+
+#define SHOWN 40u /* bytes of a scalar in a message */
+
+void as_spec_error(struct as_spec_errors *e, uint32_t line, uint32_t column, const char *fmt, ...)
+{
+    size_t from;
+    va_list ap;
+
+    if (e->n++ >= e->max)
+        return;
+    from = e->out->n;
+    as_buf_printf(e->out, "%s:", e->name);
+    if (line)
+        as_buf_printf(e->out, "%u:%u:", line, column);
+    as_buf_str(e->out, " ");
+    va_start(ap, fmt);
+    as_buf_vprintf(e->out, fmt, ap);
+    va_end(ap);
+    /* keys and values of the file are told as they are, but an error stays one line */
+    for (size_t i = from; i < e->out->n; i++) {
+        if (e->out->p[i] < ' ' || e->out->p[i] == 0x7f)
+            e->out->p[i] = '?';
+    }
+    as_buf_str(e->out, "\n");
+}
+
+int as_spec_errors_end(struct as_spec_errors *e)
+{
+    if (e->n > e->max)
+        as_buf_printf(e->out, "%s: and %u more\n", e->name, e->n - e->max);
+    return e->n ? AS_EINVALID : 0;
+}
+
+struct as_str as_spec_cut(struct as_str s)
+{
+    struct as_str shown = {s.p, AS_MIN(s.n, (size_t)SHOWN)};
+
+    while (shown.n < s.n && shown.n && (shown.p[shown.n] & 0xc0) == 0x80)
+        shown.n--; /* not in the middle of a character */
+    return shown;
+}
+
+/* --- building --- */
+
+struct builder {
+    struct as_arena *a;
+    struct as_spec_errors *e;
+    uint32_t depth, max_depth;
+    struct level {
+        struct as_spec_node *node, *last; /* the open list or mapping, its last member */
+        struct as_spec_node key;          /* of the member that comes next: text and place */
+        bool has_key;
+    } * levels;
+};
+
+static void *take(struct as_arena *a, size_t n)
+{
+    void *p = as_arena_alloc(a, n, 16);
+
+    /* the text is bounded, and the tree by the text: too little memory for it is too little at all
+     */
+    if (!p)
+        as_fatal_memory(n);
+    memset(p, 0, n);
+    return p;
+}
+
+static uint32_t line_of(const yaml_mark_t *m)
+{
+    return (uint32_t)m->line + 1;
+}
+
+static uint32_t column_of(const yaml_mark_t *m)
+{
+    return (uint32_t)m->column + 1;
+}
+
+static int order(const void *x, const void *y)
+{
+    const struct as_spec_node *const *a = x, *const *b = y;
+    size_t n = AS_MIN((*a)->key.n, (*b)->key.n);
+    int c = n ? memcmp((*a)->key.p, (*b)->key.p, n) : 0;
+
+    if (c == 0 && (*a)->key.n != (*b)->key.n)
+        c = (*a)->key.n < (*b)->key.n ? -1 : 1;
+    if (c == 0) /* equal keys in the order of the text */
+        c = (*a)->key_line != (*b)->key_line ? ((*a)->key_line < (*b)->key_line ? -1 : 1)
+                                             : ((*a)->key_column < (*b)->key_column ? -1 : 1);
+    return c;
+}
+
+/* Sorted, not compared each with each: a mapping may be as long as the text. */
+static void refuse_twins(struct builder *b, const struct as_spec_node *map)
+{
+    const struct as_spec_node **all;
+    uint32_t i = 0;
+
+    if (map->n < 2)
+        return;
+    all = as_xalloc(map->n * sizeof(const struct as_spec_node *));
+    for (const struct as_spec_node *k = map->first; k; k = k->next)
+        all[i++] = k;
+    qsort(all, map->n, sizeof(all[0]), order);
+    for (i = 1; i < map->n; i++) {
+        if (as_str_eq(all[i]->key, all[i - 1]->key))
+            as_spec_error(b->e, all[i]->key_line, all[i]->key_column,
+                          "%.*s: is here a second time; the first is in line %u",
+                          AS_STR_FMT(as_spec_cut(all[i]->key)), all[i - 1]->key_line);
+    }
+    free(all);
+}
+
+static void attach(struct builder *b, struct as_spec_node *n)
+{
+    struct level *l = &b->levels[b->depth - 1];
+
+    if (l->node->type == AS_SPEC_NODE_MAP) {
+        n->key = l->key.text;
+        n->key_line = l->key.line;
+        n->key_column = l->key.column;
+        l->has_key = false;
+    }
+    if (l->last)
+        l->last->next = n;
+    else
+        l->node->first = n;
+    l->last = n;
+    l->node->n++;
+}
+
+static struct as_str copy(struct as_arena *a, const yaml_char_t *p, size_t n)
+{
+    char *text = take(a, n + 1);
+
+    memcpy(text, p, n);
+    return (struct as_str){text, n};
+}
+
+/* False: told. */
+static bool refuse_extras(struct builder *b, const yaml_event_t *ev, const yaml_char_t *anchor,
+                          const yaml_char_t *tag)
+{
+    uint32_t line = line_of(&ev->start_mark), column = column_of(&ev->start_mark);
+
+    if (anchor)
+        as_spec_error(b->e, line, column, "anchors (&) and aliases (*) are not supported");
+    else if (tag)
+        as_spec_error(b->e, line, column,
+                      "tags (!) are not supported; a number in quotes is a text");
+    return !anchor && !tag;
+}
+
+static struct as_spec_node *new_node(struct builder *b, const yaml_event_t *ev,
+                                     enum as_spec_node_type type)
+{
+    struct as_spec_node *n = take(b->a, sizeof(*n));
+
+    n->type = type;
+    n->line = line_of(&ev->start_mark);
+    n->column = column_of(&ev->start_mark);
+    return n;
+}
+
+static bool scalar(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
+{
+    struct level *l = b->depth ? &b->levels[b->depth - 1] : NULL;
+    struct as_spec_node *n;
+
+    if (!refuse_extras(b, ev, ev->data.scalar.anchor, ev->data.scalar.tag))
+        return false;
+    n = new_node(b, ev, AS_SPEC_NODE_SCALAR);
+    n->plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    n->text = copy(b->a, ev->data.scalar.value, ev->data.scalar.length);
+    if (!l)
+        *root = n;
+    else if (l->node->type == AS_SPEC_NODE_MAP && !l->has_key) {
+        l->key = *n;
+        l->has_key = true;
+    } else
+        attach(b, n);
+    return true;
+}
+
+static bool enter(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
+{
+    bool map = ev->type == YAML_MAPPING_START_EVENT;
+    struct level *l = b->depth ? &b->levels[b->depth - 1] : NULL;
+    struct as_spec_node *n;
+
+    if (!refuse_extras(b, ev, map ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor,
+                       map ? ev->data.mapping_start.tag : ev->data.sequence_start.tag))
+        return false;
+    n = new_node(b, ev, map ? AS_SPEC_NODE_MAP : AS_SPEC_NODE_LIST);
+    if (l && l->node->type == AS_SPEC_NODE_MAP && !l->has_key) {
+        as_spec_error(b->e, n->line, n->column, "a key must be a text, not %s",
+                      map ? "a mapping" : "a list");
+        return false;
+    }
+    if (b->depth == b->max_depth) {
+        as_spec_error(b->e, n->line, n->column, "nested deeper than %u levels", b->max_depth);
+        return false;
+    }
+    if (l)
+        attach(b, n);
+    else
+        *root = n;
+    b->levels[b->depth++] = (struct level){.node = n};
+    return true;
+}
+
+/* False: the end, of the document or of what we can read of it. */
+static bool event(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
+{
+    switch (ev->type) {
+    case YAML_SCALAR_EVENT:
+        return scalar(b, ev, root);
+    case YAML_MAPPING_START_EVENT:
+    case YAML_SEQUENCE_START_EVENT:
+        return enter(b, ev, root);
+    case YAML_MAPPING_END_EVENT:
+        refuse_twins(b, b->levels[b->depth - 1].node);
+        b->depth--;
+        return true;
+    case YAML_SEQUENCE_END_EVENT:
+        b->depth--;
+        return true;
+    case YAML_ALIAS_EVENT:
+        as_spec_error(b->e, line_of(&ev->start_mark), column_of(&ev->start_mark),
+                      "anchors (&) and aliases (*) are not supported");
+        return false;
+    case YAML_NO_EVENT:
+    case YAML_STREAM_START_EVENT:
+    case YAML_STREAM_END_EVENT:
+    case YAML_DOCUMENT_START_EVENT:
+    case YAML_DOCUMENT_END_EVENT:
+        break;
+    }
+    return true;
+}
+
+/* JSON writes what lies beyond U+FFFF as two escapes, which YAML does not know: \ud83d\ude00
+ * becomes \U0001f600. Only in a text that begins as a JSON object does. */
+static struct as_str join_surrogates(struct as_arena *a, struct as_str text)
+{
+    size_t from = 0, n = 0;
+    unsigned hi, lo;
+    char *out;
+
+    while (from < text.n && strchr(" \t\r\n", text.p[from]) && text.p[from])
+        from++;
+    if (from == text.n || text.p[from] != '{' || !memmem(text.p, text.n, "\\u", 2))
+        return text;
+    out = take(a, text.n + 1); /* it only becomes shorter; the NUL ends what sscanf looks at */
+    memcpy(out, text.p, text.n);
+    for (size_t i = 0; i < text.n;) {
+        if (out[i] != '\\') {
+            out[n++] = out[i++];
+        } else if (text.n - i >= 12 && sscanf(out + i, "\\u%4x\\u%4x", &hi, &lo) == 2 &&
+                   hi >> 10 == 0xd800 >> 10 && lo >> 10 == 0xdc00 >> 10) {
+            unsigned c = 0x10000 + ((hi & 0x3ff) << 10) + (lo & 0x3ff);
+            char escape[11];
+
+            snprintf(escape, sizeof(escape), "\\U%08x", c);
+            memcpy(out + n, escape, 10);
+            n += 10;
+            i += 12;
+        } else {
+            out[n++] = out[i++];
+            if (i < text.n)
+                out[n++] = out[i++]; /* what is escaped: \\ is not the begin of another */
+        }
+    }
+    return (struct as_str){out, n};
+}
+
+static void tell_syntax(struct as_spec_errors *e, const yaml_parser_t *p)
+{
+    const yaml_mark_t *m = &p->problem_mark;
+
+    if (p->error == YAML_READER_ERROR)
+        as_spec_error(e, 0, 0, "not a text in UTF-8: %s at byte %zu", p->problem,
+                      p->problem_offset);
+    else if (p->error == YAML_MEMORY_ERROR)
+        as_fatal_memory(0);
+    else
+        as_spec_error(e, line_of(m), column_of(m), "not YAML: %s%s%s", p->problem,
+                      p->context ? " " : "", p->context ? p->context : "");
+}
+
+struct as_spec_node *as_spec_tree(struct as_arena *a, struct as_str text, uint32_t depth,
+                                  struct as_spec_errors *e)
+{
+    struct builder b = {.a = a, .e = e, .max_depth = depth};
+    struct as_spec_node *root = NULL;
+    uint32_t documents = 0;
+    bool more = true;
+    yaml_parser_t p;
+
+    if (!yaml_parser_initialize(&p))
+        as_fatal_memory(sizeof(p));
+    text = join_surrogates(a, text);
+    b.levels = as_xalloc(depth * sizeof(*b.levels));
+    yaml_parser_set_encoding(&p, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&p, (const unsigned char *)text.p, text.n);
+    while (more) {
+        yaml_event_t ev;
+
+        if (!yaml_parser_parse(&p, &ev)) {
+            tell_syntax(e, &p);
+            root = NULL;
+            break;
+        }
+        if (ev.type == YAML_DOCUMENT_START_EVENT && ++documents == 2) {
+            as_spec_error(e, line_of(&ev.start_mark), column_of(&ev.start_mark),
+                          "a second document begins; a file is one");
+            more = false;
+        } else if (ev.type == YAML_STREAM_END_EVENT) {
+            if (!root) { /* only comments: as an empty value */
+                root = new_node(&b, &ev, AS_SPEC_NODE_SCALAR);
+                root->plain = true;
+            }
+            yaml_event_delete(&ev);
+            break;
+        } else {
+            more = event(&b, &ev, &root);
+        }
+        yaml_event_delete(&ev);
+    }
+    yaml_parser_delete(&p);
+    free(b.levels);
+    return more ? root : NULL;
+}
+
+/* --- scalars --- */
+
+static bool any_of(struct as_str s, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (as_str_eq(s, as_str_of(words[i])))
+            return true;
+    }
+    return false;
+}
+
+static size_t span(struct as_str s, size_t from, const char *set)
+{
+    size_t n = 0;
+
+    while (from + n < s.n && s.p[from + n] && strchr(set, s.p[from + n]))
+        n++;
+    return n;
+}
+
+#define DIGITS "0123456789"
+
+static bool is_whole(struct as_str s)
+{
+    size_t sign = s.n && (s.p[0] == '-' || s.p[0] == '+') ? 1 : 0;
+
+    if (s.n > 2 && s.p[0] == '0' && s.p[1] == 'o')
+        return span(s, 2, "01234567") == s.n - 2;
+    if (s.n > 2 && s.p[0] == '0' && s.p[1] == 'x')
+        return span(s, 2, DIGITS "abcdefABCDEF") == s.n - 2;
+    return s.n > sign && span(s, sign, DIGITS) == s.n - sign;
+}
+
+/* [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?   (YAML 1.2.2, 10.3.2) */
+static bool is_real(struct as_str s)
+{
+    size_t i = s.n && (s.p[0] == '-' || s.p[0] == '+') ? 1 : 0, before = span(s, i, DIGITS),
+           after = 0;
+
+    i += before;
+    if (i < s.n && s.p[i] == '.') {
+        after = span(s, i + 1, DIGITS);
+        i += 1 + after;
+    }
+    if (before + after == 0)
+        return false;
+    if (i < s.n && (s.p[i] == 'e' || s.p[i] == 'E')) {
+        i++;
+        if (i < s.n && (s.p[i] == '-' || s.p[i] == '+'))
+            i++;
+        after = span(s, i, DIGITS);
+        if (after == 0)
+            return false;
+        i += after;
+    }
+    return i == s.n;
+}
+
+enum as_spec_scalar as_spec_scalar(const struct as_spec_node *n)
+{
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
+    static const char *const bools[] = {"true", "True", "TRUE", "false", "False", "FALSE"};
+
+    if (!n->plain)
+        return AS_SPEC_WORD;
+    if (any_of(n->text, nulls, AS_COUNT(nulls)))
+        return AS_SPEC_NULL;
+    if (any_of(n->text, bools, AS_COUNT(bools)))
+        return AS_SPEC_WORD_BOOL;
+    return is_whole(n->text) ? AS_SPEC_WHOLE : is_real(n->text) ? AS_SPEC_REAL : AS_SPEC_WORD;
+}
+
+bool as_spec_scalar_bool(const struct as_spec_node *n)
+{
+    return n->text.p[0] == 't' || n->text.p[0] == 'T';
+}
+
+int as_spec_scalar_i64(const struct as_spec_node *n, int64_t *ret_v)
+{
+    struct as_str s = n->text;
+    bool negative = s.p[0] == '-', prefixed = s.n > 2 && (s.p[1] == 'o' || s.p[1] == 'x');
+    int64_t base = prefixed ? (s.p[1] == 'o' ? 8 : 16) : 10, v = 0;
+
+    for (size_t i = prefixed ? 2 : s.p[0] == '-' || s.p[0] == '+' ? 1 : 0; i < s.n; i++) {
+        int64_t digit = s.p[i] <= '9' ? s.p[i] - '0' : (s.p[i] | 0x20) - 'a' + 10;
+
+        if (__builtin_mul_overflow(v, base, &v) ||
+            __builtin_sub_overflow(v, digit, &v)) /* downwards: the least number has no opposite */
+            return AS_EINVALID;
+    }
+    if (!negative && __builtin_sub_overflow(0, v, &v))
+        return AS_EINVALID;
+    *ret_v = v;
+    return 0;
+}
+
+double as_spec_scalar_f64(const struct as_spec_node *n)
+{
+    int64_t i;
+
+    if (n->text.n > 2 && n->text.p[1] == 'o' && as_spec_scalar_i64(n, &i) == 0)
+        return (double)i;
+    return strtod(n->text.p, NULL); /* copied with a NUL behind it; 0x too */
+}
+
+void as_spec_node_describe(const struct as_spec_node *n, struct as_buf *out)
+{
+    if (n->type == AS_SPEC_NODE_LIST)
+        as_buf_str(out, "a list");
+    else if (n->type == AS_SPEC_NODE_MAP)
+        as_buf_str(out, "a mapping");
+    else if (as_spec_scalar(n) == AS_SPEC_NULL)
+        as_buf_str(out, "nothing");
+    else {
+        struct as_str shown = as_spec_cut(n->text);
+
+        as_buf_printf(out, "%s'%.*s%s'", n->plain ? "" : "the text ", AS_STR_FMT(shown),
+                      shown.n < n->text.n ? "…" : "");
+    }
+}

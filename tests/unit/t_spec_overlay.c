@@ -1,0 +1,143 @@
+/* Specification of ctl/spec_overlay: what the code declares goes below what the file says. */
+#include "ctl/spec.h"
+
+#include "spec_case.h"
+
+/* The lines of a worker program. */
+static struct as_app described(const char *lines)
+{
+    struct as_buf err = {0};
+    struct as_app app;
+    int rc = as_app_parse(&app, as_str_of(lines), NULL, NULL, &err);
+
+    assert_int_equal(rc, 0);
+    return app;
+}
+
+/* NULL: refused, what was told is in `told`. */
+static struct as_spec *laid(const char *text, const char *lines)
+{
+    struct as_spec_limits l = limits();
+    struct as_spec *s = parse(text);
+    struct as_app code = described(lines);
+    int rc;
+
+    as_buf_fini(&told);
+    rc = as_spec_overlay(s, app_of(s, 0), &code, &l, &told);
+    as_buf_add(&told, "", 1);
+    as_app_fini(&code);
+    if (rc == 0)
+        return s;
+    assert_int_equal(rc, AS_EINVALID);
+    as_spec_free(s);
+    return NULL;
+}
+
+static void file_over_code_over_default(void **state AS_UNUSED)
+{
+    struct as_spec *s = laid(DEPLOYMENT("num_replicas: 3, logging_config: {encoding: JSON}"),
+                             "d\t{\"num_replicas\": 5, \"num_cpus\": 2, \"user_config\": {\"a\": "
+                             "[1]}, \"logging_config\": {\"log_level\": \"ERROR\"}}\tm:1\n");
+    const struct as_spec_object *d = deployment_of(s, 0, 0), *log;
+
+    assert_int_equal(as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS), 3);
+    assert_int_equal(as_spec_thousandths(d, AS_SPEC_DEPLOYMENT_NUM_CPUS), 2000);
+    assert_int_equal(as_spec_value(d, AS_SPEC_DEPLOYMENT_NUM_CPUS)->from, AS_SPEC_FROM_CODE);
+    assert_int_equal(as_spec_value(d, AS_SPEC_DEPLOYMENT_NUM_CPUS)->line, 0);
+    assert_string_equal(as_spec_str(d, AS_SPEC_DEPLOYMENT_USER_CONFIG), "{\"a\":[1]}");
+    assert_int_equal(as_spec_ns(d, AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT), 20 * AS_SEC);
+    log = as_spec_object(d, AS_SPEC_DEPLOYMENT_LOGGING, 0);
+    assert_string_equal(as_spec_str(log, AS_SPEC_LOGGING_ENCODING), "JSON");
+    assert_string_equal(as_spec_str(log, AS_SPEC_LOGGING_LEVEL), "ERROR");
+    as_spec_free(s);
+}
+
+static void deployments_of_the_code_need_not_be_listed(void **state AS_UNUSED)
+{
+    struct as_spec *s =
+        laid(DEPLOYMENT("num_replicas: 3"), "d\tm:1\ne\t{\"num_replicas\":2}\tn:1\n");
+
+    assert_int_equal(as_spec_count(app_of(s, 0), AS_SPEC_APPLICATION_DEPLOYMENTS), 2);
+    assert_string_equal(as_spec_str(deployment_of(s, 0, 1), AS_SPEC_DEPLOYMENT_NAME), "e");
+    assert_int_equal(as_spec_i64(deployment_of(s, 0, 1), AS_SPEC_DEPLOYMENT_NUM_REPLICAS), 2);
+    as_spec_free(s);
+    s = laid("applications: [{import_path: m}]", "x\tm:1\n");
+    assert_int_equal(as_spec_count(app_of(s, 0), AS_SPEC_APPLICATION_DEPLOYMENTS), 1);
+    assert_int_equal(as_spec_i64(deployment_of(s, 0, 0), AS_SPEC_DEPLOYMENT_NUM_REPLICAS), 1);
+    as_spec_free(s);
+}
+
+static void a_deployment_that_the_code_lacks_is_an_error(void **state AS_UNUSED)
+{
+    assert_null(laid("applications:\n- import_path: m\n  deployments:\n  - name: rnaker\n",
+                     "ranker\tm:1\nother\tn:1\n"));
+    assert_string_equal((char *)told.p, "f:4:11: name: m declares no deployment 'rnaker'; did you "
+                                        "mean ranker?\n");
+    assert_null(laid(DEPLOYMENT("# x"), "something-else\tm:1\n"));
+    assert_string_equal((char *)told.p,
+                        "f:1:54: name: m declares no deployment 'd'; it has something-else\n");
+}
+
+static void what_the_code_says_is_checked_by_the_same_table(void **state AS_UNUSED)
+{
+    assert_null(laid("applications: [{import_path: pkg.mod}]",
+                     "x\t{\"num_replica\": 2, \"num_cpus\": \"a\"}\tm:1\n"));
+    assert_string_equal((char *)told.p,
+                        "pkg.mod:1:2: num_replica: unknown key; did you mean num_replicas?\n"
+                        "pkg.mod:1:32: num_cpus: the text 'a' is not a number\n");
+    assert_null(laid("applications: [{import_path: m}]", "x\t{\"name\": \"y\"}\tm:1\n"));
+}
+
+static void another_application_s_deployment_is_not_taken(void **state AS_UNUSED)
+{
+    assert_null(laid("applications:\n"
+                     "- {import_path: m}\n"
+                     "- {name: b, command: [x], deployments: [{name: d}]}\n",
+                     "d\tm:1\n"));
+    assert_string_equal((char *)told.p, "m:2:3: import_path: the deployment 'd' of m is there "
+                                        "already, in application 'b'\n");
+}
+
+static void a_command_s_application_is_its_deployment(void **state AS_UNUSED)
+{
+    struct as_spec_limits l = limits();
+    struct as_spec *s = parse("applications: [{name: resize, command: [x]}]");
+    struct as_buf err = {0};
+
+    assert_int_equal(as_spec_overlay(s, app_of(s, 0), NULL, &l, &err), 0);
+    assert_int_equal(as_spec_count(app_of(s, 0), AS_SPEC_APPLICATION_DEPLOYMENTS), 1);
+    assert_string_equal(as_spec_str(deployment_of(s, 0, 0), AS_SPEC_DEPLOYMENT_NAME), "resize");
+    as_spec_free(s);
+}
+
+static void code_alone_is_a_spec(void **state AS_UNUSED)
+{
+    struct as_spec_limits l = limits();
+    struct as_app code = described("x\t{\"num_replicas\":2}\tm:1\ny\tn:1\n");
+    struct as_buf err = {0};
+    struct as_spec *s = NULL;
+
+    assert_int_equal(as_spec_of_code(&s, &l, "default", "a \"b\".py", &code, &err), 0);
+    assert_string_equal(as_spec_str(app_of(s, 0), AS_SPEC_APPLICATION_IMPORT_PATH), "a \"b\".py");
+    assert_int_equal(as_spec_i64(deployment_of(s, 0, 0), AS_SPEC_DEPLOYMENT_NUM_REPLICAS), 2);
+    assert_string_equal(as_spec_str(deployment_of(s, 0, 1), AS_SPEC_DEPLOYMENT_NAME), "y");
+    as_spec_free(s);
+    as_app_fini(&code);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(file_over_code_over_default),
+        cmocka_unit_test(deployments_of_the_code_need_not_be_listed),
+        cmocka_unit_test(a_deployment_that_the_code_lacks_is_an_error),
+        cmocka_unit_test(what_the_code_says_is_checked_by_the_same_table),
+        cmocka_unit_test(another_application_s_deployment_is_not_taken),
+        cmocka_unit_test(a_command_s_application_is_its_deployment),
+        cmocka_unit_test(code_alone_is_a_spec),
+    };
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+
+    as_buf_fini(&told);
+    return rc;
+}
