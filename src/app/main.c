@@ -1,5 +1,6 @@
 /* app/main.c — the command line: which command, its options, its help. */
 
+#include "app/declare.h"
 #include "app/dispatcher.h"
 #include "app/run.h"
 #include "app/status.h"
@@ -62,6 +63,11 @@ static const struct command commands[] = {
     {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, cmd_status},
     {"workers", "", "list the workers of a running server", AS_SCOPE_STATUS, 0, 0, false,
      cmd_workers},
+    {"check", "FILE", "read a deployment file and tell what is wrong with it", AS_SCOPE_CHECK, 1, 1,
+     false, as_check_main},
+    {"build", "TARGET", "write the deployment file of a Python file or module", AS_SCOPE_BUILD, 1,
+     1, false, as_build_main},
+    {"schema", "", "print the JSON Schema of deployment files", 0, 0, 0, false, as_schema_main},
     {"infer", "MODEL", "call a model once and print its answer", AS_SCOPE_INFER, 1, 1, false,
      as_infer_main},
     {"bench", "MODEL", "put load on a model and measure its answers", AS_SCOPE_BENCH, 1, 1, false,
@@ -69,6 +75,8 @@ static const struct command commands[] = {
     {"version", "", "print the version", 0, 0, 0, false, cmd_version},
     {"help", "[COMMAND]", "explain a command", 0, 0, 1, false, cmd_help},
     {"options", "", "print the documentation page of all options", 0, 0, 0, true, cmd_options},
+    {"deployment-page", "", "print the documentation page of deployment files", 0, 0, 0, true,
+     as_page_main},
     {"dispatcher", "", "serve with inherited descriptors (started by `run`)", AS_SCOPE_DISPATCHER,
      0, 0, true, cmd_dispatcher},
 };
