@@ -3,7 +3,8 @@
  * Everything is decided here and carried out by `ops`; time comes in as a parameter and randomness
  * from the seed, so that the same code runs in the controller and in a simulator. Events may come
  * late, twice or not at all where the way they take can lose them; what was asked is asked again.
- * Thread: the caller's, one for all plans that share an as_starts. ops may not call back.
+ * Thread: the caller's, one for all plans that share an as_starts: an event of one may start a
+ * process of another, so as_plan_next of each may have changed. ops may not call back.
  *
  * Places: a replica is a *place*, which outlives its processes. It has a number (the replica's name
  * is `<deployment>-<number>`; a new place takes the lowest free one), a rank, the version that its
@@ -86,6 +87,7 @@ struct as_place_facts {
     uint32_t world;     /* number of replicas asked for, as it was told */
     uint32_t starts;    /* processes of this place, this one included */
     bool ready;         /* this process has been READY */
+    bool unsure;        /* it may have been told another config or world than these */
     bool retiring;      /* it is to end */
 };
 
@@ -129,7 +131,10 @@ struct as_plan_ops {
                       const struct as_condition *c); /* status, trigger or text changed */
     /* The update to `from` has failed; `to` is the target again. */
     void (*rolled_back)(void *ctx, uint64_t from, uint64_t to, struct as_str why);
-    /* The target was reached: what a failed update goes back to, and what a recovery needs. */
+    /* as_plan_down has changed; why: the death that took the last replica. */
+    void (*down)(void *ctx, bool down, struct as_str why);
+    /* A target of another generation was reached: what a failed update goes back to from now on,
+     * and what a recovery needs (with as_plan_previous). */
     void (*settled)(void *ctx, const struct as_plan_target *t);
 };
 
@@ -145,7 +150,8 @@ const char *as_plan_check(const struct as_plan_target *t);
 /* Somebody has deployed. AS_EINVALID: as_plan_check. Nothing but the number of replicas differs
  * from the target: it is scaling. */
 int as_plan_set_target(struct as_plan *p, const struct as_plan_target *t, as_ns now);
-/* The number of replicas alone, also of what a failed update goes back to. `automatic`: by load. */
+/* The number of replicas alone, of the target and also of what a failed update goes back to.
+ * `automatic`: by load. */
 int as_plan_scale(struct as_plan *p, uint32_t replicas, bool automatic, as_ns now);
 /* By hand, to the stable target; when that is reached already, to the one that was stable before
  * it. AS_ENOTFOUND: there is none. */
@@ -210,7 +216,7 @@ const struct as_plan_target *as_plan_previous(const struct as_plan *p); /* NULL:
 const struct as_condition *as_plan_condition(const struct as_plan *p);
 uint32_t as_plan_running(const struct as_plan *p); /* RUNNING, of any version */
 bool as_plan_settled(const struct as_plan *p);     /* everything is as asked for */
-/* Every replica was given up (or there is none) and none was READY since: requests are refused. */
+/* There are replicas, every one was given up and none was READY since: requests are refused. */
 bool as_plan_down(const struct as_plan *p);
 bool as_plan_empty(const struct as_plan *p);
 /* The description of this generation may be needed again: a place runs it, or it is a target. */

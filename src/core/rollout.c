@@ -1,0 +1,357 @@
+/* Which places there are, and what they are told: the difference between target and places. */
+#include "core/place.h"
+
+/* Serving states are last: who serves least is retired first. */
+static uint32_t worth(const struct as_place *pl)
+{
+    static const uint8_t of[AS_PLACE_STATES] = {
+        [AS_PLACE_DOWN] = 0,     [AS_PLACE_WAITING] = 1,  [AS_PLACE_KILLED] = 2,
+        [AS_PLACE_STARTING] = 3, [AS_PLACE_LOST] = 4,     [AS_PLACE_UPDATING] = 5,
+        [AS_PLACE_RUNNING] = 5,  [AS_PLACE_DRAINING] = 6, [AS_PLACE_STOPPING] = 6,
+    };
+
+    return of[pl->state];
+}
+
+#define WORTH_LOST 4u /* below: it has no requests */
+
+static bool has(const struct as_plan_target *t)
+{
+    return t->generation != 0;
+}
+
+static bool same(const struct as_plan_target *a, const struct as_plan_target *b)
+{
+    return a->version == b->version && a->config == b->config;
+}
+
+/* An update is under way that can be taken back. */
+static bool updating(const struct as_plan *p)
+{
+    return has(&p->stable) && !same(&p->stable, &p->target);
+}
+
+bool as_rollout_old(const struct as_place *pl)
+{
+    return pl->facts.version != pl->plan->target.version || pl->stale;
+}
+
+static bool is_stable(const struct as_place *pl)
+{
+    return has(&pl->plan->stable) && pl->facts.version == pl->plan->stable.version;
+}
+
+/* A version that was stable once needs no time to show that it is. */
+static bool available(const struct as_place *pl)
+{
+    return pl->state == AS_PLACE_RUNNING && (is_stable(pl) || pl->proved);
+}
+
+as_ns as_rollout_next(const struct as_place *pl)
+{
+    if (pl->state != AS_PLACE_RUNNING || available(pl))
+        return AS_NEVER;
+    return pl->ready_at + pl->plan->target.policy.min_ready;
+}
+
+static void prove(struct as_plan *p, as_ns now)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct as_place *pl = p->places[i];
+
+        if (pl->state == AS_PLACE_RUNNING && now >= pl->ready_at + p->target.policy.min_ready)
+            pl->proved = true;
+        p->proven |= available(pl) && !as_rollout_old(pl);
+    }
+}
+
+static uint32_t step(const struct as_plan *p)
+{
+    uint64_t n = (uint64_t)p->target.replicas * p->target.policy.roll_percent / 100;
+
+    return AS_MAX(1u, (uint32_t)n);
+}
+
+struct census {
+    uint32_t live; /* not ending */
+    uint32_t old, available;
+    uint32_t unproved; /* new ones that are not available */
+};
+
+static struct census count(const struct as_plan *p)
+{
+    struct census c = {0};
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct as_place *pl = p->places[i];
+        bool is_old = as_rollout_old(pl), is_available = available(pl);
+
+        if (as_place_ends(pl))
+            continue;
+        c.live++;
+        c.old += is_old;
+        c.available += is_available;
+        c.unproved += !is_old && !is_available;
+    }
+    return c;
+}
+
+/* a goes before b: it serves less, it is of a version that is nowhere asked for, it is old, its
+ * rank is higher (so that the ranks of those that stay need not change). */
+static bool before(const struct as_place *a, const struct as_place *b)
+{
+    bool old_a = as_rollout_old(a), old_b = as_rollout_old(b);
+
+    if (worth(a) != worth(b))
+        return worth(a) < worth(b);
+    if (old_a != old_b)
+        return old_a;
+    if (old_a && is_stable(a) != is_stable(b))
+        return is_stable(b);
+    return a->facts.rank > b->facts.rank;
+}
+
+/* The first to go: of all, or of the old ones. */
+static struct as_place *victim(const struct as_plan *p, bool only_old)
+{
+    struct as_place *v = NULL;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct as_place *pl = p->places[i];
+
+        if (as_place_ends(pl) || (only_old && !as_rollout_old(pl)))
+            continue;
+        if (!v || before(pl, v))
+            v = pl;
+    }
+    return v;
+}
+
+/* Among the old ones that serve, those of no use for a rollback go first. */
+static struct as_place *serving_victim(const struct as_plan *p)
+{
+    struct as_place *v = NULL;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct as_place *pl = p->places[i];
+
+        if (pl->state != AS_PLACE_RUNNING || !as_rollout_old(pl))
+            continue;
+        if (!v || before(pl, v))
+            v = pl;
+    }
+    return v;
+}
+
+/* An old one that serves nobody may go when what replaces it has proved itself, or when nothing
+ * would go back to it. */
+static struct as_place *idle_victim(const struct as_plan *p)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct as_place *pl = p->places[i];
+
+        if (worth(pl) < WORTH_LOST && as_rollout_old(pl) && (p->proven || !is_stable(pl)))
+            return pl;
+    }
+    return NULL;
+}
+
+static void shrink(struct as_plan *p, as_ns now)
+{
+    uint32_t wanted = p->target.replicas;
+    struct as_place *v;
+
+    while ((v = idle_victim(p)))
+        as_place_retire(v, now);
+    while (count(p).old > wanted)
+        as_place_retire(victim(p, true), now);
+    while (count(p).available > wanted && (v = serving_victim(p)))
+        as_place_retire(v, now);
+    for (;;) {
+        struct census c = count(p);
+
+        if (c.live <= wanted + (c.old ? step(p) : 0))
+            return;
+        as_place_retire(victim(p, false), now);
+    }
+}
+
+/* Fewer than asked for: at once. Beyond that number: a step at a time, and what still drains
+ * counts.
+ */
+static bool may_grow(const struct as_plan *p, const struct census *c)
+{
+    uint32_t wanted = p->target.replicas, fresh = c->live - c->old;
+
+    if (c->live < wanted)
+        return true;
+    return c->old && fresh < wanted && p->n < wanted + step(p) && c->unproved < step(p);
+}
+
+static void grow(struct as_plan *p)
+{
+    for (;;) {
+        struct census c = count(p);
+
+        if (!may_grow(p, &c) || !as_place_new(p))
+            return;
+    }
+}
+
+static bool wants_telling(const struct as_place *pl)
+{
+    const struct as_place_facts *f = &pl->facts;
+    const struct as_plan_target *t = &pl->plan->target;
+
+    return f->config != t->config || f->world != t->replicas || f->unsure ||
+           f->rank_next != f->rank;
+}
+
+/* Of those that have to take a new config, a step at a time: it may be wrong. */
+static void tell(struct as_plan *p, as_ns now)
+{
+    uint32_t room = step(p);
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct as_place *pl = p->places[i];
+
+        if (pl->state == AS_PLACE_UPDATING && pl->facts.config != pl->asked.config)
+            room -= room > 0;
+    }
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct as_place *pl = p->places[i];
+        bool other = pl->facts.config != p->target.config;
+
+        if (pl->state != AS_PLACE_RUNNING || as_rollout_old(pl) || !wants_telling(pl))
+            continue;
+        if (other && room == 0)
+            continue;
+        room -= other;
+        as_place_tell(pl, now);
+    }
+}
+
+/* All but the ranks is as asked for. */
+static bool complete(const struct as_plan *p)
+{
+    if (p->n != p->target.replicas)
+        return false;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct as_place *pl = p->places[i];
+
+        if (!available(pl) || as_rollout_old(pl) || wants_telling(pl))
+            return false;
+    }
+    return true;
+}
+
+/* As many ranks are too high as there are free ones below: each moves once, nobody else does. */
+static void compact(struct as_plan *p, as_ns now)
+{
+    uint32_t wanted = p->target.replicas;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct as_place *pl = p->places[i];
+
+        if (pl->facts.rank < wanted)
+            continue;
+        pl->facts.rank_next = as_ranks_lowest(&p->ranks);
+        AS_ASSERT(pl->facts.rank_next < wanted);
+        as_ranks_take(&p->ranks, pl->facts.rank_next);
+        as_place_tell(pl, now);
+    }
+}
+
+bool as_rollout_settled(const struct as_plan *p)
+{
+    if (!p->acting || p->deleting || !complete(p))
+        return false;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (p->places[i]->facts.rank >= p->target.replicas)
+            return false;
+    }
+    return true;
+}
+
+static void settle(struct as_plan *p, as_ns now)
+{
+    bool was = p->settled, other = p->stable.generation != p->target.generation;
+
+    p->settled = as_rollout_settled(p);
+    if (!p->settled || (was && !other))
+        return;
+    if (updating(p))
+        p->previous = p->stable;
+    p->stable = p->target;
+    as_plan_say(p, AS_CAUSE_SETTLED, AS_STR(""), now);
+    if (other)
+        p->ops.settled(p->ctx, &p->stable);
+}
+
+static bool all_given_up(const struct as_plan *p)
+{
+    uint32_t live = 0;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (as_place_ends(p->places[i]))
+            continue;
+        if (!p->places[i]->given_up)
+            return false;
+        live++;
+    }
+    return live > 0;
+}
+
+static void tell_down(struct as_plan *p)
+{
+    bool down = all_given_up(p);
+
+    if (down == p->down)
+        return;
+    p->down = down;
+    p->ops.down(p->ctx, down, as_condition_text(&p->condition));
+}
+
+void as_rollout(struct as_plan *p, as_ns now)
+{
+    if (!p->acting)
+        return;
+    prove(p, now);
+    shrink(p, now);
+    if (!p->deleting)
+        grow(p);
+    as_starts_admit(p->starts, now);
+    if (!p->deleting) {
+        tell(p, now);
+        if (complete(p))
+            compact(p, now);
+    }
+    settle(p, now);
+    tell_down(p);
+    AS_ASSERT(as_plan_ok(p));
+}
+
+static void roll_back(struct as_plan *p, struct as_str reason, as_ns now)
+{
+    uint64_t from = p->target.generation;
+
+    p->target = p->stable;
+    p->proven = true;
+    as_plan_say(p, AS_CAUSE_STARTUP_FAILED, reason, now);
+    p->condition.rolled_back = p->condition.status == AS_STATUS_DEPLOY_FAILED;
+    p->ops.rolled_back(p->ctx, from, p->target.generation, reason);
+}
+
+bool as_rollout_failed(struct as_place *pl, uint32_t failures, struct as_str reason, as_ns now)
+{
+    struct as_plan *p = pl->plan;
+
+    if (as_place_ends(pl) || as_rollout_old(pl) || failures < p->target.policy.roll_failures)
+        return false;
+    if (updating(p) && p->target.policy.roll_back) {
+        roll_back(p, reason, now);
+        return true;
+    }
+    as_plan_say(p, AS_CAUSE_STARTUP_FAILED, reason, now);
+    return false;
+}
