@@ -15,7 +15,7 @@ void as_restart_ready(struct as_restart *s, as_ns now)
     s->unready = 0;
 }
 
-/* base × 2^(failures-1), at most max, ±20 %. */
+/* base × 2^(failures-1), base without failures, at most max, ±20 %. */
 static as_ns backoff(const struct as_restart *s, const struct as_restart_conf *conf,
                      struct as_rand *rand)
 {
@@ -36,8 +36,10 @@ struct as_restart_verdict as_restart_died(struct as_restart *s, const struct as_
         return (struct as_restart_verdict){.at = now};
     if (ready && now - s->ready_at >= conf->healthy)
         s->failures = 0;
-    if (kind == AS_EXIT_KILLED && ready)
+    if (ready && (kind == AS_EXIT_KILLED || kind == AS_EXIT_OOM))
         return (struct as_restart_verdict){.restart = true, .at = now};
+    if (kind == AS_EXIT_KILLED)
+        return (struct as_restart_verdict){.restart = true, .at = now + backoff(s, conf, rand)};
     if (s->failures < UINT32_MAX)
         s->failures++;
     if (!ready && s->unready < UINT32_MAX)

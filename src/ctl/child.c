@@ -195,6 +195,8 @@ static void on_end(struct as_sock *s, int events)
     if (!stopping && c->sentence)
         d.kind = AS_EXIT_CRASH; /* our SIGKILL, its fault */
     d.oom = out_of_memory(c, d.status);
+    if (d.oom && !stopping)
+        d.kind = AS_EXIT_OOM;
     d.last = as_output_last(&l->output);
     write_reason(c, &d, &l->output);
     /* before the owner hears of it: the verdict is part of what it is told */

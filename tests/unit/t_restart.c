@@ -48,6 +48,38 @@ static void test_an_outside_kill_before_ready_backs_off(void **state AS_UNUSED)
     assert_about(died(&s, AS_EXIT_KILLED, NOW), NOW, conf.base);
 }
 
+static void test_kills_from_outside_are_no_failures(void **state AS_UNUSED)
+{
+    struct as_restart_conf few = conf;
+    struct as_restart s = {0};
+    struct as_rand rand = {1};
+
+    few.give_up = 2;
+    for (uint32_t i = 0; i < 100; i++)
+        assert_about(as_restart_died(&s, &few, AS_EXIT_KILLED, &rand, NOW), NOW, conf.base);
+    for (uint32_t i = 0; i < 3; i++) /* what failed before counts on */
+        died(&s, AS_EXIT_CODE, NOW);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_about(died(&s, AS_EXIT_KILLED, NOW), NOW, conf.base << 2);
+    assert_about(died(&s, AS_EXIT_CODE, NOW), NOW, conf.base << 3);
+}
+
+static void test_want_of_memory_is_a_failure_before_ready(void **state AS_UNUSED)
+{
+    struct as_restart_conf few = conf;
+    struct as_restart s = {0};
+    struct as_rand rand = {1};
+
+    few.give_up = 2;
+    for (uint32_t i = 0; i < 10; i++) {
+        as_restart_started(&s);
+        as_restart_ready(&s, NOW);
+        assert_true(as_restart_died(&s, &few, AS_EXIT_OOM, &rand, NOW).at == NOW);
+    }
+    assert_about(as_restart_died(&s, &few, AS_EXIT_OOM, &rand, NOW), NOW, conf.base);
+    assert_true(as_restart_died(&s, &few, AS_EXIT_OOM, &rand, NOW).gave_up);
+}
+
 static void test_ready_counts_for_one_incarnation_only(void **state AS_UNUSED)
 {
     struct as_restart s = {0};
@@ -152,6 +184,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_outside_kill_after_ready_restarts_at_once),
         cmocka_unit_test(test_an_outside_kill_before_ready_backs_off),
+        cmocka_unit_test(test_kills_from_outside_are_no_failures),
+        cmocka_unit_test(test_want_of_memory_is_a_failure_before_ready),
         cmocka_unit_test(test_ready_counts_for_one_incarnation_only),
         cmocka_unit_test(test_the_delay_doubles_up_to_the_maximum),
         cmocka_unit_test(test_the_jitter_uses_its_whole_range),
