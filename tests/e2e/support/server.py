@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import uuid
 
 from . import paths, procs, wait
@@ -23,10 +24,10 @@ ALARMS = re.compile(r"Sanitizer|runtime error:|assertion|AS_ASSERT|stack smashin
 
 
 class Log:
-    """Lines of a pipe, as they come."""
+    """Lines of a pipe, as they come, and when (CLOCK_MONOTONIC)."""
 
     def __init__(self, pipe):
-        self.lines = []
+        self.lines, self.times = [], []
         self._news = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
@@ -35,7 +36,9 @@ class Log:
     def _read(self, pipe):
         with pipe:
             for line in pipe:
+                now = time.monotonic()
                 with self._news:
+                    self.times.append(now)
                     self.lines.append(line.decode(errors="replace").rstrip("\n"))
                     self._news.notify_all()
         with self._news:

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""An open loop of small requests over gRPC or HTTP/1.1, each told apart by an id; what came of each as JSON.
+
+    tests/chaos/load.py HOST:PORT [--protocol grpc|http] [--model nap] [--rate 200] [--timeout 10] [--retry 0]
+
+Runs until its standard input ends; then waits for what is under way and prints one line of JSON: {"rows": [[when the
+call was due (s, CLOCK_MONOTONIC), latency from then (s), outcome, attempts, flagged, id], …], "refused": connections
+refused, "planned": calls that were due}. The outcome is "" for a right answer (it must carry the id that was sent).
+flagged: the failure says that the request may have been executed, and is not to be repeated. A call that starts late
+counts from when it was due. With --retry a call that fails is made again, as a careful client would, for so many
+seconds; only a client whose requests may be repeated should do that.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+
+RETRY_PAUSE = 0.005  # seconds
+PADDING = 128  # FP32 elements beside the id: a body of about 1 KiB as JSON
+
+
+class Lost(Exception):
+    """The call failed: the text says how."""
+
+    def __init__(self, text, flagged=False):
+        super().__init__(text)
+        self.flagged = flagged
+
+
+class Http:
+    """Keep-alive connections, as many as calls are in flight."""
+
+    def __init__(self, host, port, model):
+        self._where, self._idle, self.refused = (host, port), [], 0
+        self._path = f"/v2/models/{model}/infer"
+        pad = {"name": "pad", "datatype": "FP32", "shape": [PADDING], "data": [1.5] * PADDING}
+        body = json.dumps({"id": "@", "inputs": [{"name": "id", "datatype": "INT64", "shape": [1], "data": ["@"]}, pad]})
+        self._body = body.replace('["@"]', "[@]")
+
+    async def _connection(self):
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+            writer.close()
+        try:
+            return await asyncio.open_connection(*self._where)
+        except ConnectionRefusedError:
+            self.refused += 1
+            raise
+
+    async def call(self, n, timeout):
+        try:
+            async with asyncio.timeout(timeout + 1):
+                return await self._call(n, timeout)
+        except TimeoutError:
+            raise Lost("no answer") from None
+        except (OSError, asyncio.IncompleteReadError) as e:
+            raise Lost(type(e).__name__) from None
+
+    async def _call(self, n, timeout):
+        reader, writer = await self._connection()
+        is_kept = False
+        try:
+            body = self._body.replace("@", str(n)).encode()
+            writer.write(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+                         b"grpc-timeout: %dm\r\n\r\n" % (self._path.encode(), len(body), timeout * 1000) + body)
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            fields = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:] if line)}
+            answer = await reader.readexactly(int(fields.get("content-length", "0")))
+            is_kept = fields.get("connection", "").lower() != "close"
+        finally:
+            if is_kept:
+                self._idle.append((reader, writer))
+            else:
+                writer.close()
+        status = int(head[0].split()[1])
+        if status != 200:
+            raise Lost(f"{status} {answer[:120].decode(errors='replace')}", fields.get("anyserve-may-have-executed") == "1")
+        if json.loads(answer)["outputs"][0]["data"] != [n]:
+            raise Lost(f"wrong answer {answer[:120]}")
+
+    async def close(self):
+        for _, writer in self._idle:
+            writer.close()
+
+
+class Grpc:
+    """One channel, without retries of its own."""
+
+    def __init__(self, host, port, model):
+        import grpc
+        import numpy as np
+
+        from support import oip
+        self._oip, self._np, self.refused = oip, np, 0
+        self._error = grpc.aio.AioRpcError
+        # a channel's own pauses between attempts are for servers that are away
+        quick = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100),
+                 ("grpc.max_reconnect_backoff_ms", 100)]
+        self._channel = grpc.aio.insecure_channel(f"{host}:{port}", oip.UNLIMITED + quick)
+        self._infer = self._channel.unary_unary(
+            f"/{oip.SERVICE}/ModelInfer", request_serializer=lambda m: m,
+            response_deserializer=oip.messages()["ModelInferResponse"].FromString)
+        self._pad, self._model = np.full(PADDING, 1.5, np.float32), model
+
+    async def call(self, n, timeout):
+        q = self._oip.infer_request(self._model, {"id": self._np.array([n]), "pad": self._pad}, id=str(n))
+        try:
+            answer = await self._infer(q.SerializeToString(), timeout=timeout)
+        except self._error as e:
+            trailers = dict(e.trailing_metadata() or ())
+            self.refused += "refused" in (e.details() or "").lower()
+            flagged = (trailers.get("anyserve-may-have-executed"), trailers.get("grpc-retry-pushback-ms")) == ("1", "-1")
+            raise Lost(f"{e.code().name} {e.details()}", flagged) from None
+        if self._oip.Answer(answer)["id"] != [n]:
+            raise Lost("wrong answer")
+
+    async def close(self):
+        await self._channel.close()
+
+
+class Load:
+    def __init__(self, client, rate, timeout, retry):
+        self.rows, self.planned = [], 0
+        self._client, self._every, self._timeout, self._retry = client, 1 / rate, timeout, retry
+
+    async def _one(self, n, due):
+        attempts, outcome, flagged = 0, "", False
+        while True:
+            attempts += 1
+            try:
+                await self._client.call(n, self._timeout)
+                outcome, flagged = "", False
+            except Lost as e:
+                outcome, flagged = str(e), e.flagged
+                if time.monotonic() - due < self._retry:
+                    await asyncio.sleep(RETRY_PAUSE)
+                    continue
+            break
+        self.rows.append([due, time.monotonic() - due, outcome, attempts, flagged, n])
+
+    async def run(self, stop):
+        begin, tasks = time.monotonic(), set()
+        while not stop.is_set():
+            due = begin + self.planned * self._every
+            ahead = due - time.monotonic()
+            if ahead > 0:
+                await asyncio.sleep(ahead)
+            task = asyncio.ensure_future(self._one(self.planned, due))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            self.planned += 1
+            if ahead < -0.1:
+                await asyncio.sleep(0)  # late: let answers in between
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._client.close()
+
+
+async def work(options):
+    host, _, port = options.address.rpartition(":")
+    kind = {"http": Http, "grpc": Grpc}[options.protocol]
+    client = kind(host, int(port), options.model)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def on_input():
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            stop.set()
+
+    loop.add_reader(0, on_input)
+    await client.call(-1, options.timeout)  # connected, imported, warm
+    load = Load(client, options.rate, options.timeout, options.retry)
+    gc.freeze()
+    print("began", flush=True)
+    await load.run(stop)
+    print(json.dumps({"rows": sorted(load.rows), "refused": client.refused, "planned": load.planned}))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("address")
+    parser.add_argument("--protocol", choices=("grpc", "http"), default="grpc")
+    parser.add_argument("--model", default="nap")
+    parser.add_argument("--rate", type=float, default=200)
+    parser.add_argument("--timeout", type=float, default=10, help="deadline of a call, seconds")
+    parser.add_argument("--retry", type=float, default=0, help="for so long a failed call is made again, seconds")
+    asyncio.run(work(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""A worker is killed: how long until its replacement is ready, beside what a bare interpreter takes for the imports.
+
+Beyond the import of the user's module, at most 1.5 × `python -c "import anyserve.worker"`, medians of the same run, taken in turns.
+Begins at the kill, ends when the dispatcher's line event=worker_ready is read from the server's output.
+"""
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import rig
+
+COUNT = 40
+MOST = 1.5
+
+
+def bare(statement):
+    """Seconds that an interpreter of its own takes, as the workers have it."""
+    env = {**os.environ, "PYTHONPATH": str(rig.paths.SDK)}
+    begin = time.monotonic()
+    subprocess.run([sys.executable, "-c", statement], env=env, cwd=rig.HERE, check=True)
+    return time.monotonic() - begin
+
+
+def replacement(server, replica, pid):
+    """Seconds from the kill to READY."""
+    since = len(server.log.lines)
+    begin = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    found = server.log.wait(rf"dispatcher\] .*event=worker_ready replica={replica} ", since)
+    return server.log.times[server.log.lines.index(found.string, since)] - begin
+
+
+def run(options):
+    count = options.count or COUNT
+    pick = random.Random(options.seed)
+    times = {"bare": [], "user": [], "restart": []}
+    with rig.serving(rig.AnyServe(workers=2)) as server:
+        for _ in range(count):
+            times["bare"].append(bare("import anyserve.worker"))
+            times["user"].append(bare("import anyserve.worker, model"))
+            times["restart"].append(replacement(server, *pick.choice(sorted(server.workers().items()))))
+            rig.wait_workers(server, 2)
+    middle = {k: 1e3 * statistics.median(v) for k, v in times.items()}
+    ratio = (middle["restart"] - (middle["user"] - middle["bare"])) / middle["bare"]
+    result = rig.Result("restart", "median", kills=count, restart_ms=round(middle["restart"], 1),
+                        restart_max_ms=round(1e3 * max(times["restart"]), 1), bare_ms=round(middle["bare"], 1),
+                        user_ms=round(middle["user"] - middle["bare"], 1), ratio=round(ratio, 2))
+    if ratio > MOST:
+        result.fault(f"{ratio:.2f} × the bare import, over {MOST}")
+    yield result

@@ -1,0 +1,181 @@
+"""What the scenarios share: a server, a load beside it, a killer, and figures of what came of it."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+
+from support import paths, procs, wait  # noqa: E402
+from support.server import Server  # noqa: E402
+
+ENOUGH = 0.9  # of the planned load, or the run says nothing
+
+
+class AnyServe(Server):
+    """model.py with `workers` replicas; the log's lines have the time at which they came."""
+
+    name = "AnyServe"
+
+    def __init__(self, *options, workers=4, journal=None, rss=0, env=None):
+        env = {**(env or {}), "CHAOS_RSS": str(rss), **({"CHAOS_JOURNAL": str(journal)} if journal else {})}
+        super().__init__(HERE / "model.py", "--workers", str(workers), *options, env=env, cwd=HERE)
+
+    def worker_pids(self):
+        """As the kernel has them, in whatever state: children of the supervisor that run the worker's program."""
+        try:
+            children = Path(f"/proc/{self.supervisor}/task/{self.supervisor}/children").read_text().split()
+        except OSError:
+            return []
+        return [int(p) for p in children if "anyserve.worker" in procs.command(p) and procs.alive(p)]
+
+
+class Load:
+    """load.py in a process of its own, so that the harness does not slow it down."""
+
+    def __init__(self, address, protocol="grpc", model="nap", rate=200, timeout=10, retry=0):
+        self.rate = rate
+        command = [sys.executable, HERE / "load.py", address, "--protocol", protocol, "--model", model, "--rate", rate,
+                   "--timeout", timeout, "--retry", retry]
+        env = {**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)}
+        self._process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        assert self._process.stdout.readline() == b"began\n", "the load did not begin"
+        self.began = time.monotonic()
+
+    def end(self):
+        """No call is due any more; the outcome of all."""
+        self.seconds = time.monotonic() - self.began
+        self._process.stdin.close()
+        out = json.loads(self._process.stdout.read())
+        assert self._process.wait() == 0
+        return Outcome(out, self.rate * self.seconds)
+
+    def abandon(self):
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Outcome:
+    """What came of a load."""
+
+    def __init__(self, out, wanted):
+        self.rows, self.refused = out["rows"], out["refused"]
+        self.errors = [r for r in self.rows if r[2]]
+        self.flagged = [r for r in self.errors if r[4]]
+        self.share = len(self.rows) / wanted if wanted else 0
+        self._sorted = sorted(r[1] for r in self.rows)
+
+    @property
+    def valid(self):
+        return self.share >= ENOUGH
+
+    def latency(self, q):
+        """Milliseconds."""
+        return round(1e3 * quantile(self._sorted, q), 1)
+
+    def figures(self):
+        return {"calls": len(self.rows), "errors": len(self.errors), "p50_ms": self.latency(.5),
+                "p99_ms": self.latency(.99), "p99_9_ms": self.latency(.999), "max_ms": self.latency(1),
+                "load": round(self.share, 3)}
+
+    def examples(self):
+        """The most common errors, each once."""
+        texts = [re.sub(r"\d+", "N", r[2])[:100] for r in self.errors]
+        return {t: texts.count(t) for t in sorted(set(texts), key=texts.count, reverse=True)[:4]}
+
+
+def quantile(ordered, q):
+    return ordered[min(int(len(ordered) * q), len(ordered) - 1)] if ordered else 0.0
+
+
+class Killer:
+    """Kills a random worker at random moments, `rate` times a second on average, `count` times in all."""
+
+    def __init__(self, server, rate, count, seed):
+        self.kills, self._server, self._rate, self._count = [], server, rate, count
+        self._random = random.Random(seed)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        due = time.monotonic()
+        while len(self.kills) < self._count:
+            # half the distance is fixed: storms within the storm, but the planned rate is kept
+            due += self._random.uniform(0.5, 1.5) / self._rate
+            if (ahead := due - time.monotonic()) > 0:
+                time.sleep(ahead)
+            while not (pids := self._server.worker_pids()):
+                time.sleep(0.001)
+            pid = self._random.choice(pids)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            self.kills.append((time.monotonic(), pid))
+
+    def join(self):
+        self._thread.join()
+        return self.kills
+
+
+def executions(journal):
+    """Request id → how often its handler began."""
+    found = {}
+    for path in Path(journal).iterdir():
+        for line in path.read_text().split():
+            found[int(line)] = found.get(int(line), 0) + 1
+    found.pop(-1, None)  # the load's first call, before it counts
+    return found
+
+
+class Result:
+    """One line of a scenario: figures, and what was not as it must be."""
+
+    def __init__(self, scenario, part, **figures):
+        self.scenario, self.part, self.figures, self.faults, self.valid = scenario, part, figures, [], True
+
+    def add(self, outcome):
+        self.valid = self.valid and outcome.valid
+        if outcome.errors:
+            self.figures["examples"] = outcome.examples()
+
+    def fault(self, text):
+        self.faults.append(text)
+
+    @property
+    def verdict(self):
+        return "FAILED" if self.faults else "ok" if self.valid else "INVALID"
+
+    def line(self):
+        shown = " ".join(f"{k}={v}" for k, v in self.figures.items() if k != "examples")
+        return f"{self.verdict:7} {self.scenario:10} {self.part:24} {shown}" + "".join(f"\n    {f}" for f in self.faults)
+
+    def json(self):
+        return json.dumps({"scenario": self.scenario, "part": self.part, "verdict": self.verdict, **self.figures,
+                           "faults": self.faults})
+
+
+@contextlib.contextmanager
+def serving(server):
+    """Stopped and checked at the end, as in the end-to-end tests; killed when something went wrong."""
+    try:
+        yield server
+        server.settle()
+        server.stop()
+    finally:
+        server.kill()
+
+
+def wait_workers(server, n):
+    """Until n workers are ready."""
+    wait.until(lambda: len(server.workers()) == n, lambda: f"{n} workers: {server.status()}", 60)
