@@ -1,0 +1,51 @@
+#include "io/notify.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VARIABLE "NOTIFY_SOCKET"
+
+static int parse(struct as_notify *n, const char *text)
+{
+    size_t len = strlen(text);
+
+    if ((text[0] != '/' && text[0] != '@') || len < 2 || len >= sizeof(n->addr.sun_path))
+        return AS_EINVALID;
+    n->addr.sun_family = AF_UNIX;
+    memcpy(n->addr.sun_path, text, len);
+    if (text[0] == '@')
+        n->addr.sun_path[0] = 0;
+    /* an abstract name has no NUL at its end: each of its bytes counts (unix(7)) */
+    n->n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (text[0] == '/'));
+    return 0;
+}
+
+int as_notify_take(struct as_notify *n)
+{
+    const char *text = getenv(VARIABLE);
+    int rc = 0;
+
+    *n = (struct as_notify){0};
+    if (text && text[0])
+        rc = parse(n, text);
+    unsetenv(VARIABLE);
+    return rc;
+}
+
+int as_notify_say(const struct as_notify *n, const char *state)
+{
+    size_t len = strlen(state);
+    bool sent;
+    int fd;
+
+    if (!n->n)
+        return 0;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return AS_EIO;
+    sent = sendto(fd, state, len, MSG_NOSIGNAL, (const struct sockaddr *)&n->addr, n->n) ==
+           (ssize_t)len;
+    close(fd);
+    return sent ? 0 : AS_EIO;
+}
