@@ -139,6 +139,7 @@ static void small(const struct as_frame *f)
     struct as_frame_credit credit;
     struct as_frame_hello hello;
     struct as_frame_error error;
+    struct as_frame_options options;
     struct as_str text;
     uint32_t n;
 
@@ -162,6 +163,12 @@ static void small(const struct as_frame *f)
         touch(&credit.slots, sizeof(credit.slots));
     if (as_frame_get_batch(f, &batch) == 0) /* the worker counts streams up to the last */
         AS_ASSERT(batch.n >= 2 && batch.first + 2 * (uint64_t)(batch.n - 1) > batch.first);
+    if (as_frame_get_options(f, &options) == 0) {
+        /* what is set is in its bounds: timers are made of it */
+        for (uint32_t key = 1; key < AS_FRAME_OPTION_END; key++)
+            AS_ASSERT(!(options.has >> key & 1) || options.value[key] <= AS_FRAME_OPTION_MAX);
+        AS_ASSERT(!(options.has & 1) && options.has >> AS_FRAME_OPTION_END == 0);
+    }
     if (as_frame_get_cancel(f, &n) == 0)
         /* a gRPC status, which indexes a table */
         AS_ASSERT(n >= 1 && n <= 16);

@@ -42,7 +42,8 @@ enum as_err_code {
     AS_EAGAIN = -19,          /* not now; the function says when */
     AS_EOF = -20,             /* nothing more comes */
     AS_EIO = -21,             /* the system refused; errno says why */
-    AS_EUNAUTHENTICATED = -22 /* nobody said who it is */
+    AS_EUNAUTHENTICATED = -22, /* nobody said who it is */
+    AS_EHUNG = -23             /* a handler ran for too long, its worker was ended */
 };
 const char *as_err_name(int err); /* "EINVALID"; "OK" for 0 */
 const char *as_err_text(int err); /* "invalid argument" */

@@ -49,8 +49,13 @@ struct as_worker_call; /* a request at its handler, and the answer that is being
 /* --- what it is --- */
 
 enum as_worker_flag {
-    AS_WORKER_NO_SIGNALS = 1 /* as_worker_run leaves SIGTERM and SIGINT alone: use as_worker_stop */
+    AS_WORKER_NO_SIGNALS = 1, /* as_worker_run leaves SIGTERM and SIGINT alone: use as_worker_stop
+                               */
+    AS_WORKER_ASKS = 2 /* questions come by as_worker_next_ask; without it the library answers them
+                        */
 };
+
+#define AS_WORKER_REASON 4096u /* bytes of a check's or a reconfiguration's text, with the NUL */
 
 struct as_worker_conf {
     size_t size;
@@ -82,6 +87,12 @@ struct as_worker_conf {
      * NULL. */
     void (*log)(void *ctx, const char *text);
     void *ctx;
+    /* as_worker_run calls these between two requests, in the runner's thread, never beside each
+     * other; with `threads`, while handlers run in those. AS_STATUS_OK, or another status with a
+     * text that says why. NULL: health is what as_worker_set_health said; a reconfiguration is
+     * UNIMPLEMENTED. `config` is JSON, docs/PROTOCOL.md section 10. */
+    uint32_t (*check_health)(void *ctx, char text[AS_WORKER_REASON]);
+    uint32_t (*reconfigure)(void *ctx, struct as_str config, char text[AS_WORKER_REASON]);
 };
 
 /* 0: answered with the outputs of the call. Else the request fails: as as_worker_call_fail said, or
@@ -135,6 +146,20 @@ int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WO
 /* What health checks hear from now on: AS_STATUS_OK, or another status and why. `text` may be NULL;
  * at most 255 bytes of it are kept. */
 void as_worker_set_health(struct as_worker *w, uint32_t status, const char *text);
+
+/* What the server shall do with this replica, in place of its own settings. 0: as the server is
+ * set; AS_NEVER: never. Any time: what has changed is told to the server, also over a new link. 0;
+ * AS_EINVALID: a time is over a day, health_timeout is AS_NEVER, or there is no such signal. */
+struct as_worker_options {
+    size_t size;
+    as_ns health_period;     /* between two health checks */
+    as_ns health_timeout;    /* an answer to one that takes longer is a failed check */
+    as_ns execution_timeout; /* a handler that runs for longer has its worker killed */
+    as_ns request_timeout;   /* of the deployment: the deadline of requests that bring none */
+    uint32_t dump_signal; /* makes this process print where its threads are, and go on; sent before
+                             such a kill. 0: none */
+};
+int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options);
 
 /* --- the loop --- */
 
@@ -286,6 +311,22 @@ enum as_worker_want { AS_WANT_ROOM = 1, AS_WANT_INPUT = 2 };
 bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker_want what);
 /* Pops one; *ret_what: what there is now. NULL: none. */
 struct as_worker_req *as_worker_ready(struct as_worker *w, unsigned *ret_what);
+
+/* Questions to the replica itself, with AS_WORKER_ASKS: before each as_worker_next, and after each
+ * as_worker_poll, ask for one. NULL: none, or the last one has not been answered: there is one at a
+ * time. It belongs to the caller until as_worker_reply, which may be called by any thread, and
+ * whose text is cut at 16 KiB. Runner. */
+struct as_worker_ask;
+enum as_worker_ask_op { AS_WORKER_HEALTH = 1, AS_WORKER_RECONFIGURE = 2 };
+struct as_worker_ask *as_worker_next_ask(struct as_worker *w);
+enum as_worker_ask_op as_worker_ask_op(const struct as_worker_ask *ask);
+struct as_str as_worker_ask_text(const struct as_worker_ask *ask);
+void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t status,
+                     struct as_str text);
+/* Event loops: from now on, until it is said to be false, the runner is in code that cannot be left
+ * (a handler that is not asynchronous). Health checks wait for it, and that is held against nobody;
+ * execution_timeout bounds it. Without an event loop this is known without being said. Runner. */
+void as_worker_busy(struct as_worker *w, bool busy);
 
 /* In a forked child: closes the descriptors and forgets the rest (which leaks there); nothing else
  * may be called with w any more. */

@@ -32,7 +32,8 @@
     X(EAGAIN, "try again", 14, 503, true, 's')                                                     \
     X(EOF, "end of input", 14, 503, true, 'n')                                                     \
     X(EIO, "input/output error", 14, 503, true, 's')                                               \
-    X(EUNAUTHENTICATED, "not authenticated", 16, 401, false, 'c')
+    X(EUNAUTHENTICATED, "not authenticated", 16, 401, false, 'c')                                  \
+    X(EHUNG, "the handler ran for longer than its execution timeout", 4, 504, false, 'w')
 
 enum as_err {
     AS_OK = 0,

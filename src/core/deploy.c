@@ -206,8 +206,7 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
     return 0;
 }
 
-/* The worker is told that nobody waits; q keeps its slot until it answers. */
-static void abandon(struct as_deploy *d, struct as_request *q, int reason)
+void as_deploy_abandon(struct as_deploy *d, struct as_request *q, int reason)
 {
     d->ops.cancel(d->ctx, q->replica, q, reason);
     as_heap_remove(&d->deadlines, q);
@@ -222,7 +221,7 @@ void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now)
         as_deploy_end(d, q);
     } else if (q->state == AS_REQ_SENT) {
         d->stat.cancelled++;
-        abandon(d, q, AS_ECANCELLED);
+        as_deploy_abandon(d, q, AS_ECANCELLED);
     }
 }
 
@@ -236,7 +235,7 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
             as_deploy_fail(d, q, AS_EDEADLINE);
         } else {
             /* told last: the verdict takes the request to another thread, which owns it then */
-            abandon(d, q, AS_EDEADLINE);
+            as_deploy_abandon(d, q, AS_EDEADLINE);
             as_deploy_tell(d, q, AS_EDEADLINE);
         }
     }

@@ -121,6 +121,13 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now);
 /* A RECALL was answered; requests of it that were not returned have started or ended. Harmless when
  * none was under way: the worker may lie. */
 void as_replica_recall_done(struct as_replica *r, as_ns now);
+/* Visits the requests of those calls that execute or are about to: the first ones, as many as r has
+ * slots, in stream order; those whose client has left too. fn calls nothing of the deployment. */
+void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struct as_request *q),
+                               void *arg);
+/* q (SENT) is answered err now, whatever its worker still says; it keeps its slot, as after a
+ * cancel. An ABANDONED one has been answered: nothing happens. */
+void as_replica_give_up(struct as_replica *r, struct as_request *q, int err);
 /* The worker is dead or its link is broken beyond use. Streams up to last_started may have run:
  * replayed if idempotent and not bound, else AS_EMAYHAVERUN. Later ones are always replayed. Frees
  * r. */

@@ -164,6 +164,36 @@ void as_replica_recall_done(struct as_replica *r, as_ns now)
     as_dispatch_balance(r->deploy);
 }
 
+/* --- what runs there --- */
+
+void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struct as_request *q),
+                               void *arg)
+{
+    const struct as_batch *last = NULL;
+    uint32_t calls = 0;
+
+    AS_LIST_EACH(it, &r->sent)
+    {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        calls += !q->batch || q->batch != last;
+        last = q->batch;
+        if (calls > r->slots)
+            return;
+        fn(arg, q);
+    }
+}
+
+void as_replica_give_up(struct as_replica *r, struct as_request *q, int err)
+{
+    AS_ASSERT(q->replica == r);
+    if (q->state != AS_REQ_SENT)
+        return;
+    as_deploy_abandon(r->deploy, q, AS_EDEADLINE);
+    /* told last: the verdict takes the request to another thread, which owns it then */
+    as_deploy_tell(r->deploy, q, err);
+}
+
 /* --- death --- */
 
 static void forget(struct as_replica *r)

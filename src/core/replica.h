@@ -157,6 +157,8 @@ void as_dispatch_restrict(struct as_deploy *d);
 
 /* --- deploy.c --- */
 
+/* The worker is told that nobody waits for q (SENT), which keeps its slot until it answers. */
+void as_deploy_abandon(struct as_deploy *d, struct as_request *q, int reason);
 /* q is held no longer: state DONE, release. */
 void as_deploy_end(struct as_deploy *d, struct as_request *q);
 /* Tells the client err: counters, op. q (QUEUED or SENT) must end or be abandoned next. */

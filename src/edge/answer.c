@@ -87,6 +87,7 @@ static uint32_t hints(int err, struct as_str text, struct as_http_header *h, cha
 {
     switch (err) {
     case AS_EMAYHAVERUN:
+    case AS_EHUNG:
         h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
         h[1] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
         return 2;
@@ -110,7 +111,7 @@ static uint32_t hints(int err, struct as_str text, struct as_http_header *h, cha
 /* The same for plain HTTP. A request that may be tried again is told when (RFC 9110, 10.2.3). */
 static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_header *h)
 {
-    if (err == AS_EMAYHAVERUN)
+    if (err == AS_EMAYHAVERUN || err == AS_EHUNG)
         h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
     else if (as_err_retryable(err))
         h[0] = (struct as_http_header)H("retry-after", RETRY_SECONDS);

@@ -418,6 +418,10 @@ static void send_error(struct as_exchange *x)
                          "the worker of model '%.*s' died; the request may have been executed",
                          AS_STR_FMT(x->model->name));
         break;
+    case AS_EHUNG:
+        as_exchange_fail(x, c->err, "the handler of model '%.*s' %s", AS_STR_FMT(x->model->name),
+                         "ran for longer than execution_timeout_s; its worker was ended");
+        break;
     case AS_EUNAVAILABLE:
         as_exchange_fail(x, c->err, "no worker of model '%.*s' is available",
                          AS_STR_FMT(x->model->name));

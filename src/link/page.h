@@ -33,6 +33,13 @@ static inline void as_page_start(struct as_page_writer *w, uint64_t stream, as_n
     __atomic_store_n(&p->clock, now, __ATOMIC_RELEASE);
 }
 
+/* The runner is inside code that it cannot leave since `now`; 0: it is not. */
+static inline void as_page_hold(struct as_page_writer *w, as_ns now)
+{
+    if (w->page)
+        __atomic_store_n(&w->page->held, now, __ATOMIC_RELAXED);
+}
+
 /* Shows the counters. */
 static inline void as_page_count(struct as_page_writer *w, const struct as_page_stat *s)
 {

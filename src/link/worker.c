@@ -222,6 +222,8 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     while ((q = first_startable(w)) && q->deadline <= now) {
         refuse_late(w, q);
     }
+    if (!w->event_loop) /* the caller runs it, or is back from doing so */
+        as_page_hold(&w->page, q ? now : 0);
     if (q) {
         start(w, q, now);
         as_worker_arm(w);

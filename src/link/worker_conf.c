@@ -16,9 +16,7 @@ static_assert(AS_WORKER_TENSORS == AS_FRAME_TENSORS, "public limit");
 static_assert(AS_WORKER_PARAMS == AS_FRAME_PARAMS, "public limit");
 static_assert(AS_WORKER_PREFERRED == AS_FRAME_PREFERRED, "public limit");
 
-/* Takes over a struct of the caller's whose first member is its size. False: it cannot be of an
- * older header, or it uses members that we do not know. */
-static bool take(void *to, size_t known, const void *from)
+bool as_worker_take(void *to, size_t known, const void *from)
 {
     size_t size;
 
@@ -87,6 +85,8 @@ static void find_defaults(struct as_worker_conf *c, char replica[32])
         c->input_bytes = AS_WORKER_INPUT_BYTES;
     if (!c->max_message)
         c->max_message = MAX_MESSAGE;
+    if (c->check_health || c->reconfigure)
+        c->flags |= AS_WORKER_ASKS;
 }
 
 static void keep_conf(struct as_worker *w, const struct as_worker_conf *c)
@@ -111,6 +111,7 @@ static void init(struct as_worker *w)
     as_list_init(&w->cancelled);
     as_list_init(&w->ready);
     as_list_init(&w->pool);
+    as_list_init(&w->asks);
     as_outq_init(&w->out);
     w->sock = w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = w->page.fd = -1;
 }
@@ -122,7 +123,7 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
     struct as_worker *w;
     char replica[32];
 
-    if (!take(&c, sizeof(c), conf))
+    if (!as_worker_take(&c, sizeof(c), conf))
         return AS_EINVALID;
     find_defaults(&c, replica);
     if (!is_short(c.token) || !is_short(c.replica) || !is_short(c.deployment) ||
@@ -264,7 +265,7 @@ int as_worker_add(struct as_worker *w, const struct as_worker_model *model)
     struct as_worker_model m;
     const char *why = "the model's size is not that of a version that this library knows";
 
-    if (take(&m, sizeof(m), model))
+    if (as_worker_take(&m, sizeof(m), model))
         why = check_model(w, &m);
     if (why) {
         as_worker_set_error(w, as_str_of(why));

@@ -51,6 +51,7 @@ void as_worker_end(struct as_worker *w, const char *why)
     as_worker_rx_reset(w);
     as_outq_fini(&w->out);
     drop_waiting(w);
+    as_worker_drop_asks(w);
     AS_LIST_EACH(n, &w->running)
     {
         as_worker_req_cancel(w, AS_LIST_ENTRY(n, struct as_worker_req, node), 1);
@@ -152,6 +153,7 @@ static int greet(struct as_worker *w)
                                .peer = as_str_of(w->conf.peer)};
 
     as_frame_put_hello(&w->out, &h);
+    as_worker_tell_options(w);
     for (uint32_t i = 0; i < w->n_models; i++) {
         w->models[i].registered = false;
         if (as_frame_put_register(&w->out, &w->models[i].reg)) {

@@ -326,22 +326,6 @@ static void on_cancel(struct as_worker *w, const struct as_frame *f)
 
 /* --- the replica itself --- */
 
-static void on_control(struct as_worker *w, const struct as_frame *f)
-{
-    struct as_frame_control c;
-
-    if (as_frame_get_control(f, &c) || c.reply) {
-        as_worker_end(w, "the dispatcher sent a malformed CONTROL");
-        return;
-    }
-    c.reply = true;
-    c.code = as_err_grpc(AS_EUNIMPLEMENTED);
-    if (c.op == AS_CONTROL_HEALTH)
-        c.code = w->health;
-    c.text = as_str_of(c.op == AS_CONTROL_HEALTH ? w->health_text : NULL);
-    as_frame_put_control(&w->out, f->stream, &c);
-}
-
 static void on_ping(struct as_worker *w, const struct as_frame *f)
 {
     uint64_t opaque;
@@ -384,7 +368,7 @@ void as_worker_on_frame(struct as_worker *w, const struct as_frame *f, struct as
         on_cancel(w, f);
         return;
     case AS_FRAME_CONTROL:
-        on_control(w, f);
+        as_worker_on_control(w, f);
         return;
     case AS_FRAME_PING:
     case AS_FRAME_PONG:

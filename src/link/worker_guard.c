@@ -101,7 +101,7 @@ static int verdict(struct as_worker *w)
         return AS_ECANCELLED;
     if (w->lost && !(w->draining && held))
         return AS_EOF;
-    if (as_worker_startable(w))
+    if (as_worker_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed))
         return 0;
     return AS_EAGAIN;
 }
@@ -137,6 +137,7 @@ int as_worker_wait(struct as_worker *w)
 
     pthread_mutex_lock(&w->mu);
     w->clock = 0;
+    as_page_hold(&w->page, 0);
     if (w->rx.drained && !w->n_waiting)
         as_worker_send(w); /* the last read left nothing: it is time to sleep, not to read again */
     else

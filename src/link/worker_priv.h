@@ -12,6 +12,7 @@
  *   worker_frame.c  what each frame does
  *   worker_call.c   a request at its handler, and the answer that is being made
  *   worker_run.c    the loop: connect, run handlers, here or in threads, drain
+ *   worker_ask.c    questions to the replica itself, and what the server shall do with it
  *   worker_guard.c  who looks after the socket when: waiting, event loop, guard thread; bytes out
  */
 #ifndef AS_LINK_WORKER_PRIV_H
@@ -113,10 +114,15 @@ struct as_worker {
     struct as_frame_window inputs; /* of one stream, as conf says */
     struct as_worker_served *models;
     uint32_t n_models;
-    bool capped;       /* some model's max_ongoing is below the slots */
-    bool fixed;        /* it was connected: no model can be added */
-    atomic_bool asked; /* as_worker_stop */
-    uint32_t health;   /* what health checks hear: gRPC status … */
+    bool capped;                     /* some model's max_ongoing is below the slots */
+    bool fixed;                      /* it was connected: no model can be added */
+    atomic_bool asked;               /* as_worker_stop */
+    struct as_frame_options options; /* what the server is to do with us */
+    struct as_list asks;             /* that nobody has taken yet */
+    atomic_uint n_asks;              /* so many, unless one is being answered: then 0 */
+    uint32_t n_asked;                /* in `asks` */
+    bool asking;                     /* one is with the caller */
+    uint32_t health;                 /* what health checks hear: gRPC status … */
     char health_text[256];
 
     /* the link */
@@ -185,6 +191,10 @@ static inline bool as_worker_alone(const struct as_blob *b)
     return atomic_load_explicit(&b->refs, memory_order_acquire) == 1;
 }
 
+/* worker_conf.c: takes over a struct of the caller's whose first member is its size. False: it
+ * cannot be of an older header, or it uses members that we do not know. */
+bool as_worker_take(void *to, size_t known, const void *from);
+
 /* worker_call.c: the calls of one thread, and what is used again for each. */
 struct as_worker_hand;
 struct as_worker_hand *as_worker_hand_new(struct as_worker *w);
@@ -249,6 +259,11 @@ void as_worker_on_inputs_over(struct as_worker *w, const struct as_frame *f);
 /* The input of that stream whose body is coming, or NULL. */
 struct as_worker_req *as_worker_filling(const struct as_worker *w, uint64_t stream);
 void as_worker_input_came(struct as_worker *w, struct as_worker_req *input);
+
+/* worker_ask.c */
+void as_worker_on_control(struct as_worker *w, const struct as_frame *f);
+void as_worker_drop_asks(struct as_worker *w);    /* of a link that has ended */
+void as_worker_tell_options(struct as_worker *w); /* to a new link */
 
 /* worker_guard.c */
 void as_worker_pump_and_send(struct as_worker *w);

@@ -197,10 +197,30 @@ static int connect_again(struct as_worker *w)
     return 0;
 }
 
+/* Questions before requests: they may be what the next one needs. */
+static void answer_asks(struct as_worker *w, char text[AS_WORKER_REASON])
+{
+    const struct as_worker_conf *c = &w->conf;
+    struct as_worker_ask *a;
+
+    while ((a = as_worker_next_ask(w))) {
+        uint32_t status = AS_STATUS_OK;
+
+        text[0] = 0;
+        if (as_worker_ask_op(a) == AS_WORKER_RECONFIGURE)
+            status = c->reconfigure ? c->reconfigure(c->ctx, as_worker_ask_text(a), text)
+                                    : AS_STATUS_UNIMPLEMENTED;
+        else if (c->check_health)
+            status = c->check_health(c->ctx, text);
+        as_worker_reply(w, a, status, as_str_of(text));
+    }
+}
+
 /* Until the link is lost (AS_EOF) or everything is drained (AS_ECANCELLED). After a stop what has
  * come already still runs; the dispatcher recalls what it can. */
 static int serve(struct as_worker *w, struct as_worker_hand *h, struct crew *c)
 {
+    char text[AS_WORKER_REASON];
     bool draining = false;
     int err;
 
@@ -212,6 +232,7 @@ static int serve(struct as_worker *w, struct as_worker_hand *h, struct crew *c)
                 draining = true;
                 as_worker_drain(w);
             }
+            answer_asks(w, text);
             q = as_worker_next(w);
             if (!q)
                 break;

@@ -52,6 +52,7 @@ enum as_frame_type {
     AS_FRAME_PONG = 19,
     AS_FRAME_DRAIN = 20,
     AS_FRAME_GOODBYE = 21,
+    AS_FRAME_OPTIONS = 22,
 };
 
 /* Flags of the header. */
@@ -268,10 +269,11 @@ int as_frame_get_batch(const struct as_frame *f, struct as_frame_batch *ret_b);
 void as_frame_put_cancel(struct as_outq *q, uint64_t stream, uint32_t reason);
 int as_frame_get_cancel(const struct as_frame *f, uint32_t *ret_reason);
 
-/* CONTROL: a small request to the replica itself; the reply repeats stream and op with REPLY. */
+/* CONTROL: a small request to the replica itself; the reply repeats stream and op with REPLY. The
+ * text of a request is never cut: at most AS_FRAME_TEXT bytes, asserted. */
 enum as_control_op {
     AS_CONTROL_HEALTH = 1,
-    AS_CONTROL_RECONFIGURE = 2,
+    AS_CONTROL_RECONFIGURE = 2, /* text: JSON, docs/PROTOCOL.md section 10 */
     AS_CONTROL_RANK = 3,
     AS_CONTROL_STATS = 4,
     AS_CONTROL_LOG_LEVEL = 5
@@ -284,6 +286,27 @@ struct as_frame_control {
 };
 void as_frame_put_control(struct as_outq *q, uint64_t stream, const struct as_frame_control *c);
 int as_frame_get_control(const struct as_frame *f, struct as_frame_control *ret_c);
+
+/* OPTIONS, from a worker (flag OPTIONAL): what the dispatcher shall do with this replica. Each
+ * entry takes the place of the server's own setting, and a later frame that of this one. */
+enum as_frame_option {
+    AS_FRAME_OPT_HEALTH_PERIOD = 1, /* ns between two health checks; 0: none */
+    AS_FRAME_OPT_HEALTH_TIMEOUT,    /* ns that the answer to one may take; not 0 */
+    AS_FRAME_OPT_EXECUTION_TIMEOUT, /* ns that a handler may run; 0: for ever */
+    AS_FRAME_OPT_REQUEST_TIMEOUT,   /* ns, of requests that bring no deadline; 0: none */
+    AS_FRAME_OPT_DUMP_SIGNAL, /* that makes the worker print where its threads are; 0: there is none
+                               */
+    AS_FRAME_OPTION_END
+};
+#define AS_FRAME_OPTION_MAX  (86400 * (uint64_t)AS_SEC) /* of the times: a day */
+#define AS_FRAME_OPTION_ROWS 64u                        /* entries of a frame */
+struct as_frame_options {
+    uint32_t has;                        /* 1 << key of each that is there */
+    uint64_t value[AS_FRAME_OPTION_END]; /* by key; [0] is nothing */
+};
+void as_frame_put_options(struct as_outq *q, const struct as_frame_options *o);
+/* Entries with a key that we do not know are passed over. */
+int as_frame_get_options(const struct as_frame *f, struct as_frame_options *ret_o);
 
 /* PING, PONG: 8 opaque bytes. DRAIN: empty or a reason. GOODBYE: reason text. */
 void as_frame_put_ping(struct as_outq *q, enum as_frame_type type, uint64_t opaque);
@@ -320,7 +343,10 @@ struct as_page {
     uint64_t started;  /* streams started since the page was made */
     uint64_t finished; /* streams whose handler has returned */
     uint64_t clock;    /* CLOCK_MONOTONIC ns of the last start or finish */
-    uint8_t pad[24];
+    /* CLOCK_MONOTONIC ns since when the worker's one thread is inside code that nothing else can be
+     * done beside, health checks included; 0: it is not, or the worker does not tell. */
+    uint64_t held;
+    uint8_t pad[16];
     uint32_t lock;   /* robust futex: tid|FUTEX_WAITERS while the worker lives, offset 64 */
     uint8_t own[60]; /* the worker's */
     struct as_page_stat stat; /* offset 128 */

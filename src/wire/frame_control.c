@@ -8,6 +8,7 @@
 #define CONTROL_FIXED    16u
 #define CREDIT_FIXED     24u
 #define BATCH_FIXED      16u
+#define OPTION_ROW       16u
 
 static void put_text(uint8_t *p, struct as_str s)
 {
@@ -268,6 +269,8 @@ void as_frame_put_control(struct as_outq *q, uint64_t stream, const struct as_fr
     struct as_str text = cut(c->text);
     uint8_t *p = put_frame(q, AS_FRAME_CONTROL, stream, CONTROL_FIXED + text.n);
 
+    AS_ASSERT(c->reply || text.n == c->text.n);
+
     put16(p, c->op);
     put16(p + 2, c->reply ? 1 : 0);
     put32(p + 4, c->code);
@@ -290,6 +293,52 @@ int as_frame_get_control(const struct as_frame *f, struct as_frame_control *ret_
     if (reply > 1 || c.code > 16 || get_text(f, CONTROL_FIXED, get32(f->p + 8), &c.text))
         return AS_EPROTO;
     *ret_c = c;
+    return 0;
+}
+
+void as_frame_put_options(struct as_outq *q, const struct as_frame_options *o)
+{
+    uint32_t n = OPTION_ROW * (uint32_t)__builtin_popcount(o->has & ~1u);
+    uint8_t *p = put_frame(q, AS_FRAME_OPTIONS, 0, n);
+
+    /* a dispatcher that does not know the frame serves the worker all the same */
+    put_header(p - AS_FRAME_HEADER, AS_FRAME_OPTIONS, AS_FRAME_F_OPTIONAL, 0, n);
+    for (uint32_t key = 1; key < AS_FRAME_OPTION_END; key++) {
+        if (!(o->has >> key & 1))
+            continue;
+        put32(p, key);
+        put32(p + 4, 0);
+        put64(p + 8, o->value[key]);
+        p += OPTION_ROW;
+    }
+}
+
+static bool is_option(uint32_t key, uint64_t v)
+{
+    if (key == AS_FRAME_OPT_DUMP_SIGNAL)
+        return v <= 64;
+    return v <= AS_FRAME_OPTION_MAX && (v || key != AS_FRAME_OPT_HEALTH_TIMEOUT);
+}
+
+int as_frame_get_options(const struct as_frame *f, struct as_frame_options *ret_o)
+{
+    struct as_frame_options o = {0};
+
+    if (f->n % OPTION_ROW || f->n / OPTION_ROW > AS_FRAME_OPTION_ROWS)
+        return AS_EPROTO;
+    for (const uint8_t *p = f->p; p < f->p + f->n; p += OPTION_ROW) {
+        uint32_t key = get32(p);
+
+        if (!key || get32(p + 4))
+            return AS_EPROTO;
+        if (key >= AS_FRAME_OPTION_END)
+            continue;
+        if ((o.has >> key & 1) || !is_option(key, get64(p + 8)))
+            return AS_EPROTO;
+        o.has |= 1u << key;
+        o.value[key] = get64(p + 8);
+    }
+    *ret_o = o;
     return 0;
 }
 

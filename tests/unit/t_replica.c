@@ -341,6 +341,63 @@ static void test_nobody_waits_for_what_is_handed_back(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* --- what runs there --- */
+
+static void list_letter(void *arg, struct as_request *q)
+{
+    struct world *w = arg;
+
+    note(w, "%c", letter(w, q));
+}
+
+static void expect_executing(struct world *w, char r, const char *want)
+{
+    as_replica_each_executing(rep(w, r), list_letter, w);
+    expect(w, want);
+}
+
+static void test_as_many_execute_as_there_are_slots(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 2, 2);
+    expect_executing(w, 'X', "");
+    submit_all(w, "a");
+    expect(w, "a>X");
+    expect_executing(w, 'X', "a");
+    assert_true(done(w, 'a')); /* quick: it may be given more in advance */
+    submit_all(w, "bcde");
+    expect(w, "b>X c>X d>X e>X");
+    expect_executing(w, 'X', "b c");
+    as_deploy_cancel(w->d, req(w, 'b'), w->now);
+    expect(w, "b!C");
+    expect_executing(w, 'X', "b c"); /* its client has left, it runs on */
+    world_free(w);
+}
+
+static void test_a_request_that_is_given_up_keeps_its_slot(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    req(w, 'a')->deadline = w->now + AS_SEC;
+    req(w, 'a')->idempotent = true;
+    submit_all(w, "ab");
+    expect(w, "a>X");
+    as_replica_give_up(rep(w, 'X'), req(w, 'a'), AS_EHUNG);
+    expect(w, "a!D a=EHUNG");
+    as_replica_give_up(rep(w, 'X'), req(w, 'a'), AS_EHUNG); /* one answer */
+    as_deploy_expire(w->d, w->now + 2 * AS_SEC);
+    expect(w, "");
+    assert_int_equal(as_deploy_stat(w->d)->failed, 1);
+    /* idempotent or not, it does not run again; what waited behind it does */
+    as_replica_free(rep(w, 'X'), req(w, 'a')->stream, w->now);
+    expect(w, "~a");
+    join(w, 'Y', 1, 0);
+    expect(w, "b>Y");
+    world_free(w);
+}
+
 /* --- death --- */
 
 static void test_a_death_replays_what_had_not_started(void **state AS_UNUSED)
@@ -507,6 +564,8 @@ int main(void)
         cmocka_unit_test(test_what_a_worker_hands_back_goes_to_another),
         cmocka_unit_test(test_handing_back_has_an_end),
         cmocka_unit_test(test_nobody_waits_for_what_is_handed_back),
+        cmocka_unit_test(test_as_many_execute_as_there_are_slots),
+        cmocka_unit_test(test_a_request_that_is_given_up_keeps_its_slot),
         cmocka_unit_test(test_a_death_replays_what_had_not_started),
         cmocka_unit_test(test_what_has_begun_to_answer_is_not_replayed),
         cmocka_unit_test(test_what_has_begun_to_answer_cannot_be_handed_back),

@@ -1,0 +1,174 @@
+/* Questions to the replica itself: is it well, and here is another configuration. They wait for the
+ * runner, since they are about user code; at most one is being answered. */
+#include "link/worker_priv.h"
+
+#include <string.h>
+
+#define ASKS_MAX 8u /* that wait; a dispatcher has one of a kind under way */
+
+struct as_worker_ask {
+    struct as_list node;
+    uint64_t stream, link; /* where the answer goes */
+    uint16_t op;
+    size_t n;
+    char text[];
+};
+
+/* --- taken in --- */
+
+static void reply(struct as_worker *w, uint64_t stream, uint16_t op, uint32_t code,
+                  struct as_str text)
+{
+    struct as_frame_control c = {.op = op, .reply = true, .code = code, .text = text};
+
+    as_frame_put_control(&w->out, stream, &c);
+}
+
+/* Who looks at `n_asks` without the lock finds what it may take. */
+static void show(struct as_worker *w)
+{
+    atomic_store_explicit(&w->n_asks, w->asking ? 0 : w->n_asked, memory_order_relaxed);
+}
+
+static void keep(struct as_worker *w, const struct as_frame *f, const struct as_frame_control *c)
+{
+    struct as_worker_ask *a = w->n_asked < ASKS_MAX ? malloc(sizeof(*a) + c->text.n) : NULL;
+
+    if (!a) {
+        reply(w, f->stream, c->op, AS_STATUS_RESOURCE_EXHAUSTED,
+              AS_STR("the worker has too many questions to answer"));
+        return;
+    }
+    *a = (struct as_worker_ask){.stream = f->stream, .link = w->link, .op = c->op, .n = c->text.n};
+    if (a->n)
+        memcpy(a->text, c->text.p, a->n);
+    as_list_push(&w->asks, &a->node);
+    w->n_asked++;
+    show(w);
+}
+
+void as_worker_on_control(struct as_worker *w, const struct as_frame *f)
+{
+    struct as_frame_control c;
+    bool takes = w->conf.flags & AS_WORKER_ASKS;
+
+    if (as_frame_get_control(f, &c) || c.reply) {
+        as_worker_end(w, "the dispatcher sent a malformed CONTROL");
+        return;
+    }
+    if (c.op == AS_CONTROL_HEALTH && (w->health || !takes))
+        reply(w, f->stream, c.op, w->health, as_str_of(w->health_text));
+    else if (takes && (c.op == AS_CONTROL_HEALTH || c.op == AS_CONTROL_RECONFIGURE))
+        keep(w, f, &c);
+    else
+        reply(w, f->stream, c.op, AS_STATUS_UNIMPLEMENTED, (struct as_str){0});
+}
+
+void as_worker_drop_asks(struct as_worker *w)
+{
+    struct as_list *n;
+
+    while ((n = as_list_pop(&w->asks)))
+        free(AS_LIST_ENTRY(n, struct as_worker_ask, node));
+    w->n_asked = 0;
+    show(w);
+}
+
+/* --- answered --- */
+
+struct as_worker_ask *as_worker_next_ask(struct as_worker *w)
+{
+    struct as_worker_ask *a = NULL;
+    struct as_list *n;
+
+    if (!atomic_load_explicit(&w->n_asks, memory_order_relaxed))
+        return NULL;
+    pthread_mutex_lock(&w->mu);
+    if (!w->asking && (n = as_list_pop(&w->asks))) {
+        a = AS_LIST_ENTRY(n, struct as_worker_ask, node);
+        w->n_asked--;
+        w->asking = true;
+        show(w);
+        w->seen = as_worker_clock();
+        as_page_hold(&w->page, 0); /* the handler before it is over */
+        as_worker_arm(w);          /* pings are answered meanwhile */
+    }
+    pthread_mutex_unlock(&w->mu);
+    return a;
+}
+
+enum as_worker_ask_op as_worker_ask_op(const struct as_worker_ask *ask)
+{
+    return (enum as_worker_ask_op)ask->op;
+}
+
+struct as_str as_worker_ask_text(const struct as_worker_ask *ask)
+{
+    return (struct as_str){ask->text, ask->n};
+}
+
+void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t status,
+                     struct as_str text)
+{
+    pthread_mutex_lock(&w->mu);
+    w->asking = false;
+    show(w);
+    if (ask->link == w->link && w->sock >= 0) {
+        reply(w, ask->stream, ask->op, status <= 16 ? status : AS_STATUS_UNKNOWN, text);
+        as_worker_send(w);
+    }
+    if (w->n_asked)
+        as_worker_wake(w);
+    pthread_mutex_unlock(&w->mu);
+    free(ask);
+}
+
+void as_worker_busy(struct as_worker *w, bool busy)
+{
+    as_page_hold(&w->page, busy ? as_worker_clock() : 0);
+}
+
+/* --- options --- */
+
+/* A time of the caller's as the frame says it. False: it cannot be said. */
+static bool set_time(struct as_frame_options *o, enum as_frame_option key, as_ns v)
+{
+    if (!v)
+        return true;
+    if (v != AS_NEVER && v > AS_FRAME_OPTION_MAX)
+        return false;
+    o->has |= 1u << key;
+    o->value[key] = v == AS_NEVER ? 0 : v;
+    return true;
+}
+
+int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options)
+{
+    struct as_frame_options o = {0};
+    struct as_worker_options v;
+
+    if (!as_worker_take(&v, sizeof(v), options) ||
+        !set_time(&o, AS_FRAME_OPT_HEALTH_PERIOD, v.health_period) ||
+        !set_time(&o, AS_FRAME_OPT_HEALTH_TIMEOUT, v.health_timeout) ||
+        !set_time(&o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v.execution_timeout) ||
+        !set_time(&o, AS_FRAME_OPT_REQUEST_TIMEOUT, v.request_timeout) ||
+        v.health_timeout == AS_NEVER || v.dump_signal > 64)
+        return AS_EINVALID;
+    if (v.dump_signal)
+        o.has |= 1u << AS_FRAME_OPT_DUMP_SIGNAL;
+    o.value[AS_FRAME_OPT_DUMP_SIGNAL] = v.dump_signal;
+    pthread_mutex_lock(&w->mu);
+    w->options = o;
+    if (w->state == AS_WORKER_LIVE) {
+        as_worker_tell_options(w);
+        as_worker_send(w);
+    }
+    pthread_mutex_unlock(&w->mu);
+    return 0;
+}
+
+void as_worker_tell_options(struct as_worker *w)
+{
+    if (w->options.has)
+        as_frame_put_options(&w->out, &w->options);
+}
