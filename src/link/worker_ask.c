@@ -160,7 +160,7 @@ int as_worker_set_options(struct as_worker *w, const struct as_worker_options *o
     pthread_mutex_lock(&w->mu);
     w->options = o;
     if (w->state == AS_WORKER_LIVE) {
-        as_worker_tell_options(w);
+        as_frame_put_options(&w->out, &w->options);
         as_worker_send(w);
     }
     pthread_mutex_unlock(&w->mu);

@@ -34,6 +34,7 @@ struct fake {
     struct as_frame_hello hello; /* of the worker; texts point into hello_bytes */
     uint8_t hello_bytes[2048];
     struct as_frame_credit credit;
+    struct as_frame_options options; /* of the greeting */
     uint32_t n_registered;
     /* how to greet */
     const char *goodbye;  /* instead of an answer to HELLO */
@@ -199,6 +200,8 @@ static inline void *fake_greet(void *arg)
     while (fake_read(d)) {
         if (d->f.type == AS_FRAME_HELLO) {
             fake_on_hello(d);
+        } else if (d->f.type == AS_FRAME_OPTIONS) {
+            assert_int_equal(as_frame_get_options(&d->f, &d->options), 0);
         } else if (d->f.type == AS_FRAME_REGISTER && !d->goodbye &&
                    !(d->refuse_code && d->n_registered)) { /* it may hang up now */
             fake_on_register(d);

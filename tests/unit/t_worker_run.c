@@ -83,6 +83,22 @@ static int total(struct as_worker_call *call, void *ctx AS_UNUSED)
     return 0;
 }
 
+/* --- questions to the replica --- */
+
+static uint32_t check_health(void *ctx, char text[AS_WORKER_REASON])
+{
+    snprintf(text, AS_WORKER_REASON, "%s", ctx == &one ? "too warm" : "the wrong context");
+    return AS_STATUS_UNAVAILABLE;
+}
+
+static uint32_t reconfigure(void *ctx AS_UNUSED, struct as_str config, char text[AS_WORKER_REASON])
+{
+    if (as_str_eq(config, AS_STR("{\"rank\":1}")))
+        return AS_STATUS_OK;
+    snprintf(text, AS_WORKER_REASON, "%.*s is no configuration", AS_STR_FMT(config));
+    return AS_STATUS_INVALID_ARGUMENT;
+}
+
 /* --- the world --- */
 
 static void *run(void *arg)
@@ -109,8 +125,12 @@ static void begin(struct world *e, uint32_t threads)
          .decoupled = true,
          .streams_inputs = true},
     };
-    struct as_worker_conf conf = {
-        .size = sizeof(conf), .threads = threads, .flags = AS_WORKER_NO_SIGNALS};
+    struct as_worker_conf conf = {.size = sizeof(conf),
+                                  .threads = threads,
+                                  .flags = AS_WORKER_NO_SIGNALS,
+                                  .ctx = (void *)(uintptr_t)&one,
+                                  .check_health = check_health,
+                                  .reconfigure = reconfigure};
 
     fake_init(&e->d);
     conf.path = e->d.path;
@@ -288,6 +308,37 @@ static void a_handler_receives_to_the_end(void **state AS_UNUSED)
     }
 }
 
+static void expect_reply(struct world *e, uint16_t op, const char *ask, uint32_t code,
+                         const char *text)
+{
+    struct as_frame_control c = {.op = op, .text = as_str_of(ask)};
+
+    as_frame_put_control(&e->d.out, 9, &c);
+    fake_send(&e->d);
+    fake_expect(&e->d, AS_FRAME_CONTROL);
+    assert_int_equal(e->d.f.stream, 9);
+    assert_int_equal(as_frame_get_control(&e->d.f, &c), 0);
+    assert_true(c.reply);
+    assert_int_equal(c.op, op);
+    assert_int_equal(c.code, code);
+    assert_str(c.text, text);
+}
+
+static void questions_go_to_the_callbacks(void **state AS_UNUSED)
+{
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        struct world e;
+
+        begin(&e, threads);
+        expect_reply(&e, AS_CONTROL_HEALTH, "", AS_STATUS_UNAVAILABLE, "too warm");
+        expect_reply(&e, AS_CONTROL_RECONFIGURE, "{\"rank\":1}", AS_STATUS_OK, "");
+        expect_reply(&e, AS_CONTROL_RECONFIGURE, "[]", AS_STATUS_INVALID_ARGUMENT,
+                     "[] is no configuration");
+        expect_reply(&e, AS_CONTROL_STATS, "", AS_STATUS_UNIMPLEMENTED, "");
+        end(&e);
+    }
+}
+
 static void a_refused_worker_ends_with_the_reason(void **state AS_UNUSED)
 {
     struct as_worker_conf conf = {.size = sizeof(conf), .flags = AS_WORKER_NO_SIGNALS};
@@ -363,6 +414,7 @@ int main(void)
         cmocka_unit_test(a_handler_waits_for_room),
         cmocka_unit_test(a_cancel_ends_the_wait),
         cmocka_unit_test(a_handler_receives_to_the_end),
+        cmocka_unit_test(questions_go_to_the_callbacks),
         cmocka_unit_test(a_refused_worker_ends_with_the_reason),
         cmocka_unit_test(a_stop_ends_the_search_for_a_server),
         cmocka_unit_test(declarations_are_checked),

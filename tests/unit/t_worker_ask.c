@@ -1,0 +1,287 @@
+/* Questions to the replica itself: they wait for the runner, there is one at a time, the answer
+ * goes to the link that asked. And what the worker tells of itself: options, and since when it is
+ * held. */
+#include "worker_pair.h"
+
+#include <string.h>
+
+static struct as_worker *asks_worker(struct fake *d)
+{
+    static const struct as_worker_model model = {
+        .size = sizeof(model), .name = "echo", .max_ongoing = 100};
+    struct as_worker_conf conf = {.size = sizeof(conf),
+                                  .path = d->path,
+                                  .token = "secret",
+                                  .slots = 4,
+                                  .flags = AS_WORKER_ASKS};
+    struct as_worker *w;
+
+    assert_int_equal(as_worker_new(&w, &conf), 0);
+    assert_int_equal(as_worker_add(w, &model), 0);
+    return w;
+}
+
+static int setup(void **state)
+{
+    struct pair *p = as_xalloc(sizeof(*p));
+
+    fake_init(&p->d);
+    p->w = asks_worker(&p->d);
+    assert_int_equal(fake_connect(&p->d, p->w), 0);
+    *state = p;
+    return 0;
+}
+
+static void ask(struct pair *p, uint64_t stream, uint16_t op, const char *text)
+{
+    struct as_frame_control c = {.op = op, .text = as_str_of(text)};
+
+    as_frame_put_control(&p->d.out, stream, &c);
+    fake_send(&p->d);
+}
+
+static struct as_frame_control expect_reply(struct pair *p, uint64_t stream)
+{
+    struct as_frame_control c;
+
+    fake_expect(&p->d, AS_FRAME_CONTROL);
+    assert_int_equal(p->d.f.stream, stream);
+    assert_int_equal(as_frame_get_control(&p->d.f, &c), 0);
+    assert_true(c.reply);
+    return c;
+}
+
+static struct as_worker_ask *next_ask(struct pair *p)
+{
+    struct as_worker_ask *a;
+
+    while (!(a = as_worker_next_ask(p->w)))
+        assert_int_equal(as_worker_wait(p->w), 0);
+    return a;
+}
+
+static void a_question_is_answered_by_the_runner(void **state)
+{
+    struct pair *p = *state;
+    struct as_frame_control c;
+    struct as_worker_ask *a;
+
+    assert_null(as_worker_next_ask(p->w));
+    ask(p, 5, AS_CONTROL_RECONFIGURE, "{\"rank\":2}");
+    a = next_ask(p);
+    assert_int_equal(as_worker_ask_op(a), AS_WORKER_RECONFIGURE);
+    assert_str(as_worker_ask_text(a), "{\"rank\":2}");
+    as_worker_reply(p->w, a, AS_STATUS_INVALID_ARGUMENT, AS_STR("no such rank"));
+    c = expect_reply(p, 5);
+    assert_int_equal(c.op, AS_CONTROL_RECONFIGURE);
+    assert_int_equal(c.code, AS_STATUS_INVALID_ARGUMENT);
+    assert_str(c.text, "no such rank");
+}
+
+static void there_is_one_at_a_time(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_ask *a;
+
+    ask(p, 1, AS_CONTROL_HEALTH, "");
+    ask(p, 2, AS_CONTROL_RECONFIGURE, "{}");
+    a = next_ask(p);
+    assert_int_equal(as_worker_ask_op(a), AS_WORKER_HEALTH);
+    pair_sync(p);
+    assert_null(as_worker_next_ask(p->w));
+    as_worker_reply(p->w, a, AS_STATUS_OK, AS_STR(""));
+    assert_int_equal(expect_reply(p, 1).code, 0);
+    a = next_ask(p);
+    assert_int_equal(as_worker_ask_op(a), AS_WORKER_RECONFIGURE);
+    as_worker_reply(p->w, a, 99, AS_STR("")); /* no status that there is */
+    assert_int_equal(expect_reply(p, 2).code, AS_STATUS_UNKNOWN);
+}
+
+/* The runner hears of it when it is back, and the handler's time is not the check's. */
+static void a_question_waits_for_the_handler(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_req *q = pair_start(p, 1, 8);
+    struct as_worker_ask *a;
+
+    assert_true(p->d.page->held > 0);
+    ask(p, 3, AS_CONTROL_HEALTH, "");
+    as_frame_put_ping(&p->d.out, AS_FRAME_PING, 7);
+    fake_send(&p->d);
+    fake_expect(&p->d, AS_FRAME_PONG); /* the guard has read both, and answers for itself only */
+    pair_echo(p, q);
+    a = as_worker_next_ask(p->w); /* before the next request, without waiting */
+    assert_non_null(a);
+    assert_int_equal(p->d.page->held, 0);
+    as_worker_reply(p->w, a, AS_STATUS_OK, AS_STR("well"));
+    fake_expect(&p->d, AS_FRAME_DATA);
+    assert_int_equal(expect_reply(p, 3).code, 0);
+}
+
+static void too_many_questions_are_refused(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_ask *a;
+
+    for (uint64_t i = 1; i <= 9; i++) /* eight wait */
+        ask(p, i, AS_CONTROL_HEALTH, "");
+    while (fake_is_quiet(&p->d))
+        (void)as_worker_poll(p->w);
+    assert_int_equal(expect_reply(p, 9).code, AS_STATUS_RESOURCE_EXHAUSTED);
+    for (uint64_t i = 1; i <= 8; i++) {
+        a = next_ask(p);
+        as_worker_reply(p->w, a, AS_STATUS_OK, AS_STR(""));
+        assert_int_equal(expect_reply(p, i).code, 0);
+    }
+}
+
+static void the_answer_to_a_lost_link_goes_nowhere(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_ask *a;
+
+    ask(p, 1, AS_CONTROL_HEALTH, "");
+    ask(p, 2, AS_CONTROL_HEALTH, "");
+    a = next_ask(p);
+    fake_hang_up(&p->d);
+    assert_int_equal(as_worker_wait(p->w), AS_EOF);
+    assert_int_equal(fake_connect(&p->d, p->w), 0);
+    assert_null(as_worker_next_ask(p->w)); /* what waited has gone with it */
+    as_worker_reply(p->w, a, AS_STATUS_OK, AS_STR(""));
+    ask(p, 7, AS_CONTROL_HEALTH, "");
+    a = next_ask(p);
+    as_worker_reply(p->w, a, AS_STATUS_OK, AS_STR(""));
+    expect_reply(p, 7); /* the first thing that the new link hears */
+}
+
+/* What the worker says of itself goes before what it would be asked. */
+static void health_that_was_set_is_told_at_once(void **state)
+{
+    struct pair *p = *state;
+    struct as_frame_control c;
+
+    as_worker_set_health(p->w, AS_STATUS_UNAVAILABLE, "no GPU");
+    ask(p, 1, AS_CONTROL_HEALTH, "");
+    assert_int_equal(as_worker_wait(p->w), 0);
+    c = expect_reply(p, 1);
+    assert_int_equal(c.code, AS_STATUS_UNAVAILABLE);
+    assert_str(c.text, "no GPU");
+    assert_null(as_worker_next_ask(p->w));
+}
+
+/* --- held --- */
+
+static void the_page_tells_when_the_runner_is_in_a_handler(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_req *q;
+
+    assert_null(as_worker_next(p->w));
+    assert_int_equal(p->d.page->held, 0);
+    q = pair_start(p, 1, 8);
+    assert_int_equal(p->d.page->held, p->d.page->clock);
+    pair_echo(p, q);
+    assert_null(as_worker_next(p->w)); /* it is back */
+    assert_int_equal(p->d.page->held, 0);
+    as_worker_busy(p->w, true); /* an event loop says so itself */
+    assert_true(p->d.page->held > 0);
+    as_worker_busy(p->w, false);
+    assert_int_equal(p->d.page->held, 0);
+}
+
+/* The runner of threads hands on, and is free again. */
+static void a_runner_that_hands_over_is_not_held(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_req *q = pair_start(p, 1, 8);
+
+    assert_null(as_worker_next(p->w));
+    assert_int_equal(p->d.page->held, 0);
+    pair_echo(p, q);
+}
+
+/* --- options --- */
+
+static struct as_frame_options expect_options(struct pair *p)
+{
+    struct as_frame_options o;
+
+    fake_expect(&p->d, AS_FRAME_OPTIONS);
+    assert_int_equal(as_frame_get_options(&p->d.f, &o), 0);
+    return o;
+}
+
+static void options_are_told_when_they_change(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_options o = {.size = sizeof(o),
+                                  .health_period = AS_NEVER,
+                                  .execution_timeout = 2 * AS_SEC,
+                                  .dump_signal = 26};
+    struct as_frame_options told;
+
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    told = expect_options(p);
+    assert_int_equal(told.has, 1u << AS_FRAME_OPT_HEALTH_PERIOD |
+                                   1u << AS_FRAME_OPT_EXECUTION_TIMEOUT |
+                                   1u << AS_FRAME_OPT_DUMP_SIGNAL);
+    assert_int_equal(told.value[AS_FRAME_OPT_HEALTH_PERIOD], 0); /* none */
+    assert_int_equal(told.value[AS_FRAME_OPT_EXECUTION_TIMEOUT], 2 * AS_SEC);
+    assert_int_equal(told.value[AS_FRAME_OPT_DUMP_SIGNAL], 26);
+    o = (struct as_worker_options){.size = sizeof(o)}; /* as the server is set */
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    assert_int_equal(expect_options(p).has, 0);
+}
+
+static void options_have_bounds(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_options o = {.size = sizeof(o), .health_timeout = 86400 * AS_SEC};
+
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    o.health_timeout++;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o.health_timeout = AS_NEVER; /* a check without an end would never fail */
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = (struct as_worker_options){.size = sizeof(o), .dump_signal = 64};
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    o.dump_signal = 65;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o.size = 4;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+}
+
+/* A dispatcher that comes anew is told with the greeting: before the first request. */
+static void options_are_told_to_a_new_link(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_options o = {.size = sizeof(o), .request_timeout = AS_SEC};
+
+    fake_hang_up(&p->d);
+    assert_int_equal(as_worker_wait(p->w), AS_EOF);
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    assert_int_equal(fake_connect(&p->d, p->w), 0);
+    assert_int_equal(p->d.options.has, 1u << AS_FRAME_OPT_REQUEST_TIMEOUT);
+    assert_int_equal(p->d.options.value[AS_FRAME_OPT_REQUEST_TIMEOUT], AS_SEC);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_question_is_answered_by_the_runner, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(there_is_one_at_a_time, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(a_question_waits_for_the_handler, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(too_many_questions_are_refused, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(the_answer_to_a_lost_link_goes_nowhere, setup,
+                                        pair_teardown),
+        cmocka_unit_test_setup_teardown(health_that_was_set_is_told_at_once, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(the_page_tells_when_the_runner_is_in_a_handler, setup,
+                                        pair_teardown),
+        cmocka_unit_test_setup_teardown(a_runner_that_hands_over_is_not_held, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(options_are_told_when_they_change, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(options_have_bounds, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(options_are_told_to_a_new_link, setup, pair_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
