@@ -218,8 +218,9 @@ class AnyServe(Server):
 
     def find_processes(self):
         """{pid: role} of the processes that the supervisor has now."""
-        return {pid: "worker" if "anyserve.worker" in command_line(pid) else "dispatcher"
-                for pid in children(self.process.pid)}
+        lines = {pid: command_line(pid) for pid in children(self.process.pid)}
+        return {pid: "worker" if "anyserve.worker" in line else "controller" if " controller " in line else "dispatcher"
+                for pid, line in lines.items()}
 
     def stop(self):
         code = super().stop()

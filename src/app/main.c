@@ -1,5 +1,6 @@
 /* app/main.c — the command line: which command, its options, its help. */
 
+#include "app/controller.h"
 #include "app/declare.h"
 #include "app/dispatcher.h"
 #include "app/run.h"
@@ -55,6 +56,7 @@ static int cmd_version(struct as_option_set *opts)
 static int cmd_help(struct as_option_set *opts);
 static int cmd_options(struct as_option_set *opts);
 static int cmd_dispatcher(struct as_option_set *opts);
+static int cmd_controller(struct as_option_set *opts);
 
 static const struct command commands[] = {
     {"run", "[TARGET]",
@@ -79,6 +81,8 @@ static const struct command commands[] = {
      as_page_main},
     {"dispatcher", "", "serve with inherited descriptors (started by `run`)", AS_SCOPE_DISPATCHER,
      0, 0, true, cmd_dispatcher},
+    {"controller", "[TARGET]", "decide about replicas (started by `run`)", AS_SCOPE_CONTROLLER, 0,
+     1, true, cmd_controller},
 };
 
 static const struct command *find(const char *name)
@@ -232,6 +236,27 @@ static int cmd_dispatcher(struct as_option_set *opts)
     prctl(PR_SET_NAME, "as-dispatcher");
     resolve_limits(opts);
     return as_dispatcher_main(opts, &fds);
+}
+
+static int cmd_controller(struct as_option_set *opts)
+{
+    struct as_handover h;
+    int app = -1, control = -1;
+
+    if (as_handover_read(&h, as_option_str(opts, AS_OPT_FDS)) == 0) {
+        for (uint32_t i = 0; i < h.n; i++) {
+            if (fcntl(h.fd[i], F_SETFD, FD_CLOEXEC) == 0 && h.kind[i] == AS_HANDOVER_APP)
+                app = h.fd[i];
+            else if (h.kind[i] == AS_HANDOVER_CONTROL)
+                control = h.fd[i];
+        }
+    }
+    if (app < 0 || control < 0)
+        return usage("controller is started by `anyserve run` only");
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGTTOU, SIG_IGN);
+    prctl(PR_SET_NAME, "as-controller");
+    return as_controller_main(opts, app, control);
 }
 
 /* libuv aborts without a word when the system refuses it a descriptor or a watch. The process still

@@ -9,9 +9,11 @@
 #include "io/listen.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#define HOST_ADDRESSES 3u /* that one --host may name */
+#define HOST_ADDRESSES 3u    /* that one --host may name */
+#define TARGET_MAX     8191u /* bytes; a path has 4095 at most */
 
 /* What is set up before the supervisor's loop runs, so that whatever fails is said in one screen
  * and leaves nothing behind. */
@@ -208,18 +210,39 @@ static void show_banner(const struct run *r)
     as_buf_fini(&b);
 }
 
-static int supervise(struct run *r)
+/* What is to be served, for the controller and each one after it: a file that only they have. */
+static int write_app(const struct run *r, struct as_buf *err)
+{
+    struct as_buf text;
+    int fd = memfd_create("anyserve-app", MFD_CLOEXEC);
+    bool ok;
+
+    as_buf_init(&text);
+    as_app_write(&r->app, &text);
+    ok = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n;
+    as_buf_fini(&text);
+    if (ok)
+        return fd;
+    as_buf_printf(err, "cannot keep the application's description: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static int supervise(struct run *r, struct as_buf *err)
 {
     struct as_supervisor_conf conf = {.opts = r->opts,
-                                      .app = &r->app,
-                                      .python = r->python.path,
+                                      .app = write_app(r, err),
                                       .target = r->opts->n_args ? r->opts->args[0] : NULL,
-                                      .link = r->link,
                                       .listeners = r->listeners,
                                       .signal_fd = r->signal_fd};
     struct as_buf address;
     int code;
 
+    if (conf.app < 0)
+        return AS_CODE_SYSTEM;
+    if (r->python.path)
+        as_option_set_str(r->opts, AS_OPT_PYTHON, r->python.path); /* the one that was chosen */
     as_buf_init(&address);
     as_banner_address(&address, as_option_str(r->opts, AS_OPT_HOST),
                       (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
@@ -229,6 +252,7 @@ static int supervise(struct run *r)
     r->listeners.n = 0; /* they are the supervisor's now */
     code = as_supervisor_run(&conf);
     as_buf_fini(&address);
+    close(conf.app);
     return code;
 }
 
@@ -246,6 +270,10 @@ static int run(struct run *r, struct as_buf *err)
 {
     int rc;
 
+    if (r->opts->n_args && strlen(r->opts->args[0]) > TARGET_MAX) {
+        as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
+        return AS_CODE_USAGE;
+    }
     /* first: signals that come while a module loads are read, not died of */
     r->signal_fd = as_supervisor_signals();
     if (r->signal_fd < 0) {
@@ -261,7 +289,7 @@ static int run(struct run *r, struct as_buf *err)
         rc = as_app_describe(&r->app, r->python.path, r->opts->args[0], r->signal_fd, err);
     if (rc == AS_CODE_OK) {
         show_banner(r);
-        rc = supervise(r);
+        rc = supervise(r, err);
     }
     return rc;
 }

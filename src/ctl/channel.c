@@ -59,7 +59,7 @@ static void receive(struct as_channel *c)
 
         if (rc == AS_EAGAIN)
             return;
-        if (rc < 0) { /* a dispatcher that talks nonsense is as good as dead */
+        if (rc < 0) { /* who talks nonsense is as good as dead */
             end(c);
             return;
         }
@@ -85,31 +85,39 @@ static void on_event(struct as_sock *s, int events)
             watch(c);
     }
     if (events & UV_READABLE)
-        receive(c); /* even when it ends: the last words of a dead dispatcher count */
+        receive(c); /* even when it ends: the last words of a dead process count */
+}
+
+int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,
+                      const struct as_channel_ops *ops, void *ctx)
+{
+    struct as_channel *c = as_xalloc(sizeof(*c));
+
+    c->ops = *ops;
+    c->ctx = ctx;
+    as_task_init(&c->end, on_end);
+    as_outbox_init(&c->out, AS_OUTBOX_LIMIT);
+    if (as_sock_open(&c->sock, loop, fd, on_event) < 0) {
+        free(c);
+        return AS_EIO;
+    }
+    *ret_c = c;
+    return 0;
 }
 
 int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
                     const struct as_channel_ops *ops, void *ctx, int *ret_fd)
 {
-    struct as_channel *c = as_xalloc(sizeof(*c));
-    int fd[2];
+    int fd[2], rc;
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0) {
-        free(c);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
         return AS_EIO;
-    }
-    c->ops = *ops;
-    c->ctx = ctx;
-    as_task_init(&c->end, on_end);
-    as_outbox_init(&c->out, AS_OUTBOX_LIMIT);
-    if (as_sock_open(&c->sock, loop, fd[0], on_event) < 0) {
+    rc = as_channel_attach(ret_c, loop, fd[0], ops, ctx);
+    if (rc < 0)
         close(fd[1]);
-        free(c);
-        return AS_EIO;
-    }
-    *ret_c = c;
-    *ret_fd = fd[1];
-    return 0;
+    else
+        *ret_fd = fd[1];
+    return rc;
 }
 
 void as_channel_say(struct as_channel *c, const struct as_ctl_message *m)

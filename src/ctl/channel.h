@@ -1,7 +1,7 @@
-/* ctl/channel.h — the supervisor's end of the control socket.
+/* ctl/channel.h — one end of a control socket: the supervisor's, or the controller's.
  *
- * Messages that the socket does not take wait in an outbox. A dispatcher that lets it fill up is
- * hung: the channel ends. Thread: the loop's.
+ * Messages that the socket does not take wait in an outbox. Who lets it fill up is hung: the
+ * channel ends. Thread: the loop's.
  */
 #ifndef AS_CTL_CHANNEL_H
 #define AS_CTL_CHANNEL_H
@@ -19,6 +19,9 @@ struct as_channel_ops {
 /* A pair of sockets: ours becomes the channel, *ret_fd (close-on-exec) is for the child. */
 int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
                     const struct as_channel_ops *ops, void *ctx, int *ret_fd);
+/* The child's side: `fd` becomes the channel, or is closed. 0, AS_EIO. */
+int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,
+                      const struct as_channel_ops *ops, void *ctx);
 void as_channel_say(struct as_channel *c, const struct as_ctl_message *m); /* c may be NULL */
 void as_channel_close(struct as_channel *c); /* no callback comes any more; NULL is fine */
 

@@ -1,23 +1,5 @@
 #include "ctl/child.h"
 
-#include "ctl/memory.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-/* One process. Lives on its own until libuv has closed both watchers. */
-struct as_life {
-    struct as_child *child; /* NULL after its death */
-    struct as_proc proc;
-    struct as_sock end; /* the pidfd */
-    struct as_sock out;
-    struct as_output output;
-    bool has_out;
-    uint32_t handles; /* watchers that libuv still knows */
-};
-
 #define BIT(name) (1u << AS_CTL_##name##_STATE)
 static const uint32_t moves[AS_CTL_STATES] = {
     [AS_CTL_WAITING_STATE] = BIT(STARTING) | BIT(WAITING) | BIT(DOWN),
@@ -25,7 +7,6 @@ static const uint32_t moves[AS_CTL_STATES] = {
     [AS_CTL_READY_STATE] = BIT(LOST) | BIT(WAITING) | BIT(DOWN) | BIT(STOPPING),
     [AS_CTL_LOST_STATE] = BIT(READY) | BIT(WAITING) | BIT(DOWN) | BIT(STOPPING),
     [AS_CTL_STOPPING_STATE] = BIT(DOWN),
-    [AS_CTL_DOWN_STATE] = BIT(WAITING),
 };
 
 #define WITH_PROCESS (BIT(STARTING) | BIT(READY) | BIT(LOST) | BIT(STOPPING))
@@ -35,7 +16,7 @@ static void check(const struct as_child *c)
 {
     bool runs = ((1u << c->state) & WITH_PROCESS) != 0;
 
-    AS_ASSERT(runs == (c->life != NULL));
+    AS_ASSERT(runs == (c->process != NULL));
     AS_ASSERT(runs == (c->pid > 0));
 }
 
@@ -61,96 +42,9 @@ static void set_timer(struct as_child *c, as_ns at)
 }
 
 /* The deadline of STARTING and LOST. */
-/* Held: without a dispatcher nobody can become READY, and a healthy worker must not be killed for
- * that. */
 static void arm(struct as_child *c)
 {
-    if (c->state == AS_CTL_STARTING_STATE || c->state == AS_CTL_LOST_STATE)
-        set_timer(c, c->held ? AS_NEVER : now_of(c) + c->conf.start_timeout);
-}
-
-static void on_line(void *ctx, struct as_str line)
-{
-    struct as_life *l = ctx;
-
-    l->child->ops.line(l->child, line);
-}
-
-/* The life outlasts the child's interest in it: libuv may still report on a watcher that is being
- * closed. */
-static void on_handle_closed(struct as_life *l)
-{
-    if (--l->handles == 0)
-        free(l);
-}
-
-static void on_end_closed(struct as_sock *s)
-{
-    on_handle_closed(AS_CONTAINER(s, struct as_life, end));
-}
-
-static void on_out_closed(struct as_sock *s)
-{
-    on_handle_closed(AS_CONTAINER(s, struct as_life, out));
-}
-
-static void close_out(struct as_life *l)
-{
-    if (l->has_out) {
-        l->has_out = false;
-        as_output_end(&l->output);
-        as_sock_close(&l->out, on_out_closed);
-    }
-}
-
-/* Takes what the pipe has, at most `turns` reads, so that one talker does not starve the others. */
-static void read_out(struct as_life *l, int turns)
-{
-    char buf[16384];
-
-    while (l->has_out && turns-- > 0) {
-        ssize_t n = read(l->out.fd, buf, sizeof(buf)); /* a pipe: as_sock_read would recv */
-
-        if (n > 0)
-            as_output_feed(&l->output, buf, (size_t)n);
-        else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            close_out(l);
-        else
-            return;
-    }
-}
-
-static void on_out(struct as_sock *s, int events)
-{
-    (void)events;
-    read_out(AS_CONTAINER(s, struct as_life, out), 4);
-}
-
-/* The first line of `reason`, then what it printed last. */
-static void write_reason(struct as_child *c, const struct as_child_death *d,
-                         const struct as_output *out)
-{
-    char how[48];
-
-    as_buf_drop(&c->reason, c->reason.n);
-    as_buf_str(&c->reason, as_proc_describe(d->status, how));
-    if (c->sentence)
-        as_buf_printf(&c->reason, ": %s", c->sentence);
-    else if (d->oom)
-        as_buf_str(&c->reason, ": the kernel was out of memory");
-    as_buf_str(&c->reason, "\n");
-    as_output_tail(out, &c->reason);
-    free(c->sentence);
-    c->sentence = NULL;
-}
-
-static bool out_of_memory(struct as_child *c, int status)
-{
-    uint64_t kills = as_memory_oom_kills("");
-    bool grown = kills > *c->conf.oom_seen;
-
-    *c->conf.oom_seen = kills;
-    return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !c->sentence;
+    set_timer(c, now_of(c) + c->conf.start_timeout);
 }
 
 /* What comes after a death. */
@@ -169,7 +63,7 @@ static void after_death(struct as_child *c, const struct as_restart_verdict *v)
     bool again = v->restart;
 
     c->pid = 0;
-    c->life = NULL;
+    c->process = NULL;
     if (c->state == AS_CTL_DOWN_STATE)
         return; /* stopped by its owner on hearing of the death */
     if (c->state == AS_CTL_STOPPING_STATE)
@@ -178,111 +72,64 @@ static void after_death(struct as_child *c, const struct as_restart_verdict *v)
     move(c, again ? AS_CTL_WAITING_STATE : AS_CTL_DOWN_STATE);
 }
 
-static void on_end(struct as_sock *s, int events)
+static void die(struct as_child *c, struct as_child_death *d, struct as_str reason)
 {
-    struct as_life *l = AS_CONTAINER(s, struct as_life, end);
-    struct as_child *c = l->child;
-    bool stopping = c->state == AS_CTL_STOPPING_STATE;
-    struct as_child_death d = {.was_ready = c->restart.ready};
-    struct as_restart_verdict v;
-
-    (void)events;
-    l->proc.pidfd = as_sock_detach(&l->end, on_end_closed);
-    d.status = as_proc_wait(&l->proc);
-    read_out(l, 64); /* its group is dead: this is all that comes, unless one escaped the group */
-    close_out(l);
-    d.kind = as_exit_kind_of(d.status, stopping);
-    if (!stopping && c->sentence)
-        d.kind = AS_EXIT_CRASH; /* our SIGKILL, its fault */
-    d.oom = out_of_memory(c, d.status);
-    if (d.oom && !stopping)
-        d.kind = AS_EXIT_OOM;
-    d.last = as_output_last(&l->output);
-    write_reason(c, &d, &l->output);
-    /* before the owner hears of it: the verdict is part of what it is told */
-    v = judge(c, &d);
-    c->ops.died(c, &d);
-    /* late events of this life find nobody */
-    l->child = NULL;
-    after_death(c, &v);
-}
-
-/* The process could not even be started: treated as one that ended at once. */
-static void spawn_failed(struct as_child *c, const struct as_buf *err)
-{
-    struct as_child_death d = {.status = 127 << 8, .kind = AS_EXIT_CODE};
     struct as_restart_verdict v;
 
     as_buf_drop(&c->reason, c->reason.n);
-    as_buf_printf(&c->reason, "%.*s\n", AS_STR_FMT(as_buf_slice(err)));
-    d.last = (struct as_str){(const char *)c->reason.p, c->reason.n - 1};
-    v = judge(c, &d);
-    c->ops.died(c, &d);
+    as_buf_add(&c->reason, reason.p, reason.n);
+    d->was_ready = c->restart.ready;
+    /* before the owner hears of it: the verdict is part of what it is told */
+    v = judge(c, d);
+    c->ops.died(c, d);
     after_death(c, &v);
 }
 
-/* Watches a process that has just been started; on failure it is gone again. */
-static int watch(struct as_child *c, const struct as_proc *p, int out)
+static void on_line(void *ctx, struct as_str line)
 {
-    struct as_life *l = as_xalloc(sizeof(*l));
+    (void)ctx; /* it writes to our stderr itself: its last words need nobody to pass them on */
+    (void)line;
+}
 
-    l->child = c;
-    l->proc = *p;
-    as_output_init(&l->output, on_line, l);
-    if (as_sock_open(&l->end, c->loop, p->pidfd, on_end) < 0) {
-        as_proc_signal(&l->proc, SIGKILL);
-        l->proc.pidfd = -1; /* as_sock_open closed it */
-        as_proc_wait(&l->proc);
-        if (out >= 0)
-            close(out);
-        free(l);
-        return AS_EIO;
-    }
-    l->handles = 1;
-    l->has_out = out >= 0 && as_sock_open(&l->out, c->loop, out, on_out) == 0;
-    l->handles += l->has_out ? 1 : 0;
-    c->life = l;
-    c->pid = p->pid;
-    return 0;
+static void on_end(void *ctx, const struct as_process_end *e)
+{
+    struct as_child_death d = {.status = e->status, .kind = e->kind};
+
+    die(ctx, &d, e->reason);
+}
+
+/* The process could not even be started: treated as one that ended at once. */
+static void spawn_failed(struct as_child *c, struct as_buf *err)
+{
+    struct as_child_death d = {.status = 127 << 8, .kind = AS_EXIT_CODE};
+
+    as_buf_str(err, "\n");
+    die(c, &d, as_buf_slice(err));
 }
 
 static void spawn(struct as_child *c)
 {
+    static const struct as_process_ops ops = {on_line, on_end};
     struct as_proc p;
     struct as_buf err;
-    int out = -1, rc;
+    int rc;
 
     as_buf_init(&err);
     c->starts++;
     as_restart_started(&c->restart);
-    rc = c->ops.spawn(c, &p, &out, &err);
+    rc = c->ops.spawn(c, &p, &err);
     if (rc == 0)
-        rc = watch(c, &p, out);
+        rc = as_process_watch(&c->process, c->loop, &p, -1, c->conf.oom_seen, &ops, c);
     if (rc < 0) {
         if (err.n == 0)
             as_buf_str(&err, "no descriptor left to watch it");
         spawn_failed(c, &err);
     } else {
+        c->pid = p.pid;
         move(c, AS_CTL_STARTING_STATE);
         arm(c);
     }
     as_buf_fini(&err);
-}
-
-static void come_due(struct as_child *c)
-{
-    if (c->ops.due)
-        c->ops.due(c);
-    else
-        spawn(c);
-}
-
-static void revive(struct as_child *c)
-{
-    /* earlier failures are forgiven: it may fail as often again */
-    c->restart = (struct as_restart){0};
-    move(c, AS_CTL_WAITING_STATE);
-    come_due(c);
 }
 
 static void on_due(struct as_task *t)
@@ -291,11 +138,7 @@ static void on_due(struct as_task *t)
     char why[96];
 
     if (c->state == AS_CTL_WAITING_STATE) {
-        come_due(c);
-    } else if (c->state == AS_CTL_DOWN_STATE) {
-        revive(c);
-    } else if (c->state == AS_CTL_STOPPING_STATE) {
-        as_proc_signal(&c->life->proc, SIGKILL);
+        spawn(c);
     } else if (c->state == AS_CTL_STARTING_STATE || c->state == AS_CTL_LOST_STATE) {
         snprintf(why, sizeof(why), "not ready within %.6g s (--start-timeout)",
                  (double)c->conf.start_timeout / (double)AS_SEC);
@@ -323,12 +166,10 @@ void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
 
 void as_child_fini(struct as_child *c)
 {
-    AS_ASSERT(!c->life);
+    AS_ASSERT(!c->process);
     as_task_cancel(&c->due);
     as_timer_close(&c->timer, NULL);
     as_buf_fini(&c->reason);
-    free(c->sentence);
-    c->sentence = NULL;
 }
 
 void as_child_start(struct as_child *c)
@@ -358,40 +199,19 @@ void as_child_lost(struct as_child *c)
 
 void as_child_kill(struct as_child *c, const char *why)
 {
-    if (!c->life)
-        return;
-    /* the first reason is the one that ended it; later ones are consequences */
-    if (!c->sentence)
-        c->sentence = as_str_dup(as_str_of(why));
-    as_proc_signal(&c->life->proc, SIGKILL);
+    if (c->process)
+        as_process_kill(c->process, as_str_of(why));
 }
 
 void as_child_stop(struct as_child *c, int signal, as_ns timeout)
 {
-    if (!c->life) {
-        set_timer(c, AS_NEVER);
+    set_timer(c, AS_NEVER);
+    if (!c->process) {
         if (c->state != AS_CTL_DOWN_STATE)
             move(c, AS_CTL_DOWN_STATE);
         return;
     }
-    if (signal)
-        as_proc_signal(&c->life->proc, signal);
-    set_timer(c, now_of(c) + timeout);
+    as_process_stop(c->process, signal, timeout);
     if (c->state != AS_CTL_STOPPING_STATE)
         move(c, AS_CTL_STOPPING_STATE);
-}
-
-void as_child_revive(struct as_child *c, as_ns at)
-{
-    if (c->state != AS_CTL_DOWN_STATE)
-        return;
-    set_timer(c, at > now_of(c) ? at : AS_NEVER);
-    if (at <= now_of(c))
-        revive(c);
-}
-
-void as_child_hold(struct as_child *c, bool held)
-{
-    c->held = held;
-    arm(c);
 }

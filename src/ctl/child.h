@@ -1,27 +1,24 @@
-/* ctl/child.h — one child process over its lives: started, ready, dead, started again, stopped.
+/* ctl/child.h — a process of ours over its lives: started, ready, dead, started again, stopped.
  *
- * The same for workers and the dispatcher; what is started and what is told to whom is the owner's
- * (ops). When to start again is core/restart's decision. Thread: the loop's.
+ * For the dispatcher and the controller, of which there is always one; workers are the controller's
+ * to decide about. What is started and what is told to whom is the owner's (ops). When to start
+ * again is core/restart's decision. Thread: the loop's.
  *
  *            start                  ready                 lost
  *   WAITING ───────► STARTING ─────────────► READY ◄────────────► LOST
  *      ▲                 │                     │                    │
  *      └──── died ───────┴─────────────────────┴────────────────────┤
  *                                                          given up ▼
- *   any with a process ── stop ──► STOPPING ── died ─────────────► DOWN ── revive ──► WAITING
+ *   any with a process ── stop ──► STOPPING ── died ─────────────► DOWN
  *   WAITING ── stop ───────────────────────────────────────────────►
  */
 #ifndef AS_CTL_CHILD_H
 #define AS_CTL_CHILD_H
 
-#include "core/restart.h"
 #include "ctl/message.h"
-#include "ctl/output.h"
-#include "io/proc.h"
-#include "io/sock.h"
+#include "ctl/process.h"
 
 struct as_child;
-struct as_life;
 
 struct as_child_conf {
     struct as_restart_conf restart;
@@ -33,21 +30,14 @@ struct as_child_conf {
 struct as_child_death {
     int status; /* of waitpid */
     enum as_exit_kind kind;
-    bool oom;           /* the kernel ended it for want of memory, as far as can be told */
-    bool was_ready;     /* in this life */
-    bool gave_up;       /* it is not started again */
-    as_ns delay;        /* until the next start */
-    struct as_str last; /* line that it printed */
+    bool was_ready; /* in this life */
+    bool gave_up;   /* it is not started again */
+    as_ns delay;    /* until the next start */
 };
 
 struct as_child_ops {
-    /* Starts the process. *ret_out: what it prints (a pipe, becomes the child's), -1: nothing.
-     * 0 or an error with its text. */
-    int (*spawn)(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err);
-    void (*line)(struct as_child *c, struct as_str line);
-    /* It may start again (after a delay, or revived): as_child_start now or later. NULL: at once.
-     */
-    void (*due)(struct as_child *c);
+    /* Starts the process, which prints to where we do. 0 or an error with its text. */
+    int (*spawn)(struct as_child *c, struct as_proc *ret_p, struct as_buf *err);
     void (*died)(struct as_child *c, const struct as_child_death *d); /* the move comes after it */
     void (*moved)(struct as_child *c, enum as_ctl_state from);        /* may not free c */
 };
@@ -57,16 +47,14 @@ struct as_child {
     enum as_ctl_state state;
     uint32_t starts;      /* processes so far */
     pid_t pid;            /* 0 without a process */
-    struct as_buf reason; /* why the last life ended, then its last lines; one per line */
+    struct as_buf reason; /* why the last life ended */
     struct as_child_conf conf;
     struct as_child_ops ops;
     struct as_loop *loop;
     struct as_timer timer; /* the state's one deadline */
     struct as_task due;    /* it has come */
     struct as_restart restart;
-    struct as_life *life;
-    char *sentence; /* why we killed it, or NULL */
-    bool held;      /* nobody could see it become READY: no deadline runs */
+    struct as_process *process;
 };
 
 void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
@@ -81,12 +69,10 @@ void as_child_lost(struct as_child *c);  /* READY; else nothing */
 void as_child_kill(struct as_child *c, const char *why);
 /* `signal` (0: it was told otherwise), after `timeout` SIGKILL; may be repeated to hurry. */
 void as_child_stop(struct as_child *c, int signal, as_ns timeout);
-void as_child_revive(struct as_child *c, as_ns at); /* DOWN: a fresh start then, or at once */
-void as_child_hold(struct as_child *c, bool held);
 
 static inline bool as_child_runs(const struct as_child *c)
 {
-    return c->life != NULL;
+    return c->process != NULL;
 }
 
 #endif

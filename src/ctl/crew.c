@@ -1,13 +1,13 @@
 #include "ctl/crew.h"
 
 #include "ctl/exit_code.h"
+#include "ctl/output.h"
+#include "ctl/recipe.h"
 #include "ctl/runtime_dir.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define TOKEN_BYTES 16u
 #define TOKEN_HEX   (2 * TOKEN_BYTES + 1)
@@ -20,335 +20,562 @@ struct deployment {
 };
 
 /* One replica: its place in the crew is for ever, its processes come and go. */
-struct worker {
-    struct as_child child;
+struct place {
     struct as_crew *crew;
     struct deployment *deployment;
-    bool given_up; /* until it is READY again */
+    enum as_ctl_state state;
+    bool given_up;   /* until it is READY again */
+    bool judged;     /* what follows from the end of the last process is decided */
+    uint32_t starts; /* processes so far */
+    pid_t pid;       /* 0 without a process, and until it is known */
+    as_ns at;        /* the state's one deadline */
+    struct as_restart restart;
+    struct as_buf reason; /* why the last process ended, then its last lines; one per line */
     char name[AS_CTL_NAME_MAX + 1];
-    char token[TOKEN_HEX]; /* of this life, or of the next one while it stands in line */
-    struct as_list place;  /* in the crew's line */
+    char token[TOKEN_HEX]; /* of the process */
+    struct as_list line;   /* in the crew's */
+    bool stands;           /* that it waits there was said */
 };
 
 struct as_crew {
     struct as_crew_conf conf;
-    struct as_crew_ops ops;
+    as_crew_say_fn *say;
     void *ctx;
     struct as_loop *loop;
-    struct as_console *console;
     const struct as_log *log;
-    struct as_channel *channel; /* NULL: no dispatcher */
+    struct as_rand rand;
     struct deployment *deployments;
-    struct worker *workers;
+    struct place *places;
     uint32_t n;
-    bool once_ready; /* on_ready was called */
-    bool stopping;
-    struct as_task stopped;
-    /* Workers that may start but for max_starting. First come, first served: a crash loop of one
+    bool told, begun; /* all is known; the first decisions were said, and SERVING */
+    bool serving;     /* the dispatcher; else nobody could be seen to be READY: no deadline runs */
+    bool once_ready;  /* every replica has been */
+    bool fatal;       /* it cannot start: we are about to be ended */
+    struct as_timer tick;
+    struct as_task after; /* something has changed: who may start, when is the next deadline */
+    /* Places that may start but for max_starting. First come, first served: a crash loop of one
      * deployment, whose members come again and again, cannot keep the others from starting. */
     struct as_list line;
-    struct as_task admit; /* one has left STARTING */
 };
 
-static struct worker *worker_of(struct as_child *c)
+#define BIT(name) (1u << AS_CTL_##name##_STATE)
+static const uint32_t moves[AS_CTL_STATES] = {
+    [AS_CTL_WAITING_STATE] = BIT(STARTING) | BIT(WAITING) | BIT(DOWN),
+    [AS_CTL_STARTING_STATE] = BIT(READY) | BIT(WAITING) | BIT(DOWN),
+    [AS_CTL_READY_STATE] = BIT(LOST) | BIT(WAITING) | BIT(DOWN),
+    [AS_CTL_LOST_STATE] = BIT(READY) | BIT(WAITING) | BIT(DOWN),
+    [AS_CTL_STOPPING_STATE] = BIT(WAITING) | BIT(DOWN), /* adopted; we do not stop any */
+    [AS_CTL_DOWN_STATE] = BIT(WAITING),
+};
+
+static void move(struct place *p, enum as_ctl_state to)
 {
-    return AS_CONTAINER(c, struct worker, child);
+    AS_ASSERT(moves[p->state] & (1u << to));
+    AS_ASSERT(as_list_empty(&p->line) || to == AS_CTL_STARTING_STATE);
+    p->state = to;
+    p->at = AS_NEVER;
+    as_loop_defer(p->crew->loop, &p->crew->after);
 }
 
-static struct as_ctl_message message(const struct worker *w, enum as_ctl_type type)
+static bool runs(const struct place *p)
 {
-    return (struct as_ctl_message){.type = type,
-                                   .state = w->child.state,
-                                   .pid = (uint32_t)w->child.pid,
-                                   .restarts = w->child.starts ? w->child.starts - 1 : 0,
-                                   .replica = as_str_of(w->name),
-                                   .deployment = as_str_of(w->deployment->name)};
+    return p->state != AS_CTL_WAITING_STATE && p->state != AS_CTL_DOWN_STATE;
 }
 
-/* For TOKEN and FORGET. The token, not the replica's name, tells one life of a worker from the
- * next. */
-static void say_token(struct worker *w, enum as_ctl_type type)
+static as_ns now_of(const struct place *p)
 {
-    struct as_ctl_message m = message(w, type);
-
-    m.token = as_str_of(w->token);
-    as_channel_say(w->crew->channel, &m);
+    return as_loop_now(p->crew->loop);
 }
 
-static bool stands_in_line(const struct worker *w)
+/* --- what is said --- */
+
+static void say(struct place *p, struct as_ctl_message m)
 {
-    return !as_list_empty(&w->place);
+    m.replica = as_str_of(p->name);
+    m.deployment = as_str_of(p->deployment->name);
+    m.token = as_str_of(p->token);
+    m.state = p->state;
+    m.restarts = p->starts ? p->starts - 1 : 0;
+    p->crew->say(p->crew->ctx, &m);
 }
 
-static void say_replica(struct worker *w)
+static void say_place(struct place *p)
 {
-    struct as_ctl_message m = message(w, AS_CTL_REPLICA);
-
-    m.text = stands_in_line(w) ? AS_STR("others are starting (--max-starting)")
-                               : as_buf_slice(&w->child.reason);
-    as_channel_say(w->crew->channel, &m);
+    say(p,
+        (struct as_ctl_message){.type = AS_CTL_PLACE,
+                                .text = p->stands ? AS_STR("others are starting (--max-starting)")
+                                                  : as_buf_slice(&p->reason)});
 }
 
-static uint32_t count_starting(const struct as_crew *c)
+static void say_down(struct as_crew *c, const struct deployment *d, struct as_str why)
+{
+    c->say(c->ctx, &(struct as_ctl_message){.type = d->down ? AS_CTL_DOWN : AS_CTL_UP,
+                                            .deployment = as_str_of(d->name),
+                                            .text = why});
+}
+
+/* What a new controller could not see: how often it failed, and what was decided about the end of
+ * its last process. Times are of CLOCK_MONOTONIC, which both have. */
+#define NOTE                                                                                       \
+    "life=%" SCNu32 " judged=%d given_up=%d failures=%" SCNu32 " unready=%" SCNu32                 \
+    " ready=%d ready_at=%" SCNu64 " at=%" SCNu64
+
+static void say_note(struct place *p)
+{
+    char note[256];
+
+    snprintf(note, sizeof(note), NOTE, p->starts, p->judged, p->given_up, p->restart.failures,
+             p->restart.unready, p->restart.ready, p->restart.ready_at, runs(p) ? AS_NEVER : p->at);
+    say(p, (struct as_ctl_message){.type = AS_CTL_NOTE, .text = as_str_of(note)});
+}
+
+static void read_note(struct place *p, struct as_str text)
+{
+    char note[256];
+    int judged, given_up, ready;
+
+    snprintf(note, sizeof(note), "%.*s", AS_STR_FMT(text));
+    if (sscanf(note, NOTE, &p->starts, &judged, &given_up, &p->restart.failures,
+               &p->restart.unready, &ready, &p->restart.ready_at, &p->at) < 8)
+        return; /* it was killed before it wrote one */
+    p->judged = judged != 0;
+    p->given_up = given_up != 0;
+    p->restart.ready = ready != 0;
+}
+
+/* --- starting --- */
+
+static void arm(struct place *p)
+{
+    if (p->state == AS_CTL_STARTING_STATE || p->state == AS_CTL_LOST_STATE)
+        p->at = p->crew->serving ? now_of(p) + p->crew->conf.start_timeout : AS_NEVER;
+    as_loop_defer(p->crew->loop, &p->crew->after);
+}
+
+static void start(struct place *p)
+{
+    struct as_buf text;
+
+    p->starts++;
+    p->judged = p->stands = false;
+    p->pid = 0;
+    as_restart_started(&p->restart);
+    as_runtime_random_hex(p->token, TOKEN_BYTES);
+    move(p, AS_CTL_STARTING_STATE);
+    arm(p);
+    as_buf_init(&text);
+    as_recipe_write(&p->crew->conf.recipe, p->deployment->name, p->name, p->token, &text);
+    /* the target was started once, to be described: it is no longer than a command line may be */
+    AS_ASSERT(text.n <= AS_CTL_TEXT_MAX);
+    say(p, (struct as_ctl_message){.type = AS_CTL_SPAWN, .text = as_buf_slice(&text)});
+    as_buf_fini(&text);
+    say_note(p);
+}
+
+static uint32_t count(const struct as_crew *c, enum as_ctl_state state)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n; i++)
-        n += c->workers[i].child.state == AS_CTL_STARTING_STATE;
+        n += c->places[i].state == state;
     return n;
 }
 
-static void admit(struct as_crew *c)
+static void due(struct place *p)
 {
-    struct as_list *n;
-
-    while (!c->stopping && count_starting(c) < c->conf.max_starting && (n = as_list_pop(&c->line)))
-        as_child_start(&AS_LIST_ENTRY(n, struct worker, place)->child);
+    p->at = AS_NEVER;
+    if (as_list_empty(&p->line))
+        as_list_push(&p->crew->line, &p->line);
+    as_loop_defer(p->crew->loop, &p->crew->after);
 }
 
-static void on_admit(struct as_task *t)
+static void revive(struct place *p)
 {
-    admit(AS_CONTAINER(t, struct as_crew, admit));
+    /* earlier failures are forgiven: it may fail as often again */
+    p->restart = (struct as_restart){0};
+    move(p, AS_CTL_WAITING_STATE);
+    due(p);
 }
 
-/* The dispatcher hears the token that a worker will come with before it is started: a quick one may
- * be there sooner than we are back. Of one that has to wait it must know the deployment, or it
- * would take its models for unknown and itself for ready. */
-static void on_due(struct as_child *child)
-{
-    struct worker *w = worker_of(child);
-
-    as_runtime_random_hex(w->token, TOKEN_BYTES);
-    say_token(w, AS_CTL_TOKEN);
-    as_list_push(&w->crew->line, &w->place);
-    admit(w->crew);
-    if (stands_in_line(w))
-        say_replica(w);
-}
+/* --- the end of a process --- */
 
 /* `down` is said once per deployment: one replica that is left serves all its requests. */
 static bool all_given_up(const struct as_crew *c, const struct deployment *d)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        if (c->workers[i].deployment == d && !c->workers[i].given_up)
+        if (c->places[i].deployment == d && !c->places[i].given_up)
             return false;
     }
     return true;
 }
 
-static void say_down(struct worker *w, enum as_ctl_type type)
-{
-    struct as_ctl_message m = message(w, type);
-
-    m.text = as_buf_slice(&w->child.reason);
-    as_channel_say(w->crew->channel, &m);
-}
-
-static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, struct as_buf *err)
-{
-    struct worker *w = worker_of(child);
-    const struct as_crew_conf *conf = &w->crew->conf;
-    char deployment[AS_CTL_NAME_MAX + 32]; /* one word: a name may begin with '-' */
-    char inputs[48], input_bytes[48];
-    const char *argv[] = {
-        conf->python, "-m",   "anyserve.worker", conf->target,
-        deployment,   inputs, input_bytes,       conf->debug_errors ? "--debug-errors" : NULL,
-        NULL};
-    /* By environment, not by argument: the command line of a process is readable by everybody. The
-     * worker takes the token out of it before it serves. */
-    char link[AS_RUNTIME_PATH_MAX + 32], token[64], replica[AS_CTL_NAME_MAX + 32];
-    const char *env[] = {link, token, replica, "PYTHONUNBUFFERED=1", NULL};
-    struct as_proc_spec spec = {.path = conf->python,
-                                .argv = argv,
-                                .env = env,
-                                .in = -1,
-                                .group = true,
-                                .batch = conf->batch,
-                                .death_signal = SIGKILL};
-    int out[2], e, rc;
-
-    snprintf(deployment, sizeof(deployment), "--deployment=%s", w->deployment->name);
-    snprintf(inputs, sizeof(inputs), "--stream-inputs=%u", conf->stream_inputs);
-    snprintf(input_bytes, sizeof(input_bytes), "--stream-input-bytes=%lu",
-             (unsigned long)conf->stream_input_bytes);
-    snprintf(link, sizeof(link), "ANYSERVE_LINK=%s", conf->link);
-    snprintf(token, sizeof(token), "ANYSERVE_TOKEN=%s", w->token);
-    snprintf(replica, sizeof(replica), "ANYSERVE_REPLICA=%s", w->name);
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        /* counts as a failed start: descriptors may be free again after the backoff */
-        as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
-        return AS_EIO;
-    }
-    spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
-    rc = as_proc_spawn(ret_p, &spec, &e);
-    /* ours would keep the pipe open after the worker's end */
-    close(out[1]);
-    if (rc < 0) {
-        close(out[0]);
-        as_buf_printf(err, "cannot start %s: %s", conf->python, strerror(e));
-        return rc;
-    }
-    *ret_out = out[0];
-    return 0;
-}
-
-static void on_line(struct as_child *child, struct as_str line)
-{
-    struct worker *w = worker_of(child);
-
-    as_console_line(w->crew->console, w->name, line);
-}
-
 /* The server's exit code when this death means that the application cannot start, else 0. */
-static int fatal_code(const struct as_crew *c, const struct as_child_death *d)
+static int fatal_code(const struct as_crew *c, int status, bool gave_up)
 {
-    int code = WIFEXITED(d->status) ? WEXITSTATUS(d->status) : AS_CODE_FAILED;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : AS_CODE_FAILED;
 
     /* Once it has served, whatever happens to a worker is answered by starting it again: a server
      * does not end because of what a request did. */
-    if (c->once_ready || c->stopping)
+    if (c->once_ready || c->fatal)
         return 0;
-    return as_code_fatal(code) ? code : d->gave_up ? AS_CODE_FAILED : 0;
+    return as_code_fatal(code) ? code : gave_up ? AS_CODE_FAILED : 0;
 }
 
-static void log_death(struct worker *w, const struct as_child_death *d)
+static void log_exit(struct place *p, bool gave_up, bool fatal)
 {
     char reason[256], last[512], next[64];
-    struct as_str why = as_buf_slice(&w->child.reason);
-    const char *nl = memchr(why.p, '\n', why.n);
+    struct as_str why, end;
 
-    /* the first line says how it ended; the rest is its output, which the console has shown already
-     */
-    why.n = nl ? (size_t)(nl - why.p) : why.n;
-    if (d->kind == AS_EXIT_STOPPED)
-        snprintf(next, sizeof(next), "none: asked to stop");
-    else if (fatal_code(w->crew, d))
+    as_output_report(as_buf_slice(&p->reason), &why, &end);
+    if (fatal)
         snprintf(next, sizeof(next), "none: the server ends");
-    else if (d->gave_up)
+    else if (gave_up)
         snprintf(next, sizeof(next), "given up for %llu ms",
-                 (unsigned long long)(w->child.conf.restart.max / AS_MS));
+                 (unsigned long long)(p->crew->conf.restart.max / AS_MS));
     else
-        snprintf(next, sizeof(next), "restart in %llu ms", (unsigned long long)(d->delay / AS_MS));
-    as_log_event(w->crew->log,
-                 d->kind == AS_EXIT_STOPPED ? AS_LOG_DEBUG
-                 : d->gave_up               ? AS_LOG_ERROR
-                                            : AS_LOG_WARN,
-                 "worker_exit", "replica=%s pid=%d reason=%s next=\"%s\" last=%s", w->name,
-                 (int)w->child.pid, as_log_quote(reason, sizeof(reason), why), next,
-                 as_log_quote(last, sizeof(last), d->last));
+        snprintf(next, sizeof(next), "restart in %llu ms",
+                 (unsigned long long)((p->at - now_of(p)) / AS_MS));
+    as_log_event(p->crew->log, gave_up ? AS_LOG_ERROR : AS_LOG_WARN, "worker_exit",
+                 "replica=%s pid=%d reason=%s next=\"%s\" last=%s", p->name, (int)p->pid,
+                 as_log_quote(reason, sizeof(reason), why), next,
+                 as_log_quote(last, sizeof(last), end));
 }
 
-static void on_died(struct as_child *child, const struct as_child_death *d)
+static void say_fatal(struct place *p, int code)
 {
-    struct worker *w = worker_of(child);
-    struct as_crew *c = w->crew;
-    int code = fatal_code(c, d);
-
-    log_death(w, d);
-    /* before the next TOKEN: nobody may use what a dead process could have leaked */
-    say_token(w, AS_CTL_FORGET);
-    if (code)
-        c->ops.on_fatal(c->ctx, code, w->name, as_buf_slice(&child->reason));
-}
-
-static bool any_runs(const struct as_crew *c)
-{
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (as_child_runs(&c->workers[i].child))
-            return true;
-    }
-    return false;
+    p->crew->fatal = true;
+    say(p, (struct as_ctl_message){
+               .type = AS_CTL_FATAL, .number = (uint32_t)code, .text = as_buf_slice(&p->reason)});
 }
 
 /* A given-up replica rests for the longest backoff, then tries again. Its deployment is down, and
  * refuses requests instead of queueing them, from the last one given up to the first one READY. */
-static void after_move(struct worker *w)
+static void give_up(struct place *p)
 {
-    struct as_crew *c = w->crew;
+    struct as_crew *c = p->crew;
 
-    if (w->child.state == AS_CTL_DOWN_STATE) {
-        w->given_up = true;
-        as_child_revive(&w->child, as_loop_now(c->loop) + c->conf.child.restart.max);
-        if (!w->deployment->down && all_given_up(c, w->deployment)) {
-            w->deployment->down = true;
-            say_down(w, AS_CTL_DOWN);
-        }
-    } else if (w->child.state == AS_CTL_READY_STATE) {
-        w->given_up = false;
-        if (w->deployment->down)
-            say_down(w, AS_CTL_UP);
-        w->deployment->down = false;
+    move(p, AS_CTL_DOWN_STATE);
+    p->at = now_of(p) + c->conf.restart.max;
+    p->given_up = true;
+    if (!p->deployment->down && all_given_up(c, p->deployment)) {
+        p->deployment->down = true;
+        say_down(c, p->deployment, as_buf_slice(&p->reason));
     }
 }
 
-static void on_moved(struct as_child *child, enum as_ctl_state from)
+static void died(struct place *p, int status, enum as_exit_kind kind)
 {
-    struct worker *w = worker_of(child);
-    struct as_crew *c = w->crew;
+    struct as_crew *c = p->crew;
+    struct as_restart_verdict v;
+    int code;
 
-    if (child->state == AS_CTL_STARTING_STATE) {
-        as_log_event(c->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d", w->name,
-                     (int)child->pid);
+    /* Nobody but the supervisor at its end stops workers yet: one that an earlier controller asked
+     * to end, for reasons that we do not share, is started again like one that was killed. */
+    if (kind == AS_EXIT_STOPPED)
+        kind = AS_EXIT_KILLED;
+    v = as_restart_died(&p->restart, &c->conf.restart, kind, &c->rand, now_of(p));
+    code = fatal_code(c, status, v.gave_up);
+    p->judged = true;
+    if (v.gave_up) {
+        give_up(p);
+    } else {
+        move(p, AS_CTL_WAITING_STATE);
+        p->at = v.at;
     }
-    if (child->state == AS_CTL_READY_STATE)
-        as_log_event(c->log, AS_LOG_DEBUG, "worker_ready", "replica=%s pid=%d", w->name,
-                     (int)child->pid);
-    if (child->state == AS_CTL_DOWN_STATE)
-        as_list_remove(&w->place); /* stopped in line */
-    if (from == AS_CTL_STARTING_STATE)
-        as_loop_defer(c->loop, &c->admit); /* no start from within another one's move */
-    say_replica(w);
-    /* deferred: we are inside a child's move, and the owner ends the loop on hearing it */
-    if (c->stopping) {
-        if (!any_runs(c))
-            as_loop_defer(c->loop, &c->stopped);
+    log_exit(p, v.gave_up, code != 0);
+    p->pid = 0;
+    say_place(p);
+    say_note(p);
+    if (code)
+        say_fatal(p, code);
+}
+
+/* --- what is heard --- */
+
+static struct place *find(struct as_crew *c, struct as_str name)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (as_str_eq(as_str_of(c->places[i].name), name))
+            return &c->places[i];
+    }
+    return NULL;
+}
+
+static void on_ready(struct place *p)
+{
+    struct as_crew *c = p->crew;
+
+    if (p->state != AS_CTL_STARTING_STATE && p->state != AS_CTL_LOST_STATE)
+        return;
+    if (p->state == AS_CTL_STARTING_STATE)
+        as_restart_ready(&p->restart, now_of(p));
+    move(p, AS_CTL_READY_STATE);
+    p->given_up = false;
+    as_log_event(c->log, AS_LOG_DEBUG, "worker_ready", "replica=%s pid=%d", p->name, (int)p->pid);
+    if (p->deployment->down) {
+        p->deployment->down = false;
+        say_down(c, p->deployment, AS_STR(""));
+    }
+    say_note(p);
+}
+
+static void on_gone(struct place *p)
+{
+    if (p->state != AS_CTL_READY_STATE)
+        return;
+    move(p, AS_CTL_LOST_STATE);
+    arm(p);
+}
+
+static void on_runs(struct as_crew *c, const struct as_ctl_message *m)
+{
+    struct place *p = find(c, m->replica);
+
+    if (!p) {
+        /* of another application: it has no place any more */
+        c->say(c->ctx, &(struct as_ctl_message){.type = m->pid ? AS_CTL_SIGNAL : AS_CTL_REMOVE,
+                                                .replica = m->replica,
+                                                .token = m->token,
+                                                .number = SIGTERM,
+                                                .ns = c->conf.stop_timeout});
         return;
     }
-    after_move(w);
-    if (!c->once_ready && as_crew_ready(c) == c->n) {
-        /* every replica, not just one of each deployment: that is what --workers promised */
-        c->once_ready = true;
-        c->ops.on_ready(c->ctx);
+    read_note(p, m->text);
+    p->state = m->state;
+    snprintf(p->token, sizeof(p->token), "%.*s", AS_STR_FMT(m->token));
+    if (!m->pid)
+        return;
+    p->pid = (pid_t)m->pid;
+    p->at = AS_NEVER;
+    /* the note may be of the process before it, or from before it was READY */
+    if (p->starts != m->restarts + 1)
+        as_restart_started(&p->restart);
+    p->starts = m->restarts + 1;
+    p->judged = false;
+    if (p->state == AS_CTL_READY_STATE || p->state == AS_CTL_LOST_STATE) {
+        if (!p->restart.ready)
+            as_restart_ready(&p->restart, now_of(p));
+        p->given_up = false;
     }
 }
 
-static void on_stopped(struct as_task *t)
+static void on_exited(struct as_crew *c, const struct as_ctl_message *m)
 {
-    struct as_crew *c = AS_CONTAINER(t, struct as_crew, stopped);
+    struct place *p = find(c, m->replica);
 
-    c->ops.on_stopped(c->ctx);
+    if (!p) {
+        c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = m->replica});
+        return;
+    }
+    if (!as_str_eq(m->token, as_str_of(p->token)))
+        return;
+    as_buf_drop(&p->reason, p->reason.n);
+    as_buf_add(&p->reason, m->text.p, m->text.n);
+    /* behind RUNS: it ended while there was no controller, or one had decided and lives no more */
+    if (p->judged && p->starts == m->restarts + 1)
+        return;
+    p->starts = m->restarts + 1;
+    p->pid = (pid_t)m->pid;
+    if (!runs(p))
+        p->state = AS_CTL_WAITING_STATE; /* whatever was said of it is decided anew */
+    died(p, (int)m->number, (enum as_exit_kind)AS_MIN(m->kind, (uint32_t)AS_EXIT_STOPPED));
+}
+
+static void on_dispatcher(struct as_crew *c, bool serving)
+{
+    c->serving = serving;
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct place *p = &c->places[i];
+
+        /* the processes live on and come back to the next dispatcher by themselves */
+        if (!serving && p->state == AS_CTL_READY_STATE)
+            move(p, AS_CTL_LOST_STATE);
+        arm(p);
+    }
+    as_loop_defer(c->loop, &c->after);
+}
+
+/* All is known. Places in the order in which they are to start: each deployment's first one first.
+ */
+static void on_told(struct as_crew *c, bool complete)
+{
+    c->told = true;
+    c->once_ready = complete;
+    as_loop_defer(c->loop, &c->after);
+    for (uint32_t i = 0; i < c->n; i++)
+        arm(&c->places[i]);
+    for (uint32_t k = 0; k < c->conf.workers; k++) {
+        for (uint32_t i = k; i < c->n; i += c->conf.workers) {
+            struct place *p = &c->places[i];
+
+            if (p->state == AS_CTL_WAITING_STATE && p->at == AS_NEVER)
+                due(p);
+        }
+    }
+    /* the last words of the controller before us may have been lost */
+    for (uint32_t i = 0; i < c->conf.app->n; i++) {
+        struct deployment *d = &c->deployments[i];
+
+        d->down = all_given_up(c, d);
+        say_down(c, d, d->down ? as_buf_slice(&c->places[i * c->conf.workers].reason) : AS_STR(""));
+    }
+}
+
+static void on_revive(struct as_crew *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->places[i].state == AS_CTL_DOWN_STATE) {
+            revive(&c->places[i]);
+            n++;
+        }
+    }
+    as_log_event(c->log, AS_LOG_INFO, "revive", "replicas=%u", n);
+}
+
+static void hear_of(struct place *p, const struct as_ctl_message *m)
+{
+    if (!runs(p) || !as_str_eq(m->token, as_str_of(p->token)))
+        return;
+    if (m->type == AS_CTL_READY)
+        on_ready(p);
+    if (m->type == AS_CTL_GONE)
+        on_gone(p);
+    if (m->type == AS_CTL_SPAWNED) {
+        p->pid = (pid_t)m->pid;
+        as_log_event(p->crew->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d", p->name,
+                     (int)p->pid);
+    }
+}
+
+void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m)
+{
+    struct place *p;
+
+    switch (m->type) {
+    case AS_CTL_RUNS:
+        on_runs(c, m);
+        break;
+    case AS_CTL_EXITED:
+        on_exited(c, m);
+        break;
+    case AS_CTL_DISPATCHER:
+        on_dispatcher(c, m->state == AS_CTL_READY_STATE);
+        break;
+    case AS_CTL_TOLD:
+        on_told(c, m->number != 0);
+        break;
+    case AS_CTL_REVIVE:
+        on_revive(c);
+        break;
+    default:
+        p = find(c, m->replica);
+        if (p)
+            hear_of(p, m);
+    }
+}
+
+/* --- time --- */
+
+static void on_deadline(struct place *p)
+{
+    char why[96];
+
+    p->at = AS_NEVER;
+    if (p->state == AS_CTL_WAITING_STATE) {
+        due(p);
+    } else if (p->state == AS_CTL_DOWN_STATE) {
+        revive(p);
+    } else {
+        snprintf(why, sizeof(why), "not ready within %.6g s (--start-timeout)",
+                 (double)p->crew->conf.start_timeout / (double)AS_SEC);
+        say(p, (struct as_ctl_message){.type = AS_CTL_KILL, .text = as_str_of(why)});
+    }
+}
+
+static void on_tick(struct as_timer *t)
+{
+    struct as_crew *c = AS_CONTAINER(t, struct as_crew, tick);
+    as_ns now = as_loop_now(c->loop);
+
+    for (uint32_t i = 0; i < c->n && c->told; i++) {
+        if (c->places[i].at <= now)
+            on_deadline(&c->places[i]);
+    }
+    as_loop_defer(c->loop, &c->after);
+}
+
+/* Every replica, not just one of each deployment: that is what --workers promised. */
+static void look_complete(struct as_crew *c)
+{
+    if (c->once_ready || !c->serving || count(c, AS_CTL_READY_STATE) < c->n)
+        return;
+    c->once_ready = true;
+    c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_COMPLETE, .number = c->n});
+}
+
+/* Once per turn, whatever came. */
+static void after(struct as_task *t)
+{
+    struct as_crew *c = AS_CONTAINER(t, struct as_crew, after);
+    uint32_t before = count(c, AS_CTL_STARTING_STATE), starting = before;
+    as_ns next = AS_NEVER;
+    struct as_list *n;
+
+    if (!c->told)
+        return;
+    for (; !c->fatal && starting < c->conf.max_starting && (n = as_list_pop(&c->line)); starting++)
+        start(AS_LIST_ENTRY(n, struct place, line));
+    AS_LIST_EACH(l, &c->line)
+    {
+        struct place *p = AS_LIST_ENTRY(l, struct place, line);
+
+        if (!p->stands) {
+            p->stands = true;
+            say_place(p);
+        }
+    }
+    if (!c->begun) {
+        c->begun = true;
+        as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u", c->n,
+                     starting - before);
+        c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
+    }
+    look_complete(c);
+    for (uint32_t i = 0; i < c->n; i++)
+        next = AS_MIN(next, c->places[i].at);
+    as_timer_set(&c->tick, next);
 }
 
 int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_crew_conf *conf,
-                const struct as_crew_ops *ops, void *ctx, struct as_console *console,
-                const struct as_log *log)
+                as_crew_say_fn *say_fn, void *ctx, const struct as_log *log)
 {
-    static const struct as_child_ops child_ops = {
-        .spawn = spawn, .line = on_line, .due = on_due, .died = on_died, .moved = on_moved};
     struct as_crew *c = as_xalloc(sizeof(*c));
 
     c->conf = *conf;
-    c->ops = *ops;
+    c->say = say_fn;
     c->ctx = ctx;
     c->loop = loop;
-    c->console = console;
     c->log = log;
+    c->rand.s = conf->seed;
     c->n = conf->app->n * conf->workers;
     c->deployments = as_xalloc(conf->app->n * sizeof(*c->deployments));
-    c->workers = as_xalloc(c->n * sizeof(*c->workers));
-    as_task_init(&c->stopped, on_stopped);
-    as_task_init(&c->admit, on_admit);
+    c->places = as_xalloc(c->n * sizeof(*c->places));
+    as_task_init(&c->after, after);
+    as_timer_init(&c->tick, loop, on_tick);
     as_list_init(&c->line);
     for (uint32_t i = 0; i < c->n; i++) {
-        struct worker *w = &c->workers[i];
+        struct place *p = &c->places[i];
 
-        w->crew = c;
-        as_list_init(&w->place);
-        w->deployment = &c->deployments[i / conf->workers];
-        w->deployment->name = conf->app->deployments[i / conf->workers].name;
-        snprintf(w->name, sizeof(w->name), "%s-%u", w->deployment->name, i % conf->workers);
-        as_child_init(&w->child, w->name, loop, &conf->child, &child_ops);
-        as_child_hold(&w->child, true);
+        p->crew = c;
+        p->state = AS_CTL_WAITING_STATE;
+        p->at = AS_NEVER;
+        as_list_init(&p->line);
+        as_buf_init(&p->reason);
+        p->deployment = &c->deployments[i / conf->workers];
+        p->deployment->name = conf->app->deployments[i / conf->workers].name;
+        snprintf(p->name, sizeof(p->name), "%s-%u", p->deployment->name, i % conf->workers);
     }
     *ret_c = c;
     return 0;
@@ -356,125 +583,17 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
 
 void as_crew_close(struct as_crew *c)
 {
-    as_task_cancel(&c->stopped);
-    as_task_cancel(&c->admit);
-    for (uint32_t i = 0; i < c->n; i++)
-        as_child_fini(&c->workers[i].child);
+    as_task_cancel(&c->after);
+    as_timer_close(&c->tick, NULL);
 }
 
 void as_crew_free(struct as_crew *c)
 {
     if (!c)
         return;
-    free(c->workers);
+    for (uint32_t i = 0; i < c->n; i++)
+        as_buf_fini(&c->places[i].reason);
+    free(c->places);
     free(c->deployments);
     free(c);
-}
-
-void as_crew_start(struct as_crew *c)
-{
-    /* a start that fails may stop the crew */
-    for (uint32_t k = 0; k < c->conf.workers; k++) {
-        for (uint32_t i = k; i < c->n && !c->stopping; i += c->conf.workers)
-            on_due(&c->workers[i].child);
-    }
-}
-
-/* Held until the new dispatcher serves: nobody could become READY, so no start timeout may run out.
- */
-void as_crew_set_channel(struct as_crew *c, struct as_channel *channel)
-{
-    c->channel = channel;
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct worker *w = &c->workers[i];
-
-        as_child_hold(&w->child, true);
-        /* the processes live on and come back to the next dispatcher by themselves */
-        if (!channel) {
-            as_child_lost(&w->child);
-            continue;
-        }
-        if (as_child_runs(&w->child) || stands_in_line(w))
-            say_token(w, AS_CTL_TOKEN);
-        say_replica(w);
-        /* or requests would queue for workers that nobody will start */
-        if (w->deployment->down)
-            say_down(w, AS_CTL_DOWN);
-    }
-    as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD});
-}
-
-void as_crew_serving(struct as_crew *c)
-{
-    for (uint32_t i = 0; i < c->n; i++)
-        as_child_hold(&c->workers[i].child, false);
-    if (c->n == 0 && !c->once_ready) { /* a server for workers from outside */
-        c->once_ready = true;
-        c->ops.on_ready(c->ctx);
-    }
-}
-
-void as_crew_message(struct as_crew *c, const struct as_ctl_message *m)
-{
-    char why[256];
-
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct worker *w = &c->workers[i];
-
-        /* the token tells a word about an earlier life from one about this */
-        if (!as_child_runs(&w->child) || !as_str_eq(m->token, as_str_of(w->token)))
-            continue;
-        if (m->type == AS_CTL_READY)
-            as_child_ready(&w->child);
-        if (m->type == AS_CTL_GONE)
-            as_child_lost(&w->child);
-        if (m->type == AS_CTL_KILL) {
-            snprintf(why, sizeof(why), "%.*s", AS_STR_FMT(m->text));
-            as_child_kill(&w->child, why);
-        }
-        return;
-    }
-}
-
-void as_crew_stop(struct as_crew *c, int signal, as_ns timeout)
-{
-    c->stopping = true;
-    for (uint32_t i = 0; i < c->n; i++)
-        as_child_stop(&c->workers[i].child, signal, timeout);
-    if (!any_runs(c))
-        as_loop_defer(c->loop, &c->stopped);
-}
-
-uint32_t as_crew_revive(struct as_crew *c)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < c->n && !c->stopping; i++) {
-        n += c->workers[i].child.state == AS_CTL_DOWN_STATE;
-        as_child_revive(&c->workers[i].child, 0);
-    }
-    return n;
-}
-
-uint32_t as_crew_size(const struct as_crew *c)
-{
-    return c->n;
-}
-
-uint32_t as_crew_ready(const struct as_crew *c)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < c->n; i++)
-        n += c->workers[i].child.state == AS_CTL_READY_STATE;
-    return n;
-}
-
-bool as_crew_has(const struct as_crew *c, pid_t pid)
-{
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (c->workers[i].child.pid == pid)
-            return true;
-    }
-    return false;
 }

@@ -104,6 +104,18 @@ int as_app_parse(struct as_app *ret_app, struct as_str text,
     return rc;
 }
 
+void as_app_write(const struct as_app *app, struct as_buf *b)
+{
+    for (uint32_t i = 0; i < app->n; i++) {
+        const struct as_app_deployment *d = &app->deployments[i];
+
+        as_buf_str(b, d->name);
+        for (uint32_t k = 0; k < d->n_models; k++)
+            as_buf_printf(b, "\t%s", d->models[k]);
+        as_buf_str(b, "\n");
+    }
+}
+
 static void to_stderr(void *ctx, struct as_str line)
 {
     (void)ctx;

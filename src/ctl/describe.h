@@ -32,6 +32,8 @@ struct as_app {
  * what is wrong with the description. */
 int as_app_parse(struct as_app *ret_app, struct as_str text,
                  void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err);
+/* The text that as_app_parse takes back. */
+void as_app_write(const struct as_app *app, struct as_buf *b);
 void as_app_fini(struct as_app *app);
 
 /* Runs the interpreter and waits; its stderr is ours. signal_fd: a signalfd whose first signal ends

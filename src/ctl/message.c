@@ -4,14 +4,23 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Little-endian: u16 format, u16 type, u32 state, u32 pid, u32 restarts, four times u16 length,
- * then the bytes of the four strings, nothing behind them. */
-#define FORMAT 1u
-#define FIXED  24u
+/* Little-endian: u16 format, u16 type, u32 state, u32 pid, u32 restarts, u32 number, u32 kind, u64
+ * id, u64 ns, four times u16 length, then the bytes of the four strings, nothing behind
+ * them. */
+#define FORMAT  2u
+#define LENGTHS 40u
+#define FIXED   48u
 
-static const char *const type_names[AS_CTL_TYPES] = {[AS_CTL_NONE] = "NONE",
-#define X(name) [AS_CTL_##name] = #name,
-                                                     AS_CTL_MESSAGE_TABLE(X)
+#define AS_CTL_DC (AS_CTL_D | AS_CTL_C)
+#define AS_CTL_SC (AS_CTL_S | AS_CTL_C)
+#define AS_CTL_SD (AS_CTL_S | AS_CTL_D)
+
+static const struct {
+    const char *name;
+    uint32_t from, to;
+} types[AS_CTL_TYPES] = {[AS_CTL_NONE] = {.name = "NONE"},
+#define X(name, from, to) [AS_CTL_##name] = {#name, AS_CTL_##from, AS_CTL_##to},
+                         AS_CTL_MESSAGE_TABLE(X)
 #undef X
 };
 
@@ -24,7 +33,17 @@ static const char *const state_names[AS_CTL_STATES] = {
 /* Also for a type that came over the socket: "?" instead of a read past the table. */
 const char *as_ctl_type_name(enum as_ctl_type type)
 {
-    return type < AS_CTL_TYPES ? type_names[type] : "?";
+    return type < AS_CTL_TYPES ? types[type].name : "?";
+}
+
+uint32_t as_ctl_said_by(enum as_ctl_type type)
+{
+    return type < AS_CTL_TYPES ? types[type].from : 0;
+}
+
+uint32_t as_ctl_heard_by(enum as_ctl_type type)
+{
+    return type < AS_CTL_TYPES ? types[type].to : 0;
 }
 
 const char *as_ctl_state_name(enum as_ctl_state state)
@@ -44,6 +63,12 @@ static void put32(uint8_t *p, uint32_t v)
     put16(p + 2, v >> 16);
 }
 
+static void put64(uint8_t *p, uint64_t v)
+{
+    put32(p, (uint32_t)v);
+    put32(p + 4, (uint32_t)(v >> 32));
+}
+
 static uint32_t get16(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8;
@@ -52,6 +77,11 @@ static uint32_t get16(const uint8_t *p)
 static uint32_t get32(const uint8_t *p)
 {
     return get16(p) | get16(p + 2) << 16;
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    return get32(p) | (uint64_t)get32(p + 4) << 32;
 }
 
 size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_MAX])
@@ -65,11 +95,15 @@ size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_
     put32(out + 4, (uint32_t)m->state);
     put32(out + 8, m->pid);
     put32(out + 12, m->restarts);
+    put32(out + 16, m->number);
+    put32(out + 20, m->kind);
+    put64(out + 24, m->id);
+    put64(out + 32, (uint64_t)m->ns);
     /* only the text is cut: half a token is another token */
     s[3].n = AS_MIN(s[3].n, AS_CTL_TEXT_MAX);
     for (size_t i = 0; i < AS_COUNT(s); i++) {
         AS_ASSERT(i == 3 || s[i].n <= AS_CTL_NAME_MAX);
-        put16(out + 16 + 2 * i, (uint32_t)s[i].n);
+        put16(out + LENGTHS + 2 * i, (uint32_t)s[i].n);
         if (s[i].n)
             memcpy(out + n, s[i].p, s[i].n);
         n += s[i].n;
@@ -95,8 +129,12 @@ int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m)
     m.state = (enum as_ctl_state)state;
     m.pid = get32(p + 8);
     m.restarts = get32(p + 12);
+    m.number = get32(p + 16);
+    m.kind = get32(p + 20);
+    m.id = get64(p + 24);
+    m.ns = get64(p + 32);
     for (size_t i = 0; i < AS_COUNT(s); i++) {
-        size_t len = get16(p + 16 + 2 * i);
+        size_t len = get16(p + LENGTHS + 2 * i);
 
         if (len > (i == 3 ? AS_CTL_TEXT_MAX : AS_CTL_NAME_MAX) || len > n - at)
             return AS_EPROTO;

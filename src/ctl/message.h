@@ -1,9 +1,10 @@
-/* ctl/message.h — what supervisor and dispatcher say to each other.
+/* ctl/message.h — what supervisor, dispatcher and controller say to each other.
  *
- * One message is one datagram of the SOCK_SEQPACKET control socket. The supervisor repeats every
- * TOKEN, REPLICA and DOWN to a new dispatcher and then says TOLD: only then may the dispatcher
- * accept workers, whose tokens it would not know before. Decoding trusts no byte: the dispatcher
- * talks to the network.
+ * One message is one datagram of a SOCK_SEQPACKET control socket. The supervisor has one socket to
+ * each of the two others: what they say to each other passes through it, by the table, and it looks
+ * into none of it. Both are told all that the supervisor knows when they start, then TOLD: only
+ * then may the dispatcher accept workers, whose tokens it would not know before, and the controller
+ * decide. Decoding trusts no byte: the dispatcher talks to the network.
  */
 #ifndef AS_CTL_MESSAGE_H
 #define AS_CTL_MESSAGE_H
@@ -11,36 +12,59 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define AS_CTL_MESSAGE_MAX 8192u /* bytes of a datagram */
-#define AS_CTL_NAME_MAX    255u  /* bytes of replica, deployment and token */
-#define AS_CTL_TEXT_MAX    6144u
+#define AS_CTL_MESSAGE_MAX 63488u /* bytes of a datagram */
+#define AS_CTL_NAME_MAX    255u   /* bytes of replica, deployment and token */
+#define AS_CTL_TEXT_MAX    61440u /* what a worker is started with must fit: ctl/spawn.h */
 
-/* name, the fields that count */
+/* Who may say a message, and who hears it. */
+#define AS_CTL_S 1u /* supervisor */
+#define AS_CTL_D 2u /* dispatcher */
+#define AS_CTL_C 4u /* controller */
+
+/* name, said by, heard by; the fields that count */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
-    /* supervisor to dispatcher */                                                                 \
-    X(TOKEN)   /* replica, deployment, token: a worker may come; told before it is started */      \
-    X(REPLICA) /* replica, deployment, state, pid, restarts, text = reason: for the status page */ \
-    X(FORGET)  /* token: that worker is dead; its link ends */                                     \
-    X(DOWN)    /* deployment, text: all given up; its requests are refused */                      \
-    X(UP)      /* deployment: one is READY again; takes DOWN back */                               \
-    X(TOLD)    /* all of the above has been said: workers may be let in (no HELLO before it) */    \
-    X(DRAIN)   /* no new work; end when the rest is answered */                                    \
-    /* dispatcher to supervisor */                                                                 \
-    X(SERVING) /* listens and knows how to serve */                                                \
-    X(READY)   /* replica, token, text = "model:version …": it is registered and has slots */    \
-    X(GONE)    /* replica, token, text: its link ended; the process may live */                    \
-    X(DRAINED) /* everything is answered */                                                        \
-    X(KILL)    /* replica, token, text: it hangs or breaks the protocol: end it */
+    X(TOKEN, S, D)    /* replica, deployment, token: a worker may come; before it is started */    \
+    X(REPLICA, S, D)  /* replica, deployment, state, pid, restarts, text = reason: status page */  \
+    X(FORGET, S, D)   /* token: that worker is dead; its link ends */                              \
+    X(TOLD, S, DC)    /* all has been said; number: to the controller, 1 once COMPLETE was said */ \
+    X(DRAIN, S, DC)   /* no new work; end when the rest is answered */                             \
+    X(SERVING, DC, S) /* listens and knows how to serve; has said its first decisions */           \
+    /* dispatcher */                                                                               \
+    X(READY, D, SC) /* replica, token, text = "model:version …": it is registered, has slots */  \
+    X(GONE, D, SC)  /* replica, token, text: its link ended; the process may live */               \
+    X(KILL, DC, S)  /* token, text: it hangs or breaks the protocol: end it; counts as a crash */  \
+    X(DRAINED, D, S)                                                                               \
+    X(RETIRED, D, C) /* replica, token: nothing of it is unanswered since RETIRE */                \
+    X(ANSWER, D, C)  /* replica, token, id, number = an AS_E… or 0, text: to ASK */              \
+    /* controller */                                                                               \
+    X(SPAWN, C, S)  /* replica, deployment, token, restarts, text = what to run (ctl/spawn.h) */   \
+    X(SIGNAL, C, S) /* token, number = signal (0: none), ns until SIGKILL: it is asked to end */   \
+    X(NOTE, C, S)   /* replica, text: given back by RUNS, to the next controller */                \
+    X(PLACE, C, S)  /* replica, deployment, restarts, state, text = reason: has no process now */  \
+    X(REMOVE, C, S) /* replica: there is no such place any more; it has no process */              \
+    X(DOWN, C, SD)  /* deployment, text: all given up; its requests are refused */                 \
+    X(UP, C, SD)    /* deployment: one is READY again; takes DOWN back */                          \
+    X(COMPLETE, C, S) /* number = replicas: all are READY, for the first time */                   \
+    X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \
+    X(RETIRE, C, D)   /* replica, token: takes no new requests; RETIRED is the answer */           \
+    X(ASK, C, D)      /* replica, token, id, text: a CONTROL frame to the worker */                \
+    /* to the controller */                                                                        \
+    X(RUNS, S, C)       /* replica, deployment, token, state, pid, restarts, text = note */        \
+    X(SPAWNED, S, C)    /* replica, token, pid */                                                  \
+    X(EXITED, S, C)     /* replica, token, pid, number = wait status, kind, text = reason, last    \
+                           lines; behind RUNS for one without a process */                         \
+    X(DISPATCHER, S, C) /* state: READY, or LOST */                                                \
+    X(REVIVE, S, C)     /* given-up replicas rest no longer */
 
 enum as_ctl_type {
     AS_CTL_NONE,
-#define X(name) AS_CTL_##name,
+#define X(name, from, to) AS_CTL_##name,
     AS_CTL_MESSAGE_TABLE(X)
 #undef X
         AS_CTL_TYPES
 };
 
-/* The life of a replica as the supervisor sees it. */
+/* The life of a replica. */
 #define AS_CTL_STATE_TABLE(X)                                                                      \
     X(STARTING, "starting") /* the process runs, not READY yet */                                  \
     X(READY, "ready")                                                                              \
@@ -61,6 +85,10 @@ struct as_ctl_message {
     enum as_ctl_state state;
     uint32_t pid; /* also the worker's process group */
     uint32_t restarts;
+    uint32_t number; /* what it means is said in the table */
+    uint32_t kind;   /* an as_exit_kind of core/restart.h; EXITED */
+    uint64_t id;
+    as_ns ns;
     struct as_str replica, deployment, token; /* at most AS_CTL_NAME_MAX */
     struct as_str text;                       /* cut at AS_CTL_TEXT_MAX by the encoder */
 };
@@ -79,6 +107,9 @@ int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n); /* one that is encode
  * into `buf`. Descriptors that a peer attaches are closed by the kernel (none are asked for). */
 int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m);
 
+/* AS_CTL_S, _D, _C together. */
+uint32_t as_ctl_said_by(enum as_ctl_type type);
+uint32_t as_ctl_heard_by(enum as_ctl_type type);
 const char *as_ctl_type_name(enum as_ctl_type type);    /* "TOKEN" */
 const char *as_ctl_state_name(enum as_ctl_state state); /* "ready" */
 

@@ -18,10 +18,13 @@
 #define AS_SCOPE_BASIC      0x10u
 #define AS_SCOPE_INFER      0x20u
 #define AS_SCOPE_BENCH      0x40u
+#define AS_SCOPE_CONTROLLER 0x80u
 #define AS_SCOPE_CHECK      0x1000u
 #define AS_SCOPE_BUILD      0x2000u
 
 #define AS_SCOPE_R   AS_SCOPE_RUN
+#define AS_SCOPE_RC  (AS_SCOPE_RUN | AS_SCOPE_CONTROLLER)
+#define AS_SCOPE_RCB (AS_SCOPE_RC | AS_SCOPE_BASIC)
 #define AS_SCOPE_RD  (AS_SCOPE_RUN | AS_SCOPE_DISPATCHER)
 #define AS_SCOPE_RB  (AS_SCOPE_RUN | AS_SCOPE_BASIC)
 #define AS_SCOPE_RDB (AS_SCOPE_RD | AS_SCOPE_BASIC)
@@ -48,7 +51,8 @@ enum as_option_type {
 #define AS_OPTION_TABLE(X)                                                                         \
     X(HOST, "host", STRING, 1, 255, "127.0.0.1", "ADDRESS", RDB, "Listening",                      \
       "address that clients connect to; 0.0.0.0 or :: for all")                                    \
-    X(PORT, "port", INT, 0, 65535, "8000", "", RDB | AS_SCOPE_STATUS | AS_SCOPE_IB, "Listening",   \
+    X(PORT, "port", INT, 0, 65535, "8000", "",                                                     \
+      RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_STATUS | AS_SCOPE_IB, "Listening",                      \
       "gRPC and HTTP port; 0 takes any free port")                                                 \
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
       "one more port, for clients that expect gRPC on 8001")                                       \
@@ -58,28 +62,29 @@ enum as_option_type {
       "where workers register over TCP; they always can by management.sock")                       \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
       "Listening", "what they must say there; needed with --management, readable by us only")      \
-    X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR", RDB | AS_SCOPE_STATUS | AS_SCOPE_IB,   \
-      "Listening", "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                         \
-    X(WORKERS, "workers", INT, 1, 1024, "1", "", RB, "Workers", "replicas of each deployment")     \
-    X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RB | AS_SCOPE_BUILD, "Workers",               \
+    X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
+      RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_STATUS | AS_SCOPE_IB, "Listening",                      \
+      "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                                      \
+    X(WORKERS, "workers", INT, 1, 1024, "1", "", RCB, "Workers", "replicas of each deployment")    \
+    X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD, "Workers",              \
       "interpreter; default the one of this script, $VIRTUAL_ENV, python3")                        \
-    X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB, "Workers",                         \
+    X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \
       "send tracebacks of handlers to clients")                                                    \
-    X(WORKER_SCHEDULING, "worker-scheduling", ENUM, 0, 0, "batch", "batch|normal", R, "Workers",   \
+    X(WORKER_SCHEDULING, "worker-scheduling", ENUM, 0, 0, "batch", "batch|normal", RC, "Workers",  \
       "batch: a worker that wakes up does not interrupt the dispatcher")                           \
-    X(START_TIMEOUT, "start-timeout", DURATION, AS_MS, 86400 * AS_SEC, "120s", "", RB, "Workers",  \
+    X(START_TIMEOUT, "start-timeout", DURATION, AS_MS, 86400 * AS_SEC, "120s", "", RCB, "Workers", \
       "a worker must be ready within this time")                                                   \
-    X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", R, "Workers",                           \
+    X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", RC, "Workers",                          \
       "workers that are starting at once; 0: two per core, at least 2")                            \
-    X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RB, "Workers",         \
+    X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RCB, "Workers",        \
       "from SIGTERM to SIGKILL of a worker")                                                       \
-    X(MAX_START_FAILURES, "max-start-failures", INT, 0, 1000000, "5", "off", R, "Workers",         \
+    X(MAX_START_FAILURES, "max-start-failures", INT, 0, 1000000, "5", "off", RC, "Workers",        \
       "failed starts in a row until a replica rests for restart-backoff-max; off: never")          \
-    X(RESTART_BACKOFF, "restart-backoff", DURATION, AS_MS, 3600 * AS_SEC, "100ms", "", R,          \
+    X(RESTART_BACKOFF, "restart-backoff", DURATION, AS_MS, 3600 * AS_SEC, "100ms", "", RC,         \
       "Workers", "first delay before a failed worker is started again")                            \
-    X(RESTART_BACKOFF_MAX, "restart-backoff-max", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", R,    \
+    X(RESTART_BACKOFF_MAX, "restart-backoff-max", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", RC,   \
       "Workers", "longest delay between two starts")                                               \
-    X(RESTART_HEALTHY_AFTER, "restart-healthy-after", DURATION, 0, 86400 * AS_SEC, "10s", "", R,   \
+    X(RESTART_HEALTHY_AFTER, "restart-healthy-after", DURATION, 0, 86400 * AS_SEC, "10s", "", RC,  \
       "Workers", "ready for this long: earlier failures are forgotten")                            \
     X(HANDSHAKE_TIMEOUT, "handshake-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", RD,        \
       "Workers", "a connected worker must say HELLO and register in this time")                    \
@@ -111,9 +116,9 @@ enum as_option_type {
       "responses of one stream that a worker may be ahead of its client")                          \
     X(STREAM_CREDIT_BYTES, "stream-credit-bytes", SIZE, 1, 1 << 30, "256K", "", RD, "Queues",      \
       "and their bytes; the last response may go over it")                                         \
-    X(STREAM_INPUTS, "stream-inputs", INT, 1, 65536, "16", "", R, "Queues",                        \
+    X(STREAM_INPUTS, "stream-inputs", INT, 1, 65536, "16", "", RC, "Queues",                       \
       "messages of one stream that wait in a worker for a handler that takes a stream")            \
-    X(STREAM_INPUT_BYTES, "stream-input-bytes", SIZE, 1, 1 << 30, "1M", "", R, "Queues",           \
+    X(STREAM_INPUT_BYTES, "stream-input-bytes", SIZE, 1, 1 << 30, "1M", "", RC, "Queues",          \
       "and their bytes; the last message may go over it")                                          \
     X(STREAM_REQUESTS, "stream-requests", INT, 1, 65536, "64", "", RD, "Queues",                   \
       "requests under way on one ModelStreamInfer, but for those that take a stream; more wait")   \
@@ -219,8 +224,8 @@ enum as_option_type {
     X(GOAWAY_GRACE, "goaway-grace", DURATION, 0, 60 * AS_SEC, "1s", "", RD, "Server",              \
       "from the announcement of the end to refusing new streams")                                  \
     X(THREADS, "threads", INT, 1, 64, "1", "", RDB, "Server", "event loops of the dispatcher")     \
-    X(LOG_LEVEL, "log-level", ENUM, 0, 0, "info", "error|warn|info|debug", RDB, "Server",          \
-      "what is logged to stderr")                                                                  \
+    X(LOG_LEVEL, "log-level", ENUM, 0, 0, "info", "error|warn|info|debug",                         \
+      RDB | AS_SCOPE_CONTROLLER, "Server", "what is logged to stderr")                             \
     X(URL, "url", STRING, 0, 300, "", "HOST:PORT", CB, "Call",                                     \
       "server to call; default the one on this machine that --runtime-dir and --port mean")        \
     X(PROTOCOL, "protocol", ENUM, 0, 0, "grpc", "grpc|http|http-binary", CB, "Call",               \
@@ -270,8 +275,8 @@ enum as_option_type {
       "set the result beside an earlier --json")                                                   \
     X(OUTPUT_FILE, "output-file", STRING, 0, 4095, "", "FILE", BUILD | AS_SCOPE_BASIC, "Output",   \
       "-o FILE: where the deployment file is written; default stdout")                             \
-    X(FDS, "fds", STRING, 0, 1024, "", "LIST", DISPATCHER | AS_SCOPE_HIDDEN, "Internal",           \
-      "inherited descriptors")
+    X(FDS, "fds", STRING, 0, 1024, "", "LIST", DISPATCHER | AS_SCOPE_CONTROLLER | AS_SCOPE_HIDDEN, \
+      "Internal", "inherited descriptors")
 
 enum as_option_id {
 #define X(id, key, type, min, max, def, words, scope, group, doc) AS_OPT_##id,

@@ -77,15 +77,45 @@ void as_output_tail(const struct as_output *o, struct as_buf *b)
     }
 }
 
+static bool is_blank(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] != ' ' && s.p[i] != '\t')
+            return false;
+    }
+    return true;
+}
+
 struct as_str as_output_last(const struct as_output *o)
 {
     for (uint32_t i = o->lines; i > first_kept(o); i--) {
         struct as_str s = kept(o, i - 1);
 
-        for (size_t k = 0; k < s.n; k++) {
-            if (s.p[k] != ' ' && s.p[k] != '\t')
-                return s;
-        }
+        if (!is_blank(s))
+            return s;
     }
     return (struct as_str){NULL, 0};
+}
+
+/* `text` becomes what is behind its first line. */
+static struct as_str first_line(struct as_str *text)
+{
+    const char *nl = memchr(text->p, '\n', text->n);
+    struct as_str line = {text->p, nl ? (size_t)(nl - text->p) : text->n};
+    size_t n = line.n + (nl ? 1 : 0);
+
+    *text = (struct as_str){text->p + n, text->n - n};
+    return line;
+}
+
+void as_output_report(struct as_str text, struct as_str *ret_why, struct as_str *ret_last)
+{
+    *ret_last = (struct as_str){NULL, 0};
+    *ret_why = text.n ? first_line(&text) : text;
+    while (text.n) {
+        struct as_str line = first_line(&text);
+
+        if (!is_blank(line))
+            *ret_last = line;
+    }
 }

@@ -33,5 +33,8 @@ void as_output_end(struct as_output *o); /* passes on a last line without its ne
 void as_output_tail(const struct as_output *o, struct as_buf *b);
 /* The newest line that is not blank; empty when there is none. Lives until the next feed. */
 struct as_str as_output_last(const struct as_output *o);
+/* The parts of a report on the end of a process (ctl/process.h): its first line, and the newest
+ * line of output behind it that is not blank; empty when there is none. */
+void as_output_report(struct as_str text, struct as_str *ret_why, struct as_str *ret_last);
 
 #endif

@@ -1,13 +1,12 @@
 #include "ctl/supervisor.h"
 
-#include "ctl/crew.h"
 #include "ctl/exit_code.h"
-#include "ctl/front.h"
 #include "ctl/memory.h"
+#include "ctl/service.h"
+#include "ctl/workers.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -15,6 +14,8 @@
 
 /* The dispatcher keeps the drain timeout itself; this much later it is killed. */
 #define DRAIN_MARGIN (2 * AS_SEC)
+/* The controller has nothing to finish when it is told to end. */
+#define CONTROLLER_STOP AS_SEC
 
 enum phase { STARTING, SERVING, DRAINING, STOPPING, ENDED, PHASES };
 
@@ -37,13 +38,16 @@ struct supervisor {
     struct as_console console;
     struct as_log log;
     struct as_sock signals;
-    struct as_front *front;
-    struct as_crew *crew;
+    struct as_service *dispatcher, *controller;
+    struct as_channel *to_dispatcher, *to_controller; /* NULL: not there */
+    struct as_workers *workers;
     struct as_rand rand;
     uint64_t oom_seen;
     as_ns began;
     struct as_task strays;
-    bool front_down, crew_down;
+    bool serving;  /* the dispatcher takes workers */
+    bool complete; /* every replica has been READY */
+    bool dispatcher_down, controller_down, workers_down;
 };
 
 static void move(struct supervisor *s, enum phase to)
@@ -60,7 +64,7 @@ static as_ns option_ns(const struct supervisor *s, enum as_option_id id)
 /* The loop is stopped only when nobody is left who would outlive it. */
 static void try_end(struct supervisor *s)
 {
-    if (s->phase == STOPPING && s->front_down && s->crew_down) {
+    if (s->phase == STOPPING && s->dispatcher_down && s->controller_down && s->workers_down) {
         move(s, ENDED);
         as_loop_stop(s->loop);
     }
@@ -72,8 +76,9 @@ static void stop(struct supervisor *s)
     if (s->phase == STOPPING || s->phase == ENDED)
         return;
     move(s, STOPPING);
-    as_front_stop(s->front);
-    as_crew_stop(s->crew, SIGTERM, option_ns(s, AS_OPT_STOP_TIMEOUT));
+    as_service_stop(s->dispatcher);
+    as_service_drain(s->controller, CONTROLLER_STOP);
+    as_workers_stop(s->workers, SIGTERM, option_ns(s, AS_OPT_STOP_TIMEOUT));
 }
 
 static void fail(struct supervisor *s, int code)
@@ -89,7 +94,7 @@ static void drain(struct supervisor *s, uint32_t signo)
     move(s, DRAINING);
     as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu", signo,
                  (unsigned long long)(option_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS));
-    as_front_drain(s->front, option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
+    as_service_drain(s->dispatcher, option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
 /* A second Ctrl-C, or SIGTERM while draining: the user has decided. */
@@ -98,15 +103,17 @@ static void kill_all(struct supervisor *s, uint32_t signo)
     /* as shells report a death by signal */
     s->code = AS_CODE_SIGNAL + (int)signo;
     stop(s);
-    as_front_stop(s->front);
-    as_crew_stop(s->crew, SIGKILL, 0);
+    as_service_stop(s->dispatcher);
+    as_service_stop(s->controller);
+    as_workers_stop(s->workers, SIGKILL, 0);
 }
 
 static bool is_ours(void *ctx, pid_t pid)
 {
     struct supervisor *s = ctx;
 
-    return as_front_has(s->front, pid) || as_crew_has(s->crew, pid);
+    return as_service_has(s->dispatcher, pid) || as_service_has(s->controller, pid) ||
+           as_workers_has(s->workers, pid);
 }
 
 /* At the end of the turn, when the dead of ours that SIGCHLD may be about have been reaped. */
@@ -128,7 +135,7 @@ static void on_signal(struct as_sock *sock, int events)
         if (si.ssi_signo == SIGCHLD)
             as_loop_defer(s->loop, &s->strays);
         else if (si.ssi_signo == SIGUSR1)
-            as_log_event(&s->log, AS_LOG_INFO, "revive", "replicas=%u", as_crew_revive(s->crew));
+            as_channel_say(s->to_controller, &(struct as_ctl_message){.type = AS_CTL_REVIVE});
         else if (s->phase == STARTING || s->phase == SERVING)
             drain(s, si.ssi_signo);
         else
@@ -136,60 +143,73 @@ static void on_signal(struct as_sock *sock, int events)
     }
 }
 
-static void on_channel(void *ctx, struct as_channel *channel)
-{
-    struct supervisor *s = ctx;
+/* --- what the two say to us, and to each other --- */
 
-    as_crew_set_channel(s->crew, channel);
+static void say_dispatcher(struct supervisor *s)
+{
+    as_channel_say(
+        s->to_controller,
+        &(struct as_ctl_message){.type = AS_CTL_DISPATCHER,
+                                 .state = s->serving ? AS_CTL_READY_STATE : AS_CTL_LOST_STATE});
 }
 
-static void on_serving(void *ctx)
+static void on_dispatcher(void *ctx, struct as_channel *channel)
 {
     struct supervisor *s = ctx;
 
-    as_crew_serving(s->crew);
+    s->to_dispatcher = channel;
+    s->serving = false;
+    as_workers_dispatcher(s->workers, channel);
+    say_dispatcher(s);
 }
 
-static void on_message(void *ctx, const struct as_ctl_message *m)
+static void on_dispatcher_serving(void *ctx)
 {
     struct supervisor *s = ctx;
 
-    as_log_event(&s->log, AS_LOG_DEBUG, "dispatcher_says", "type=%s replica=%.*s",
-                 as_ctl_type_name(m->type), AS_STR_FMT(m->replica));
-    as_crew_message(s->crew, m);
+    s->serving = true;
+    say_dispatcher(s);
 }
 
-static void on_front_down(void *ctx, bool gave_up)
+/* Told all before it runs: it knows what there is when it takes its first decision. */
+static void on_controller(void *ctx, struct as_channel *channel)
 {
     struct supervisor *s = ctx;
 
-    s->front_down = true;
-    if (gave_up)
-        fail(s, AS_CODE_FAILED);
-    stop(s);
-    try_end(s);
+    s->to_controller = channel;
+    as_workers_controller(s->workers, channel);
+    say_dispatcher(s);
+    as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = s->complete});
 }
 
-static void on_fatal(void *ctx, int code, const char *replica, struct as_str reason)
+static void on_controller_serving(void *ctx)
 {
     struct supervisor *s = ctx;
-    const char *nl = memchr(reason.p, '\n', reason.n);
+
+    as_workers_begin(s->workers);
+}
+
+static void fatal(struct supervisor *s, const struct as_ctl_message *m)
+{
+    const char *nl = memchr(m->text.p, '\n', m->text.n);
     struct as_buf b;
 
+    if (s->phase != STARTING)
+        return;
     as_buf_init(&b);
-    as_buf_printf(&b, "%s cannot start (%.*s); its output is above. Nothing is served.", replica,
-                  (int)(nl ? nl - reason.p : (ptrdiff_t)reason.n), reason.p);
+    as_buf_printf(&b, "%.*s cannot start (%.*s); its output is above. Nothing is served.",
+                  AS_STR_FMT(m->replica), (int)(nl ? nl - m->text.p : (ptrdiff_t)m->text.n),
+                  m->text.p);
     as_console_line(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
-    fail(s, code);
+    fail(s, (int)(m->number & 0x7f));
 }
 
-static void on_ready(void *ctx)
+static void complete(struct supervisor *s, uint32_t n)
 {
-    struct supervisor *s = ctx;
-    uint32_t n = as_crew_size(s->crew);
     struct as_buf b;
 
+    s->complete = true;
     if (s->phase != STARTING)
         return;
     move(s, SERVING);
@@ -204,11 +224,80 @@ static void on_ready(void *ctx)
     as_buf_fini(&b);
 }
 
-static void on_crew_stopped(void *ctx)
+/* Ours is done first, so that what is passed on finds it done. */
+static void hear(struct supervisor *s, const struct as_ctl_message *m)
+{
+    if (m->type == AS_CTL_FATAL)
+        fatal(s, m);
+    else if (m->type == AS_CTL_COMPLETE)
+        complete(s, m->number);
+    else if (m->type != AS_CTL_DRAINED) /* its end says it */
+        as_workers_hear(s->workers, m);
+}
+
+static void on_message(struct supervisor *s, uint32_t from, const struct as_ctl_message *m)
+{
+    const char *name = from == AS_CTL_D ? "dispatcher" : "controller";
+    uint32_t to = as_ctl_heard_by(m->type);
+    char replica[AS_CTL_NAME_MAX + 8];
+
+    as_log_event(&s->log, AS_LOG_DEBUG, "heard", "from=%s type=%s replica=%s", name,
+                 as_ctl_type_name(m->type), as_log_quote(replica, sizeof(replica), m->replica));
+    if (!(as_ctl_said_by(m->type) & from)) {
+        as_log_event(&s->log, AS_LOG_WARN, "control_unexpected", "from=%s type=%s", name,
+                     as_ctl_type_name(m->type));
+        return;
+    }
+    if (to & AS_CTL_S)
+        hear(s, m);
+    if (to & AS_CTL_C)
+        as_channel_say(s->to_controller, m);
+    /* those that we keep are said by whoever keeps them */
+    if (to == AS_CTL_D)
+        as_channel_say(s->to_dispatcher, m);
+}
+
+static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
+{
+    on_message(ctx, AS_CTL_D, m);
+}
+
+static void on_controller_message(void *ctx, const struct as_ctl_message *m)
+{
+    on_message(ctx, AS_CTL_C, m);
+}
+
+/* --- their ends --- */
+
+static void on_down(struct supervisor *s, bool gave_up)
+{
+    if (gave_up)
+        fail(s, AS_CODE_FAILED);
+    stop(s);
+    try_end(s);
+}
+
+static void on_dispatcher_down(void *ctx, bool gave_up)
 {
     struct supervisor *s = ctx;
 
-    s->crew_down = true;
+    s->dispatcher_down = true;
+    on_down(s, gave_up);
+}
+
+static void on_controller_down(void *ctx, bool gave_up)
+{
+    struct supervisor *s = ctx;
+
+    s->controller_down = true;
+    on_down(s, gave_up);
+}
+
+static void on_workers_stopped(void *ctx)
+{
+    struct supervisor *s = ctx;
+
+    s->workers_down = true;
     try_end(s);
 }
 
@@ -226,44 +315,38 @@ static struct as_child_conf child_conf(struct supervisor *s)
         .oom_seen = &s->oom_seen};
 }
 
-/* Starting an interpreter is CPU work: more at once than twice the cores that we may use would only
- * make all of them late. */
-static uint32_t max_starting(const struct as_option_set *o)
-{
-    uint32_t given = (uint32_t)as_option_u64(o, AS_OPT_MAX_STARTING);
-    cpu_set_t cpus;
-
-    if (given)
-        return given;
-    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? 2 * (uint32_t)CPU_COUNT(&cpus) : 2;
-}
-
-/* The crew first: the front tells it of its channel as soon as it starts. */
+/* The workers first: the services tell them of their channels as soon as they start. */
 static int make_parts(struct supervisor *s)
 {
-    static const struct as_front_ops front_ops = {on_channel, on_serving, on_message,
-                                                  on_front_down};
-    static const struct as_crew_ops crew_ops = {on_fatal, on_ready, on_crew_stopped};
+    static const struct as_service_ops dispatcher_ops = {on_dispatcher, on_dispatcher_serving,
+                                                         on_dispatcher_message, on_dispatcher_down};
+    static const struct as_service_ops controller_ops = {on_controller, on_controller_serving,
+                                                         on_controller_message, on_controller_down};
     const struct as_supervisor_conf *conf = s->conf;
-    struct as_front_conf front = {.program = "/proc/self/exe",
-                                  .opts = conf->opts,
-                                  .listeners = conf->listeners,
-                                  .child = child_conf(s)};
-    struct as_crew_conf crew = {
-        .app = conf->app,
-        .python = conf->python,
-        .target = conf->target,
-        .link = conf->link,
-        .workers = (uint32_t)as_option_u64(conf->opts, AS_OPT_WORKERS),
-        .max_starting = max_starting(conf->opts),
-        .stream_inputs = (uint32_t)as_option_u64(conf->opts, AS_OPT_STREAM_INPUTS),
-        .stream_input_bytes = as_option_u64(conf->opts, AS_OPT_STREAM_INPUT_BYTES),
-        .debug_errors = as_option_bool(conf->opts, AS_OPT_DEBUG_ERRORS),
-        .batch = as_option_u64(conf->opts, AS_OPT_WORKER_SCHEDULING) == 0,
-        .child = child_conf(s)};
+    struct as_workers_conf workers = {
+        .oom_seen = &s->oom_seen, .on_stopped = on_workers_stopped, .ctx = s};
+    struct as_service_conf dispatcher = {.name = "dispatcher",
+                                         .program = "/proc/self/exe",
+                                         .opts = conf->opts,
+                                         .scope = AS_SCOPE_DISPATCHER,
+                                         .fds = conf->listeners,
+                                         .child = child_conf(s)};
+    /* unlike the dispatcher it has nothing to end when we die */
+    struct as_service_conf controller = {.name = "controller",
+                                         .program = "/proc/self/exe",
+                                         .opts = conf->opts,
+                                         .scope = AS_SCOPE_CONTROLLER,
+                                         .arg = conf->target,
+                                         .death_signal = SIGKILL,
+                                         .child = child_conf(s)};
+    int app = fcntl(conf->app, F_DUPFD_CLOEXEC, 3);
 
-    as_crew_new(&s->crew, s->loop, &crew, &crew_ops, s, &s->console, &s->log);
-    as_front_new(&s->front, s->loop, &front, &front_ops, s, &s->log);
+    if (app < 0)
+        return AS_EIO;
+    as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
+    as_workers_new(&s->workers, s->loop, &workers, &s->console, &s->log);
+    as_service_new(&s->dispatcher, s->loop, &dispatcher, &dispatcher_ops, s, &s->log);
+    as_service_new(&s->controller, s->loop, &controller, &controller_ops, s, &s->log);
     return as_sock_open(&s->signals, s->loop, fcntl(conf->signal_fd, F_DUPFD_CLOEXEC, 3),
                         on_signal);
 }
@@ -307,8 +390,8 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
         as_console_log(&s.console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
     as_task_init(&s.strays, reap_strays);
     if (make_parts(&s) == 0) {
-        as_front_start(s.front);
-        as_crew_start(s.crew);
+        as_service_start(s.dispatcher);
+        as_service_start(s.controller);
         as_loop_run(s.loop);
         as_sock_close(&s.signals, NULL);
     } else {
@@ -316,11 +399,13 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     }
     /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
      * has let go, and only then may the memory go. */
-    as_crew_close(s.crew);
-    as_front_close(s.front);
+    as_workers_close(s.workers);
+    as_service_close(s.dispatcher);
+    as_service_close(s.controller);
     as_console_close(&s.console);
     as_loop_free(s.loop);
-    as_crew_free(s.crew);
-    as_front_free(s.front);
+    as_service_free(s.dispatcher);
+    as_service_free(s.controller);
+    as_workers_free(s.workers);
     return s.code;
 }

@@ -432,7 +432,7 @@ def test_log_level(serve):
     assert "level=info" not in server.log.text()
 
 
-LOG_LINE = re.compile(r"\[(supervisor|dispatcher|logs-0)\] "
+LOG_LINE = re.compile(r"\[(supervisor|dispatcher|controller|logs-0)\] "
                       r"time=20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=(error|warn|info|debug) event=\w+"
                       r"( \w+=([!#-<>-\[\]-~]+|\"([^\"\\]|\\.)*\"))*")
 
@@ -450,13 +450,13 @@ def bad(x):
     server.log.wait("event=link_lost")
     server.wait_all_ready()
     os.kill(server.worker(), 9)
-    server.log.wait(r"\[supervisor\] .*event=worker_exit replica=logs-0")
+    server.log.wait(r"\[controller\] .*event=worker_exit replica=logs-0")
     server.log.wait(r"\[dispatcher\] .*event=worker_gone replica=logs-0")
     server.wait_all_ready()
     server.note_fds()
     seen = [line for line in server.log.lines if "event=" in line]
     for line in seen:
         assert LOG_LINE.fullmatch(line), line
-    assert {LOG_LINE.fullmatch(line)[1] for line in seen} == {"supervisor", "dispatcher", "logs-0"}
+    assert {LOG_LINE.fullmatch(line)[1] for line in seen} == {"supervisor", "dispatcher", "controller", "logs-0"}
     raised = next(line for line in seen if "event=handler_raised" in line)
     assert raised.endswith(r'''model=bad error="ValueError: not \"good\" = bad\n"'''), raised

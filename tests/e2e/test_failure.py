@@ -193,7 +193,7 @@ def test_workers_start_in_turn(staged):
     assert len(server.workers()) == 5
     for pid in server.workers().values():
         procs.kill(pid)
-    started, ready = (r"^\[supervisor\] .*event=worker_" + word for word in ("started", "ready"))
+    started, ready = (r"^\[controller\] .*event=worker_" + word for word in ("started", "ready"))
     wait.until(lambda: sum(bool(re.search(ready, line)) for line in server.log.lines) == 10, server.log.text)
     server.wait_all_ready()
     starting = most = 0
@@ -355,7 +355,7 @@ def test_supervisor_killed(staged, stage, connect):
     client.infer("forks", {})
     call = client.begin("staged", {}, id="mine")
     stage.started(2)
-    assert len(server.family()) == 6  # supervisor, dispatcher, two workers, two children of one
+    assert len(server.family()) == 7  # supervisor, dispatcher, controller, two workers, two children of one
     procs.kill(server.supervisor)
     server.wait_exit(-signal.SIGKILL)
     wait.until(lambda: not server.family(), lambda: [procs.command(p) for p in server.family()])

@@ -4,7 +4,7 @@
     tests/sweep/sweep.py --build build/release [--quick SECONDS] [--role R,R] [--phase P,P] [--kind K,K] [--at N]
                          [--jobs N] [--report FILE]
 
-A run is a server of its own (supervisor, dispatcher, a C worker in Python's place): start, thirteen requests, SIGTERM.
+A run is a server of its own (supervisor, dispatcher, controller, a C worker in Python's place): start, thirteen requests, SIGTERM.
 In one phase of it call number n of one process fails. Whatever comes of it must be one of the outcomes of
 docs/TESTING.md; what is left behind must be nothing; and the next request must be answered right.
 """
@@ -39,8 +39,8 @@ sys.path.insert(0, str(ROOT / "tests/e2e"))
 from support import oip, procs  # noqa: E402
 from support.h2client import H2, messages_of, prefixed  # noqa: E402
 
-ROLES = ["dispatcher", "run", "worker"]  # as in the command line; "run" is the supervisor
-NAMES = {"dispatcher": "dispatcher", "run": "supervisor", "worker": "worker"}
+ROLES = ["dispatcher", "controller", "run", "worker"]  # as in the command line; "run" is the supervisor
+NAMES = {"dispatcher": "dispatcher", "controller": "controller", "run": "supervisor", "worker": "worker"}
 PHASES = ["start", "serve", "drain"]
 KINDS = ["alloc", "call", "interrupt", "short"]
 BOUND = 10  # seconds: what takes longer hangs
@@ -449,7 +449,7 @@ class Run:
         found = {}
         for pid in self.children():
             line = procs.command(pid)
-            role = "worker" if "anyserve.worker" in line else "dispatcher"
+            role = "worker" if "anyserve.worker" in line else "controller" if " controller " in line else "dispatcher"
             found[role] = len(procs.fds(pid))
         found["run"] = len(procs.fds(self.process.pid))
         return found
@@ -486,13 +486,13 @@ class Run:
             if not self.by_libuv() or "anyserve: aborted: " not in text:
                 raise Wrong("SIGABRT")
             self.outcomes.append("aborted by libuv, and came back")
-        if m := re.search(r"dispatcher_exit .*?reason=\"exit code (\d+)", text):
-            code = int(m[1])
+        for m in re.finditer(r"(dispatcher|controller)_exit .*?reason=\"exit code (\d+)", text):
+            name, code = m[1], int(m[2])
             if code not in (1, 71):
-                raise Wrong(f"the dispatcher ended with exit code {code}")
+                raise Wrong(f"the {name} ended with exit code {code}")
             if not re.search(r"^anyserve: .*(out of memory|refused|gave up)|level=error event=", text, re.M):
-                raise Wrong("the dispatcher ended without a word")
-            self.outcomes.append(f"dispatcher ended with {code}, and came back")
+                raise Wrong(f"the {name} ended without a word")
+            self.outcomes.append(f"{name} ended with {code}, and came back")
         if m := re.search(r"worker_exit .*?reason=\"?exit code ([1-9]\d*)", text):
             code = int(m[1])
             if code not in (71, 77):

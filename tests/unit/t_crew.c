@@ -1,99 +1,65 @@
-/* Specification of ctl/crew: what workers are started with and what the dispatcher is told of them.
- * The test is the dispatcher; the interpreter is a script that prints what it got and sleeps. */
+/* Specification of ctl/crew: what the controller says to what it hears. The test is the supervisor:
+ * no process is started. */
 #include "ctl/crew.h"
 
 #include "ctl/exit_code.h"
+#include "ctl/spawn.h"
 #include "unit.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct world {
     struct as_loop *loop;
-    struct as_console console;
     struct as_log log;
     struct as_app app;
     struct as_crew *crew;
-    struct as_channel *channel;
-    int control; /* the dispatcher's end */
-    struct peer *peer;
-    struct as_rand rand;
-    uint64_t oom_seen;
-    char python[32];
-    int null;
-    /* what was heard */
-    struct as_buf said; /* "TYPE replica state;" of each message */
-    char token[5][64];  /* the newest of echo-0, echo-1 … */
-    uint32_t pid[5];
-    const char *until; /* the loop stops when this was said */
-    int fatal;
-    uint32_t ready, stopped;
+    struct as_buf said;                /* "TYPE replica;" of each message but NOTE */
+    char token[5][64];                 /* the newest of echo-0, echo-1 … */
+    char note[5][256], reason[5][256]; /* and what else the supervisor keeps of it */
+    uint32_t starts[5], number;        /* of the last FATAL, COMPLETE */
+    enum as_ctl_state state[5];
+    struct as_buf spawn; /* the last SPAWN's text */
+    const char *until;   /* the loop stops when this was said */
+    struct as_task turn;
 };
 
-struct peer { /* the dispatcher; a killed one closes after its successor was opened */
-    struct as_sock watch;
-    struct world *world;
-};
-
-static void on_fatal(void *ctx, int code, const char *replica AS_UNUSED,
-                     struct as_str reason AS_UNUSED)
+static void say(void *ctx, const struct as_ctl_message *m)
 {
     struct world *w = ctx;
+    size_t i = m->replica.n ? (size_t)(m->replica.p[m->replica.n - 1] - '0') : 4;
 
-    w->fatal = code;
-    as_crew_stop(w->crew, SIGKILL, 0);
-}
-
-static void on_ready(void *ctx)
-{
-    struct world *w = ctx;
-
-    w->ready++;
-    as_loop_stop(w->loop);
-}
-
-static void on_stopped(void *ctx)
-{
-    struct world *w = ctx;
-
-    w->stopped++;
-    as_loop_stop(w->loop);
-}
-
-static void on_message(void *ctx, const struct as_ctl_message *m)
-{
-    as_crew_message(((struct world *)ctx)->crew, m);
-}
-
-static void on_channel_end(void *ctx)
-{
-    (void)ctx;
-}
-
-static void on_control(struct as_sock *s, int events AS_UNUSED)
-{
-    struct world *w = AS_CONTAINER(s, struct peer, watch)->world;
-    uint8_t buf[AS_CTL_MESSAGE_MAX];
-    struct as_ctl_message m;
-
-    while (as_ctl_receive(s->fd, buf, &m) == 0) {
-        as_buf_printf(&w->said, "%s %.*s %s;", as_ctl_type_name(m.type), AS_STR_FMT(m.replica),
-                      as_ctl_state_name(m.state));
-        if (m.type == AS_CTL_TOKEN || m.type == AS_CTL_REPLICA) {
-            size_t i = (size_t)(m.replica.p[m.replica.n - 1] - '0');
-
-            if (m.type == AS_CTL_TOKEN)
-                snprintf(w->token[i], sizeof(w->token[i]), "%.*s", AS_STR_FMT(m.token));
-            else if (m.pid)
-                w->pid[i] = m.pid;
-        }
+    if (m->type == AS_CTL_SPAWN) {
+        snprintf(w->token[i], sizeof(w->token[i]), "%.*s", AS_STR_FMT(m->token));
+        w->starts[i] = m->restarts + 1;
+        w->state[i] = AS_CTL_STARTING_STATE;
+        as_buf_drop(&w->spawn, w->spawn.n);
+        as_buf_add(&w->spawn, m->text.p, m->text.n);
+    } else if (m->type == AS_CTL_NOTE) {
+        snprintf(w->note[i], sizeof(w->note[i]), "%.*s", AS_STR_FMT(m->text));
+        return;
+    } else if (m->type == AS_CTL_PLACE) {
+        snprintf(w->reason[i], sizeof(w->reason[i]), "%.*s", AS_STR_FMT(m->text));
+        w->state[i] = m->state;
+    } else {
+        w->number = m->number;
     }
+    as_buf_printf(&w->said, "%s %.*s;", as_ctl_type_name(m->type), AS_STR_FMT(m->replica));
     as_buf_add(&w->said, "", 1);
     w->said.n--;
     if (w->until && strstr((char *)w->said.p, w->until))
         as_loop_stop(w->loop);
+}
+
+static void on_turn(struct as_task *t)
+{
+    as_loop_stop(AS_CONTAINER(t, struct world, turn)->loop);
+}
+
+/* One turn of the loop, at the end of which the crew acts. */
+static void turn(struct world *w)
+{
+    as_loop_next(w->loop, &w->turn);
+    as_loop_run(w->loop);
 }
 
 static void run_until(struct world *w, const char *said)
@@ -103,321 +69,416 @@ static void run_until(struct world *w, const char *said)
     w->until = NULL;
 }
 
-static void open_control(struct world *w)
+static const char *said(struct world *w)
 {
-    static const struct as_channel_ops ops = {on_message, on_channel_end};
-
-    w->peer = as_xalloc(sizeof(*w->peer));
-    w->peer->world = w;
-    assert_int_equal(as_channel_open(&w->channel, w->loop, &ops, w, &w->control), 0);
-    assert_int_equal(as_sock_open(&w->peer->watch, w->loop, w->control, on_control), 0);
+    as_buf_add(&w->said, "", 1);
+    w->said.n--;
+    return (char *)w->said.p;
 }
 
-static void on_peer_closed(struct as_sock *s)
+static void forget_said(struct world *w)
 {
-    free(AS_CONTAINER(s, struct peer, watch));
+    as_buf_drop(&w->said, w->said.n);
 }
 
-static void close_control(struct world *w)
+static as_ns start_timeout = 60 * AS_SEC;
+
+static void new_crew(struct world *w, uint32_t workers, uint32_t max_starting)
 {
-    as_channel_close(w->channel);
-    as_sock_close(&w->peer->watch, on_peer_closed);
+    struct as_crew_conf conf = {
+        .app = &w->app,
+        .recipe = {.python = "/usr/bin/python3",
+                   .target = "app.py",
+                   .link = "/run/link.sock",
+                   .debug_errors = true,
+                   .stream_inputs = 3,
+                   .stream_input_bytes = 4000},
+        .workers = workers,
+        .max_starting = max_starting,
+        .restart = {.base = AS_MS, .max = 4 * AS_MS, .healthy = AS_SEC, .give_up = 2},
+        .start_timeout = start_timeout,
+        .stop_timeout = 10 * AS_SEC,
+        .seed = 1};
+
+    assert_int_equal(as_crew_new(&w->crew, w->loop, &conf, say, w, &w->log), 0);
 }
 
-static void write_python(struct world *w, const char *script)
+static struct world *open_world(const char *app, uint32_t workers, uint32_t max_starting)
 {
-    int fd;
-
-    snprintf(w->python, sizeof(w->python), "/tmp/as_crew_XXXXXX");
-    fd = mkstemp(w->python);
-    dprintf(fd, "#!/bin/sh\n%s\n", script);
-    fchmod(fd, 0700);
-    close(fd);
-}
-
-static struct world *open_line(const char *script, const char *app, uint32_t workers,
-                               uint32_t max_starting)
-{
-    static const struct as_crew_ops ops = {on_fatal, on_ready, on_stopped};
     struct world *w = as_xalloc(sizeof(*w));
     struct as_buf err = {0};
-    struct as_crew_conf conf = {.app = &w->app,
-                                .python = w->python,
-                                .target = "app.py",
-                                .link = "/run/link.sock",
-                                .workers = workers,
-                                .max_starting = max_starting,
-                                .stream_inputs = 3,
-                                .stream_input_bytes = 4000,
-                                .debug_errors = true};
 
-    write_python(w, script);
-    w->null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
-    as_console_init(&w->console, w->loop, w->null);
-    w->log = as_console_log(&w->console, AS_LOG_DEBUG);
-    assert_int_equal(as_app_parse(&w->app, as_str_of(app), NULL, NULL, &err), 0);
-    conf.child = (struct as_child_conf){
-        .restart = {.base = AS_MS, .max = AS_MS, .healthy = AS_SEC, .give_up = 2},
-        .start_timeout = 60 * AS_SEC,
-        .rand = &w->rand,
-        .oom_seen = &w->oom_seen};
-    as_crew_new(&w->crew, w->loop, &conf, &ops, w, &w->console, &w->log);
-    open_control(w);
+    as_task_init(&w->turn, on_turn);
+    if (app)
+        assert_int_equal(as_app_parse(&w->app, as_str_of(app), NULL, NULL, &err), 0);
+    new_crew(w, workers, max_starting);
     return w;
-}
-
-static struct world *open_world(const char *script)
-{
-    return open_line(script, "echo\techo:1\n", 2, 2);
 }
 
 static void close_world(struct world *w)
 {
-    if (!w->stopped) {
-        as_crew_stop(w->crew, SIGKILL, 0);
-        as_loop_run(w->loop);
-    }
     as_crew_close(w->crew);
-    close_control(w);
-    as_console_close(&w->console);
     as_loop_free(w->loop);
     as_crew_free(w->crew);
     as_app_fini(&w->app);
     as_buf_fini(&w->said);
-    close(w->null);
-    unlink(w->python);
+    as_buf_fini(&w->spawn);
     free(w);
 }
 
-static void say(struct world *w, enum as_ctl_type type, const char *token)
+static void hear(struct world *w, struct as_ctl_message m)
 {
-    struct as_ctl_message m = {.type = type, .token = as_str_of(token), .text = AS_STR("why")};
-
-    assert_int_equal(as_ctl_send(w->control, &m), 0);
+    as_crew_hear(w->crew, &m);
 }
 
-/* Both workers run and are READY. */
-static void become_ready(struct world *w)
+static void dispatcher(struct world *w, enum as_ctl_state state)
 {
-    as_crew_set_channel(w->crew, w->channel);
-    as_crew_serving(w->crew);
-    as_crew_start(w->crew);
-    run_until(w, "TOKEN echo-1 waiting;REPLICA echo-1 starting;");
-    say(w, AS_CTL_READY, w->token[0]);
-    say(w, AS_CTL_READY, w->token[1]);
-    as_loop_run(w->loop); /* on_ready ends it */
-    assert_int_equal(w->ready, 1);
+    hear(w, (struct as_ctl_message){.type = AS_CTL_DISPATCHER, .state = state});
+}
+
+/* The end of what a controller is told at its start. */
+static void told(struct world *w, bool complete)
+{
+    dispatcher(w, AS_CTL_READY_STATE);
+    hear(w, (struct as_ctl_message){.type = AS_CTL_TOLD, .number = complete});
+    turn(w);
+}
+
+static struct as_ctl_message of(struct world *w, enum as_ctl_type type, uint32_t i)
+{
+    static char name[5][8];
+
+    snprintf(name[i], sizeof(name[i]), "echo-%u", i);
+    return (struct as_ctl_message){.type = type,
+                                   .state = w->state[i],
+                                   .restarts = w->starts[i] ? w->starts[i] - 1 : 0,
+                                   .replica = as_str_of(name[i]),
+                                   .token = as_str_of(w->token[i])};
+}
+
+static void ready(struct world *w, uint32_t i)
+{
+    w->state[i] = AS_CTL_READY_STATE;
+    hear(w, of(w, AS_CTL_READY, i));
+    turn(w);
+}
+
+static void exited(struct world *w, uint32_t i, int status, enum as_exit_kind kind)
+{
+    struct as_ctl_message m = of(w, AS_CTL_EXITED, i);
+
+    w->state[i] = AS_CTL_WAITING_STATE;
+    m.number = (uint32_t)status;
+    m.kind = kind;
+    m.text = AS_STR("how it ended\nlast words");
+    hear(w, m);
+}
+
+/* The controller is killed, and a new one is told what the supervisor has: processes in those
+ * states. */
+static void new_controller(struct world *w, uint32_t n, uint32_t max_starting, bool complete)
+{
+    as_crew_close(w->crew);
+    turn(w);
+    as_crew_free(w->crew);
+    new_crew(w, n, max_starting);
+    forget_said(w);
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_ctl_message m = of(w, AS_CTL_RUNS, i);
+
+        if (m.state != AS_CTL_WAITING_STATE && m.state != AS_CTL_DOWN_STATE)
+            m.pid = 1000 + i;
+        m.text = as_str_of(w->note[i]);
+        hear(w, m);
+    }
+    told(w, complete);
+}
+
+static struct world *open_ready(void)
+{
+    struct world *w = open_world("echo\techo:1\n", 2, 2);
+
+    told(w, false);
+    ready(w, 0);
+    ready(w, 1);
+    forget_said(w);
+    return w;
 }
 
 static void a_worker_gets_its_place_token_and_name(void **state AS_UNUSED)
 {
-    struct world *w = open_world("echo \"$@\" $ANYSERVE_LINK $ANYSERVE_REPLICA $PYTHONUNBUFFERED "
-                                 "${#ANYSERVE_TOKEN} > $0.out; exec sleep 1000");
-    char path[64], got[256] = "", want[256];
-    ssize_t n;
-    int fd;
+    struct world *w = open_world("echo\techo:1\n", 1, 1);
+    char token[96];
+    struct as_spawn s;
 
-    snprintf(path, sizeof(path), "%s.out", w->python);
-    assert_int_equal(mkfifo(path, 0600), 0); /* opening it waits for the writer */
-    as_crew_start(w->crew);
-    fd = open(path, O_RDONLY);
-    n = read(fd, got, sizeof(got) - 1);
-    assert_true(n > 0);
-    got[strcspn(got, "\n")] = 0; /* the first of the two */
-    snprintf(want, sizeof(want),
-             "-m anyserve.worker app.py --deployment=echo --stream-inputs=3 "
-             "--stream-input-bytes=4000 --debug-errors /run/link.sock %s 1 32",
-             strstr(got, "echo-1") ? "echo-1" : "echo-0");
-    assert_string_equal(got, want);
-    close(fd);
-    unlink(path);
+    told(w, false);
+    assert_int_equal(as_spawn_read(&s, as_buf_slice(&w->spawn)), 0);
+    assert_string_equal(s.argv[0], "/usr/bin/python3");
+    assert_string_equal(s.argv[1], "-m");
+    assert_string_equal(s.argv[2], "anyserve.worker");
+    assert_string_equal(s.argv[3], "app.py");
+    assert_string_equal(s.argv[4], "--deployment=echo");
+    assert_string_equal(s.argv[5], "--stream-inputs=3");
+    assert_string_equal(s.argv[6], "--stream-input-bytes=4000");
+    assert_string_equal(s.argv[7], "--debug-errors");
+    assert_null(s.argv[8]);
+    assert_string_equal(s.env[0], "ANYSERVE_LINK=/run/link.sock");
+    snprintf(token, sizeof(token), "ANYSERVE_TOKEN=%s", w->token[0]);
+    assert_string_equal(s.env[1], token);
+    assert_int_equal(strlen(w->token[0]), 32);
+    assert_string_equal(s.env[2], "ANYSERVE_REPLICA=echo-0");
+    assert_string_equal(s.env[3], "PYTHONUNBUFFERED=1");
+    assert_false(s.batch);
+    as_spawn_fini(&s);
     close_world(w);
 }
 
-static void the_dispatcher_hears_of_everything_in_order(void **state AS_UNUSED)
+static void it_begins_when_all_was_told_and_tells_once_that_all_is_ready(void **state AS_UNUSED)
 {
-    struct world *w = open_world("exec sleep 1000");
+    struct world *w = open_world("echo\techo:1\n", 2, 2);
 
-    become_ready(w);
-    assert_string_equal((char *)w->said.p,
-                        "REPLICA echo-0 waiting;REPLICA echo-1 waiting;TOLD  starting;"
-                        "TOKEN echo-0 waiting;REPLICA echo-0 starting;"
-                        "TOKEN echo-1 waiting;REPLICA echo-1 starting;");
+    turn(w);
+    assert_string_equal(said(w), ""); /* it knows nothing yet */
+    told(w, false);
+    assert_string_equal(said(w), "UP ;SPAWN echo-0;SPAWN echo-1;SERVING ;");
     assert_string_not_equal(w->token[0], w->token[1]);
-    assert_true(as_crew_has(w->crew, (pid_t)w->pid[0]));
-    assert_int_equal(as_crew_ready(w->crew), 2);
+    ready(w, 0);
+    assert_null(strstr(said(w), "COMPLETE"));
+    ready(w, 1);
+    assert_non_null(strstr(said(w), "COMPLETE"));
+    assert_int_equal(w->number, 2);
+    forget_said(w);
+    exited(w, 0, SIGKILL, AS_EXIT_KILLED);
+    run_until(w, "SPAWN echo-0;");
+    ready(w, 0);
+    assert_null(strstr(said(w), "COMPLETE"));
+    close_world(w);
+}
+
+static void a_server_without_workers_is_complete_with_its_dispatcher(void **state AS_UNUSED)
+{
+    struct world *w = open_world(NULL, 1, 1);
+
+    hear(w, (struct as_ctl_message){.type = AS_CTL_TOLD});
+    turn(w);
+    assert_string_equal(said(w), "SERVING ;");
+    dispatcher(w, AS_CTL_READY_STATE);
+    turn(w);
+    assert_string_equal(said(w), "SERVING ;COMPLETE ;");
     close_world(w);
 }
 
 static void a_killed_worker_comes_back_under_a_new_token(void **state AS_UNUSED)
 {
-    struct world *w = open_world("exec sleep 1000");
+    struct world *w = open_ready();
     char old[64];
 
-    become_ready(w);
-    as_buf_drop(&w->said, w->said.n);
     memcpy(old, w->token[0], sizeof(old));
-    kill((pid_t)w->pid[0], SIGKILL);
-    run_until(w, "REPLICA echo-0 starting;");
-    assert_non_null(strstr((char *)w->said.p, "FORGET echo-0 ready;REPLICA echo-0 waiting;"
-                                              "TOKEN echo-0 waiting;REPLICA echo-0 starting;"));
+    exited(w, 0, SIGKILL, AS_EXIT_KILLED);
+    run_until(w, "SPAWN echo-0;");
+    assert_string_equal(said(w), "PLACE echo-0;SPAWN echo-0;");
     assert_string_not_equal(w->token[0], old);
-    say(w, AS_CTL_READY, old); /* a late word about the dead one means nothing */
-    say(w, AS_CTL_KILL, old);
-    say(w, AS_CTL_READY, w->token[0]);
-    run_until(w, "REPLICA echo-0 ready;");
-    assert_int_equal(as_crew_ready(w->crew), 2);
-    assert_int_equal(w->ready, 1); /* told once */
+    assert_int_equal(w->starts[0], 2);
+    /* a late word about the dead one means nothing */
+    memcpy(w->token[4], w->token[0], sizeof(old));
+    memcpy(w->token[0], old, sizeof(old));
+    forget_said(w);
+    exited(w, 0, SIGKILL, AS_EXIT_KILLED);
+    turn(w);
+    assert_string_equal(said(w), "");
     close_world(w);
 }
 
-static void a_new_dispatcher_hears_of_all_and_then_told(void **state AS_UNUSED)
+static void a_start_has_a_deadline_while_there_is_a_dispatcher(void **state AS_UNUSED)
 {
-    struct world *w = open_world("exec sleep 1000");
+    struct world *w = open_world("echo\techo:1\n", 1, 1);
 
-    become_ready(w);
-    as_crew_set_channel(w->crew, NULL);
-    assert_int_equal(as_crew_ready(w->crew), 0);
-    close_control(w);
-    open_control(w);
-    as_buf_drop(&w->said, w->said.n);
-    as_crew_set_channel(w->crew, w->channel);
-    run_until(w, "TOLD");
-    assert_string_equal((char *)w->said.p, "TOKEN echo-0 lost;REPLICA echo-0 lost;"
-                                           "TOKEN echo-1 lost;REPLICA echo-1 lost;TOLD  starting;");
-    as_crew_serving(w->crew);
-    say(w, AS_CTL_READY, w->token[0]); /* the same processes under the same tokens */
-    say(w, AS_CTL_READY, w->token[1]);
-    run_until(w, "REPLICA echo-1 ready;");
-    assert_int_equal(as_crew_ready(w->crew), 2);
+    start_timeout = 20 * AS_MS;
+    as_crew_close(w->crew);
+    turn(w);
+    as_crew_free(w->crew);
+    new_crew(w, 1, 1);
+    start_timeout = 60 * AS_SEC;
+    hear(w, (struct as_ctl_message){.type = AS_CTL_TOLD});
+    run_until(w, "SERVING");
+    forget_said(w);
+    dispatcher(w, AS_CTL_READY_STATE);
+    run_until(w, "KILL echo-0;");
     close_world(w);
 }
 
-static void a_worker_that_is_judged_is_killed(void **state AS_UNUSED)
+static void an_application_that_cannot_start_is_told(void **state AS_UNUSED)
 {
-    struct world *w = open_world("exec sleep 1000");
+    struct world *w = open_world("echo\techo:1\n", 1, 1);
 
-    become_ready(w);
-    say(w, AS_CTL_GONE, w->token[1]);
-    run_until(w, "REPLICA echo-1 lost;");
-    as_buf_drop(&w->said, w->said.n);
-    say(w, AS_CTL_KILL, w->token[1]);
-    run_until(w, "REPLICA echo-1 starting;");
-    assert_non_null(strstr((char *)w->said.p, "FORGET echo-1"));
+    told(w, false);
+    exited(w, 0, AS_CODE_RAISED << 8, AS_EXIT_CODE);
+    assert_non_null(strstr(said(w), "FATAL echo-0"));
+    assert_int_equal(w->number, AS_CODE_RAISED);
+    close_world(w);
+    w = open_world("echo\techo:1\n", 1, 1);
+    told(w, false);
+    exited(w, 0, 1 << 8, AS_EXIT_CODE);
+    assert_null(strstr(said(w), "FATAL"));
+    forget_said(w);
+    run_until(w, "SPAWN echo-0;");
+    exited(w, 0, 1 << 8, AS_EXIT_CODE); /* the second one in a row */
+    assert_int_equal(w->number, AS_CODE_FAILED);
+    close_world(w);
+    w = open_ready(); /* once it has served it stays */
+    exited(w, 0, AS_CODE_RAISED << 8, AS_EXIT_CODE);
+    assert_null(strstr(said(w), "FATAL"));
     close_world(w);
 }
 
-static void a_worker_that_cannot_start_ends_the_server(void **state AS_UNUSED)
+static void give_up(struct world *w, uint32_t i)
 {
-    struct world *w = open_world("exit 70");
-
-    as_crew_start(w->crew);
-    as_loop_run(w->loop);
-    assert_int_equal(w->fatal, AS_CODE_RAISED);
-    assert_int_equal(w->stopped, 1);
-    close_world(w);
-    w = open_world("exit 1");
-    as_crew_start(w->crew);
-    as_loop_run(w->loop);
-    assert_int_equal(w->fatal, AS_CODE_FAILED); /* after max-start-failures */
-    close_world(w);
+    exited(w, i, 1 << 8, AS_EXIT_CODE);
+    while (w->state[i] != AS_CTL_DOWN_STATE) {
+        forget_said(w);
+        run_until(w, "SPAWN ");
+        exited(w, i, 1 << 8, AS_EXIT_CODE);
+    }
 }
 
 static void a_deployment_without_replicas_is_down_until_one_is_ready(void **state AS_UNUSED)
 {
-    struct world *w = open_world("exec sleep 1000");
+    struct world *w = open_ready();
 
-    become_ready(w);
-    assert_int_equal(chmod(w->python, 0600), 0); /* it cannot be executed any more */
-    kill((pid_t)w->pid[0], SIGKILL);
-    run_until(w, "REPLICA echo-0 down;");
-    assert_null(strstr((char *)w->said.p, "DOWN"));
-    kill((pid_t)w->pid[1], SIGKILL);
-    run_until(w, "DOWN echo-1 down;");
-    assert_int_equal(w->fatal, 0); /* it has been ready: the server stays */
-    assert_int_equal(chmod(w->python, 0700), 0);
-    as_buf_drop(&w->said, w->said.n);
-    run_until(w, "REPLICA echo-1 starting;"); /* after its rest */
-    assert_null(strstr((char *)w->said.p, "UP "));
-    say(w, AS_CTL_READY, w->token[1]);
-    run_until(w, "UP echo-1 ready;");
+    give_up(w, 0);
+    assert_null(strstr(said(w), "DOWN"));
+    give_up(w, 1);
+    assert_non_null(strstr(said(w), "DOWN ;"));
+    forget_said(w);
+    run_until(w, "SPAWN echo-1;"); /* after its rest */
+    assert_null(strstr(said(w), "UP"));
+    ready(w, 1);
+    assert_non_null(strstr(said(w), "UP ;"));
     close_world(w);
 }
 
-static uint32_t starting(const struct world *w)
+static void one_that_rests_is_revived(void **state AS_UNUSED)
 {
-    uint32_t n = 0;
+    struct world *w = open_ready();
 
-    for (size_t i = 0; i < AS_COUNT(w->pid); i++)
-        n += w->pid[i] != 0;
-    return n;
+    give_up(w, 0);
+    forget_said(w);
+    hear(w, (struct as_ctl_message){.type = AS_CTL_REVIVE});
+    turn(w);
+    assert_string_equal(said(w), "SPAWN echo-0;");
+    close_world(w);
 }
 
 static void only_so_many_start_at_once(void **state AS_UNUSED)
 {
-    struct world *w = open_line("exec sleep 1000", "echo\techo:1\n", 3, 2);
-    char token[64];
+    struct world *w = open_world("echo\techo:1\n", 3, 2);
 
-    as_crew_set_channel(w->crew, w->channel);
-    as_crew_serving(w->crew);
-    as_crew_start(w->crew);
-    run_until(w, "TOKEN echo-2 waiting;REPLICA echo-2 waiting;"); /* its token is known already */
-    assert_int_equal(starting(w), 2);
-    memcpy(token, w->token[2], sizeof(token));
-    as_buf_drop(&w->said, w->said.n);
-    say(w, AS_CTL_READY, w->token[1]);
-    run_until(w, "REPLICA echo-2 starting;");
-    assert_string_equal((char *)w->said.p, "REPLICA echo-1 ready;REPLICA echo-2 starting;");
-    assert_string_equal(token, w->token[2]);
+    told(w, false);
+    assert_string_equal(said(w), "UP ;SPAWN echo-0;SPAWN echo-1;PLACE echo-2;SERVING ;");
+    assert_string_equal(w->reason[2], "others are starting (--max-starting)");
+    forget_said(w);
+    ready(w, 1);
+    assert_string_equal(said(w), "SPAWN echo-2;");
     close_world(w);
-    w = open_line("exec sleep 1000", "echo\techo:1\n", 3, 3);
-    as_crew_set_channel(w->crew, w->channel);
-    as_crew_start(w->crew);
-    run_until(w, "REPLICA echo-2 starting;");
-    assert_int_equal(starting(w), 3);
-    close_world(w);
-}
-
-static void a_death_makes_room_for_the_next_in_line(void **state AS_UNUSED)
-{
-    struct world *w = open_line("exec sleep 1000", "echo\techo:1\n", 2, 1);
-    const char *next;
-
-    as_crew_set_channel(w->crew, w->channel);
-    as_crew_start(w->crew);
-    run_until(w, "TOKEN echo-1 waiting;REPLICA echo-1 waiting;");
-    as_buf_drop(&w->said, w->said.n);
-    kill((pid_t)w->pid[0], SIGKILL);
-    run_until(w, "TOKEN echo-0 waiting;");
-    next = strstr((char *)w->said.p, "REPLICA echo-1 starting;");
-    assert_true(next && next < strstr((char *)w->said.p, "TOKEN echo-0 waiting;"));
-    close_world(w); /* one stands in line still */
-}
-
-static void a_new_dispatcher_hears_of_the_line_too(void **state AS_UNUSED)
-{
-    struct world *w = open_line("exec sleep 1000", "echo\techo:1\n", 2, 1);
-
-    as_crew_start(w->crew);
-    as_crew_set_channel(w->crew, w->channel);
-    run_until(w, "TOLD");
-    assert_string_equal((char *)w->said.p, "TOKEN echo-0 starting;REPLICA echo-0 starting;"
-                                           "TOKEN echo-1 waiting;REPLICA echo-1 waiting;"
-                                           "TOLD  starting;");
+    w = open_world("echo\techo:1\n", 2, 1);
+    told(w, false);
+    forget_said(w);
+    exited(w, 0, 1 << 8, AS_EXIT_CODE); /* a death makes room for the next in line */
+    run_until(w, "SPAWN echo-1;");
+    forget_said(w);
+    run_until(w, "PLACE echo-0;"); /* it stands behind it */
+    assert_string_equal(w->reason[0], "others are starting (--max-starting)");
+    assert_null(strstr(said(w), "SPAWN echo-0;"));
     close_world(w);
 }
 
 static void each_deployment_gets_its_first_one_first(void **state AS_UNUSED)
 {
-    struct world *w = open_line("exec sleep 1000", "a\ta:1\nb\tb:1\n", 2, 2);
+    struct world *w = open_world("a\ta:1\nb\tb:1\n", 2, 4);
 
-    as_crew_set_channel(w->crew, w->channel);
-    as_crew_start(w->crew);
-    run_until(w, "TOKEN b-1 waiting;");
-    assert_non_null(strstr((char *)w->said.p, "TOKEN a-0 waiting;REPLICA a-0 starting;"
-                                              "TOKEN b-0 waiting;REPLICA b-0 starting;"
-                                              "TOKEN a-1 waiting;"));
+    told(w, false);
+    assert_string_equal(said(w), "UP ;UP ;SPAWN a-0;SPAWN b-0;SPAWN a-1;SPAWN b-1;SERVING ;");
+    close_world(w);
+}
+
+static void a_new_controller_starts_nothing_that_runs(void **state AS_UNUSED)
+{
+    struct world *w = open_ready();
+
+    new_controller(w, 2, 2, true);
+    assert_string_equal(said(w), "UP ;SERVING ;");
+    exited(w, 1, SIGKILL, AS_EXIT_KILLED); /* it had been READY, as the one before had seen */
+    run_until(w, "SPAWN echo-1;");
+    assert_int_equal(w->starts[1], 2);
+    close_world(w);
+}
+
+static void a_new_controller_completes_what_was_not(void **state AS_UNUSED)
+{
+    struct world *w = open_world("echo\techo:1\n", 3, 2);
+
+    told(w, false);
+    ready(w, 0);
+    w->state[2] = AS_CTL_WAITING_STATE;
+    w->starts[2] = 0;
+    new_controller(w, 3, 2, false);
+    assert_string_equal(said(w), "UP ;SPAWN echo-2;SERVING ;");
+    ready(w, 1);
+    ready(w, 2);
+    assert_non_null(strstr(said(w), "COMPLETE"));
+    close_world(w);
+}
+
+static void an_end_that_nobody_saw_is_decided_about_once(void **state AS_UNUSED)
+{
+    struct world *w = open_ready();
+    uint32_t starts;
+
+    /* while there was no controller */
+    w->state[0] = AS_CTL_WAITING_STATE;
+    as_crew_close(w->crew);
+    turn(w);
+    as_crew_free(w->crew);
+    new_crew(w, 2, 2);
+    forget_said(w);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct as_ctl_message m = of(w, AS_CTL_RUNS, i);
+
+        m.pid = i;
+        m.text = as_str_of(w->note[i]);
+        hear(w, m);
+        if (i == 0)
+            exited(w, 0, SIGKILL, AS_EXIT_KILLED);
+    }
+    told(w, true);
+    run_until(w, "SPAWN echo-0;");
+    /* decided, but the controller that had decided is gone: no second failure is counted */
+    give_up(w, 0);
+    starts = w->starts[0];
+    new_controller(w, 2, 2, true);
+    exited(w, 0, 1 << 8, AS_EXIT_CODE);
+    forget_said(w);
+    run_until(w, "SPAWN echo-0;"); /* after its rest */
+    assert_int_equal(w->starts[0], starts + 1);
+    close_world(w);
+}
+
+static void what_has_no_place_is_ended(void **state AS_UNUSED)
+{
+    struct world *w = open_world("echo\techo:1\n", 1, 1);
+    struct as_ctl_message m = {.type = AS_CTL_RUNS,
+                               .state = AS_CTL_READY_STATE,
+                               .pid = 7,
+                               .replica = AS_STR("other-0"),
+                               .token = AS_STR("t")};
+
+    hear(w, m);
+    assert_string_equal(said(w), "SIGNAL other-0;");
+    assert_int_equal(w->number, SIGTERM);
+    m.type = AS_CTL_EXITED;
+    hear(w, m);
+    assert_string_equal(said(w), "SIGNAL other-0;REMOVE other-0;");
     close_world(w);
 }
 
@@ -425,16 +486,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_gets_its_place_token_and_name),
-        cmocka_unit_test(the_dispatcher_hears_of_everything_in_order),
+        cmocka_unit_test(it_begins_when_all_was_told_and_tells_once_that_all_is_ready),
+        cmocka_unit_test(a_server_without_workers_is_complete_with_its_dispatcher),
         cmocka_unit_test(a_killed_worker_comes_back_under_a_new_token),
-        cmocka_unit_test(a_new_dispatcher_hears_of_all_and_then_told),
-        cmocka_unit_test(a_worker_that_is_judged_is_killed),
-        cmocka_unit_test(a_worker_that_cannot_start_ends_the_server),
-        cmocka_unit_test(only_so_many_start_at_once),
-        cmocka_unit_test(a_death_makes_room_for_the_next_in_line),
-        cmocka_unit_test(a_new_dispatcher_hears_of_the_line_too),
-        cmocka_unit_test(each_deployment_gets_its_first_one_first),
+        cmocka_unit_test(a_start_has_a_deadline_while_there_is_a_dispatcher),
+        cmocka_unit_test(an_application_that_cannot_start_is_told),
         cmocka_unit_test(a_deployment_without_replicas_is_down_until_one_is_ready),
+        cmocka_unit_test(one_that_rests_is_revived),
+        cmocka_unit_test(only_so_many_start_at_once),
+        cmocka_unit_test(each_deployment_gets_its_first_one_first),
+        cmocka_unit_test(a_new_controller_starts_nothing_that_runs),
+        cmocka_unit_test(a_new_controller_completes_what_was_not),
+        cmocka_unit_test(an_end_that_nobody_saw_is_decided_about_once),
+        cmocka_unit_test(what_has_no_place_is_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static void collect(void *ctx, struct as_str line)
 
 static void a_line_is_a_deployment(void **state AS_UNUSED)
 {
-    struct as_buf other = {0}, err = {0};
+    struct as_buf other = {0}, err = {0}, text = {0};
     struct as_app app;
 
     assert_int_equal(as_app_parse(&app,
@@ -33,6 +33,9 @@ static void a_line_is_a_deployment(void **state AS_UNUSED)
     assert_string_equal(app.deployments[0].models[1], "add:1");
     assert_string_equal(app.deployments[1].models[0], "text:v2");
     assert_true(as_str_eq(as_buf_slice(&other), AS_STR("importing;bye;")));
+    as_app_write(&app, &text); /* for the controller, which parses it again */
+    assert_true(as_str_eq(as_buf_slice(&text), AS_STR("echo\techo:1\tadd:1\ntext\ttext:v2\n")));
+    as_buf_fini(&text);
     as_app_fini(&app);
     as_buf_fini(&other);
 }

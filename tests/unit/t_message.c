@@ -1,4 +1,4 @@
-/* Specification of ctl/message: datagrams between supervisor and dispatcher, whole or refused. */
+/* Specification of ctl/message: datagrams between our processes, whole or refused. */
 #include "ctl/message.h"
 
 #include "unit.h"
@@ -10,6 +10,10 @@ static const struct as_ctl_message sample = {.type = AS_CTL_REPLICA,
                                              .state = AS_CTL_READY_STATE,
                                              .pid = 0x12345678,
                                              .restarts = 7,
+                                             .number = 0x89abcdef,
+                                             .kind = 3,
+                                             .id = 0x0123456789abcdef,
+                                             .ns = 5 * AS_SEC,
                                              .replica = {"echo-0", 6},
                                              .deployment = {"echo", 4},
                                              .token = {"0123", 4},
@@ -21,6 +25,10 @@ static void check_equal(const struct as_ctl_message *a, const struct as_ctl_mess
     assert_int_equal(a->state, b->state);
     assert_int_equal(a->pid, b->pid);
     assert_int_equal(a->restarts, b->restarts);
+    assert_int_equal(a->number, b->number);
+    assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->id, b->id);
+    assert_int_equal(a->ns, b->ns);
     assert_true(as_str_eq(a->replica, b->replica));
     assert_true(as_str_eq(a->deployment, b->deployment));
     assert_true(as_str_eq(a->token, b->token));
@@ -86,7 +94,7 @@ static void hostile_bytes_do_no_harm(void **state AS_UNUSED)
     size_t n = as_ctl_encode(&sample, buf);
     uint32_t refused = 0;
 
-    for (size_t i = 0; i < 24; i++) {
+    for (size_t i = 0; i < 48; i++) {
         for (unsigned v = 0; v < 256; v++) {
             uint8_t *p = as_xalloc(n);
             struct as_ctl_message back;
@@ -102,6 +110,22 @@ static void hostile_bytes_do_no_harm(void **state AS_UNUSED)
     }
     /* format, type, state and the four lengths leave almost nothing to choose */
     assert_true(refused > 15 * 250);
+}
+
+static void everything_has_a_speaker_and_another_hearer(void **state AS_UNUSED)
+{
+    for (int t = AS_CTL_NONE + 1; t < AS_CTL_TYPES; t++) {
+        uint32_t from = as_ctl_said_by((enum as_ctl_type)t);
+        uint32_t to = as_ctl_heard_by((enum as_ctl_type)t);
+
+        assert_true(from && to && !(from & to));
+    }
+    /* what passes through the supervisor */
+    assert_int_equal(as_ctl_heard_by(AS_CTL_ASK), AS_CTL_D);
+    assert_int_equal(as_ctl_heard_by(AS_CTL_READY), AS_CTL_S | AS_CTL_C);
+    /* for a type of another version */
+    assert_int_equal(as_ctl_said_by(AS_CTL_TYPES), 0);
+    assert_int_equal(as_ctl_heard_by(AS_CTL_TYPES), 0);
 }
 
 static void over_the_socket(void **state AS_UNUSED)
@@ -142,6 +166,7 @@ int main(void)
         cmocka_unit_test(strings_are_bounded_and_long_text_is_cut),
         cmocka_unit_test(a_cut_or_longer_datagram_is_refused),
         cmocka_unit_test(hostile_bytes_do_no_harm),
+        cmocka_unit_test(everything_has_a_speaker_and_another_hearer),
         cmocka_unit_test(over_the_socket),
     };
 

@@ -99,6 +99,20 @@ static void the_last_lines_are_kept(void **state AS_UNUSED)
     free(o);
 }
 
+static void the_parts_of_a_report(void **state AS_UNUSED)
+{
+    struct as_str why, last;
+
+    as_output_report(AS_STR("exit code 1\nfirst\nlast\n \t\n"), &why, &last);
+    assert_true(as_str_eq(why, AS_STR("exit code 1")));
+    assert_true(as_str_eq(last, AS_STR("last")));
+    as_output_report(AS_STR("signal 9 (SIGKILL)\n"), &why, &last);
+    assert_true(as_str_eq(why, AS_STR("signal 9 (SIGKILL)")));
+    assert_int_equal(last.n, 0);
+    as_output_report(AS_STR(""), &why, &last);
+    assert_int_equal(why.n + last.n, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +120,7 @@ int main(void)
         cmocka_unit_test(a_carriage_return_starts_the_line_again),
         cmocka_unit_test(a_long_line_is_cut_at_the_bound),
         cmocka_unit_test(the_last_lines_are_kept),
+        cmocka_unit_test(the_parts_of_a_report),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

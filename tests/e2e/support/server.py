@@ -133,6 +133,13 @@ class Server:
     def dispatcher(self):
         return self.status()["server"]["pid"]
 
+    @property
+    def controller(self):
+        """None while there is none."""
+        with open(f"/proc/{self.supervisor}/task/{self.supervisor}/children") as f:
+            found = [int(pid) for pid in f.read().split() if " controller " in procs.command(int(pid))]
+        return found[0] if found else None
+
     def workers(self):
         """Replica name → pid, of those that are ready."""
         return {r["name"]: r["pid"] for r in self.status()["replicas"] if r["state"] == "ready"}

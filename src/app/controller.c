@@ -1,0 +1,158 @@
+/* The controller process: wiring of the crew and the control socket. */
+#include "app/controller.h"
+
+#include "ctl/channel.h"
+#include "ctl/console.h"
+#include "ctl/crew.h"
+#include "ctl/exit_code.h"
+#include "ctl/runtime_dir.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct controller {
+    struct as_log log;
+    struct as_loop *loop;
+    struct as_channel *channel;
+    struct as_app app;
+    struct as_crew *crew;
+    int code;
+};
+
+/* One call, so that no line of the supervisor, which has the same stderr, comes in between. */
+static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const char *line, size_t n)
+{
+    char stamp[AS_CONSOLE_STAMP], head[64];
+    int k = snprintf(head, sizeof(head), "[controller] time=%s ", as_console_stamp(stamp));
+    struct iovec iov[] = {{head, (size_t)k}, {(void *)(uintptr_t)line, n}};
+
+    if (writev(STDERR_FILENO, iov, 2) < 0)
+        return;
+}
+
+static void say(void *ctx, const struct as_ctl_message *m)
+{
+    as_channel_say(((struct controller *)ctx)->channel, m);
+}
+
+static void on_message(void *ctx, const struct as_ctl_message *m)
+{
+    struct controller *c = ctx;
+
+    if (m->type == AS_CTL_DRAIN)
+        as_loop_stop(c->loop);
+    else
+        as_crew_hear(c->crew, m);
+}
+
+/* The supervisor has gone, or hangs. Nothing is lost with us: it starts another one. */
+static void on_end(void *ctx)
+{
+    struct controller *c = ctx;
+
+    c->channel = NULL;
+    c->code = AS_CODE_FAILED;
+    as_loop_stop(c->loop);
+}
+
+/* From the beginning, whoever read it before: the offset is shared. */
+static int read_app(struct controller *c, int fd, struct as_buf *err)
+{
+    struct as_buf text;
+    char part[16384];
+    ssize_t n;
+    int rc = 0;
+
+    as_buf_init(&text);
+    while ((n = pread(fd, part, sizeof(part), (off_t)text.n)) > 0)
+        as_buf_add(&text, part, (size_t)n);
+    if (n < 0) {
+        as_buf_str(err, strerror(errno));
+        rc = AS_EIO;
+    } else if (text.n) {
+        rc = as_app_parse(&c->app, as_buf_slice(&text), NULL, NULL, err);
+    }
+    as_buf_fini(&text);
+    return rc;
+}
+
+/* Starting an interpreter is CPU work: more at once than twice the cores that we may use would only
+ * make all of them late. */
+static uint32_t max_starting(const struct as_option_set *o)
+{
+    uint32_t given = (uint32_t)as_option_u64(o, AS_OPT_MAX_STARTING);
+    cpu_set_t cpus;
+
+    if (given)
+        return given;
+    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? 2 * (uint32_t)CPU_COUNT(&cpus) : 2;
+}
+
+static struct as_crew_conf crew_conf(const struct controller *c, const struct as_option_set *o,
+                                     const char *link)
+{
+    struct as_crew_conf conf = {
+        .app = &c->app,
+        .recipe = {.python = as_option_str(o, AS_OPT_PYTHON),
+                   .target = o->n_args ? o->args[0] : "",
+                   .link = link,
+                   .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
+                   .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
+                   .stream_input_bytes = as_option_u64(o, AS_OPT_STREAM_INPUT_BYTES),
+                   .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
+        .workers = (uint32_t)as_option_u64(o, AS_OPT_WORKERS),
+        .max_starting = max_starting(o),
+        .restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),
+                    .max = as_option_ns(o, AS_OPT_RESTART_BACKOFF_MAX),
+                    .healthy = as_option_ns(o, AS_OPT_RESTART_HEALTHY_AFTER),
+                    .give_up = (uint32_t)as_option_u64(o, AS_OPT_MAX_START_FAILURES)},
+        .start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT),
+        .stop_timeout = as_option_ns(o, AS_OPT_STOP_TIMEOUT)};
+
+    if (getrandom(&conf.seed, sizeof(conf.seed), 0) != sizeof(conf.seed))
+        as_fatal_system("random bytes", errno);
+    return conf;
+}
+
+static void serve(struct controller *c, const struct as_option_set *o)
+{
+    char link[AS_RUNTIME_PATH_MAX];
+    struct as_crew_conf conf;
+
+    AS_ASSERT(as_runtime_path(link, as_option_str(o, AS_OPT_RUNTIME_DIR),
+                              (uint16_t)as_option_u64(o, AS_OPT_PORT), AS_RUNTIME_LINK) == 0);
+    conf = crew_conf(c, o, link);
+    as_crew_new(&c->crew, c->loop, &conf, say, c, &c->log);
+    as_loop_run(c->loop);
+    as_crew_close(c->crew);
+}
+
+int as_controller_main(const struct as_option_set *opts, int app, int control)
+{
+    static const struct as_channel_ops ops = {on_message, on_end};
+    struct controller c = {.code = AS_CODE_OK};
+    struct as_buf err;
+
+    c.log = (struct as_log){.level = (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL),
+                            .sink = sink};
+    as_buf_init(&err);
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is the supervisor's: it tells us */
+    if (read_app(&c, app, &err) < 0 || as_loop_new(&c.loop, 0) < 0 ||
+        as_channel_attach(&c.channel, c.loop, control, &ops, &c) < 0) {
+        as_log_event(&c.log, AS_LOG_ERROR, "controller_failed", "reason=\"cannot set up: %.*s\"",
+                     AS_STR_FMT(as_buf_slice(&err)));
+        _exit(AS_CODE_SYSTEM); /* half of it is there: nothing is torn down */
+    }
+    close(app);
+    as_buf_fini(&err);
+    serve(&c, opts);
+    as_channel_close(c.channel);
+    as_loop_free(c.loop);
+    as_crew_free(c.crew);
+    as_app_fini(&c.app);
+    return c.code;
+}

@@ -1,0 +1,194 @@
+#include "ctl/process.h"
+
+#include "ctl/memory.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Lives on after the end of the process until libuv has closed its watchers. */
+struct as_process {
+    struct as_loop *loop;
+    struct as_process_ops ops;
+    void *ctx;
+    struct as_proc proc;
+    pid_t pid;          /* also when it is reaped */
+    struct as_sock end; /* the pidfd */
+    struct as_sock out;
+    struct as_timer hurry; /* SIGKILL */
+    struct as_output output;
+    uint64_t *oom_seen;
+    char *sentence; /* why we killed it, or NULL */
+    bool has_out;
+    bool stopping;    /* we asked it to end */
+    uint32_t handles; /* watchers that libuv still knows */
+};
+
+static void on_line(void *ctx, struct as_str line)
+{
+    struct as_process *p = ctx;
+
+    p->ops.on_line(p->ctx, line);
+}
+
+static void on_handle_closed(struct as_process *p)
+{
+    if (--p->handles == 0) {
+        free(p->sentence);
+        free(p);
+    }
+}
+
+static void on_end_closed(struct as_sock *s)
+{
+    on_handle_closed(AS_CONTAINER(s, struct as_process, end));
+}
+
+static void on_out_closed(struct as_sock *s)
+{
+    on_handle_closed(AS_CONTAINER(s, struct as_process, out));
+}
+
+static void on_hurry_closed(struct as_timer *t)
+{
+    on_handle_closed(AS_CONTAINER(t, struct as_process, hurry));
+}
+
+static void close_out(struct as_process *p)
+{
+    if (p->has_out) {
+        p->has_out = false;
+        as_output_end(&p->output);
+        as_sock_close(&p->out, on_out_closed);
+    }
+}
+
+/* Takes what the pipe has, at most `turns` reads, so that one talker does not starve the others. */
+static void read_out(struct as_process *p, int turns)
+{
+    char buf[16384];
+
+    while (p->has_out && turns-- > 0) {
+        ssize_t n = read(p->out.fd, buf, sizeof(buf)); /* a pipe: as_sock_read would recv */
+
+        if (n > 0)
+            as_output_feed(&p->output, buf, (size_t)n);
+        else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            close_out(p);
+        else
+            return;
+    }
+}
+
+static void on_out(struct as_sock *s, int events)
+{
+    (void)events;
+    read_out(AS_CONTAINER(s, struct as_process, out), 4);
+}
+
+/* The first line of `reason`, then what it printed last. */
+static void write_reason(const struct as_process *p, const struct as_process_end *e,
+                         struct as_buf *reason)
+{
+    char how[48];
+
+    as_buf_str(reason, as_proc_describe(e->status, how));
+    if (p->sentence)
+        as_buf_printf(reason, ": %s", p->sentence);
+    else if (e->kind == AS_EXIT_OOM)
+        as_buf_str(reason, ": the kernel was out of memory");
+    as_buf_str(reason, "\n");
+    as_output_tail(&p->output, reason);
+}
+
+static bool out_of_memory(struct as_process *p, int status)
+{
+    uint64_t kills = as_memory_oom_kills("");
+    bool grown = kills > *p->oom_seen;
+
+    *p->oom_seen = kills;
+    return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->sentence;
+}
+
+static void on_end(struct as_sock *s, int events)
+{
+    struct as_process *p = AS_CONTAINER(s, struct as_process, end);
+    struct as_process_end e;
+    struct as_buf reason;
+
+    (void)events;
+    p->proc.pidfd = as_sock_detach(&p->end, on_end_closed);
+    e.status = as_proc_wait(&p->proc);
+    read_out(p, 64); /* its group is dead: this is all that comes, unless one escaped the group */
+    close_out(p);
+    as_timer_close(&p->hurry, on_hurry_closed);
+    e.kind = as_exit_kind_of(e.status, p->stopping);
+    if (!p->stopping && p->sentence)
+        e.kind = AS_EXIT_CRASH; /* our SIGKILL, its fault */
+    if (out_of_memory(p, e.status) && !p->stopping)
+        e.kind = AS_EXIT_OOM;
+    e.last = as_output_last(&p->output);
+    as_buf_init(&reason);
+    write_reason(p, &e, &reason);
+    e.reason = as_buf_slice(&reason);
+    p->ops.on_end(p->ctx, &e);
+    as_buf_fini(&reason);
+}
+
+/* It took longer than it was given. */
+static void on_hurry(struct as_timer *t)
+{
+    as_proc_signal(&AS_CONTAINER(t, struct as_process, hurry)->proc, SIGKILL);
+}
+
+int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const struct as_proc *proc,
+                     int out, uint64_t *oom_seen, const struct as_process_ops *ops, void *ctx)
+{
+    struct as_process *p = as_xalloc(sizeof(*p));
+
+    p->loop = loop;
+    p->ops = *ops;
+    p->ctx = ctx;
+    p->proc = *proc;
+    p->pid = proc->pid;
+    p->oom_seen = oom_seen;
+    as_output_init(&p->output, on_line, p);
+    if (as_sock_open(&p->end, loop, proc->pidfd, on_end) < 0) {
+        as_proc_signal(&p->proc, SIGKILL);
+        p->proc.pidfd = -1; /* as_sock_open closed it */
+        as_proc_wait(&p->proc);
+        if (out >= 0)
+            close(out);
+        free(p);
+        return AS_EIO;
+    }
+    as_timer_init(&p->hurry, loop, on_hurry);
+    p->handles = 2;
+    /* one that cannot be heard still runs */
+    p->has_out = out >= 0 && as_sock_open(&p->out, loop, out, on_out) == 0;
+    p->handles += p->has_out ? 1 : 0;
+    *ret_p = p;
+    return 0;
+}
+
+pid_t as_process_pid(const struct as_process *p)
+{
+    return p->pid;
+}
+
+void as_process_kill(struct as_process *p, struct as_str why)
+{
+    /* the first reason is the one that ended it; later ones are consequences */
+    if (!p->sentence)
+        p->sentence = as_str_dup(why);
+    as_proc_signal(&p->proc, SIGKILL);
+}
+
+void as_process_stop(struct as_process *p, int signal, as_ns timeout)
+{
+    p->stopping = true;
+    if (signal)
+        as_proc_signal(&p->proc, signal);
+    as_timer_set(&p->hurry, as_loop_now(p->loop) + timeout);
+}

@@ -1,0 +1,51 @@
+/* ctl/service.h — the dispatcher's or the controller's process, as the supervisor has it: a child
+ * with a control socket.
+ *
+ * Always exactly one, brought back whatever happens once it has served. Each life gets copies of
+ * the same descriptors: for the dispatcher these are the listeners, so that its death refuses no
+ * connection (the kernel queues them until the next life accepts). Thread: the loop's.
+ */
+#ifndef AS_CTL_SERVICE_H
+#define AS_CTL_SERVICE_H
+
+#include "base/log.h"
+#include "ctl/channel.h"
+#include "ctl/child.h"
+#include "ctl/handover.h"
+#include "ctl/option.h"
+
+struct as_service;
+
+struct as_service_conf {
+    const char *name;    /* of the command, and in the log: "dispatcher" */
+    const char *program; /* what is executed: "/proc/self/exe" */
+    const struct as_option_set *opts;
+    uint32_t scope;         /* of the options that it is told */
+    const char *arg;        /* behind them, or NULL */
+    struct as_handover fds; /* closed by as_service_drain, _stop or _close */
+    int death_signal;       /* that it gets when we die; 0: it sees the end of its socket only */
+    struct as_child_conf child;
+};
+
+struct as_service_ops {
+    /* A new life; all that is said now is there before it starts to look. NULL: it is dead. */
+    void (*on_channel)(void *ctx, struct as_channel *channel);
+    void (*on_serving)(void *ctx);
+    void (*on_message)(void *ctx, const struct as_ctl_message *m); /* the rest */
+    void (*on_down)(void *ctx, bool gave_up); /* no life comes any more; deferred */
+};
+
+int as_service_new(struct as_service **ret_s, struct as_loop *loop,
+                   const struct as_service_conf *conf, const struct as_service_ops *ops, void *ctx,
+                   const struct as_log *log);
+void as_service_close(struct as_service *s); /* the loop must run once more before _free */
+void as_service_free(struct as_service *s);
+
+void as_service_start(struct as_service *s);
+/* DRAIN: on_down when it has ended, at the latest after `timeout`. No new connection comes: our
+ * copies of the descriptors are closed. */
+void as_service_drain(struct as_service *s, as_ns timeout);
+void as_service_stop(struct as_service *s); /* SIGKILL */
+bool as_service_has(const struct as_service *s, pid_t pid);
+
+#endif

@@ -1,0 +1,64 @@
+#include "ctl/spawn.h"
+
+enum { ARG = 'a', ENV = 'e', BATCH = 'b' };
+
+static void put(struct as_buf *text, char what, const char *s)
+{
+    as_buf_add(text, &what, 1);
+    as_buf_add(text, s, strlen(s) + 1);
+}
+
+void as_spawn_put_arg(struct as_buf *text, const char *arg)
+{
+    put(text, ARG, arg);
+}
+
+void as_spawn_put_env(struct as_buf *text, const char *env)
+{
+    put(text, ENV, env);
+}
+
+void as_spawn_put_batch(struct as_buf *text)
+{
+    put(text, BATCH, "");
+}
+
+/* The vectors are as long as the text has strings: at most one is too long by the other's share. */
+int as_spawn_read(struct as_spawn *ret_s, struct as_str text)
+{
+    const char *p = text.p, *end = text.p + text.n;
+    struct as_spawn s = {0};
+    size_t strings = 1, n_argv = 0, n_env = 0;
+    int rc = 0;
+
+    if (text.n == 0 || end[-1] != 0)
+        return AS_EPROTO;
+    for (size_t i = 0; i < text.n; i++)
+        strings += text.p[i] == 0;
+    s.argv = as_xalloc(strings * sizeof(*s.argv));
+    s.env = as_xalloc(strings * sizeof(*s.env));
+    for (; rc == 0 && p < end; p += strlen(p) + 1) {
+        if (*p == ARG)
+            s.argv[n_argv++] = p + 1;
+        else if (*p == ENV && strchr(p, '='))
+            s.env[n_env++] = p + 1;
+        else if (*p == BATCH)
+            s.batch = true;
+        else
+            rc = AS_EPROTO; /* of a controller of another version */
+    }
+    if (n_argv == 0)
+        rc = AS_EPROTO;
+    if (rc < 0)
+        as_spawn_fini(&s);
+    else
+        *ret_s = s;
+    return rc;
+}
+
+void as_spawn_fini(struct as_spawn *s)
+{
+    free(s->argv);
+    free(s->env);
+    *s = (struct as_spawn){0};
+}

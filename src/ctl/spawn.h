@@ -1,0 +1,26 @@
+/* ctl/spawn.h — what a worker is started with, as the text of SPAWN.
+ *
+ * The controller writes it, the supervisor does as it says. A row of strings, each with one letter
+ * in front that says what it is, each ended by a NUL. Pure.
+ */
+#ifndef AS_CTL_SPAWN_H
+#define AS_CTL_SPAWN_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Appends one item to the text. Not longer in sum than AS_CTL_TEXT_MAX: the writer looks. */
+void as_spawn_put_arg(struct as_buf *text, const char *arg); /* the first one: the program */
+void as_spawn_put_env(struct as_buf *text, const char *env); /* "NAME=value" */
+void as_spawn_put_batch(struct as_buf *text);                /* runs as SCHED_BATCH, see io/proc */
+
+struct as_spawn {
+    const char **argv, **env; /* NULL-terminated; the strings lie in the text that was read */
+    bool batch;
+};
+
+/* 0, or AS_EPROTO: no such text, or one without a program. */
+int as_spawn_read(struct as_spawn *ret_s, struct as_str text);
+void as_spawn_fini(struct as_spawn *s);
+
+#endif

@@ -1,0 +1,53 @@
+/* ctl/workers.h — the worker processes of a server, as the supervisor has them.
+ *
+ * It starts, signals and reaps as the controller says, and decides nothing. For each replica it
+ * keeps what a new dispatcher (token, line of the status page) and a new controller (process, note,
+ * how it ended) must be told, so that each of the two can be killed without asking the other. A
+ * process that the dispatcher wants killed is killed, whether there is a controller or not.
+ * Thread: the loop's.
+ *
+ *          SPAWN             READY               GONE, no dispatcher
+ *   WAITING ────► STARTING ────────► READY ◄──────────────────────────► LOST
+ *   DOWN, by PLACE   │                 │                                  │
+ *      ▲             ├─────────────────┴── SIGNAL, stop ──► STOPPING ◄────┤
+ *      └── exited ───┴───────────────────────────────────────────┴────────┘
+ */
+#ifndef AS_CTL_WORKERS_H
+#define AS_CTL_WORKERS_H
+
+#include "ctl/channel.h"
+#include "ctl/console.h"
+#include "ctl/process.h"
+
+struct as_workers;
+
+struct as_workers_conf {
+    uint64_t *oom_seen;            /* ctl/process.h */
+    void (*on_stopped)(void *ctx); /* after as_workers_stop: no process is left; deferred */
+    void *ctx;
+};
+
+int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
+                   const struct as_workers_conf *conf, struct as_console *console,
+                   const struct as_log *log);
+void as_workers_close(struct as_workers *w); /* the loop must run once more before _free */
+void as_workers_free(struct as_workers *w);  /* without a process */
+
+/* A new dispatcher is told all, then TOLD. NULL: it is gone, all links are lost. */
+void as_workers_dispatcher(struct as_workers *w, struct as_channel *channel);
+/* The first controller has said what there is to be: no TOLD comes before that, or a dispatcher
+ * would take models for unknown that nobody has named yet, and itself for ready. */
+void as_workers_begin(struct as_workers *w);
+/* A new controller is told RUNS, and EXITED, of every replica. NULL: it is gone. */
+void as_workers_controller(struct as_workers *w, struct as_channel *channel);
+
+/* SPAWN, SIGNAL, NOTE, PLACE, REMOVE, DOWN, UP of the controller; READY, GONE of the dispatcher;
+ * KILL of both. About processes that are not there: nothing happens. */
+void as_workers_hear(struct as_workers *w, const struct as_ctl_message *m);
+
+/* All of them are asked to end: the signal now, SIGKILL after `timeout`; again to hurry. SPAWN is
+ * not heard any more. */
+void as_workers_stop(struct as_workers *w, int signal, as_ns timeout);
+bool as_workers_has(const struct as_workers *w, pid_t pid);
+
+#endif

@@ -1,0 +1,63 @@
+/* Specification of ctl/spawn: what a worker is started with, from the controller to the supervisor.
+ */
+#include "ctl/spawn.h"
+
+#include "unit.h"
+
+static struct as_str sample(struct as_buf *b)
+{
+    as_buf_init(b);
+    as_spawn_put_arg(b, "/usr/bin/python3");
+    as_spawn_put_arg(b, "");
+    as_spawn_put_env(b, "A=1");
+    as_spawn_put_arg(b, "--deployment=-odd name");
+    as_spawn_put_env(b, "B=");
+    as_spawn_put_batch(b);
+    return as_buf_slice(b);
+}
+
+static void it_comes_back_as_it_was_put(void **state AS_UNUSED)
+{
+    struct as_buf b;
+    struct as_spawn s;
+
+    assert_int_equal(as_spawn_read(&s, sample(&b)), 0);
+    assert_string_equal(s.argv[0], "/usr/bin/python3");
+    assert_string_equal(s.argv[1], "");
+    assert_string_equal(s.argv[2], "--deployment=-odd name");
+    assert_null(s.argv[3]);
+    assert_string_equal(s.env[0], "A=1");
+    assert_string_equal(s.env[1], "B=");
+    assert_null(s.env[2]);
+    assert_true(s.batch);
+    as_spawn_fini(&s);
+    as_buf_fini(&b);
+}
+
+static void what_is_cut_or_unknown_is_refused(void **state AS_UNUSED)
+{
+    static const char no_program[] = "eA=1", no_name[] = "aprog\0e=\0eA", unknown[] = "aprog\0z";
+    struct as_buf b;
+    struct as_str text = sample(&b);
+    struct as_spawn s;
+
+    assert_int_equal(as_spawn_read(&s, AS_STR("")), AS_EPROTO);
+    for (size_t n = 1; n < text.n; n++) {
+        if (text.p[n - 1] != 0)
+            assert_int_equal(as_spawn_read(&s, (struct as_str){text.p, n}), AS_EPROTO);
+    }
+    assert_int_equal(as_spawn_read(&s, (struct as_str){no_program, sizeof(no_program)}), AS_EPROTO);
+    assert_int_equal(as_spawn_read(&s, (struct as_str){no_name, sizeof(no_name)}), AS_EPROTO);
+    assert_int_equal(as_spawn_read(&s, (struct as_str){unknown, sizeof(unknown)}), AS_EPROTO);
+    as_buf_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_comes_back_as_it_was_put),
+        cmocka_unit_test(what_is_cut_or_unknown_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
