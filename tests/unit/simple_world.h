@@ -436,4 +436,37 @@ AS_UNUSED static void exchange(struct hand *h, int i)
     check_good(&c);
 }
 
+/* The same over a new connection, which becomes the i-th. */
+AS_UNUSED static void exchange_anew(struct hand *h, int i)
+{
+    struct call c;
+
+    submit(&c, (uint8_t)(50 + i));
+    hand_accept(h, i);
+    hand_serve(h, i);
+    check_good(&c);
+}
+
+/* --- most tests --- */
+
+/* A world with one worker, "a", that has one slot, and its first connection. */
+AS_UNUSED static void begin_alone_with(struct as_fleet_conf conf, struct hand *h, bool idempotent)
+{
+    begin_with(conf);
+    hand_open(h, "a");
+    hand_join(h, idempotent);
+    hand_accept(h, 0);
+}
+
+AS_UNUSED static void begin_alone(struct hand *h, bool idempotent)
+{
+    begin_alone_with(usual(), h, idempotent);
+}
+
+AS_UNUSED static void end_with(struct hand *h)
+{
+    end();
+    hand_close(h);
+}
+
 #endif

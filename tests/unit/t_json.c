@@ -1,47 +1,12 @@
 /* Specification of wire/json: reading any text, elements of tensors, writing. What is accepted in
  * general is compared with Python's json in tests/python/test_json.py. */
-#include "unit.h"
-#include "wire/json.h"
+#include "json_case.h"
 
-static struct {
-    struct as_json *j;
-    struct as_arena arena;
-    uint8_t *text;
-    struct as_json_value root;
-} got;
-
-static int up(void **state AS_UNUSED)
-{
-    got.j = as_json_new();
-    as_arena_init(&got.arena, NULL, 0);
-    return 0;
-}
-
-static int down(void **state AS_UNUSED)
-{
-    as_json_free(got.j);
-    as_arena_fini(&got.arena);
-    free(got.text);
-    memset(&got, 0, sizeof(got));
-    return 0;
-}
-
-/* Opens a text in memory of just its size and the padding. */
 static int open_text(const char *z)
 {
-    size_t n = strlen(z);
+    struct as_str s = keep_text(z, ']');
 
-    free(got.text);
-    got.text = malloc(n + AS_JSON_PADDING);
-    memcpy(got.text, z, n);
-    memset(got.text + n, ']', AS_JSON_PADDING);
-    return as_json_open(got.j, &got.arena, got.text, n, &got.root);
-}
-
-static void assert_str(struct as_str s, const char *want)
-{
-    assert_int_equal(s.n, strlen(want));
-    assert_memory_equal(s.p, want, s.n);
+    return as_json_open(got.j, &got.arena, (const uint8_t *)s.p, s.n, &got.root);
 }
 
 /* --- walking --- */

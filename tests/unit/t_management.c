@@ -3,36 +3,15 @@
 #include "wire/management.h"
 
 #include "base/err.h"
+#include "json_case.h"
 #include "protobuf.h"
 
-static struct {
-    struct as_json *j;
-    struct as_arena arena;
-    uint8_t *text;
-    struct as_management_request q;
-    char why[256];
-} got;
-
-static int up(void **state AS_UNUSED)
-{
-    got.j = as_json_new();
-    as_arena_init(&got.arena, NULL, 0);
-    return 0;
-}
-
-static int down(void **state AS_UNUSED)
-{
-    as_json_free(got.j);
-    as_arena_fini(&got.arena);
-    free(got.text);
-    memset(&got, 0, sizeof(got));
-    return 0;
-}
+static struct as_management_request asked;
+static char said[256]; /* why not */
 
 static int parse(enum as_management_rpc rpc, struct as_buf *b)
 {
-    int err =
-        as_management_parse(rpc, as_buf_slice(b), &got.arena, &got.q, got.why, sizeof(got.why));
+    int err = as_management_parse(rpc, as_buf_slice(b), &got.arena, &asked, said, sizeof(said));
 
     free(got.text); /* slices point into it */
     got.text = b->p;
@@ -42,32 +21,20 @@ static int parse(enum as_management_rpc rpc, struct as_buf *b)
 
 static int parse_json(enum as_management_rpc rpc, const char *z)
 {
-    size_t n = strlen(z);
-
-    free(got.text);
-    got.text = malloc(n + AS_JSON_PADDING);
-    memcpy(got.text, z, n);
-    memset(got.text + n, '}', AS_JSON_PADDING);
-    return as_management_parse_json(rpc, (struct as_str){(char *)got.text, n}, got.j, &got.arena,
-                                    &got.q, got.why, sizeof(got.why));
-}
-
-static void assert_str(struct as_str s, const char *want)
-{
-    assert_int_equal(s.n, strlen(want));
-    assert_memory_equal(s.p, want, s.n);
+    return as_management_parse_json(rpc, keep_text(z, '}'), got.j, &got.arena, &asked, said,
+                                    sizeof(said));
 }
 
 static void refused(enum as_management_rpc rpc, struct as_buf *b, const char *why)
 {
     assert_int_equal(parse(rpc, b), AS_EINVALID);
-    assert_string_equal(got.why, why);
+    assert_string_equal(said, why);
 }
 
 static void refused_json(enum as_management_rpc rpc, const char *z, const char *why)
 {
     assert_int_equal(parse_json(rpc, z), AS_EINVALID);
-    assert_string_equal(got.why, why);
+    assert_string_equal(said, why);
 }
 
 /* --- a whole message, twice --- */
@@ -85,7 +52,7 @@ static struct as_buf tensor(const char *name, const char *dtype, const int64_t *
 
 static void assert_whole(void)
 {
-    const struct as_management_request *q = &got.q;
+    const struct as_management_request *q = &asked;
 
     assert_str(q->model, "m/n");
     assert_str(q->version, "2");
@@ -167,15 +134,15 @@ static void what_is_left_out_is_empty(void **state AS_UNUSED)
 
     for (int rpc = 0; rpc < AS_MANAGEMENT_RPCS; rpc++) {
         assert_int_equal(parse((enum as_management_rpc)rpc, &b), 0);
-        assert_memory_equal(&got.q, &empty, sizeof(empty));
+        assert_memory_equal(&asked, &empty, sizeof(empty));
         assert_int_equal(parse_json((enum as_management_rpc)rpc, "{}"), 0);
-        assert_memory_equal(&got.q, &empty, sizeof(empty));
+        assert_memory_equal(&asked, &empty, sizeof(empty));
     }
     assert_int_equal(parse_json(AS_MANAGEMENT_REGISTER,
                                 "{\"model_name\":null,\"signature\":null,\"options\":"
                                 "{\"idempotent\":null}}"),
                      0);
-    assert_memory_equal(&got.q, &empty, sizeof(empty));
+    assert_memory_equal(&asked, &empty, sizeof(empty));
 }
 
 static void the_other_requests(void **state AS_UNUSED)
@@ -186,21 +153,21 @@ static void the_other_requests(void **state AS_UNUSED)
     pb_text(&b, 3, "w");
     pb_number(&b, 4, UINT64_MAX);
     assert_int_equal(parse(AS_MANAGEMENT_UNREGISTER, &b), 0);
-    assert_str(got.q.worker, "w");
-    assert_true(got.q.epoch == UINT64_MAX);
+    assert_str(asked.worker, "w");
+    assert_true(asked.epoch == UINT64_MAX);
     assert_int_equal(parse_json(AS_MANAGEMENT_UNREGISTER, "{\"epoch\":\"18446744073709551615\"}"),
                      0);
-    assert_true(got.q.epoch == UINT64_MAX);
+    assert_true(asked.epoch == UINT64_MAX);
     pb_text(&b, 1, "w");
     pb_text(&b, 2, "a");
     pb_text(&b, 2, "");
     assert_int_equal(parse(AS_MANAGEMENT_HEARTBEAT, &b), 0);
-    assert_int_equal(got.q.n_models, 2);
-    assert_str(got.q.models[0], "a");
-    assert_str(got.q.models[1], "");
+    assert_int_equal(asked.n_models, 2);
+    assert_str(asked.models[0], "a");
+    assert_str(asked.models[1], "");
     assert_int_equal(parse_json(AS_MANAGEMENT_HEARTBEAT, "{\"modelNames\":[\"a\",\"\\u00e9\"]}"),
                      0);
-    assert_str(got.q.models[1], "\xc3\xa9");
+    assert_str(asked.models[1], "\xc3\xa9");
 }
 
 /* As every reader of protobuf: unpacked sizes too, the last of scalars counts, and what is put
@@ -221,10 +188,10 @@ static void protobuf_in_other_words(void **state AS_UNUSED)
     pb_text(&b, 1, "first");
     pb_text(&b, 1, "last");
     assert_int_equal(parse(AS_MANAGEMENT_REGISTER, &b), 0);
-    assert_int_equal(got.q.n_inputs, 2);
-    assert_int_equal(got.q.inputs[0].ndim, 3);
-    assert_int_equal(got.q.inputs[0].shape[2], 9);
-    assert_str(got.q.model, "last");
+    assert_int_equal(asked.n_inputs, 2);
+    assert_int_equal(asked.inputs[0].ndim, 3);
+    assert_int_equal(asked.inputs[0].shape[2], 9);
+    assert_str(asked.model, "last");
 }
 
 /* --- what is wrong, and where --- */
@@ -297,7 +264,7 @@ static void json_of_another_type(void **state AS_UNUSED)
     for (size_t i = 0; i < AS_COUNT(rows); i++)
         refused_json(AS_MANAGEMENT_REGISTER, rows[i].text, rows[i].why);
     assert_int_equal(parse_json(AS_MANAGEMENT_REGISTER, "{} x"), AS_EINVALID);
-    assert_non_null(strstr(got.why, "not JSON at byte"));
+    assert_non_null(strstr(said, "not JSON at byte"));
 }
 
 static void refused_tensor(struct as_buf t, const char *why)
@@ -371,7 +338,7 @@ static void limits_of_labels(void **state AS_UNUSED)
     struct as_buf b = many_labels(AS_MANAGEMENT_LABELS, 1);
 
     assert_int_equal(parse(AS_MANAGEMENT_REGISTER, &b), 0);
-    assert_int_equal(got.q.outputs[0].n_labels, AS_MANAGEMENT_LABELS);
+    assert_int_equal(asked.outputs[0].n_labels, AS_MANAGEMENT_LABELS);
     b = many_labels(AS_MANAGEMENT_LABELS + 1, 1);
     refused(AS_MANAGEMENT_REGISTER, &b, "signature.outputs[0].labels: more than 65536");
     b = many_labels(1, AS_MANAGEMENT_LABEL);
@@ -400,7 +367,7 @@ static void limits(void **state AS_UNUSED)
     char *name = malloc(AS_MANAGEMENT_NAME_MAX + 1);
 
     assert_int_equal(parse(AS_MANAGEMENT_REGISTER, &b), 0);
-    assert_int_equal(got.q.n_inputs, AS_MANAGEMENT_TENSORS);
+    assert_int_equal(asked.n_inputs, AS_MANAGEMENT_TENSORS);
     b = many_tensors(AS_MANAGEMENT_TENSORS + 1, "t");
     refused(AS_MANAGEMENT_REGISTER, &b, "signature.inputs: more than 4096");
     for (int over = 0; over < 2; over++) {

@@ -24,24 +24,19 @@ static void test_a_request_and_its_answer(void **state AS_UNUSED)
     check_good(&c);
     drop(&t);
     assert_int_equal(as_fleet_model_stat(w.fleet, model()->deployment, 0)->success, 1);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_the_connection_is_used_again(void **state AS_UNUSED)
 {
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     for (int i = 0; i < 20; i++)
         exchange(&h, 0);
     assert_int_equal(as_simple_stat(w.fleet).opened, 1);
     assert_int_equal(as_simple_stat(w.fleet).reused, 20);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_as_many_connections_as_slots(void **state AS_UNUSED)
@@ -68,8 +63,7 @@ static void test_as_many_connections_as_slots(void **state AS_UNUSED)
         check_good(&c[i]);
     replicas();
     assert_int_equal(shown.connections, 3);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 /* The client's id is the request's; without one there is one of ours, never the same twice. */
@@ -80,10 +74,7 @@ static void test_every_request_has_an_id(void **state AS_UNUSED)
     struct taken t;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     for (int i = 0; i < 2; i++) {
         submit(&c, 1);
         hand_take(&h, 0, &t);
@@ -95,8 +86,7 @@ static void test_every_request_has_an_id(void **state AS_UNUSED)
         check_good(&c);
         drop(&t);
     }
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_an_answer_in_pieces(void **state AS_UNUSED)
@@ -107,10 +97,7 @@ static void test_an_answer_in_pieces(void **state AS_UNUSED)
     struct hand h;
     size_t n;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit(&c, 9);
     hand_take(&h, 0, &t);
     n = answer_bytes(&t, t.r.id, out);
@@ -123,8 +110,7 @@ static void test_an_answer_in_pieces(void **state AS_UNUSED)
     check_good(&c);
     drop(&t);
     exchange(&h, 0); /* and the connection is sound */
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_large_answers(void **state AS_UNUSED)
@@ -144,10 +130,7 @@ static void test_large_answers(void **state AS_UNUSED)
     size_t n, at = 0;
 
     memset(big, 0x5a, sizeof(big));
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit(&c, 9);
     hand_take(&h, 0, &t);
     r.id = t.r.id;
@@ -168,8 +151,7 @@ static void test_large_answers(void **state AS_UNUSED)
     assert_int_equal(c.result, 0x5a);
     drop(&t);
     exchange(&h, 0);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 /* --- answers that are none --- */
@@ -190,10 +172,7 @@ static void check_wrong(const char *reason, const char *status_name)
     struct taken t;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, true); /* not even then: the same would come again */
-    hand_accept(&h, 0);
+    begin_alone(&h, true); /* not even then: the same would come again */
     submit_as(&c, 1, "r-1", 0);
     hand_take(&h, 0, &t);
     hand_write(&h, 0, raw.p, raw.n);
@@ -205,12 +184,8 @@ static void check_wrong(const char *reason, const char *status_name)
     assert_true(logged("request=r-1"));
     UNTIL(ended(h.conn[0]));
     drop(&t);
-    submit(&c, 2);
-    hand_accept(&h, 1);
-    hand_serve(&h, 1);
-    check_good(&c);
-    end();
-    hand_close(&h);
+    exchange_anew(&h, 1);
+    end_with(&h);
     as_buf_fini(&raw);
 }
 
@@ -251,10 +226,7 @@ static void test_an_error(void **state AS_UNUSED)
     struct taken t;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, true);
-    hand_accept(&h, 0);
+    begin_alone(&h, true);
     submit(&c, 1);
     hand_take(&h, 0, &t);
     r.id = t.r.id;
@@ -267,8 +239,7 @@ static void test_an_error(void **state AS_UNUSED)
     drop(&t);
     exchange(&h, 0); /* an error is an answer: the connection is sound */
     assert_false(logged("worker_fault"));
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 /* --- an answer is never given to another request --- */
@@ -280,22 +251,15 @@ static void test_without_the_id_a_connection_is_used_once(void **state AS_UNUSED
     struct taken t;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit(&c, 1);
     hand_take(&h, 0, &t);
     hand_write(&h, 0, out, answer_bytes(&t, AS_STR(""), out));
     check_good(&c);
     drop(&t);
     UNTIL(ended(h.conn[0]));
-    submit(&c, 2);
-    hand_accept(&h, 1);
-    hand_serve(&h, 1);
-    check_good(&c);
-    end();
-    hand_close(&h);
+    exchange_anew(&h, 1);
+    end_with(&h);
 }
 
 static void test_an_id_that_comes_again_has_a_new_connection(void **state AS_UNUSED)
@@ -303,10 +267,7 @@ static void test_an_id_that_comes_again_has_a_new_connection(void **state AS_UNU
     struct call c;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit_as(&c, 1, "same", 0);
     hand_serve(&h, 0);
     check_good(&c);
@@ -318,8 +279,7 @@ static void test_an_id_that_comes_again_has_a_new_connection(void **state AS_UNU
     assert_true(ended(h.conn[0]));
     hand_serve(&h, 1);
     check_good(&c);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_two_answers_at_once(void **state AS_UNUSED)
@@ -330,10 +290,7 @@ static void test_two_answers_at_once(void **state AS_UNUSED)
     struct hand h;
     size_t n;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit(&c, 1);
     hand_take(&h, 0, &t);
     n = answer_bytes(&t, t.r.id, out);
@@ -343,12 +300,8 @@ static void test_two_answers_at_once(void **state AS_UNUSED)
     drop(&t);
     UNTIL(ended(h.conn[0]));
     assert_true(logged("two answers"));
-    submit(&c, 2);
-    hand_accept(&h, 1);
-    hand_serve(&h, 1);
-    check_good(&c);
-    end();
-    hand_close(&h);
+    exchange_anew(&h, 1);
+    end_with(&h);
 }
 
 static void test_a_second_answer_while_it_rests(void **state AS_UNUSED)
@@ -359,10 +312,7 @@ static void test_a_second_answer_while_it_rests(void **state AS_UNUSED)
     struct hand h;
     size_t n;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit(&c, 1);
     hand_take(&h, 0, &t);
     n = answer_bytes(&t, t.r.id, out);
@@ -376,8 +326,7 @@ static void test_a_second_answer_while_it_rests(void **state AS_UNUSED)
     assert_true(logged("bytes on a connection without a request"));
     hand_serve(&h, 1);
     check_good(&c);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_a_second_answer_after_the_next_request(void **state AS_UNUSED)
@@ -386,10 +335,7 @@ static void test_a_second_answer_after_the_next_request(void **state AS_UNUSED)
     struct taken t, next;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit(&c, 1);
     hand_take(&h, 0, &t);
     hand_answer(&h, 0, &t);
@@ -401,8 +347,7 @@ static void test_a_second_answer_after_the_next_request(void **state AS_UNUSED)
     assert_true(logged("the id is that of another request"));
     drop(&t);
     drop(&next);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 /* --- requests that nobody waits for --- */
@@ -413,23 +358,16 @@ static void test_a_deadline(void **state AS_UNUSED)
     struct taken t;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit_as(&c, 1, "", 20 * AS_MS);
     hand_take(&h, 0, &t);
     check_failed(&c, AS_EDEADLINE);
     /* the worker is told by the end of the connection; its answer has nowhere to go */
     UNTIL(ended(h.conn[0]));
     drop(&t);
-    submit(&c, 2);
-    hand_accept(&h, 1);
-    hand_serve(&h, 1);
-    check_good(&c);
+    exchange_anew(&h, 1);
     assert_int_equal(as_simple_stat(w.fleet).cancelled, 1);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 /* The answer has come, and in the same turn, before it is read, the client goes. */
@@ -439,10 +377,7 @@ static void test_a_cancel_that_crosses_the_answer(void **state AS_UNUSED)
     struct taken t;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit(&c, 1);
     submit(&next, 2);
     hand_take(&h, 0, &t);
@@ -454,8 +389,7 @@ static void test_a_cancel_that_crosses_the_answer(void **state AS_UNUSED)
     hand_accept(&h, 1);
     hand_serve(&h, 1);
     check_good(&next);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)

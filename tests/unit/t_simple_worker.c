@@ -10,10 +10,7 @@ static void test_a_worker_that_dies_and_comes_back(void **state AS_UNUSED)
     struct call c;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     exchange(&h, 0);
     hand_close(&h);
     h.conn[0] = -1;
@@ -31,8 +28,7 @@ static void test_a_worker_that_dies_and_comes_back(void **state AS_UNUSED)
     }
     hand_serve(&h, 0);
     check_good(&c);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 /* Without any connection its death shows by the look that is taken now and then. */
@@ -91,10 +87,7 @@ static void test_a_missed_heartbeat(void **state AS_UNUSED)
     struct hand h;
 
     conf.heartbeat_timeout = 50 * AS_MS;
-    begin_with(conf);
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone_with(conf, &h, false);
     UNTIL(state_is("lost"));
     assert_true(logged("no heartbeat"));
     assert_true(as_simple_beat(w.fleet, AS_STR("a"), NULL, 0));
@@ -107,8 +100,7 @@ static void test_a_missed_heartbeat(void **state AS_UNUSED)
     assert_false(as_simple_beat(w.fleet, AS_STR("a"), names, 2));
     assert_false(as_simple_beat(w.fleet, AS_STR("b"), NULL, 0));
     assert_false(as_simple_beat(w.fleet, AS_STR("a"), names + 1, 1));
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_forgotten_after_the_grace_time(void **state AS_UNUSED)
@@ -150,10 +142,7 @@ static void test_unregistering(void **state AS_UNUSED)
     struct taken t;
     struct hand h;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     submit(&c, 1);
     hand_take(&h, 0, &t);
     assert_int_equal(leave(&h, h.epoch + 1), AS_ENOTFOUND);
@@ -168,8 +157,7 @@ static void test_unregistering(void **state AS_UNUSED)
     UNTIL(ended(h.conn[0]));
     assert_int_equal(replicas(), 0);
     drop(&t);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_a_later_registration_replaces_the_earlier(void **state AS_UNUSED)
@@ -179,10 +167,7 @@ static void test_a_later_registration_replaces_the_earlier(void **state AS_UNUSE
     struct hand h;
     uint64_t epoch;
 
-    begin_with(usual());
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone(&h, false);
     epoch = h.epoch;
     submit(&first, 1);
     hand_take(&h, 0, &t);
@@ -199,8 +184,7 @@ static void test_a_later_registration_replaces_the_earlier(void **state AS_UNUSE
     UNTIL(replicas() == 1);
     assert_int_equal(shown.epoch, h.epoch);
     drop(&t);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 /* Nobody beats for the earlier one any more, and what it holds may take its time. */
@@ -214,10 +198,7 @@ static void test_what_is_replaced_is_not_asked_for_heartbeats(void **state AS_UN
 
     conf.heartbeat_timeout = 30 * AS_MS;
     conf.grace = 30 * AS_MS;
-    begin_with(conf);
-    hand_open(&h, "a");
-    hand_join(&h, false);
-    hand_accept(&h, 0);
+    begin_alone_with(conf, &h, false);
     submit(&c, 1);
     hand_take(&h, 0, &t);
     hand_join(&h, false);
@@ -227,8 +208,7 @@ static void test_what_is_replaced_is_not_asked_for_heartbeats(void **state AS_UN
     check_good(&c);
     UNTIL(replicas() == 1);
     drop(&t);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_another_signature(void **state AS_UNUSED)
@@ -341,8 +321,7 @@ static void test_offers_that_are_refused(void **state AS_UNUSED)
     }
     turn();
     assert_int_equal(as_registry_count(w.client.registry), 0);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_a_full_backlog(void **state AS_UNUSED)
@@ -369,8 +348,7 @@ static void test_a_full_backlog(void **state AS_UNUSED)
     check_good(&c[0]);
     check_good(&c[1]);
     assert_true(state_is("ready"));
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 static void test_a_worker_that_accepts_nobody(void **state AS_UNUSED)
@@ -396,8 +374,7 @@ static void test_a_worker_that_accepts_nobody(void **state AS_UNUSED)
     UNTIL(state_is("ready")); /* there is room again */
     hand_serve(&h, 0);
     check_good(&c[1]);
-    end();
-    hand_close(&h);
+    end_with(&h);
 }
 
 /* Workers come and go while another serves: nothing of them stays. */
@@ -440,8 +417,7 @@ static void test_what_comes_and_goes_leaves_nothing(void **state AS_UNUSED)
     fd = dup(0); /* the lowest that is free */
     close(fd);
     assert_int_equal(fd, n_fds);
-    end();
-    hand_close(&h);
+    end_with(&h);
     hand_close(&stays);
 }
 
