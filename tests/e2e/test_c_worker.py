@@ -226,18 +226,20 @@ def test_it_answers_and_refuses(server, client, example):
 
 
 def test_killed_under_load_and_started_again(server, example):
-    with example(), Load(server.address, scale, 4) as load:
-        first = example()
-        for _ in range(3):
+    with example():
+        joined(server, 1)
+        with Load(server.address, scale, 4) as load:
+            first = example()
+            for _ in range(3):
+                joined(server, 2)
+                load.wait_more(100)
+                procs.kill(first.process.pid)
+                first.__exit__()
+                load.wait_more(100)
+                first = example()
             joined(server, 2)
             load.wait_more(100)
-            procs.kill(first.process.pid)
             first.__exit__()
-            load.wait_more(100)
-            first = example()
-        joined(server, 2)
-        load.wait_more(100)
-        first.__exit__()
     assert set(load.outcomes) == {"OK"}, load.outcomes
 
 
@@ -253,13 +255,15 @@ def test_it_comes_back_when_the_dispatcher_was_killed(server, example, connect):
 
 
 def test_sigterm_drains(server, example):
-    with example() as stays, Load(server.address, scale, 4) as load:
-        with example() as leaves:
-            joined(server, 2)
+    with example() as stays:
+        joined(server, 1)
+        with Load(server.address, scale, 4) as load:
+            with example() as leaves:
+                joined(server, 2)
+                load.wait_more(100)
+                assert leaves.end(signal.SIGTERM) == 0
+                leaves.log.wait("drained")
             load.wait_more(100)
-            assert leaves.end(signal.SIGTERM) == 0
-            leaves.log.wait("drained")
-        load.wait_more(100)
         assert stays.process.poll() is None
     assert set(load.outcomes) == {"OK"}, load.outcomes
 
