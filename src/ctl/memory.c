@@ -1,10 +1,11 @@
 #include "ctl/memory.h"
 
 #include "base/str.h"
+#include "io/cgroup.h"
 
 #include <string.h>
 
-#define PATH_BYTES 4096
+#define PATH_BYTES AS_CGROUP_PATH
 #define FILE_BYTES 16384 /* more than any of these files has */
 
 /* Formats: proc(5), cgroups(7); memory.max and memory.events of v2, memory.limit_in_bytes and
@@ -49,30 +50,9 @@ static bool number_of(const char *text, const char *key, uint64_t *ret_v)
     return false;
 }
 
-/* Our memory control group: the line with the controller "memory" (v1) wins over "0::" (v2), which
- * exists without a memory controller on mixed systems. */
 static bool find_group(const char *root, struct group *ret_g)
 {
-    char text[FILE_BYTES];
-    bool found = false;
-
-    if (!slurp(root, "/proc/self/cgroup", text))
-        return false;
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
-
-        if (!path)
-            continue;
-        *path++ = 0;
-        if (strcmp(names + 1, "memory") == 0 || (!found && strcmp(line, "0:") == 0)) {
-            ret_g->v2 = names[1] == 0;
-            snprintf(ret_g->path, sizeof(ret_g->path), "%s", strcmp(path, "/") ? path : "");
-            found = true;
-            if (!ret_g->v2)
-                break;
-        }
-    }
-    return found;
+    return as_cgroup_own(root, ret_g->path, &ret_g->v2);
 }
 
 /* A file of the group or, where the group's folder is not visible (containers), of the mount. */

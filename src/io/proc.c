@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -82,6 +83,64 @@ static bool place_fds(const struct as_proc_spec *spec)
     return true;
 }
 
+/* A list of CPUs as the kernel writes one: 0-3,8. */
+static bool parse_cpus(const char *list, cpu_set_t *ret_set)
+{
+    const char *p = list;
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    for (;;) {
+        unsigned long from, to;
+        char *end;
+
+        if (*p < '0' || *p > '9')
+            return false;
+        to = from = strtoul(p, &end, 10);
+        if (*end == '-') {
+            if (end[1] < '0' || end[1] > '9')
+                return false;
+            to = strtoul(end + 1, &end, 10);
+        }
+        if (from > to || to >= CPU_SETSIZE)
+            return false;
+        for (; from <= to; from++)
+            CPU_SET(from, &set);
+        if (*end == 0)
+            break;
+        if (*end != ',')
+            return false;
+        p = end + 1;
+    }
+    *ret_set = set;
+    return true;
+}
+
+uint32_t as_proc_cpus(const char *list)
+{
+    cpu_set_t set;
+
+    return parse_cpus(list, &set) ? (uint32_t)CPU_COUNT(&set) : 0;
+}
+
+/* In the child: what bounds it. False: errno. RLIMIT_DATA counts what a process can write alone;
+ * with RLIMIT_AS every thread's reserve and every mapped file would count, and limits would mean
+ * little. */
+static bool confine(const struct as_proc_spec *spec)
+{
+    struct rlimit data = {.rlim_cur = spec->memory, .rlim_max = spec->memory};
+    cpu_set_t set;
+
+    if (spec->cgroup && write(spec->cgroup->procs, "0", 1) != 1)
+        return false;
+    if (spec->memory && setrlimit(RLIMIT_DATA, &data) < 0)
+        return false;
+    if (spec->cpus &&
+        (!parse_cpus(spec->cpus, &set) || sched_setaffinity(0, sizeof(set), &set) < 0))
+        return false;
+    return !spec->dir || chdir(spec->dir) == 0;
+}
+
 /* In the child, between fork and exec: system calls only. */
 static void __attribute__((noreturn))
 become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
@@ -100,7 +159,7 @@ become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
         getppid() != parent)
         _exit(127); /* the parent died before the kernel was told to watch it */
     report = fcntl(report, F_DUPFD_CLOEXEC, 3 + AS_PROC_FDS);
-    if (place_fds(spec))
+    if (confine(spec) && place_fds(spec))
         execvpe(spec->path, argv, env);
     e = errno;
     if (write(report, &e, sizeof(e)) != sizeof(e))
@@ -110,7 +169,10 @@ become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
 
 static int code_of(int e)
 {
-    return e == ENOENT || e == ENOTDIR ? AS_ENOTFOUND : e == EACCES ? AS_EDENIED : AS_EIO;
+    return e == ENOENT || e == ENOTDIR ? AS_ENOTFOUND
+           : e == EACCES               ? AS_EDENIED
+           : e == EINVAL               ? AS_EINVALID
+                                       : AS_EIO;
 }
 
 int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *ret_errno)
@@ -121,6 +183,10 @@ int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *r
     ssize_t n;
 
     AS_ASSERT(spec->n_fds <= AS_PROC_FDS);
+    if (spec->cpus && !as_proc_cpus(spec->cpus)) {
+        *ret_errno = EINVAL;
+        return AS_EINVALID;
+    }
     if (pipe2(report, O_CLOEXEC) < 0) {
         *ret_errno = errno;
         return AS_EIO;

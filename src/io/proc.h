@@ -7,7 +7,7 @@
 #ifndef AS_IO_PROC_H
 #define AS_IO_PROC_H
 
-#include "base/err.h"
+#include "io/cgroup.h"
 
 #include <sys/types.h>
 
@@ -24,6 +24,12 @@ struct as_proc_spec {
     bool group;       /* a process group of its own, whose number is the pid */
     bool batch;       /* SCHED_BATCH, unless we run by another policy than the usual one */
     int death_signal; /* sent to the child when we die; 0: none */
+
+    /* what bounds it, and where it runs; all may be left out */
+    const char *dir;  /* its working directory */
+    const char *cpus; /* CPUs that it may run on, as "0-3,8" (as_proc_cpus checks it) */
+    uint64_t memory;  /* bytes of data that it may have (RLIMIT_DATA); more is refused to it */
+    const struct as_cgroup *cgroup; /* is in it before its first instruction; open while spawning */
 };
 
 struct as_proc {
@@ -32,7 +38,9 @@ struct as_proc {
     bool group;
 };
 
-/* 0; AS_ENOTFOUND, AS_EDENIED, AS_EIO: the program could not be started, *ret_errno says why. */
+/* 0; AS_ENOTFOUND, AS_EDENIED, AS_EIO: the program could not be started, *ret_errno says why;
+ * AS_EINVALID: `cpus` is no list, or names none that we may use. A directory that is not there is
+ * told as a program that is not. */
 int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *ret_errno);
 /* SIGKILL goes to the whole group when it has one; anything else to the process alone, which ends
  * its own children as it likes. Harmless after its end. */
@@ -47,6 +55,9 @@ int as_proc_wait(struct as_proc *p);
 /* Reaps dead children that as_proc_spawn did not start: orphans that we inherit as process 1 of a
  * container. `ours` tells which pids belong to somebody else's as_proc. */
 void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx);
+
+/* How many CPUs a list as "0-3,8" names; 0: it is none, or one is above 1023. */
+uint32_t as_proc_cpus(const char *list);
 
 /* "exit code 3", "signal 11 (SIGSEGV)" */
 const char *as_proc_describe(int status, char out[48]);

@@ -79,6 +79,77 @@ static void a_batch_child_is_scheduled_as_such(void **state AS_UNUSED)
     as_buf_fini(&batch);
 }
 
+static void a_child_starts_in_its_folder(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("pwd");
+    struct as_buf out = {0};
+    struct as_proc p;
+    int e = 0;
+
+    spec.dir = "/proc";
+    assert_int_equal(run(spec, &out), 0);
+    assert_string_equal((char *)out.p, "/proc\n");
+    as_buf_fini(&out);
+    spec.dir = "/does/not/exist";
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_ENOTFOUND);
+    assert_int_equal(e, ENOENT);
+}
+
+static void a_child_runs_on_its_cpus_only(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("grep Cpus_allowed_list /proc/self/status");
+    struct as_buf out = {0};
+    cpu_set_t ours;
+    char list[16], want[64];
+    unsigned cpu = 0;
+    int e = 0;
+    struct as_proc p;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(ours), &ours), 0);
+    while (!CPU_ISSET(cpu, &ours))
+        cpu++;
+    snprintf(list, sizeof(list), "%u", cpu);
+    snprintf(want, sizeof(want), "Cpus_allowed_list:\t%u\n", cpu);
+    spec.cpus = list;
+    assert_int_equal(run(spec, &out), 0);
+    assert_string_equal((char *)out.p, want);
+    as_buf_fini(&out);
+    spec.cpus = "0-";
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_EINVALID);
+    spec.cpus = "1023"; /* the highest there can be: this machine has none */
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_EINVALID);
+}
+
+static void lists_of_cpus_are_the_kernel_s(void **state AS_UNUSED)
+{
+    static const char *const bad[] = {
+        "",   "a",  "-1",  "1-", "3-1", "1,", ",1", "1;2", "1024", "0-1024", "99999999999999999999",
+        " 1", "+1", "1--2"};
+
+    assert_int_equal(as_proc_cpus("0"), 1);
+    assert_int_equal(as_proc_cpus("0-3,8"), 5);
+    assert_int_equal(as_proc_cpus("1,1-2"), 2);
+    assert_int_equal(as_proc_cpus("0-1023"), 1024);
+    for (size_t i = 0; i < AS_COUNT(bad); i++)
+        assert_int_equal(as_proc_cpus(bad[i]), 0);
+}
+
+static void a_child_has_no_more_memory_than_it_may(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("ulimit -d; dd bs=1M count=1 if=/dev/zero of=/dev/null &&"
+                                     " ! dd bs=200M count=1 if=/dev/zero of=/dev/null");
+    struct as_buf out = {0};
+    int status, null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    spec.memory = 64u << 20;
+    spec.err = null; /* "memory exhausted" */
+    status = run(spec, &out);
+    assert_string_equal((char *)out.p, "65536\n");
+    assert_int_equal(status, 0);
+    close(null);
+    as_buf_fini(&out);
+}
+
 static void a_child_gets_exactly_its_descriptors(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
@@ -278,6 +349,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_gets_its_environment_and_null_input),
         cmocka_unit_test(a_batch_child_is_scheduled_as_such),
+        cmocka_unit_test(a_child_starts_in_its_folder),
+        cmocka_unit_test(a_child_runs_on_its_cpus_only),
+        cmocka_unit_test(lists_of_cpus_are_the_kernel_s),
+        cmocka_unit_test(a_child_has_no_more_memory_than_it_may),
         cmocka_unit_test(a_child_gets_exactly_its_descriptors),
         cmocka_unit_test(a_child_starts_with_default_signals),
         cmocka_unit_test(a_program_that_cannot_start_is_told_at_once),

@@ -1,0 +1,204 @@
+#include "ctl/spec_spawn.h"
+
+#define WHOLE 1000
+
+/* --- devices --- */
+
+/* The next number of "0-3,8" and what follows it; false at the end, *ret_bad when it is no list. */
+struct cursor {
+    const char *p;
+    uint32_t next, last;
+    bool in_range, begun;
+};
+
+static bool number(struct cursor *c, uint32_t *ret_v)
+{
+    uint32_t v = 0, n = 0;
+
+    for (; *c->p >= '0' && *c->p <= '9'; c->p++, n++) {
+        v = v * 10 + (uint32_t)(*c->p - '0');
+        if (v > UINT16_MAX)
+            return false;
+    }
+    *ret_v = v;
+    return n > 0;
+}
+
+/* 1: *ret_v is the next; 0: that was the last; AS_EINVALID. */
+static int advance(struct cursor *c, uint32_t *ret_v)
+{
+    if (c->in_range && c->next < c->last) {
+        *ret_v = ++c->next;
+        return 1;
+    }
+    c->in_range = false;
+    if (*c->p == 0)
+        return 0;
+    if (c->begun && *c->p++ != ',')
+        return AS_EINVALID;
+    c->begun = true;
+    if (!number(c, &c->next))
+        return AS_EINVALID;
+    if (*c->p == '-') {
+        c->p++;
+        if (!number(c, &c->last) || c->last < c->next)
+            return AS_EINVALID;
+        c->in_range = true;
+    }
+    *ret_v = c->next;
+    return 1;
+}
+
+int as_spec_devices_init(struct as_spec_devices *ret_d, const char *list)
+{
+    struct cursor c = {.p = list};
+    uint32_t v, n = 0;
+    int more;
+
+    while ((more = advance(&c, &v)) > 0) {
+        if (n == AS_SPEC_DEVICES_MAX)
+            return AS_EINVALID;
+        ret_d->id[n] = (uint16_t)v;
+        ret_d->used[n++] = 0;
+    }
+    ret_d->n = n;
+    return more;
+}
+
+static void append(struct as_buf *list, size_t from, uint16_t id)
+{
+    as_buf_printf(list, "%s%u", list->n > from ? "," : "", id);
+}
+
+/* A part of one: where least is left over, so that whole ones stay free. */
+static int take_part(struct as_spec_devices *d, uint16_t part, struct as_buf *ret_list)
+{
+    uint32_t best = d->n;
+
+    for (uint32_t i = 0; i < d->n; i++) {
+        if (d->used[i] + part <= WHOLE && (best == d->n || d->used[i] > d->used[best]))
+            best = i;
+    }
+    if (best == d->n)
+        return AS_EFULL;
+    d->used[best] = (uint16_t)(d->used[best] + part);
+    append(ret_list, ret_list->n, d->id[best]);
+    return 0;
+}
+
+int as_spec_devices_take(struct as_spec_devices *d, int64_t thousandths, struct as_buf *ret_list)
+{
+    int64_t wanted = thousandths / WHOLE, there = 0;
+    size_t from = ret_list->n;
+
+    if (thousandths < WHOLE)
+        return thousandths ? take_part(d, (uint16_t)thousandths, ret_list) : 0;
+    for (uint32_t i = 0; i < d->n; i++)
+        there += d->used[i] == 0;
+    if (there < wanted)
+        return AS_EFULL;
+    for (uint32_t i = 0; i < d->n && wanted; i++) {
+        if (d->used[i] == 0) {
+            d->used[i] = WHOLE;
+            append(ret_list, from, d->id[i]);
+            wanted--;
+        }
+    }
+    return 0;
+}
+
+int as_spec_devices_return(struct as_spec_devices *d, int64_t thousandths, const char *list,
+                           bool give)
+{
+    uint16_t each = (uint16_t)AS_MIN(thousandths, (int64_t)WHOLE);
+    struct as_spec_devices then = *d;
+    struct cursor c = {.p = list};
+    int64_t sum = 0;
+    uint32_t v;
+    int more;
+
+    while ((more = advance(&c, &v)) > 0) {
+        uint32_t i = 0;
+
+        while (i < then.n && then.id[i] != v)
+            i++;
+        if (i == then.n || (give ? then.used[i] < each : then.used[i] + each > WHOLE))
+            return AS_EINVALID;
+        then.used[i] = (uint16_t)(give ? then.used[i] - each : then.used[i] + each);
+        sum += each;
+    }
+    if (more < 0 || sum != thousandths)
+        return AS_EINVALID;
+    *d = then;
+    return 0;
+}
+
+/* --- the process --- */
+
+/* What the libraries that numpy and torch stand on look at. More threads than CPUs make all of them
+ * wait. */
+static const char *const thread_variables[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS",
+                                               "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+                                               "VECLIB_MAXIMUM_THREADS"};
+
+static bool has(const char *const *env, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (; *env; env++) {
+        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+            return true;
+    }
+    return false;
+}
+
+void as_spec_spawn_init(struct as_spec_spawn *ret_s, const struct as_spec_object *app,
+                        const struct as_spec_object *deployment, const char *gpus, const char *cpus)
+{
+    const char **user = as_spec_env(app, deployment), **env, *at;
+    const char *affinity = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
+    struct as_buf own; /* lines with a NUL each */
+    size_t n = 0, k = 0;
+
+    as_buf_init(&own);
+    if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS)) {
+        int64_t t = as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS);
+
+        for (size_t i = 0; i < AS_COUNT(thread_variables); i++) {
+            if (!has(user, thread_variables[i])) {
+                as_buf_printf(&own, "%s=%lld", thread_variables[i],
+                              (long long)((t + WHOLE - 1) / WHOLE));
+                as_buf_add(&own, "", 1);
+                k++;
+            }
+        }
+    }
+    if (gpus && !has(user, "CUDA_VISIBLE_DEVICES")) {
+        as_buf_printf(&own, "CUDA_VISIBLE_DEVICES=%s", gpus);
+        as_buf_add(&own, "", 1);
+        k++;
+    }
+    while (user[n])
+        n++;
+    env = as_xrealloc(user, (n + k + 1) * sizeof(*env));
+    at = (const char *)own.p;
+    for (size_t i = 0; i < k; i++, at += strlen(at) + 1)
+        env[n + i] = at;
+    env[n + k] = NULL;
+    *ret_s = (struct as_spec_spawn){
+        .env = env,
+        .dir = as_spec_working_dir(app, deployment),
+        .cpus = affinity && strcmp(affinity, "auto") != 0 ? affinity : cpus,
+        .memory = as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MEMORY)
+                      ? (uint64_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MEMORY)
+                      : 0,
+        .owned = (char *)own.p, /* the buffer's memory is handed over */
+    };
+}
+
+void as_spec_spawn_fini(struct as_spec_spawn *s)
+{
+    free(s->env);
+    free(s->owned);
+    *s = (struct as_spec_spawn){0};
+}

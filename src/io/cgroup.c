@@ -1,0 +1,276 @@
+#include "io/cgroup.h"
+
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 16384 /* more than any file has that is read here */
+#define PREFIX     "anyserve-"
+
+/* Formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
+
+/* These files have no size: read to the end. */
+static bool slurp(const char *path, char ret_text[TEXT_BYTES])
+{
+    FILE *f = fopen(path, "re");
+    size_t n;
+
+    if (!f)
+        return false;
+    n = fread(ret_text, 1, TEXT_BYTES - 1, f);
+    fclose(f);
+    ret_text[n] = 0;
+    return n > 0;
+}
+
+bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
+{
+    char text[TEXT_BYTES], file[AS_CGROUP_PATH], *rest;
+    bool found = false;
+
+    snprintf(file, sizeof(file), "%s/proc/self/cgroup", root);
+    if (!slurp(file, text))
+        return false;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+
+        if (!path)
+            continue;
+        *path++ = 0;
+        if (strcmp(names + 1, "memory") == 0 || (!found && strcmp(line, "0:") == 0)) {
+            *ret_v2 = names[1] == 0;
+            snprintf(ret_path, AS_CGROUP_PATH, "%s", strcmp(path, "/") ? path : "");
+            found = true;
+            if (!*ret_v2)
+                break;
+        }
+    }
+    return found;
+}
+
+/* The folder of our own group; of the mount, where ours is not visible (containers). False: told by
+ * errno. */
+static bool own_folder(const char *root, char ret_path[2 * AS_CGROUP_PATH], bool *ret_v2)
+{
+    char own[AS_CGROUP_PATH];
+    const char *mount;
+    struct stat st;
+
+    errno = ENOENT;
+    if (!as_cgroup_own(root, own, ret_v2))
+        return false;
+    mount = *ret_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    snprintf(ret_path, 2 * AS_CGROUP_PATH, "%s%s%s", root, mount, own);
+    if (stat(ret_path, &st) == 0)
+        return true;
+    snprintf(ret_path, 2 * AS_CGROUP_PATH, "%s%s", root, mount);
+    return stat(ret_path, &st) == 0;
+}
+
+/* A file of a folder. A test's folder has none of them yet; the kernel's has all, and takes no
+ * other. */
+static int open_in(const char *folder, const char *file)
+{
+    char path[2 * AS_CGROUP_PATH + 64];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    return open(path, O_WRONLY | O_CLOEXEC | O_CREAT, 0600);
+}
+
+/* False: errno. */
+static bool put(const char *folder, const char *file, const char *text)
+{
+    int fd = open_in(folder, file), e;
+    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+    e = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = e;
+    return ok;
+}
+
+static bool has(const char *folder, const char *file, const char *word)
+{
+    char path[2 * AS_CGROUP_PATH + 64], text[TEXT_BYTES], *rest;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    if (!slurp(path, text))
+        return false;
+    for (char *w = strtok_r(text, " \n", &rest); w; w = strtok_r(NULL, " \n", &rest)) {
+        if (strcmp(w, word) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* v2 gives a controller only to groups below one that has no processes of its own. Where we are the
+ * only one in ours (a unit with Delegate=), we move one down; others are not moved about. */
+static bool delegate(const char *own)
+{
+    char path[2 * AS_CGROUP_PATH + 64], text[TEXT_BYTES], self[16];
+
+    if (has(own, "cgroup.subtree_control", "memory"))
+        return true;
+    if (!has(own, "cgroup.controllers", "memory")) {
+        errno = ENOENT;
+        return false;
+    }
+    snprintf(self, sizeof(self), "%d\n", (int)getpid());
+    snprintf(path, sizeof(path), "%s/cgroup.procs", own);
+    if (slurp(path, text) && strcmp(text, self) == 0) {
+        snprintf(path, sizeof(path), "%s/" PREFIX "server", own);
+        if ((mkdir(path, 0755) < 0 && errno != EEXIST) || !put(path, "cgroup.procs", "0"))
+            return false;
+    }
+    return put(own, "cgroup.subtree_control", "+memory"); /* EBUSY: processes are left */
+}
+
+/* Where groups are made: once we have moved down (above), beside the group that we are in now. */
+static bool parent_folder(const char *root, char ret_path[2 * AS_CGROUP_PATH], bool *ret_v2)
+{
+    size_t n;
+
+    if (!own_folder(root, ret_path, ret_v2))
+        return false;
+    n = strlen(ret_path);
+    if (*ret_v2 && n > strlen("/" PREFIX "server") &&
+        strcmp(ret_path + n - strlen("/" PREFIX "server"), "/" PREFIX "server") == 0)
+        ret_path[n - strlen("/" PREFIX "server")] = 0;
+    return !*ret_v2 || delegate(ret_path);
+}
+
+/* Swap would only make the end slow. Where it is not counted there is no such file. */
+static bool set_limit(const struct as_cgroup *g, uint64_t bytes)
+{
+    char text[24], path[2 * AS_CGROUP_PATH];
+
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+    if (g->v2) {
+        snprintf(path, sizeof(path), "%s/memory.swap.max", g->path);
+        return put(g->path, "memory.max", text) && put(g->path, "memory.oom.group", "1") &&
+               (access(path, F_OK) < 0 || put(g->path, "memory.swap.max", "0"));
+    }
+    snprintf(path, sizeof(path), "%s/memory.memsw.limit_in_bytes", g->path);
+    return put(g->path, "memory.limit_in_bytes", text) &&
+           (access(path, F_OK) < 0 || put(g->path, "memory.memsw.limit_in_bytes", text));
+}
+
+static int refused(int e, int *ret_errno)
+{
+    *ret_errno = e;
+    return e == EACCES || e == EPERM || e == EROFS || e == EBUSY ? AS_EDENIED
+           : e == ENOENT                                         ? AS_ENOTFOUND
+                                                                 : AS_EIO;
+}
+
+int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, uint64_t bytes,
+                   int *ret_errno)
+{
+    char parent[2 * AS_CGROUP_PATH], path[2 * AS_CGROUP_PATH + 256];
+    struct as_cgroup g = {.procs = -1};
+    int e;
+
+    if (!parent_folder(root, parent, &g.v2))
+        return refused(errno, ret_errno);
+    snprintf(path, sizeof(path), "%s/" PREFIX "%d-%.128s", parent, (int)getpid(), name);
+    if (mkdir(path, 0755) < 0)
+        return refused(errno, ret_errno);
+    g.path = as_str_dup(as_str_of(path));
+    if (set_limit(&g, bytes))
+        g.procs = open_in(g.path, "cgroup.procs");
+    if (g.procs < 0) {
+        e = errno;
+        as_cgroup_close(&g);
+        return refused(e, ret_errno);
+    }
+    *ret_g = g;
+    return 0;
+}
+
+/* The number behind `key ` in a file of the group; 0 when it is not there. */
+static uint64_t number(const struct as_cgroup *g, const char *file, const char *key)
+{
+    char path[2 * AS_CGROUP_PATH + 320], text[TEXT_BYTES], *rest;
+    size_t k = strlen(key);
+    uint64_t v;
+
+    snprintf(path, sizeof(path), "%s/%s", g->path, file);
+    if (!slurp(path, text))
+        return 0;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, key, k) == 0 && line[k] == ' ' &&
+            as_str_u64(as_str_of(line + k + 1), &v) == 0)
+            return v;
+    }
+    return 0;
+}
+
+uint64_t as_cgroup_kills(const struct as_cgroup *g)
+{
+    if (!g->path)
+        return 0;
+    return number(g, g->v2 ? "memory.events" : "memory.oom_control", "oom_kill");
+}
+
+/* Each process of a group, again and again while it forks: a bound, not a hope. */
+static void kill_all(const char *folder)
+{
+    char path[2 * AS_CGROUP_PATH + 320], text[TEXT_BYTES], *rest;
+
+    snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
+    for (int turn = 0; turn < 8 && slurp(path, text); turn++) {
+        for (char *w = strtok_r(text, "\n", &rest); w; w = strtok_r(NULL, "\n", &rest)) {
+            int pid = atoi(w);
+
+            if (pid > 1 && pid != getpid())
+                kill(pid, SIGKILL);
+        }
+    }
+}
+
+int as_cgroup_close(struct as_cgroup *g)
+{
+    if (!g->path)
+        return 0;
+    if (g->procs >= 0)
+        close(g->procs);
+    g->procs = -1;
+    if (rmdir(g->path) < 0 && errno == EBUSY) {
+        kill_all(g->path);
+        if (rmdir(g->path) < 0 && errno == EBUSY)
+            return AS_EAGAIN;
+    }
+    free(g->path); /* gone, or not ours to remove: a second try would find the same */
+    g->path = NULL;
+    return 0;
+}
+
+void as_cgroup_sweep(const char *root)
+{
+    char parent[2 * AS_CGROUP_PATH], path[2 * AS_CGROUP_PATH + 320];
+    bool v2;
+    struct dirent *e;
+    DIR *d;
+
+    if (!own_folder(root, parent, &v2))
+        return;
+    d = opendir(parent);
+    while (d && (e = readdir(d))) {
+        int pid =
+            strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 ? atoi(e->d_name + strlen(PREFIX)) : 0;
+
+        if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", parent, e->d_name);
+        kill_all(path); /* its parent is dead: so are they, or they should be */
+        rmdir(path);
+    }
+    if (d)
+        closedir(d);
+}
