@@ -95,16 +95,20 @@ static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
 static void check_deployment(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     const struct as_spec_value *gpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_GPUS),
-                               *cpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
+                               *cpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_CPU_AFFINITY),
+                               *num = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_CPUS);
 
     if (gpus->set && gpus->i > 1000 && gpus->i % 1000)
         as_spec_error(r->errors, gpus->line, gpus->column,
                       "num_gpus: above 1 it must be a whole number");
     if (cpus->s && strcmp(cpus->s, "auto") != 0)
         check_cpus(r, cpus);
-    else if (cpus->s && !as_spec_is_set(o, AS_SPEC_DEPLOYMENT_NUM_CPUS))
+    else if (cpus->s && !num->set)
         as_spec_error(r->errors, cpus->line, cpus->column,
                       "cpu_affinity: auto needs num_cpus, which says how many");
+    else if (cpus->s && num->i > 1000 && num->i % 1000)
+        as_spec_error(r->errors, num->line, num->column,
+                      "num_cpus: above 1 it must be a whole number, for cpu_affinity: auto");
 }
 
 void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)

@@ -210,7 +210,8 @@ static void put_rules(struct as_buf *b, enum as_spec_level level)
                       "{\"type\":\"integer\"},{\"maximum\":1}]}}},"
                       "{\"if\":{\"required\":[\"cpu_affinity\"],\"properties\":{\"cpu_affinity\":"
                       "{\"const\":\"auto\"}}},\"then\":{\"required\":[\"num_cpus\"],\"properties\":"
-                      "{\"num_cpus\":{\"type\":\"number\"}}}}]");
+                      "{\"num_cpus\":{\"type\":\"number\",\"anyOf\":[{\"type\":\"integer\"},{"
+                      "\"maximum\":1}]}}}}]");
 }
 
 static void put_level(struct as_buf *b, enum as_spec_level level)

@@ -179,6 +179,9 @@ static void values_are_checked_against_each_other(void **state AS_UNUSED)
     as_spec_free(parse(DEPLOYMENT("cpu_affinity: auto, num_cpus: 1")));
     refused(DEPLOYMENT("cpu_affinity: auto"),
             "f:2:15: cpu_affinity: auto needs num_cpus, which says how many\n");
+    as_spec_free(parse(DEPLOYMENT("cpu_affinity: auto, num_cpus: 0.5")));
+    refused(DEPLOYMENT("cpu_affinity: auto, num_cpus: 1.5"),
+            "f:2:31: num_cpus: above 1 it must be a whole number, for cpu_affinity: auto\n");
     as_spec_free(parse(DEPLOYMENT("cpu_affinity: 1023")));
     refused(DEPLOYMENT("cpu_affinity: '0,5-1024'"),
             "f:2:15: cpu_affinity: '5-1024' is no range of CPUs\n");
