@@ -11,6 +11,7 @@
 
 #define TEXT_BYTES 16384 /* more than any file has that is read here */
 #define PREFIX     "anyserve-"
+#define FILE_BYTES (2 * AS_CGROUP_PATH + 384) /* of a file in a group's folder */
 
 /* Formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
 
@@ -72,14 +73,22 @@ static bool own_folder(const char *root, char ret_path[2 * AS_CGROUP_PATH], bool
     return stat(ret_path, &st) == 0;
 }
 
+/* False: it does not fit, which no folder of ours comes near. */
+static bool in_folder(char ret_path[FILE_BYTES], const char *folder, const char *file)
+{
+    int n = snprintf(ret_path, FILE_BYTES, "%s/%s", folder, file);
+
+    errno = ENAMETOOLONG;
+    return n >= 0 && (size_t)n < FILE_BYTES;
+}
+
 /* A file of a folder. A test's folder has none of them yet; the kernel's has all, and takes no
  * other. */
 static int open_in(const char *folder, const char *file)
 {
-    char path[2 * AS_CGROUP_PATH + 64];
+    char path[FILE_BYTES];
 
-    snprintf(path, sizeof(path), "%s/%s", folder, file);
-    return open(path, O_WRONLY | O_CLOEXEC | O_CREAT, 0600);
+    return in_folder(path, folder, file) ? open(path, O_WRONLY | O_CLOEXEC | O_CREAT, 0600) : -1;
 }
 
 /* False: errno. */
@@ -97,10 +106,9 @@ static bool put(const char *folder, const char *file, const char *text)
 
 static bool has(const char *folder, const char *file, const char *word)
 {
-    char path[2 * AS_CGROUP_PATH + 64], text[TEXT_BYTES], *rest;
+    char path[FILE_BYTES], text[TEXT_BYTES], *rest;
 
-    snprintf(path, sizeof(path), "%s/%s", folder, file);
-    if (!slurp(path, text))
+    if (!in_folder(path, folder, file) || !slurp(path, text))
         return false;
     for (char *w = strtok_r(text, " \n", &rest); w; w = strtok_r(NULL, " \n", &rest)) {
         if (strcmp(w, word) == 0)
@@ -113,7 +121,7 @@ static bool has(const char *folder, const char *file, const char *word)
  * only one in ours (a unit with Delegate=), we move one down; others are not moved about. */
 static bool delegate(const char *own)
 {
-    char path[2 * AS_CGROUP_PATH + 64], text[TEXT_BYTES], self[16];
+    char path[FILE_BYTES], text[TEXT_BYTES], self[16];
 
     if (has(own, "cgroup.subtree_control", "memory"))
         return true;
@@ -122,10 +130,9 @@ static bool delegate(const char *own)
         return false;
     }
     snprintf(self, sizeof(self), "%d\n", (int)getpid());
-    snprintf(path, sizeof(path), "%s/cgroup.procs", own);
-    if (slurp(path, text) && strcmp(text, self) == 0) {
-        snprintf(path, sizeof(path), "%s/" PREFIX "server", own);
-        if ((mkdir(path, 0755) < 0 && errno != EEXIST) || !put(path, "cgroup.procs", "0"))
+    if (in_folder(path, own, "cgroup.procs") && slurp(path, text) && strcmp(text, self) == 0) {
+        if (!in_folder(path, own, PREFIX "server") || (mkdir(path, 0755) < 0 && errno != EEXIST) ||
+            !put(path, "cgroup.procs", "0"))
             return false;
     }
     return put(own, "cgroup.subtree_control", "+memory"); /* EBUSY: processes are left */
@@ -148,16 +155,16 @@ static bool parent_folder(const char *root, char ret_path[2 * AS_CGROUP_PATH], b
 /* Swap would only make the end slow. Where it is not counted there is no such file. */
 static bool set_limit(const struct as_cgroup *g, uint64_t bytes)
 {
-    char text[24], path[2 * AS_CGROUP_PATH];
+    char text[24], path[FILE_BYTES];
 
     snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
     if (g->v2) {
-        snprintf(path, sizeof(path), "%s/memory.swap.max", g->path);
-        return put(g->path, "memory.max", text) && put(g->path, "memory.oom.group", "1") &&
+        return in_folder(path, g->path, "memory.swap.max") && put(g->path, "memory.max", text) &&
+               put(g->path, "memory.oom.group", "1") &&
                (access(path, F_OK) < 0 || put(g->path, "memory.swap.max", "0"));
     }
-    snprintf(path, sizeof(path), "%s/memory.memsw.limit_in_bytes", g->path);
-    return put(g->path, "memory.limit_in_bytes", text) &&
+    return in_folder(path, g->path, "memory.memsw.limit_in_bytes") &&
+           put(g->path, "memory.limit_in_bytes", text) &&
            (access(path, F_OK) < 0 || put(g->path, "memory.memsw.limit_in_bytes", text));
 }
 
@@ -196,12 +203,11 @@ int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, 
 /* The number behind `key ` in a file of the group; 0 when it is not there. */
 static uint64_t number(const struct as_cgroup *g, const char *file, const char *key)
 {
-    char path[2 * AS_CGROUP_PATH + 320], text[TEXT_BYTES], *rest;
+    char path[FILE_BYTES], text[TEXT_BYTES], *rest;
     size_t k = strlen(key);
     uint64_t v;
 
-    snprintf(path, sizeof(path), "%s/%s", g->path, file);
-    if (!slurp(path, text))
+    if (!in_folder(path, g->path, file) || !slurp(path, text))
         return 0;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         if (strncmp(line, key, k) == 0 && line[k] == ' ' &&
@@ -221,9 +227,10 @@ uint64_t as_cgroup_kills(const struct as_cgroup *g)
 /* Each process of a group, again and again while it forks: a bound, not a hope. */
 static void kill_all(const char *folder)
 {
-    char path[2 * AS_CGROUP_PATH + 320], text[TEXT_BYTES], *rest;
+    char path[FILE_BYTES], text[TEXT_BYTES], *rest;
 
-    snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
+    if (!in_folder(path, folder, "cgroup.procs"))
+        return;
     for (int turn = 0; turn < 8 && slurp(path, text); turn++) {
         for (char *w = strtok_r(text, "\n", &rest); w; w = strtok_r(NULL, "\n", &rest)) {
             int pid = atoi(w);
@@ -253,7 +260,7 @@ int as_cgroup_close(struct as_cgroup *g)
 
 void as_cgroup_sweep(const char *root)
 {
-    char parent[2 * AS_CGROUP_PATH], path[2 * AS_CGROUP_PATH + 320];
+    char parent[2 * AS_CGROUP_PATH], path[FILE_BYTES];
     bool v2;
     struct dirent *e;
     DIR *d;
@@ -267,7 +274,8 @@ void as_cgroup_sweep(const char *root)
 
         if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
             continue;
-        snprintf(path, sizeof(path), "%s/%s", parent, e->d_name);
+        if (!in_folder(path, parent, e->d_name))
+            continue;
         kill_all(path); /* its parent is dead: so are they, or they should be */
         rmdir(path);
     }
