@@ -188,7 +188,7 @@ static void submit(struct world *w, struct script *s)
     r->call.on_answer = on_answer;
     r->call.on_release = on_release;
     r->call.on_part = how & 32 ? on_part : NULL;
-    r->call.streams_inputs = how & 64;
+    r->call.streams_inputs = r->call.on_part && how & 64;
     as_client_submit(&w->client, &r->call);
 }
 

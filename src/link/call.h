@@ -49,7 +49,7 @@ struct as_call {
      * on_answer tells the end (no result) or the error. NULL: one answer. On the submitter's loop,
      * before on_answer; not after a cancel. */
     void (*on_part)(struct as_call *c, struct as_part *p);
-    bool streams_inputs; /* `msg` is the first of several: as_client_input */
+    bool streams_inputs; /* `msg` is the first of several: as_client_input; needs on_part */
 
     /* the verdict, for on_answer */
     int err;               /* 0: `result` holds the outputs; else AS_E… */

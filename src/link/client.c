@@ -80,6 +80,7 @@ void as_client_submit(struct as_client *c, struct as_call *call)
     call->cancel_posted = call->released = call->answered = false;
     call->posted = 0;
     call->result_blob = NULL;
+    AS_ASSERT(call->on_part || !call->streams_inputs);
     if (call->on_part)
         as_call_begin_parts(call);
     if (call->batching)
