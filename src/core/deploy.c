@@ -114,6 +114,7 @@ static void relimit(void *arg AS_UNUSED, struct as_replica *r)
 
 int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_batch_conf *conf)
 {
+    const struct as_lane *lane = as_queue_lane(&d->queue, model);
     const struct as_batching *old;
 
     if (model >= AS_DEPLOY_MODELS_MAX || as_batch_check(conf))
@@ -123,7 +124,7 @@ int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_bat
         return as_batch_eq(&old->conf, conf) ? 0 : AS_EEXISTS;
     if (!conf->max_size)
         return 0;
-    if (as_queue_lane(&d->queue, model)) /* it has taken requests one by one */
+    if (lane && lane->n) /* it has taken requests one by one */
         return AS_EEXISTS;
     as_queue_batch(&d->queue, model, d->cap_of[model] ? d->cap_of[model] : UINT32_MAX, conf);
     d->batched = true;

@@ -245,8 +245,11 @@ void as_queue_restrict(struct as_queue *u, uint32_t model, uint32_t cap)
 void as_queue_batch(struct as_queue *u, uint32_t model, uint32_t cap,
                     const struct as_batch_conf *conf)
 {
-    struct as_lane *l = add_lane(u, model, cap);
+    struct as_lane *l = model < u->n_lanes ? u->lanes[model] : NULL;
 
+    if (!l)
+        l = add_lane(u, model, cap);
+    AS_ASSERT(!l->n && !l->batching);
     l->single = true;
     l->batching = as_xalloc(sizeof(*l->batching));
     l->batching->conf = *conf;

@@ -85,7 +85,7 @@ bool as_queue_ok(const struct as_queue *u);
 
 /* --- batching --- */
 
-/* The model, without a lane and without a request so far, takes batches. */
+/* The model, without a request so far, takes batches. `cap`: unless it is restricted already. */
 void as_queue_batch(struct as_queue *u, uint32_t model, uint32_t cap,
                     const struct as_batch_conf *conf);
 /* NULL: one at a time. */

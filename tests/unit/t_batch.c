@@ -341,6 +341,39 @@ static void test_a_cap_counts_batches(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* Replicas have more slots than the new model's cap, so that it is restricted before it is told
+ * to take batches. */
+static void test_a_model_that_comes_when_there_are_replicas(void **state AS_UNUSED)
+{
+    struct as_batch_conf c = {.max_size = 2};
+    struct world *w = world_new();
+
+    join(w, 'X', 4, 0);
+    assert_int_equal(as_deploy_set_model(w->d, 1, 1), 0);
+    assert_int_equal(as_deploy_set_batch(w->d, 1, &c), 0);
+    for (char name = 'a'; name < 'd'; name++)
+        req(w, name)->model = 1;
+    submit_all(w, "abc");
+    expect(w, "a>X"); /* the cap counts batches */
+    done(w, 'a');
+    expect(w, "X:2 b>X c>X");
+    world_free(w);
+}
+
+/* With a request that waits it is too late. */
+static void test_batching_comes_before_the_first_request(void **state AS_UNUSED)
+{
+    struct as_batch_conf c = {.max_size = 2};
+    struct world *w = world_new();
+
+    join(w, 'X', 4, 0);
+    assert_int_equal(as_deploy_set_model(w->d, 1, 1), 0);
+    req(w, 'a')->model = req(w, 'b')->model = 1;
+    submit_all(w, "ab");
+    assert_int_equal(as_deploy_set_batch(w->d, 1, &c), AS_EEXISTS);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +394,8 @@ int main(void)
         cmocka_unit_test(test_a_full_queue_takes_who_makes_a_batch_go),
         cmocka_unit_test(test_settings_are_made_once),
         cmocka_unit_test(test_a_cap_counts_batches),
+        cmocka_unit_test(test_a_model_that_comes_when_there_are_replicas),
+        cmocka_unit_test(test_batching_comes_before_the_first_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
