@@ -58,6 +58,8 @@ static struct verdict judge(const struct as_condition *c, enum as_condition_caus
         return scaled(c, cause == AS_CAUSE_AUTOSCALE_UP, true);
     case AS_CAUSE_STARTUP_FAILED:
         return failed(c, AS_TRIGGER_REPLICA_STARTUP_FAILED);
+    case AS_CAUSE_ROLLED_BACK:
+        return (struct verdict){AS_STATUS_DEPLOY_FAILED, AS_TRIGGER_REPLICA_STARTUP_FAILED};
     case AS_CAUSE_REPLICA_FAILED:
         return failed(c, AS_TRIGGER_HEALTH_CHECK_FAILED);
     case AS_CAUSE_SETTLED:
@@ -78,15 +80,15 @@ bool as_condition_move(struct as_condition *c, enum as_condition_cause cause, st
     uint32_t n = (uint32_t)AS_MIN(text.n, AS_CONDITION_TEXT_MAX);
 
     /* what was said of a status stands until there is something newer to say of it */
-    if (stays && (c->rolled_back || n == 0 || cause == AS_CAUSE_SETTLED ||
-                  as_str_eq((struct as_str){text.p, n}, as_condition_text(c))))
+    if (stays && cause != AS_CAUSE_ROLLED_BACK &&
+        (c->rolled_back || n == 0 || cause == AS_CAUSE_SETTLED ||
+         as_str_eq((struct as_str){text.p, n}, as_condition_text(c))))
         return false;
     if (v.status != c->status)
         c->since = now;
     c->status = v.status;
     c->trigger = v.trigger;
-    if (v.status != AS_STATUS_DEPLOY_FAILED)
-        c->rolled_back = false;
+    c->rolled_back = cause == AS_CAUSE_ROLLED_BACK || (c->rolled_back && stays);
     if (n)
         memcpy(c->text, text.p, n);
     c->n = n;

@@ -12,6 +12,7 @@
  *   UPDATE           UPDATING        UPDATING                 UPDATING     UPDATING     UPDATING
  *   SCALE_UP, _DOWN  UPDATING        UP- or DOWNSCALING       likewise     likewise     likewise
  *   STARTUP_FAILED   DEPLOY_FAILED   UNHEALTHY                UNHEALTHY    UNHEALTHY    stays
+ *   ROLLED_BACK      DEPLOY_FAILED, whatever it was
  *   REPLICA_FAILED   stays           UNHEALTHY                UNHEALTHY    UNHEALTHY    stays
  *   SETTLED          HEALTHY         HEALTHY                  stays        HEALTHY      HEALTHY, or
  * stays when rolled back
@@ -62,6 +63,7 @@ enum as_condition_cause {
     AS_CAUSE_AUTOSCALE_UP,
     AS_CAUSE_AUTOSCALE_DOWN,
     AS_CAUSE_STARTUP_FAILED, /* so often that the update has failed, or a replica was given up */
+    AS_CAUSE_ROLLED_BACK,    /* an update has failed; what was before is asked for again */
     AS_CAUSE_REPLICA_FAILED, /* one that was ready has died, or was killed for being unhealthy */
     AS_CAUSE_SETTLED,        /* everything is as asked for */
     AS_CAUSE_DELETE

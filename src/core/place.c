@@ -3,12 +3,14 @@
 #define BIT(name) (1u << AS_PLACE_##name)
 static const uint32_t moves[AS_PLACE_STATES] = {
     [AS_PLACE_WAITING] = BIT(STARTING),
-    [AS_PLACE_STARTING] = BIT(RUNNING) | BIT(KILLED) | BIT(STOPPING) | BIT(WAITING) | BIT(DOWN),
-    [AS_PLACE_RUNNING] =
-        BIT(UPDATING) | BIT(LOST) | BIT(KILLED) | BIT(DRAINING) | BIT(WAITING) | BIT(DOWN),
+    [AS_PLACE_STARTING] =
+        BIT(RUNNING) | BIT(KILLED) | BIT(DRAINING) | BIT(STOPPING) | BIT(WAITING) | BIT(DOWN),
+    [AS_PLACE_RUNNING] = BIT(UPDATING) | BIT(LOST) | BIT(KILLED) | BIT(DRAINING) | BIT(STOPPING) |
+                         BIT(WAITING) | BIT(DOWN),
     [AS_PLACE_UPDATING] =
         BIT(RUNNING) | BIT(LOST) | BIT(KILLED) | BIT(DRAINING) | BIT(WAITING) | BIT(DOWN),
-    [AS_PLACE_LOST] = BIT(RUNNING) | BIT(KILLED) | BIT(DRAINING) | BIT(WAITING) | BIT(DOWN),
+    [AS_PLACE_LOST] =
+        BIT(RUNNING) | BIT(KILLED) | BIT(DRAINING) | BIT(STOPPING) | BIT(WAITING) | BIT(DOWN),
     [AS_PLACE_KILLED] = BIT(STOPPING) | BIT(WAITING) | BIT(DOWN),
     [AS_PLACE_DRAINING] = BIT(STOPPING),
     [AS_PLACE_STOPPING] = 0,
@@ -18,7 +20,6 @@ static const uint32_t moves[AS_PLACE_STATES] = {
 #define WITH_PROCESS                                                                               \
     (BIT(STARTING) | BIT(RUNNING) | BIT(UPDATING) | BIT(LOST) | BIT(KILLED) | BIT(DRAINING) |      \
      BIT(STOPPING))
-#define WITH_LINK (BIT(RUNNING) | BIT(UPDATING) | BIT(LOST))
 
 static bool in(const struct as_place *pl, uint32_t states)
 {
@@ -35,7 +36,8 @@ static void move(struct as_place *pl, enum as_place_state to, as_ns due)
     enum as_place_state from = pl->state;
 
     AS_ASSERT(moves[from] & (1u << to));
-    if (from == AS_PLACE_STARTING)
+    /* one that drains before it was ready goes on starting until it is stopped */
+    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING)
         as_starts_leave(pl->plan->starts, &pl->start);
     pl->state = to;
     pl->due = due;
@@ -185,13 +187,13 @@ void as_place_retire(struct as_place *pl, as_ns now)
     /* or the next controller would take it for one that stays, and end another */
     pl->facts.retiring = true;
     note(pl);
-    if (in(pl, WITH_LINK)) {
+    if (pl->state == AS_PLACE_KILLED) {
+        move(pl, AS_PLACE_STOPPING, now + policy(pl)->drain_again);
+    } else if (!pl->plan->serving) { /* it has nothing that anybody waits for */
+        stop(pl, now);
+    } else { /* whatever its state: it may have become ready, and have requests, just now */
         move(pl, AS_PLACE_DRAINING, now + policy(pl)->drain_timeout);
         ask_to_drain(pl, now);
-    } else if (pl->state == AS_PLACE_KILLED) {
-        move(pl, AS_PLACE_STOPPING, now + policy(pl)->drain_again);
-    } else {
-        stop(pl, now);
     }
 }
 
@@ -268,7 +270,7 @@ static void refused(struct as_place *pl, struct as_str text, as_ns now)
         pl->stale = true;
 }
 
-void as_place_configured(struct as_place *pl, uint32_t ask, bool ok, struct as_str text, as_ns now)
+void as_place_configured(struct as_place *pl, uint64_t ask, bool ok, struct as_str text, as_ns now)
 {
     struct as_plan *p = pl->plan;
     struct as_place_facts *f = &pl->facts;

@@ -22,7 +22,7 @@ struct as_place {
     as_ns due;                   /* the state's one deadline */
     as_ns again;                 /* DRAINING: when retire is repeated */
     as_ns ready_at;              /* of this process */
-    uint32_t ask;                /* UPDATING: the configure that is to be answered … */
+    uint64_t ask;                /* UPDATING: the configure that is to be answered … */
     struct as_place_facts asked; /* … and what it said */
     bool given_up;               /* until it is READY again */
     bool proved;                 /* this process has been READY for min_ready */
@@ -49,7 +49,7 @@ struct as_plan {
     struct as_condition condition;
     bool told; /* ops knows of the condition as it is */
     struct as_ranks ranks;
-    uint32_t last_ask;
+    uint64_t last_ask;
     uint32_t n, cap;
     struct as_place **places; /* by number */
 };

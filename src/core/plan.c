@@ -1,3 +1,5 @@
+#include "core/plan.h"
+
 #include "core/place.h"
 
 int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_starts *starts, uint64_t seed,
@@ -13,6 +15,7 @@ int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_starts *st
     p->ctx = ctx;
     p->starts = starts;
     p->rand.s = seed;
+    p->last_ask = as_rand_next(&p->rand);
     as_condition_init(&p->condition, 0);
     *ret_p = p;
     return 0;
@@ -132,10 +135,8 @@ void as_plan_restore(struct as_plan *p, const struct as_plan_target *stable,
     /* it was so when it was left; as_plan_run looks whether it still is */
     if (p->proven && stable->config == p->target.config)
         as_condition_move(&p->condition, AS_CAUSE_SETTLED, AS_STR(""), now);
-    if (failed.n) {
-        as_plan_say(p, AS_CAUSE_STARTUP_FAILED, failed, now);
-        p->condition.rolled_back = true;
-    }
+    if (failed.n)
+        as_plan_say(p, AS_CAUSE_ROLLED_BACK, failed, now);
 }
 
 static bool believable(const struct as_place_facts *f)
@@ -166,21 +167,22 @@ static void adopt_ranks(struct as_place *pl, const struct as_place_facts *f)
 
 static void adopt_state(struct as_place *pl, as_ns now)
 {
-    pl->due = AS_NEVER;
-    if (pl->facts.rank == AS_RANK_NONE) {
+    bool unbelievable = pl->facts.rank == AS_RANK_NONE;
+
+    if (!pl->facts.ready && !unbelievable)
+        as_starts_count(pl->plan->starts, &pl->start);
+    if (unbelievable) {
         pl->state = AS_PLACE_STOPPING;
         pl->due = now;
     } else if (pl->facts.retiring) {
         pl->state = AS_PLACE_DRAINING;
         pl->due = now + pl->plan->target.policy.drain_timeout;
         pl->again = now;
-    } else if (pl->facts.ready) {
-        pl->state = AS_PLACE_LOST;
-        as_restart_ready(&pl->restart, now);
     } else {
-        pl->state = AS_PLACE_STARTING;
-        as_starts_count(pl->plan->starts, &pl->start);
+        pl->state = pl->facts.ready ? AS_PLACE_LOST : AS_PLACE_STARTING;
     }
+    if (pl->facts.ready)
+        as_restart_ready(&pl->restart, now);
 }
 
 int as_plan_adopt(struct as_plan *p, const struct as_place_facts *facts, as_ns now,

@@ -119,7 +119,7 @@ struct as_plan_ops {
     void (*note)(void *ctx, struct as_place *p);
     /* Tell the process what it is to be: config, rank and world of `to`. The answer comes with
      * `ask` as as_place_configured; it may be lost with the link. */
-    void (*configure)(void *ctx, struct as_place *p, uint32_t ask, const struct as_place_facts *to);
+    void (*configure)(void *ctx, struct as_place *p, uint64_t ask, const struct as_place_facts *to);
     /* Give it no new requests; as_place_retired when nothing unanswered is left. Comes again. */
     void (*retire)(void *ctx, struct as_place *p);
     /* SIGTERM now, SIGKILL after `timeout`. */
@@ -160,8 +160,9 @@ int as_plan_rollback(struct as_plan *p, as_ns now);
 void as_plan_delete(struct as_plan *p, as_ns now);
 
 /* Recovery, in this order after as_plan_new: the target that the last controller had (set_target),
- * what it had reached, each process that runs, oldest first; then as_plan_run.
- * stable, previous: NULL, unknown. failed: the text when a rolled-back update was the last word. */
+ * what it had reached, each process that runs, oldest first, and whether there is a dispatcher;
+ * then as_plan_run, when all plans that share an as_starts have adopted what is theirs. stable,
+ * previous: NULL, unknown. failed: the text when a rolled-back update was the last word. */
 void as_plan_restore(struct as_plan *p, const struct as_plan_target *stable,
                      const struct as_plan_target *previous, struct as_str failed, as_ns now);
 /* A process that runs. Its link is unknown: LOST, or STARTING when it never was READY. A rank that
@@ -186,7 +187,7 @@ void as_place_ready(struct as_place *pl, as_ns now);
 void as_place_lost(struct as_place *pl, as_ns now);
 void as_place_retired(struct as_place *pl, as_ns now);
 /* ok false: it refused, and is as it was; text: why. */
-void as_place_configured(struct as_place *pl, uint32_t ask, bool ok, struct as_str text, as_ns now);
+void as_place_configured(struct as_place *pl, uint64_t ask, bool ok, struct as_str text, as_ns now);
 /* Its process is dead: how, and what people should know (several lines). kind is CRASH when it was
  * killed for what it did. */
 void as_place_died(struct as_place *pl, enum as_exit_kind kind, struct as_str reason, as_ns now);

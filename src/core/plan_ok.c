@@ -14,7 +14,7 @@ static bool place_ok(const struct as_plan *p, uint32_t i)
         return false;
     if (!nowhere && (!as_ranks_has(&p->ranks, f->rank) || !as_ranks_has(&p->ranks, f->rank_next)))
         return false;
-    if (pl->start.counted != (pl->state == AS_PLACE_STARTING))
+    if (pl->start.counted != (pl->state == AS_PLACE_STARTING) && pl->state != AS_PLACE_DRAINING)
         return false;
     if (as_start_waits(&pl->start) && (pl->state != AS_PLACE_WAITING || pl->due != AS_NEVER))
         return false;

@@ -1,20 +1,6 @@
 /* Which places there are, and what they are told: the difference between target and places. */
 #include "core/place.h"
 
-/* Serving states are last: who serves least is retired first. */
-static uint32_t worth(const struct as_place *pl)
-{
-    static const uint8_t of[AS_PLACE_STATES] = {
-        [AS_PLACE_DOWN] = 0,     [AS_PLACE_WAITING] = 1,  [AS_PLACE_KILLED] = 2,
-        [AS_PLACE_STARTING] = 3, [AS_PLACE_LOST] = 4,     [AS_PLACE_UPDATING] = 5,
-        [AS_PLACE_RUNNING] = 5,  [AS_PLACE_DRAINING] = 6, [AS_PLACE_STOPPING] = 6,
-    };
-
-    return of[pl->state];
-}
-
-#define WORTH_LOST 4u /* below: it has no requests */
-
 static bool has(const struct as_plan_target *t)
 {
     return t->generation != 0;
@@ -41,10 +27,30 @@ static bool is_stable(const struct as_place *pl)
     return has(&pl->plan->stable) && pl->facts.version == pl->plan->stable.version;
 }
 
+#define WORTH_LOST 4u /* below: it has no requests */
+
 /* A version that was stable once needs no time to show that it is. */
+static bool trusted(const struct as_place *pl)
+{
+    return is_stable(pl) || pl->proved;
+}
+
 static bool available(const struct as_place *pl)
 {
-    return pl->state == AS_PLACE_RUNNING && (is_stable(pl) || pl->proved);
+    return pl->state == AS_PLACE_RUNNING && trusted(pl);
+}
+
+/* Who is retired first when there are too many: serves least, and was seen to serve least. What the
+ * link of one is like may not be known yet, that it was good once is. */
+static uint32_t worth(const struct as_place *pl)
+{
+    static const uint8_t of[AS_PLACE_STATES] = {
+        [AS_PLACE_DOWN] = 0,     [AS_PLACE_WAITING] = 1, [AS_PLACE_KILLED] = 2,
+        [AS_PLACE_STARTING] = 3, [AS_PLACE_LOST] = 4,    [AS_PLACE_UPDATING] = 5,
+        [AS_PLACE_RUNNING] = 5,
+    };
+
+    return of[pl->state] + (of[pl->state] >= WORTH_LOST && trusted(pl) ? 2u : 0u);
 }
 
 as_ns as_rollout_next(const struct as_place *pl)
@@ -150,7 +156,9 @@ static struct as_place *idle_victim(const struct as_plan *p)
     for (uint32_t i = 0; i < p->n; i++) {
         struct as_place *pl = p->places[i];
 
-        if (worth(pl) < WORTH_LOST && as_rollout_old(pl) && (p->proven || !is_stable(pl)))
+        if (as_place_ends(pl) || worth(pl) >= WORTH_LOST || !as_rollout_old(pl))
+            continue;
+        if (p->proven || !is_stable(pl))
             return pl;
     }
     return NULL;
@@ -273,19 +281,27 @@ bool as_rollout_settled(const struct as_plan *p)
     return true;
 }
 
-static void settle(struct as_plan *p, as_ns now)
+/* What was never seen to run is nothing to go back to: with no replicas everything is settled. */
+static bool stabilize(struct as_plan *p)
 {
-    bool was = p->settled, other = p->stable.generation != p->target.generation;
+    bool other = p->stable.generation != p->target.generation;
 
-    p->settled = as_rollout_settled(p);
-    if (!p->settled || (was && !other))
-        return;
+    if (!p->proven)
+        return false;
     if (updating(p))
         p->previous = p->stable;
     p->stable = p->target;
-    as_plan_say(p, AS_CAUSE_SETTLED, AS_STR(""), now);
-    if (other)
+    return other;
+}
+
+static void settle(struct as_plan *p, as_ns now)
+{
+    p->settled = as_rollout_settled(p);
+    if (!p->settled)
+        return;
+    if (stabilize(p))
         p->ops.settled(p->ctx, &p->stable);
+    as_plan_say(p, AS_CAUSE_SETTLED, AS_STR(""), now);
 }
 
 static bool all_given_up(const struct as_plan *p)
@@ -337,8 +353,7 @@ static void roll_back(struct as_plan *p, struct as_str reason, as_ns now)
 
     p->target = p->stable;
     p->proven = true;
-    as_plan_say(p, AS_CAUSE_STARTUP_FAILED, reason, now);
-    p->condition.rolled_back = p->condition.status == AS_STATUS_DEPLOY_FAILED;
+    as_plan_say(p, AS_CAUSE_ROLLED_BACK, reason, now);
     p->ops.rolled_back(p->ctx, from, p->target.generation, reason);
 }
 

@@ -24,7 +24,7 @@ struct world {
     struct as_plan_target t; /* what the test asks for next */
     as_ns now;
     uint32_t notes;
-    uint32_t ask; /* the last one */
+    uint64_t first_ask, ask; /* the last one */
     struct as_place_facts to;
     enum as_condition_status status;
     size_t n;
@@ -58,12 +58,13 @@ static inline void world_note(void *ctx, struct as_place *pl AS_UNUSED)
     ((struct world *)ctx)->notes++;
 }
 
-static inline void world_configure(void *ctx, struct as_place *pl, uint32_t ask,
+static inline void world_configure(void *ctx, struct as_place *pl, uint64_t ask,
                                    const struct as_place_facts *to)
 {
     struct world *w = ctx;
 
     w->ask = ask;
+    w->first_ask = w->first_ask ? w->first_ask : ask;
     w->to = *to;
     if (to->rank != as_place_facts(pl)->rank)
         write_down(w, "?%u:r%u", number(pl), to->rank);
@@ -273,7 +274,7 @@ static inline void calm(struct world *w)
             if (s == AS_PLACE_STARTING || s == AS_PLACE_LOST)
                 as_place_ready(pl, w->now);
             if (s == AS_PLACE_UPDATING) {
-                for (uint32_t ask = 1; ask <= w->ask; ask++)
+                for (uint64_t ask = w->first_ask; ask <= w->ask; ask++)
                     if (find_place(w, i) && as_place_state(pl) == AS_PLACE_UPDATING)
                         as_place_configured(pl, ask, true, AS_STR(""), w->now);
             }

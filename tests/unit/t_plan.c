@@ -15,7 +15,7 @@ static void test_a_deployment_starts(void **state_ AS_UNUSED)
     ready(&w, 0);
     said(&w, "");
     ready(&w, 2);
-    said(&w, "HEALTHY *1");
+    said(&w, "*1 HEALTHY");
     assert_int_equal(as_plan_running(w.p), 3);
     assert_int_equal(as_place_facts(place(&w, 2))->starts, 1);
     assert_int_equal(as_place_facts(place(&w, 2))->world, 3);
@@ -129,7 +129,7 @@ static void test_a_deployment_is_down_when_all_are_given_up(void **state_ AS_UNU
     ready(&w, 1);
     said(&w, "UP");
     ready(&w, 0);
-    said(&w, "HEALTHY *1");
+    said(&w, "*1 HEALTHY");
     world_fini(&w);
 }
 
@@ -237,18 +237,33 @@ static void test_those_that_do_not_serve_go_first(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_that_starts_is_stopped_without_draining(void **state_ AS_UNUSED)
+/* It may have become ready, and be given requests, while this is decided: the dispatcher knows. */
+static void test_one_that_starts_is_retired_like_the_others(void **state_ AS_UNUSED)
 {
     struct world w;
 
     world_init(&w);
     deploy(&w);
+    as_plan_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     said(&w, "+0 +1 +2");
     assert_int_equal(as_plan_scale(w.p, 2, false, w.now), 0);
+    said(&w, "-2");
+    as_place_retired(place(&w, 2), w.now);
     said(&w, "!2");
     died(&w, 2, AS_EXIT_STOPPED);
     said(&w, "~2");
+    world_fini(&w);
+}
+
+static void test_without_a_dispatcher_nobody_drains(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    as_plan_serving(w.p, false, w.now);
+    assert_int_equal(as_plan_scale(w.p, 2, false, w.now), 0);
+    said(&w, "DOWNSCALING !2");
     world_fini(&w);
 }
 
@@ -402,7 +417,7 @@ static void test_the_line_is_for_all_deployments(void **state_ AS_UNUSED)
     ready(&w, 0);
     said(&w, "+1");
     ready(&w, 1); /* an event of one deployment starts a process of another */
-    said(&w, "+0 HEALTHY *1");
+    said(&w, "+0 *1 HEALTHY");
     as_plan_free(other);
     world_fini(&w);
 }
@@ -423,7 +438,8 @@ int main(void)
         cmocka_unit_test(test_more_replicas),
         cmocka_unit_test(test_fewer_replicas_the_highest_ranks_go),
         cmocka_unit_test(test_those_that_do_not_serve_go_first),
-        cmocka_unit_test(test_one_that_starts_is_stopped_without_draining),
+        cmocka_unit_test(test_one_that_starts_is_retired_like_the_others),
+        cmocka_unit_test(test_without_a_dispatcher_nobody_drains),
         cmocka_unit_test(test_no_replicas_at_all),
         cmocka_unit_test(test_a_name_is_free_again_when_its_process_is_dead),
         cmocka_unit_test(test_draining_has_an_end),
