@@ -1,0 +1,151 @@
+/* What holds of the processes themselves, whatever core believes. */
+#include "plan.h"
+
+static bool serves(const struct proc *p)
+{
+    return p->alive && p->linked && !p->retired && !p->signalled;
+}
+
+/* As many as were asked for then and now serve all the time. */
+void note_target(struct sim *s, uint32_t deploy)
+{
+    const struct as_plan_target *t = s->plans[deploy] ? as_plan_target(s->plans[deploy]) : NULL;
+
+    s->untouched = false;
+    if (!t)
+        return;
+    s->floor[deploy] = AS_MIN(s->floor[deploy], t->replicas);
+}
+
+void note_settled(struct sim *s, uint32_t deploy)
+{
+    uint32_t n = as_plan_target(s->plans[deploy])->replicas;
+
+    if (!s->floor_holds[deploy] || s->floor[deploy] != n)
+        s->tally.settled++;
+    s->floor[deploy] = n;
+    s->floor_holds[deploy] = true;
+}
+
+static bool at_rest(const struct sim *s, uint32_t d)
+{
+    if (!s->plans[d])
+        return s->calm;
+    return s->stores[d].deleted ? as_plan_empty(s->plans[d]) : as_plan_settled(s->plans[d]);
+}
+
+/* When all is as asked for, the death of the controller changes nothing. */
+static void check_rest(struct sim *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < s->is.deploys; d++)
+        n += at_rest(s, d);
+    if (n < s->is.deploys)
+        s->restless = s->now;
+    else if (s->is.untouched && !s->calm)
+        s->untouched = true;
+}
+
+/* A rank changes only when everything else is as asked for, from one that is too high to one that
+ * is free; nobody else's does. */
+void note_configure(struct sim *s, uint32_t deploy, const struct as_place *pl,
+                    const struct as_place_facts *to)
+{
+    const struct as_place_facts *f = as_place_facts(pl);
+    uint32_t n = as_plan_target(s->plans[deploy])->replicas;
+    struct proc *p = &s->procs[(uintptr_t)as_place_user(pl)];
+
+    if (to->rank == f->rank || to->rank == p->promised || p->injected)
+        return; /* it may have made the move already */
+    p->promised = to->rank;
+    s->tally.moves++;
+    if (to->rank >= f->rank || f->rank < n || to->rank >= n)
+        fail(s, "d%u-%u moves from rank %u to %u of %u", deploy, f->number, f->rank, to->rank, n);
+}
+
+static void check_pair(struct sim *s, const struct proc *a, const struct proc *b)
+{
+    if (a->is.rank == b->is.rank)
+        fail(s, "processes %u and %u of d%u both have rank %u", a->token, b->token, a->deploy,
+             a->is.rank);
+    if (a->is.number == b->is.number)
+        fail(s, "processes %u and %u both are d%u-%u", a->token, b->token, a->deploy, a->is.number);
+}
+
+static void check_processes(struct sim *s)
+{
+    uint32_t starting = 0, serving[DEPLOYS] = {0};
+
+    for (uint32_t i = 0; i < s->n_alive; i++) {
+        const struct proc *p = &s->procs[s->alive[i]];
+
+        if (p->injected)
+            continue;
+        starting += !p->ready && !p->signalled;
+        serving[p->deploy] += serves(p);
+        for (uint32_t k = 0; k < i; k++) {
+            const struct proc *o = &s->procs[s->alive[k]];
+
+            if (o->deploy == p->deploy && !o->injected)
+                check_pair(s, o, p);
+        }
+    }
+    if (starting > s->is.max_starting)
+        fail(s, "%u processes start at once, of at most %u", starting, s->is.max_starting);
+    for (uint32_t d = 0; s->is.orderly && d < s->is.deploys; d++) {
+        if (s->floor_holds[d] && serving[d] < s->floor[d])
+            fail(s, "only %u replicas of d%u serve, not %u", serving[d], d, s->floor[d]);
+    }
+}
+
+void check(struct sim *s)
+{
+    for (uint32_t i = 0; i < DEPLOYS; i++) {
+        if (s->plans[i] && !as_plan_ok(s->plans[i]))
+            fail(s, "d%u: an invariant of core", i);
+    }
+    check_processes(s);
+    check_rest(s);
+}
+
+/* Every replica is what was asked for, and there is nobody else. */
+static void check_deploy(struct sim *s, uint32_t d)
+{
+    const struct as_plan_target *t = as_plan_target(s->plans[d]);
+    uint32_t n = 0;
+
+    if (!as_plan_settled(s->plans[d])) {
+        fail(s, "d%u has not become what was asked for", d);
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_alive; i++) {
+        const struct proc *p = &s->procs[s->alive[i]];
+
+        if (p->deploy != d)
+            continue;
+        n++;
+        if (!serves(p))
+            fail(s, "process %u of d%u does not serve", p->token, d);
+        if (p->is.version != t->version || p->is.config != t->config || p->is.rank >= t->replicas ||
+            p->is.world != t->replicas)
+            fail(s, "process %u of d%u is not what was asked for", p->token, d);
+    }
+    if (n != t->replicas)
+        fail(s, "%u processes of d%u, not %u", n, d, t->replicas);
+}
+
+void check_end(struct sim *s)
+{
+    s->tally.slowest = s->restless > s->finale ? s->restless - s->finale : 0;
+    for (uint32_t d = 0; d < s->is.deploys; d++) {
+        if (!s->plans[d])
+            continue;
+        if (s->stores[d].deleted) {
+            if (!as_plan_empty(s->plans[d]))
+                fail(s, "d%u was deleted and is still there", d);
+        } else {
+            check_deploy(s, d);
+        }
+    }
+}

@@ -1,0 +1,471 @@
+/* What the controller does around core/plan: it carries out ops by messages, tells one life of a
+ * place from the next by tokens, keeps a store, and may die between any two calls of ops. */
+#include "plan.h"
+
+#include <inttypes.h>
+
+static uint32_t deploy_of(const struct sim *s, const struct as_plan *p)
+{
+    for (uint32_t i = 0; i < DEPLOYS; i++) {
+        if (s->plans[i] == p)
+            return i;
+    }
+    return 0;
+}
+
+static uint32_t deploy_of_place(const struct sim *s, const struct as_place *pl)
+{
+    return deploy_of(s, as_place_plan(pl));
+}
+
+static struct proc *process_of(struct sim *s, const struct as_place *pl)
+{
+    return &s->procs[(uintptr_t)as_place_user(pl)];
+}
+
+struct seek {
+    uint32_t token;
+    struct as_place *found;
+};
+
+static void match(void *arg, struct as_place *pl)
+{
+    struct seek *k = arg;
+
+    if (as_place_runs(pl) && (uintptr_t)as_place_user(pl) == k->token)
+        k->found = pl;
+}
+
+static struct as_place *place_of(struct sim *s, uint32_t deploy, uint32_t token)
+{
+    struct seek k = {.token = token};
+
+    if (s->plans[deploy])
+        as_plan_each(s->plans[deploy], match, &k);
+    return k.found;
+}
+
+/* False: it is dead by now, and nothing of this happens. */
+static bool lives(struct sim *s)
+{
+    if (s->ops_left == 0)
+        return false;
+    if (s->ops_left != UINT32_MAX)
+        s->ops_left--;
+    return true;
+}
+
+static bool acts(struct sim *s, struct as_place *pl, const char *what)
+{
+    if (!lives(s))
+        return false;
+    trace(s, "%s %.*s", what, AS_STR_FMT(as_place_name(pl)));
+    s->last_ops++;
+    if (s->untouched)
+        fail(s, "%s %.*s, though everything was as asked for", what, AS_STR_FMT(as_place_name(pl)));
+    return true;
+}
+
+static struct event to(struct sim *s, enum event_type type, struct as_place *pl)
+{
+    return (struct event){.type = type,
+                          .token = process_of(s, pl)->token,
+                          .deploy = deploy_of_place(s, pl),
+                          .facts = *as_place_facts(pl)};
+}
+
+static void op_start(void *ctx, struct as_place *pl)
+{
+    struct sim *s = ctx;
+    struct proc *p;
+
+    if (!acts(s, pl, "start"))
+        return;
+    p = process_new(s);
+    if (!p) {
+        fail(s, "more than %u processes", PROCS_MAX);
+        return;
+    }
+    as_place_set_user(pl, (void *)(uintptr_t)p->token);
+    tell_supervisor(s, to(s, E_SPAWN, pl));
+}
+
+static void op_note(void *ctx, struct as_place *pl)
+{
+    struct sim *s = ctx;
+
+    if (lives(s))
+        tell_supervisor(s, to(s, E_NOTE, pl));
+}
+
+static void op_configure(void *ctx, struct as_place *pl, uint64_t ask,
+                         const struct as_place_facts *facts)
+{
+    struct sim *s = ctx;
+    struct event e;
+
+    if (!acts(s, pl, "configure"))
+        return;
+    note_configure(s, deploy_of_place(s, pl), pl, facts);
+    e = to(s, E_ASK, pl);
+    e.ask = ask;
+    e.facts = *facts;
+    tell_supervisor(s, e);
+}
+
+static void op_retire(void *ctx, struct as_place *pl)
+{
+    struct sim *s = ctx;
+
+    if (acts(s, pl, "retire"))
+        tell_supervisor(s, to(s, E_RETIRE, pl));
+}
+
+static void op_stop(void *ctx, struct as_place *pl, as_ns timeout)
+{
+    struct sim *s = ctx;
+    struct event e;
+
+    if (!acts(s, pl, "stop"))
+        return;
+    e = to(s, E_STOP, pl);
+    e.timeout = timeout;
+    tell_supervisor(s, e);
+}
+
+static void op_kill(void *ctx, struct as_place *pl, struct as_str why AS_UNUSED)
+{
+    struct sim *s = ctx;
+
+    if (acts(s, pl, "kill"))
+        tell_supervisor(s, to(s, E_KILL, pl));
+}
+
+static void op_moved(void *ctx, struct as_place *pl, enum as_place_state from)
+{
+    struct sim *s = ctx;
+
+    s->tally.given_up += as_place_state(pl) == AS_PLACE_DOWN;
+    trace(s, "%.*s: %s → %s", AS_STR_FMT(as_place_name(pl)), as_place_state_name(from),
+          as_place_state_name(as_place_state(pl)));
+}
+
+static void op_gone(void *ctx, struct as_place *pl)
+{
+    trace(ctx, "%.*s is gone", AS_STR_FMT(as_place_name(pl)));
+}
+
+static void op_condition(void *ctx, const struct as_condition *c)
+{
+    trace(ctx, "%s, %s: %.*s", as_condition_status_name(c->status),
+          as_condition_trigger_name(c->trigger), AS_STR_FMT(as_condition_text(c)));
+}
+
+static struct as_plan *plan_of_target(struct sim *s, uint64_t generation)
+{
+    for (uint32_t i = 0; i < DEPLOYS; i++) {
+        const struct as_plan_target *t = s->plans[i] ? as_plan_target(s->plans[i]) : NULL;
+
+        if (t && t->generation == generation)
+            return s->plans[i];
+    }
+    return NULL;
+}
+
+static void op_rolled_back(void *ctx, uint64_t from, uint64_t to_generation, struct as_str why)
+{
+    struct sim *s = ctx;
+    struct as_plan *p = plan_of_target(s, to_generation);
+    struct store *st = &s->stores[deploy_of(s, p)];
+
+    trace(s, "generation %" PRIu64 " is rolled back to %" PRIu64 ": %.*s", from, to_generation,
+          AS_STR_FMT(why));
+    s->tally.rollbacks++;
+    note_target(s, deploy_of(s, p));
+    if (!lives(s))
+        return;
+    st->target = *as_plan_target(p);
+    st->failed = true;
+}
+
+static void op_down(void *ctx, bool down, struct as_str why AS_UNUSED)
+{
+    trace(ctx, down ? "down" : "up");
+}
+
+static void op_settled(void *ctx, const struct as_plan_target *t)
+{
+    struct sim *s = ctx;
+    struct as_plan *p = plan_of_target(s, t->generation);
+    struct store *st = &s->stores[deploy_of(s, p)];
+
+    if (!lives(s))
+        return;
+    trace(s, "generation %" PRIu64 " is reached", t->generation);
+    st->stable = *t;
+    if (as_plan_previous(p))
+        st->previous = *as_plan_previous(p);
+}
+
+static const struct as_plan_ops ops = {.start = op_start,
+                                       .note = op_note,
+                                       .configure = op_configure,
+                                       .retire = op_retire,
+                                       .stop = op_stop,
+                                       .kill = op_kill,
+                                       .moved = op_moved,
+                                       .gone = op_gone,
+                                       .condition = op_condition,
+                                       .rolled_back = op_rolled_back,
+                                       .down = op_down,
+                                       .settled = op_settled};
+
+static struct as_plan *new_plan(struct sim *s, uint32_t deploy)
+{
+    char name[8];
+    int n = snprintf(name, sizeof(name), "d%u", deploy);
+
+    if (as_plan_new(&s->plans[deploy], (struct as_str){name, (size_t)n}, &s->starts,
+                    as_rand_next(&s->rand), &ops, s) < 0)
+        fail(s, "no plan");
+    return s->plans[deploy];
+}
+
+/* --- recovery --- */
+
+static const struct as_plan_target *known(const struct as_plan_target *t)
+{
+    return t->generation ? t : NULL;
+}
+
+static void kill_unknown(struct sim *s, const struct proc *p)
+{
+    s->tally.duplicates++;
+    tell_supervisor(s, (struct event){.type = E_KILL, .token = p->token, .deploy = p->deploy});
+}
+
+/* RUNS, in the order in which they were started. */
+static void adopt_all(struct sim *s, uint32_t deploy)
+{
+    for (uint32_t i = 0; i < s->n_alive; i++) {
+        struct proc *p = &s->procs[s->alive[i]];
+        struct as_place *pl;
+
+        if (p->deploy != deploy)
+            continue;
+        if (as_plan_adopt(s->plans[deploy], &p->note, s->now, &pl) < 0) {
+            kill_unknown(s, p);
+            continue;
+        }
+        s->tally.adopted++;
+        s->tally.duplicates += as_place_facts(pl)->rank == AS_RANK_NONE;
+        as_place_set_user(pl, (void *)(uintptr_t)p->token);
+    }
+}
+
+static void recover(struct sim *s, uint32_t deploy)
+{
+    struct store *st = &s->stores[deploy];
+    struct as_plan *p = new_plan(s, deploy);
+
+    as_plan_set_target(p, &st->target, s->now);
+    as_plan_restore(p, known(&st->stable), known(&st->previous),
+                    st->failed ? AS_STR("it failed") : AS_STR(""), s->now);
+    adopt_all(s, deploy);
+    as_plan_serving(p, s->dispatcher, s->now);
+    if (st->deleted)
+        as_plan_delete(p, s->now);
+}
+
+void controller_comes(struct sim *s)
+{
+    trace(s, "a controller comes");
+    s->controller = true;
+    s->ops_left = UINT32_MAX;
+    as_starts_init(&s->starts, s->is.max_starting);
+    for (uint32_t i = 0; i < s->is.deploys; i++) {
+        if (s->stores[i].exists)
+            recover(s, i);
+    }
+    /* not before all are adopted: some of them may be starting */
+    for (uint32_t i = 0; i < s->is.deploys; i++) {
+        if (s->plans[i])
+            as_plan_run(s->plans[i], s->now);
+    }
+    tell_supervisor(s, (struct event){.type = E_SYNC});
+}
+
+void controller_dies(struct sim *s)
+{
+    if (!s->controller)
+        return;
+    trace(s, "the controller dies");
+    s->tally.recoveries++;
+    s->controller = false;
+    s->c_epoch++;
+    s->ops_left = 0;
+    for (uint32_t i = 0; i < DEPLOYS; i++) {
+        as_plan_free(s->plans[i]);
+        s->plans[i] = NULL;
+    }
+    /* what it said has been read by then */
+    at(s, s->now + WAY + between(s, AS_MS, 200 * AS_MS), (struct event){.type = E_C_UP});
+}
+
+/* --- events --- */
+
+static void on_place(struct sim *s, const struct event *e)
+{
+    struct as_place *pl = place_of(s, e->deploy, e->token);
+
+    if (!pl)
+        return;
+    if (e->type == E_C_READY)
+        as_place_ready(pl, s->now);
+    else if (e->type == E_C_GONE)
+        as_place_lost(pl, s->now);
+    else if (e->type == E_C_RETIRED)
+        as_place_retired(pl, s->now);
+    else if (e->type == E_C_ANSWER)
+        as_place_configured(pl, e->ask, e->flag, AS_STR("refused"), s->now);
+    else
+        as_place_died(pl, e->kind, AS_STR("it ended"), s->now);
+}
+
+void controller_hears(struct sim *s, const struct event *e)
+{
+    if (!s->controller || e->epoch != s->c_epoch)
+        return;
+    if (e->type != E_C_TICK && e->type != E_C_DISPATCHER) {
+        on_place(s, e);
+        return;
+    }
+    for (uint32_t i = 0; i < DEPLOYS; i++) {
+        if (!s->plans[i])
+            continue;
+        if (e->type == E_C_DISPATCHER)
+            as_plan_serving(s->plans[i], e->flag, s->now);
+        else
+            as_plan_tick(s->plans[i], s->now);
+    }
+}
+
+void after_controller(struct sim *s)
+{
+    as_ns next = AS_NEVER;
+
+    if (s->controller && s->ops_left == 0)
+        controller_dies(s);
+    for (uint32_t i = 0; i < DEPLOYS; i++) {
+        if (!s->plans[i])
+            continue;
+        next = AS_MIN(next, as_plan_next(s->plans[i]));
+        if (as_plan_settled(s->plans[i]))
+            note_settled(s, i);
+    }
+    if (next == AS_NEVER || next == s->timer_for)
+        return;
+    s->timer_for = next;
+    at(s, AS_MAX(next, s->now) + between(s, 0, 2 * AS_MS),
+       (struct event){.type = E_C_TICK, .epoch = s->c_epoch});
+}
+
+/* --- what people ask for --- */
+
+static void save(struct sim *s, uint32_t deploy)
+{
+    const struct as_plan *p = s->plans[deploy];
+    struct store *st = &s->stores[deploy];
+
+    if (s->ops_left == 0)
+        return;
+    st->exists = true;
+    st->target = *as_plan_target(p);
+    st->stable = as_plan_stable(p) ? *as_plan_stable(p) : st->stable;
+    st->previous = as_plan_previous(p) ? *as_plan_previous(p) : st->previous;
+    st->failed = as_plan_condition(p)->rolled_back;
+}
+
+/* Its first word is what is stored: a controller that dies on the way carries it out when it is
+ * back. */
+void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
+                  uint32_t replicas)
+{
+    struct store *st = &s->stores[deploy];
+    bool fresh = !s->plans[deploy];
+    struct as_plan_target t = {.generation = ++s->generation,
+                               .version = st->target.version,
+                               .config = st->target.config,
+                               .replicas = replicas,
+                               .policy = s->is.policy};
+
+    if (!st->exists || chance(s, 700)) {
+        t.version = s->n_versions;
+        s->versions[s->n_versions++ % VERSIONS] = version;
+    }
+    if (!st->exists || chance(s, 500)) {
+        t.config = s->n_configs;
+        s->configs[s->n_configs++ % VERSIONS] = config;
+    }
+    trace(s,
+          "d%u: generation %" PRIu64 ", version %" PRIu64 " (%d), config %" PRIu64
+          " (%d), %u replicas",
+          deploy, t.generation, t.version, (int)s->versions[t.version % VERSIONS], t.config,
+          (int)s->configs[t.config % VERSIONS], replicas);
+    s->tally.updates++;
+    *st =
+        (struct store){.exists = true, .target = t, .stable = st->stable, .previous = st->previous};
+    if (fresh)
+        new_plan(s, deploy);
+    note_target(s, deploy);
+    as_plan_set_target(s->plans[deploy], &t, s->now);
+    note_target(s, deploy);
+    if (fresh) {
+        as_plan_serving(s->plans[deploy], s->dispatcher, s->now);
+        as_plan_run(s->plans[deploy], s->now);
+    }
+}
+
+static void user_scales(struct sim *s, uint32_t deploy)
+{
+    uint32_t n = below(s, 7);
+
+    trace(s, "d%u: %u replicas", deploy, n);
+    s->tally.scales++;
+    as_plan_scale(s->plans[deploy], n, chance(s, 300), s->now);
+    note_target(s, deploy);
+    save(s, deploy);
+}
+
+void user_acts(struct sim *s, uint32_t deploy)
+{
+    uint32_t dice = below(s, 100);
+
+    if (!s->controller || s->calm)
+        return;
+    s->untouched = false;
+    /* one in eight dies while it does what it was told */
+    if (chance(s, 125))
+        s->ops_left = below(s, 12);
+    if (!s->plans[deploy] || dice < 50) {
+        user_deploys(s, deploy, habit_of(s, false), habit_of(s, true), below(s, 7));
+    } else if (dice < 80) {
+        user_scales(s, deploy);
+    } else if (dice < 88) {
+        trace(s, "d%u: roll back", deploy);
+        if (as_plan_rollback(s->plans[deploy], s->now) < 0)
+            return;
+        note_target(s, deploy);
+        save(s, deploy);
+        s->stores[deploy].deleted &= s->ops_left == 0;
+    } else if (dice < 95) {
+        trace(s, "d%u: restart", deploy);
+        as_plan_restart(s->plans[deploy], s->now);
+        note_target(s, deploy);
+    } else {
+        trace(s, "d%u: delete", deploy);
+        as_plan_delete(s->plans[deploy], s->now);
+        note_target(s, deploy);
+        s->stores[deploy].deleted = s->ops_left != 0;
+    }
+}

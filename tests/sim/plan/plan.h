@@ -1,0 +1,193 @@
+/* tests/sim/plan/plan.h — a world in which core/plan keeps simulated replicas running.
+ *
+ * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
+ * world.c is the supervisor, the dispatcher and the processes; controller.c is what the controller
+ * does around core/plan, its death between any two calls included; scenario.c invents what is asked
+ * for and what goes wrong; check.c looks at the processes themselves, not at what core believes of
+ * them, after every event.
+ *
+ * Ways: what the controller says is kept by a socket until the supervisor reads it, so it survives
+ * the controller; what is said to a dead controller, or through a dead dispatcher, is lost.
+ */
+#ifndef AS_SIM_PLAN_H
+#define AS_SIM_PLAN_H
+
+#include "core/plan.h"
+
+#define DEPLOYS    2u
+#define PROCS_MAX  6000u
+#define VERSIONS   96u
+#define WAY        (2 * AS_MS) /* a message takes at most so long */
+#define NO_PROCESS UINT32_MAX
+
+/* What comes of a version, or of a config. */
+enum habit {
+    GOOD,
+    SLOW,         /* starts slowly, but within its time */
+    CRASHES,      /* ends while it starts; a config: also refused by those that run */
+    HANGS,        /* never becomes ready; a config: those that run never answer */
+    CRASHES_LATER /* ends soon after it was ready; of versions only */
+};
+
+struct proc {
+    uint32_t deploy, token;
+    bool alive, ready;          /* it has finished its start */
+    bool signalled;             /* it was told to end */
+    bool blamed;                /* it was killed for what it did */
+    bool injected;              /* a past that cannot be: exempt from what holds for the others */
+    struct as_place_facts note; /* what the supervisor keeps beside it */
+    struct as_place_facts is;   /* what it believes itself to be */
+    uint32_t promised;          /* the rank that it was told to move to last */
+    /* the dispatcher's */
+    bool linked, retired, gone_told;
+    as_ns asked;   /* when the last ASK comes to it: in order */
+    bool stubborn; /* does not drain, or not end by SIGTERM */
+};
+
+enum event_type {
+    /* controller to supervisor */
+    E_SPAWN,
+    E_NOTE,
+    E_STOP,
+    E_KILL,
+    E_RETIRE,
+    E_ASK,
+    E_SYNC,
+    /* supervisor to dispatcher, which passes ASK on */
+    E_D_RETIRE,
+    E_D_ASK,
+    E_D_SYNC,
+    E_D_DRAINED,
+    E_D_UP,
+    /* to the controller */
+    E_C_READY,
+    E_C_GONE,
+    E_C_RETIRED,
+    E_C_ANSWER,
+    E_C_EXITED,
+    E_C_DISPATCHER,
+    E_C_TICK,
+    E_C_UP,
+    /* processes */
+    E_P_READY,
+    E_P_REGISTER,
+    E_P_APPLY,
+    E_P_END, /* flag: by its own fault */
+    E_P_SIGKILL,
+    /* the scenario */
+    E_USER,
+    E_FAULT,
+    E_FINALE,
+    E_VERDICT
+};
+
+struct event {
+    as_ns at;
+    uint64_t seq;
+    enum event_type type;
+    uint32_t token, deploy, epoch;
+    uint64_t ask;
+    bool flag;
+    enum as_exit_kind kind;
+    as_ns timeout;
+    struct as_place_facts facts;
+};
+
+struct store { /* what survives the controller, of one deployment */
+    bool exists, failed, deleted;
+    struct as_plan_target target, stable, previous;
+};
+
+struct tally { /* what all runs together have met */
+    uint64_t events, starts, deaths, kills, updates, scales, rollbacks, recoveries, adopted, moves,
+        refused, disconnects, settled, given_up, duplicates, slowest;
+};
+
+struct scenario {
+    bool orderly;   /* nothing fails but new versions, and the controller: capacity must hold */
+    bool untouched; /* only the controller dies: nothing may be done */
+    uint32_t deploys, max_starting, users, faults;
+    as_ns busy; /* so long things happen */
+    struct as_plan_policy policy;
+};
+
+struct sim {
+    uint64_t seed;
+    bool verbose, failed, calm;
+    struct as_rand rand;
+    as_ns now;
+    uint64_t seq;
+    struct event *heap;
+    uint32_t n_heap, cap_heap;
+    struct scenario is;
+    /* supervisor, dispatcher, processes */
+    struct proc procs[PROCS_MAX];
+    uint32_t n_procs;
+    uint32_t alive[PROCS_MAX], n_alive; /* those that run, oldest first */
+    bool dispatcher;
+    uint32_t d_epoch;
+    as_ns to_supervisor, to_dispatcher, to_controller; /* arrival of the newest message */
+    /* controller */
+    bool controller;
+    uint32_t c_epoch;
+    uint32_t ops_left; /* it dies after so many calls of ops; UINT32_MAX: it lives */
+    struct as_plan *plans[DEPLOYS];
+    struct as_starts starts;
+    as_ns timer_for;
+    struct store stores[DEPLOYS];
+    uint64_t last_ops; /* calls of ops that do something, ever */
+    bool untouched;    /* settled, and nothing has happened since but the controller's death */
+    /* scenario */
+    uint64_t generation;
+    uint32_t n_versions, n_configs;
+    enum habit versions[VERSIONS], configs[VERSIONS];
+    as_ns finale;   /* nothing fails after this */
+    as_ns restless; /* the last moment at which not everything was as asked for */
+    /* check: so many must serve */
+    uint32_t floor[DEPLOYS];
+    bool floor_holds[DEPLOYS];
+    struct tally tally;
+};
+
+/* --- main.c --- */
+void fail(struct sim *s, const char *fmt, ...) AS_PRINTF(2, 3);
+void trace(struct sim *s, const char *fmt, ...) AS_PRINTF(2, 3);
+
+/* --- world.c --- */
+bool run(struct sim *s);
+uint32_t below(struct sim *s, uint32_t n);
+bool chance(struct sim *s, uint32_t per_mille);
+as_ns between(struct sim *s, as_ns lo, as_ns hi);
+void at(struct sim *s, as_ns when, struct event e);
+void tell_supervisor(struct sim *s, struct event e);
+void tell_controller(struct sim *s, struct event e);
+void process_ends(struct sim *s, struct proc *p, enum as_exit_kind kind);
+void link_breaks(struct sim *s, struct proc *p);
+void dispatcher_dies(struct sim *s);
+struct proc *process_new(struct sim *s); /* NULL: there were enough */
+void process_lives(struct sim *s, struct proc *p);
+
+/* --- controller.c --- */
+void controller_hears(struct sim *s, const struct event *e);
+void controller_comes(struct sim *s);
+void controller_dies(struct sim *s);
+void user_acts(struct sim *s, uint32_t deploy);
+void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
+                  uint32_t replicas);
+void after_controller(struct sim *s); /* its timer; its death when its calls are used up */
+
+/* --- scenario.c --- */
+void invent(struct sim *s);
+void fault(struct sim *s);
+void finale(struct sim *s);
+enum habit habit_of(struct sim *s, bool config);
+
+/* --- check.c --- */
+void note_target(struct sim *s, uint32_t deploy); /* somebody has asked for another */
+void note_settled(struct sim *s, uint32_t deploy);
+void note_configure(struct sim *s, uint32_t deploy, const struct as_place *pl,
+                    const struct as_place_facts *to);
+void check(struct sim *s);
+void check_end(struct sim *s);
+
+#endif

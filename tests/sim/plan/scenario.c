@@ -1,0 +1,195 @@
+/* What is asked for, and what goes wrong. */
+#include "plan.h"
+
+/* New ones are good more often than not, and in an orderly world never hang a process that serves.
+ */
+enum habit habit_of(struct sim *s, bool config)
+{
+    uint32_t dice = below(s, 100);
+
+    if (s->calm)
+        return dice < 80 ? GOOD : SLOW;
+    if (dice < 55)
+        return GOOD;
+    if (dice < 65)
+        return SLOW;
+    if (dice < 80)
+        return CRASHES;
+    if (dice < 90)
+        return config && s->is.orderly ? GOOD : HANGS;
+    return config || (s->is.orderly && !s->is.policy.min_ready) ? GOOD : CRASHES_LATER;
+}
+
+static void invent_policy(struct sim *s)
+{
+    struct as_plan_policy *p = &s->is.policy;
+
+    *p = (struct as_plan_policy){
+        .restart = {.base = between(s, 10 * AS_MS, 100 * AS_MS),
+                    .max = between(s, 100 * AS_MS, 2 * AS_SEC),
+                    .healthy = AS_SEC,
+                    .give_up = below(s, 7)},
+        .start_timeout = 2 * AS_SEC,
+        .configure_timeout = between(s, 100 * AS_MS, 500 * AS_MS),
+        .drain_timeout = between(s, 0, AS_SEC),
+        .drain_again = between(s, 50 * AS_MS, 500 * AS_MS),
+        .stop_timeout = between(s, 0, 500 * AS_MS),
+        .min_ready = chance(s, 500) ? 0 : between(s, 100 * AS_MS, 400 * AS_MS),
+        .roll_percent = chance(s, 500) ? 20 : 1 + below(s, 100),
+        .roll_failures = 1 + below(s, 4),
+        .roll_back = true,
+    };
+}
+
+/* Processes of a past that cannot have been: two of one number, two of one rank, or neither. */
+static void invent_past(struct sim *s)
+{
+    for (uint32_t i = 0, n = 1 + below(s, 4); i < n; i++) {
+        struct proc *p = process_new(s);
+
+        p->note.number = below(s, 4);
+        p->note.rank = below(s, 4);
+        p->note.rank_next = chance(s, 800) ? p->note.rank : below(s, p->note.rank + 1);
+        p->note.generation = p->note.version = p->note.config = 1;
+        p->note.ready = true;
+        p->note.world = 3;
+        p->is = p->note;
+        p->ready = p->linked = p->injected = true;
+        process_lives(s, p);
+    }
+    s->stores[0] = (struct store){
+        .exists = true,
+        .target = {
+            .generation = 1, .version = 1, .config = 1, .replicas = 3, .policy = s->is.policy}};
+    s->stores[0].stable = s->stores[0].target;
+}
+
+void invent(struct sim *s)
+{
+    struct scenario *is = &s->is;
+
+    is->orderly = chance(s, 400);
+    is->untouched = is->orderly && chance(s, 150);
+    is->deploys = 1 + below(s, DEPLOYS);
+    is->max_starting = 1 + below(s, 6);
+    is->users = 2 + below(s, is->untouched ? 1 : 24);
+    is->faults = is->orderly ? below(s, 6) : below(s, 40);
+    is->busy = between(s, 5 * AS_SEC, 60 * AS_SEC);
+    invent_policy(s);
+    s->generation = s->n_versions = s->n_configs = 1;
+    s->dispatcher = true;
+    s->c_epoch = 1;
+    if (!is->orderly && chance(s, 200))
+        invent_past(s);
+    controller_comes(s);
+    for (uint32_t i = 0; i < is->users; i++)
+        at(s, s->now + (i < is->deploys ? 0 : between(s, 0, is->untouched ? 0 : is->busy)),
+           (struct event){.type = E_USER, .deploy = i % is->deploys});
+    for (uint32_t i = 0; i < is->faults; i++)
+        at(s, s->now + between(s, 0, is->busy), (struct event){.type = E_FAULT});
+    at(s, s->now + is->busy, (struct event){.type = E_FINALE});
+}
+
+static struct proc *any_process(struct sim *s)
+{
+    return s->n_alive ? &s->procs[s->alive[below(s, s->n_alive)]] : NULL;
+}
+
+/* At once, or between any two calls that it makes from now on. */
+static void kill_controller(struct sim *s)
+{
+    if (chance(s, 500))
+        controller_dies(s);
+    else if (s->controller)
+        s->ops_left = below(s, 8);
+}
+
+/* The dispatcher finds one at fault: the supervisor kills it at once. */
+static void blame(struct sim *s, struct proc *p)
+{
+    p->blamed = true;
+    process_ends(s, p, AS_EXIT_CRASH);
+}
+
+void fault(struct sim *s)
+{
+    struct proc *p = any_process(s);
+    uint32_t dice = below(s, 100);
+
+    if (s->calm)
+        return;
+    if (s->is.orderly || dice < 20) {
+        kill_controller(s);
+        return;
+    }
+    if (dice < 35)
+        dispatcher_dies(s);
+    else if (!p)
+        return;
+    else if (dice < 60)
+        process_ends(s, p, AS_EXIT_KILLED);
+    else if (dice < 75)
+        process_ends(s, p, AS_EXIT_CRASH);
+    else if (dice < 85)
+        blame(s, p);
+    else if (p->linked && s->dispatcher) {
+        link_breaks(s, p);
+        if (chance(s, 700)) /* else it is deaf: its time will run out */
+            at(s, s->now + between(s, 0, 100 * AS_MS),
+               (struct event){.type = E_P_REGISTER, .token = p->token, .epoch = s->d_epoch});
+    }
+}
+
+/* The longest that the way from anything to what is asked for may take: each replica drains, ends
+ * and starts after the other; an update fails in the slowest way, and a rest is taken. */
+static as_ns patience(const struct sim *s)
+{
+    const struct as_plan_policy *p = &s->is.policy;
+    as_ns one = p->start_timeout + p->configure_timeout + p->drain_timeout + 2 * p->stop_timeout +
+                p->drain_again + p->min_ready + AS_SEC / 5;
+    as_ns failure = p->start_timeout + p->restart.max * 6 / 5 + AS_SEC / 5;
+
+    return 20 * one + (p->roll_failures + 1) * failure + 2 * p->restart.max + 2 * AS_SEC;
+}
+
+static bool good(const struct sim *s, const struct as_plan_target *t)
+{
+    enum habit v = s->versions[t->version % VERSIONS], c = s->configs[t->config % VERSIONS];
+
+    return t->generation && (v == GOOD || v == SLOW) && (c == GOOD || c == SLOW);
+}
+
+/* It ends well, or fails, and there is something good to go back to. One that is ready for a moment
+ * and needs no more than that to be believed does neither. */
+static bool hopeful(const struct sim *s, const struct store *st)
+{
+    bool flickers = s->versions[st->target.version % VERSIONS] == CRASHES_LATER;
+
+    if (good(s, &st->target))
+        return true;
+    return good(s, &st->stable) && !(flickers && !s->is.policy.min_ready);
+}
+
+/* Faults have an end, and what is asked for can be done: now it has to come about. */
+void finale(struct sim *s)
+{
+    if (s->controller && s->ops_left != UINT32_MAX)
+        controller_dies(s);
+    if (!s->controller || !s->dispatcher) {
+        at(s, s->now + AS_MS, (struct event){.type = E_FINALE});
+        return;
+    }
+    s->calm = true;
+    s->untouched = false;
+    s->finale = s->now;
+    trace(s, "nothing fails any more");
+    for (uint32_t i = 0; i < s->is.deploys; i++) {
+        if (!s->plans[i] || s->stores[i].deleted)
+            continue;
+        if (chance(s, 300)) /* else a bad update is left to itself, or a good one goes on */
+            user_deploys(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
+        while (!hopeful(s, &s->stores[i]))
+            user_deploys(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
+    }
+    at(s, s->now + patience(s), (struct event){.type = E_VERDICT});
+}

@@ -1,0 +1,433 @@
+/* The supervisor, the dispatcher and the processes. */
+#include "plan.h"
+
+#include <inttypes.h>
+
+uint32_t below(struct sim *s, uint32_t n)
+{
+    return (uint32_t)as_rand_below(&s->rand, n);
+}
+
+bool chance(struct sim *s, uint32_t per_mille)
+{
+    return below(s, 1000) < per_mille;
+}
+
+as_ns between(struct sim *s, as_ns lo, as_ns hi)
+{
+    return lo + as_rand_below(&s->rand, hi - lo + 1);
+}
+
+/* --- the heap of events: by time, then by order --- */
+
+static bool sooner(const struct event *a, const struct event *b)
+{
+    return a->at != b->at ? a->at < b->at : a->seq < b->seq;
+}
+
+void at(struct sim *s, as_ns when, struct event e)
+{
+    uint32_t i = s->n_heap++;
+
+    if (s->n_heap > s->cap_heap) {
+        s->cap_heap = 2 * s->cap_heap + 256;
+        s->heap = as_xrealloc(s->heap, s->cap_heap * sizeof(*s->heap));
+    }
+    e.at = when;
+    e.seq = s->seq++;
+    for (; i && sooner(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        s->heap[i] = s->heap[(i - 1) / 2];
+    s->heap[i] = e;
+}
+
+static struct event next(struct sim *s)
+{
+    struct event first = s->heap[0], last = s->heap[--s->n_heap];
+    uint32_t i = 0, c;
+
+    while ((c = 2 * i + 1) < s->n_heap) {
+        if (c + 1 < s->n_heap && sooner(&s->heap[c + 1], &s->heap[c]))
+            c++;
+        if (!sooner(&s->heap[c], &last))
+            break;
+        s->heap[i] = s->heap[c];
+        i = c;
+    }
+    s->heap[i] = last;
+    return first;
+}
+
+/* --- ways: first in, first out --- */
+
+static as_ns arrival(struct sim *s, as_ns *last)
+{
+    as_ns when = s->now + between(s, 0, WAY);
+
+    *last = AS_MAX(*last, when);
+    return *last;
+}
+
+void tell_supervisor(struct sim *s, struct event e)
+{
+    at(s, arrival(s, &s->to_supervisor), e);
+}
+
+static void tell_dispatcher(struct sim *s, struct event e)
+{
+    e.epoch = s->d_epoch;
+    if (s->dispatcher)
+        at(s, arrival(s, &s->to_dispatcher), e);
+}
+
+void tell_controller(struct sim *s, struct event e)
+{
+    e.epoch = s->c_epoch;
+    if (!s->controller)
+        return;
+    at(s, arrival(s, &s->to_controller), e);
+    if (chance(s, 20) && e.type != E_C_EXITED && e.type != E_C_DISPATCHER) /* said twice */
+        at(s, arrival(s, &s->to_controller), e);
+}
+
+static struct event about(enum event_type type, const struct proc *p)
+{
+    return (struct event){.type = type, .token = p->token, .deploy = p->deploy};
+}
+
+/* --- processes --- */
+
+struct proc *process_new(struct sim *s)
+{
+    struct proc *p;
+
+    if (s->n_procs == PROCS_MAX)
+        return NULL;
+    p = &s->procs[s->n_procs];
+    *p = (struct proc){.token = s->n_procs++};
+    return p;
+}
+
+static enum habit version_habit(const struct sim *s, const struct proc *p)
+{
+    return s->versions[p->is.version % VERSIONS];
+}
+
+static enum habit config_habit(const struct sim *s, const struct proc *p)
+{
+    return s->configs[p->is.config % VERSIONS];
+}
+
+void process_lives(struct sim *s, struct proc *p)
+{
+    p->alive = true;
+    s->alive[s->n_alive++] = p->token;
+}
+
+static void process_dies(struct sim *s, struct proc *p)
+{
+    uint32_t i = 0;
+
+    p->alive = p->linked = false;
+    while (s->alive[i] != p->token)
+        i++;
+    for (s->n_alive--; i < s->n_alive; i++)
+        s->alive[i] = s->alive[i + 1];
+}
+
+static void process_starts(struct sim *s, struct proc *p)
+{
+    enum habit h = version_habit(s, p), c = config_habit(s, p);
+    as_ns time = between(s, 10 * AS_MS, 200 * AS_MS);
+    struct event end = about(E_P_END, p);
+
+    end.kind = chance(s, 500) ? AS_EXIT_CODE : AS_EXIT_CRASH;
+    process_lives(s, p);
+    p->stubborn = chance(s, 60);
+    s->tally.starts++;
+    if (h == SLOW)
+        time = between(s, 200 * AS_MS, s->is.policy.start_timeout - 50 * AS_MS);
+    if (h == HANGS || c == HANGS)
+        return;
+    if (h == CRASHES || c == CRASHES)
+        at(s, s->now + time, end);
+    else
+        at(s, s->now + time, about(E_P_READY, p));
+}
+
+static void registers(struct sim *s, struct proc *p)
+{
+    struct event e = about(E_P_REGISTER, p);
+
+    e.epoch = s->d_epoch;
+    at(s, s->now + between(s, 0, 10 * AS_MS), e);
+}
+
+static void on_process_ready(struct sim *s, struct proc *p)
+{
+    struct event end = about(E_P_END, p);
+
+    p->ready = true;
+    if (s->dispatcher)
+        registers(s, p);
+    end.kind = AS_EXIT_CRASH;
+    /* before it could count as available, so that an orderly update never depends on it */
+    if (version_habit(s, p) == CRASHES_LATER)
+        at(s, s->now + between(s, 0, AS_MAX(s->is.policy.min_ready, 30 * AS_MS) - 20 * AS_MS), end);
+}
+
+static void on_register(struct sim *s, struct proc *p)
+{
+    p->linked = true;
+    p->retired = false;
+    tell_controller(s, about(E_C_READY, p));
+}
+
+void link_breaks(struct sim *s, struct proc *p)
+{
+    if (!p->linked)
+        return;
+    p->linked = false;
+    tell_controller(s, about(E_C_GONE, p));
+}
+
+void process_ends(struct sim *s, struct proc *p, enum as_exit_kind kind)
+{
+    struct event e = about(E_C_EXITED, p);
+
+    if (!p->alive)
+        return;
+    trace(s, "process %u (d%u-%u) ends, kind %d", p->token, p->deploy, p->note.number, (int)kind);
+    s->tally.deaths++;
+    e.kind = p->blamed ? AS_EXIT_CRASH : p->signalled ? AS_EXIT_STOPPED : kind;
+    if (s->dispatcher && chance(s, 500))
+        link_breaks(s, p);
+    process_dies(s, p);
+    tell_controller(s, e);
+}
+
+static void on_apply(struct sim *s, struct proc *p, const struct event *e)
+{
+    struct event answer = about(E_C_ANSWER, p);
+    enum habit c = s->configs[e->facts.config % VERSIONS];
+
+    answer.ask = e->ask;
+    answer.flag = c != CRASHES;
+    if (p->is.config == e->facts.config) /* only its rank: some code does not like that */
+        answer.flag = e->facts.rank == p->is.rank || !chance(s, 100);
+    else if (c == HANGS)
+        return;
+    s->tally.refused += !answer.flag;
+    trace(s, "process %u is told config %" PRIu64 ", rank %u: %s", p->token, e->facts.config,
+          e->facts.rank, answer.flag ? "yes" : "no");
+    if (answer.flag) {
+        p->is.config = e->facts.config;
+        p->is.rank = e->facts.rank;
+        p->is.world = e->facts.world;
+    }
+    tell_controller(s, answer);
+}
+
+/* --- the supervisor --- */
+
+static void on_spawn(struct sim *s, struct proc *p, const struct event *e)
+{
+    p->deploy = e->deploy;
+    p->note = p->is = e->facts;
+    p->promised = p->is.rank;
+    trace(s, "process %u is d%u-%u, version %" PRIu64 ", rank %u", p->token, p->deploy,
+          p->is.number, p->is.version, p->is.rank);
+    if (!s->is.orderly && !s->calm && chance(s, 10)) {
+        process_lives(s, p); /* fork has failed */
+        process_ends(s, p, AS_EXIT_CODE);
+        return;
+    }
+    process_starts(s, p);
+}
+
+static void on_stop(struct sim *s, struct proc *p, const struct event *e)
+{
+    struct event end = about(p->stubborn || !p->ready ? E_P_SIGKILL : E_P_END, p);
+
+    if (!p->alive)
+        return;
+    p->signalled = true;
+    end.kind = AS_EXIT_STOPPED;
+    at(s, s->now + (p->stubborn ? e->timeout : between(s, 0, 30 * AS_MS)), end);
+}
+
+static void on_kill(struct sim *s, struct proc *p)
+{
+    if (!p->alive)
+        return;
+    p->blamed = p->signalled = true;
+    s->tally.kills++;
+    at(s, s->now + between(s, 0, 5 * AS_MS), about(E_P_SIGKILL, p));
+}
+
+/* --- the dispatcher --- */
+
+static void dispatcher_says(struct sim *s, struct proc *p, enum event_type type)
+{
+    tell_controller(s, about(type, p));
+}
+
+static void on_retire(struct sim *s, struct proc *p)
+{
+    struct event e = about(E_D_DRAINED, p);
+
+    e.epoch = s->d_epoch;
+    p->retired = true;
+    if (!p->linked || !p->alive) /* nothing of it is here */
+        dispatcher_says(s, p, E_C_RETIRED);
+    else if (!p->stubborn)
+        at(s, s->now + (chance(s, 500) ? 0 : between(s, 0, 150 * AS_MS)), e);
+}
+
+static void on_ask(struct sim *s, struct proc *p, struct event e)
+{
+    as_ns when = s->now + between(s, 0, 20 * AS_MS);
+
+    e.type = E_P_APPLY;
+    p->asked = AS_MAX(p->asked, when);
+    if (p->linked)
+        at(s, p->asked, e);
+}
+
+static void on_sync(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->n_alive; i++) {
+        struct proc *p = &s->procs[s->alive[i]];
+
+        if (p->linked && !p->retired)
+            dispatcher_says(s, p, E_C_READY);
+    }
+}
+
+void dispatcher_dies(struct sim *s)
+{
+    if (!s->dispatcher)
+        return;
+    trace(s, "the dispatcher dies");
+    s->tally.disconnects++;
+    s->dispatcher = false;
+    s->d_epoch++;
+    for (uint32_t i = 0; i < s->n_alive; i++)
+        s->procs[s->alive[i]].linked = false;
+    tell_controller(s, (struct event){.type = E_C_DISPATCHER, .flag = false});
+    at(s, s->now + between(s, 10 * AS_MS, 300 * AS_MS), (struct event){.type = E_D_UP});
+}
+
+static void on_dispatcher_up(struct sim *s)
+{
+    trace(s, "the dispatcher is there");
+    s->dispatcher = true;
+    tell_controller(s, (struct event){.type = E_C_DISPATCHER, .flag = true});
+    for (uint32_t i = 0; i < s->n_alive; i++) {
+        if (s->procs[s->alive[i]].ready)
+            registers(s, &s->procs[s->alive[i]]);
+    }
+}
+
+/* --- events --- */
+
+static void supervise(struct sim *s, struct event *e)
+{
+    struct proc *p = &s->procs[e->token];
+
+    switch (e->type) {
+    case E_SPAWN:
+        on_spawn(s, p, e);
+        break;
+    case E_NOTE:
+        p->note = e->facts;
+        break;
+    case E_STOP:
+        on_stop(s, p, e);
+        break;
+    case E_KILL:
+        on_kill(s, p);
+        break;
+    default: /* for the dispatcher */
+        e->type = e->type == E_RETIRE ? E_D_RETIRE : e->type == E_ASK ? E_D_ASK : E_D_SYNC;
+        tell_dispatcher(s, *e);
+        break;
+    }
+}
+
+static void dispatch(struct sim *s, struct event *e)
+{
+    struct proc *p = &s->procs[e->token];
+
+    if (e->type == E_D_UP)
+        on_dispatcher_up(s);
+    else if (!s->dispatcher || e->epoch != s->d_epoch)
+        return;
+    else if (e->type == E_D_RETIRE)
+        on_retire(s, p);
+    else if (e->type == E_D_ASK)
+        on_ask(s, p, *e);
+    else if (e->type == E_D_SYNC)
+        on_sync(s);
+    else if (p->linked)
+        dispatcher_says(s, p, E_C_RETIRED);
+}
+
+static void process(struct sim *s, struct event *e)
+{
+    struct proc *p = &s->procs[e->token];
+
+    if (!p->alive)
+        return;
+    if (e->type == E_P_READY)
+        on_process_ready(s, p);
+    else if (e->type == E_P_REGISTER && s->dispatcher && e->epoch == s->d_epoch && !p->linked)
+        on_register(s, p);
+    else if (e->type == E_P_APPLY && p->linked && e->epoch == s->d_epoch)
+        on_apply(s, p, e);
+    else if (e->type == E_P_END || e->type == E_P_SIGKILL)
+        process_ends(s, p, e->kind);
+}
+
+static void handle(struct sim *s, struct event *e)
+{
+    if (e->type <= E_SYNC)
+        supervise(s, e);
+    else if (e->type <= E_D_UP)
+        dispatch(s, e);
+    else if (e->type == E_C_UP)
+        controller_comes(s);
+    else if (e->type < E_C_UP)
+        controller_hears(s, e);
+    else if (e->type <= E_P_SIGKILL)
+        process(s, e);
+    else if (e->type == E_USER)
+        user_acts(s, e->deploy);
+    else if (e->type == E_FAULT)
+        fault(s);
+    else if (e->type == E_FINALE)
+        finale(s);
+    else
+        check_end(s);
+}
+
+bool run(struct sim *s)
+{
+    s->now = AS_SEC;
+    invent(s);
+    while (s->n_heap && !s->failed) {
+        struct event e = next(s);
+
+        s->now = e.at;
+        s->tally.events++;
+        handle(s, &e);
+        after_controller(s);
+        check(s);
+        if (e.type == E_VERDICT)
+            break;
+    }
+    s->ops_left = 0;
+    for (uint32_t i = 0; i < DEPLOYS; i++)
+        as_plan_free(s->plans[i]);
+    free(s->heap);
+    return !s->failed;
+}
