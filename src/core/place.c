@@ -321,7 +321,7 @@ void as_place_died(struct as_place *pl, enum as_exit_kind kind, struct as_str re
         kind = AS_EXIT_CRASH;
     if (pl->facts.ready)
         as_plan_say(p, AS_CAUSE_REPLICA_FAILED, reason, now);
-    outside = kind == AS_EXIT_KILLED && pl->restart.ready;
+    outside = kind == AS_EXIT_KILLED || (kind == AS_EXIT_OOM && pl->restart.ready);
     v = as_restart_died(&pl->restart, &policy(pl)->restart, kind, &p->rand, now);
     pl->ready_at = 0;
     pl->given_up |= v.gave_up;

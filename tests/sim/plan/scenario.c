@@ -127,7 +127,7 @@ void fault(struct sim *s)
     else if (!p)
         return;
     else if (dice < 60)
-        process_ends(s, p, AS_EXIT_KILLED);
+        process_ends(s, p, chance(s, 800) ? AS_EXIT_KILLED : AS_EXIT_OOM);
     else if (dice < 75)
         process_ends(s, p, AS_EXIT_CRASH);
     else if (dice < 85)
