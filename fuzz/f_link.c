@@ -39,7 +39,8 @@ struct world {
     struct request r[CALLS];
     uint32_t n;
     int peer;
-    struct as_outq out; /* to the dispatcher */
+    struct as_outq out;       /* to the dispatcher */
+    uint64_t asked, answered; /* questions, each of which has one answer */
 };
 
 /* The input. When it is used up every further byte reads as 0: any cut of an input is an input. */
@@ -327,6 +328,35 @@ static void say_small(struct world *w, struct script *s)
     }
 }
 
+/* Options and replies of the worker's, questions and retirement of the controller's. The times are
+ * 0, an hour, or too long: none of them passes while we look. */
+static void care(struct world *w, struct script *s)
+{
+    static const uint64_t times[] = {0, 3600 * AS_SEC, AS_FRAME_OPTION_MAX + 1};
+    struct as_frame_options o = {.has = byte(s)};
+    struct as_frame_control c = {
+        .op = byte(s) % 4, .reply = true, .code = byte(s) & 1, .text = AS_STR("so")};
+    uint64_t time = times[byte(s) % 3], stream = byte(s) % 8;
+
+    for (uint32_t key = 1; key < AS_FRAME_OPTION_END; key++)
+        o.value[key] = time;
+    o.has &= (1u << AS_FRAME_OPTION_END) - 1;
+    switch (byte(s) % 4) {
+    case 0:
+        as_frame_put_options(&w->out, &o);
+        break;
+    case 1:
+        as_frame_put_control(&w->out, stream, &c);
+        break;
+    case 2:
+        w->asked++;
+        as_fleet_ask(w->fleet, AS_STR("secret"), w->asked, AS_CONTROL_RECONFIGURE, AS_STR("{}"));
+        break;
+    default:
+        as_fleet_retire(w->fleet, AS_STR("secret"));
+    }
+}
+
 /* Framed: a right length and any payload under any type, to get past the framing. Else bytes as
  * they are. */
 static void say_raw(struct world *w, struct script *s, bool framed)
@@ -381,9 +411,26 @@ static void quiet(void *ctx AS_UNUSED, struct as_str a AS_UNUSED, struct as_str 
 {
 }
 
+static void on_retired(void *ctx AS_UNUSED, struct as_str a AS_UNUSED, struct as_str b AS_UNUSED)
+{
+}
+
+static void on_asked(void *ctx, struct as_str a AS_UNUSED, struct as_str b AS_UNUSED, uint64_t id,
+                     int err AS_UNUSED, struct as_str text AS_UNUSED)
+{
+    struct world *w = ctx;
+
+    AS_ASSERT(id && id <= w->asked);
+    w->answered++;
+}
+
 static void begin(struct world *w)
 {
-    static const struct as_fleet_ops ops = {quiet, quiet, quiet};
+    static const struct as_fleet_ops ops = {.on_ready = quiet,
+                                            .on_gone = quiet,
+                                            .on_kill = quiet,
+                                            .on_retired = on_retired,
+                                            .on_answer = on_asked};
     struct as_fleet_conf conf = {.max_queued = 8,
                                  .max_prefetch = 16,
                                  .prefetch_work = AS_MS,
@@ -400,7 +447,7 @@ static void begin(struct world *w)
     signal(SIGPIPE, SIG_IGN); /* the dispatcher hangs up in the middle of our script */
     err = as_loop_new(&w->loop, 0);
     AS_ASSERT(!err);
-    as_fleet_new(&w->fleet, w->loop, &conf, &ops, NULL, NULL);
+    as_fleet_new(&w->fleet, w->loop, &conf, &ops, w, NULL);
     as_client_open(&w->client, w->fleet, w->loop);
     as_fleet_token(w->fleet, AS_STR("secret"), AS_STR("r-0"), AS_STR("app"));
     err = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds);
@@ -427,6 +474,7 @@ static void end(struct world *w)
         /* nothing is forgotten, whatever the worker did */
         AS_ASSERT(!w->r[i].open);
     AS_ASSERT(as_fleet_unanswered(w->fleet) == 0);
+    AS_ASSERT(w->answered == w->asked);
     as_client_close(&w->client);
     as_fleet_free(w->fleet);
     as_loop_free(w->loop);
@@ -443,9 +491,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w = (struct world){0};
     begin(&w);
     while (s.n) {
-        uint8_t op = byte(&s) % 12;
+        uint8_t b = byte(&s), op = b % 12;
 
-        if (op == 0)
+        if (b >= 250)
+            care(&w, &s);
+        else if (op == 0)
             say_hello(&w, &s);
         else if (op == 1)
             say_register(&w, &s);

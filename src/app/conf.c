@@ -19,6 +19,11 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
         .ping_interval = as_option_ns(o, AS_OPT_PING_INTERVAL),
         .ping_timeout = as_option_ns(o, AS_OPT_PING_TIMEOUT),
         .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
+        .health_period = as_option_ns(o, AS_OPT_HEALTH_CHECK_PERIOD),
+        .health_timeout = as_option_ns(o, AS_OPT_HEALTH_CHECK_TIMEOUT),
+        .health_failures = (uint32_t)as_option_u64(o, AS_OPT_HEALTH_CHECK_FAILURES),
+        .execution_timeout = as_option_ns(o, AS_OPT_EXECUTION_TIMEOUT),
+        .request_timeout = as_option_ns(o, AS_OPT_REQUEST_TIMEOUT),
         .grace = as_option_ns(o, AS_OPT_WORKER_GRACE),
         .worker_dir = as_option_str(o, AS_OPT_WORKER_SOCKET_DIR),
         .heartbeat_timeout = as_option_ns(o, AS_OPT_WORKER_HEARTBEAT)

@@ -122,7 +122,7 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now);
  * none was under way: the worker may lie. */
 void as_replica_recall_done(struct as_replica *r, as_ns now);
 /* Visits the requests of those calls that execute or are about to: the first ones, as many as r has
- * slots, in stream order; those whose client has left too. fn calls nothing of the deployment. */
+ * slots, in stream order; those whose client has left too. fn may give q up, and calls nothing else of this. */
 void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struct as_request *q),
                                void *arg);
 /* q (SENT) is answered err now, whatever its worker still says; it keeps its slot, as after a

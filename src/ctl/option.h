@@ -92,6 +92,14 @@ enum as_option_type {
       "Workers", "how often a silent worker is asked whether it lives")                            \
     X(PING_TIMEOUT, "ping-timeout", DURATION, 10 * AS_MS, 3600 * AS_SEC, "10s", "", RD, "Workers", \
       "an unanswered ping ends the worker after this time")                                        \
+    X(HEALTH_CHECK_PERIOD, "health-check-period", DURATION, 0, 86400 * AS_SEC, "10s", "off", RD,   \
+      "Workers", "how often a worker is asked whether it is well")                                 \
+    X(HEALTH_CHECK_TIMEOUT, "health-check-timeout", DURATION, AS_MS, 86400 * AS_SEC, "30s", "",    \
+      RD, "Workers", "an answer to that which takes longer counts as a failed check")              \
+    X(HEALTH_CHECK_FAILURES, "health-check-failures", INT, 1, 1000, "3", "", RD, "Workers",        \
+      "so many failed checks in a row end the worker")                                             \
+    X(EXECUTION_TIMEOUT, "execution-timeout", DURATION, 0, 86400 * AS_SEC, "off", "off", RDB,      \
+      "Workers", "a handler that runs for longer has its worker killed")                           \
     X(WORKER_GRACE, "worker-grace", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD, "Workers",      \
       "a model that only workers from outside serve is forgotten when they are gone for so long")  \
     X(WORKER_HEARTBEAT, "worker-heartbeat", DURATION, 0, 3600 * AS_SEC, "5s", "off", RD,           \
@@ -108,6 +116,8 @@ enum as_option_type {
       "how a replica is chosen")                                                                   \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \
       "per deployment, if it sets none; -1: bounded by bytes only")                                \
+    X(REQUEST_TIMEOUT, "request-timeout", DURATION, 0, 86400 * AS_SEC, "off", "off", RDB,          \
+      "Queues", "deadline of requests that bring none")                                            \
     X(MAX_PREFETCH, "max-prefetch", INT, 0, 65536, "256", "off", RD, "Queues",                     \
       "requests that may wait inside one worker")                                                  \
     X(PREFETCH_WORK, "prefetch-work", DURATION, 0, AS_SEC, "100us", "off", RD, "Queues",           \

@@ -66,6 +66,8 @@ struct as_call {
     bool released;      /* home loop: release came while letters of ours were under way … */
     uint8_t posted;     /* … so many */
     bool answered;
+    as_ns begun;  /* executes since; before core.sent: no look has found it so (link_care.c) */
+    bool started; /* at that look */
     struct as_simple_conn *conn; /* its connection, where the worker speaks the simple protocol */
     size_t rx_have;              /* bytes of the answer's body received */
     struct as_frame_msg rx_msg;

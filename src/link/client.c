@@ -49,7 +49,7 @@ static void refuse(struct as_call *c, int err)
 static void submit(struct as_fleet *f, struct as_call *c)
 {
     struct as_fleet_deploy *d = as_fleet_numbered(f, c->deployment);
-    as_ns deadline = c->core.deadline;
+    as_ns deadline;
     int err;
 
     /* before anything can answer: release takes it back, for refusals too */
@@ -59,7 +59,14 @@ static void submit(struct as_fleet *f, struct as_call *c)
         return;
     }
     /* gone since the client loop's snapshot was made */
-    err = d ? as_deploy_submit(d->core, &c->core, as_loop_now(f->loop)) : AS_EUNAVAILABLE;
+    if (!d) {
+        refuse(c, AS_EUNAVAILABLE);
+        return;
+    }
+    if (c->core.deadline == AS_NEVER && d->request_timeout)
+        c->core.deadline = as_loop_now(f->loop) + d->request_timeout;
+    deadline = c->core.deadline; /* it may be answered, and its memory used again, in there */
+    err = as_deploy_submit(d->core, &c->core, as_loop_now(f->loop));
     if (err)
         refuse(c, err);
     else if (deadline < d->timer.at)

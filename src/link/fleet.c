@@ -81,8 +81,11 @@ void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_t
     else if (b && !c->err)
         b->counted =
             c->core.state == AS_REQ_SENT && !retry; /* a call counts with its first success */
-    if (!as_replica_done(u->replica, &c->core, t.service, retry, now))
+    if (!as_replica_done(u->replica, &c->core, t.service, retry, now)) {
+        as_upstream_less(u);
         return;
+    }
+    as_upstream_less(u);
     if (c->err)
         as_model_stat_fail(stat, &c->core, now);
     else
@@ -336,9 +339,57 @@ void as_fleet_forget(struct as_fleet *f, struct as_str token)
 
         /* answers that it had written before it died still count */
         if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
-            as_link_end(l, "process ended", true);
+            as_link_end(l, l->condemned ? l->condemned : "process ended", true);
     }
     free_token(t);
+}
+
+void as_upstream_retired(struct as_upstream *u)
+{
+    struct as_link *l = AS_CONTAINER(u, struct as_link, up); /* only these have tokens */
+    struct as_fleet *f = u->fleet;
+
+    f->ops.on_retired(f->ctx, as_str_of(u->name), as_str_of(l->token->token));
+}
+
+void as_fleet_retire(struct as_fleet *f, struct as_str token)
+{
+    struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_link *l = t ? t->link : NULL;
+
+    if (t)
+        t->retiring = true;
+    if (!l || !l->up.replica) { /* it holds nothing */
+        f->ops.on_retired(f->ctx, as_str_of(t ? t->replica : ""), token);
+        return;
+    }
+    l->up.retiring = true;
+    as_link_rotate(l);
+    as_upstream_less(&l->up);
+}
+
+void as_fleet_ask(struct as_fleet *f, struct as_str token, uint64_t id, enum as_control_op op,
+                  struct as_str text)
+{
+    struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_link *l = t ? t->link : NULL;
+    struct as_str replica = as_str_of(t ? t->replica : ""), why = AS_STR("");
+    int err = 0;
+
+    if (!l || l->state != AS_LINK_READY || l->condemned) {
+        err = AS_EUNAVAILABLE;
+        why = AS_STR("the replica is not connected");
+    } else if (l->care.ask) {
+        err = AS_EFULL;
+        why = AS_STR("another question is under way");
+    } else if (text.n > AS_FRAME_ASK) {
+        err = AS_ETOOBIG;
+        why = AS_STR("the text is longer than a CONTROL frame takes");
+    }
+    if (err)
+        f->ops.on_answer(f->ctx, replica, token, id, err, why);
+    else
+        as_link_ask(l, id, (uint16_t)op, text);
 }
 
 void as_fleet_join_token(struct as_fleet *f, struct as_str token)
@@ -416,6 +467,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->ctx = ctx;
     f->log = log;
     f->listen_fd = -1;
+    f->rand.s = conf->seed;
     atomic_init(&f->n_deploys, 0);
     as_list_init(&f->upstreams);
     as_list_init(&f->tokens);

@@ -22,6 +22,9 @@ struct as_fleet_conf {
     uint32_t max_prefetch;
     as_ns prefetch_work;
     as_ns ping_interval, ping_timeout, handshake_timeout;
+    /* Unless a worker says otherwise (OPTIONS). 0: none, but for the health timeout. */
+    as_ns health_period, health_timeout, execution_timeout, request_timeout;
+    uint32_t health_failures; /* in a row, that end a process of ours */
     as_ns grace; /* a deployment without workers stays so long, if they came by themselves */
     /* Workers that register from outside; the folder of their sockets, borrowed. NULL: none may. */
     const char *worker_dir;
@@ -40,6 +43,11 @@ struct as_fleet_ops {
     void (*on_gone)(void *ctx, struct as_str replica, struct as_str token, struct as_str reason);
     /* A worker of ours hangs or broke the rules: end its process. */
     void (*on_kill)(void *ctx, struct as_str replica, struct as_str token, struct as_str reason);
+    /* To as_fleet_retire: nothing of it is unanswered, or its link has ended. */
+    void (*on_retired)(void *ctx, struct as_str replica, struct as_str token);
+    /* To as_fleet_ask: 0, or AS_E… with its reason (AS_EHANDLER: the worker's own word). */
+    void (*on_answer)(void *ctx, struct as_str replica, struct as_str token, uint64_t id, int err,
+                      struct as_str text);
 };
 
 int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
@@ -56,6 +64,14 @@ void as_fleet_expect(struct as_fleet *f, struct as_str deployment);
 void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
                     struct as_str deployment);
 void as_fleet_forget(struct as_fleet *f, struct as_str token); /* that process is dead */
+/* The process of that token takes no new requests any more, over no link; on_retired tells when
+ * nothing of it is unanswered: at once when that is so. May be repeated. */
+void as_fleet_retire(struct as_fleet *f, struct as_str token);
+/* A CONTROL to the worker (wire/frame.h, at most AS_FRAME_ASK bytes of text); on_answer tells what
+ * came of it, once, under `id`. One at a time: AS_EFULL. While it is under way the replica gets
+ * nothing new. How long it may take is the caller's to judge. */
+void as_fleet_ask(struct as_fleet *f, struct as_str token, uint64_t id, enum as_control_op op,
+                  struct as_str text);
 void as_fleet_join_token(struct as_fleet *f,
                          struct as_str token); /* for workers not started by us */
 /* No replica of it will come (again): its requests are refused. */

@@ -25,6 +25,7 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
     }
     if (vacant) {
         vacant->name = as_str_dup(name);
+        vacant->request_timeout = f->conf.request_timeout;
         return vacant;
     }
     if (n == AS_FLEET_DEPLOYS_MAX)
@@ -34,6 +35,7 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
     d->name = as_str_dup(name);
     d->number = n;
     d->deserted = AS_NEVER;
+    d->request_timeout = f->conf.request_timeout;
     atomic_init(&d->down, false);
     atomic_init(&d->expected, false);
     atomic_init(&d->registered, false);

@@ -35,6 +35,7 @@ struct as_fleet_deploy {
     as_ns deserted;       /* since when nobody is there; AS_NEVER: somebody is */
     int64_t max_queued;
     uint32_t budget;
+    as_ns request_timeout; /* the deadline of those that bring none; 0: they have none */
     struct as_fleet_model *models;
     uint32_t n_models;
     struct as_timer timer; /* the next deadline */
@@ -48,6 +49,7 @@ struct as_fleet_token {
     struct as_list node;
     char *token, *replica, *deployment;
     struct as_link *link; /* the live one, or NULL */
+    bool retiring;        /* its process takes nothing new, whatever link it has */
 };
 
 struct as_fleet {
@@ -68,6 +70,7 @@ struct as_fleet {
     int listen_fd;
     struct as_timer tick; /* pings */
     struct as_task tidy;  /* deployments that are to go */
+    struct as_rand rand;  /* of moments */
     uint64_t epoch;
     uint32_t unanswered;
     bool draining;

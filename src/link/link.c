@@ -44,6 +44,7 @@ static void maybe_free(struct as_link *l)
     as_arena_fini(&l->scratch);
     free(l->calls);
     free(l->up.name);
+    free(l->condemned);
     free(l);
 }
 
@@ -62,6 +63,11 @@ static void on_timer_closed(struct as_timer *t)
     maybe_free(AS_CONTAINER(t, struct as_link, timer));
 }
 
+static void on_care_closed(struct as_timer *t)
+{
+    maybe_free(AS_CONTAINER(t, struct as_link, care.timer));
+}
+
 static void close_socket(struct as_link *l)
 {
     if (!l->sock.closing) {
@@ -73,7 +79,7 @@ static void close_socket(struct as_link *l)
 
 static void close_handles(struct as_link *l)
 {
-    l->closing++; /* the timer; also keeps l until all closes are under way */
+    l->closing += 2; /* the timers; also keep l until all closes are under way */
     close_socket(l);
     if (l->pid_open) {
         l->pid_open = false;
@@ -86,6 +92,7 @@ static void close_handles(struct as_link *l)
         munmap((void *)(uintptr_t)l->page, AS_PAGE_SIZE);
     if (l->rx.fd >= 0)
         close(l->rx.fd);
+    as_timer_close(&l->care.timer, on_care_closed);
     as_timer_close(&l->timer, on_timer_closed);
 }
 
@@ -95,6 +102,7 @@ void as_link_end(struct as_link *l, const char *reason, bool exact)
     uint64_t last = UINT64_MAX;
     char quoted[256];
     struct as_str token = as_str_of(l->token ? l->token->token : "");
+    bool retires = l->up.retiring && l->n_calls; /* else that was told already */
 
     /* The page is read once, at the end: nobody writes it any more when the process is dead. Not
      * exact: the worker lies or lives, so every stream may have run. */
@@ -110,11 +118,16 @@ void as_link_end(struct as_link *l, const char *reason, bool exact)
     if (l->token && l->token->link == l)
         l->token->link = NULL;
     as_link_drop_partial(l);
+    as_link_no_answer(l, reason);
+    if (l->condemned && l->token && !l->killed) /* it has hung up first */
+        f->ops.on_kill(f->ctx, as_str_of(l->up.name), token, as_str_of(l->condemned));
     if (l->up.replica) {
         /* core answers or queues again all that this link held; the table dies with it */
         as_replica_free(l->up.replica, last, as_loop_now(f->loop));
         as_fleet_refresh(l->up.deploy);
         f->ops.on_gone(f->ctx, as_str_of(l->up.name), token, as_str_of(reason));
+        if (retires)
+            f->ops.on_retired(f->ctx, as_str_of(l->up.name), token);
     }
     if (l->up.deploy)
         as_fleet_leave(l->up.deploy, as_loop_now(f->loop));
@@ -147,16 +160,18 @@ void as_link_broken(struct as_link *l)
      * process that lives on without its link could still be running them. */
     l->state = AS_LINK_BROKEN;
     close_socket(l);
-    as_replica_drain(l->up.replica, true, as_loop_now(l->up.fleet->loop));
-    as_fleet_refresh(l->up.deploy);
-    as_timer_set(&l->timer, as_loop_now(l->up.fleet->loop) + DEATH_WAIT);
+    as_link_rotate(l);
+    if (!l->condemned) /* else its timer runs already */
+        as_timer_set(&l->timer, as_loop_now(l->up.fleet->loop) + DEATH_WAIT);
 }
 
 static void on_timer(struct as_timer *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, timer);
 
-    if (l->state == AS_LINK_BROKEN)
+    if (l->condemned)
+        as_link_condemned_late(l);
+    else if (l->state == AS_LINK_BROKEN)
         as_link_refuse(l, "closed its link with requests in hand, and lives");
     else if (l->state != AS_LINK_READY)
         as_link_refuse(l, "did not register in time");
@@ -168,7 +183,7 @@ static void on_death(struct as_link *l)
 {
     l->dead = true;
     if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
-        as_link_end(l, "process died", true);
+        as_link_end(l, l->condemned ? l->condemned : "process died", true);
 }
 
 static void on_pid(struct as_sock *s, int events AS_UNUSED)
@@ -266,6 +281,8 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     AS_ASSERT(!err); /* that it fits was seen to before it was submitted */
     if (c->on_part)
         as_link_begin_parts(l, c);
+    if (l->care.execution && l->care.look == AS_NEVER)
+        as_link_watch_handlers(l);
     as_link_touch(l);
 }
 
@@ -326,23 +343,23 @@ static void op_tick(struct as_upstream *u, as_ns now)
 {
     struct as_link *l = link_up(u);
     const struct as_fleet_conf *conf = &l->up.fleet->conf;
-    struct as_frame_control ask = {.op = AS_CONTROL_HEALTH};
 
     if (l->state != AS_LINK_READY)
         return;
     /* the next ping only after the answer: `opaque` is the time it was sent */
     if (l->ping_sent) {
-        if (now - l->ping_sent >= conf->ping_timeout)
-            as_link_refuse(l, "did not answer a ping in time");
+        /* after a stall of ours the answer may be there, unread */
+        if (now - l->ping_sent >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
+            as_link_condemn(l, "did not answer a ping in time");
         return;
     }
-    /* A worker that talks lives. Its health is asked for once in any case, since only it knows. */
-    if (now - l->last_rx < conf->ping_interval && l->health_asked)
+    /* Its health is asked for soon in any case, since only it knows. */
+    if (!l->health_asked)
+        as_link_check_soon(l);
+    if (now - l->last_rx < conf->ping_interval) /* a worker that talks lives */
         return;
     l->ping_sent = now;
-    l->health_asked = true;
     as_frame_put_ping(&l->out, AS_FRAME_PING, now);
-    as_frame_put_control(&l->out, 0, &ask);
     as_link_touch(l);
 }
 
@@ -357,7 +374,11 @@ static const char *state_name(const struct as_link *l)
         return "lost";
     if (l->state != AS_LINK_READY)
         return "starting";
-    return l->draining ? "draining" : "ready";
+    if (l->condemned || l->care.sick)
+        return "unhealthy";
+    if (l->care.ask)
+        return "updating";
+    return l->draining || l->up.retiring ? "draining" : "ready";
 }
 
 static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
@@ -431,6 +452,7 @@ void as_link_accept(struct as_fleet *f, int fd)
     as_arena_init(&l->scratch, l->scratch_first, sizeof(l->scratch_first));
     as_task_init(&l->flush, on_flush);
     as_timer_init(&l->timer, f->loop, on_timer);
+    as_link_care_init(l);
     as_list_push(&f->upstreams, &l->up.node);
     l->sock.closing = true; /* until it is open there is nothing to close */
     if (as_sock_open(&l->sock, f->loop, fd, on_event)) {

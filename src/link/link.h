@@ -39,6 +39,24 @@ struct as_link_rx {
     int fd; /* descriptor that came along before HELLO was read, -1 */
 };
 
+/* Looking after it (link_care.c). A CONTROL of ours is known by its stream, a number that goes up.
+ */
+struct as_link_care {
+    struct as_timer timer; /* due and look, whichever is first */
+    /* As the server is set, or the worker has said. 0: none, but for the timeout. */
+    as_ns period, timeout, execution, request;
+    uint32_t dump;     /* signal */
+    as_ns due;         /* the next check, or look at the one under way */
+    as_ns asked;       /* the one under way; later when its time did not count */
+    as_ns look;        /* at what runs; AS_NEVER: nothing does */
+    uint64_t controls; /* so many were sent */
+    uint64_t check;    /* under way, 0: none */
+    uint64_t ask;      /* the controller's, under way; 0: none */
+    uint64_t ask_id;   /* how it calls that one */
+    uint32_t failures; /* of checks, in a row */
+    bool sick;         /* the last check failed */
+};
+
 struct as_link {
     struct as_upstream up; /* replica: from the first grant on; deploy and name: from HELLO on */
     struct as_sock sock;
@@ -66,7 +84,9 @@ struct as_link {
     uint32_t n_calls, cap_calls;
     as_ns last_rx, ping_sent; /* ping_sent 0: none under way */
     bool health_asked;
-    bool sick;               /* the worker's last word on its health */
+    struct as_link_care care;
+    char *condemned;         /* why its process has to end, or NULL; it is under way */
+    bool killed;             /* the supervisor was told */
     struct as_arena scratch; /* of the small part at hand */
     uint8_t scratch_first[2048] __attribute__((aligned(16)));
 };
@@ -78,6 +98,25 @@ void as_link_accept(struct as_fleet *f, int fd);
 void as_link_end(struct as_link *l, const char *reason, bool exact);
 /* The peer broke the rules: the link ends, a worker of ours is killed. */
 void as_link_refuse(struct as_link *l, const char *why);
+
+/* Its process has to end: it gets nothing new; ours is killed, and its death tells what may be
+ * replayed. Of one that came by itself the link ends, and everything may have run. */
+void as_link_condemn(struct as_link *l, const char *why);
+void as_link_condemned_late(struct as_link *l); /* the timer of one that is condemned */
+/* In the rotation or out of it, after anything that decides it has changed. */
+void as_link_rotate(struct as_link *l);
+
+/* Looking after it (link_care.c). */
+void as_link_care_init(struct as_link *l);
+void as_link_care_begin(struct as_link *l); /* it is READY */
+void as_link_check_soon(struct as_link *l);
+/* A request was sent, and care.look is AS_NEVER with an execution timeout. */
+void as_link_watch_handlers(struct as_link *l);
+void as_link_on_options(struct as_link *l, const struct as_frame *f);
+void as_link_on_control(struct as_link *l, const struct as_frame *f);
+/* The controller's question, none being under way; on_answer tells. READY only. */
+void as_link_ask(struct as_link *l, uint64_t id, uint16_t op, struct as_str text);
+void as_link_no_answer(struct as_link *l, const char *why); /* to the one under way, if any */
 
 /* From HELLO on: death by the robust lock of the status page. */
 void as_link_watch(struct as_link *l);

@@ -222,6 +222,10 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         as_log_event(fleet->log, AS_LOG_INFO, "worker_ready",
                      "replica=%s pid=%u slots=%u epoch=%lu", l->up.name, l->pid, c.slots,
                      (unsigned long)l->epoch);
+        as_link_care_begin(l);
+        l->up.retiring = l->token && l->token->retiring;
+        if (l->up.retiring)
+            as_link_rotate(l);
         as_fleet_link_ready(l);
     }
 }

@@ -107,6 +107,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
     bool end = f->flags & AS_FRAME_F_END;
     const char *why;
 
+    c->begun = as_loop_now(l->up.fleet->loop); /* a handler that goes on does not hang */
     /* nobody reads it: not even decoded, and what follows of it is passed over */
     if (!as_replica_bind(l->up.replica, &c->core)) {
         c->rx_msg.body_len = UINT64_MAX;

@@ -240,28 +240,7 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
         as_replica_returned(l->up.replica, &c->core, now_of(l));
     }
     as_replica_recall_done(l->up.replica, now_of(l));
-}
-
-static void on_control(struct as_link *l, const struct as_frame *f)
-{
-    struct as_frame_control c;
-    bool sick;
-
-    /* only we ask */
-    if (as_frame_get_control(f, &c) || !c.reply) {
-        as_link_refuse(l, "malformed CONTROL");
-        return;
-    }
-    if (c.op != AS_CONTROL_HEALTH)
-        return;
-    sick = c.code != 0;
-    if (sick != l->sick) {
-        l->sick = sick;
-        as_log_event(l->up.fleet->log, sick ? AS_LOG_WARN : AS_LOG_INFO, "worker_health",
-                     "replica=%s healthy=%d", l->up.name, !sick);
-        as_replica_drain(l->up.replica, sick || l->draining, now_of(l));
-        as_fleet_refresh(l->up.deploy);
-    }
+    as_upstream_less(&l->up);
 }
 
 static void on_link_frame(struct as_link *l, const struct as_frame *f)
@@ -287,17 +266,15 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
             l->ping_sent = 0;
         break;
     case AS_FRAME_CONTROL:
-        on_control(l, f);
+        as_link_on_control(l, f);
         break;
     case AS_FRAME_DRAIN:
         l->draining = true;
-        as_replica_drain(l->up.replica, true, now_of(l));
-        as_fleet_refresh(l->up.deploy);
+        as_link_rotate(l);
         break;
     case AS_FRAME_GOODBYE:
         l->goodbye = true;
-        as_replica_drain(l->up.replica, true, now_of(l));
-        as_fleet_refresh(l->up.deploy);
+        as_link_rotate(l);
         break;
     case AS_FRAME_STARTED: /* a hint; the status page is the truth */
         break;
@@ -334,6 +311,8 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_hello(l, f);
     else if (f->type == AS_FRAME_REGISTER)
         as_link_on_register(l, f);
+    else if (f->type == AS_FRAME_OPTIONS)
+        as_link_on_options(l, f);
     else if (f->type == AS_FRAME_CREDIT && f->stream && l->up.replica)
         as_link_on_stream_credit(l, f);
     else if (f->type == AS_FRAME_CREDIT)

@@ -42,8 +42,17 @@ struct as_upstream {
     struct as_fleet_deploy *deploy; /* NULL: not known yet */
     struct as_replica *replica;     /* NULL: it has no slots yet */
     char *name;                     /* of the replica; NULL: not known yet */
+    bool retiring;                  /* takes nothing new; told when nothing is unanswered */
     struct as_list node;            /* the fleet's list */
 };
+
+void as_upstream_retired(struct as_upstream *u);
+/* After a request of it has ended or come back. */
+static inline void as_upstream_less(struct as_upstream *u)
+{
+    if (u->retiring && !as_replica_unanswered(u->replica))
+        as_upstream_retired(u);
+}
 
 static inline struct as_upstream *as_upstream_of(const struct as_replica *r)
 {

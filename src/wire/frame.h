@@ -26,6 +26,7 @@
 #define AS_FRAME_LABELS  65536u /* labels of an output */
 #define AS_FRAME_LABEL   1024u  /* bytes of each */
 #define AS_FRAME_TEXT    16384u /* bytes of a reason or error text */
+#define AS_FRAME_ASK     65536u /* bytes of what CONTROL asks */
 #define AS_FRAME_NAME    256u   /* bytes of each string in HELLO */
 #define AS_FRAME_VERSION 1u
 #define AS_FRAME_MAGIC   0x4b4c5341u /* "ASLK" */
@@ -270,7 +271,7 @@ void as_frame_put_cancel(struct as_outq *q, uint64_t stream, uint32_t reason);
 int as_frame_get_cancel(const struct as_frame *f, uint32_t *ret_reason);
 
 /* CONTROL: a small request to the replica itself; the reply repeats stream and op with REPLY. The
- * text of a request is never cut: at most AS_FRAME_TEXT bytes, asserted. */
+ * text of a request is never cut: at most AS_FRAME_ASK bytes, asserted. */
 enum as_control_op {
     AS_CONTROL_HEALTH = 1,
     AS_CONTROL_RECONFIGURE = 2, /* text: JSON, docs/PROTOCOL.md section 10 */

@@ -28,12 +28,18 @@ static struct as_str cut(struct as_str s)
 }
 
 /* A text of `len` bytes behind the fixed part must be all that is left of the frame. */
-static int get_text(const struct as_frame *f, size_t fixed, uint32_t len, struct as_str *ret)
+static int get_text_of(const struct as_frame *f, size_t fixed, uint32_t len, size_t max,
+                       struct as_str *ret)
 {
-    if (len > AS_FRAME_TEXT || f->n - fixed != len)
+    if (len > max || f->n - fixed != len)
         return AS_EPROTO;
     *ret = (struct as_str){(const char *)f->p + fixed, len};
     return 0;
+}
+
+static int get_text(const struct as_frame *f, size_t fixed, uint32_t len, struct as_str *ret)
+{
+    return get_text_of(f, fixed, len, AS_FRAME_TEXT, ret);
 }
 
 void as_frame_put_error(struct as_outq *q, uint64_t stream, const struct as_frame_error *e)
@@ -266,10 +272,10 @@ int as_frame_get_cancel(const struct as_frame *f, uint32_t *ret_reason)
 
 void as_frame_put_control(struct as_outq *q, uint64_t stream, const struct as_frame_control *c)
 {
-    struct as_str text = cut(c->text);
+    struct as_str text = c->reply ? cut(c->text) : c->text;
     uint8_t *p = put_frame(q, AS_FRAME_CONTROL, stream, CONTROL_FIXED + text.n);
 
-    AS_ASSERT(c->reply || text.n == c->text.n);
+    AS_ASSERT(text.n <= AS_FRAME_ASK);
 
     put16(p, c->op);
     put16(p + 2, c->reply ? 1 : 0);
@@ -290,7 +296,9 @@ int as_frame_get_control(const struct as_frame *f, struct as_frame_control *ret_
     reply = get16(f->p + 2);
     c.reply = reply == 1;
     c.code = get32(f->p + 4);
-    if (reply > 1 || c.code > 16 || get_text(f, CONTROL_FIXED, get32(f->p + 8), &c.text))
+    if (reply > 1 || c.code > 16 ||
+        get_text_of(f, CONTROL_FIXED, get32(f->p + 8), reply ? AS_FRAME_TEXT : AS_FRAME_ASK,
+                    &c.text))
         return AS_EPROTO;
     *ret_c = c;
     return 0;

@@ -99,7 +99,8 @@ static struct as_fleet_conf usual(void)
 
 AS_UNUSED static void begin_with(struct as_fleet_conf conf)
 {
-    static const struct as_fleet_ops ops = {on_none, on_none, on_none};
+    static const struct as_fleet_ops ops = {
+        .on_ready = on_none, .on_gone = on_none, .on_kill = on_none};
 
     assert_int_equal(as_loop_new(&w.loop, 0), 0);
     assert_int_equal(as_fleet_new(&w.fleet, w.loop, &conf, &ops, NULL, &log_of), 0);

@@ -168,7 +168,8 @@ static void on_watch(struct as_timer *t AS_UNUSED)
 
 static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
 {
-    static const struct as_fleet_ops ops = {on_ready, on_gone, on_gone};
+    static const struct as_fleet_ops ops = {
+        .on_ready = on_ready, .on_gone = on_gone, .on_kill = on_gone};
     struct as_fleet_conf conf = {.max_queued = -1,
                                  .max_prefetch = 32,
                                  .prefetch_work = 100 * AS_US,

@@ -483,6 +483,45 @@ static void options_have_bounds(void **state AS_UNUSED)
     assert_int_equal(options_with(AS_FRAME_OPTION_END, 0, 0, AS_FRAME_OPTION_ROWS + 1), AS_EPROTO);
 }
 
+/* A question must come whole, or not at all; an answer is cut. */
+static void what_control_asks_has_its_own_limit(void **state AS_UNUSED)
+{
+    char *text = calloc(1, AS_FRAME_ASK + 1);
+    struct as_frame_control in = {.op = AS_CONTROL_RECONFIGURE, .text = {text, AS_FRAME_ASK}}, out;
+    uint8_t *payload = calloc(1, 16 + AS_FRAME_ASK + 1);
+    struct as_frame f;
+    struct as_outq q;
+    struct bytes b;
+
+    as_outq_init(&q);
+    as_frame_put_control(&q, 1, &in);
+    in.reply = true;
+    b = bytes_of(&q);
+    f = only_frame(b);
+    assert_int_equal(as_frame_get_control(&f, &out), 0);
+    assert_int_equal(out.text.n, AS_FRAME_ASK);
+    free(b.p);
+    as_frame_put_control(&q, 1, &in);
+    b = bytes_of(&q);
+    f = only_frame(b);
+    assert_int_equal(as_frame_get_control(&f, &out), 0);
+    assert_int_equal(out.text.n, AS_FRAME_TEXT);
+    free(b.p);
+    for (uint16_t is_reply = 0; is_reply < 2; is_reply++) {
+        uint32_t limit = is_reply ? AS_FRAME_TEXT : AS_FRAME_ASK;
+
+        payload[2] = (uint8_t)is_reply;
+        set32(payload + 8, limit + 1);
+        b = raw_frame(AS_FRAME_CONTROL, 0, 1, payload, 16 + (size_t)limit + 1);
+        f = only_frame(b);
+        assert_int_equal(as_frame_get_control(&f, &out), AS_EPROTO);
+        free(b.p);
+    }
+    free(payload);
+    free(text);
+    as_outq_fini(&q);
+}
+
 static void ping_repeats_its_eight_bytes(void **state AS_UNUSED)
 {
     struct as_frame f;
@@ -606,6 +645,7 @@ int main(void)
         cmocka_unit_test(ids_may_be_none_but_not_a_part_of_one),
         cmocka_unit_test(cancel_takes_a_grpc_status),
         cmocka_unit_test(control_round_trip),
+        cmocka_unit_test(what_control_asks_has_its_own_limit),
         cmocka_unit_test(options_round_trip),
         cmocka_unit_test(options_have_bounds),
         cmocka_unit_test(ping_repeats_its_eight_bytes),
