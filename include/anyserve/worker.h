@@ -152,12 +152,13 @@ void as_worker_set_health(struct as_worker *w, uint32_t status, const char *text
  * AS_EINVALID: a time is over a day, health_timeout is AS_NEVER, or there is no such signal. */
 struct as_worker_options {
     size_t size;
-    as_ns health_period;     /* between two health checks */
-    as_ns health_timeout;    /* an answer to one that takes longer is a failed check */
-    as_ns execution_timeout; /* a handler that runs for longer has its worker killed */
-    as_ns request_timeout;   /* of the deployment: the deadline of requests that bring none */
+    as_ns health_period;      /* between two health checks */
+    as_ns health_timeout;     /* an answer to one that takes longer is a failed check */
+    as_ns execution_timeout;  /* a handler that runs for longer has its worker killed */
+    as_ns request_timeout;    /* of the deployment: the deadline of requests that bring none */
+    uint32_t health_failures; /* in a row, that end the process; at most 1000 */
     uint32_t dump_signal; /* makes this process print where its threads are, and go on; sent before
-                             such a kill. 0: none */
+                         such a kill. 0: none */
 };
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options);
 

@@ -143,21 +143,26 @@ static void watch_control(struct dispatcher *d)
 /* A supervisor that reads nothing (stopped, thrashing) does not stop us from serving, so what it
  * should hear waits. A full outbox loses the newest: READY and KILL are about processes that it
  * would then have to find out about by its own timeouts, but clients are still answered. */
-static void tell(struct dispatcher *d, enum as_ctl_type type, struct as_str replica,
-                 struct as_str token, struct as_str text)
+static void tell_all(struct dispatcher *d, const struct as_ctl_message *m)
 {
-    struct as_ctl_message m = {.type = type, .replica = replica, .token = token, .text = text};
     int err;
 
     if (d->control.closing || !d->control.events)
         return; /* it is gone, and the end of the socket has been read */
-    err = as_outbox_say(&d->out, d->control.fd, &m);
+    err = as_outbox_say(&d->out, d->control.fd, m);
     if (err == AS_EFULL && !d->out_full)
         as_log_event(&d->log, AS_LOG_ERROR, "supervisor_hangs",
                      "lost=%s waiting_bytes=%zu action=\"serving goes on; later ones too\"",
-                     as_ctl_type_name(type), d->out.wait.n);
+                     as_ctl_type_name(m->type), d->out.wait.n);
     d->out_full = err == AS_EFULL;
     watch_control(d);
+}
+
+static void tell(struct dispatcher *d, enum as_ctl_type type, struct as_str replica,
+                 struct as_str token, struct as_str text)
+{
+    tell_all(d, &(struct as_ctl_message){
+                    .type = type, .replica = replica, .token = token, .text = text});
 }
 
 static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
@@ -312,8 +317,22 @@ static void orphaned(struct dispatcher *d)
     _exit(1);
 }
 
+static void on_answer(void *ctx, struct as_str replica, struct as_str token, uint64_t id, int err,
+                      struct as_str text)
+{
+    tell_all(ctx, &(struct as_ctl_message){.type = AS_CTL_ANSWER,
+                                           .replica = replica,
+                                           .token = token,
+                                           .id = id,
+                                           .number = (uint32_t)-err,
+                                           .text = text});
+}
+
 static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
 {
+    enum as_control_op op;
+    struct as_str body;
+
     switch (m->type) {
     /* each is harmless when it is repeated: a supervisor tells a new dispatcher everything */
     case AS_CTL_TOKEN:
@@ -330,6 +349,16 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
     case AS_CTL_DOWN:
     case AS_CTL_UP:
         as_fleet_down(d->fleet, m->deployment, m->type == AS_CTL_DOWN);
+        break;
+    case AS_CTL_RETIRE:
+        as_fleet_retire(d->fleet, m->token);
+        break;
+    case AS_CTL_ASK:
+        if (as_ctl_question(m->text, &op, &body))
+            on_answer(d, m->replica, m->token, m->id, AS_EUNIMPLEMENTED,
+                      AS_STR("no such question"));
+        else
+            as_fleet_ask(d->fleet, m->token, m->id, op, body);
         break;
     case AS_CTL_TOLD:
         let_workers_in(d);
@@ -388,6 +417,11 @@ static void on_gone(void *ctx, struct as_str replica, struct as_str token, struc
 static void on_kill(void *ctx, struct as_str replica, struct as_str token, struct as_str reason)
 {
     tell(ctx, AS_CTL_KILL, replica, token, reason);
+}
+
+static void on_retired(void *ctx, struct as_str replica, struct as_str token)
+{
+    tell(ctx, AS_CTL_RETIRED, replica, token, AS_STR(""));
 }
 
 /* --- setting up --- */
@@ -456,8 +490,11 @@ static int set_up_management(struct dispatcher *d)
  * fails here ends the process: there is nothing to take down for anybody. */
 static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
 {
-    static const struct as_fleet_ops ops = {
-        .on_ready = on_ready, .on_gone = on_gone, .on_kill = on_kill};
+    static const struct as_fleet_ops ops = {.on_ready = on_ready,
+                                            .on_gone = on_gone,
+                                            .on_kill = on_kill,
+                                            .on_retired = on_retired,
+                                            .on_answer = on_answer};
     struct as_fleet_conf conf = as_conf_fleet(d->opts);
     struct as_loop *loop;
 

@@ -182,3 +182,22 @@ int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_messag
     /* an empty datagram cannot be told from the end; nobody sends one */
     return n == 0 ? AS_EOF : as_ctl_decode(buf, (size_t)n, ret_m);
 }
+
+int as_ctl_question(struct as_str text, enum as_control_op *ret_op, struct as_str *ret_body)
+{
+    static const struct {
+        const char *word;
+        enum as_control_op op;
+    } known[] = {{"reconfigure", AS_CONTROL_RECONFIGURE}, {"health", AS_CONTROL_HEALTH}};
+    const char *space = text.n ? memchr(text.p, ' ', text.n) : NULL;
+    struct as_str word = {text.p, space ? (size_t)(space - text.p) : text.n};
+
+    for (size_t i = 0; i < AS_COUNT(known); i++) {
+        if (!as_str_eq(word, as_str_of(known[i].word)))
+            continue;
+        *ret_op = known[i].op;
+        *ret_body = space ? (struct as_str){space + 1, text.n - word.n - 1} : (struct as_str){0};
+        return 0;
+    }
+    return AS_EUNIMPLEMENTED;
+}

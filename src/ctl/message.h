@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "wire/frame.h"
 
 #define AS_CTL_MESSAGE_MAX 63488u /* bytes of a datagram */
 #define AS_CTL_NAME_MAX    255u   /* bytes of replica, deployment and token */
@@ -47,7 +48,7 @@
     X(COMPLETE, C, S) /* number = replicas: all are READY, for the first time */                   \
     X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \
     X(RETIRE, C, D)   /* replica, token: takes no new requests; RETIRED is the answer */           \
-    X(ASK, C, D)      /* replica, token, id, text: a CONTROL frame to the worker */                \
+    X(ASK, C, D)      /* replica, token, id, text = question and body: as_ctl_question     */      \
     /* to the controller */                                                                        \
     X(RUNS, S, C)       /* replica, deployment, token, state, pid, restarts, text = note */        \
     X(SPAWNED, S, C)    /* replica, token, pid */                                                  \
@@ -107,6 +108,9 @@ int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n); /* one that is encode
  * into `buf`. Descriptors that a peer attaches are closed by the kernel (none are asked for). */
 int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m);
 
+/* The text of ASK: 0 and its body, which points into it, or AS_EUNIMPLEMENTED for a question that
+ * there is not. */
+int as_ctl_question(struct as_str text, enum as_control_op *ret_op, struct as_str *ret_body);
 /* AS_CTL_S, _D, _C together. */
 uint32_t as_ctl_said_by(enum as_ctl_type type);
 uint32_t as_ctl_heard_by(enum as_ctl_type type);

@@ -45,6 +45,7 @@ struct as_link_care {
     struct as_timer timer; /* due and look, whichever is first */
     /* As the server is set, or the worker has said. 0: none, but for the timeout. */
     as_ns period, timeout, execution, request;
+    uint32_t limit;    /* of failures */
     uint32_t dump;     /* signal */
     as_ns due;         /* the next check, or look at the one under way */
     as_ns asked;       /* the one under way; later when its time did not count */

@@ -118,7 +118,7 @@ static void check_failed(struct as_link *l, struct as_str why)
     l->care.failures++;
     l->care.sick = true;
     log_health(l, false, why);
-    if (l->token && l->care.failures >= AS_MAX(l->up.fleet->conf.health_failures, 1u)) {
+    if (l->token && l->care.failures >= AS_MAX(l->care.limit, 1u)) {
         snprintf(text, sizeof(text), "%u health checks failed in a row, the last one: %.*s",
                  l->care.failures, AS_STR_FMT(why));
         as_link_condemn(l, text);
@@ -323,6 +323,7 @@ void as_link_care_init(struct as_link *l)
     l->care.timeout = conf->health_timeout;
     l->care.execution = conf->execution_timeout;
     l->care.request = conf->request_timeout;
+    l->care.limit = conf->health_failures;
     l->care.due = l->care.look = AS_NEVER;
 }
 
@@ -372,6 +373,7 @@ void as_link_on_options(struct as_link *l, const struct as_frame *f)
     l->care.timeout = option(&o, AS_FRAME_OPT_HEALTH_TIMEOUT, conf->health_timeout);
     l->care.execution = option(&o, AS_FRAME_OPT_EXECUTION_TIMEOUT, conf->execution_timeout);
     l->care.request = option(&o, AS_FRAME_OPT_REQUEST_TIMEOUT, conf->request_timeout);
+    l->care.limit = (uint32_t)option(&o, AS_FRAME_OPT_HEALTH_FAILURES, conf->health_failures);
     l->care.dump = (uint32_t)option(&o, AS_FRAME_OPT_DUMP_SIGNAL, 0);
     if (l->state == AS_LINK_READY)
         apply(l);

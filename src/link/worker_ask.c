@@ -152,11 +152,15 @@ int as_worker_set_options(struct as_worker *w, const struct as_worker_options *o
         !set_time(&o, AS_FRAME_OPT_HEALTH_TIMEOUT, v.health_timeout) ||
         !set_time(&o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v.execution_timeout) ||
         !set_time(&o, AS_FRAME_OPT_REQUEST_TIMEOUT, v.request_timeout) ||
-        v.health_timeout == AS_NEVER || v.dump_signal > 64)
+        v.health_timeout == AS_NEVER || v.dump_signal > 64 ||
+        v.health_failures > AS_FRAME_FAILURES_MAX)
         return AS_EINVALID;
     if (v.dump_signal)
         o.has |= 1u << AS_FRAME_OPT_DUMP_SIGNAL;
     o.value[AS_FRAME_OPT_DUMP_SIGNAL] = v.dump_signal;
+    if (v.health_failures)
+        o.has |= 1u << AS_FRAME_OPT_HEALTH_FAILURES;
+    o.value[AS_FRAME_OPT_HEALTH_FAILURES] = v.health_failures;
     pthread_mutex_lock(&w->mu);
     w->options = o;
     if (w->state == AS_WORKER_LIVE) {

@@ -297,10 +297,12 @@ enum as_frame_option {
     AS_FRAME_OPT_REQUEST_TIMEOUT,   /* ns, of requests that bring no deadline; 0: none */
     AS_FRAME_OPT_DUMP_SIGNAL, /* that makes the worker print where its threads are; 0: there is none
                                */
+    AS_FRAME_OPT_HEALTH_FAILURES, /* in a row, that end the worker; 1 … AS_FRAME_FAILURES_MAX */
     AS_FRAME_OPTION_END
 };
-#define AS_FRAME_OPTION_MAX  (86400 * (uint64_t)AS_SEC) /* of the times: a day */
-#define AS_FRAME_OPTION_ROWS 64u                        /* entries of a frame */
+#define AS_FRAME_OPTION_MAX   (86400 * (uint64_t)AS_SEC) /* of the times: a day */
+#define AS_FRAME_FAILURES_MAX 1000u
+#define AS_FRAME_OPTION_ROWS  64u /* entries of a frame */
 struct as_frame_options {
     uint32_t has;                        /* 1 << key of each that is there */
     uint64_t value[AS_FRAME_OPTION_END]; /* by key; [0] is nothing */

@@ -325,6 +325,8 @@ static bool is_option(uint32_t key, uint64_t v)
 {
     if (key == AS_FRAME_OPT_DUMP_SIGNAL)
         return v <= 64;
+    if (key == AS_FRAME_OPT_HEALTH_FAILURES)
+        return v >= 1 && v <= AS_FRAME_FAILURES_MAX;
     return v <= AS_FRAME_OPTION_MAX && (v || key != AS_FRAME_OPT_HEALTH_TIMEOUT);
 }
 

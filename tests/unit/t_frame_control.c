@@ -475,6 +475,10 @@ static void options_have_bounds(void **state AS_UNUSED)
     }
     assert_int_equal(options_with(AS_FRAME_OPT_DUMP_SIGNAL, 0, 64, 1), 0);
     assert_int_equal(options_with(AS_FRAME_OPT_DUMP_SIGNAL, 0, 65, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEALTH_FAILURES, 0, 0, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEALTH_FAILURES, 0, 1, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEALTH_FAILURES, 0, 1000, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEALTH_FAILURES, 0, 1001, 1), AS_EPROTO);
     assert_int_equal(options_with(1, 1, 1, 1), AS_EPROTO); /* reserved */
     assert_int_equal(options_with(0, 0, 1, 1), AS_EPROTO); /* no key */
     assert_int_equal(options_with(1, 0, 1, 2), AS_EPROTO); /* twice */

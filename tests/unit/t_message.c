@@ -159,9 +159,26 @@ static void over_the_socket(void **state AS_UNUSED)
     close(fd[1]);
 }
 
+static void a_question_is_a_word_and_a_body(void **state AS_UNUSED)
+{
+    enum as_control_op op = AS_CONTROL_LOG_LEVEL;
+    struct as_str body = AS_STR("untouched");
+
+    assert_int_equal(as_ctl_question(AS_STR("reconfigure {\"rank\": 1}"), &op, &body), 0);
+    assert_int_equal(op, AS_CONTROL_RECONFIGURE);
+    assert_true(as_str_eq(body, AS_STR("{\"rank\": 1}")));
+    assert_int_equal(as_ctl_question(AS_STR("health"), &op, &body), 0);
+    assert_int_equal(op, AS_CONTROL_HEALTH);
+    assert_int_equal(body.n, 0);
+    assert_int_equal(as_ctl_question(AS_STR("reconfigured {}"), &op, &body), AS_EUNIMPLEMENTED);
+    assert_int_equal(as_ctl_question(AS_STR(" {}"), &op, &body), AS_EUNIMPLEMENTED);
+    assert_int_equal(as_ctl_question((struct as_str){0}, &op, &body), AS_EUNIMPLEMENTED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_question_is_a_word_and_a_body),
         cmocka_unit_test(every_type_comes_back_as_it_was),
         cmocka_unit_test(strings_are_bounded_and_long_text_is_cut),
         cmocka_unit_test(a_cut_or_longer_datagram_is_refused),

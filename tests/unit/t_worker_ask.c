@@ -247,6 +247,10 @@ static void options_have_bounds(void **state)
     assert_int_equal(as_worker_set_options(p->w, &o), 0);
     o.dump_signal = 65;
     assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = (struct as_worker_options){.size = sizeof(o), .health_failures = 1000};
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    o.health_failures = 1001;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
     o.size = 4;
     assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
 }
