@@ -57,7 +57,7 @@ def end_orphans(server):
             os.kill(pid, signal.SIGKILL)
 
 
-def part(name, count, rss, forks=False):
+def part(name, count, rss, forks):
     took = []
     with rig.serving(rig.AnyServe(workers=1, rss=rss)) as server:
         for _ in range(count):
@@ -77,6 +77,6 @@ def part(name, count, rss, forks=False):
 
 def run(options):
     count = options.count or COUNT
-    yield part("no ballast", count, 0)
-    yield part("2 GiB", count, BIG)
-    yield part("grandchild holds the link", count, 0, forks=True)
+    for name, rss, forks in (("no ballast", 0, False), ("2 GiB", BIG, False), ("grandchild has the link", 0, True)):
+        if options.wants(name):
+            yield part(name, count, rss, forks)

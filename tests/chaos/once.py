@@ -35,6 +35,8 @@ def part(server, protocol, journal, options):
 
 def run(options):
     for protocol in ("grpc", "http"):
+        if not options.wants(f"AnyServe {protocol}"):
+            continue
         with tempfile.TemporaryDirectory(prefix="as-") as journal:
             with rig.serving(rig.AnyServe("--log-level", "error", workers=WORKERS, journal=journal)) as server:
                 result, outcome, twice, wrong, kills = part(server, protocol, journal, options)
@@ -49,6 +51,8 @@ def run(options):
                     result.fault("no request was hit: nothing was shown")
                 rig.wait_workers(server, WORKERS)
             yield result
+    if not options.wants("HAProxy http"):
+        return
     with tempfile.TemporaryDirectory(prefix="as-") as journal:
         server = haproxy.HAProxy(WORKERS, journal, idempotent=False, deadline=DEADLINE)
         try:

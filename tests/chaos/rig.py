@@ -22,21 +22,13 @@ ENOUGH = 0.9  # of the planned load, or the run says nothing
 
 
 class AnyServe(Server):
-    """model.py with `workers` replicas; the log's lines have the time at which they came."""
+    """model.py with `workers` replicas."""
 
     name = "AnyServe"
 
     def __init__(self, *options, workers=4, journal=None, rss=0, env=None):
         env = {**(env or {}), "CHAOS_RSS": str(rss), **({"CHAOS_JOURNAL": str(journal)} if journal else {})}
         super().__init__(HERE / "model.py", "--workers", str(workers), *options, env=env, cwd=HERE)
-
-    def worker_pids(self):
-        """As the kernel has them, in whatever state: children of the supervisor that run the worker's program."""
-        try:
-            children = Path(f"/proc/{self.supervisor}/task/{self.supervisor}/children").read_text().split()
-        except OSError:
-            return []
-        return [int(p) for p in children if "anyserve.worker" in procs.command(p) and procs.alive(p)]
 
 
 class Load:

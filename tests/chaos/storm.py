@@ -38,6 +38,8 @@ def part(server, protocol, kills_per_s, options):
 def run(options):
     for kills_per_s in (4, 10):
         for protocol in ("grpc", "http"):
+            if not options.wants(f"AnyServe {protocol} {kills_per_s}/s"):
+                continue
             with rig.serving(rig.AnyServe("--log-level", "error", workers=WORKERS)) as server:
                 result, outcome = part(server, protocol, kills_per_s, options)
                 if outcome.errors:
@@ -46,6 +48,8 @@ def run(options):
                     result.fault(f"p99 {outcome.latency(.99)} ms, over 100")
                 rig.wait_workers(server, WORKERS)
             yield result
+        if not options.wants(f"HAProxy http {kills_per_s}/s"):
+            continue
         server = haproxy.HAProxy(WORKERS, deadline=DEADLINE)
         try:
             yield part(server, "http", kills_per_s, options)[0]

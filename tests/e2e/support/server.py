@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import uuid
+from pathlib import Path
 
 from . import paths, procs, wait
 
@@ -143,6 +144,14 @@ class Server:
     def workers(self):
         """Replica name → pid, of those that are ready."""
         return {r["name"]: r["pid"] for r in self.status()["replicas"] if r["state"] == "ready"}
+
+    def worker_pids(self):
+        """As the kernel has them, in whatever state: children of the supervisor that run the worker's program."""
+        try:
+            children = Path(f"/proc/{self.supervisor}/task/{self.supervisor}/children").read_text().split()
+        except OSError:
+            return []
+        return [int(p) for p in children if "anyserve.worker" in procs.command(p) and procs.alive(p)]
 
     def all_ready(self):
         """Every process that the supervisor has is ready, and so is the server."""

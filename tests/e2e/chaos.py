@@ -1,0 +1,23 @@
+"""What the test_chaos_* files share: the parts of `make chaos`, which live in tests/chaos."""
+
+import contextlib
+import sys
+from types import SimpleNamespace
+
+from support import paths
+
+sys.path.insert(0, str(paths.ROOT / "tests/chaos"))
+
+import rig  # noqa: E402
+
+
+@contextlib.contextmanager
+def loaded(server, protocol="grpc", model="nap", rate=100, timeout=30, retry=0):
+    """Load for as long as the block runs; what it yields has `outcome` afterwards."""
+    load, result = rig.Load(server.address, protocol, model, rate, timeout, retry), SimpleNamespace()
+    try:
+        yield result
+        result.outcome = load.end()
+    finally:
+        load.abandon()
+    assert len(result.outcome.rows) > 0

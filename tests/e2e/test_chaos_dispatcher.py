@@ -1,0 +1,28 @@
+"""`make chaos` in short, part three: the dispatcher dies under load from clients that call again."""
+
+import pytest
+
+import chaos
+from support import paths, procs
+
+import dispatcher  # noqa: E402, of tests/chaos
+
+pytestmark = pytest.mark.core
+
+MODEL = paths.ROOT / "tests/chaos/model.py"
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_clients_that_call_again_are_answered(serve, protocol):
+    server = serve(MODEL, "--workers", "2", "--log-level", "warn")
+    server.wait_all_ready()
+    before = dispatcher.places(server)
+    with chaos.loaded(server, protocol, "nap", rate=50, retry=30) as load:
+        for _ in range(3):
+            old = server.dispatcher
+            procs.kill(old)
+            dispatcher.new_dispatcher(server, old)
+    assert not load.outcome.errors, load.outcome.examples()
+    assert load.outcome.refused == 0
+    assert dispatcher.places(server) == before
+    server.note_fds()

@@ -1,0 +1,60 @@
+"""`make chaos` in short, part one: workers are killed under an open loop of requests; no client may notice. Figures and limits of
+time are for `make chaos`."""
+
+import pytest
+
+import chaos
+from support import paths, procs, wait
+
+pytestmark = pytest.mark.core
+
+MODEL = paths.ROOT / "tests/chaos/model.py"
+
+SLOW_START = """
+import os, time
+while os.path.exists(os.environ["HOLD"]):
+    time.sleep(0.005)
+from anyserve import AnyServe
+app = AnyServe()
+@app.model("fine")
+def fine(request):
+    return request.inputs
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_nobody_notices_a_storm(serve, protocol):
+    server = serve(MODEL, "--workers", "4", "--log-level", "warn")
+    with chaos.loaded(server, protocol, "nap", rate=100, timeout=30) as load:
+        kills = chaos.rig.Killer(server, 4, 10, seed=1).join()
+    assert len(kills) == 10
+    assert not load.outcome.errors, load.outcome.examples()
+    server.wait_all_ready()
+
+
+def test_all_workers_killed_at_once(serve):
+    """For a while nobody is there: requests wait."""
+    server = serve(MODEL, "--workers", "2", "--log-level", "warn")
+    with chaos.loaded(server, "http", "nap", rate=50, timeout=30) as load:
+        for _ in range(2):
+            for pid in server.workers().values():
+                procs.kill(pid)
+            server.wait_all_ready()
+    assert not load.outcome.errors, load.outcome.examples()
+
+
+def test_kills_before_ready_give_nobody_up(serve, tmp_path):
+    """A worker that is killed again and again while it starts has done nothing wrong."""
+    hold = tmp_path / "hold"
+    server = serve("slow_start.py", "--restart-backoff", "1ms", "--max-start-failures", "2", env={"HOLD": str(hold)},
+                   source=SLOW_START)
+    hold.touch()
+    procs.kill(server.worker())
+    seen = set()
+    for _ in range(5):
+        (pid,) = wait.until(lambda: set(server.worker_pids()) - seen, "a worker that starts")
+        seen.add(pid)
+        procs.kill(pid)
+    hold.unlink()
+    server.wait_all_ready()
+    assert not server.log.find("given up")
