@@ -8,7 +8,7 @@ configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf buil
 build = $(call configure,$(1),$(2)) && ninja $(if $(MAKE_TERMOUT),,--quiet) -C build/$(1)
 
 .DEFAULT_GOAL := all
-.PHONY: all help setup debug run test unit e2e conform check asan tsan fuzz bench soak leaks crowd attack sweep workers fmt clean
+.PHONY: all help setup debug run test unit e2e conform check asan tsan fuzz bench soak leaks crowd attack chaos sweep workers fmt clean
 
 all: setup      ## build the release into build/release
 	@$(call build,release,-Dbuildtype=release -Db_lto=true)
@@ -51,6 +51,9 @@ crowd: all      ## CALLS random requests (default a million), in batches and not
 	@python tests/crowd/crowd.py --calls $(or $(CALLS),1000000)
 attack: all     ## hostile clients beside healthy ones, SECONDS each (default 30)
 	@ANYSERVE_BUILD=build/release python tests/attack/run.py --seconds $(or $(SECONDS),30) $(NAMES)
+chaos: all      ## workers and dispatchers die under load, beside HAProxy; NAMES=…, COUNT kills of each part; takes half an hour
+	@tools/setup.sh chaos
+	@ANYSERVE_BUILD=build/release python tests/chaos/run.py $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only '$(ONLY)') $(NAMES)
 sweep: all      ## let every allocation and system call fail once, in each process of a server
 	@python tests/sweep/sweep.py --build build/release
 workers: all    ## workers in every language, hostile ones, ones that come and go, and what reusing connections is worth

@@ -5,6 +5,7 @@
 #   tools/setup.sh          what `make`, `make run` and `make test` need
 #   tools/setup.sh bench    also what only `make bench` needs: gRPC C++, nginx and jansson, which are baselines, and wrk (about
 #                           65 MB)
+#   tools/setup.sh chaos    also what only `make chaos` needs: HAProxy
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +23,8 @@ fail() {
 case ${1:-} in
 '') ;;
 bench) packages+=(libgrpc++-dev libjansson-dev wrk nginx-light) ;;
-*) fail "'$1' is not known; usage: tools/setup.sh [bench]" ;;
+chaos) packages+=(haproxy) ;;
+*) fail "'$1' is not known; usage: tools/setup.sh [bench | chaos]" ;;
 esac
 
 command -v gcc >/dev/null || fail "gcc is missing: apt-get install gcc"
@@ -71,7 +73,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "setup: installing ${missing[*]}"
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
-    export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 # nginx is not to be started as a service
+    export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 # nginx and haproxy are not to be started as services
     if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" $install -q; } >"$log" 2>&1; then
         tail -20 "$log" >&2
         fail "this failed: $install"
