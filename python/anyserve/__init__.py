@@ -16,18 +16,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .app import AnyServe, model
+from .app import AnyServe, deployment, model
 from .batch import batch
 from .batching import Batching
 from .errors import DeclarationError, Error
 from .signature import Response, Tensor
+from .spec import Application, Deployment, deployment_file, schema
 
 if TYPE_CHECKING:
     from ._native import Request
 
 __version__ = "0.1.0"
-__all__ = ["AnyServe", "Batching", "DeclarationError", "Error", "Request", "Response", "Tensor", "batch",
-           "model"]  # fmt: skip
+__all__ = ["AnyServe", "Application", "Batching", "DeclarationError", "Deployment", "Error", "Request", "Response",
+           "Tensor", "batch", "deployment", "deployment_file", "model", "schema"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,9 @@ from .signature import (
     signature_of,
     stream_param,
 )
+from .spec import Deployment
 
-__all__ = ["AnyServe", "model"]
+__all__ = ["AnyServe", "deployment", "model"]
 
 T = TypeVar("T")
 
@@ -103,6 +104,12 @@ class AnyServe:
 
     def __init__(self) -> None:
         self._models: Dict["tuple[str, str]", Model] = {}
+        self._deployments: Dict[Optional[str], Deployment] = {}
+
+    @property
+    def deployments(self) -> Dict[Optional[str], Deployment]:
+        """What `deployment` was told, by name; None: of the deployment that models are in by default."""
+        return dict(self._deployments)
 
     @property
     def models(self) -> List[Model]:
@@ -169,6 +176,22 @@ class AnyServe:
 
         return declare
 
+    def deployment(self, name: Optional[str] = None, **options: Any) -> Deployment:
+        """Options of one of the file's deployments: those of a deployment file, by the same names.
+
+        name: as in ``model(..., deployment=name)``; left out: the deployment of the models that name none.
+        A deployment file that sets an option wins over what is set here. docs/guide/deployment-file.md has
+        the options.
+        """
+        if name is not None:
+            check_deployment(name)
+        if name in self._deployments:
+            what = "the default deployment" if name is None else "deployment %r" % name
+            raise DeclarationError("the options of %s are set twice" % what)
+        # checked here, where the mistake is; the name of the default one is known to who loads the file
+        self._deployments[name] = Deployment("default" if name is None else name, **options)
+        return self._deployments[name]
+
     def _add(
         self, name: str, version: str, handler: Any, inputs: Any, outputs: Any, ongoing: Any,
         deployment: Any, threads: Any, eager: Any, idempotent: Any, queued: Any, batching: Any,
@@ -222,4 +245,5 @@ class AnyServe:
 
 default_app = AnyServe()
 model = default_app.model
+deployment = default_app.deployment
 

@@ -44,6 +44,7 @@ class Deployment(NamedTuple):
     models: List[Model]
     budget: int
     max_queued_requests: int
+    options: Dict[str, Any] = {}  # of a deployment file, that the code sets
 
 
 def stop(code: int, text: str) -> NoReturn:
@@ -173,7 +174,7 @@ def _default(module: ModuleType, head: str) -> AnyServe:
     )
 
 
-def _deployment(name: str, models: List[Model]) -> Deployment:
+def _deployment(name: str, models: List[Model], options: Dict[str, Any]) -> Deployment:
     queued = {m.max_queued_requests for m in models if m.max_queued_requests is not None}
     if len(queued) > 1:
         stop(
@@ -182,7 +183,22 @@ def _deployment(name: str, models: List[Model]) -> Deployment:
             % (name, ", ".join(str(q) for q in sorted(queued))),
         )
     budget = max(m.max_ongoing_requests for m in models)
-    return Deployment(name, models, budget, queued.pop() if queued else QUEUED_NOT_SET)
+    return Deployment(name, models, budget, queued.pop() if queued else QUEUED_NOT_SET, options)
+
+
+def _options(app: AnyServe, default: str, names: List[str]) -> Dict[str, Dict[str, Any]]:
+    """What the app sets for its deployments, by their names, without them."""
+    found: Dict[str, Dict[str, Any]] = {}
+    for said, declared in app.deployments.items():
+        name = default if said is None else said
+        if name in found:
+            raise DeclarationError("the options of deployment %r are set twice, once without its name" % name)
+        if name not in names:
+            raise DeclarationError(
+                "deployment %r has options, but no model is in it; there is %s" % (name, ", ".join(names))
+            )
+        found[name] = {k: v for k, v in declared.to_dict().items() if k != "name"}
+    return found
 
 
 def load(target: str) -> List[Deployment]:
@@ -202,7 +218,8 @@ def load(target: str) -> List[Deployment]:
     for m in app.models:
         groups.setdefault(m.deployment or default, []).append(m)
     try:
-        return [_deployment(check_deployment(name), models) for name, models in groups.items()]
+        options = _options(app, default, list(groups))
+        return [_deployment(check_deployment(name), models, options.get(name, {})) for name, models in groups.items()]
     except DeclarationError as e:
         stop(EX_DECLARATION, str(e))
 
@@ -226,6 +243,7 @@ def describe(deployments: List[Deployment]) -> Dict[str, Any]:
                 "name": d.name,
                 "budget": d.budget,
                 "max_queued_requests": d.max_queued_requests,
+                "options": d.options,
                 "models": [
                     {
                         "name": m.name,

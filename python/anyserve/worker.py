@@ -62,8 +62,8 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p.add_argument("target", help="file.py, module, file.py:attribute or module:attribute")
     p.add_argument("--deployment", help="which of the target's deployments to serve")
     p.add_argument("--describe", nargs="?", const="json", choices=["json", "lines"],
-                   help="print what the target declares; lines: a deployment per line, its name and"
-                   " its model:version, separated by tabs")  # fmt: skip
+                   help="print what the target declares; lines: a deployment per line, its name,"
+                   " its options if any, and its model:version, separated by tabs")  # fmt: skip
     p.add_argument("--stream-inputs", type=_number(65536), default=16, metavar="N",
                    help="messages of one stream that wait for a handler that takes one")  # fmt: skip
     p.add_argument("--stream-input-bytes", type=_number(1 << 30), default=1 << 20, metavar="N",
@@ -76,10 +76,12 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
 
 
 def as_lines(what: Dict[str, Any]) -> str:
-    return "\n".join(
-        "\t".join([d["name"]] + ["%s:%s" % (m["name"], m["version"]) for m in d["models"]])
-        for d in what["deployments"]
-    )
+    lines = []
+    for d in what["deployments"]:
+        options = [json.dumps(d["options"])] if d["options"] else []
+        models = ["%s:%s" % (m["name"], m["version"]) for m in d["models"]]
+        lines.append("\t".join([d["name"]] + options + models))
+    return "\n".join(lines)
 
 
 def print_description(target: str, form: str) -> None:

@@ -110,6 +110,8 @@ void as_app_write(const struct as_app *app, struct as_buf *b)
         const struct as_app_deployment *d = &app->deployments[i];
 
         as_buf_str(b, d->name);
+        if (d->options)
+            as_buf_printf(b, "\t%s", d->options);
         for (uint32_t k = 0; k < d->n_models; k++)
             as_buf_printf(b, "\t%s", d->models[k]);
         as_buf_str(b, "\n");

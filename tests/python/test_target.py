@@ -51,6 +51,7 @@ def test_describe(run):
             "name": "two",
             "budget": 1,
             "max_queued_requests": 0,
+            "options": {},
             "models": [
                 {
                     "name": "add",
@@ -68,6 +69,7 @@ def test_describe(run):
             "name": "side",
             "budget": 100,
             "max_queued_requests": 7,
+            "options": {},
             "models": [
                 {"name": "other", "version": "2", "max_ongoing_requests": 100, "async": True, "idempotent": False,
                  "decoupled": False, "inputs": None, "outputs": None},

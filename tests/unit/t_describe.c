@@ -42,7 +42,7 @@ static void a_line_is_a_deployment(void **state AS_UNUSED)
 
 static void options_of_the_code_stand_before_the_models(void **state AS_UNUSED)
 {
-    struct as_buf err = {0};
+    struct as_buf err = {0}, text = {0};
     struct as_app app;
 
     assert_int_equal(
@@ -50,6 +50,9 @@ static void options_of_the_code_stand_before_the_models(void **state AS_UNUSED)
     assert_string_equal(app.deployments[0].options, "{\"num_replicas\": 2}");
     assert_int_equal(app.deployments[0].n_models, 1);
     assert_null(app.deployments[1].options);
+    as_app_write(&app, &text);
+    assert_true(as_str_eq(as_buf_slice(&text), AS_STR("a\t{\"num_replicas\": 2}\tm:1\nb\tm:1\n")));
+    as_buf_fini(&text);
     as_app_fini(&app);
 }
 
