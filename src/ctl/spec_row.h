@@ -38,8 +38,8 @@ enum as_spec_type {
 /* What a change of the value costs the replicas that run. */
 enum as_spec_class {
     AS_SPEC_SAME,        /* nothing: the key names or holds something */
-    AS_SPEC_LIGHT,       /* dispatcher and controller are told, no worker */
-    AS_SPEC_RECONFIGURE, /* the workers are told while they serve */
+    AS_SPEC_LIGHT,       /* the controller's business alone, no worker is told */
+    AS_SPEC_RECONFIGURE, /* the workers are told while they serve, and tell the dispatcher */
     AS_SPEC_RESTART      /* new replicas take over from the old ones */
 };
 
@@ -77,20 +77,22 @@ enum as_spec_class {
       "any value; handed to `reconfigure` of the code, at the start and when it changes")          \
     X(DEPLOYMENT, MAX_ONGOING_REQUESTS, "max_ongoing_requests", INT, 1, 65535, "", "",             \
       RECONFIGURE, 0, "executing at once in one replica; default: what its models declare")        \
-    X(DEPLOYMENT, MAX_QUEUED_REQUESTS, "max_queued_requests", INT, -1, 10000000, "", "", LIGHT,    \
-      NOT_ZERO, "waiting; more are refused; -1: no limit; default: `--max-queued-requests`")       \
-    X(DEPLOYMENT, REQUEST_TIMEOUT, "request_timeout_s", DURATION, 0, AS_SPEC_DAY, "0", "", LIGHT,  \
-      0, "deadline of a request that brings none; 0: none")                                        \
+    X(DEPLOYMENT, MAX_QUEUED_REQUESTS, "max_queued_requests", INT, -1, 10000000, "", "",           \
+      RECONFIGURE, NOT_ZERO,                                                                       \
+      "waiting; more are refused; -1: no limit; default: `--max-queued-requests`")                 \
+    X(DEPLOYMENT, REQUEST_TIMEOUT, "request_timeout_s", DURATION, 0, AS_SPEC_DAY, "0", "",         \
+      RECONFIGURE, 0, "deadline of a request that brings none; 0: none")                           \
     X(DEPLOYMENT, IDEMPOTENT, "idempotent", BOOL, 0, 1, "", "", RECONFIGURE, 0,                    \
       "requests may be repeated when a worker dies; default: what each model declares")            \
     X(DEPLOYMENT, EXECUTION_TIMEOUT, "execution_timeout_s", DURATION, 0, AS_SPEC_DAY, "0", "",     \
-      LIGHT, 0, "a worker that executes one request for longer is hung and is replaced; 0: off")   \
+      RECONFIGURE, 0,                                                                              \
+      "a worker that executes one request for longer is hung and is replaced; 0: off")             \
     X(DEPLOYMENT, HEALTH_CHECK_PERIOD, "health_check_period_s", DURATION, 100 * AS_MS,             \
-      AS_SPEC_DAY, "10", "", LIGHT, 0, "how often `check_health` of the code is called")           \
+      AS_SPEC_DAY, "10", "", RECONFIGURE, 0, "how often `check_health` of the code is called")     \
     X(DEPLOYMENT, HEALTH_CHECK_TIMEOUT, "health_check_timeout_s", DURATION, 10 * AS_MS,            \
-      AS_SPEC_DAY, "30", "", LIGHT, 0, "it must return in this time")                              \
+      AS_SPEC_DAY, "30", "", RECONFIGURE, 0, "it must return in this time")                        \
     X(DEPLOYMENT, HEALTH_CHECK_FAILURES, "health_check_failure_threshold", INT, 1, 100, "3", "",   \
-      LIGHT, 0, "failures in a row after which the replica is replaced")                           \
+      RECONFIGURE, 0, "failures in a row after which the replica is replaced")                     \
     X(DEPLOYMENT, MAX_RESTARTS, "max_restarts", INT, -1, 1000000, "", "", LIGHT, 0,                \
       "failed starts in a row until a replica is given up; -1: never; default: "                   \
       "`--max-start-failures`")                                                                    \
