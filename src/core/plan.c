@@ -206,11 +206,20 @@ int as_plan_adopt(struct as_plan *p, const struct as_place_facts *facts, as_ns n
     return 0;
 }
 
+static uint32_t count_live(const struct as_plan *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->n; i++)
+        n += !as_place_ends(p->places[i]);
+    return n;
+}
+
 void as_plan_run(struct as_plan *p, as_ns now)
 {
     AS_ASSERT(p->target.generation);
     p->acting = true;
-    if (p->n < p->target.replicas && p->condition.status == AS_STATUS_HEALTHY)
+    if (count_live(p) < p->target.replicas && p->condition.status == AS_STATUS_HEALTHY)
         as_plan_say(p, AS_CAUSE_REPLICA_FAILED, AS_STR("replicas have ended meanwhile"), now);
     as_plan_tick(p, now);
 }

@@ -270,15 +270,10 @@ static void compact(struct as_plan *p, as_ns now)
     }
 }
 
+/* Complete, and no rank had to move: those that move are not complete. */
 bool as_rollout_settled(const struct as_plan *p)
 {
-    if (!p->acting || p->deleting || !complete(p))
-        return false;
-    for (uint32_t i = 0; i < p->n; i++) {
-        if (p->places[i]->facts.rank >= p->target.replicas)
-            return false;
-    }
-    return true;
+    return p->acting && !p->deleting && complete(p);
 }
 
 /* What was never seen to run is nothing to go back to: with no replicas everything is settled. */

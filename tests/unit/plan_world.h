@@ -11,6 +11,7 @@
 #define PLAN_WORLD_H
 
 #include "core/plan.h"
+#include "core/ranks.h"
 
 #include "unit.h"
 

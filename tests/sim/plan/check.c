@@ -64,6 +64,21 @@ void note_configure(struct sim *s, uint32_t deploy, const struct as_place *pl,
         fail(s, "d%u-%u moves from rank %u to %u of %u", deploy, f->number, f->rank, to->rank, n);
 }
 
+/* The process that replaces a dead one has its rank, or the one that it was to move to. */
+void note_restart(struct sim *s, const struct as_place *pl)
+{
+    const struct as_place_facts *f = as_place_facts(pl);
+    const struct as_place_facts *kept = &s->procs[(uintptr_t)as_place_user(pl)].kept;
+
+    if (f->starts < 2)
+        return; /* a new place; and of a place's first process none was before */
+    if (f->rank != kept->rank && f->rank != kept->rank_next)
+        fail(s, "%.*s had rank %u, and starts with rank %u", AS_STR_FMT(as_place_name(pl)),
+             kept->rank, f->rank);
+    if (f->version != kept->version)
+        fail(s, "%.*s was of another version", AS_STR_FMT(as_place_name(pl)));
+}
+
 static void check_pair(struct sim *s, const struct proc *a, const struct proc *b)
 {
     if (a->is.rank == b->is.rank)
@@ -99,11 +114,28 @@ static void check_processes(struct sim *s)
     }
 }
 
+/* What core is sure of is so. */
+static void check_place(void *arg, struct as_place *pl)
+{
+    struct sim *s = arg;
+    const struct proc *p = &s->procs[(uintptr_t)as_place_user(pl)];
+    const struct as_place_facts *f = as_place_facts(pl);
+
+    if (as_place_state(pl) != AS_PLACE_RUNNING || f->unsure || !p->alive || p->injected)
+        return;
+    if (p->is.rank != f->rank || p->is.config != f->config || p->is.world != f->world ||
+        p->is.version != f->version)
+        fail(s, "process %u is not what %.*s is believed to be", p->token,
+             AS_STR_FMT(as_place_name(pl)));
+}
+
 void check(struct sim *s)
 {
     for (uint32_t i = 0; i < DEPLOYS; i++) {
         if (s->plans[i] && !as_plan_ok(s->plans[i]))
             fail(s, "d%u: an invariant of core", i);
+        if (s->plans[i])
+            as_plan_each(s->plans[i], check_place, s);
     }
     check_processes(s);
     check_rest(s);
@@ -130,6 +162,12 @@ static void check_deploy(struct sim *s, uint32_t d)
         if (p->is.version != t->version || p->is.config != t->config || p->is.rank >= t->replicas ||
             p->is.world != t->replicas)
             fail(s, "process %u of d%u is not what was asked for", p->token, d);
+    }
+    for (uint32_t i = 0; i < s->n_alive; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (s->procs[s->alive[i]].deploy == d && s->procs[s->alive[k]].deploy == d)
+                check_pair(s, &s->procs[s->alive[k]], &s->procs[s->alive[i]]);
+        }
     }
     if (n != t->replicas)
         fail(s, "%u processes of d%u, not %u", n, d, t->replicas);

@@ -81,11 +81,13 @@ static void op_start(void *ctx, struct as_place *pl)
 
     if (!acts(s, pl, "start"))
         return;
+    note_restart(s, pl);
     p = process_new(s);
     if (!p) {
         fail(s, "more than %u processes", PROCS_MAX);
         return;
     }
+    p->kept = *as_place_facts(pl);
     as_place_set_user(pl, (void *)(uintptr_t)p->token);
     tell_supervisor(s, to(s, E_SPAWN, pl));
 }
@@ -94,6 +96,7 @@ static void op_note(void *ctx, struct as_place *pl)
 {
     struct sim *s = ctx;
 
+    process_of(s, pl)->kept = *as_place_facts(pl);
     if (lives(s))
         tell_supervisor(s, to(s, E_NOTE, pl));
 }
@@ -259,6 +262,7 @@ static void adopt_all(struct sim *s, uint32_t deploy)
         }
         s->tally.adopted++;
         s->tally.duplicates += as_place_facts(pl)->rank == AS_RANK_NONE;
+        p->kept = *as_place_facts(pl);
         as_place_set_user(pl, (void *)(uintptr_t)p->token);
     }
 }

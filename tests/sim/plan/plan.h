@@ -37,6 +37,7 @@ struct proc {
     bool injected;              /* a past that cannot be: exempt from what holds for the others */
     struct as_place_facts note; /* what the supervisor keeps beside it */
     struct as_place_facts is;   /* what it believes itself to be */
+    struct as_place_facts kept; /* what core had noted of it last */
     uint32_t promised;          /* the rank that it was told to move to last */
     /* the dispatcher's */
     bool linked, retired, gone_told;
@@ -187,6 +188,7 @@ void note_target(struct sim *s, uint32_t deploy); /* somebody has asked for anot
 void note_settled(struct sim *s, uint32_t deploy);
 void note_configure(struct sim *s, uint32_t deploy, const struct as_place *pl,
                     const struct as_place_facts *to);
+void note_restart(struct sim *s, const struct as_place *pl); /* its next process is due */
 void check(struct sim *s);
 void check_end(struct sim *s);
 

@@ -1,0 +1,174 @@
+"""Does the simulator of core/plan find mistakes? Breaks one rule at a time in a copy, and runs it.
+
+python tests/sim/plan/faults.py [--seeds 6000] [--only WORD] [--jobs 1]; ends with 1 if a fault was not found, or if
+its text is not in the source any more. By hand, when core/plan or its world has changed: two minutes of one core.
+"""
+import argparse
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+UNIT = ["plan", "plan_ranks", "plan_update", "plan_recovery"]
+CORE = ["plan", "place", "rollout", "plan_ok", "starts", "ranks", "condition", "restart"]
+
+# what is broken: file, what stands there, what stands there instead
+FAULTS = {
+    "a new place takes the highest rank held plus one": (
+        "place", "as_ranks_lowest(&p->ranks);\n    as_ranks_take(&p->ranks, pl->facts.rank);",
+        "as_ranks_count(&p->ranks);\n    if (!as_ranks_has(&p->ranks, pl->facts.rank)) as_ranks_take(&p->ranks, pl->facts.rank);"),
+    "a rank is free as soon as its replica drains": (
+        "place", "    pl->facts.retiring = true;\n",
+        "    pl->facts.retiring = true;\n    if (pl->facts.rank == pl->facts.rank_next) "
+        "{ as_ranks_drop(&pl->plan->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next = AS_RANK_NONE; }\n"),
+    "the old rank is free while the move is under way": (
+        "place", "    pl->ask = ++p->last_ask;\n",
+        "    pl->ask = ++p->last_ask;\n    if (pl->facts.rank != pl->facts.rank_next) "
+        "{ as_ranks_drop(&p->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next; }\n"),
+    "a refused move counts as made": ("place", "ok ? f->rank : f->rank_next);", "f->rank);\n        ok = true;"),
+    "a crashed replica gets another rank": (
+        "place", "    f->world = t->replicas;\n    f->unsure",
+        "    { uint32_t other = as_ranks_lowest(&pl->plan->ranks); as_ranks_drop(&pl->plan->ranks, f->rank); "
+        "f->rank = f->rank_next = other; as_ranks_take(&pl->plan->ranks, other); }\n"
+        "    f->world = t->replicas;\n    f->unsure"),
+    "ranks move while something else is under way": ("rollout", "        if (complete(p))\n", "        if (p->n == p->target.replicas)\n"),
+    "the move of a rank is not noted beforehand": (
+        "place", "    pl->facts.unsure = true;\n    note(pl);\n", "    pl->facts.unsure = true;\n"),
+    "ranks are never compacted": ("rollout", "            compact(p, now);", "            (void)compact;"),
+    "the next controller is not told that one retires": (
+        "place", "    pl->facts.retiring = true;\n    note(pl);\n", "    pl->facts.retiring = true;\n"),
+    "adopted: one that retires is taken for one that stays": (
+        "plan", "} else if (pl->facts.retiring) {", "} else if (false) {"),
+    "adopted: a second holder of a rank is believed": (
+        "plan", "if (!as_ranks_has(&p->ranks, facts->rank) && !as_ranks_has(&p->ranks, facts->rank_next))\n        adopt_ranks(pl, facts);",
+        "if (!as_ranks_has(&p->ranks, facts->rank) && !as_ranks_has(&p->ranks, facts->rank_next))\n        adopt_ranks(pl, facts);\n"
+        "    else { pl->facts.rank = pl->facts.rank_next = as_ranks_lowest(&p->ranks); as_ranks_take(&p->ranks, pl->facts.rank); }"),
+    "adopted: the rank that it may have been told is forgotten": (
+        "plan", "    pl->facts.rank_next = f->rank_next;\n    as_ranks_take(r, f->rank);\n    if (f->rank_next != f->rank)\n        as_ranks_take(r, f->rank_next);",
+        "    pl->facts.rank_next = f->rank;\n    as_ranks_take(r, f->rank);"),
+    "adopted: what it may have been told is believed": (
+        "plan", "    pl->facts = *facts;\n", "    pl->facts = *facts;\n    pl->facts.unsure = false;\n"),
+    "adopted: one that starts is not counted": (
+        "plan", "        as_starts_count(pl->plan->starts, &pl->start);", "        ;"),
+    "answers of the controller before are taken": (
+        "plan", "    p->last_ask = as_rand_next(&p->rand);\n", ""),
+    "old ones are retired as soon as new ones start": (
+        "rollout", "return pl->state == AS_PLACE_RUNNING && trusted(pl);",
+        "return (pl->state == AS_PLACE_RUNNING || pl->state == AS_PLACE_STARTING) && trusted(pl);"),
+    "old ones are retired when N are available with them": (
+        "rollout", "count(p).available > wanted &&", "count(p).available >= wanted &&"),
+    "min_ready is not waited for": ("rollout", "return is_stable(pl) || pl->proved;", "return true;"),
+    "idle old ones go before the new version is proved": (
+        "rollout", "if (p->proven || !is_stable(pl))\n            return pl;", "return pl;"),
+    "what does not run goes last": ("rollout", "return worth(a) < worth(b);", "return worth(a) > worth(b);"),
+    "of new and old ones that are not trusted the trusted go": (
+        "rollout", "trusted(pl) ? 2u : 0u", "trusted(pl) ? 0u : 2u"),
+    "an update needs no failures to fail": ("rollout", "failures < p->target.policy.roll_failures", "false"),
+    "a failed update goes on": (
+        "rollout", "if (updating(p) && p->target.policy.roll_back) {", "if (false) {"),
+    "a rolled-back update is tried again": (
+        "rollout", "    p->target = p->stable;\n    p->proven = true;", "    p->proven = true;"),
+    "a version without replicas is stable": (
+        "rollout", "    if (!p->proven)\n        return false;\n", ""),
+    "an update is not surge first": ("rollout", "return AS_MAX(1u, (uint32_t)n);", "return (uint32_t)n;"),
+    "config is not told": ("rollout", "return f->config != t->config || f->world", "return f->world"),
+    "world is not told": ("rollout", "f->world != t->replicas || f->unsure", "f->unsure"),
+    "a refused rank is never made good": ("place", "        pl->stale = true;\n", "        ;\n"),
+    "the line is not kept to": ("starts", "while (a->n < a->max &&", "while (a->n <= a->max &&"),
+    "a killed one goes on being counted as starting": (
+        "place", "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING)",
+        "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING && to != AS_PLACE_KILLED)"),
+    "one that drains before it was ready is not counted": (
+        "place", "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING)", "    if (to != AS_PLACE_STARTING)"),
+    "one whose start hangs is left": (
+        "place", "    case AS_PLACE_STARTING:\n        fault(pl, AS_STR", "    case AS_PLACE_STARTING:\n        if (0) fault(pl, AS_STR"),
+    "one that lost its link is left": (
+        "place", "    case AS_PLACE_LOST:\n        fault(pl, AS_STR", "    case AS_PLACE_LOST:\n        if (0) fault(pl, AS_STR"),
+    "one that does not answer a configure is left": (
+        "place", "        fault(pl, AS_STR(\"reconfigure took too long\"), now);", "        ;"),
+    "draining has no end": ("place", "    case AS_PLACE_DRAINING:\n        stop(pl, now);", "    case AS_PLACE_DRAINING:\n        ;"),
+    "retire is said once": (
+        "place", "    if (pl->state == AS_PLACE_DRAINING && pl->again <= now)\n        ask_to_drain(pl, now);", ""),
+    "one that drains and loses its link is not stopped": (
+        "place", "    else if (pl->state == AS_PLACE_DRAINING) /* what it had is answered by others, or nobody */\n        stop(pl, now);", ""),
+    "stop without draining": ("place", "} else if (!pl->plan->serving) {", "} else if (true) {"),
+    "one that was given up never comes back": (
+        "place", "        move(pl, AS_PLACE_DOWN, now + policy(pl)->restart.max);", "        move(pl, AS_PLACE_DOWN, AS_NEVER);"),
+    "one that drains is started again when it dies": (
+        "place", "    if (as_place_ends(pl)) {\n        gone(pl);", "    if (pl->state == AS_PLACE_STOPPING) {\n        gone(pl);"),
+    "a dead dispatcher loses no links": (
+        "place", "    if (!serving) {\n        lose(pl, now);", "    if (!serving) {"),
+    "without a dispatcher the deadlines run": (
+        "place", "return pl->plan->serving ? now + timeout : AS_NEVER;", "return now + timeout;"),
+    "an older version is started as the newer one": (
+        "place", "    if (f->version == t->version) {\n", "    f->version = t->version;\n    {\n"),
+    "deletion leaves one": ("rollout", "    if (!p->deleting)\n        grow(p);", "    grow(p);\n    if (p->deleting && !p->n) as_place_new(p);"),
+}
+
+
+def copy_tree(into):
+    for part in ("src", "include", "tests/sim/plan", "tests/unit"):
+        shutil.copytree(ROOT / part, into / part)
+
+
+def compile_with(tree, program, sources, *libraries):
+    core = [tree / "src/core" / f"{name}.c" for name in CORE] + [tree / "src/base" / f"{name}.c" for name in ("str", "fatal")]
+    subprocess.run(["cc", "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-w", f"-I{tree}/src", f"-I{tree}/include",
+                    *map(str, [*sources, *core]), "-o", str(program), *libraries], check=True)
+
+
+def first_bad(command):
+    """The first line that tells what failed; None: nothing has."""
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = (ran.stdout + ran.stderr).splitlines()
+    if ran.returncode == 0:
+        return None
+    return next((line for line in lines if line.startswith("seed ") or "FAILED" in line), "it failed")
+
+
+def unit_tests(tree):
+    for name in UNIT:
+        compile_with(tree, tree / name, [tree / f"tests/unit/t_{name}.c"], "-lcmocka")
+        if (bad := first_bad([str(tree / name)])):
+            return f"t_{name}: {bad}"
+    return None
+
+
+def check(name, seeds):
+    """What found it, and how; None: nothing did."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder)
+        copy_tree(tree)
+        if name:
+            file, old, new = FAULTS[name]
+            path = tree / "src/core" / f"{file}.c"
+            text = path.read_text()
+            if text.count(old) != 1:
+                sys.exit(f"{name}: its text stands {text.count(old)} times in {file}.c")
+            path.write_text(text.replace(old, new))
+        compile_with(tree, tree / "sim", (tree / "tests/sim/plan").glob("*.c"))
+        return first_bad([str(tree / "sim"), "--seeds", str(seeds)]) or unit_tests(tree)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=6000)
+    parser.add_argument("--only", default="", help="faults that have this in their name")
+    options = parser.parse_args()
+    names = [name for name in FAULTS if options.only in name]
+    if (bad := check("", options.seeds)):
+        sys.exit(f"without a fault: {bad}")
+    found = {"simulator": 0, "unit tests": 0}
+    for name in names:
+        how = check(name, options.seeds)
+        if how:
+            found["simulator" if how.startswith("seed ") else "unit tests"] += 1
+        print(f"{name}: {how or 'NOT FOUND'}", flush=True)
+    print(f"{len(names)} deliberate faults; found by: {found}")
+    return 0 if sum(found.values()) == len(names) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
