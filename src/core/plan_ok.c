@@ -35,7 +35,7 @@ static bool ranks_ok(const struct as_plan *p)
 
         n += (f->rank != AS_RANK_NONE) + 0u + (f->rank_next != f->rank);
     }
-    return n == as_ranks_count(&p->ranks);
+    return n == p->ranks.n;
 }
 
 /* Settled: one process of the right version for each of the ranks 0 … N-1. */

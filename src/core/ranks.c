@@ -19,19 +19,12 @@ void as_ranks_take(struct as_ranks *r, uint32_t rank)
 {
     AS_ASSERT(!as_ranks_has(r, rank));
     r->held[rank / 64] |= (uint64_t)1 << rank % 64;
+    r->n++;
 }
 
 void as_ranks_drop(struct as_ranks *r, uint32_t rank)
 {
     AS_ASSERT(as_ranks_has(r, rank));
     r->held[rank / 64] &= ~((uint64_t)1 << rank % 64);
-}
-
-uint32_t as_ranks_count(const struct as_ranks *r)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < AS_COUNT(r->held); i++)
-        n += (uint32_t)__builtin_popcountll(r->held[i]);
-    return n;
+    r->n--;
 }

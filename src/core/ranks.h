@@ -11,6 +11,7 @@
 
 struct as_ranks {
     uint64_t held[AS_RANKS_MAX / 64];
+    uint32_t n; /* held ones */
 };
 
 /* The lowest free one; AS_RANKS_MAX: there is none. */
@@ -18,6 +19,5 @@ uint32_t as_ranks_lowest(const struct as_ranks *r);
 bool as_ranks_has(const struct as_ranks *r, uint32_t rank); /* somebody holds it; rank < MAX */
 void as_ranks_take(struct as_ranks *r, uint32_t rank);      /* free before */
 void as_ranks_drop(struct as_ranks *r, uint32_t rank);      /* held before */
-uint32_t as_ranks_count(const struct as_ranks *r);
 
 #endif

@@ -18,7 +18,7 @@ CORE = ["plan", "place", "rollout", "plan_ok", "starts", "ranks", "condition", "
 FAULTS = {
     "a new place takes the highest rank held plus one": (
         "place", "as_ranks_lowest(&p->ranks);\n    as_ranks_take(&p->ranks, pl->facts.rank);",
-        "as_ranks_count(&p->ranks);\n    if (!as_ranks_has(&p->ranks, pl->facts.rank)) as_ranks_take(&p->ranks, pl->facts.rank);"),
+        "p->ranks.n;\n    if (!as_ranks_has(&p->ranks, pl->facts.rank)) as_ranks_take(&p->ranks, pl->facts.rank);"),
     "a rank is free as soon as its replica drains": (
         "place", "    pl->facts.retiring = true;\n",
         "    pl->facts.retiring = true;\n    if (pl->facts.rank == pl->facts.rank_next) "
