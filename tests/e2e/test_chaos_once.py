@@ -19,7 +19,7 @@ MODEL = paths.ROOT / "tests/chaos/model.py"
 def test_nothing_is_executed_twice(serve, tmp_path, protocol):
     server = serve(MODEL, "--workers", "4", "--log-level", "warn", env={"CHAOS_JOURNAL": str(tmp_path)})
     with chaos.loaded(server, protocol, "once", rate=200) as load:
-        kills = chaos.rig.Killer(server, 5, 10, seed=1).join()
+        kills = chaos.rig.Killer(server, 5, 8, seed=1).join()
     outcome, ran = load.outcome, chaos.rig.executions(tmp_path)
     assert max(ran.values()) == 1
     assert len(outcome.flagged) == len(outcome.errors) <= len(kills) * 8, outcome.examples()

@@ -26,8 +26,8 @@ def fine(request):
 def test_nobody_notices_a_storm(serve, protocol):
     server = serve(MODEL, "--workers", "4", "--log-level", "warn")
     with chaos.loaded(server, protocol, "nap", rate=100, timeout=30) as load:
-        kills = chaos.rig.Killer(server, 4, 10, seed=1).join()
-    assert len(kills) == 10
+        kills = chaos.rig.Killer(server, 4, 8, seed=1).join()
+    assert len(kills) == 8
     assert not load.outcome.errors, load.outcome.examples()
     server.wait_all_ready()
 
