@@ -35,6 +35,13 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
         .max_body = BODY_EXTRA + AS_MAX(AS_MAX(as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
                                                as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES)),
                                         as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES)),
+        .replay = {(uint32_t)as_option_u64(o, AS_OPT_RETRY_ATTEMPTS),
+                   (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET),
+                   (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET_MIN)},
+        .blame = {(uint32_t)as_option_u64(o, AS_OPT_MAX_SUSPECTS),
+                  as_option_ns(o, AS_OPT_QUARANTINE)},
+        .verdict_wait = as_option_ns(o, AS_OPT_VERDICT_WAIT),
+        .verdict_patience = as_option_ns(o, AS_OPT_VERDICT_PATIENCE),
         .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),
                   (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
     };

@@ -344,7 +344,7 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
                          as_str_of(as_ctl_state_name(m->state)), m->text, m->pid, m->restarts);
         break;
     case AS_CTL_FORGET:
-        as_fleet_forget(d->fleet, m->token);
+        as_fleet_forget(d->fleet, m->token, as_loss_of(m->kind));
         break;
     case AS_CTL_DOWN:
     case AS_CTL_UP:

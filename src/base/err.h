@@ -33,7 +33,8 @@
     X(EOF, "end of input", 14, 503, true, 'n')                                                     \
     X(EIO, "input/output error", 14, 503, true, 's')                                               \
     X(EUNAUTHENTICATED, "not authenticated", 16, 401, false, 'c')                                  \
-    X(EHUNG, "the handler ran for longer than its execution timeout", 4, 504, false, 'w')
+    X(EHUNG, "the handler ran for longer than its execution timeout", 4, 504, false, 'w')          \
+    X(EPOISON, "the same request has ended workers; it is refused for a while", 13, 500, false, 'c')
 
 enum as_err {
     AS_OK = 0,

@@ -21,6 +21,9 @@ int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_
     as_queue_init(&d->queue);
     d->queue.alike = ops->alike;
     as_list_init(&d->batches);
+    as_blame_init(&d->blame, &conf->blame);
+    as_list_init(&d->suspects);
+    as_list_init(&d->graves);
     as_heap_init(&d->deadlines);
     *ret_d = d;
     return 0;
@@ -30,6 +33,7 @@ void as_deploy_end(struct as_deploy *d, struct as_request *q)
 {
     as_heap_remove(&d->deadlines, q);
     as_request_move(q, AS_REQ_DONE);
+    as_deploy_clear(d, q);
     d->ops.release(d->ctx, q);
 }
 
@@ -41,6 +45,8 @@ void as_deploy_tell(struct as_deploy *d, struct as_request *q, int err)
         d->stat.failed++;
     if (err == AS_EMAYHAVERUN)
         d->stat.lost++;
+    else if (err == AS_EPOISON)
+        d->stat.quarantined++;
     as_heap_remove(&d->deadlines, q);
     d->ops.answer(d->ctx, q, err);
 }
@@ -59,12 +65,18 @@ static void fail_queued(struct as_deploy *d, int err)
         as_queue_remove(&d->queue, q);
         as_deploy_fail(d, q, err);
     }
+    while (d->n_suspects) {
+        q = AS_LIST_ENTRY(d->suspects.next, struct as_request, node);
+        as_trial_leave(d, q);
+        as_deploy_fail(d, q, err);
+    }
 }
 
 static void fail_sent(struct as_replica *r)
 {
     struct as_deploy *d = r->deploy;
 
+    (void)as_trial_abort(r);
     AS_LIST_EACH(it, &r->sent)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
@@ -85,8 +97,10 @@ void as_deploy_free(struct as_deploy *d)
         struct as_replica *r = d->all[d->n_all - 1];
 
         fail_sent(r);
-        as_replica_free(r, UINT64_MAX, 0);
+        as_replica_free(r, UINT64_MAX, AS_LOSS_LINK, 0);
     }
+    as_grave_fill_all(d, AS_EUNAVAILABLE);
+    as_blame_fini(&d->blame);
     AS_LIST_EACH(n, &d->batches) free(AS_LIST_ENTRY(n, struct as_batch, node));
     as_queue_fini(&d->queue);
     as_heap_fini(&d->deadlines);
@@ -135,7 +149,8 @@ int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_bat
 
 static bool is_full(const struct as_deploy *d)
 {
-    return d->conf.max_queued >= 0 && (int64_t)d->queue.n + d->prefetched >= d->conf.max_queued;
+    return d->conf.max_queued >= 0 &&
+           (int64_t)d->queue.n + d->n_suspects + d->prefetched >= d->conf.max_queued;
 }
 
 static int refuse(struct as_request *q, int err)
@@ -153,6 +168,24 @@ static void accept(struct as_deploy *d, struct as_request *q, as_ns now)
     if (q->deadline != AS_NEVER)
         as_heap_push(&d->deadlines, q);
     d->stat.accepted++;
+}
+
+/* Like one that ended a worker: it waits for a replica of its own, or is refused. */
+static int submit_suspect(struct as_deploy *d, struct as_request *q, int err, as_ns now)
+{
+    if (err) {
+        d->stat.quarantined++;
+        return refuse(q, err);
+    }
+    if (is_full(d)) {
+        as_trial_forget(q);
+        d->stat.refused++;
+        return refuse(q, AS_EFULL);
+    }
+    accept(d, q, now);
+    as_trial_add(d, q);
+    as_trial_go(d, now);
+    return 0;
 }
 
 /* Through its lane in any case, since others may go with it. */
@@ -189,6 +222,12 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
         d->stat.expired++;
         return refuse(q, AS_EDEADLINE);
     }
+    if (__builtin_expect(d->blame.n != 0, 0)) {
+        int err = as_trial_look(d, q, now);
+
+        if (err || q->blame)
+            return submit_suspect(d, q, err, now);
+    }
     if (d->batched && as_queue_batching(&d->queue, q->model))
         return submit_batched(d, q, now);
     r = as_dispatch_free_for(d, q);
@@ -223,6 +262,10 @@ void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now)
     } else if (q->state == AS_REQ_SENT) {
         d->stat.cancelled++;
         as_deploy_abandon(d, q, AS_ECANCELLED);
+    } else if (q->state == AS_REQ_PARKED) {
+        d->stat.cancelled++;
+        as_grave_unpark(d, q);
+        as_deploy_end(d, q);
     }
 }
 
@@ -234,6 +277,9 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
         if (q->state == AS_REQ_QUEUED) {
             as_dispatch_unqueue(d, q, now);
             as_deploy_fail(d, q, AS_EDEADLINE);
+        } else if (q->state == AS_REQ_PARKED) {
+            as_grave_unpark(d, q);
+            as_deploy_fail(d, q, AS_EDEADLINE);
         } else {
             /* told last: the verdict takes the request to another thread, which owns it then */
             as_deploy_abandon(d, q, AS_EDEADLINE);
@@ -244,6 +290,8 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
         as_queue_ripen(&d->queue, now);
         as_dispatch_flow(d, now);
     }
+    if (d->n_graves)
+        as_grave_expire(d, now);
 }
 
 as_ns as_deploy_next_deadline(const struct as_deploy *d)
@@ -251,6 +299,8 @@ as_ns as_deploy_next_deadline(const struct as_deploy *d)
     const struct as_request *q = as_heap_first(&d->deadlines);
     as_ns next = q ? q->deadline : AS_NEVER;
 
+    if (d->parked)
+        next = AS_MIN(next, as_grave_next(d));
     return d->queue.n_holding ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;
 }
 
@@ -270,7 +320,22 @@ struct as_str as_deploy_name(const struct as_deploy *d)
 
 uint32_t as_deploy_queued(const struct as_deploy *d)
 {
-    return d->queue.n;
+    return d->queue.n + d->n_suspects;
+}
+
+uint32_t as_deploy_suspects(const struct as_deploy *d)
+{
+    return d->n_suspects;
+}
+
+uint32_t as_deploy_parked(const struct as_deploy *d)
+{
+    return d->parked;
+}
+
+uint32_t as_deploy_condemned(const struct as_deploy *d)
+{
+    return as_blame_condemned(&d->blame);
 }
 
 uint32_t as_deploy_prefetched(const struct as_deploy *d)

@@ -22,6 +22,8 @@
 #include "base/rand.h"
 #include "base/str.h"
 #include "core/batch.h"
+#include "core/blame.h"
+#include "core/replay.h"
 #include "core/request.h"
 #include "core/stat.h"
 
@@ -43,11 +45,16 @@ struct as_deploy_ops {
      * that was accepted by submit, exactly once, except when as_replica_done said that the caller
      * delivers the result. */
     void (*release)(void *ctx, struct as_request *q);
-    /* Only where models have batching: as_deploy_expire has something to do at `when` too. */
+    /* as_deploy_expire has something to do at `when` too: where models have batching, and after a
+     * death. */
     void (*wake)(void *ctx, as_ns when);
     /* Likewise: may a and b, of one model and kind, share a call? Pure and
      * the same for all three pairs of any three. NULL: always. */
     bool (*alike)(const struct as_request *a, const struct as_request *b);
+    /* The size of q's body, and, where ret_p is not NULL, its fingerprint: the same for requests
+     * that a handler cannot tell apart. Asked for only after workers have died by their own making.
+     * NULL: nobody is blamed. */
+    uint64_t (*print)(void *ctx, const struct as_request *q, struct as_print *ret_p);
 };
 
 enum as_router { AS_ROUTER_LEAST_ONGOING, AS_ROUTER_POW2 };
@@ -59,6 +66,12 @@ struct as_deploy_conf {
     enum as_router router;
     as_ns prefetch_work; /* prefetch what fits in this much measured service time (100 us; < 4 s) */
     uint64_t seed;
+    struct as_replay_conf replay;
+    struct as_blame_conf blame;
+    /* How long a started request that may run twice waits to be told why its worker died … */
+    as_ns verdict_wait;
+    /* … and one that has been lost before, for which nobody could say it */
+    as_ns verdict_patience;
 };
 
 #define AS_DEPLOY_MODELS_MAX   1024u
@@ -83,8 +96,9 @@ int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoin
  * as_batch_check refuses; a max_size of 0 changes nothing. A model's cap counts batches. */
 int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_batch_conf *conf);
 
-/* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down):
- * q is untouched but for its state, and stays the caller's. */
+/* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down),
+ * AS_EPOISON (one like it ends workers): q is untouched but for its state, and stays the
+ * caller's. */
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now);
 /* The client has gone. QUEUED: leaves at once (release). SENT: CANCEL goes to the worker, the slot
  * stays taken until its END or ERROR (then release). DONE, ABANDONED: nothing happens. */
@@ -128,14 +142,19 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
 /* q (SENT) is answered err now, whatever its worker still says; it keeps its slot, as after a
  * cancel. An ABANDONED one has been answered: nothing happens. */
 void as_replica_give_up(struct as_replica *r, struct as_request *q, int err);
-/* The worker is dead or its link is broken beyond use. Streams up to last_started may have run:
- * replayed if idempotent and not bound, else AS_EMAYHAVERUN. Later ones are always replayed. Frees
- * r. */
-void as_replica_free(struct as_replica *r, uint64_t last_started, as_ns now);
+/* The worker is dead or its link is broken beyond use, for this reason. Streams up to last_started
+ * may have run; what becomes of each request is said by core/replay.h. Frees r. AS_LOSS_UNTOLD:
+ * gives a number for as_deploy_verdict, by which the reason comes later; else 0. */
+uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_loss loss, as_ns now);
+/* Why that worker died, at last. A number of long ago is no error. */
+void as_deploy_verdict(struct as_deploy *d, uint64_t number, enum as_loss loss, as_ns now);
 
 /* Inspection. */
 struct as_str as_deploy_name(const struct as_deploy *d);
-uint32_t as_deploy_queued(const struct as_deploy *d); /* queue only */
+uint32_t as_deploy_queued(const struct as_deploy *d);    /* queue only, suspects included */
+uint32_t as_deploy_suspects(const struct as_deploy *d);  /* that wait for a replica of their own */
+uint32_t as_deploy_parked(const struct as_deploy *d);    /* until it is told why a worker died */
+uint32_t as_deploy_condemned(const struct as_deploy *d); /* fingerprints that are refused */
 uint32_t as_deploy_prefetched(const struct as_deploy *d);
 uint32_t
 as_deploy_ongoing(const struct as_deploy *d); /* requests that execute, in batches or not */

@@ -62,7 +62,7 @@ static bool models_ok(const struct as_replica *r)
 static bool replica_ok(const struct as_replica *r)
 {
     const struct as_deploy *d = r->deploy;
-    bool is_free = as_replica_calls(r) < r->slots && !r->draining;
+    bool is_free = as_replica_calls(r) < r->slots && as_replica_open(r);
     uint32_t recalled = 0;
 
     if (r->held || r->limit != as_dispatch_limit(r) || !sent_ok(r, &recalled) || !models_ok(r))
@@ -96,7 +96,8 @@ bool as_deploy_ok(const struct as_deploy *d)
 {
     uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0;
 
-    if (!as_queue_ok(&d->queue) || !as_heap_ok(&d->deadlines) || (d->down && d->queue.n))
+    if (!as_queue_ok(&d->queue) || !as_heap_ok(&d->deadlines) || (d->down && as_deploy_queued(d)) ||
+        !as_trial_ok(d) || !as_grave_ok(d))
         return false;
     for (uint32_t i = 0; i < d->n_all; i++) {
         const struct as_replica *r = d->all[i];

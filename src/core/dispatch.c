@@ -145,6 +145,10 @@ void as_dispatch_unqueue(struct as_deploy *d, struct as_request *q, as_ns now)
     struct as_lane *l = q->lane;
     bool held = l && l->holding; /* then the timer is set, though it may be late */
 
+    if (q->blame) {
+        as_trial_remove(d, q, now);
+        return;
+    }
     as_queue_remove(&d->queue, q);
     if (l && !held)
         as_dispatch_hold(d, l, now);
@@ -357,11 +361,45 @@ static void batch_again(struct as_deploy *d, struct as_request *q, as_ns now)
     as_dispatch_lane(d, q->lane, now);
 }
 
+void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    struct as_replica *r;
+
+    if (d->batched) {
+        q->release = 0; /* it has waited before */
+        as_queue_push(&d->queue, q);
+        return;
+    }
+    r = as_dispatch_free_for(d, q);
+    if (!r)
+        r = as_dispatch_prefetch_for(d, q);
+    if (r)
+        as_dispatch_send(r, q, now);
+    else
+        as_queue_push(&d->queue, q);
+}
+
+/* A suspect waits for its trial; where nobody waits, not even for that. True: q is seen to. */
+static bool again_alone(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    int err = as_trial_look(d, q, now);
+
+    if (!err && !q->blame)
+        return false;
+    if (err || d->down) {
+        as_deploy_fail(d, q, err ? err : AS_EUNAVAILABLE);
+        return true;
+    }
+    as_request_move(q, AS_REQ_QUEUED);
+    as_trial_add(d, q);
+    return true;
+}
+
 void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
-    if (!in_time(d, q, now))
+    if (!in_time(d, q, now) || again_alone(d, q, now))
         return;
     if (d->batched) {
         q->release = 0; /* it has waited before */
@@ -393,6 +431,8 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
 {
     struct as_deploy *d = r->deploy;
 
+    if (d->n_suspects)
+        as_trial_go(d, now);
     while (d->queue.n && as_replica_has_room(r)) {
         struct as_request *q = as_queue_first(&d->queue, r->of_model, r->most_slots);
 

@@ -303,6 +303,16 @@ struct as_request *as_queue_any(const struct as_queue *u)
     return first(u, NULL, 0, true);
 }
 
+void as_queue_take(struct as_queue *u, struct as_list *all)
+{
+    struct as_request *q;
+
+    while ((q = as_queue_any(u))) {
+        as_queue_remove(u, q);
+        as_list_push(all, &q->node);
+    }
+}
+
 /* --- invariants --- */
 
 static bool fifo_ok(const struct as_list *fifo, uint32_t p, const struct as_lane *l,

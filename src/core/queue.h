@@ -81,6 +81,8 @@ struct as_request *as_queue_first(const struct as_queue *u, const uint32_t *of_m
                                   uint32_t slots);
 /* The very first, whatever its model; NULL: empty. */
 struct as_request *as_queue_any(const struct as_queue *u);
+/* All that wait, into `all` in an order that is kept when they are pushed again one by one. */
+void as_queue_take(struct as_queue *u, struct as_list *all);
 bool as_queue_ok(const struct as_queue *u);
 
 /* --- batching --- */

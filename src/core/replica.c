@@ -50,6 +50,8 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
 void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
 {
     r->draining = draining;
+    if (draining && r->tried && r->tried->state == AS_REQ_QUEUED)
+        (void)as_trial_abort(r); /* it is tried elsewhere */
     as_dispatch_relimit(r);
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);
@@ -87,6 +89,8 @@ static void give_back(struct as_replica *r, struct as_request *q, as_ns now)
     r->held = true;
     as_dispatch_relimit(r);
     as_dispatch_detach(q);
+    if (r->tried == q)
+        as_trial_done(r, q, false, now);
     as_dispatch_again(r->deploy, q, now);
     if (r->deploy->batched)
         as_dispatch_flow(r->deploy, now);
@@ -116,9 +120,12 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
         give_back(r, q, now);
     } else {
         as_dispatch_detach(q);
+        if (__builtin_expect(r->tried == q, 0))
+            as_trial_done(r, q, waits, now);
         if (waits) {
             as_heap_remove(&d->deadlines, q);
             as_request_move(q, AS_REQ_DONE);
+            as_deploy_clear(d, q);
             d->stat.completed++;
             as_hist_add(&d->stat.total, now - q->arrived);
         } else {
@@ -139,6 +146,8 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
         give_back(r, q, now);
     } else {
         as_dispatch_detach(q);
+        if (r->tried == q)
+            as_trial_done(r, q, false, now);
         as_deploy_end(r->deploy, q);
     }
     as_dispatch_pull(r, now);
@@ -210,48 +219,123 @@ static void forget(struct as_replica *r)
     d->stat.deaths++;
 }
 
-/* By order: the oldest finds its place first. */
-static void insert(struct as_list *back, struct as_request *q)
+void as_replica_bury(struct as_list back[AS_PRIORITIES], struct as_request *q)
 {
-    struct as_list *at = back->prev;
+    struct as_list *head = &back[q->priority], *at = head->prev;
 
-    while (at != back && AS_LIST_ENTRY(at, struct as_request, node)->order > q->order)
+    while (at != head && AS_LIST_ENTRY(at, struct as_request, node)->order > q->order)
         at = at->prev;
     as_list_insert_after(at, &q->node);
 }
 
-void as_replica_free(struct as_replica *r, uint64_t last_started, as_ns now)
+void as_replica_rise(struct as_deploy *d, struct as_list back[AS_PRIORITIES], as_ns now)
 {
-    struct as_deploy *d = r->deploy;
-    struct as_list back[AS_PRIORITIES], *n;
+    struct as_list *n;
 
-    forget(r);
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
-        as_list_init(&back[p]);
-    AS_LIST_EACH(it, &r->sent)
-    {
-        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
-        bool waits = q->state == AS_REQ_SENT;
-        bool replay = waits && !q->bound && (q->stream > last_started || q->idempotent);
-
-        if (waits && !replay)
-            as_deploy_tell(d, q, AS_EMAYHAVERUN);
-        as_dispatch_detach(q);
-        if (replay)
-            insert(&back[q->priority], q);
-        else
-            as_deploy_end(d, q);
-    }
-    free(r->of_model);
-    free(r->name);
-    free(r);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         while ((n = as_list_pop(&back[p])))
             as_dispatch_again(d, AS_LIST_ENTRY(n, struct as_request, node), now);
     }
     if (d->batched)
         as_dispatch_flow(d, now);
+    if (d->n_suspects)
+        as_trial_go(d, now);
     as_dispatch_balance(d);
+}
+
+static uint64_t in_flight(const struct as_deploy *d)
+{
+    uint64_t n = (uint64_t)d->queue.n + d->n_suspects + d->parked;
+
+    for (uint32_t i = 0; i < d->n_all; i++)
+        n += d->all[i]->unanswered;
+    return n;
+}
+
+bool as_replica_may_rise(struct as_deploy *d, struct as_request *q, enum as_replay rule)
+{
+    if (rule == AS_REPLAY_NEVER || rule == AS_REPLAY_FREE)
+        return rule == AS_REPLAY_FREE;
+    if (q->tries + 1u >= d->conf.replay.attempts ||
+        (rule == AS_REPLAY_BUDGET && !q->budgeted &&
+         d->budgeted >= as_replay_budget(&d->conf.replay, in_flight(d)))) {
+        d->stat.worn++;
+        return false;
+    }
+    q->tries++;
+    if (rule == AS_REPLAY_BUDGET && !q->budgeted) {
+        q->budgeted = true;
+        d->budgeted++;
+    }
+    return true;
+}
+
+/* What becomes of q, which r has not answered. */
+static void lose(struct as_replica *r, struct as_request *q, enum as_progress progress,
+                 enum as_loss loss, struct as_grave *g, struct as_list back[AS_PRIORITIES],
+                 as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    enum as_replay rule = as_replay_rule(loss, progress, q->idempotent);
+    bool waits = q->state == AS_REQ_SENT, replay;
+
+    if (rule == AS_REPLAY_LATER && !d->conf.verdict_wait)
+        rule = as_replay_rule(AS_LOSS_UNKNOWN, progress, q->idempotent);
+    if (waits && rule == AS_REPLAY_LATER) {
+        as_dispatch_detach(q);
+        as_grave_park(d, g, q, now);
+        return;
+    }
+    replay = waits && as_replica_may_rise(d, q, rule);
+    if (waits && !replay)
+        as_deploy_tell(d, q, AS_EMAYHAVERUN);
+    as_dispatch_detach(q);
+    if (replay)
+        as_replica_bury(back, q);
+    else
+        as_deploy_end(d, q);
+}
+
+uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_loss loss, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    struct as_list back[AS_PRIORITIES];
+    struct as_grave *g = NULL;
+    bool on_trial;
+
+    forget(r);
+    on_trial = as_trial_abort(r);
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        as_list_init(&back[p]);
+    if (loss == AS_LOSS_CRASHED || loss == AS_LOSS_UNTOLD) {
+        g = as_grave_dig(r, last_started, now);
+        g->on_trial = on_trial && g->n_prints == 1;
+    }
+    AS_LIST_EACH(it, &r->sent)
+    {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        lose(r, q,
+             q->bound                   ? AS_PROGRESS_BOUND
+             : q->stream > last_started ? AS_PROGRESS_SENT
+                                        : AS_PROGRESS_STARTED,
+             loss, g, back, now);
+    }
+    free(r->of_model);
+    free(r->name);
+    free(r);
+    if (g && loss == AS_LOSS_CRASHED) {
+        as_trial_convict(d, g->prints, g->n_prints, g->on_trial, now);
+        as_grave_fill(d, g);
+        g = NULL;
+    } else if (g && !as_grave_is_needed(g)) {
+        as_grave_fill(d, g);
+        g = NULL;
+    }
+    if (g && g->until != AS_NEVER)
+        d->ops.wake(d->ctx, g->until);
+    as_replica_rise(d, back, now);
+    return g ? g->number : 0;
 }
 
 /* --- inspection --- */

@@ -37,8 +37,9 @@ struct as_replica {
     uint32_t recalled; /* requests of the RECALL under way that have not come back or ended */
     bool recalling;    /* a RECALL is under way */
     bool draining;
-    bool held;     /* takes nothing while a request that it gave back finds a place */
-    uint64_t used; /* deploy->uses at the last dispatch */
+    bool held;                /* takes nothing while a request that it gave back finds a place */
+    struct as_request *tried; /* a suspect that it is kept free for, or has to itself; NULL */
+    uint64_t used;            /* deploy->uses at the last dispatch */
     uint64_t last_stream;
     as_ns service;      /* moving average, weight 1/8; 0 unknown */
     uint32_t *of_model; /* calls by model; NULL while the deployment has no lanes */
@@ -61,7 +62,14 @@ struct as_deploy {
     uint32_t cap_of[AS_DEPLOY_MODELS_MAX]; /* 0: none */
     uint64_t orders, uses;
     struct as_list batches; /* that are not in use */
-    bool batched;           /* some model has batching: nothing is prefetched */
+    struct as_blame blame;
+    struct as_list suspects; /* QUEUED, and not in the queue */
+    uint32_t n_suspects, n_trials;
+    struct as_list graves; /* oldest first */
+    uint32_t n_graves, parked;
+    uint64_t last_grave;
+    uint32_t budgeted; /* replays in the budget */
+    bool batched;      /* some model has batching: nothing is prefetched */
     bool down;
     struct as_stat stat;
 };
@@ -83,7 +91,7 @@ as_replica_waiting(const struct as_replica *r) /* requests prefetched there */
 
 static inline bool as_replica_open(const struct as_replica *r)
 {
-    return !r->draining && !r->held;
+    return !r->draining && !r->held && !r->tried;
 }
 
 /* Has the request's model room under its cap? */
@@ -137,11 +145,14 @@ void as_dispatch_detach(struct as_request *q);
  * with batching it goes into the queue in any case, where others may join it: as_dispatch_flow must
  * follow. */
 void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now);
+/* q (QUEUED, in no list) goes to the best replica with room, else into the queue; with batching as
+ * above. */
+void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now);
 /* Gives r what it may take of the queue. */
 void as_dispatch_fill(struct as_replica *r, as_ns now);
 static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
 {
-    if (r->deploy->queue.n)
+    if (r->deploy->queue.n || r->deploy->n_suspects)
         as_dispatch_fill(r, now);
 }
 /* Recalls what waits elsewhere for slots that are free. */
@@ -155,10 +166,85 @@ bool as_dispatch_recallable(const struct as_deploy *d, const struct as_request *
 /* Lanes for all models whose cap is below most_slots. */
 void as_dispatch_restrict(struct as_deploy *d);
 
+/* --- trial.c: suspects (core/blame.h) --- */
+
+/* Is q like one that ended workers? 0; AS_EPOISON: it is refused. q->blame says whether it is a
+ * suspect. Costs a hash where its model and size are those of one. */
+int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now);
+/* q (QUEUED, in no list, a suspect) waits for a replica of its own. as_trial_go must follow. */
+void as_trial_add(struct as_deploy *d, struct as_request *q);
+/* q (QUEUED, a suspect) leaves the line, and is no suspect. The replica that was kept for it has
+ * room, or NULL. */
+struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q);
+/* The same, and that replica takes others. */
+void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now);
+/* q, in no list, is no suspect any more: it ends, or is acquitted. */
+void as_trial_forget(struct as_request *q);
+/* Keeps replicas free for suspects, and sends those whose replica is idle. */
+void as_trial_go(struct as_deploy *d, as_ns now);
+/* q, which r had to itself, has been detached. well: it ended well, and so do its like. */
+void as_trial_done(struct as_replica *r, struct as_request *q, bool well, as_ns now);
+/* r takes no trial any more: it drains or goes. True: one was running there. */
+bool as_trial_abort(struct as_replica *r);
+/* These were executing in a worker that ended by its own making; what waits is looked at again.
+ * on_trial: the only one of them was alone there as a suspect. */
+void as_trial_convict(struct as_deploy *d, const struct as_print *prints, uint32_t n, bool on_trial,
+                      as_ns now);
+/* Fingerprints of what r executes, at most `max`, each once; returns how many. */
+uint32_t as_trial_prints(const struct as_replica *r, uint64_t last_started,
+                         struct as_print *ret_prints, uint32_t max);
+bool as_trial_ok(const struct as_deploy *d);
+
+/* --- grave.c: dead workers of which nobody has said why --- */
+
+struct as_grave {
+    struct as_list node;
+    uint64_t number;
+    as_ns until; /* then the parked ones wait no longer; AS_NEVER: none wait */
+    struct as_list parked;
+    bool on_trial;
+    uint32_t n_prints;
+    struct as_print prints[];
+};
+
+/* One more, with the fingerprints of what r executed. */
+struct as_grave *as_grave_dig(struct as_replica *r, uint64_t last_started, as_ns now);
+bool as_grave_is_needed(const struct as_grave *g); /* somebody waits, or may be to blame */
+void as_grave_fill(struct as_deploy *d, struct as_grave *g); /* nobody waits there */
+/* q (SENT, detached) waits there. */
+void as_grave_park(struct as_deploy *d, struct as_grave *g, struct as_request *q, as_ns now);
+void as_grave_unpark(struct as_deploy *d, struct as_request *q); /* q (PARKED) leaves */
+void as_grave_expire(struct as_deploy *d, as_ns now);
+as_ns as_grave_next(const struct as_deploy *d);
+void as_grave_fill_all(struct as_deploy *d, int err); /* what is parked ends with err */
+bool as_grave_ok(const struct as_deploy *d);
+
+/* --- replica.c --- */
+
+/* q, SENT or PARKED, was lost. True: by this rule, by its attempts and by the budget it may run
+ * again, and as_replica_bury must follow. */
+bool as_replica_may_rise(struct as_deploy *d, struct as_request *q, enum as_replay rule);
+/* Puts q, in no list, with the others that are to go on; by order, since the oldest shall find its
+ * place first. */
+void as_replica_bury(struct as_list back[AS_PRIORITIES], struct as_request *q);
+/* They go on. */
+void as_replica_rise(struct as_deploy *d, struct as_list back[AS_PRIORITIES], as_ns now);
+
 /* --- deploy.c --- */
 
 /* The worker is told that nobody waits for q (SENT), which keeps its slot until it answers. */
 void as_deploy_abandon(struct as_deploy *d, struct as_request *q, int reason);
+/* q ends: what it was counted in. */
+static inline void as_deploy_clear(struct as_deploy *d, struct as_request *q)
+{
+    if (__builtin_expect(q->blame != NULL, 0))
+        as_trial_forget(q);
+    if (__builtin_expect(q->budgeted, 0)) {
+        q->budgeted = false;
+        d->budgeted--;
+    }
+}
+
 /* q is held no longer: state DONE, release. */
 void as_deploy_end(struct as_deploy *d, struct as_request *q);
 /* Tells the client err: counters, op. q (QUEUED or SENT) must end or be abandoned next. */

@@ -5,8 +5,10 @@
 const uint8_t as_request_arrows[] = {
     [AS_REQ_NEW] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_DONE),
     [AS_REQ_QUEUED] = BIT(AS_REQ_SENT) | BIT(AS_REQ_DONE),
-    [AS_REQ_SENT] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_ABANDONED) | BIT(AS_REQ_DONE),
+    [AS_REQ_SENT] =
+        BIT(AS_REQ_QUEUED) | BIT(AS_REQ_ABANDONED) | BIT(AS_REQ_PARKED) | BIT(AS_REQ_DONE),
     [AS_REQ_ABANDONED] = BIT(AS_REQ_DONE),
+    [AS_REQ_PARKED] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_DONE),
     [AS_REQ_DONE] = 0,
 };
 
@@ -19,7 +21,7 @@ void as_request_init(struct as_request *q)
 bool as_request_ok(const struct as_request *q)
 {
     bool held = q->state == AS_REQ_SENT || q->state == AS_REQ_ABANDONED;
-    bool timed = q->state == AS_REQ_QUEUED || q->state == AS_REQ_SENT;
+    bool timed = q->state == AS_REQ_QUEUED || q->state == AS_REQ_SENT || q->state == AS_REQ_PARKED;
 
     if (q->priority >= AS_PRIORITIES || held != (q->replica != NULL))
         return false;
@@ -34,7 +36,7 @@ bool as_request_ok(const struct as_request *q)
 
 const char *as_request_state_name(enum as_request_state s)
 {
-    static const char *const names[] = {"NEW", "QUEUED", "SENT", "ABANDONED", "DONE"};
+    static const char *const names[] = {"NEW", "QUEUED", "SENT", "ABANDONED", "PARKED", "DONE"};
 
     return (size_t)s < AS_COUNT(names) ? names[s] : "?";
 }

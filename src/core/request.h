@@ -4,8 +4,10 @@
  *   NEW ───────────► QUEUED ───────────────► SENT ───────────────► DONE
  *    │ refused         │ ▲ │ cancel, expire    │ │ cancel, expire     ▲
  *    ▼                 │ └──────────► DONE     │ └──► ABANDONED ──────┘ worker's END/ERROR,
- *   DONE               └───────────────────────┘                        or its death
- *                       returned, worker died before start
+ *   DONE               ├───────────────────────┤                        or its death
+ *                      │ returned, worker died │
+ *                      └──────── PARKED ◄──────┘ worker died, and nobody has said why yet
+ *                                  └──► DONE     cancel, expire, may not run again
  *
  * The edge embeds this struct in its own request. From as_deploy_submit until DONE the deployment
  * holds it. Whether a SENT request has started is known only to the worker's status page.
@@ -17,11 +19,19 @@
 #include "base/list.h"
 
 struct as_batch;
+struct as_blamed;
 struct as_deploy;
 struct as_lane;
 struct as_replica;
 
-enum as_request_state { AS_REQ_NEW, AS_REQ_QUEUED, AS_REQ_SENT, AS_REQ_ABANDONED, AS_REQ_DONE };
+enum as_request_state {
+    AS_REQ_NEW,
+    AS_REQ_QUEUED,
+    AS_REQ_SENT,
+    AS_REQ_ABANDONED,
+    AS_REQ_PARKED,
+    AS_REQ_DONE
+};
 
 #define AS_PRIORITIES 3u /* 0 most urgent; the default is 1 */
 
@@ -37,6 +47,8 @@ struct as_request {
     enum as_request_state state;
     uint8_t attempts; /* times sent */
     uint8_t retries;  /* times a worker handed it back unstarted, as_replica_done(retry) */
+    uint8_t tries;    /* executions that were lost, but for those that an outside kill ended */
+    bool budgeted;    /* its replay is in the deployment's budget */
     bool recalled;    /* its RECALL is under way */
     bool bound;       /* its answer has begun, or its worker has read on: never replayed */
     bool started;     /* a RECALL left it with its worker: it runs, do not ask again */
@@ -47,9 +59,10 @@ struct as_request {
     uint64_t stream;  /* stream id on the link, set by ops->send */
     size_t heap;      /* place in the deadline heap, SIZE_MAX: none */
     struct as_replica *replica;
-    struct as_lane *lane;   /* QUEUED, of a model with batching: where it waits */
-    struct as_batch *batch; /* SENT: those that share its call; NULL: it is alone */
-    struct as_list node;    /* queue, or the replica's sent list in stream order */
+    struct as_lane *lane;    /* QUEUED, of a model with batching: where it waits */
+    struct as_batch *batch;  /* SENT: those that share its call; NULL: it is alone */
+    struct as_blamed *blame; /* it is a suspect, core/blame.h; NULL: it is not */
+    struct as_list node; /* queue, suspects, grave, or the replica's sent list in stream order */
 };
 
 /* Times that a worker may hand one request back; then its answer is the answer. */

@@ -36,6 +36,10 @@ struct as_stat {
     uint64_t recalled;
     uint64_t lost;          /* AS_EMAYHAVERUN */
     uint64_t deaths;        /* replicas gone */
+    uint64_t worn;          /* lost that might have been replayed: too often, or over the budget */
+    uint64_t blamed;        /* requests that were executing when a worker ended itself */
+    uint64_t trials;        /* suspects that were given a replica for themselves */
+    uint64_t quarantined;   /* AS_EPOISON, refused or answered */
     struct as_hist queue;   /* arrival to (last) dispatch */
     struct as_hist total;   /* arrival to completion */
     struct as_hist service; /* handler time as the worker measured it */

@@ -26,7 +26,7 @@
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
     X(TOKEN, S, D)    /* replica, deployment, token: a worker may come; before it is started */    \
     X(REPLICA, S, D)  /* replica, deployment, state, pid, restarts, text = reason: status page */  \
-    X(FORGET, S, D)   /* token: that worker is dead; its link ends */                              \
+    X(FORGET, S, D)   /* token, kind: that worker is dead, and how it ended; its link ends */       \
     X(TOLD, S, DC)    /* all has been said; number: to the controller, 1 once COMPLETE was said */ \
     X(DRAIN, S, DC)   /* no new work; end when the rest is answered */                             \
     X(SERVING, DC, S) /* listens and knows how to serve; has said its first decisions */           \
@@ -87,7 +87,7 @@ struct as_ctl_message {
     uint32_t pid; /* also the worker's process group */
     uint32_t restarts;
     uint32_t number; /* what it means is said in the table */
-    uint32_t kind;   /* an as_exit_kind of core/restart.h; EXITED */
+    uint32_t kind;   /* an as_exit_kind of core/restart.h; EXITED, FORGET */
     uint64_t id;
     as_ns ns;
     struct as_str replica, deployment, token; /* at most AS_CTL_NAME_MAX */

@@ -132,6 +132,21 @@ enum as_option_type {
       "and their bytes; the last message may go over it")                                          \
     X(STREAM_REQUESTS, "stream-requests", INT, 1, 65536, "64", "", RD, "Queues",                   \
       "requests under way on one ModelStreamInfer, but for those that take a stream; more wait")   \
+    X(RETRY_ATTEMPTS, "retry-attempts", INT, 1, 255, "3", "", RD, "Failures",                      \
+      "executions of an idempotent request whose workers die; those killed from outside count "    \
+      "not")                                                                                       \
+    X(RETRY_BUDGET, "retry-budget", INT, 0, 100, "10", "", RD, "Failures",                         \
+      "percent of a deployment's requests that may run again at once after broken links")          \
+    X(RETRY_BUDGET_MIN, "retry-budget-min", INT, 0, 1000000, "3", "", RD, "Failures",              \
+      "and so many in any case")                                                                   \
+    X(VERDICT_WAIT, "verdict-wait", DURATION, 0, 60 * AS_SEC, "25ms", "off", RD, "Failures",       \
+      "a started request waits so long to be told why its worker died before it runs again")       \
+    X(VERDICT_PATIENCE, "verdict-patience", DURATION, 0, 600 * AS_SEC, "2s", "off", RD,            \
+      "Failures", "and so long if it was lost before")                                             \
+    X(QUARANTINE, "quarantine", DURATION, AS_MS, 86400 * AS_SEC, "60s", "", RD, "Failures",        \
+      "a request that has ended two workers, the second one alone, is refused for this time")      \
+    X(MAX_SUSPECTS, "max-suspects", INT, 0, 65536, "256", "off", RD, "Failures",                   \
+      "requests of a deployment that are remembered for having ended a worker; off: none")         \
     X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
       "request bytes held at once; 0: a quarter of the memory limit")                              \
     X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "",               \

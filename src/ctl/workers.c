@@ -56,13 +56,25 @@ static struct as_ctl_message message(const struct worker *w, enum as_ctl_type ty
                                    .deployment = as_str_of(w->deployment)};
 }
 
-/* TOKEN and FORGET for the dispatcher. The token, not the replica's name, tells one life of a
- * worker from the next. */
-static void say_token(struct worker *w, enum as_ctl_type type)
+/* For the dispatcher. The token, not the replica's name, tells one life of a worker from the next.
+ */
+static void say_token(struct worker *w)
 {
-    struct as_ctl_message m = message(w, type);
+    struct as_ctl_message m = message(w, AS_CTL_TOKEN);
 
     m.token = as_str_of(w->token);
+    as_channel_say(w->all->dispatcher, &m);
+}
+
+/* How it ended says whether a request may be to blame: our own SIGKILL is no more a request's doing
+ * than somebody else's. */
+static void say_forget(struct worker *w)
+{
+    struct as_ctl_message m = message(w, AS_CTL_FORGET);
+    bool killed = WIFSIGNALED(w->end.status) && WTERMSIG(w->end.status) == SIGKILL;
+
+    m.token = as_str_of(w->token);
+    m.kind = w->end.kind == AS_EXIT_CRASH && killed ? AS_EXIT_KILLED : w->end.kind;
     as_channel_say(w->all->dispatcher, &m);
 }
 
@@ -208,7 +220,7 @@ static void ended(struct worker *w, int status, enum as_exit_kind kind, struct a
     w->end.kind = kind;
     set_reason(&w->reason, reason);
     /* nobody may use what a dead process could have leaked, whether there is a controller or not */
-    say_token(w, AS_CTL_FORGET);
+    say_forget(w);
     w->state = AS_CTL_WAITING_STATE;
     say_replica(w);
     say_exited(w);
@@ -275,7 +287,7 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     set_text(&w->token, m->token);
     w->restarts = m->restarts;
     w->end.known = false;
-    say_token(w, AS_CTL_TOKEN);
+    say_token(w);
     rc = as_spawn_read(&s, m->text);
     if (rc < 0) {
         as_buf_str(&err, "nothing that could be started\n");
@@ -421,7 +433,7 @@ void as_workers_dispatcher(struct as_workers *all, struct as_channel *channel)
             continue;
         }
         if (w->process)
-            say_token(w, AS_CTL_TOKEN);
+            say_token(w);
         say_replica(w);
     }
     /* or requests would queue for workers that nobody will start */

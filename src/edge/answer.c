@@ -91,6 +91,9 @@ static uint32_t hints(int err, struct as_str text, struct as_http_header *h, cha
         h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
         h[1] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
         return 2;
+    case AS_EPOISON:
+        h[0] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
+        return 1;
     case AS_EFULL:
         h[0] = (struct as_http_header)H("grpc-retry-pushback-ms", RETRY_HEADER);
         h[1].name = AS_STR(AS_DETAILS_HEADER);

@@ -169,6 +169,15 @@ static void gauges_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
     case 2:
         v = as_deploy_ready(d);
         break;
+    case 3:
+        v = as_deploy_suspects(d);
+        break;
+    case 4:
+        v = as_deploy_parked(d);
+        break;
+    case 5:
+        v = as_deploy_condemned(d);
+        break;
     default:
         v = as_deploy_replicas(d);
     }
@@ -205,6 +214,15 @@ static void deployments(struct as_board *b, struct as_buf *o)
          offsetof(struct as_stat, lost)},
         {"anyserve_replica_deaths_total", "Replicas whose link ended.",
          offsetof(struct as_stat, deaths)},
+        {"anyserve_replays_refused_total",
+         "Lost requests that might have run again, but for --retry-attempts or the budget.",
+         offsetof(struct as_stat, worn)},
+        {"anyserve_blamed_total", "Requests that were executing when a replica ended itself.",
+         offsetof(struct as_stat, blamed)},
+        {"anyserve_trials_total", "Suspects that had a replica for themselves.",
+         offsetof(struct as_stat, trials)},
+        {"anyserve_quarantined_total", "Requests refused because their like ends replicas.",
+         offsetof(struct as_stat, quarantined)},
     };
     static const struct {
         const char *name, *help;
@@ -223,6 +241,10 @@ static void deployments(struct as_board *b, struct as_buf *o)
         {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
         {"anyserve_ongoing_requests", "Requests that execute."},
         {"anyserve_replicas_ready", "Replicas that take requests."},
+        {"anyserve_suspect_requests", "Requests that wait for a replica of their own."},
+        {"anyserve_parked_requests", "Requests that wait to be told why their replica died."},
+        {"anyserve_quarantined_fingerprints",
+         "Requests that are refused as their like ends replicas."},
         {"anyserve_replicas", "Replicas that are connected."},
     };
 

@@ -1,6 +1,8 @@
 #include "link/call.h"
 
+#define XXH_INLINE_ALL
 #include <string.h>
+#include <xxhash.h>
 
 /* A few words each, and none of the tensors' bytes: no need for a library's hash. Multiply and fold
  * (as wyhash does), keyed, so that a client cannot choose what collides; what does is told apart by
@@ -62,6 +64,53 @@ uint64_t as_call_kind(const struct as_msg *msg, bool ragged, uint64_t seed)
         h = p->type == AS_PARAM_STRING ? mix_str(h, p->str) : mix(h, bits_of(p));
     }
     return h;
+}
+
+/* Fields are hashed with their lengths, so that none runs into the next. */
+static void put(XXH3_state_t *h, const void *p, uint64_t n)
+{
+    XXH3_128bits_update(h, &n, sizeof(n));
+    if (n)
+        XXH3_128bits_update(h, p, n);
+}
+
+static void put_param(XXH3_state_t *h, const struct as_param *p)
+{
+    uint64_t v[2] = {p->type, p->type == AS_PARAM_STRING ? 0 : bits_of(p)};
+
+    put(h, p->name.p, p->name.n);
+    put(h, v, sizeof(v));
+    if (p->type == AS_PARAM_STRING)
+        put(h, p->str.p, p->str.n);
+}
+
+uint64_t as_call_print(const struct as_msg *msg, uint64_t seed, struct as_print *ret_p)
+{
+    uint64_t size = 0;
+    XXH3_state_t h;
+    XXH128_hash_t v;
+
+    for (uint32_t i = 0; i < msg->n_tensors; i++)
+        size += msg->tensors[i].nbytes;
+    if (!ret_p)
+        return size;
+    XXH3_INITSTATE(&h);
+    XXH3_128bits_reset_withSeed(&h, seed);
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        const struct as_tensor *t = &msg->tensors[i];
+        uint32_t dtype = t->dtype;
+
+        put(&h, t->name.p, t->name.n);
+        put(&h, &dtype, sizeof(dtype));
+        put(&h, t->shape, t->ndim * sizeof(t->shape[0]));
+        put(&h, t->data, t->nbytes);
+    }
+    for (uint32_t i = 0; i < msg->n_params; i++)
+        put_param(&h, &msg->params[i]);
+    v = XXH3_128bits_digest(&h);
+    ret_p->hi = v.high64;
+    ret_p->lo = v.low64;
+    return size;
 }
 
 static bool tensors_alike(const struct as_tensor *a, const struct as_tensor *b, bool ragged)

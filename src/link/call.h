@@ -8,6 +8,7 @@
 #ifndef AS_LINK_CALL_H
 #define AS_LINK_CALL_H
 
+#include "core/blame.h"
 #include "core/request.h"
 #include "io/mbox.h"
 #include "wire/frame.h"
@@ -90,6 +91,10 @@ void as_part_free(struct as_part *p); /* NULL is fine */
  * datatypes and sizes (but for the first dimension; ragged: but for all) of the inputs, and the
  * parameters. The seed is not for others to know. */
 uint64_t as_call_kind(const struct as_msg *msg, bool ragged, uint64_t seed);
+/* The size of the message's tensors, bytes; where ret_p is not NULL also a hash of all that a
+ * handler sees, but for the id and the metadata: names, datatypes, shapes, bytes, parameters. It
+ * reads every byte. */
+uint64_t as_call_print(const struct as_msg *msg, uint64_t seed, struct as_print *ret_p);
 /* Do they have all that in common? */
 bool as_call_alike(const struct as_msg *a, const struct as_msg *b, bool ragged);
 

@@ -163,6 +163,14 @@ static void op_release(void *ctx AS_UNUSED, struct as_request *q)
     release(call_of(q));
 }
 
+static uint64_t op_print(void *ctx, const struct as_request *q, struct as_print *ret_p)
+{
+    const struct as_fleet_deploy *d = ctx;
+    const struct as_call *c = call_of((struct as_request *)(uintptr_t)q);
+
+    return as_call_print(&c->msg, d->fleet->conf.seed, ret_p);
+}
+
 const struct as_deploy_ops as_fleet_deploy_ops = {
     .batch = op_batch,
     .send = op_send,
@@ -172,6 +180,7 @@ const struct as_deploy_ops as_fleet_deploy_ops = {
     .release = op_release,
     .wake = op_wake,
     .alike = op_alike,
+    .print = op_print,
 };
 
 /* --- the registry --- */
@@ -316,6 +325,7 @@ void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str repli
     t->token = as_str_dup(token);
     t->replica = as_str_dup(replica);
     t->deployment = as_str_dup(deployment);
+    t->loss = AS_LOSS_UNTOLD;
     as_list_push(&f->tokens, &t->node);
 }
 
@@ -328,19 +338,32 @@ static void free_token(struct as_fleet_token *t)
     free(t);
 }
 
-void as_fleet_forget(struct as_fleet *f, struct as_str token)
+/* Its link ended first: what was lost with it waits for this. */
+static void tell_verdict(struct as_fleet *f, struct as_fleet_token *t)
+{
+    struct as_fleet_deploy *d = t->grave ? as_fleet_numbered(f, t->number) : NULL;
+
+    if (d && d->core)
+        as_deploy_verdict(d->core, t->grave, t->loss, as_loop_now(f->loop));
+    t->grave = 0;
+}
+
+void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss)
 {
     struct as_fleet_token *t = as_fleet_find_token(f, token);
 
     if (!t)
         return;
+    t->loss = loss;
     if (t->link) {
         struct as_link *l = t->link;
 
         /* answers that it had written before it died still count */
         if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
-            as_link_end(l, l->condemned ? l->condemned : "process ended", true);
+            as_link_end(l, l->condemned ? l->condemned : "process ended",
+                        l->goodbye || l->condemned ? AS_LOSS_KILLED : loss);
     }
+    tell_verdict(f, t);
     free_token(t);
 }
 

@@ -34,6 +34,9 @@ struct as_fleet_conf {
     uint64_t max_message;    /* bytes of one answer's body */
     uint64_t max_body;       /* bytes of one request's body: what a worker must accept */
     struct as_frame_window parts; /* of one answer that is a stream, ahead of its client */
+    struct as_replay_conf replay;
+    struct as_blame_conf blame;
+    as_ns verdict_wait, verdict_patience; /* core/deploy.h */
     uint64_t seed;
 };
 
@@ -63,7 +66,8 @@ void as_fleet_expect(struct as_fleet *f, struct as_str deployment);
 /* Tokens that a worker may say in HELLO. pid is for messages. Repeating one is harmless. */
 void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
                     struct as_str deployment);
-void as_fleet_forget(struct as_fleet *f, struct as_str token); /* that process is dead */
+/* That process is dead, and why; AS_LOSS_UNKNOWN: nobody knows. */
+void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss);
 /* The process of that token takes no new requests any more, over no link; on_retired tells when
  * nothing of it is unanswered: at once when that is so. May be repeated. */
 void as_fleet_retire(struct as_fleet *f, struct as_str token);

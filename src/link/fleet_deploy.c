@@ -57,7 +57,11 @@ static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register
     struct as_deploy_conf conf = {.max_queued = max_queued,
                                   .router = f->conf.router,
                                   .prefetch_work = f->conf.prefetch_work,
-                                  .seed = f->conf.seed + d->number};
+                                  .seed = f->conf.seed + d->number,
+                                  .replay = f->conf.replay,
+                                  .blame = f->conf.blame,
+                                  .verdict_wait = f->conf.verdict_wait,
+                                  .verdict_patience = f->conf.verdict_patience};
     int err;
 
     if (d->core) {

@@ -50,6 +50,9 @@ struct as_fleet_token {
     char *token, *replica, *deployment;
     struct as_link *link; /* the live one, or NULL */
     bool retiring;        /* its process takes nothing new, whatever link it has */
+    enum as_loss loss;    /* why the process died, once it is told; until then AS_LOSS_UNTOLD */
+    uint64_t grave;       /* that waits to be told, in deployment `number`; 0: none does */
+    uint32_t number;
 };
 
 struct as_fleet {

@@ -96,7 +96,18 @@ static void close_handles(struct as_link *l)
     as_timer_close(&l->timer, on_timer_closed);
 }
 
-void as_link_end(struct as_link *l, const char *reason, bool exact)
+/* Of a process that is dead. Ours is reaped by the supervisor, whose word comes later or is here
+ * already; who left in order, or was ended by us, was not ended by a request. */
+static enum as_loss loss_of(const struct as_link *l)
+{
+    if (l->goodbye || l->condemned)
+        return AS_LOSS_KILLED;
+    if (!l->token)
+        return AS_LOSS_UNKNOWN;
+    return l->token->loss;
+}
+
+void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
 {
     struct as_fleet *f = l->up.fleet;
     uint64_t last = UINT64_MAX;
@@ -106,7 +117,7 @@ void as_link_end(struct as_link *l, const char *reason, bool exact)
 
     /* The page is read once, at the end: nobody writes it any more when the process is dead. Not
      * exact: the worker lies or lives, so every stream may have run. */
-    if (exact && l->page)
+    if (loss != AS_LOSS_LINK && l->page)
         last = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
     as_log_event(f->log, l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
                  "replica=%s pid=%u unanswered=%u reason=%s", l->up.name ? l->up.name : "?", l->pid,
@@ -123,7 +134,12 @@ void as_link_end(struct as_link *l, const char *reason, bool exact)
         f->ops.on_kill(f->ctx, as_str_of(l->up.name), token, as_str_of(l->condemned));
     if (l->up.replica) {
         /* core answers or queues again all that this link held; the table dies with it */
-        as_replica_free(l->up.replica, last, as_loop_now(f->loop));
+        uint64_t grave = as_replica_free(l->up.replica, last, loss, as_loop_now(f->loop));
+
+        if (grave && l->token) {
+            l->token->grave = grave;
+            l->token->number = l->up.deploy->number;
+        }
         as_fleet_refresh(l->up.deploy);
         f->ops.on_gone(f->ctx, as_str_of(l->up.name), token, as_str_of(reason));
         if (retires)
@@ -141,7 +157,7 @@ void as_link_refuse(struct as_link *l, const char *why)
     /* A worker that joined by itself has no process of ours to end: only its link goes. */
     if (l->token)
         f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->token->token), as_str_of(why));
-    as_link_end(l, why, false);
+    as_link_end(l, why, AS_LOSS_LINK);
 }
 
 /* The socket ended; the process may live (or its death is still being told). */
@@ -153,7 +169,7 @@ void as_link_broken(struct as_link *l)
                     l->goodbye ? "said goodbye"
                     : l->dead  ? "process died"
                                : "link closed",
-                    true);
+                    loss_of(l));
         return;
     }
     /* Its requests are replayed or lost, and only its death tells which: then the page is final. A
@@ -183,7 +199,7 @@ static void on_death(struct as_link *l)
 {
     l->dead = true;
     if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
-        as_link_end(l, l->condemned ? l->condemned : "process died", true);
+        as_link_end(l, l->condemned ? l->condemned : "process died", loss_of(l));
 }
 
 static void on_pid(struct as_sock *s, int events AS_UNUSED)
@@ -365,7 +381,7 @@ static void op_tick(struct as_upstream *u, as_ns now)
 
 static void op_stop(struct as_upstream *u)
 {
-    as_link_end(link_up(u), "the dispatcher ends", true);
+    as_link_end(link_up(u), "the dispatcher ends", AS_LOSS_KILLED);
 }
 
 static const char *state_name(const struct as_link *l)
@@ -456,11 +472,11 @@ void as_link_accept(struct as_fleet *f, int fd)
     as_list_push(&f->upstreams, &l->up.node);
     l->sock.closing = true; /* until it is open there is nothing to close */
     if (as_sock_open(&l->sock, f->loop, fd, on_event)) {
-        as_link_end(l, "cannot watch its socket", true);
+        as_link_end(l, "cannot watch its socket", AS_LOSS_KILLED);
         return;
     }
     if (identify(l, fd)) {
-        as_link_end(l, "a process of another user", true);
+        as_link_end(l, "a process of another user", AS_LOSS_KILLED);
         return;
     }
     as_timer_set(&l->timer, as_loop_now(f->loop) + f->conf.handshake_timeout);

@@ -94,9 +94,9 @@ struct as_link {
 
 /* Accepts a connected socket; it registers itself with the fleet or goes away by itself. */
 void as_link_accept(struct as_fleet *f, int fd);
-/* Ends it now: reason is logged and told. exact: the process is dead or has let go of its streams
- * (the status page is final). */
-void as_link_end(struct as_link *l, const char *reason, bool exact);
+/* Ends it now: reason is logged and told. AS_LOSS_LINK: it may still run any of its streams; else
+ * the process is dead or has let go of them (the status page is final). */
+void as_link_end(struct as_link *l, const char *reason, enum as_loss loss);
 /* The peer broke the rules: the link ends, a worker of ours is killed. */
 void as_link_refuse(struct as_link *l, const char *why);
 

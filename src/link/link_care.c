@@ -60,7 +60,7 @@ static void execute(struct as_link *l)
     uint32_t signal = l->care.dump;
 
     if (!l->token)
-        as_link_end(l, l->condemned, false);
+        as_link_end(l, l->condemned, AS_LOSS_LINK);
     else if (signal && l->pid_open &&
              syscall(SYS_pidfd_send_signal, l->pid_sock.fd, (int)signal, NULL, 0) == 0)
         as_timer_set(&l->timer, now_of(l) + DUMP_WAIT);
@@ -87,7 +87,7 @@ void as_link_condemn(struct as_link *l, const char *why)
 void as_link_condemned_late(struct as_link *l)
 {
     if (l->killed || !l->token)
-        as_link_end(l, l->condemned, false);
+        as_link_end(l, l->condemned, AS_LOSS_LINK);
     else
         kill_it(l);
 }

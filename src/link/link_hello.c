@@ -40,7 +40,7 @@ static void say_goodbye(struct as_link *l, const char *why)
 {
     as_frame_put_text(&l->out, AS_FRAME_GOODBYE, as_str_of(why));
     (void)as_sock_flush(&l->sock, &l->out); /* a few bytes into an empty socket; then it closes */
-    as_link_end(l, why, true);
+    as_link_end(l, why, AS_LOSS_KILLED);
 }
 
 static const char *join(struct as_link *l, struct as_str deployment)
@@ -86,7 +86,7 @@ static const char *admit(struct as_link *l, const struct as_frame_hello *h)
             return "the token belongs to another deployment";
         /* A process that says its token again has let go of its former link. */
         if (t->link)
-            as_link_end(t->link, "connected again", true);
+            as_link_end(t->link, "connected again", AS_LOSS_KILLED);
         t->link = l;
         l->token = t;
     } else if (!f->join_token || !as_str_eq(h->token, as_str_of(f->join_token))) {
@@ -127,7 +127,7 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     }
     err = h.capabilities & AS_CAP_PAGE ? map_page(l) : 0;
     if (err == AS_EIO) { /* our trouble, not the worker's: it comes again */
-        as_link_end(l, "cannot map its status page", true);
+        as_link_end(l, "cannot map its status page", AS_LOSS_KILLED);
         return;
     }
     if (err) {
@@ -204,12 +204,12 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         return;
     }
     if (first && !as_link_make_table(l)) {
-        as_link_end(l, "out of memory", true);
+        as_link_end(l, "out of memory", AS_LOSS_KILLED);
         return;
     }
     /* a link becomes a replica with its first slots: before that nothing could be given to it */
     if (first && as_replica_new(&l->up.replica, l->up.deploy->core, as_str_of(l->up.name), l)) {
-        as_link_end(l, "too many replicas", true);
+        as_link_end(l, "too many replicas", AS_LOSS_KILLED);
         return;
     }
     l->state = AS_LINK_READY;

@@ -80,7 +80,7 @@ static void end(struct as_simple *s, const char *reason, as_ns since)
     as_list_remove(&s->up.node);
     as_replica_drain(s->up.replica, true, now_of(s));
     as_simple_conn_end_all(s);
-    as_replica_free(s->up.replica, UINT64_MAX, now_of(s));
+    (void)as_replica_free(s->up.replica, UINT64_MAX, AS_LOSS_UNKNOWN, now_of(s));
     s->up.replica = NULL;
     as_fleet_refresh(s->up.deploy);
     as_fleet_leave(s->up.deploy, since);

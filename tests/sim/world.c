@@ -205,8 +205,8 @@ static void op_release(void *ctx, struct as_request *q)
     note_gone(s, c);
 }
 
-static const struct as_deploy_ops ops = {op_batch,  op_send,    op_recall, op_cancel,
-                                         op_answer, op_release, op_wake,   sim_alike};
+static const struct as_deploy_ops ops = {op_batch,   op_send, op_recall, op_cancel, op_answer,
+                                         op_release, op_wake, sim_alike, NULL};
 
 /* --- what workers say --- */
 
@@ -271,7 +271,7 @@ static void on_death(struct sim *s, struct worker *w)
     }
     w->registered = false;
     s->books.deaths++;
-    as_replica_free(w->replica, last, s->now);
+    as_replica_free(w->replica, last, AS_LOSS_KILLED, s->now);
     for (uint32_t i = 0; i < n; i++) {
         if (!s->calls[doomed[i]].released)
             fail(s, "call %u died with its worker and is not answered", doomed[i]);

@@ -264,9 +264,9 @@ static void test_a_death_replays_a_batch_as_one(void **state AS_UNUSED)
     expect(w, "X:3 c>X d>X e>X");
     done(w, 'b');
     expect(w, "");
-    as_replica_free(rep(w, 'X'), 1, w->now); /* before it started them */
+    as_replica_free(rep(w, 'X'), 1, AS_LOSS_KILLED, w->now); /* before it started them */
     expect(w, "Y:3 c>Y d>Y e>Y");
-    as_replica_free(rep(w, 'Y'), UINT64_MAX, w->now);
+    as_replica_free(rep(w, 'Y'), UINT64_MAX, AS_LOSS_KILLED, w->now);
     expect(w, "c=EMAYHAVERUN ~c d=EMAYHAVERUN ~d e=EMAYHAVERUN ~e");
     world_free(w);
 }

@@ -380,7 +380,7 @@ static void say_part(struct hand *h, uint64_t stream)
 /* The process of that token has died, as the supervisor says. */
 static void die(int i, const char *token)
 {
-    as_fleet_forget(w.fleet, as_str_of(token));
+    as_fleet_forget(w.fleet, as_str_of(token), AS_LOSS_KILLED);
     hand_close(&w.hand[i]);
 }
 

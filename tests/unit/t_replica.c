@@ -391,7 +391,7 @@ static void test_a_request_that_is_given_up_keeps_its_slot(void **state AS_UNUSE
     expect(w, "");
     assert_int_equal(as_deploy_stat(w->d)->failed, 1);
     /* idempotent or not, it does not run again; what waited behind it does */
-    as_replica_free(rep(w, 'X'), req(w, 'a')->stream, w->now);
+    as_replica_free(rep(w, 'X'), req(w, 'a')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "~a");
     join(w, 'Y', 1, 0);
     expect(w, "b>Y");
@@ -409,7 +409,7 @@ static void test_a_death_replays_what_had_not_started(void **state AS_UNUSED)
     submit_all(w, "abcdef");
     expect(w, "a>X b>X c>X d>X");
     as_deploy_cancel(w->d, req(w, 'c'), w->now);
-    as_replica_free(rep(w, 'X'), req(w, 'c')->stream, w->now);
+    as_replica_free(rep(w, 'X'), req(w, 'c')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "c!C a=EMAYHAVERUN ~a ~c");
     assert_int_equal(as_deploy_queued(w->d), 4);
     join(w, 'Y', 4, 0);
@@ -431,7 +431,7 @@ static void test_what_has_begun_to_answer_is_not_replayed(void **state AS_UNUSED
     submit_all(w, "ab");
     expect(w, "a>X b>X");
     assert_true(as_replica_bind(rep(w, 'X'), req(w, 'a')));
-    as_replica_free(rep(w, 'X'), req(w, 'b')->stream, w->now);
+    as_replica_free(rep(w, 'X'), req(w, 'b')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "a=EMAYHAVERUN ~a");
     assert_int_equal(as_deploy_queued(w->d), 1);
     world_free(w);
@@ -473,7 +473,7 @@ static void test_replays_take_free_slots_at_once(void **state AS_UNUSED)
     submit_all(w, "c");
     join(w, 'Y', 2, 0);
     expect(w, "a>X b>X c>Y X<b");
-    as_replica_free(rep(w, 'X'), 0, w->now); /* the recall dies with it */
+    as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now); /* the recall dies with it */
     expect(w, "a>Y");
     done(w, 'c');
     expect(w, "b>Y");
@@ -486,7 +486,7 @@ static void test_replays_are_queued_above_the_limit(void **state AS_UNUSED)
 
     join(w, 'X', 3, 0);
     submit_all(w, "abcd");
-    as_replica_free(rep(w, 'X'), 0, w->now);
+    as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now);
     assert_int_equal(as_deploy_queued(w->d), 4);
     assert_int_equal(submit(w, 'e'), AS_EFULL);
     expect(w, "a>X b>X c>X");
@@ -499,7 +499,7 @@ static void test_an_unknown_last_start_may_mean_all(void **state AS_UNUSED)
 
     join(w, 'X', 2, 0);
     submit_all(w, "ab");
-    as_replica_free(rep(w, 'X'), UINT64_MAX, w->now);
+    as_replica_free(rep(w, 'X'), UINT64_MAX, AS_LOSS_KILLED, w->now);
     expect(w, "a>X b>X a=EMAYHAVERUN ~a b=EMAYHAVERUN ~b");
     world_free(w);
 }
@@ -511,7 +511,7 @@ static void test_replays_of_a_deployment_that_is_down_end(void **state AS_UNUSED
     join(w, 'X', 1, 0);
     submit_all(w, "a");
     as_deploy_set_down(w->d, true, w->now);
-    as_replica_free(rep(w, 'X'), 0, w->now);
+    as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now);
     expect(w, "a>X a=EUNAVAILABLE ~a");
     world_free(w);
 }
@@ -527,8 +527,8 @@ static void test_replicas_are_visited_in_the_order_they_came(void **state AS_UNU
 
     for (char c = 'A'; c <= 'J'; c++)
         join(w, c, 1, 0);
-    as_replica_free(rep(w, 'B'), 0, w->now);
-    as_replica_free(rep(w, 'J'), 0, w->now);
+    as_replica_free(rep(w, 'B'), 0, AS_LOSS_KILLED, w->now);
+    as_replica_free(rep(w, 'J'), 0, AS_LOSS_KILLED, w->now);
     for (char c = 'a'; c <= 'h'; c++)
         submit_all(w, (char[]){c, '\0'});
     expect(w, "a>A b>C c>D d>E e>F f>G g>H h>I");

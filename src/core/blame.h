@@ -1,0 +1,71 @@
+/* core/blame.h — requests that ended workers: suspects, and those that are refused for a while.
+ *
+ *              was executing when a             ended a worker while it ran alone
+ *              worker ended itself                   (as a suspect)
+ *   unknown ────────────────────────► SUSPECT ─────────────────────► CONDEMNED
+ *      ▲                                │  ▲                             │
+ *      └── a run of it ended well, or ──┘  └──────── ttl over ───────────┘
+ *          ttl over and nobody waits
+ *
+ * A suspect runs alone, so that it takes no neighbour along and its next death proves something; a
+ * condemned one is refused. The first death may be a neighbour's doing, so it condemns nobody. A
+ * request is known by a fingerprint of its model and body, which is taken only when a worker has
+ * died, and of requests whose model and size fit an entry of this table. Pure but for the heap.
+ * Thread: the caller's.
+ */
+#ifndef AS_CORE_BLAME_H
+#define AS_CORE_BLAME_H
+
+#include "base/defs.h"
+#include "base/list.h"
+
+struct as_print {
+    uint64_t hi, lo; /* a hash of the body, of a secret seed */
+    uint64_t size;   /* of the body, bytes */
+    uint32_t model;
+};
+
+enum as_blame_state { AS_BLAME_SUSPECT, AS_BLAME_CONDEMNED };
+
+struct as_blamed {
+    struct as_list node; /* the table's, in the order of `until` */
+    struct as_print print;
+    enum as_blame_state state;
+    uint32_t kills;
+    uint32_t waiting; /* requests that are held as this suspect, one on trial included: the entry
+                         stays */
+    bool trying;      /* one of them has a replica for itself */
+    as_ns until;
+};
+
+struct as_blame_conf {
+    uint32_t max; /* entries; 0: nobody is ever blamed */
+    as_ns ttl;
+};
+
+struct as_blame {
+    struct as_blame_conf conf;
+    struct as_list entries;
+    uint32_t n;
+    uint64_t missed; /* for which there was no room */
+};
+
+void as_blame_init(struct as_blame *b, const struct as_blame_conf *conf);
+void as_blame_fini(struct as_blame *b);
+
+/* Is a fingerprint worth taking? */
+bool as_blame_may_know(const struct as_blame *b, uint32_t model, uint64_t size);
+/* NULL: not known, or not any more. */
+struct as_blamed *as_blame_find(struct as_blame *b, const struct as_print *p, as_ns now);
+/* It was executing in a worker that ended by its own making. on_trial: alone there, as a suspect.
+ * NULL: the table is full of entries that are needed. Full otherwise: the oldest goes. */
+struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, bool on_trial,
+                               as_ns now);
+/* A run of it ended well, and nobody waits as this suspect any more: it is forgotten. */
+void as_blame_acquit(struct as_blame *b, struct as_blamed *e);
+/* Forgets what is over. */
+void as_blame_expire(struct as_blame *b, as_ns now);
+uint32_t as_blame_condemned(const struct as_blame *b);
+bool as_blame_ok(const struct as_blame *b);
+
+#endif

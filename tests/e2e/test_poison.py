@@ -1,0 +1,108 @@
+"""Requests that end their workers: found out, tried alone, refused for a while. The others lose nothing."""
+
+import contextlib
+
+import grpc
+import numpy as np
+import pytest
+
+from support import http, oip, prometheus, wait
+from support.load import Load
+
+pytestmark = pytest.mark.core
+
+EXIT, SEGV, KILL = 666, 667, 668
+# crashes are on purpose here: the next worker shall come at once
+QUICK = ("--restart-backoff", "1ms", "--restart-backoff-max", "20ms")
+
+
+def ask(client, model, v):
+    return client.infer(model, {"x": np.array([v])})["y"]
+
+
+def failure(client, model, v):
+    with pytest.raises(grpc.RpcError) as e:
+        ask(client, model, v)
+    return e.value
+
+
+def assert_quarantined(error):
+    assert error.code() == grpc.StatusCode.INTERNAL, error
+    assert "has ended workers" in error.details(), error
+    assert oip.trailers_of(error).get("grpc-retry-pushback-ms") == "-1", error
+
+
+def value(server, name, **labels):
+    return prometheus.total(prometheus.parse(server.metrics()), name, **labels)
+
+
+def deaths(server, deployment="poison"):
+    return value(server, "anyserve_replica_deaths_total", deployment=deployment)
+
+
+@pytest.fixture
+def poisoned(serve):
+    return serve("poison.py", "--workers", "3", *QUICK)
+
+
+@pytest.mark.parametrize("pill", [EXIT, SEGV])
+def test_a_pill_ends_two_workers_and_no_more(poisoned, connect, pill):
+    client = connect(poisoned)
+    assert_quarantined(failure(client, "again", pill))
+    assert deaths(poisoned) == 2
+    for _ in range(20):
+        assert_quarantined(failure(client, "again", pill))
+    assert deaths(poisoned) == 2
+    assert ask(client, "again", 1) == 2  # of the same size, and not like it
+    assert value(poisoned, "anyserve_quarantined_total", deployment="poison") == 21
+    assert value(poisoned, "anyserve_quarantined_fingerprints", deployment="poison") == 1
+
+
+def test_a_pill_that_must_not_run_twice(poisoned, connect):
+    client = connect(poisoned)
+    for _ in range(2):
+        error = failure(client, "once", EXIT)
+        assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+        assert oip.trailers_of(error)["anyserve-may-have-executed"] == "1"
+    wait.until(lambda: value(poisoned, "anyserve_quarantined_fingerprints", deployment="other") == 1,
+               "the second death to be known")
+    assert_quarantined(failure(client, "once", EXIT))
+    assert deaths(poisoned, "other") == 2
+
+
+def test_over_http(poisoned):
+    with contextlib.closing(http.Http1(poisoned.host, poisoned.port)) as client:
+        for _ in range(3):
+            reply = client.request("POST", "/v2/models/again/infer", http.infer_json({"x": np.array([EXIT])}))
+            assert reply.status == 500 and "has ended workers" in reply.error
+            assert "retry-after" not in reply.headers
+    assert deaths(poisoned) == 2
+
+
+def test_an_outside_kill_blames_nobody(poisoned, connect):
+    """A request that happens to be there each time: it runs again until its deadline."""
+    client = connect(poisoned)
+    with pytest.raises(grpc.RpcError) as e:
+        client.infer("again", {"x": np.array([KILL])}, timeout=1)
+    assert e.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert deaths(poisoned) > 3
+    assert value(poisoned, "anyserve_blamed_total") == 0
+    assert ask(client, "again", 1) == 2
+
+
+def test_neighbours_lose_nothing(poisoned, connect):
+    """Eight clients beside a client that sends nothing but pills, of which every other one is new."""
+    def add_one(client, n):
+        assert ask(client, "again", n % 500) == n % 500 + 1
+
+    client = connect(poisoned)
+    with Load(poisoned.address, add_one) as load:
+        load.wait_more(20)
+        for i in range(6):
+            x = np.array([EXIT, i // 2])
+            with pytest.raises(grpc.RpcError) as e:
+                client.infer("again", {"x": x})
+            assert_quarantined(e.value)
+        load.wait_more(50)
+    assert set(load.outcomes) == {"OK"}, load.outcomes
+    assert deaths(poisoned) == 6  # three pills, two workers each

@@ -1,0 +1,464 @@
+/* Specification of what core/deploy does about deaths: verdicts that come later, attempts and
+ * budget, suspects that run alone, requests that are refused. The log is deploy_world.h's.
+ */
+#include "deploy_world.h"
+
+/* The worker of r dies; up to `started` (a request's letter, '-': none) it had started. */
+static uint64_t die(struct world *w, char r, char started, enum as_loss loss)
+{
+    return as_replica_free(rep(w, r), started == '-' ? 0 : req(w, started)->stream, loss, w->now);
+}
+
+static void make(struct world *w, const char *list, bool idempotent, uint64_t kind)
+{
+    for (; *list; list++) {
+        again(w, *list);
+        req(w, *list)->idempotent = idempotent;
+        req(w, *list)->kind = kind;
+    }
+}
+
+static void test_after_an_outside_kill_it_runs_again_and_again(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "a", true, 0);
+    join(w, 'A', 1, 0);
+    assert_int_equal(submit(w, 'a'), 0);
+    for (int i = 0; i < 20; i++) {
+        join(w, i % 2 ? 'A' : 'B', 1, 0);
+        die(w, i % 2 ? 'B' : 'A', 'a', AS_LOSS_KILLED);
+    }
+    w->n = 0;
+    assert_true(done(w, 'a'));
+    expect(w, "");
+    assert_int_equal(w->prints, 0); /* nobody was suspected */
+    world_free(w);
+}
+
+static void test_unexplained_losses_are_counted(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "a", true, 0);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    join(w, 'C', 1, 0);
+    submit(w, 'a');
+    die(w, 'A', 'a', AS_LOSS_UNKNOWN);
+    die(w, 'B', 'a', AS_LOSS_UNKNOWN);
+    die(w, 'C', 'a', AS_LOSS_UNKNOWN); /* the third execution was the last */
+    expect(w, "a>A a>B a>C a=EMAYHAVERUN ~a");
+    assert_int_equal(as_deploy_stat(w->d)->worn, 1);
+    world_free(w);
+}
+
+static void test_broken_links_have_a_budget(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abcde", true, 0);
+    join(w, 'A', 5, 0);
+    submit_all(w, "abcde");
+    w->n = 0;
+    die(w, 'A', 'e', AS_LOSS_LINK); /* three in any case, 10 % of five are none */
+    expect(w, "d=EMAYHAVERUN ~d e=EMAYHAVERUN ~e");
+    join(w, 'B', 3, 0);
+    done(w, 'a');
+    done(w, 'b');
+    done(w, 'c');
+    w->n = 0;
+    make(w, "a", true, 0); /* the budget has come back */
+    submit(w, 'a');
+    die(w, 'B', 'a', AS_LOSS_LINK);
+    expect(w, "a>B");
+    assert_int_equal(as_deploy_queued(w->d), 1);
+    world_free(w);
+}
+
+static void test_what_had_not_started_never_waits_for_the_verdict(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 0);
+    join(w, 'A', 1, 4);
+    join(w, 'B', 0, 0);
+    submit(w, 'a');
+    done_with(w, 'a', AS_US, false); /* fast: the next two are prefetched */
+    make(w, "a", true, 0);
+    submit_all(w, "ab");
+    w->n = 0;
+    assert_true(die(w, 'A', 'a', AS_LOSS_UNTOLD) > 0);
+    assert_int_equal(as_deploy_parked(w->d), 1);
+    grant(w, 'B', 1, 0);
+    expect(w, "b>B");
+    world_free(w);
+}
+
+static void test_the_verdict_lets_the_others_go_on(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    make(w, "a", true, 0);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit(w, 'a');
+    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    expect(w, "a>A");
+    assert_true(as_deploy_next_deadline(w->d) == w->now + 25 * AS_MS);
+    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    expect(w, "a>B");
+    assert_int_equal(req(w, 'a')->tries, 0);
+    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now); /* nobody is left */
+    expect(w, "");
+    world_free(w);
+}
+
+static void test_without_a_verdict_it_goes_on_after_a_while(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    make(w, "a", true, 0);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit(w, 'a');
+    die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    w->now += 25 * AS_MS - 1;
+    as_deploy_expire(w->d, w->now);
+    expect(w, "a>A");
+    w->now++;
+    as_deploy_expire(w->d, w->now);
+    expect(w, "a>B");
+    /* lost once more, it waits with patience: a second worker is the price of haste */
+    grave = die(w, 'B', 'a', AS_LOSS_UNTOLD);
+    assert_true(as_deploy_next_deadline(w->d) == w->now + 2 * AS_SEC);
+    assert_int_equal(as_deploy_parked(w->d), 1);
+    join(w, 'C', 1, 0);
+    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    expect(w, "a>C");
+    world_free(w);
+}
+
+static void test_a_client_that_leaves_or_is_late_does_not_wait(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 0);
+    join(w, 'A', 2, 0);
+    req(w, 'b')->deadline = w->now + AS_MS;
+    submit_all(w, "ab");
+    die(w, 'A', 'b', AS_LOSS_UNTOLD);
+    w->n = 0;
+    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    expect(w, "~a");
+    assert_true(as_deploy_next_deadline(w->d) == req(w, 'b')->deadline);
+    w->now += AS_MS;
+    as_deploy_expire(w->d, w->now);
+    expect(w, "b=EDEADLINE ~b");
+    assert_int_equal(as_deploy_parked(w->d), 0);
+    world_free(w);
+}
+
+static void test_a_suspect_runs_alone(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 0);
+    join(w, 'A', 4, 0);
+    join(w, 'B', 4, 0);
+    submit_all(w, "a");
+    submit_all(w, "b");
+    w->n = 0;
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    /* B has b: it is kept free for a until b is done */
+    expect(w, "");
+    assert_int_equal(as_deploy_suspects(w->d), 1);
+    submit(w, 'c');
+    expect(w, "");
+    done(w, 'b');
+    expect(w, "a>B");
+    assert_int_equal(as_deploy_stat(w->d)->trials, 1);
+    assert_true(done(w, 'a')); /* innocent: the replica is everybody's again */
+    expect(w, "c>B");
+    assert_int_equal(as_deploy_suspects(w->d), 0);
+    world_free(w);
+}
+
+static void test_an_idle_replica_is_tried_at_once_and_others_serve_the_rest(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 0);
+    join(w, 'A', 2, 0);
+    join(w, 'B', 2, 0);
+    join(w, 'C', 2, 0);
+    submit(w, 'a');
+    w->n = 0;
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    submit_all(w, "bc");
+    expect(w, "a>B b>C c>C");
+    world_free(w);
+}
+
+static void test_the_second_death_condemns_for_a_while(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abcd", true, 5);
+    for (char r = 'A'; r <= 'D'; r++)
+        join(w, r, 1, 0);
+    submit(w, 'a');
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    expect(w, "a>A a>B");
+    die(w, 'B', 'a', AS_LOSS_CRASHED);
+    expect(w, "a=EPOISON ~a");
+    assert_int_equal(submit(w, 'b'), AS_EPOISON);
+    w->now += 60 * AS_SEC - 1;
+    assert_int_equal(submit(w, 'c'), AS_EPOISON);
+    assert_int_equal(as_deploy_stat(w->d)->quarantined, 3);
+    w->now++;
+    submit(w, 'd'); /* on probation: alone, and one more death is enough */
+    die(w, 'C', 'd', AS_LOSS_CRASHED);
+    expect(w, "d>C d=EPOISON ~d");
+    world_free(w);
+}
+
+static void test_one_that_must_not_run_twice_is_remembered_too(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", false, 5);
+    for (char r = 'A'; r <= 'C'; r++)
+        join(w, r, 1, 0);
+    submit(w, 'a');
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    expect(w, "a>A a=EMAYHAVERUN ~a");
+    submit(w, 'b');
+    die(w, 'B', 'b', AS_LOSS_CRASHED);
+    expect(w, "b>B b=EMAYHAVERUN ~b");
+    assert_int_equal(submit(w, 'c'), AS_EPOISON);
+    world_free(w);
+}
+
+static void test_a_client_that_left_does_not_hide_a_pill(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 5);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit(w, 'a');
+    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    submit(w, 'b');
+    assert_non_null(req(w, 'b')->blame);
+    world_free(w);
+}
+
+static void test_copies_in_the_queue_become_suspects(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abcd", true, 5);
+    make(w, "xy", true, 0);
+    join(w, 'A', 1, 0);
+    submit_all(w, "abxcyd");
+    w->n = 0;
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    assert_int_equal(as_deploy_suspects(w->d), 4);
+    join(w, 'B', 1, 0);
+    join(w, 'C', 1, 0);
+    join(w, 'D', 1, 0);
+    /* one of them at a time; which of two comes first does not matter */
+    expect(w, "b>B x>C y>D");
+    die(w, 'B', 'b', AS_LOSS_CRASHED);
+    expect(w, "c=EPOISON ~c d=EPOISON ~d a=EPOISON ~a b=EPOISON ~b");
+    world_free(w);
+}
+
+static void test_an_acquittal_is_for_all_that_are_alike(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 5);
+    join(w, 'A', 1, 0);
+    submit_all(w, "abc");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    join(w, 'B', 4, 0);
+    w->n = 0;
+    done(w, 'b');
+    expect(w, "a>B c>B");
+    make(w, "d", true, 5);
+    assert_int_equal(submit(w, 'd'), 0);
+    expect(w, "d>B");
+    world_free(w);
+}
+
+static void test_an_innocent_neighbour_is_cleared(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "a", true, 5);
+    make(w, "b", true, 6);
+    join(w, 'A', 2, 0);
+    submit_all(w, "ab");
+    die(w, 'A', 'b', AS_LOSS_CRASHED);
+    join(w, 'B', 2, 0);
+    join(w, 'C', 2, 0);
+    w->n = 0;
+    die(w, 'B', 'a', AS_LOSS_CRASHED); /* the pill; of two replicas one is on trial */
+    expect(w, "b>C a=EPOISON ~a");
+    assert_true(done(w, 'b'));
+    make(w, "cd", true, 6);
+    submit_all(w, "cd");
+    expect(w, "c>C d>C");
+    world_free(w);
+}
+
+static void test_a_late_verdict_still_blames(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    make(w, "ab", true, 5);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 2, 0);
+    submit(w, 'a');
+    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    w->now += 25 * AS_MS;
+    as_deploy_expire(w->d, w->now); /* runs again, with company */
+    as_deploy_verdict(w->d, grave, AS_LOSS_CRASHED, w->now);
+    submit(w, 'b');
+    expect(w, "a>A a>B");
+    assert_int_equal(as_deploy_suspects(w->d), 1);
+    world_free(w);
+}
+
+static void test_an_outside_kill_on_trial_proves_nothing(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "a", true, 5);
+    for (char r = 'A'; r <= 'C'; r++)
+        join(w, r, 1, 0);
+    submit(w, 'a');
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    die(w, 'B', 'a', AS_LOSS_KILLED);
+    expect(w, "a>A a>B a>C");
+    assert_non_null(req(w, 'a')->blame);
+    assert_true(done(w, 'a'));
+    world_free(w);
+}
+
+static void test_suspects_leave_the_line(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 0);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit_all(w, "ab");
+    req(w, 'a')->deadline = AS_NEVER;
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    w->n = 0;
+    submit(w, 'c');
+    as_deploy_cancel(w->d, req(w, 'a'), w->now); /* B, kept free for it, is everybody's again */
+    done(w, 'b');
+    expect(w, "~a c>B");
+    world_free(w);
+}
+
+static void test_a_deployment_that_is_down_tries_nobody(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 5);
+    join(w, 'A', 1, 0);
+    submit_all(w, "ab");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    assert_int_equal(as_deploy_suspects(w->d), 2);
+    w->n = 0;
+    as_deploy_set_down(w->d, true, w->now);
+    expect(w, "b=EUNAVAILABLE ~b a=EUNAVAILABLE ~a");
+    world_free(w);
+}
+
+static void test_a_replica_that_drains_is_not_kept_for_a_trial(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 0);
+    for (char r = 'A'; r <= 'C'; r++)
+        join(w, r, 1, 0);
+    submit_all(w, "abc");
+    w->n = 0;
+    die(w, 'A', 'a', AS_LOSS_CRASHED); /* B is kept for a */
+    as_replica_drain(rep(w, 'B'), true, w->now);
+    done(w, 'b');
+    expect(w, "");
+    done(w, 'c');
+    expect(w, "a>C");
+    world_free(w);
+}
+
+static void test_suspects_count_in_the_queue(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+
+    make(w, "abcd", true, 5);
+    join(w, 'A', 1, 0);
+    submit_all(w, "ab");
+    die(w, 'A', 'a', AS_LOSS_CRASHED); /* b waits, and a again */
+    assert_int_equal(submit(w, 'c'), AS_EFULL);
+    world_free(w);
+}
+
+static void test_without_the_table_nothing_is_hashed(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "a", true, 0);
+    w->size[0] = 10;
+    w->size[1] = 11; /* like nothing that is known */
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit(w, 'a');
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    w->prints = 0;
+    make(w, "b", true, 0);
+    submit(w, 'b');
+    assert_int_equal(w->prints, 0);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_after_an_outside_kill_it_runs_again_and_again),
+        cmocka_unit_test(test_unexplained_losses_are_counted),
+        cmocka_unit_test(test_broken_links_have_a_budget),
+        cmocka_unit_test(test_what_had_not_started_never_waits_for_the_verdict),
+        cmocka_unit_test(test_the_verdict_lets_the_others_go_on),
+        cmocka_unit_test(test_without_a_verdict_it_goes_on_after_a_while),
+        cmocka_unit_test(test_a_client_that_leaves_or_is_late_does_not_wait),
+        cmocka_unit_test(test_a_suspect_runs_alone),
+        cmocka_unit_test(test_an_idle_replica_is_tried_at_once_and_others_serve_the_rest),
+        cmocka_unit_test(test_the_second_death_condemns_for_a_while),
+        cmocka_unit_test(test_one_that_must_not_run_twice_is_remembered_too),
+        cmocka_unit_test(test_a_client_that_left_does_not_hide_a_pill),
+        cmocka_unit_test(test_copies_in_the_queue_become_suspects),
+        cmocka_unit_test(test_an_acquittal_is_for_all_that_are_alike),
+        cmocka_unit_test(test_an_innocent_neighbour_is_cleared),
+        cmocka_unit_test(test_a_late_verdict_still_blames),
+        cmocka_unit_test(test_an_outside_kill_on_trial_proves_nothing),
+        cmocka_unit_test(test_suspects_leave_the_line),
+        cmocka_unit_test(test_a_deployment_that_is_down_tries_nobody),
+        cmocka_unit_test(test_a_replica_that_drains_is_not_kept_for_a_trial),
+        cmocka_unit_test(test_suspects_count_in_the_queue),
+        cmocka_unit_test(test_without_the_table_nothing_is_hashed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
