@@ -100,6 +100,9 @@ int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_bat
  * AS_EPOISON (one like it ends workers): q is untouched but for its state, and stays the
  * caller's. */
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now);
+/* After AS_EFULL: when the queue will be empty at the rate at which it drains, core/drain.h. A little
+ * more at random, so that not all come back at once. */
+as_ns as_deploy_retry_after(struct as_deploy *d, as_ns now);
 /* The client has gone. QUEUED: leaves at once (release). SENT: CANCEL goes to the worker, the slot
  * stays taken until its END or ERROR (then release). DONE, ABANDONED: nothing happens. */
 void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now);

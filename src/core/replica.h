@@ -15,6 +15,7 @@
 #define AS_CORE_REPLICA_H
 
 #include "core/deploy.h"
+#include "core/drain.h"
 #include "core/heap.h"
 #include "core/queue.h"
 #include "core/router.h"
@@ -69,6 +70,7 @@ struct as_deploy {
     uint32_t n_graves, parked;
     uint64_t last_grave;
     uint32_t budgeted; /* replays in the budget */
+    struct as_drain drain;
     bool batched;      /* some model has batching: nothing is prefetched */
     bool down;
     struct as_stat stat;

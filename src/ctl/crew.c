@@ -1,6 +1,5 @@
 #include "ctl/crew.h"
 
-#include "core/replay.h"
 #include "ctl/exit_code.h"
 #include "ctl/output.h"
 #include "ctl/recipe.h"

@@ -7,10 +7,8 @@
 
 #include <stdarg.h>
 
-#define MESSAGE_MAX   1024 /* bytes of an error text of ours */
-#define RETRY_AFTER   (1000 * AS_MS)
-#define RETRY_HEADER  "1000" /* the same, in milliseconds */
-#define RETRY_SECONDS "1"
+#define MESSAGE_MAX 1024           /* bytes of an error text of ours */
+#define RETRY_AFTER (1000 * AS_MS) /* where nothing better is known */
 
 #define H(name, value)                                                                             \
     {                                                                                              \
@@ -82,9 +80,30 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     as_conn_answer(x->conn, x->stream, &a);
 }
 
-/* What a client should know beyond status and text; `details`: room for the value. */
-static uint32_t hints(int err, struct as_str text, struct as_http_header *h, char *details)
+/* Room for the values of headers that are made. */
+struct values {
+    char number[24];
+    char details[AS_DETAILS_MAX];
+};
+
+/* When to try again, in units of `unit`, rounded up: a client that comes too early is refused
+ * again. */
+static struct as_http_header retry_header(const struct as_exchange *x, struct as_str name,
+                                          as_ns unit, struct values *v)
 {
+    as_ns delay = x->retry_after ? x->retry_after : RETRY_AFTER;
+    int n =
+        snprintf(v->number, sizeof(v->number), "%lu", (unsigned long)((delay + unit - 1) / unit));
+
+    return (struct as_http_header){name, {v->number, (size_t)n}};
+}
+
+/* What a client should know beyond status and text. */
+static uint32_t hints(const struct as_exchange *x, int err, struct as_str text,
+                      struct as_http_header *h, struct values *v)
+{
+    as_ns delay = x->retry_after ? x->retry_after : RETRY_AFTER;
+
     switch (err) {
     case AS_EMAYHAVERUN:
     case AS_EHUNG:
@@ -95,13 +114,15 @@ static uint32_t hints(int err, struct as_str text, struct as_http_header *h, cha
         h[0] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
         return 1;
     case AS_EFULL:
-        h[0] = (struct as_http_header)H("grpc-retry-pushback-ms", RETRY_HEADER);
+        h[0] = retry_header(x, AS_STR("grpc-retry-pushback-ms"), AS_MS, v);
         h[1].name = AS_STR(AS_DETAILS_HEADER);
-        h[1].value = as_details_retry(details, as_err_grpc(err), text, RETRY_AFTER);
+        /* the same: whole milliseconds */
+        h[1].value = as_details_retry(v->details, as_err_grpc(err), text,
+                                      (delay + AS_MS - 1) / AS_MS * AS_MS);
         return 1 + (h[1].value.n > 0);
     case AS_EINVALID:
         h[0].name = AS_STR(AS_DETAILS_HEADER);
-        h[0].value = as_details_violation(details, as_err_grpc(err), text);
+        h[0].value = as_details_violation(v->details, as_err_grpc(err), text);
         return h[0].value.n > 0;
     case AS_EUNIMPLEMENTED:
         h[0] = accepted;
@@ -112,12 +133,13 @@ static uint32_t hints(int err, struct as_str text, struct as_http_header *h, cha
 }
 
 /* The same for plain HTTP. A request that may be tried again is told when (RFC 9110, 10.2.3). */
-static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_header *h)
+static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_header *h,
+                           struct values *v)
 {
     if (err == AS_EMAYHAVERUN || err == AS_EHUNG)
         h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
     else if (as_err_retryable(err))
-        h[0] = (struct as_http_header)H("retry-after", RETRY_SECONDS);
+        h[0] = retry_header(x, AS_STR("retry-after"), AS_SEC, v);
     else if (err == AS_EUNAUTHENTICATED) /* RFC 9110, 15.5.2 */
         h[0] = (struct as_http_header)H("www-authenticate", "Bearer");
     else if (err == AS_EMEDIA && x->rest.route) /* RFC 9110, 15.5.16 */
@@ -130,7 +152,8 @@ static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_
 void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
 {
     struct as_http_header extra[AS_EXCHANGE_EXTRA];
-    char text[MESSAGE_MAX], details[AS_DETAILS_MAX];
+    char text[MESSAGE_MAX];
+    struct values v;
     struct as_str message = {text, 0};
     va_list ap;
     int n;
@@ -140,11 +163,10 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
     va_end(ap);
     message.n = AS_MIN((size_t)n, sizeof(text) - 1);
     if (!x->grpc && !x->fail) {
-        as_rest_fail(x, as_err_http(err), message, extra, http_hints(x, err, extra));
+        as_rest_fail(x, as_err_http(err), message, extra, http_hints(x, err, extra, &v));
         return;
     }
-    as_exchange_fail_status(x, as_err_grpc(err), message, extra,
-                            hints(err, message, extra, details));
+    as_exchange_fail_status(x, as_err_grpc(err), message, extra, hints(x, err, message, extra, &v));
 }
 
 /* --- messages --- */

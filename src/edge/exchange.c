@@ -387,6 +387,7 @@ static void begin(struct as_exchange *x, struct as_conn *c, uint32_t stream,
     x->got = 0;
     x->parts = NULL;
     x->picked = NULL;
+    x->retry_after = 0;
     x->owed = (struct as_frame_window){0};
     x->cancelled = false;
     x->fail = NULL;

@@ -408,6 +408,7 @@ static void send_error(struct as_exchange *x)
         as_exchange_fail_status(x, c->status, c->message, NULL, 0);
         return;
     }
+    x->retry_after = c->retry_after;
     switch (c->err) {
     case AS_EFULL:
         as_exchange_fail(x, c->err, "the queue of model '%.*s' is full (max_queued_requests)",

@@ -55,6 +55,7 @@ struct as_call {
     /* the verdict, for on_answer */
     int err;               /* 0: `result` holds the outputs; else AS_E… */
     uint32_t status;       /* gRPC status when the worker gave one, else 0: that of err */
+    as_ns retry_after;     /* err AS_EFULL: when trying again is worth it; else 0 */
     struct as_str message; /* for people; may be empty; valid during on_answer */
     struct as_msg result;  /* valid during on_answer; bytes of large outputs until blob goes. At any
                             * address: a simple worker's lie where they did in its message */

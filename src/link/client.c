@@ -42,6 +42,8 @@ static void refuse(struct as_call *c, int err)
     c->err = err;
     c->status = 0;
     c->message = (struct as_str){0};
+    if (err == AS_EFULL)
+        c->retry_after = as_deploy_retry_after(d->core, as_loop_now(c->client->fleet->loop));
     as_fleet_deliver(c);
 }
 
@@ -88,6 +90,7 @@ void as_client_submit(struct as_client *c, struct as_call *call)
     call->posted = 0;
     call->result_blob = NULL;
     AS_ASSERT(call->on_part || !call->streams_inputs);
+    call->retry_after = 0;
     if (call->on_part)
         as_call_begin_parts(call);
     if (call->batching)

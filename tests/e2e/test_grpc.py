@@ -317,7 +317,7 @@ def test_details_of_a_full_queue(serve, stage, connect):
     error = client.refused("staged", {})
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     delay = details_of(error, error_details_pb2.RetryInfo).retry_delay
-    assert delay.ToMilliseconds() == int(oip.trailers_of(error)["grpc-retry-pushback-ms"]) == 1000
+    assert delay.ToMilliseconds() == int(oip.trailers_of(error)["grpc-retry-pushback-ms"]) > 0
     for i, call in enumerate(calls):
         stage.started(i + 1)[i].go()
         call.result()

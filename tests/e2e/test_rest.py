@@ -448,7 +448,7 @@ def test_queue_full(serve, stage, connect):
         stage.started(1)
         wait.until(lambda: server.deployment("queue_of_4")["queued"] == 4, server.status)
         reply = infer(connect(server), "staged", {})
-        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        assert reply.status == 503 and reply.headers["retry-after"] in ("1", "2")
         assert "'staged' is full" in reply.error
         for i in range(5):
             stage.started(i + 1)[i].go()
