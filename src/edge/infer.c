@@ -422,6 +422,7 @@ static void send_error(struct as_exchange *x)
     case AS_EHUNG:
         as_exchange_fail(x, c->err, "the handler of model '%.*s' %s", AS_STR_FMT(x->model->name),
                          "ran for longer than execution_timeout_s; its worker was ended");
+        break;
     case AS_EPOISON:
         as_exchange_fail(x, c->err,
                          "this request has ended workers of model '%.*s' and is refused for a "
