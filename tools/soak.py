@@ -109,7 +109,8 @@ def main():
     parser.add_argument("--seed", default=random.randrange(10**6), type=int)
     options = parser.parse_args()
     if options.seeds:
-        subprocess.run([BUILD / "tests/sim/sim", "--seeds", str(options.seeds)], check=True)
+        for simulator in ("sim", "plan_sim"):
+            subprocess.run([BUILD / "tests/sim" / simulator, "--seeds", str(options.seeds)], check=True)
     print(f"soak: --seed {options.seed}", flush=True)
     soak, rounds, end = Soak(options.seed), 0, time.monotonic() + 60 * options.minutes
     try:

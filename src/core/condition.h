@@ -8,14 +8,15 @@
  * DEPLOY_FAILED stays until somebody deploys, scales or rolls back, though the version before
  * serves. Pure; who keeps a condition decides when a cause has come. Thread: the caller's.
  *
- *   cause \ status   UPDATING        UPSCALING DOWNSCALING    HEALTHY      UNHEALTHY DEPLOY_FAILED
- *   UPDATE           UPDATING        UPDATING                 UPDATING     UPDATING     UPDATING
- *   SCALE_UP, _DOWN  UPDATING        UP- or DOWNSCALING       likewise     likewise     likewise
- *   STARTUP_FAILED   DEPLOY_FAILED   UNHEALTHY                UNHEALTHY    UNHEALTHY    stays
+ *                    UPDATING        UP-, DOWNSCALING  HEALTHY       UNHEALTHY     DEPLOY_FAILED
+ *   UPDATE           UPDATING        UPDATING          UPDATING      UPDATING      UPDATING
+ *   SCALE …          stays           UP-, DOWNSCALING  likewise      likewise      likewise (1)
+ *   STARTUP_FAILED   DEPLOY_FAILED   UNHEALTHY         UNHEALTHY     UNHEALTHY     stays
+ *   REPLICA_FAILED   stays           UNHEALTHY         UNHEALTHY     UNHEALTHY     stays
  *   ROLLED_BACK      DEPLOY_FAILED, whatever it was
- *   REPLICA_FAILED   stays           UNHEALTHY                UNHEALTHY    UNHEALTHY    stays
- *   SETTLED          HEALTHY         HEALTHY                  stays        HEALTHY      HEALTHY, or
- * stays when rolled back
+ *   SETTLED          HEALTHY         HEALTHY           stays         HEALTHY       HEALTHY (2)
+ *
+ * (1) stays, when load scales it   (2) stays, when it was rolled back
  */
 #ifndef AS_CORE_CONDITION_H
 #define AS_CORE_CONDITION_H

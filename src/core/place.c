@@ -75,7 +75,7 @@ static void renew(struct as_place *pl)
     f->unsure = false;
     f->ready = false;
     f->starts++;
-    pl->stale = pl->proved = false;
+    f->stale = f->proved = false;
 }
 
 static void go(struct as_start *s, as_ns now)
@@ -197,6 +197,12 @@ void as_place_retire(struct as_place *pl, as_ns now)
     }
 }
 
+void as_place_spoil(struct as_place *pl)
+{
+    pl->facts.stale = true;
+    note(pl);
+}
+
 void as_place_tell(struct as_place *pl, as_ns now)
 {
     struct as_plan *p = pl->plan;
@@ -232,6 +238,7 @@ void as_place_ready(struct as_place *pl, as_ns now)
     move(pl, AS_PLACE_RUNNING, AS_NEVER);
     if (!pl->facts.ready) {
         pl->facts.ready = true;
+        pl->facts.proved = policy(pl)->min_ready == 0;
         note(pl);
     }
     as_rollout(p, now);
@@ -267,7 +274,7 @@ static void refused(struct as_place *pl, struct as_str text, as_ns now)
     if (pl->asked.version != t->version || pl->asked.config != t->config)
         return; /* what is asked for by now it has not refused */
     if (pl->facts.config == t->config || !as_rollout_failed(pl, UINT32_MAX, text, now))
-        pl->stale = true;
+        as_place_spoil(pl);
 }
 
 void as_place_configured(struct as_place *pl, uint64_t ask, bool ok, struct as_str text, as_ns now)

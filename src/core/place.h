@@ -25,8 +25,6 @@ struct as_place {
     uint64_t ask;                /* UPDATING: the configure that is to be answered … */
     struct as_place_facts asked; /* … and what it said */
     bool given_up;               /* until it is READY again */
-    bool proved;                 /* this process has been READY for min_ready */
-    bool stale; /* its process is to be replaced, though it runs the right version */
     uint32_t n_name, n_reason;
     char name[AS_PLAN_NAME_MAX + 16];
     char *reason;
@@ -62,6 +60,7 @@ struct as_place *as_place_put(struct as_plan *p,
                               uint32_t number);       /* in the table, without a rank */
 void as_place_free(struct as_place *pl);              /* out of the table; no op */
 void as_place_retire(struct as_place *pl, as_ns now); /* it may be gone after this */
+void as_place_spoil(struct as_place *pl);             /* its process is to be replaced */
 void as_place_tell(struct as_place *pl, as_ns now);   /* configure, from RUNNING */
 void as_place_tick(struct as_place *pl, as_ns now);
 as_ns as_place_next(const struct as_place *pl);

@@ -272,8 +272,10 @@ uint32_t as_plan_revive(struct as_plan *p, as_ns now)
 
 void as_plan_restart(struct as_plan *p, as_ns now)
 {
-    for (uint32_t i = 0; i < p->n; i++)
-        p->places[i]->stale |= as_place_runs(p->places[i]) && !as_place_ends(p->places[i]);
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (as_place_runs(p->places[i]) && !as_place_ends(p->places[i]))
+            as_place_spoil(p->places[i]);
+    }
     p->settled = false;
     as_plan_say(p, AS_CAUSE_UPDATE, AS_STR(""), now);
     as_rollout(p, now);

@@ -11,13 +11,18 @@
  * process runs, and its own restart policy. A process that dies is replaced in its place, with the
  * same number and rank. Another version, and fewer replicas, are other places: see Updates.
  *
- *   WAITING ──────► STARTING ──ready──► RUNNING ◄──lost, ready──► LOST
- *    ▲ ▲  ▲            │                 │ ▲                       │
- *    │ │  │            │                 │ └configured──UPDATING───┤ (configure goes out from
- * RUNNING) │ │  └──died──────┴─────────────────┴──────────────────┴──────┤ │ └─────died── KILLED
- * ◄── it took too long, or was at fault ──┤ rest │ DOWN ◄── died too often in a row ▼ retire, with
- * a link:  DRAINING ──retired, or too late──► STOPPING ──died──► gone retire, without one:
- * STOPPING; without a process: gone at once
+ *   WAITING ─────► STARTING ──ready──► RUNNING ◄──lost, ready──► LOST
+ *     ▲                │            configure │ ▲ configured      │
+ *     │                │                      ▼ │                 │
+ *     │                │                    UPDATING              │
+ *     │                └─────────┬──────────────┴─────────────────┘
+ *     ├────────────── died ──────┤
+ *     ├─ died ─ KILLED ◄─────────┤ it took too long, or is at fault
+ *     │                          ▼ died too often in a row
+ *     └─────────── rest ─────── DOWN
+ *
+ *   retired with a process:  DRAINING ── drained, or too late ──► STOPPING ── died ──► gone
+ *   retired without one:     gone at once
  *
  * Ranks: no two places ever hold the same one. A new place takes the lowest free rank, keeps it
  * over all its processes, and gives it back when it is gone, which is when its last process is
@@ -87,7 +92,9 @@ struct as_place_facts {
     uint32_t world;     /* number of replicas asked for, as it was told */
     uint32_t starts;    /* processes of this place, this one included */
     bool ready;         /* this process has been READY */
+    bool proved;        /* and that for min_ready */
     bool unsure;        /* it may have been told another config or world than these */
+    bool stale;         /* it is to be replaced, though its version is right */
     bool retiring;      /* it is to end */
 };
 

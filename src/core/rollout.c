@@ -19,7 +19,7 @@ static bool updating(const struct as_plan *p)
 
 bool as_rollout_old(const struct as_place *pl)
 {
-    return pl->facts.version != pl->plan->target.version || pl->stale;
+    return pl->facts.version != pl->plan->target.version || pl->facts.stale;
 }
 
 static bool is_stable(const struct as_place *pl)
@@ -32,7 +32,7 @@ static bool is_stable(const struct as_place *pl)
 /* A version that was stable once needs no time to show that it is. */
 static bool trusted(const struct as_place *pl)
 {
-    return is_stable(pl) || pl->proved;
+    return is_stable(pl) || pl->facts.proved;
 }
 
 static bool available(const struct as_place *pl)
@@ -65,8 +65,11 @@ static void prove(struct as_plan *p, as_ns now)
     for (uint32_t i = 0; i < p->n; i++) {
         struct as_place *pl = p->places[i];
 
-        if (pl->state == AS_PLACE_RUNNING && now >= pl->ready_at + p->target.policy.min_ready)
-            pl->proved = true;
+        if (pl->state == AS_PLACE_RUNNING && !pl->facts.proved &&
+            now >= pl->ready_at + p->target.policy.min_ready) {
+            pl->facts.proved = true;
+            p->ops.note(p->ctx, pl);
+        }
         p->proven |= available(pl) && !as_rollout_old(pl);
     }
 }

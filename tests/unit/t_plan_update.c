@@ -385,8 +385,11 @@ static void test_restart_replaces_all_surge_first(void **state_ AS_UNUSED)
     struct world w;
 
     world_healthy(&w);
+    w.notes = 0;
     as_plan_restart(w.p, w.now);
     said(&w, "UPDATING +3");
+    assert_int_equal(w.notes, 3); /* a controller that comes meanwhile carries on with it */
+    assert_true(as_place_facts(place(&w, 0))->stale);
     ready(&w, 3);
     said(&w, "-2");
     calm(&w);

@@ -59,7 +59,9 @@ FAULTS = {
         "return (pl->state == AS_PLACE_RUNNING || pl->state == AS_PLACE_STARTING) && trusted(pl);"),
     "old ones are retired when N are available with them": (
         "rollout", "count(p).available > wanted &&", "count(p).available >= wanted &&"),
-    "min_ready is not waited for": ("rollout", "return is_stable(pl) || pl->proved;", "return true;"),
+    "min_ready is not waited for": ("rollout", "return is_stable(pl) || pl->facts.proved;", "return true;"),
+    "the next controller is not told who has proved itself": (
+        "rollout", "            p->ops.note(p->ctx, pl);\n", ""),
     "idle old ones go before the new version is proved": (
         "rollout", "if (p->proven || !is_stable(pl))\n            return pl;", "return pl;"),
     "what does not run goes last": ("rollout", "return worth(a) < worth(b);", "return worth(a) > worth(b);"),
@@ -75,7 +77,9 @@ FAULTS = {
     "an update is not surge first": ("rollout", "return AS_MAX(1u, (uint32_t)n);", "return (uint32_t)n;"),
     "config is not told": ("rollout", "return f->config != t->config || f->world", "return f->world"),
     "world is not told": ("rollout", "f->world != t->replicas || f->unsure", "f->unsure"),
-    "a refused rank is never made good": ("place", "        pl->stale = true;\n", "        ;\n"),
+    "a refused rank is never made good": ("place", "        as_place_spoil(pl);\n}\n\nvoid as_place_conf", "        ;\n}\n\nvoid as_place_conf"),
+    "the next controller is not told whom to replace": (
+        "place", "    pl->facts.stale = true;\n    note(pl);", "    pl->facts.stale = true;"),
     "the line is not kept to": ("starts", "while (a->n < a->max &&", "while (a->n <= a->max &&"),
     "a killed one goes on being counted as starting": (
         "place", "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING)",
