@@ -6,6 +6,7 @@
 #include "ctl/crew.h"
 #include "ctl/exit_code.h"
 #include "ctl/runtime_dir.h"
+#include "ctl/spec_row.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -92,6 +93,31 @@ static uint32_t max_starting(const struct as_option_set *o)
     return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? 2 * (uint32_t)CPU_COUNT(&cpus) : 2;
 }
 
+/* A row's default, in its unit; for rows of whole seconds. */
+static as_ns spec_default(enum as_spec_key key)
+{
+    return strtoull(as_spec_rows[key].def, NULL, 10) * AS_SEC;
+}
+
+/* The command line's. Of updates there are none: what is served does not change while it runs. */
+static struct as_plan_policy policy(const struct as_option_set *o)
+{
+    as_ns start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT);
+
+    return (struct as_plan_policy){
+        .restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),
+                    .max = as_option_ns(o, AS_OPT_RESTART_BACKOFF_MAX),
+                    .healthy = as_option_ns(o, AS_OPT_RESTART_HEALTHY_AFTER),
+                    .give_up = (uint32_t)as_option_u64(o, AS_OPT_MAX_START_FAILURES)},
+        .start_timeout = start_timeout,
+        .configure_timeout = start_timeout,
+        .drain_timeout = spec_default(AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT),
+        .drain_again = AS_SEC,
+        .stop_timeout = as_option_ns(o, AS_OPT_STOP_TIMEOUT),
+        .roll_percent = 100,
+        .roll_failures = UINT32_MAX};
+}
+
 static struct as_crew_conf crew_conf(const struct controller *c, const struct as_option_set *o,
                                      const char *link)
 {
@@ -106,12 +132,7 @@ static struct as_crew_conf crew_conf(const struct controller *c, const struct as
                    .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
         .workers = (uint32_t)as_option_u64(o, AS_OPT_WORKERS),
         .max_starting = max_starting(o),
-        .restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),
-                    .max = as_option_ns(o, AS_OPT_RESTART_BACKOFF_MAX),
-                    .healthy = as_option_ns(o, AS_OPT_RESTART_HEALTHY_AFTER),
-                    .give_up = (uint32_t)as_option_u64(o, AS_OPT_MAX_START_FAILURES)},
-        .start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT),
-        .stop_timeout = as_option_ns(o, AS_OPT_STOP_TIMEOUT)};
+        .policy = policy(o)};
 
     if (getrandom(&conf.seed, sizeof(conf.seed), 0) != sizeof(conf.seed))
         as_fatal_system("random bytes", errno);

@@ -343,6 +343,9 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
         as_board_process(&d->board, m->replica, m->deployment,
                          as_str_of(as_ctl_state_name(m->state)), m->text, m->pid, m->restarts);
         break;
+    case AS_CTL_REMOVE:
+        as_board_forget(&d->board, m->replica);
+        break;
     case AS_CTL_FORGET:
         as_fleet_forget(d->fleet, m->token, as_loss_of(m->kind));
         break;

@@ -1,23 +1,17 @@
-/* ctl/crew.h — the controller's part: how many replicas there are to be, and what is done about it.
+/* ctl/crew.h — the controller's part: plans carried out by messages.
  *
- * N replicas per deployment, each a place that outlives its processes. What happened is heard from
- * the supervisor, what is to be done is said to it; nothing is known that is not heard, so that a
- * new controller carries on where one that was killed stopped: RUNS tells it of every replica, its
- * own note among it, and TOLD lets it begin. When its first decisions are said it says SERVING.
- * Thread: the loop's.
- *
- *            SPAWN said            READY                 GONE
- *   WAITING ───────────► STARTING ─────────────► READY ◄────────────► LOST
- *      ▲                 │                     │                    │
- *      ├──── EXITED ─────┴─────────────────────┴────────────────────┤
- *      │                                                   given up ▼
- *      └─────────────────── after the longest backoff, REVIVE ── DOWN
+ * One core/plan per deployment decides; this room knows tokens and texts. What happened is heard
+ * from the supervisor, what is to be done is said to it; nothing is known that is not heard, so
+ * that a new controller carries on where one that was killed stopped: RUNS tells it of every
+ * process and the facts that were noted of it, EXITED of ends that nobody has decided about, and
+ * TOLD lets it begin. When its first decisions are said it says SERVING. What was given up is tried
+ * again by a new controller. Thread: the loop's.
  */
 #ifndef AS_CTL_CREW_H
 #define AS_CTL_CREW_H
 
 #include "base/log.h"
-#include "core/restart.h"
+#include "core/plan.h"
 #include "ctl/describe.h"
 #include "ctl/message.h"
 #include "ctl/recipe.h"
@@ -26,13 +20,11 @@
 struct as_crew;
 
 struct as_crew_conf {
-    const struct as_app *app; /* strings and app outlive the crew */
+    const struct as_app *app; /* outlives the crew, as the recipe's strings do */
     struct as_recipe recipe;
-    uint32_t workers;      /* replicas of each deployment */
+    uint32_t workers;      /* replicas of each deployment; at most AS_PLAN_REPLICAS_MAX */
     uint32_t max_starting; /* processes in STARTING at once; the others wait in line; > 0 */
-    struct as_restart_conf restart;
-    as_ns start_timeout; /* READY after a start, or again after LOST */
-    as_ns stop_timeout;  /* from SIGTERM to SIGKILL */
+    struct as_plan_policy policy;
     uint64_t seed;
 };
 
@@ -45,7 +37,8 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
 void as_crew_close(struct as_crew *c);
 void as_crew_free(struct as_crew *c);
 
-/* RUNS, EXITED, DISPATCHER, TOLD; READY, GONE, SPAWNED, REVIVE. Others: nothing happens. */
+/* RUNS, EXITED, DISPATCHER, TOLD; READY, GONE, RETIRED, ANSWER, SPAWNED, REVIVE. Others: nothing
+ * happens. */
 void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m);
 
 #endif

@@ -38,22 +38,24 @@
     X(RETIRED, D, C) /* replica, token: nothing of it is unanswered since RETIRE */                \
     X(ANSWER, D, C)  /* replica, token, id, number = an AS_E… or 0, text: to ASK */              \
     /* controller */                                                                               \
-    X(SPAWN, C, S)  /* replica, deployment, token, restarts, text = what to run (ctl/spawn.h) */   \
-    X(SIGNAL, C, S) /* token, number = signal (0: none), ns until SIGKILL: it is asked to end */   \
-    X(NOTE, C, S)   /* replica, text: given back by RUNS, to the next controller */                \
-    X(PLACE, C, S)  /* replica, deployment, restarts, state, text = reason: has no process now */  \
-    X(REMOVE, C, S) /* replica: there is no such place any more; it has no process */              \
-    X(DOWN, C, SD)  /* deployment, text: all given up; its requests are refused */                 \
-    X(UP, C, SD)    /* deployment: one is READY again; takes DOWN back */                          \
+    X(SPAWN, C, S)   /* replica, deployment, token, restarts, text = what to run (ctl/spawn.h) */  \
+    X(SIGNAL, C, S)  /* token, number = signal (0: none), ns until SIGKILL: it is asked to end */  \
+    X(NOTE, C, S)    /* replica, text: given back by RUNS, to the next controller */               \
+    X(PLACE, C, S)   /* replica, deployment, restarts, state, text = reason: has no process now */ \
+    X(REMOVE, C, SD) /* replica: there is no such place any more; it has no process */             \
+    X(DOWN, C, SD)   /* deployment, text: all given up; its requests are refused */                \
+    X(UP, C, SD)     /* deployment: one is READY again; takes DOWN back */                         \
     X(COMPLETE, C, S) /* number = replicas: all are READY, for the first time */                   \
     X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \
     X(RETIRE, C, D)   /* replica, token: takes no new requests; RETIRED is the answer */           \
     X(ASK, C, D)      /* replica, token, id, text = question and body: as_ctl_question     */      \
     /* to the controller */                                                                        \
-    X(RUNS, S, C)       /* replica, deployment, token, state, pid, restarts, text = note */        \
+    X(RUNS, S, C)       /* replica, deployment, token, state, pid, restarts, text = note; number:  \
+                           1 when an EXITED follows, about which nobody has decided */             \
+    X(STAYS, S, C)      /* deployment: DOWN was said, and not taken back; behind RUNS */           \
     X(SPAWNED, S, C)    /* replica, token, pid */                                                  \
     X(EXITED, S, C)     /* replica, token, pid, number = wait status, kind, text = reason, last    \
-                           lines; behind RUNS for one without a process */                         \
+                           lines */                                                                \
     X(DISPATCHER, S, C) /* state: READY, or LOST */                                                \
     X(REVIVE, S, C)     /* given-up replicas rest no longer */
 

@@ -35,3 +35,21 @@ void as_recipe_write(const struct as_recipe *r, const char *deployment, const ch
     if (r->batch)
         as_spawn_put_batch(text);
 }
+
+void as_recipe_put_context(struct as_buf *text, const char *deployment, const char *replica,
+                           uint32_t rank, uint32_t world_size)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_buf_str(&b, "ANYSERVE_CONTEXT={\"replica\":");
+    as_buf_json(&b, as_str_of(replica));
+    as_buf_str(&b, ",\"deployment\":");
+    as_buf_json(&b, as_str_of(deployment));
+    as_buf_printf(&b, ",\"application\":\"default\",\"rank\":%u,\"world_size\":%u,", rank,
+                  world_size);
+    as_buf_printf(&b, "\"local_rank\":%u,\"node_rank\":0}", rank); /* there is one machine */
+    as_buf_add(&b, "", 1);
+    as_spawn_put_env(text, (const char *)b.p);
+    as_buf_fini(&b);
+}

@@ -20,4 +20,8 @@ struct as_recipe { /* strings are the caller's, and outlive it */
 void as_recipe_write(const struct as_recipe *r, const char *deployment, const char *replica,
                      const char *token, struct as_buf *text);
 
+/* Behind it: what the replica is told of itself (docs/PROTOCOL.md, section 10). */
+void as_recipe_put_context(struct as_buf *text, const char *deployment, const char *replica,
+                           uint32_t rank, uint32_t world_size);
+
 #endif

@@ -20,7 +20,7 @@ struct worker {
     char *note;           /* the controller's */
     struct as_buf reason; /* how the last process ended, or why there is none */
     struct {
-        bool known; /* one has ended, and none was started since */
+        bool known; /* one has ended, and the controller has not said what comes then */
         pid_t pid;
         int status;
         enum as_exit_kind kind;
@@ -284,6 +284,8 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     /* asked by a controller that knows less than we do: it will hear of the one that runs */
     if (w->process || all->stopping)
         return;
+    as_list_remove(&w->node); /* a new controller hears of the oldest process first */
+    as_list_push(&all->workers, &w->node);
     as_buf_init(&err);
     set_text(&w->token, m->token);
     w->restarts = m->restarts;
@@ -323,10 +325,21 @@ static void place(struct as_workers *all, const struct as_ctl_message *m)
 
     if (w->process || (m->state != AS_CTL_WAITING_STATE && m->state != AS_CTL_DOWN_STATE))
         return;
+    w->end.known = false; /* decided */
     w->state = m->state;
     w->restarts = m->restarts;
     set_reason(&w->reason, m->text);
     say_replica(w);
+}
+
+static void remove_place(struct as_workers *all, const struct as_ctl_message *m)
+{
+    struct worker *w = find(all, m->replica);
+
+    if (!w || w->process)
+        return;
+    as_channel_say(all->dispatcher, m);
+    free_worker(w);
 }
 
 static struct down *find_down(const struct as_workers *all, struct as_str deployment)
@@ -399,15 +412,11 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
     case AS_CTL_PLACE:
         place(all, m);
         break;
-    case AS_CTL_NOTE:
-        w = find(all, m->replica);
-        if (w)
-            set_text(&w->note, m->text);
+    case AS_CTL_NOTE: /* also before the first SPAWN */
+        set_text(&get(all, m)->note, m->text);
         break;
     case AS_CTL_REMOVE:
-        w = find(all, m->replica);
-        if (w && !w->process)
-            free_worker(w);
+        remove_place(all, m);
         break;
     case AS_CTL_DOWN:
     case AS_CTL_UP:
@@ -461,10 +470,19 @@ void as_workers_controller(struct as_workers *all, struct as_channel *channel)
         struct as_ctl_message m = message(w, AS_CTL_RUNS);
 
         m.token = as_str_of(w->token);
+        m.number = w->end.known;
         m.text = as_str_of(w->note);
         as_channel_say(channel, &m);
         if (w->end.known)
             say_exited(w);
+    }
+    AS_LIST_EACH(n, &all->downs)
+    {
+        struct as_ctl_message m = {.type = AS_CTL_STAYS,
+                                   .deployment =
+                                       as_str_of(AS_LIST_ENTRY(n, struct down, node)->deployment)};
+
+        as_channel_say(channel, &m);
     }
 }
 

@@ -60,6 +60,14 @@ void as_board_process(struct as_board *b, struct as_str replica, struct as_str d
     p->restarts = restarts;
 }
 
+void as_board_forget(struct as_board *b, struct as_str replica)
+{
+    struct as_board_process *p = find(b, replica);
+
+    if (p)
+        drop(p);
+}
+
 /* --- JSON --- */
 
 struct json {

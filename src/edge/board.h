@@ -29,6 +29,7 @@ struct as_board {
 
 void as_board_init(struct as_board *b, struct as_fleet *fleet, struct as_budget *budget, as_ns now);
 void as_board_fini(struct as_board *b);
+void as_board_forget(struct as_board *b, struct as_str replica); /* there is no such replica */
 /* Sets or replaces the process of that replica name; strings are copied. */
 void as_board_process(struct as_board *b, struct as_str replica, struct as_str deployment,
                       struct as_str state, struct as_str reason, uint32_t pid, uint32_t restarts);

@@ -1,6 +1,7 @@
 """The controller is killed at bad moments: requests are served on, nothing that runs is started anew, what is missing comes."""
 
 import os
+import re
 import signal
 
 import grpc
@@ -153,7 +154,8 @@ def test_a_hanging_worker_is_ended_without_it(staged):
     server.wait_all_ready()
 
 
-def test_what_was_given_up_stays_given_up(serve, stage, connect, tmp_path):
+def test_what_was_given_up_is_refused_until_it_is_back(serve, stage, connect, tmp_path):
+    """A new controller tries at once; until that succeeds requests are refused, not queued."""
     flag = tmp_path / "flag"
     stage.reset()
     server = serve("crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
@@ -162,15 +164,23 @@ def test_what_was_given_up_stays_given_up(serve, stage, connect, tmp_path):
     flag.touch()
     procs.kill(server.worker())
     wait.until(lambda: server.deployment()["down"], "the deployment to be given up")
-    assert "replicas=1 started=0" in kill(server)
+    assert "replicas=1 started=1" in kill(server)
     client = connect(server)
     assert client.refused("fine", {}).code() == grpc.StatusCode.UNAVAILABLE
-    (process,) = server.status()["processes"]
-    assert process["state"] == "down" and "last words before the crash" in process["reason"]
+    given_up = "event=worker_exit .*given up"
+    wait.until(lambda: sum(bool(re.search(given_up, line)) for line in server.log.lines) == 2, server.log.text)
+    assert client.refused("fine", {}).code() == grpc.StatusCode.UNAVAILABLE
     flag.unlink()
-    procs.kill(server.supervisor, signal.SIGUSR1)
+    kill(server)
     wait.until(lambda: server.workers(), "the replica to be revived")
     assert client.infer("fine", {})["output0"] == 1
+    assert server.deployment()["down"] is False
+    first = server.dispatcher  # the supervisor has forgotten it, too
+    procs.kill(first)
+    wait.until(lambda: dispatcher(server) not in (None, first), server.log.text)
+    server.wait_all_ready()
+    assert server.deployment()["down"] is False
+    server.note_fds()
 
 
 def test_killed_while_the_server_drains(staged, stage):
