@@ -21,6 +21,7 @@ static void unknown(struct as_spec_reader *r, const struct as_spec_object *app,
                     const struct as_spec_object *d, const struct as_app *code)
 {
     struct as_near near = {.key = as_str_of(d->v[0].s)};
+    const char *path = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
     const struct as_spec_value *name = &d->v[0];
     struct as_str best;
 
@@ -29,11 +30,11 @@ static void unknown(struct as_spec_reader *r, const struct as_spec_object *app,
     best = as_near_best(&near);
     if (best.p)
         as_spec_error(r->errors, name->line, name->column,
-                      "name: %s declares no deployment '%s'; did you mean %.*s?", app->v[1].s,
-                      name->s, AS_STR_FMT(best));
+                      "name: %s declares no deployment '%s'; did you mean %.*s?", path, name->s,
+                      AS_STR_FMT(best));
     else
         as_spec_error(r->errors, name->line, name->column,
-                      "name: %s declares no deployment '%s'%s%s", app->v[1].s, name->s,
+                      "name: %s declares no deployment '%s'%s%s", path, name->s,
                       code->n ? "; it has " : "", code->n ? code->deployments[0].name : "");
 }
 
@@ -117,7 +118,7 @@ static void lay(struct as_spec *s, struct as_spec_object *app, struct as_spec_ob
             as_spec_error(r->errors, app->line, app->column,
                           "import_path: the deployment '%s' of %s is there already, in application "
                           "'%s'",
-                          name.p, app->v[1].s, other->v[0].s);
+                          name.p, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH), other->v[0].s);
             return;
         }
     }
