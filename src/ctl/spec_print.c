@@ -52,7 +52,7 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
         break;
     case AS_SPEC_OBJECT:
     case AS_SPEC_OBJECTS:
-        AS_ASSERT(!"objects are walked by their printers");
+        AS_ASSERT(false); /* their printers walk them */
     }
 }
 
