@@ -94,12 +94,13 @@ enum as_spec_class {
     X(DEPLOYMENT, HEALTH_CHECK_FAILURES, "health_check_failure_threshold", INT, 1, 100, "3", "",   \
       RECONFIGURE, 0, "failures in a row after which the replica is replaced")                     \
     X(DEPLOYMENT, MAX_RESTARTS, "max_restarts", INT, -1, 1000000, "", "", LIGHT, 0,                \
-      "failed starts in a row until a replica is given up; -1: never; default: "                   \
-      "`--max-start-failures`")                                                                    \
+      "a replica that failed to start is started again so often, then rests; -1: always; "         \
+      "default: by `--max-start-failures`")                                                        \
     X(DEPLOYMENT, SHUTDOWN_WAIT, "graceful_shutdown_wait_loop_s", DURATION, 0, AS_SPEC_DAY, "0",   \
-      "", LIGHT, 0, "a replica that is retired stays at least so long, idle or not")               \
+      "", LIGHT, 0,                                                                                \
+      "how often a retired replica is asked again whether it is idle; 0: every second")            \
     X(DEPLOYMENT, SHUTDOWN_TIMEOUT, "graceful_shutdown_timeout_s", DURATION, 0, AS_SPEC_DAY, "20", \
-      "", LIGHT, 0, "and at most so long for what it executes; then it is killed")                 \
+      "", LIGHT, 0, "a retired replica has so long for what it executes; then it is ended")        \
     X(DEPLOYMENT, ROLLING_UPDATE, "rolling_update_percentage", NUMBER, 1, 1000, "0.2", "", LIGHT,  \
       0, "part of the replicas that an update replaces at once, above 0 to 1; at least one")       \
     X(DEPLOYMENT, NUM_CPUS, "num_cpus", NUMBER, 1, 1024000, "", "", RESTART, 0,                    \

@@ -1,0 +1,80 @@
+#include "ctl/spec_plan.h"
+
+#include "ctl/spec_diff.h"
+#include "ctl/spec_own.h"
+#include "wire/json.h"
+
+void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *app,
+                    const struct as_spec_object *deployment, const struct as_plan_policy *server,
+                    uint64_t generation)
+{
+    struct as_plan_policy p = *server;
+    int64_t percent = as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_ROLLING_UPDATE) / 10;
+
+    if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_RESTARTS)) {
+        int64_t restarts = as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_RESTARTS);
+
+        /* the plan counts failures, the first one included; 0 is its "never" */
+        p.restart.give_up = restarts < 0 ? 0 : (uint32_t)restarts + 1;
+    }
+    p.drain_timeout = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT);
+    if (as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT))
+        p.drain_again = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT);
+    p.roll_percent = (uint32_t)AS_MAX(percent, (int64_t)1);
+    *ret_t = (struct as_plan_target){
+        .generation = generation,
+        .version = as_spec_hash(app, deployment, AS_SPEC_RESTART),
+        .config = as_spec_hash(app, deployment, AS_SPEC_RECONFIGURE),
+        .replicas = (uint32_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS),
+        .policy = p,
+    };
+}
+
+static void put_options(const struct as_spec_object *deployment, struct as_buf *out)
+{
+    uint32_t first = as_spec_first(deployment->level), width = as_spec_width(deployment->level);
+
+    as_json_put_key(out, "options");
+    as_json_put_open(out, '{');
+    for (uint32_t i = 0; i < width; i++) {
+        const struct as_spec_row *row = &as_spec_rows[first + i];
+        const struct as_spec_value *v = &deployment->v[i];
+
+        if (row->cls != AS_SPEC_RECONFIGURE || v->from == AS_SPEC_FROM_DEFAULT ||
+            first + i == AS_SPEC_DEPLOYMENT_USER_CONFIG)
+            continue;
+        as_json_put_key(out, row->key);
+        if (row->type == AS_SPEC_OBJECT)
+            as_spec_json(v->objects[0], false, out);
+        else
+            as_spec_put_value(row, v, out);
+    }
+    as_json_put_close(out, '}');
+}
+
+void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                         const char *replica, const struct as_place_facts *facts,
+                         struct as_buf *out)
+{
+    const char *version = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_VERSION),
+               *config = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
+
+    as_json_put_open(out, '{');
+    as_json_put_at_string(out, "replica", as_str_of(replica));
+    as_json_put_at_string(out, "deployment",
+                          as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME)));
+    as_json_put_at_string(out, "application",
+                          as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)));
+    if (version)
+        as_json_put_at_string(out, "version", as_str_of(version));
+    as_json_put_at_u64(out, "rank", facts->rank);
+    as_json_put_at_u64(out, "world_size", facts->world);
+    as_json_put_at_u64(out, "local_rank", facts->rank); /* there is one machine */
+    as_json_put_at_u64(out, "node_rank", 0);
+    if (config) {
+        as_json_put_key(out, "user_config");
+        as_buf_str(out, config); /* JSON already */
+    }
+    put_options(deployment, out);
+    as_json_put_close(out, '}');
+}

@@ -1,0 +1,22 @@
+/* ctl/spec_plan.h — what a deployment's keys mean for core/plan, and what its workers are told.
+ * Pure.
+ */
+#ifndef AS_CTL_SPEC_PLAN_H
+#define AS_CTL_SPEC_PLAN_H
+
+#include "core/plan.h"
+#include "ctl/spec.h"
+
+/* The target of one deployment. `server`: the policy that the server's options make; keys that are
+ * set take its place. `generation`: under which the caller finds this spec again. */
+void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *app,
+                    const struct as_spec_object *deployment, const struct as_plan_policy *server,
+                    uint64_t generation);
+
+/* The JSON object that one replica is started with, or told (docs/PROTOCOL.md, section 10): who it
+ * is, user_config, and the options of class RECONFIGURE that file or code set. */
+void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                         const char *replica, const struct as_place_facts *facts,
+                         struct as_buf *out);
+
+#endif
