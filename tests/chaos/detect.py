@@ -1,8 +1,9 @@
 """A worker is killed: how soon does the dispatcher know, whatever its memory, and whoever else holds its descriptors?
 
-Within 5 ms for the slowest hundredth: at no ballast, at 2 GiB of resident memory, and when a forked grandchild in a session of its
-own holds the link and every other descriptor. A client waits for a handler that never ends: the time begins before the kill
-and ends when that client has read its answer, 503 with `anyserve-may-have-executed: 1`, so it is what a client sees.
+Within 5 ms for the slowest hundredth: at no ballast, at 2 GiB of resident memory, and when a forked grandchild in a
+session of its own holds the link and every other descriptor. A client waits for a handler that never ends: the time
+begins before the kill and ends when that client has read its answer, 503 with `anyserve-may-have-executed: 1`, so it
+is what a client sees.
 """
 
 import os

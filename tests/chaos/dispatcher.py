@@ -1,8 +1,8 @@
 """The dispatcher is killed under load from clients that call again: nobody is refused, and no worker notices.
 
-Half of the load comes by gRPC, half by HTTP. No connection is refused; every worker is the process that it was, in the place that it
-had; from a kill to the first answer to a call that was made after it, at most 300 ms for the slowest hundredth. A client that
-calls again has its answer in the end, so no call may fail.
+Half of the load comes by gRPC, half by HTTP. No connection is refused; every worker is the process that it was, in
+the place that it had; from a kill to the first answer to a call that was made after it, at most 300 ms for the
+slowest hundredth. A client that calls again has its answer in the end, so no call may fail.
 """
 
 import os

@@ -18,8 +18,8 @@ from support import wait
 
 HERE = Path(__file__).resolve().parent
 
-# Of what 2.6 can repeat, all that a request which may be executed twice allows. Failing checks and failing connections both take
-# a server out at once; one good check brings it back.
+# Of what 2.6 can repeat, all that a request which may be executed twice allows. Failing checks and failing connections
+# both take a server out at once; one good check brings it back.
 CONF = """
 global
     nbthread 1

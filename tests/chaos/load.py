@@ -41,7 +41,8 @@ class Http:
         self._where, self._idle, self.refused = (host, port), [], 0
         self._path = f"/v2/models/{model}/infer"
         pad = {"name": "pad", "datatype": "FP32", "shape": [PADDING], "data": [1.5] * PADDING}
-        body = json.dumps({"id": "@", "inputs": [{"name": "id", "datatype": "INT64", "shape": [1], "data": ["@"]}, pad]})
+        number = {"name": "id", "datatype": "INT64", "shape": [1], "data": ["@"]}
+        body = json.dumps({"id": "@", "inputs": [number, pad]})
         self._body = body.replace('["@"]', "[@]")
 
     async def _connection(self):
@@ -83,7 +84,8 @@ class Http:
                 writer.close()
         status = int(head[0].split()[1])
         if status != 200:
-            raise Lost(f"{status} {answer[:120].decode(errors='replace')}", fields.get("anyserve-may-have-executed") == "1")
+            flagged = fields.get("anyserve-may-have-executed") == "1"
+            raise Lost(f"{status} {answer[:120].decode(errors='replace')}", flagged)
         if json.loads(answer)["outputs"][0]["data"] != [n]:
             raise Lost(f"wrong answer {answer[:120]}")
 
@@ -118,8 +120,8 @@ class Grpc:
         except self._error as e:
             trailers = dict(e.trailing_metadata() or ())
             self.refused += "refused" in (e.details() or "").lower()
-            flagged = (trailers.get("anyserve-may-have-executed"), trailers.get("grpc-retry-pushback-ms")) == ("1", "-1")
-            raise Lost(f"{e.code().name} {e.details()}", flagged) from None
+            told = (trailers.get("anyserve-may-have-executed"), trailers.get("grpc-retry-pushback-ms"))
+            raise Lost(f"{e.code().name} {e.details()}", told == ("1", "-1")) from None
         if self._oip.Answer(answer)["id"] != [n]:
             raise Lost("wrong answer")
 

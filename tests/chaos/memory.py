@@ -1,8 +1,8 @@
 """Workers run out of memory in a control group: only they die, it is told why, and nobody else loses a request.
 
-The whole server lives in a memory control group (v1). One request makes its worker take memory until the kernel ends it. Requests
-that may be repeated go on all the while; none may fail. The reason must be in the log line worker_exit, and the dispatcher must
-be the process that it was, grown by at most 4 MiB.
+The whole server lives in a memory control group (v1). One request makes its worker take memory until the kernel ends
+it. Requests that may be repeated go on all the while; none may fail. The reason must be in the log line worker_exit,
+and the dispatcher must be the process that it was, grown by at most 4 MiB.
 """
 
 import os
@@ -51,7 +51,8 @@ class Group:
         (self._home / "cgroup.procs").write_text(str(os.getpid()))
 
     def kills(self):
-        return int(dict(line.split() for line in (self.path / "memory.oom_control").read_text().splitlines())["oom_kill"])
+        lines = (self.path / "memory.oom_control").read_text().splitlines()
+        return int(dict(line.split() for line in lines)["oom_kill"])
 
     def remove(self):
         rig.wait.until(lambda: not (self.path / "cgroup.procs").read_text(), "the group to be empty")

@@ -1,7 +1,7 @@
 """What the scenarios call: handlers that nap and give the request's id back.
 
-CHAOS_JOURNAL names a folder: each execution is a line with the request's id in a file of the worker's pid, written before
-anything else, so that it stays when the worker is killed. CHAOS_RSS: MiB that this worker holds.
+CHAOS_JOURNAL names a folder: each execution is a line with the request's id in a file of the worker's pid, written
+before anything else, so that it stays when the worker is killed. CHAOS_RSS: MiB that this worker holds.
 """
 
 import asyncio

@@ -1,8 +1,10 @@
-"""Workers are killed while requests come in that must not be repeated: none is executed twice, and who fails is told the truth.
+"""Workers are killed while requests come in that must not be repeated: none is executed twice, and who fails is told
+the truth.
 
 Handlers write down each request that they begin. A failed call must say that it may have been executed, over HTTP by
-`anyserve-may-have-executed: 1`, over gRPC also by `grpc-retry-pushback-ms: -1`; no more may fail than the killed workers had under
-way. HAProxy with its settings for such requests (only failed connections are repeated) is put beside it.
+`anyserve-may-have-executed: 1`, over gRPC also by `grpc-retry-pushback-ms: -1`; no more may fail than the killed
+workers had under way. HAProxy with its settings for such requests (only failed connections are repeated) is put
+beside it.
 """
 
 import tempfile
@@ -44,7 +46,7 @@ def run(options):
                     result.fault(f"{len(twice)} executed twice, {len(wrong)} answered without being executed")
                 if len(outcome.flagged) < len(outcome.errors):
                     unflagged = [r[2] for r in outcome.errors if not r[4]]
-                    result.fault(f"{len(unflagged)} failures do not say that they may have been executed: {unflagged[:3]}")
+                    result.fault(f"{len(unflagged)} failures do not say that they may have run: {unflagged[:3]}")
                 if len(outcome.errors) > kills * ONGOING:
                     result.fault(f"{len(outcome.errors)} errors are more than {kills} kills × {ONGOING}")
                 if not outcome.errors:

@@ -1,7 +1,8 @@
 """A worker is killed: how long until its replacement is ready, beside what a bare interpreter takes for the imports.
 
-Beyond the import of the user's module, at most 1.5 × `python -c "import anyserve.worker"`, medians of the same run, taken in turns.
-Begins at the kill, ends when the dispatcher's line event=worker_ready is read from the server's output.
+Beyond the import of the user's module, at most 1.5 × `python -c "import anyserve.worker"`, medians of the same run,
+taken in turns. Begins at the kill, ends when the dispatcher's line event=worker_ready is read from the server's
+output.
 """
 
 import os

@@ -39,7 +39,8 @@ class Load:
         command = [sys.executable, HERE / "load.py", address, "--protocol", protocol, "--model", model, "--rate", rate,
                    "--timeout", timeout, "--retry", retry]
         env = {**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)}
-        self._process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        self._process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         env=env)
         assert self._process.stdout.readline() == b"began\n", "the load did not begin"
         self.began = time.monotonic()
 
@@ -150,7 +151,8 @@ class Result:
 
     def line(self):
         shown = " ".join(f"{k}={v}" for k, v in self.figures.items() if k != "examples")
-        return f"{self.verdict:7} {self.scenario:10} {self.part:24} {shown}" + "".join(f"\n    {f}" for f in self.faults)
+        faults = "".join(f"\n    {f}" for f in self.faults)
+        return f"{self.verdict:7} {self.scenario:10} {self.part:24} {shown}{faults}"
 
     def json(self):
         return json.dumps({"scenario": self.scenario, "part": self.part, "verdict": self.verdict, **self.figures,

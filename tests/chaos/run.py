@@ -3,9 +3,9 @@
 
     tests/chaos/run.py [NAME…] [--only REGEX] [--count N] [--seed N] [--json FILE]
 
-Each scenario is a file beside this one and says what must hold. A line for each of its parts: ok; FAILED with what did
-not hold; INVALID when the load did not reach 90 % of what was planned, so that nothing was shown. --count is the number of
-kills of a part; without it as many as the scenario's own COUNT. --only takes the parts whose names match.
+Each scenario is a file beside this one and says what must hold. A line for each of its parts: ok; FAILED with what
+did not hold; INVALID when the load did not reach 90 % of what was planned, so that nothing was shown. --count is the
+number of kills of a part; without it as many as the scenario's own COUNT. --only takes the parts whose names match.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """Workers are killed at random while requests that may be repeated come in: no client may notice.
 
-4 workers, 200 requests/s, a handler that naps for 20 ms. At 4 kills/s the slowest hundredth may take 100 ms. At 10 kills/s, more
-than workers can be started on two cores, every request must still be answered within its deadline of 10 s. The same load
-and kills go to plain workers behind HAProxy, which are started again at once; nothing is demanded of those.
+4 workers, 200 requests/s, a handler that naps for 20 ms. At 4 kills/s the slowest hundredth may take 100 ms. At 10
+kills/s, more than workers can be started on two cores, every request must still be answered within its deadline of 10
+s. The same load and kills go to plain workers behind HAProxy, which are started again at once; nothing is demanded of
+those.
 """
 
 import time

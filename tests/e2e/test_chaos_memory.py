@@ -1,4 +1,4 @@
-"""`make chaos` in short, part four: the kernel ends a worker because memory is out. It alone dies, and it is told why."""
+"""`make chaos` in short, part four: the kernel ends a worker because memory is out. It alone dies, and it is said why."""
 
 import pytest
 

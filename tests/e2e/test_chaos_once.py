@@ -1,4 +1,5 @@
-"""`make chaos` in short, part two: workers die with requests that must not be repeated, and with others that hold what they had."""
+"""`make chaos` in short, part two: workers die with requests that must not be repeated, and with others that hold what
+they had."""
 
 import os
 

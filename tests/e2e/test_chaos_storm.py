@@ -1,5 +1,5 @@
-"""`make chaos` in short, part one: workers are killed under an open loop of requests; no client may notice. Figures and limits of
-time are for `make chaos`."""
+"""`make chaos` in short, part one: workers are killed under an open loop of requests; no client may notice. Figures
+and limits of time are for `make chaos`."""
 
 import pytest
 
