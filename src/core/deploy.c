@@ -22,6 +22,7 @@ int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_
     d->queue.alike = ops->alike;
     as_list_init(&d->batches);
     as_blame_init(&d->blame, &conf->blame);
+    as_eject_model(d, 0);
     as_list_init(&d->suspects);
     as_list_init(&d->graves);
     as_heap_init(&d->deadlines);
@@ -104,6 +105,7 @@ void as_deploy_free(struct as_deploy *d)
     AS_LIST_EACH(n, &d->batches) free(AS_LIST_ENTRY(n, struct as_batch, node));
     as_queue_fini(&d->queue);
     as_heap_fini(&d->deadlines);
+    free(d->medians);
     free(d->all);
     free(d->free);
     free(d->name);
@@ -117,6 +119,7 @@ int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoin
     if (d->cap_of[model])
         return d->cap_of[model] == max_ongoing ? 0 : AS_EEXISTS;
     d->cap_of[model] = max_ongoing;
+    as_eject_model(d, model);
     as_dispatch_restrict(d);
     return 0;
 }
@@ -305,6 +308,7 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
             as_deploy_fail(d, q, AS_EDEADLINE);
         } else {
             /* told last: the verdict takes the request to another thread, which owns it then */
+            as_eject_late(q->replica, q, now);
             as_deploy_abandon(d, q, AS_EDEADLINE);
             as_deploy_tell(d, q, AS_EDEADLINE);
         }
@@ -315,6 +319,8 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
     }
     if (d->n_graves)
         as_grave_expire(d, now);
+    if (d->n_out)
+        as_eject_expire(d, now);
 }
 
 as_ns as_deploy_next_deadline(const struct as_deploy *d)
@@ -324,6 +330,8 @@ as_ns as_deploy_next_deadline(const struct as_deploy *d)
 
     if (d->parked)
         next = AS_MIN(next, as_grave_next(d));
+    if (d->n_out)
+        next = AS_MIN(next, as_eject_next(d));
     return d->queue.n_holding ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;
 }
 

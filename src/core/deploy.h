@@ -23,6 +23,8 @@
 #include "base/str.h"
 #include "core/batch.h"
 #include "core/blame.h"
+#include "core/breaker.h"
+#include "core/outlier.h"
 #include "core/replay.h"
 #include "core/request.h"
 #include "core/stat.h"
@@ -68,6 +70,8 @@ struct as_deploy_conf {
     uint64_t seed;
     struct as_replay_conf replay;
     struct as_blame_conf blame;
+    struct as_breaker_conf breaker;
+    struct as_outlier_conf outlier;
     /* How long a started request that may run twice waits to be told why its worker died … */
     as_ns verdict_wait;
     /* … and one that has been lost before, for which nobody could say it */
@@ -100,8 +104,8 @@ int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_bat
  * AS_EPOISON (one like it ends workers): q is untouched but for its state, and stays the
  * caller's. */
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now);
-/* After AS_EFULL: when the queue will be empty at the rate at which it drains, core/drain.h. A little
- * more at random, so that not all come back at once. */
+/* After AS_EFULL: when the queue will be empty at the rate at which it drains, core/drain.h. A
+ * little more at random, so that not all come back at once. */
 as_ns as_deploy_retry_after(struct as_deploy *d, as_ns now);
 /* The client has gone. QUEUED: leaves at once (release). SENT: CANCEL goes to the worker, the slot
  * stays taken until its END or ERROR (then release). DONE, ABANDONED: nothing happens. */
@@ -139,7 +143,8 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now);
  * none was under way: the worker may lie. */
 void as_replica_recall_done(struct as_replica *r, as_ns now);
 /* Visits the requests of those calls that execute or are about to: the first ones, as many as r has
- * slots, in stream order; those whose client has left too. fn may give q up, and calls nothing else of this. */
+ * slots, in stream order; those whose client has left too. fn may give q up, and calls nothing else
+ * of this. */
 void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struct as_request *q),
                                void *arg);
 /* q (SENT) is answered err now, whatever its worker still says; it keeps its slot, as after a
@@ -169,6 +174,7 @@ uint32_t as_replica_ongoing(const struct as_replica *r);
 uint32_t as_replica_slots(const struct as_replica *r);
 uint32_t as_replica_unanswered(const struct as_replica *r);
 as_ns as_replica_service(const struct as_replica *r); /* measured service time, 0 unknown */
+enum as_breaker_state as_replica_breaker(const struct as_replica *r);
 /* Visits replicas in the order they came. */
 void as_deploy_each_replica(struct as_deploy *d, void (*fn)(void *arg, struct as_replica *r),
                             void *arg);

@@ -62,10 +62,11 @@ static bool models_ok(const struct as_replica *r)
 static bool replica_ok(const struct as_replica *r)
 {
     const struct as_deploy *d = r->deploy;
-    bool is_free = as_replica_calls(r) < r->slots && as_replica_open(r);
+    bool is_free = as_replica_calls(r) < r->width;
     uint32_t recalled = 0;
 
-    if (r->held || r->limit != as_dispatch_limit(r) || !sent_ok(r, &recalled) || !models_ok(r))
+    if (r->held || r->limit != as_dispatch_limit(r) || r->width != as_dispatch_width(r) ||
+        !sent_ok(r, &recalled) || !models_ok(r))
         return false;
     if (recalled != r->recalled || (recalled && !r->recalling))
         return false;
@@ -109,7 +110,7 @@ bool as_deploy_ok(const struct as_deploy *d)
         recalled += r->recalled;
         if (r->free_at != AS_NOWHERE) {
             n_free++;
-            idle += r->slots - as_replica_calls(r);
+            idle += r->width - as_replica_calls(r);
         }
     }
     if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||

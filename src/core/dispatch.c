@@ -19,13 +19,21 @@ void as_dispatch_list(struct as_replica *r, bool is_free)
     }
 }
 
+/* One that is probed has one request at a time. */
+uint32_t as_dispatch_width(const struct as_replica *r)
+{
+    if (!as_replica_open(r))
+        return 0;
+    return r->breaker.state == AS_BREAKER_HALF_OPEN ? AS_MIN(r->slots, 1) : r->slots;
+}
+
 /* Prefetch: as many as fit in the deployment's measure of work. */
 uint32_t as_dispatch_limit(const struct as_replica *r)
 {
     uint32_t work = (uint32_t)r->deploy->conf.prefetch_work, n;
 
-    if (!as_replica_open(r))
-        return 0;
+    if (!as_replica_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN)
+        return as_dispatch_width(r);
     if (r->deploy->batched || !r->prefetch || !r->slots || r->recalling || !r->service ||
         r->service > work)
         return r->slots;
@@ -35,6 +43,7 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
 
 void as_dispatch_relimit(struct as_replica *r)
 {
+    r->width = as_dispatch_width(r);
     r->limit = as_dispatch_limit(r);
     as_dispatch_refresh(r);
 }
@@ -455,7 +464,7 @@ static uint32_t free_slots(const struct as_deploy *d)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < d->n_free; i++)
-        n += d->free[i]->slots - as_replica_calls(d->free[i]);
+        n += d->free[i]->width - as_replica_calls(d->free[i]);
     return n;
 }
 

@@ -43,6 +43,7 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
         as_dispatch_restrict(d);
     }
     as_dispatch_relimit(r);
+    as_eject_last(d, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(d);
 }
@@ -53,6 +54,7 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
     if (draining && r->tried && r->tried->state == AS_REQ_QUEUED)
         (void)as_trial_abort(r); /* it is tried elsewhere */
     as_dispatch_relimit(r);
+    as_eject_last(r->deploy, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);
 }
@@ -63,7 +65,7 @@ static as_ns average(as_ns old, as_ns service)
 }
 
 /* Of a batch each member tells it, and one of them counts. */
-static void learn(struct as_replica *r, struct as_request *q, as_ns service)
+static void learn(struct as_replica *r, struct as_request *q, as_ns service, as_ns now)
 {
     struct as_deploy *d = r->deploy;
 
@@ -81,6 +83,7 @@ static void learn(struct as_replica *r, struct as_request *q, as_ns service)
     }
     r->service = average(r->service, service);
     r->limit = as_dispatch_limit(r);
+    as_eject_pace(r, q->model, service, now);
 }
 
 /* q (SENT) leaves r without an answer; others are asked before r takes more. */
@@ -114,12 +117,13 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
 
     AS_ASSERT(q->replica == r);
     if (service)
-        learn(r, q, service);
+        learn(r, q, service, now);
     if (again) {
         q->retries++;
         give_back(r, q, now);
     } else {
         as_dispatch_detach(q);
+        as_eject_heard(r, q, now);
         if (__builtin_expect(r->tried == q, 0))
             as_trial_done(r, q, waits, now);
         if (waits) {
@@ -216,6 +220,7 @@ static void forget(struct as_replica *r)
         d->all[i]->index = i;
     }
     d->n_all--;
+    d->n_out -= r->breaker.state != AS_BREAKER_CLOSED;
     d->stat.deaths++;
 }
 
@@ -304,6 +309,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     bool on_trial;
 
     forget(r);
+    as_eject_last(d, now);
     on_trial = as_trial_abort(r);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&back[p]);
@@ -353,6 +359,11 @@ struct as_str as_replica_name(const struct as_replica *r)
 uint32_t as_replica_ongoing(const struct as_replica *r)
 {
     return r->unanswered - as_replica_waiting(r);
+}
+
+enum as_breaker_state as_replica_breaker(const struct as_replica *r)
+{
+    return r->breaker.state;
 }
 
 uint32_t as_replica_slots(const struct as_replica *r)

@@ -33,12 +33,15 @@ struct as_replica {
     uint32_t slots, prefetch; /* granted */
     uint32_t most_slots;      /* ever granted */
     uint32_t limit;           /* of calls: slots and prefetch; 0 while it takes nothing */
+    uint32_t width;           /* of these, in slots */
     uint32_t index;           /* in deploy->all */
     uint32_t free_at;         /* in deploy->free, or AS_NOWHERE */
     uint32_t recalled; /* requests of the RECALL under way that have not come back or ended */
     bool recalling;    /* a RECALL is under way */
     bool draining;
-    bool held;                /* takes nothing while a request that it gave back finds a place */
+    bool held; /* takes nothing while a request that it gave back finds a place */
+    struct as_breaker breaker;
+    struct as_median pace;    /* of service times, in 1/1024 of what their model takes */
     struct as_request *tried; /* a suspect that it is kept free for, or has to itself; NULL */
     uint64_t used;            /* deploy->uses at the last dispatch */
     uint64_t last_stream;
@@ -71,7 +74,10 @@ struct as_deploy {
     uint64_t last_grave;
     uint32_t budgeted; /* replays in the budget */
     struct as_drain drain;
-    bool batched;      /* some model has batching: nothing is prefetched */
+    struct as_median *medians; /* of service times, by model */
+    uint32_t n_medians;
+    uint32_t n_out; /* replicas whose breaker is not closed */
+    bool batched;   /* some model has batching: nothing is prefetched */
     bool down;
     struct as_stat stat;
 };
@@ -93,7 +99,7 @@ as_replica_waiting(const struct as_replica *r) /* requests prefetched there */
 
 static inline bool as_replica_open(const struct as_replica *r)
 {
-    return !r->draining && !r->held && !r->tried;
+    return !r->draining && !r->held && !r->tried && r->breaker.state != AS_BREAKER_OPEN;
 }
 
 /* Has the request's model room under its cap? */
@@ -120,12 +126,14 @@ void as_dispatch_list(struct as_replica *r, bool is_free);
 /* After the load of r changed. */
 static inline void as_dispatch_refresh(struct as_replica *r)
 {
-    bool is_free = as_replica_calls(r) < r->slots && as_replica_open(r);
+    bool is_free = as_replica_calls(r) < r->width;
 
     if (is_free != (r->free_at != AS_NOWHERE))
         as_dispatch_list(r, is_free);
 }
-/* What r may hold, after anything else of it changed: grant, openness, recall, service time. */
+/* What r may hold, in slots and in all, after anything else of it changed: grant, openness, recall,
+ * service time. */
+uint32_t as_dispatch_width(const struct as_replica *r);
 uint32_t as_dispatch_limit(const struct as_replica *r);
 void as_dispatch_relimit(struct as_replica *r);
 /* A replica that may have q at once, or in advance; NULL: none. */
@@ -167,6 +175,26 @@ static inline void as_dispatch_balance(struct as_deploy *d)
 bool as_dispatch_recallable(const struct as_deploy *d, const struct as_request *q);
 /* Lanes for all models whose cap is below most_slots. */
 void as_dispatch_restrict(struct as_deploy *d);
+
+/* --- eject.c: replicas that fail or are slow (core/breaker.h, core/outlier.h) --- */
+
+void as_eject_model(struct as_deploy *d, uint32_t model); /* there is such a model */
+/* A call of the model took so long. */
+void as_eject_pace(struct as_replica *r, uint32_t model, as_ns service, as_ns now);
+void as_eject_answer(struct as_replica *r, bool failed, as_ns now);
+/* An answer has come. */
+static inline void as_eject_heard(struct as_replica *r, const struct as_request *q, as_ns now)
+{
+    if (__builtin_expect(q->failed || r->breaker.streak || r->breaker.state, 0))
+        as_eject_answer(r, q->failed, now);
+}
+/* q's deadline passed while r had it: a failure, if it had time enough for its peers. */
+void as_eject_late(struct as_replica *r, const struct as_request *q, as_ns now);
+/* Those whose time is over are probed. */
+void as_eject_expire(struct as_deploy *d, as_ns now);
+as_ns as_eject_next(const struct as_deploy *d); /* when that is; AS_NEVER */
+/* Replicas came, went or drained: when all that are left are out, they are in again. */
+void as_eject_last(struct as_deploy *d, as_ns now);
 
 /* --- trial.c: suspects (core/blame.h) --- */
 

@@ -43,6 +43,9 @@ struct as_request {
     uint32_t items;   /* rows of its inputs; of a model with batching 1 … max_size, else 1 */
     as_ns deadline;   /* AS_NEVER: none */
     uint64_t kind;    /* of a model with batching: requests that may share a call have the same */
+    /* set by the owner before as_replica_done: the answer is a failure of the replica, not of the
+     * request */
+    bool failed;
     /* set by core */
     enum as_request_state state;
     uint8_t attempts; /* times sent */

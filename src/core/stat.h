@@ -40,6 +40,7 @@ struct as_stat {
     uint64_t blamed;        /* requests that were executing when a worker ended itself */
     uint64_t trials;        /* suspects that were given a replica for themselves */
     uint64_t quarantined;   /* AS_EPOISON, refused or answered */
+    uint64_t ejected;       /* times that a replica was taken out for failing or being slow */
     struct as_hist queue;   /* arrival to (last) dispatch */
     struct as_hist total;   /* arrival to completion */
     struct as_hist service; /* handler time as the worker measured it */

@@ -147,6 +147,20 @@ enum as_option_type {
       "a request that has ended two workers, the second one alone, is refused for this time")      \
     X(MAX_SUSPECTS, "max-suspects", INT, 0, 65536, "256", "off", RD, "Failures",                   \
       "requests of a deployment that are remembered for having ended a worker; off: none")         \
+    X(BREAKER_FAILURES, "breaker-failures", INT, 0, 1000000, "5", "off", RD, "Failures",           \
+      "failures in a row, while its peers have few, that take a replica out for a while")          \
+    X(OUTLIER_FACTOR, "outlier-factor", INT, 0, 1000, "3", "off", RD, "Failures",                  \
+      "a replica whose median time is over so many times that of its peers is taken out too")      \
+    X(OUTLIER_LEAST, "outlier-least", DURATION, 0, 3600 * AS_SEC, "5ms", "off", RD, "Failures",    \
+      "but not for a median time below this")                                                      \
+    X(BREAKER_OPEN, "breaker-open", DURATION, AS_MS, 3600 * AS_SEC, "1s", "", RD, "Failures",      \
+      "first time that a replica is out; each time in a row it is doubled")                        \
+    X(BREAKER_OPEN_MAX, "breaker-open-max", DURATION, AS_MS, 86400 * AS_SEC, "30s", "", RD,        \
+      "Failures", "and the longest")                                                               \
+    X(BREAKER_PROBES, "breaker-probes", INT, 1, 1000, "3", "", RD, "Failures",                     \
+      "good answers, one request at a time, that take it in again")                                \
+    X(MAX_EJECTED, "max-ejected", INT, 0, 100, "33", "", RD, "Failures",                           \
+      "percent of the replicas that are out at once; one in any case, and never the last")         \
     X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
       "request bytes held at once; 0: a quarter of the memory limit")                              \
     X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "",               \

@@ -136,11 +136,12 @@ static void json_replica(void *arg, const struct as_fleet_replica *r)
     as_buf_str(j->out, ",\"deployment\":");
     as_buf_json(j->out, r->deployment);
     as_buf_printf(j->out,
-                  ",\"kind\":\"%.*s\",\"state\":\"%.*s\",\"pid\":%u,\"slots\":%u,\"ongoing\":%u,"
+                  ",\"kind\":\"%.*s\",\"state\":\"%.*s\",\"breaker\":\"%s\",\"pid\":%u,"
+                  "\"slots\":%u,\"ongoing\":%u,"
                   "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u,",
-                  AS_STR_FMT(r->kind), AS_STR_FMT(r->state), r->pid, r->slots, r->ongoing,
-                  r->unanswered, (double)r->service / 1e3, (unsigned long)r->epoch,
-                  p ? p->restarts : 0);
+                  AS_STR_FMT(r->kind), AS_STR_FMT(r->state), as_breaker_name(r->breaker), r->pid,
+                  r->slots, r->ongoing, r->unanswered, (double)r->service / 1e3,
+                  (unsigned long)r->epoch, p ? p->restarts : 0);
     as_buf_printf(j->out,
                   "\"worker\":{\"wakes\":%lu,\"reads\":%lu,\"writes\":%lu,\"waits\":%lu,"
                   "\"other_syscalls\":%lu,\"calls\":%lu,\"cancels\":%lu,\"live_bytes\":%lu}}",
@@ -253,9 +254,10 @@ static void text_replica(void *arg, const struct as_fleet_replica *r)
 {
     struct json *j = arg;
     const struct as_board_process *p = find(j->b, r->name);
+    struct as_str state = r->breaker ? as_str_of(as_breaker_name(r->breaker)) : r->state;
 
     as_buf_printf(j->out, "%-20.*s %-9.*s %8u %8u %7u %8u %11.1f\n", AS_STR_FMT(r->name),
-                  AS_STR_FMT(r->state), r->pid, p ? p->restarts : 0, r->slots, r->ongoing,
+                  AS_STR_FMT(state), r->pid, p ? p->restarts : 0, r->slots, r->ongoing,
                   (double)r->service / 1e3);
 }
 

@@ -223,6 +223,8 @@ static void deployments(struct as_board *b, struct as_buf *o)
          offsetof(struct as_stat, trials)},
         {"anyserve_quarantined_total", "Requests refused because their like ends replicas.",
          offsetof(struct as_stat, quarantined)},
+        {"anyserve_ejections_total", "Times that a replica was taken out for failing or slowness.",
+         offsetof(struct as_stat, ejected)},
     };
     static const struct {
         const char *name, *help;

@@ -69,6 +69,15 @@ void as_fleet_deliver(struct as_call *c)
     release(c);
 }
 
+/* Whose fault an error is: what a handler raised on purpose is about the request. */
+static bool is_failure(const struct as_call *c)
+{
+    uint32_t status = c->status ? c->status : as_err_grpc(c->err);
+
+    return status == AS_STATUS_INTERNAL || status == AS_STATUS_UNAVAILABLE ||
+           status == AS_STATUS_UNKNOWN || status == AS_STATUS_DATA_LOSS;
+}
+
 void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_times t, bool retry)
 {
     struct as_model_stat *stat = &u->deploy->models[c->core.model].stat;
@@ -81,6 +90,8 @@ void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_t
     else if (b && !c->err)
         b->counted =
             c->core.state == AS_REQ_SENT && !retry; /* a call counts with its first success */
+    /* else its verdict may be with another loop */
+    c->core.failed = c->core.state == AS_REQ_SENT && c->err && is_failure(c);
     if (!as_replica_done(u->replica, &c->core, t.service, retry, now)) {
         as_upstream_less(u);
         return;

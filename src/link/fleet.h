@@ -36,6 +36,8 @@ struct as_fleet_conf {
     struct as_frame_window parts; /* of one answer that is a stream, ahead of its client */
     struct as_replay_conf replay;
     struct as_blame_conf blame;
+    struct as_breaker_conf breaker;
+    struct as_outlier_conf outlier;
     as_ns verdict_wait, verdict_patience; /* core/deploy.h */
     uint64_t seed;
 };
@@ -98,6 +100,7 @@ struct as_fleet_replica {
     struct as_str name, deployment, state; /* "ready", "draining", "starting", "lost" */
     struct as_str kind;                    /* "native", "simple" */
     uint32_t pid, slots, ongoing, unanswered;
+    enum as_breaker_state breaker;
     as_ns service;
     uint64_t epoch;
     /* simple: the worker's address, open connections, and its last heartbeat */

@@ -60,6 +60,8 @@ static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register
                                   .seed = f->conf.seed + d->number,
                                   .replay = f->conf.replay,
                                   .blame = f->conf.blame,
+                                  .breaker = f->conf.breaker,
+                                  .outlier = f->conf.outlier,
                                   .verdict_wait = f->conf.verdict_wait,
                                   .verdict_patience = f->conf.verdict_patience};
     int err;

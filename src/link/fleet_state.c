@@ -55,6 +55,7 @@ void as_fleet_each_replica(struct as_fleet *f,
             r.ongoing = as_replica_ongoing(u->replica);
             r.unanswered = as_replica_unanswered(u->replica);
             r.service = as_replica_service(u->replica);
+            r.breaker = as_replica_breaker(u->replica);
         }
         u->ops->show(u, &r);
         fn(arg, &r);

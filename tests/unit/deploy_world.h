@@ -132,14 +132,17 @@ static inline struct world *world_new_with(int64_t max_queued, enum as_router ro
     static const struct as_deploy_ops ops = {world_batch,  world_send,   world_recall,
                                              world_cancel, world_answer, world_release,
                                              world_wake,   world_alike,  world_print};
-    struct as_deploy_conf conf = {.max_queued = max_queued,
-                                  .router = router,
-                                  .prefetch_work = PREFETCH_WORK,
-                                  .seed = 1,
-                                  .replay = {.attempts = 3, .percent = 10, .least = 3},
-                                  .blame = {.max = 8, .ttl = 60 * AS_SEC},
-                                  .verdict_wait = 25 * AS_MS,
-                                  .verdict_patience = 2 * AS_SEC};
+    struct as_deploy_conf conf = {
+        .max_queued = max_queued,
+        .router = router,
+        .prefetch_work = PREFETCH_WORK,
+        .seed = 1,
+        .replay = {.attempts = 3, .percent = 10, .least = 3},
+        .blame = {.max = 8, .ttl = 60 * AS_SEC},
+        .breaker = {.failures = 5, .probes = 3, .open = AS_SEC, .open_max = 30 * AS_SEC},
+        .outlier = {.factor = 3, .percent = 33},
+        .verdict_wait = 25 * AS_MS,
+        .verdict_patience = 2 * AS_SEC};
     struct world *w = as_xalloc(sizeof(*w));
 
     w->now = AS_SEC;
