@@ -20,6 +20,7 @@ from .app import AnyServe, deployment, model
 from .batch import batch
 from .batching import Batching
 from .errors import DeclarationError, Error
+from .replica import ReplicaContext, get_replica_context
 from .signature import Response, Tensor
 from .spec import Application, Deployment, deployment_file, schema
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from ._native import Request
 
 __version__ = "0.1.0"
-__all__ = ["AnyServe", "Application", "Batching", "DeclarationError", "Deployment", "Error", "Request", "Response",
-           "Tensor", "batch", "deployment", "deployment_file", "model", "schema"]  # fmt: skip
+__all__ = ["AnyServe", "Application", "Batching", "DeclarationError", "Deployment", "Error", "ReplicaContext", "Request",
+           "Response", "Tensor", "batch", "deployment", "deployment_file", "get_replica_context", "model",
+           "schema"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import __version__, _native
+from . import __version__, _native, care, options, replica
 from .app import Model
 from .batching import Batching
 from .errors import STATUS_NAMES, Error
@@ -94,10 +94,9 @@ def _batching(b: Optional[Batching]) -> Any:
     return (b.max_batch_size, round(b.max_wait_ms * 1e6), b.preferred_sizes, b.ragged, b.as_list)
 
 
-def bind(m: Model) -> Binding:
-    """Makes the handler and what the extension needs to call it."""
+def bind(m: Model, handler: Any) -> Binding:
+    """What the extension needs to call the handler."""
     s = m.signature
-    handler = _construct(m)
     if m.stream is not None:
         handler = with_requests(handler, m.stream)
     return Binding(
@@ -144,16 +143,21 @@ def _pauses() -> Iterator[float]:
 class Server:
     """One worker process at work: the link, and who drives it."""
 
-    def __init__(self, deployment: Deployment, path: str, token: str, replica: str, debug: bool,
+    def __init__(self, deployment: Deployment, given: replica.Given, path: str, token: str, name: str, debug: bool,
                  stream_inputs: Tuple[int, int]):  # fmt: skip
-        bindings = [bind(m) for m in deployment.models]
+        handlers = [_construct(m) for m in deployment.models]
+        bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
+        named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
+        self.care = care.make(named, deployment.module, given, deployment.options)
         self.needs_loop = any(b.is_async for b in bindings)
         self.link = _native.Link(
-            path, token, replica, deployment.name, "anyserve-python " + __version__, bindings,
+            path, token, name, deployment.name, "anyserve-python " + __version__, bindings,
             deployment.budget, MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs,
             functools.partial(report, debug),
         )  # fmt: skip
         os.register_at_fork(after_in_child=self.link.forked)
+        self.care.tell = functools.partial(options.tell, self.link.set_options, dump_signal=care.dump_on_signal())
+        self.care.tell(self.care.options)
 
     def lost(self) -> None:
         log_event("warn", "link_lost", reason=self.link.error, action="connecting again")
@@ -173,6 +177,9 @@ class Server:
         return False
 
     def run(self) -> None:
+        alone = care.Alone(self.care)
+        alone.run(self.care.begin())
+        self.link.on_ask(lambda op, text, ask: self.link.reply(ask, *alone.run(self.care.answer(op, text))))
         for signum in (signal.SIGTERM, signal.SIGINT):
             self.link.stop_on(signum)
         while self.connect():
@@ -217,6 +224,15 @@ class Server:
         stopping = asyncio.Event()
         news = asyncio.Event()  # something came on the link
         state: Dict[str, bool] = {"live": False}
+        asks = set()
+
+        async def answer(op: int, text: str, ask: Any) -> None:
+            self.link.reply(ask, *await self.care.answer(op, text))
+
+        def on_ask(op: int, text: str, ask: Any) -> None:
+            task = loop.create_task(answer(op, text, ask))
+            asks.add(task)
+            task.add_done_callback(asks.discard)
 
         def turn() -> None:
             how = self.link.turn()
@@ -230,6 +246,8 @@ class Server:
             stopping.set()
             self.link.drain()
 
+        await self.care.begin()
+        self.link.on_ask(on_ask)
         fd = self.link.use_loop(self._spawner(loop), functools.partial(loop.call_soon, turn), drive)
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, ask_to_stop)
@@ -253,11 +271,11 @@ class Server:
             loop.remove_reader(fd)
 
 
-def serve(deployment: Deployment, path: str, token: str, replica: str, debug: bool,
+def serve(deployment: Deployment, given: replica.Given, path: str, token: str, name: str, debug: bool,
           stream_inputs: Tuple[int, int]) -> None:  # fmt: skip
     """Serves until drained. Raises Stop when it cannot. stream_inputs: messages and bytes of one stream
     that wait for a handler that takes one."""
-    server = Server(deployment, path, token, replica, debug, stream_inputs)
+    server = Server(deployment, given, path, token, name, debug, stream_inputs)
     if server.needs_loop:
         asyncio.run(server.run_async())
     else:

@@ -45,6 +45,7 @@ class Deployment(NamedTuple):
     budget: int
     max_queued_requests: int
     options: Dict[str, Any] = {}  # of a deployment file, that the code sets
+    module: Optional[ModuleType] = None
 
 
 def stop(code: int, text: str) -> NoReturn:
@@ -174,7 +175,7 @@ def _default(module: ModuleType, head: str) -> AnyServe:
     )
 
 
-def _deployment(name: str, models: List[Model], options: Dict[str, Any]) -> Deployment:
+def _deployment(name: str, models: List[Model], options: Dict[str, Any], module: ModuleType) -> Deployment:
     queued = {m.max_queued_requests for m in models if m.max_queued_requests is not None}
     if len(queued) > 1:
         stop(
@@ -183,7 +184,7 @@ def _deployment(name: str, models: List[Model], options: Dict[str, Any]) -> Depl
             % (name, ", ".join(str(q) for q in sorted(queued))),
         )
     budget = max(m.max_ongoing_requests for m in models)
-    return Deployment(name, models, budget, queued.pop() if queued else QUEUED_NOT_SET, options)
+    return Deployment(name, models, budget, queued.pop() if queued else QUEUED_NOT_SET, options, module)
 
 
 def _options(app: AnyServe, default: str, names: List[str]) -> Dict[str, Dict[str, Any]]:
@@ -219,7 +220,8 @@ def load(target: str) -> List[Deployment]:
         groups.setdefault(m.deployment or default, []).append(m)
     try:
         options = _options(app, default, list(groups))
-        return [_deployment(check_deployment(name), models, options.get(name, {})) for name, models in groups.items()]
+        return [_deployment(check_deployment(name), models, options.get(name, {}), module)
+                for name, models in groups.items()]  # fmt: skip
     except DeclarationError as e:
         stop(EX_DECLARATION, str(e))
 

@@ -14,6 +14,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
+from . import replica
 from .target import (
     EX_INTERPRETER,
     EX_NOTFOUND,
@@ -106,6 +107,13 @@ def choose(deployments: List[Deployment], name: Optional[str]) -> Deployment:
     stop(EX_NOTFOUND, "the target has no deployment %r; it has: %s" % (name, names))
 
 
+def given_context(deployment: Optional[str]) -> replica.Given:
+    try:
+        return replica.read(os.environ, deployment)
+    except ValueError as e:
+        stop(EX_USAGE, "%s: %s" % (replica.VARIABLE, e))
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     args = parse(argv)
     # A pipe to the supervisor: whole lines, as they come.
@@ -119,10 +127,14 @@ def main(argv: Optional[List[str]] = None) -> int:
         link = os.environ.get("ANYSERVE_LINK")
         if not link:
             stop(EX_USAGE, "ANYSERVE_LINK is not set: workers are started by `anyserve run`")
+        given = given_context(args.deployment)
+        replica.enter(given.context)  # code may look while it is imported
         deployment = choose(load(args.target), args.deployment)
+        given = replica.named(given, deployment.name)
+        replica.enter(given.context)
         from .serve import serve
 
-        serve(deployment, link, os.environ.pop("ANYSERVE_TOKEN", ""),
+        serve(deployment, given, link, os.environ.pop("ANYSERVE_TOKEN", ""),
               os.environ.get("ANYSERVE_REPLICA", ""), args.debug_errors,
               (args.stream_inputs, args.stream_input_bytes))  # fmt: skip
     except Stop as e:

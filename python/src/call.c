@@ -396,9 +396,13 @@ static int start(Link *l, struct model *m, struct as_worker_req *q, struct group
         Py_XDECREF((PyObject *)r);
         return err;
     }
+    if (l->schedule && !m->is_async) /* on an event loop, which stands still meanwhile */
+        as_worker_busy(l->w, true);
     result = native_invoke(m, q, r, g, why, sizeof(why));
     if (m->decoupled && result)
         result = native_stream_run(l, m, q, result);
+    if (l->schedule && !m->is_async)
+        as_worker_busy(l->w, false);
     if (m->is_async && result && PyCoro_CheckExact(result)) {
         err = start_coro(l, m, q, r, g, result, NULL);
     } else {

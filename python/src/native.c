@@ -57,7 +57,7 @@ static int make_worker(Link *l, PyObject *models, const struct as_worker_conf *c
 static int link_init(PyObject *self, PyObject *args, PyObject *kw)
 {
     Link *l = (Link *)(void *)self;
-    struct as_worker_conf conf = {.size = sizeof(conf)};
+    struct as_worker_conf conf = {.size = sizeof(conf), .flags = AS_WORKER_ASKS};
     PyObject *models, *on_error;
     unsigned long long max_message, inputs, input_bytes;
     long long max_queued;
@@ -88,6 +88,7 @@ static void link_dealloc(PyObject *self)
     if (l->w && !l->calls)
         as_worker_free(l->w);
     Py_XDECREF(l->on_error);
+    Py_XDECREF(l->on_ask);
     Py_XDECREF(l->spawn);
     Py_XDECREF(l->schedule);
     Py_XDECREF(l->drive);
@@ -186,7 +187,12 @@ static int serve_ready(Link *l)
 {
     struct as_worker_req *q;
 
-    while (!stop_asked && (q = as_worker_next(l->w))) {
+    while (!stop_asked) {
+        if (native_asks(l))
+            return -1;
+        q = as_worker_next(l->w);
+        if (!q)
+            break;
         if (native_call_start(l, q))
             return -1;
     }
@@ -259,7 +265,9 @@ static PyObject *link_turn(PyObject *self, PyObject *unused AS_UNUSED)
     /* answers given in here ask for no further turn (want_turn) */
     l->in_turn = true;
     r = as_worker_poll(l->w);
-    err = start_some(l);
+    err = native_asks(l);
+    if (!err)
+        err = start_some(l);
     while (!err && (q = as_worker_cancelled(l->w)))
         native_call_cancel(q);
     while (!err && (q = as_worker_ready(l->w, &what)))
@@ -342,6 +350,11 @@ static PyMethodDef link_methods[] = {
      "use_loop(spawn, schedule, drive) -> descriptor: when it is readable, turn() is due."},
     {"turn", link_turn, METH_NOARGS,
      "One turn of an event loop: reads, starts, cancels. None, 'lost' or 'drained'."},
+    {"on_ask", native_link_on_ask, METH_O,
+     "on_ask(answer): answer(op, text, ask) is called for each question to the replica."},
+    {"reply", native_link_reply, METH_VARARGS, "reply(ask, status, text): once for each."},
+    {"set_options", native_link_set_options, METH_VARARGS,
+     "What the server shall do with this replica: ns, 0 as it is set, -1 never."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
     {"wake", link_wake, METH_NOARGS, "Makes run() look at signals."},
     {"forked", link_forked, METH_NOARGS, "In a forked child: lets go of the link."},

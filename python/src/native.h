@@ -76,6 +76,7 @@ typedef struct {
     uint32_t n_models;
     uint64_t max_message;
     PyObject *on_error;         /* (model name, exception) -> (gRPC status, text) */
+    PyObject *on_ask;           /* (op, text, capsule); or NULL */
     PyObject *spawn, *schedule; /* event loop: Call -> task; () -> a turn soon; or NULL */
     PyObject *drive; /* event loop: (Stream, what the handler returned) -> coroutine; or NULL */
     bool in_turn, scheduled;
@@ -208,6 +209,12 @@ PyObject *native_group_array(struct model *m, struct group *g, uint32_t k);
 int native_group_answer(Link *l, struct model *m, struct group *g, PyObject *result);
 /* Fails those that are unanswered. */
 void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str text);
+
+/* ask.c: hands over what was asked; -1 with an exception that ends the worker. Methods of Link. */
+int native_asks(Link *l);
+PyObject *native_link_on_ask(PyObject *self, PyObject *callable);
+PyObject *native_link_reply(PyObject *self, PyObject *args);
+PyObject *native_link_set_options(PyObject *self, PyObject *args);
 
 /* stream.c */
 Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);

@@ -21,7 +21,9 @@ PACKAGE = ROOT / os.environ.get("ANYSERVE_BUILD", "build/release") / "python"
 WITHOUT = [sys.executable, str(ROOT / "tests/python/without.py")]
 
 HELLO, REGISTER, REGISTERED, OPEN, DATA, END_FRAME, ERROR = 1, 2, 3, 5, 6, 7, 8
-RECALL, RETURNED, CANCEL, CREDIT, PING, PONG, DRAIN, GOODBYE = 10, 11, 13, 14, 18, 19, 20, 21
+RECALL, RETURNED, CANCEL, CREDIT, CONTROL, PING, PONG = 10, 11, 13, 14, 15, 18, 19
+DRAIN, GOODBYE, OPTIONS = 20, 21, 22
+HEALTH, RECONFIGURE = 1, 2  # ops of CONTROL
 END, MSG = 1, 2
 INLINE = 64 << 10
 FRAME_MAX = 1 << 20
@@ -205,6 +207,12 @@ class Model:
         return found, at
 
 
+def read_options(payload):
+    rows = [struct.unpack_from("<IIQ", payload, at) for at in range(0, len(payload), 16)]
+    assert all(zero == 0 for _, zero, _ in rows)
+    return {key: value for key, _, value in rows}
+
+
 class Worker:
     """A worker process and the dispatcher's end of its link."""
 
@@ -275,6 +283,7 @@ class Worker:
         self.sock, _ = self.listener.accept()
         self.sock.settimeout(60)
         self.buffer, self.models, self.next, self.answers = bytearray(), {}, 1, {}
+        self.options = {}
         data, fds, _, _ = socket.recv_fds(self.sock, 1 << 20, 4)
         self.buffer += data
         self.page = fds[0]
@@ -292,6 +301,9 @@ class Worker:
             if kind == CREDIT:
                 self.slots, self.prefetch = struct.unpack_from("<II", payload)
                 return self
+            if kind == OPTIONS:
+                self.options = read_options(payload)
+                continue
             assert kind == REGISTER
             m = Model(payload)
             self.models[m.name, m.version] = m
@@ -339,6 +351,12 @@ class Worker:
         elif kind == ERROR:
             code, eflags, _, n, _ = struct.unpack_from("<IIQII", payload)
             self.answers[s] = Refused(code, eflags, payload[24 : 24 + n].decode())
+        elif kind == OPTIONS:
+            self.options = read_options(payload)
+        elif kind == CONTROL:
+            op, reply, code, n, zero = struct.unpack_from("<HHIII", payload)
+            assert (reply, zero) == (1, 0)
+            self.answers["control", s] = STATUS[code], payload[16 : 16 + n].decode()
         elif kind == DATA and flags & MSG:
             answer = Answer(payload)
             self.answers[s if flags & END else ("part", s)] = answer
@@ -360,6 +378,22 @@ class Worker:
 
     def infer(self, name, inputs=None, **kwargs):
         return self.answer(self.ask(name, inputs, **kwargs))
+
+    def begin_control(self, op, text=""):
+        """Asks the replica itself; the number of the question."""
+        stream, text = self.next + 1_000_000, text.encode()
+        self.next += 2
+        self.send(frame(CONTROL, struct.pack("<HHIII", op, 0, 0, len(text), 0) + text, stream))
+        return stream
+
+    def control_answer(self, stream):
+        """(status, text)"""
+        while ("control", stream) not in self.answers:
+            self._other(*self.receive())
+        return self.answers.pop(("control", stream))
+
+    def control(self, op, text=""):
+        return self.control_answer(self.begin_control(op, text))
 
     def cancel(self, stream, reason=1):
         self.send(frame(CANCEL, struct.pack("<Q", reason), stream))

@@ -1,0 +1,30 @@
+"""Options of a deployment that the worker itself carries out, or has the server carry out."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+from .spec import Deployment
+
+# As the extension takes them: seconds, of which 0 means never.
+TIMES = ("health_check_period_s", "health_check_timeout_s", "execution_timeout_s", "request_timeout_s")
+
+
+def check_options(options: Dict[str, Any]) -> Dict[str, Any]:
+    """By the table of deployment files; DeclarationError."""
+    checked = Deployment("options", **options).to_dict() if options else {"name": ""}
+    del checked["name"]
+    return checked
+
+
+def nanoseconds(options: Dict[str, Any], name: str) -> int:
+    """For the extension: 0 where it is not set, -1 where it means never."""
+    if name not in options:
+        return 0
+    return max(1, round(options[name] * 1e9)) if options[name] else -1
+
+
+def tell(set_options: Callable[..., None], options: Dict[str, Any], dump_signal: int) -> None:
+    """To the server, by the link."""
+    set_options(*[nanoseconds(options, name) for name in TIMES],
+                int(options.get("health_check_failure_threshold", 0)), dump_signal)  # fmt: skip

@@ -1,0 +1,106 @@
+/* Questions to the replica itself, as Python has them: a callable gets each, with a capsule under
+ * which it is answered, at once or later. */
+#include "native.h"
+
+#define CAPSULE "anyserve.ask"
+
+/* Nobody will answer it any more: the server must not wait. */
+static void dropped(PyObject *capsule)
+{
+    struct as_worker_ask *ask = PyCapsule_GetPointer(capsule, CAPSULE);
+    Link *l = PyCapsule_GetContext(capsule);
+
+    if (!ask)
+        PyErr_Clear(); /* it was answered */
+    else if (l->w)
+        as_worker_reply(l->w, ask, AS_STATUS_INTERNAL, AS_STR("the worker gave no answer"));
+    Py_XDECREF((PyObject *)l);
+}
+
+static PyObject *wrap(Link *l, struct as_worker_ask *ask)
+{
+    PyObject *capsule = PyCapsule_New(ask, CAPSULE, dropped);
+
+    if (!capsule) {
+        as_worker_reply(l->w, ask, AS_STATUS_RESOURCE_EXHAUSTED, AS_STR("out of memory"));
+        return NULL;
+    }
+    (void)PyCapsule_SetContext(capsule, Py_NewRef((PyObject *)l));
+    return capsule;
+}
+
+int native_asks(Link *l)
+{
+    struct as_worker_ask *ask;
+
+    while (l->on_ask && (ask = as_worker_next_ask(l->w))) {
+        struct as_str text = as_worker_ask_text(ask);
+        int op = (int)as_worker_ask_op(ask);
+        PyObject *s = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
+        PyObject *capsule = wrap(l, ask);
+        PyObject *r = s && capsule ? PyObject_CallFunction(l->on_ask, "iOO", op, s, capsule) : NULL;
+
+        Py_XDECREF(s);
+        Py_XDECREF(capsule);
+        Py_XDECREF(r);
+        if (r)
+            continue;
+        if (!PyErr_ExceptionMatches(PyExc_Exception))
+            return -1; /* it ends the worker */
+        PyErr_WriteUnraisable(l->on_ask);
+    }
+    return 0;
+}
+
+PyObject *native_link_on_ask(PyObject *self, PyObject *callable)
+{
+    Link *l = (Link *)(void *)self;
+
+    Py_XSETREF(l->on_ask, Py_NewRef(callable));
+    Py_RETURN_NONE;
+}
+
+PyObject *native_link_reply(PyObject *self, PyObject *args)
+{
+    Link *l = (Link *)(void *)self;
+    struct as_worker_ask *ask;
+    struct as_str text;
+    PyObject *capsule;
+    unsigned status;
+    Py_ssize_t n;
+
+    if (!PyArg_ParseTuple(args, "OIs#", &capsule, &status, &text.p, &n))
+        return NULL;
+    ask = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (!ask)
+        return NULL;
+    (void)PyCapsule_SetName(capsule, "anyserve.answered"); /* once */
+    text.n = (size_t)n;
+    as_worker_reply(l->w, ask, status, text);
+    Py_RETURN_NONE;
+}
+
+/* -1 is never, 0 what the server has set. */
+static as_ns time_of(long long v)
+{
+    return v < 0 ? AS_NEVER : (as_ns)v;
+}
+
+PyObject *native_link_set_options(PyObject *self, PyObject *args)
+{
+    struct as_worker_options o = {.size = sizeof(o)};
+    long long period, timeout, execution, request;
+
+    if (!PyArg_ParseTuple(args, "LLLLII", &period, &timeout, &execution, &request,
+                          &o.health_failures, &o.dump_signal))
+        return NULL;
+    o.health_period = time_of(period);
+    o.health_timeout = time_of(timeout);
+    o.execution_timeout = time_of(execution);
+    o.request_timeout = time_of(request);
+    if (as_worker_set_options(((Link *)(void *)self)->w, &o)) {
+        PyErr_SetString(PyExc_ValueError, "an option is out of range");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
