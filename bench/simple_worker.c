@@ -378,7 +378,8 @@ int main(int argc, char **argv)
     sigwait(&ends, &signum);
     printf("{");
     for (int i = 0; i < WAYS; i++)
-        printf("%s\"%s\": %lu", i ? ", " : "", way_names[i], (unsigned long)done[i]);
+        printf("%s\"%s\": %lu", i ? ", " : "", way_names[i],
+               (unsigned long)__atomic_load_n(&done[i], __ATOMIC_RELAXED));
     printf("}\n");
     fflush(stdout);
     _exit(0);
