@@ -3,6 +3,7 @@
 #include "ctl/memory.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +20,8 @@ struct as_process {
     struct as_timer hurry; /* SIGKILL */
     struct as_output output;
     uint64_t *oom_seen;
-    char *sentence; /* why we killed it, or NULL */
+    struct as_cgroup group; /* path NULL: it has none of its own */
+    char *sentence;         /* why we killed it, or NULL */
     bool has_out;
     bool stopping;    /* we asked it to end */
     uint32_t handles; /* watchers that libuv still knows */
@@ -97,15 +99,27 @@ static void write_reason(const struct as_process *p, const struct as_process_end
     if (p->sentence)
         as_buf_printf(reason, ": %s", p->sentence);
     else if (e->kind == AS_EXIT_OOM)
-        as_buf_str(reason, ": the kernel was out of memory");
+        as_buf_str(reason, p->group.path ? ": it was out of the memory that it may have"
+                                         : ": the kernel was out of memory");
     as_buf_str(reason, "\n");
     as_output_tail(&p->output, reason);
+}
+
+/* What escaped the process group is still in there, and needs a moment to die. What stays all the
+ * same is swept by the next server. */
+static void close_group(struct as_process *p)
+{
+    for (int i = 0; i < 100 && as_cgroup_close(&p->group) == AS_EAGAIN; i++)
+        sched_yield();
+    free(p->group.path);
+    p->group.path = NULL;
 }
 
 static bool out_of_memory(struct as_process *p, int status)
 {
     uint64_t kills = as_memory_oom_kills("");
-    bool grown = kills > *p->oom_seen;
+    /* its own group is the better witness; v1's kills are not counted above it */
+    bool grown = p->group.path ? as_cgroup_kills(&p->group) > 0 : kills > *p->oom_seen;
 
     *p->oom_seen = kills;
     return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->sentence;
@@ -132,6 +146,7 @@ static void on_end(struct as_sock *s, int events)
     as_buf_init(&reason);
     write_reason(p, &e, &reason);
     e.reason = as_buf_slice(&reason);
+    close_group(p);
     p->ops.on_end(p->ctx, &e);
     as_buf_fini(&reason);
 }
@@ -170,6 +185,11 @@ int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const stru
     p->handles += p->has_out ? 1 : 0;
     *ret_p = p;
     return 0;
+}
+
+void as_process_own_group(struct as_process *p, const struct as_cgroup *g)
+{
+    p->group = *g;
 }
 
 pid_t as_process_pid(const struct as_process *p)

@@ -32,6 +32,9 @@ struct as_process_ops {
  * 0, or AS_EIO: it cannot be watched. */
 int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const struct as_proc *proc,
                      int out, uint64_t *oom_seen, const struct as_process_ops *ops, void *ctx);
+/* Its control group, taken over: tells whether it ran out of the memory that it was given, and goes
+ * with it. Before the loop turns again. */
+void as_process_own_group(struct as_process *p, const struct as_cgroup *g);
 pid_t as_process_pid(const struct as_process *p);
 
 /* SIGKILL to its group, because of what it did: its end is a crash. The first `why` counts. */

@@ -1,6 +1,6 @@
 #include "ctl/spawn.h"
 
-enum { ARG = 'a', ENV = 'e', BATCH = 'b' };
+enum { ARG = 'a', ENV = 'e', BATCH = 'b', DIR = 'd', CPUS = 'c', MEMORY = 'm' };
 
 static void put(struct as_buf *text, char what, const char *s)
 {
@@ -21,6 +21,24 @@ void as_spawn_put_env(struct as_buf *text, const char *env)
 void as_spawn_put_batch(struct as_buf *text)
 {
     put(text, BATCH, "");
+}
+
+void as_spawn_put_dir(struct as_buf *text, const char *dir)
+{
+    put(text, DIR, dir);
+}
+
+void as_spawn_put_cpus(struct as_buf *text, const char *list)
+{
+    put(text, CPUS, list);
+}
+
+void as_spawn_put_memory(struct as_buf *text, uint64_t bytes)
+{
+    char number[24];
+
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)bytes);
+    put(text, MEMORY, number);
 }
 
 /* The vectors are as long as the text has strings: at most one is too long by the other's share. */
@@ -44,6 +62,12 @@ int as_spawn_read(struct as_spawn *ret_s, struct as_str text)
             s.env[n_env++] = p + 1;
         else if (*p == BATCH)
             s.batch = true;
+        else if (*p == DIR)
+            s.dir = p + 1;
+        else if (*p == CPUS)
+            s.cpus = p + 1;
+        else if (*p == MEMORY)
+            rc = as_str_u64(as_str_of(p + 1), &s.memory) < 0 ? AS_EPROTO : 0;
         else
             rc = AS_EPROTO; /* of a controller of another version */
     }

@@ -13,10 +13,15 @@
 void as_spawn_put_arg(struct as_buf *text, const char *arg); /* the first one: the program */
 void as_spawn_put_env(struct as_buf *text, const char *env); /* "NAME=value" */
 void as_spawn_put_batch(struct as_buf *text);                /* runs as SCHED_BATCH, see io/proc */
+void as_spawn_put_dir(struct as_buf *text, const char *dir); /* where it starts */
+void as_spawn_put_cpus(struct as_buf *text, const char *list); /* that it may run on: "0-3,8" */
+void as_spawn_put_memory(struct as_buf *text, uint64_t bytes); /* that it may have */
 
 struct as_spawn {
     const char **argv, **env; /* NULL-terminated; the strings lie in the text that was read */
     bool batch;
+    const char *dir, *cpus; /* or NULL */
+    uint64_t memory;        /* 0: no bound */
 };
 
 /* 0, or AS_EPROTO: no such text, or one without a program. */

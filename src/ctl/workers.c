@@ -41,7 +41,9 @@ struct as_workers {
     struct as_channel *dispatcher, *controller; /* NULL: not there */
     struct as_list workers, downs;
     struct as_task stopped;
-    bool begun; /* dispatchers may be told that they were told all */
+    uint32_t groups; /* control groups that were opened: their names' numbers */
+    bool unbound;    /* that there are none to be had was logged */
+    bool begun;      /* dispatchers may be told that they were told all */
     bool stopping;
 };
 
@@ -239,6 +241,36 @@ static void on_end(void *ctx, const struct as_process_end *e)
         as_loop_defer(all->loop, &all->stopped);
 }
 
+/* A control group bounds all that a worker starts, and ends it; without one the kernel refuses
+ * memory to each process of it alone. */
+static void bound(struct worker *w, uint64_t bytes, struct as_cgroup *group,
+                  struct as_proc_spec *spec)
+{
+    char name[200];
+    int e;
+
+    snprintf(name, sizeof(name), "%u-%.100s", ++w->all->groups, w->name);
+    if (as_cgroup_open(group, "", name, bytes, &e) == 0) {
+        spec->cgroup = group;
+        return;
+    }
+    spec->memory = bytes;
+    if (!w->all->unbound)
+        as_log_event(w->all->log, AS_LOG_INFO, "memory_by_rlimit", "replica=%s reason=\"%s\"",
+                     w->name, strerror(e));
+    w->all->unbound = true;
+}
+
+static void tell_refusal(const struct as_spawn *s, int rc, int e, struct as_buf *err)
+{
+    if (s->dir && access(s->dir, X_OK) < 0)
+        as_buf_printf(err, "cannot start in %s: %s\n", s->dir, strerror(errno));
+    else if (s->cpus && rc == AS_EINVALID)
+        as_buf_printf(err, "cannot run on the CPUs %s: %s\n", s->cpus, strerror(e));
+    else
+        as_buf_printf(err, "cannot start %s: %s\n", s->argv[0], strerror(e));
+}
+
 static int start(struct worker *w, const struct as_spawn *s, struct as_buf *err)
 {
     static const struct as_process_ops ops = {on_line, on_end};
@@ -248,7 +280,10 @@ static int start(struct worker *w, const struct as_spawn *s, struct as_buf *err)
                                 .in = -1,
                                 .group = true,
                                 .batch = s->batch,
+                                .dir = s->dir,
+                                .cpus = s->cpus,
                                 .death_signal = SIGKILL};
+    struct as_cgroup group = {.procs = -1};
     struct as_proc p;
     int out[2], e, rc;
 
@@ -257,17 +292,24 @@ static int start(struct worker *w, const struct as_spawn *s, struct as_buf *err)
         return AS_EIO;
     }
     spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
+    if (s->memory)
+        bound(w, s->memory, &group, &spec);
     rc = as_proc_spawn(&p, &spec, &e);
     /* ours would keep the pipe open after the worker's end */
     close(out[1]);
     if (rc < 0) {
         close(out[0]);
-        as_buf_printf(err, "cannot start %s: %s\n", s->argv[0], strerror(e));
+        as_cgroup_close(&group); /* nothing is in it */
+        tell_refusal(s, rc, e, err);
         return rc;
     }
     rc = as_process_watch(&w->process, w->all->loop, &p, out[0], w->all->conf.oom_seen, &ops, w);
-    if (rc < 0)
+    if (rc < 0) {
+        as_cgroup_close(&group);
         as_buf_str(err, "no descriptor left to watch it\n");
+    } else {
+        as_process_own_group(w->process, &group);
+    }
     return rc;
 }
 
@@ -532,6 +574,7 @@ int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
     as_list_init(&all->workers);
     as_list_init(&all->downs);
     as_task_init(&all->stopped, on_stopped);
+    as_cgroup_sweep("");
     *ret_w = all;
     return 0;
 }

@@ -13,6 +13,9 @@ static struct as_str sample(struct as_buf *b)
     as_spawn_put_arg(b, "--deployment=-odd name");
     as_spawn_put_env(b, "B=");
     as_spawn_put_batch(b);
+    as_spawn_put_dir(b, "/srv/a b");
+    as_spawn_put_cpus(b, "0-3,8");
+    as_spawn_put_memory(b, UINT64_MAX);
     return as_buf_slice(b);
 }
 
@@ -30,13 +33,17 @@ static void it_comes_back_as_it_was_put(void **state AS_UNUSED)
     assert_string_equal(s.env[1], "B=");
     assert_null(s.env[2]);
     assert_true(s.batch);
+    assert_string_equal(s.dir, "/srv/a b");
+    assert_string_equal(s.cpus, "0-3,8");
+    assert_true(s.memory == UINT64_MAX);
     as_spawn_fini(&s);
     as_buf_fini(&b);
 }
 
 static void what_is_cut_or_unknown_is_refused(void **state AS_UNUSED)
 {
-    static const char no_program[] = "eA=1", no_name[] = "aprog\0e=\0eA", unknown[] = "aprog\0z";
+    static const char no_program[] = "eA=1", no_name[] = "aprog\0e=\0eA", unknown[] = "aprog\0z",
+                      no_number[] = "aprog\0m5M";
     struct as_buf b;
     struct as_str text = sample(&b);
     struct as_spawn s;
@@ -49,6 +56,7 @@ static void what_is_cut_or_unknown_is_refused(void **state AS_UNUSED)
     assert_int_equal(as_spawn_read(&s, (struct as_str){no_program, sizeof(no_program)}), AS_EPROTO);
     assert_int_equal(as_spawn_read(&s, (struct as_str){no_name, sizeof(no_name)}), AS_EPROTO);
     assert_int_equal(as_spawn_read(&s, (struct as_str){unknown, sizeof(unknown)}), AS_EPROTO);
+    assert_int_equal(as_spawn_read(&s, (struct as_str){no_number, sizeof(no_number)}), AS_EPROTO);
     as_buf_fini(&b);
 }
 

@@ -5,6 +5,7 @@
 #include "ctl/spawn.h"
 #include "unit.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -225,6 +226,80 @@ static void what_cannot_be_started_has_ended(void **state AS_UNUSED)
     close_world(w);
 }
 
+static void spawn_bounded(struct world *w, const char *script, const char *dir, const char *cpus,
+                          uint64_t memory)
+{
+    struct as_ctl_message m = about(AS_CTL_SPAWN, "echo-0", "t1", "");
+    struct as_buf text;
+
+    as_buf_init(&text);
+    as_spawn_put_arg(&text, "/bin/sh");
+    as_spawn_put_arg(&text, "-c");
+    as_spawn_put_arg(&text, script);
+    if (dir)
+        as_spawn_put_dir(&text, dir);
+    if (cpus)
+        as_spawn_put_cpus(&text, cpus);
+    if (memory)
+        as_spawn_put_memory(&text, memory);
+    m.text = as_buf_slice(&text);
+    tell(w->controller, m);
+    as_buf_fini(&text);
+    run_until(w, "EXITED");
+    as_buf_drop(&w->dispatcher->said, w->dispatcher->said.n);
+}
+
+static void a_worker_starts_where_it_is_told(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    char script[200], list[16];
+    unsigned cpu = 0;
+    cpu_set_t ours;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(ours), &ours), 0);
+    while (!CPU_ISSET(cpu, &ours))
+        cpu++;
+    snprintf(list, sizeof(list), "%u", cpu);
+    snprintf(
+        script, sizeof(script),
+        "[ $(pwd) = /proc ] && grep -q 'Cpus_allowed_list:[[:space:]]*%u$' self/status && exit 7",
+        cpu);
+    spawn_bounded(w, script, "/proc", list, 0);
+    assert_int_equal(w->number, 7 << 8);
+    forget_heard(w);
+    spawn_bounded(w, "exit 0", "/no/such", NULL, 0);
+    assert_non_null(
+        strstr(heard(w->controller), "cannot start in /no/such: No such file or directory\n"));
+    forget_heard(w);
+    spawn_bounded(w, "exit 0", NULL, "1023", 0);
+    assert_non_null(strstr(heard(w->controller), "cannot run on the CPUs 1023: "));
+    close_world(w);
+}
+
+/* Killed by its control group where there is one to be had; else it is refused the memory. */
+static void a_worker_has_no_more_memory_than_it_may(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct as_cgroup probe;
+    int e;
+    bool grouped = as_cgroup_open(&probe, "", "probe", 32 << 20, &e) == 0;
+
+    if (grouped)
+        as_cgroup_close(&probe);
+    for (int i = 0; i < 2; i++) { /* in one place again and again: the group has gone with it */
+        forget_heard(w);
+        spawn_bounded(w, "exec dd bs=200M count=1 if=/dev/zero of=/dev/null", NULL, NULL, 32 << 20);
+        if (grouped) {
+            assert_int_equal(w->kind, AS_EXIT_OOM);
+            assert_non_null(strstr(heard(w->controller), "signal 9 (SIGKILL): it was out of the "
+                                                         "memory that it may have\n"));
+        } else {
+            assert_int_equal(w->number, 1 << 8);
+        }
+    }
+    close_world(w);
+}
+
 static void the_dispatchers_sentence_needs_no_controller(void **state AS_UNUSED)
 {
     struct world *w = open_world();
@@ -346,6 +421,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_is_started_watched_and_told_of),
         cmocka_unit_test(what_cannot_be_started_has_ended),
+        cmocka_unit_test(a_worker_starts_where_it_is_told),
+        cmocka_unit_test(a_worker_has_no_more_memory_than_it_may),
         cmocka_unit_test(the_dispatchers_sentence_needs_no_controller),
         cmocka_unit_test(a_new_controller_is_told_of_all),
         cmocka_unit_test(a_second_start_in_one_place_is_refused),
