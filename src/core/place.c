@@ -199,6 +199,8 @@ void as_place_retire(struct as_place *pl, as_ns now)
 
 void as_place_spoil(struct as_place *pl)
 {
+    if (pl->facts.stale)
+        return;
     pl->facts.stale = true;
     note(pl);
 }
@@ -277,12 +279,13 @@ static void refused(struct as_place *pl, struct as_str text, as_ns now)
         as_place_spoil(pl);
 }
 
-void as_place_configured(struct as_place *pl, uint64_t ask, bool ok, struct as_str text, as_ns now)
+/* Which of the two it is now. Of one that refuses what it may have been told before nobody knows
+ * whether it then refused as well: it holds both of its ranks until it is replaced. */
+static void learn(struct as_place *pl, bool ok)
 {
-    struct as_plan *p = pl->plan;
     struct as_place_facts *f = &pl->facts;
 
-    if (pl->state != AS_PLACE_UPDATING || ask != pl->ask)
+    if (!ok && pl->asked.unsure)
         return;
     f->unsure = false;
     if (ok) {
@@ -291,13 +294,24 @@ void as_place_configured(struct as_place *pl, uint64_t ask, bool ok, struct as_s
         f->world = pl->asked.world;
     }
     if (f->rank_next != f->rank) {
-        as_ranks_drop(&p->ranks, ok ? f->rank : f->rank_next);
+        as_ranks_drop(&pl->plan->ranks, ok ? f->rank : f->rank_next);
         f->rank = f->rank_next = ok ? f->rank_next : f->rank;
     }
+}
+
+void as_place_configured(struct as_place *pl, uint64_t ask, bool ok, struct as_str text, as_ns now)
+{
+    struct as_plan *p = pl->plan;
+
+    if (pl->state != AS_PLACE_UPDATING || ask != pl->ask)
+        return;
+    learn(pl, ok);
     note(pl);
     move(pl, AS_PLACE_RUNNING, AS_NEVER);
     if (!ok)
         refused(pl, text, now);
+    if (pl->facts.unsure)
+        as_place_spoil(pl);
     as_rollout(p, now);
 }
 

@@ -157,6 +157,28 @@ static void test_a_refused_rank_costs_the_process_not_the_service(void **state_ 
     world_fini(&w);
 }
 
+/* The first answer was lost with the link, so it may have that rank: nobody else gets either. */
+static void test_a_rank_refused_after_a_lost_answer_stays_taken(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    as_plan_scale(w.p, 2, false, w.now);
+    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    answer(&w, 2, true);
+    as_place_lost(place(&w, 2), w.now);
+    ready(&w, 2);
+    w.n = 0;
+    answer(&w, 2, false);
+    said(&w, "+0");
+    assert_int_equal(rank(&w, 0), 3);
+    ready(&w, 0);
+    ends(&w, 2);
+    said(&w, "-2 ~2 ?0:r0");
+    world_fini(&w);
+}
+
 static void test_an_update_ends_with_the_same_ranks(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -203,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_one_that_dies_while_it_moves),
         cmocka_unit_test(test_one_that_loses_its_link_while_it_moves_is_told_again),
         cmocka_unit_test(test_a_refused_rank_costs_the_process_not_the_service),
+        cmocka_unit_test(test_a_rank_refused_after_a_lost_answer_stays_taken),
         cmocka_unit_test(test_an_update_ends_with_the_same_ranks),
         cmocka_unit_test(test_the_set_of_ranks),
     };

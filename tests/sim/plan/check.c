@@ -114,7 +114,7 @@ static void check_processes(struct sim *s)
     }
 }
 
-/* What core is sure of is so. */
+/* What core is sure of is so, and the next controller will know it. */
 static void check_place(void *arg, struct as_place *pl)
 {
     struct sim *s = arg;
@@ -123,6 +123,8 @@ static void check_place(void *arg, struct as_place *pl)
 
     if (as_place_state(pl) != AS_PLACE_RUNNING || f->unsure || !p->alive || p->injected)
         return;
+    if (f->proved != p->kept.proved || f->stale != p->kept.stale)
+        fail(s, "the note of %.*s is old", AS_STR_FMT(as_place_name(pl)));
     if (p->is.rank != f->rank || p->is.config != f->config || p->is.world != f->world ||
         p->is.version != f->version)
         fail(s, "process %u is not what %.*s is believed to be", p->token,

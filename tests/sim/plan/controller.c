@@ -66,6 +66,19 @@ static bool acts(struct sim *s, struct as_place *pl, const char *what)
     return true;
 }
 
+/* Whoever comes next knows of the process what it must, before anything is done with it. */
+static void check_note(struct sim *s, struct as_place *pl)
+{
+    const struct as_place_facts *f = as_place_facts(pl), *kept = &process_of(s, pl)->kept;
+
+    if (f->rank == AS_RANK_NONE || process_of(s, pl)->injected)
+        return;
+    if (f->rank != kept->rank || f->rank_next != kept->rank_next || f->version != kept->version ||
+        f->config != kept->config || f->unsure != kept->unsure || f->stale != kept->stale ||
+        f->retiring != kept->retiring || f->ready != kept->ready || f->proved != kept->proved)
+        fail(s, "the note of %.*s is old", AS_STR_FMT(as_place_name(pl)));
+}
+
 static struct event to(struct sim *s, enum event_type type, struct as_place *pl)
 {
     return (struct event){.type = type,
@@ -109,6 +122,7 @@ static void op_configure(void *ctx, struct as_place *pl, uint64_t ask,
 
     if (!acts(s, pl, "configure"))
         return;
+    check_note(s, pl);
     note_configure(s, deploy_of_place(s, pl), pl, facts);
     e = to(s, E_ASK, pl);
     e.ask = ask;
@@ -120,8 +134,10 @@ static void op_retire(void *ctx, struct as_place *pl)
 {
     struct sim *s = ctx;
 
-    if (acts(s, pl, "retire"))
-        tell_supervisor(s, to(s, E_RETIRE, pl));
+    if (!acts(s, pl, "retire"))
+        return;
+    check_note(s, pl);
+    tell_supervisor(s, to(s, E_RETIRE, pl));
 }
 
 static void op_stop(void *ctx, struct as_place *pl, as_ns timeout)
@@ -131,6 +147,7 @@ static void op_stop(void *ctx, struct as_place *pl, as_ns timeout)
 
     if (!acts(s, pl, "stop"))
         return;
+    check_note(s, pl);
     e = to(s, E_STOP, pl);
     e.timeout = timeout;
     tell_supervisor(s, e);

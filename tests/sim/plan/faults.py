@@ -28,6 +28,8 @@ FAULTS = {
         "    pl->ask = ++p->last_ask;\n    if (pl->facts.rank != pl->facts.rank_next) "
         "{ as_ranks_drop(&p->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next; }\n"),
     "a refused move counts as made": ("place", "ok ? f->rank : f->rank_next);", "f->rank);\n        ok = true;"),
+    "of one that refuses what it may have been told the old rank is believed": (
+        "place", "    if (!ok && pl->asked.unsure)\n        return;\n", ""),
     "a crashed replica gets another rank": (
         "place", "    f->world = t->replicas;\n    f->unsure",
         "    { uint32_t other = as_ranks_lowest(&pl->plan->ranks); as_ranks_drop(&pl->plan->ranks, f->rank); "
@@ -77,7 +79,7 @@ FAULTS = {
     "an update is not surge first": ("rollout", "return AS_MAX(1u, (uint32_t)n);", "return (uint32_t)n;"),
     "config is not told": ("rollout", "return f->config != t->config || f->world", "return f->world"),
     "world is not told": ("rollout", "f->world != t->replicas || f->unsure", "f->unsure"),
-    "a refused rank is never made good": ("place", "        as_place_spoil(pl);\n}\n\nvoid as_place_conf", "        ;\n}\n\nvoid as_place_conf"),
+    "a refused rank is never made good": ("place", "        as_place_spoil(pl);\n}\n\n/* Which", "        ;\n}\n\n/* Which"),
     "the next controller is not told whom to replace": (
         "place", "    pl->facts.stale = true;\n    note(pl);", "    pl->facts.stale = true;"),
     "the line is not kept to": ("starts", "while (a->n < a->max &&", "while (a->n <= a->max &&"),

@@ -212,8 +212,8 @@ static void on_apply(struct sim *s, struct proc *p, const struct event *e)
 
     answer.ask = e->ask;
     answer.flag = c != CRASHES;
-    if (p->is.config == e->facts.config) /* only its rank: some code does not like that */
-        answer.flag = e->facts.rank == p->is.rank || p->token % 12;
+    if (p->is.config == e->facts.config) /* only its rank or number: some code does not like that */
+        answer.flag = p->token % 12 || (e->facts.rank == p->is.rank && !chance(s, 300));
     else if (c == HANGS)
         return;
     s->tally.refused += !answer.flag;
