@@ -14,6 +14,7 @@
 #include "wire/h2.h"
 
 struct as_edge;
+struct as_control;
 
 /* Which answers are compressed, for clients that list an encoding of ours. */
 enum as_compress { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
@@ -22,13 +23,16 @@ enum as_compress { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
 enum as_door {
     AS_DOOR_CLIENTS,
     AS_DOOR_MANAGEMENT, /* workers that register: edge/registrar.h; the dispatch loop only */
+    AS_DOOR_CONTROL,    /* who says what is to be served: edge/control.h; no models */
     AS_DOORS
 };
 
 struct as_edge_conf {
     enum as_door door;
-    const char *token; /* of calls over TCP to AS_DOOR_MANAGEMENT; NULL: they are all refused */
-    as_ns heartbeat;   /* asked of workers that register; 0: none */
+    const char
+        *token; /* of calls over TCP to any door but AS_DOOR_CLIENTS; NULL: all are refused */
+    const struct as_control *api; /* of AS_DOOR_CONTROL */
+    as_ns heartbeat;              /* asked of workers that register; 0: none */
     struct as_h1_conf h1;
     struct as_h2_conf h2;
     uint64_t max_message;       /* bytes of one gRPC message */
@@ -116,6 +120,7 @@ enum as_resource {
     AS_RESOURCE_LOGGING,
     AS_RESOURCE_OPENAPI,
     AS_RESOURCE_MANAGEMENT,
+    AS_RESOURCE_CONTROL,
     AS_RESOURCES
 };
 const char *as_resource_name(enum as_resource r); /* unique: the label of metrics */
@@ -156,6 +161,7 @@ struct as_edge_stat { /* base/counter.h */
     uint64_t unauthenticated;             /* requests without the token */
 };
 
+/* fleet: NULL for AS_DOOR_CONTROL. */
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
                 const struct as_edge_conf *conf, struct as_budget *budget,
                 const struct as_log *log);

@@ -58,7 +58,7 @@ struct as_exchange {
     struct as_blob *deflated;    /* the answer as it is sent, when it is compressed */
     uint64_t reserved;           /* bytes taken from the budget */
     as_ns deadline;
-    as_ns retry_after; /* what an error says of when to try again; 0: the usual */
+    as_ns retry_after;       /* what an error says of when to try again; 0: the usual */
     struct as_list patience; /* edge/patience.h, with these three: */
     as_ns looked;
     uint64_t got, mark;           /* bytes of the body that came; at the last look, or to be sent by

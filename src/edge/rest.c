@@ -26,6 +26,7 @@ static const char *const resource_names[AS_RESOURCES] = {
     [AS_RESOURCE_LOGGING] = "logging",
     [AS_RESOURCE_OPENAPI] = "openapi",
     [AS_RESOURCE_MANAGEMENT] = "management",
+    [AS_RESOURCE_CONTROL] = "control",
 };
 
 const char *as_resource_name(enum as_resource r)
@@ -191,7 +192,8 @@ void as_rest_head(struct as_exchange *x)
         else
             answer_allow(x, 405, "{\"error\":\"method not allowed\"}", allow);
     } else if (decode(x, &x->rest.model) && decode(x, &x->rest.version) &&
-               decode(x, &x->rest.name)) {
+               decode(x, &x->rest.name) && decode(x, &x->rest.application) &&
+               decode(x, &x->rest.deployment)) {
         begin(x);
     }
 }

@@ -1,5 +1,6 @@
 /* Every path of plain HTTP, by door. Rows of one path stand together; of two patterns that fit a
  * path the first counts. */
+#include "edge/control.h"
 #include "edge/extension_rest.h"
 #include "edge/infer.h"
 #include "edge/registrar.h"
@@ -226,7 +227,62 @@ static const struct as_rest_route of_management[] = {
      {"serverReady", "Every model has a worker.", NULL, "ServerReady", "401,403,503*"}},
 };
 
+#define APPLICATIONS "/api/serve/applications/"
+#define DEPLOYMENT   "/api/v1/applications/{application}/deployments/{deployment}"
+static const struct as_rest_route of_control[] = {
+    {"GET",
+     APPLICATIONS,
+     as_control_show,
+     AS_RESOURCE_CONTROL,
+     false,
+     {"applications", "What is served, and how it is.", NULL, "Object", "401,403"}},
+    {"PUT",
+     APPLICATIONS,
+     as_control_deploy,
+     AS_RESOURCE_CONTROL,
+     true,
+     {"deploy", "A deployment file: this is to be served.", "Object", "Object",
+      "400,401,403,413,503"}},
+    {"DELETE",
+     APPLICATIONS,
+     as_control_delete,
+     AS_RESOURCE_CONTROL,
+     false,
+     {"deleteAll", "Nothing is to be served.", NULL, "Object", "401,403,503"}},
+    {"DELETE",
+     APPLICATIONS "{application}",
+     as_control_delete,
+     AS_RESOURCE_CONTROL,
+     false,
+     {"deleteApplication", "Ends one application.", NULL, "Object", "401,403,404,503"}},
+    {"GET",
+     "/api/serve/history",
+     as_control_history,
+     AS_RESOURCE_CONTROL,
+     false,
+     {"history", "What was deployed when.", NULL, "Object", "401,403,503"}},
+    {"POST",
+     DEPLOYMENT "/scale",
+     as_control_scale,
+     AS_RESOURCE_CONTROL,
+     true,
+     {"scale", "Another number of replicas.", "Object", "Object", "400,401,403,404,409,503"}},
+    {"POST",
+     DEPLOYMENT "/restart",
+     as_control_restart,
+     AS_RESOURCE_CONTROL,
+     false,
+     {"restart", "Replaces every replica, as an update does.", NULL, "Object", "401,403,404"}},
+    {"POST",
+     DEPLOYMENT "/rollback",
+     as_control_rollback,
+     AS_RESOURCE_CONTROL,
+     false,
+     {"rollback", "Back to what was healthy before.", NULL, "Object", "401,403,404,503"}},
+};
+
 const struct as_rest_table as_rest_tables[AS_DOORS] = {
     [AS_DOOR_CLIENTS] = {of_clients, AS_COUNT(of_clients)},
     [AS_DOOR_MANAGEMENT] = {of_management, AS_COUNT(of_management)},
+    [AS_DOOR_CONTROL] = {of_control, AS_COUNT(of_control)},
 };

@@ -16,7 +16,18 @@ static struct as_str last_segment(struct as_str s)
 
 static struct as_str *variable(const char *pattern, struct as_rest_match *m)
 {
-    return pattern[1] == 'm' ? &m->model : pattern[1] == 'v' ? &m->version : &m->name;
+    switch (pattern[1]) { /* '{' is before it; no two begin alike */
+    case 'm':
+        return &m->model;
+    case 'v':
+        return &m->version;
+    case 'a':
+        return &m->application;
+    case 'd':
+        return &m->deployment;
+    default:
+        return &m->name;
+    }
 }
 
 static bool match(const char *pattern, const char *p, const char *end, struct as_rest_match *m);
@@ -68,6 +79,7 @@ static bool match(const char *pattern, const char *p, const char *end, struct as
 bool as_route_matches(const char *pattern, struct as_str path, struct as_rest_match *ret_m)
 {
     ret_m->model = ret_m->version = ret_m->name = (struct as_str){0};
+    ret_m->application = ret_m->deployment = (struct as_str){0};
     return match(pattern, path.p, path.p + path.n, ret_m);
 }
 

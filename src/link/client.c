@@ -9,6 +9,8 @@ int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop
         return err;
     c->fleet = f;
     c->loop = loop;
+    if (!f)
+        return 0;
     c->local = loop == f->loop;
     c->registry = as_registry_ref(f->registry);
     c->settling = true;
@@ -21,9 +23,11 @@ int as_client_open(struct as_client *c, struct as_fleet *f, struct as_loop *loop
 
 void as_client_close(struct as_client *c)
 {
-    as_list_remove(&c->node);
-    as_registry_unref(c->registry);
-    c->registry = NULL;
+    if (c->fleet) {
+        as_list_remove(&c->node);
+        as_registry_unref(c->registry);
+        c->registry = NULL;
+    }
     as_mbox_close(&c->box);
 }
 
