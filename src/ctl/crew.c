@@ -261,6 +261,15 @@ static void on_tick(struct as_timer *t)
     as_loop_defer(c->loop, &c->after);
 }
 
+static uint32_t wanted(const struct as_crew *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        n += as_plan_target(c->deployments[i].plan)->replicas;
+    return n;
+}
+
 /* Every replica, not just one of each deployment: that is what --workers promised. */
 static void look_complete(struct as_crew *c)
 {
@@ -268,7 +277,7 @@ static void look_complete(struct as_crew *c)
 
     for (uint32_t i = 0; i < c->n; i++)
         n += as_plan_running(c->deployments[i].plan);
-    if (c->once_ready || !c->serving || n < c->n * c->conf.workers)
+    if (c->once_ready || !c->serving || n < wanted(c))
         return;
     c->once_ready = true;
     c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_COMPLETE, .number = n});
@@ -287,8 +296,8 @@ static void say_in_line(void *arg, struct as_place *pl)
 static void begin(struct as_crew *c)
 {
     c->begun = true;
-    as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u",
-                 c->n * c->conf.workers, c->n_started);
+    as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u", wanted(c),
+                 c->n_started);
     c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
 }
 

@@ -41,4 +41,18 @@ void as_crew_free(struct as_crew *c);
  * happens. */
 void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m);
 
+/* --- what people ask for: crew_order.c --- */
+
+/* Each begins at once and is done over time; what becomes of it is the deployment's status. 0, or
+ * with a sentence in `err`: AS_ENOTFOUND, no such deployment (rollback: nothing was before);
+ * AS_EINVALID, too many. scale may be called before the first as_crew_hear: it is what an earlier
+ * controller was asked for. */
+int as_crew_scale(struct as_crew *c, struct as_str deployment, uint32_t n, struct as_buf *err);
+int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *err);
+int as_crew_rollback(struct as_crew *c, struct as_str deployment, struct as_buf *err);
+
+enum as_application_status as_crew_status(const struct as_crew *c); /* of all that it has */
+/* Appends {"NAME": {"status": …, "replicas": […]}, …}, as Ray Serve's details have deployments. */
+void as_crew_show(const struct as_crew *c, struct as_buf *json);
+
 #endif

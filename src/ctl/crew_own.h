@@ -1,6 +1,7 @@
 /* ctl/crew_own.h — the insides of the crew; only its own files include this.
  *
- * crew_ops.c carries out what the plans order, crew.c hears what happened and looks after time.
+ * crew_ops.c carries out what the plans order, crew.c hears what happened and looks after time,
+ * crew_order.c is for people.
  */
 #ifndef AS_CTL_CREW_OWN_H
 #define AS_CTL_CREW_OWN_H

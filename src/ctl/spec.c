@@ -200,6 +200,18 @@ static const struct as_spec_value *typed(const struct as_spec_object *o, enum as
 
 #define IS(type) (1u << AS_SPEC_##type)
 
+int as_spec_set_int(struct as_spec_object *o, enum as_spec_key id, int64_t value)
+{
+    const struct as_spec_row *row = &as_spec_rows[id];
+
+    AS_ASSERT(o->level == row->level && row->type == AS_SPEC_INT);
+    if (value < row->min || value > row->max)
+        return AS_EINVALID;
+    o->v[id - as_spec_first(o->level)] =
+        (struct as_spec_value){.set = true, .from = AS_SPEC_FROM_FILE, .i = value};
+    return 0;
+}
+
 bool as_spec_is_set(const struct as_spec_object *o, enum as_spec_key id)
 {
     return as_spec_value(o, id)->set;

@@ -42,7 +42,8 @@ struct as_spec_object { /* what one mapping of the file says */
     struct as_spec_value *v; /* by key, from the first of the level */
 };
 
-/* Owns everything below it, errors' texts not. Not changed but by as_spec_overlay. */
+/* Owns everything below it, errors' texts not. Not changed but by as_spec_overlay and
+ * as_spec_set_int. */
 struct as_spec {
     struct as_arena arena;
     const char *name; /* of the file, as it is told in errors */
@@ -82,6 +83,9 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
 /* A spec of one application as `run` has it: what the code of `target` declares, nothing else. */
 int as_spec_of_code(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
                     const char *target, const struct as_app *code, struct as_buf *err);
+
+/* Another value for an INT of `o`, as if the file had said it. AS_EINVALID: out of bounds. */
+int as_spec_set_int(struct as_spec_object *o, enum as_spec_key id, int64_t value);
 
 /* --- values; the id's level and type are asserted --- */
 
