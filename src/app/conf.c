@@ -143,6 +143,18 @@ struct as_edge_conf as_conf_management(const struct as_option_set *o)
     return c;
 }
 
+/* Few and small requests, of people and their scripts. */
+struct as_edge_conf as_conf_control(const struct as_option_set *o)
+{
+    struct as_edge_conf c = as_conf_edge(o);
+
+    c.door = AS_DOOR_CONTROL;
+    c.max_connections = c.max_requests = (uint32_t)as_option_u64(o, AS_OPT_MAX_CONTROL_CONNECTIONS);
+    c.max_message = c.max_http_body = c.max_inflated = as_option_u64(o, AS_OPT_MAX_SPEC_BYTES);
+    c.message_option = c.body_option = c.inflated_option = "--max-spec-bytes";
+    return c;
+}
+
 struct as_shm_conf as_conf_shm(const struct as_option_set *o)
 {
     return (struct as_shm_conf){

@@ -17,6 +17,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o); /* with a see
 struct as_edge_conf as_conf_edge(const struct as_option_set *o);
 /* Of the door where workers register; the token is for the caller to add. */
 struct as_edge_conf as_conf_management(const struct as_option_set *o);
+struct as_edge_conf as_conf_control(const struct as_option_set *o); /* of AS_SCOPE_CONTROLLER */
 struct as_shm_conf as_conf_shm(const struct as_option_set *o);
 
 #endif

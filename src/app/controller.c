@@ -1,6 +1,8 @@
 /* The controller process: wiring of the crew and the control socket. */
 #include "app/controller.h"
 
+#include "app/conf.h"
+#include "app/orders.h"
 #include "ctl/channel.h"
 #include "ctl/console.h"
 #include "ctl/crew.h"
@@ -21,6 +23,9 @@ struct controller {
     struct as_channel *channel;
     struct as_app app;
     struct as_crew *crew;
+    struct as_orders orders;
+    struct as_budget budget;
+    struct as_edge *edge; /* for the control API */
     int code;
 };
 
@@ -139,7 +144,25 @@ static struct as_crew_conf crew_conf(const struct controller *c, const struct as
     return conf;
 }
 
-static void serve(struct controller *c, const struct as_option_set *o)
+/* Without it the server serves, but nobody can change it: better a new controller. */
+static void open_door(struct controller *c, const struct as_option_set *o,
+                      const struct as_controller_fds *fds)
+{
+    struct as_edge_conf conf = as_conf_control(o);
+
+    conf.api = &c->orders.api;
+    c->budget.limit = conf.max_http_body * conf.max_requests;
+    if (as_edge_new(&c->edge, c->loop, NULL, &conf, &c->budget, &c->log) < 0)
+        as_fatal_system("the control API", errno);
+    for (uint32_t i = 0; i < fds->n_api; i++) {
+        if (as_edge_listen(c->edge, fds->api[i]) < 0)
+            as_fatal_system("a listener for the control API", errno);
+        close(fds->api[i]);
+    }
+}
+
+static void serve(struct controller *c, const struct as_option_set *o,
+                  const struct as_controller_fds *fds)
 {
     char link[AS_RUNTIME_PATH_MAX];
     struct as_crew_conf conf;
@@ -148,11 +171,16 @@ static void serve(struct controller *c, const struct as_option_set *o)
                               (uint16_t)as_option_u64(o, AS_OPT_PORT), AS_RUNTIME_LINK) == 0);
     conf = crew_conf(c, o, link);
     as_crew_new(&c->crew, c->loop, &conf, say, c, &c->log);
+    as_orders_open(&c->orders, o, &c->app, c->crew, &c->log);
+    open_door(c, o, fds);
     as_loop_run(c->loop);
+    as_edge_stop(c->edge);
+    as_edge_close(c->edge);
+    as_orders_close(&c->orders);
     as_crew_close(c->crew);
 }
 
-int as_controller_main(const struct as_option_set *opts, int app, int control)
+int as_controller_main(const struct as_option_set *opts, const struct as_controller_fds *fds)
 {
     static const struct as_channel_ops ops = {on_message, on_end};
     struct controller c = {.code = AS_CODE_OK};
@@ -162,17 +190,18 @@ int as_controller_main(const struct as_option_set *opts, int app, int control)
                             .sink = sink};
     as_buf_init(&err);
     signal(SIGINT, SIG_IGN); /* Ctrl-C is the supervisor's: it tells us */
-    if (read_app(&c, app, &err) < 0 || as_loop_new(&c.loop, 0) < 0 ||
-        as_channel_attach(&c.channel, c.loop, control, &ops, &c) < 0) {
+    if (read_app(&c, fds->app, &err) < 0 || as_loop_new(&c.loop, 0) < 0 ||
+        as_channel_attach(&c.channel, c.loop, fds->control, &ops, &c) < 0) {
         as_log_event(&c.log, AS_LOG_ERROR, "controller_failed", "reason=\"cannot set up: %.*s\"",
                      AS_STR_FMT(as_buf_slice(&err)));
         _exit(AS_CODE_SYSTEM); /* half of it is there: nothing is torn down */
     }
-    close(app);
+    close(fds->app);
     as_buf_fini(&err);
-    serve(&c, opts);
+    serve(&c, opts, fds);
     as_channel_close(c.channel);
     as_loop_free(c.loop);
+    as_edge_free(c.edge);
     as_crew_free(c.crew);
     as_app_fini(&c.app);
     return c.code;

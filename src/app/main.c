@@ -1,5 +1,6 @@
 /* app/main.c — the command line: which command, its options, its help. */
 
+#include "app/control.h"
 #include "app/controller.h"
 #include "app/declare.h"
 #include "app/dispatcher.h"
@@ -65,6 +66,12 @@ static const struct command commands[] = {
     {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, cmd_status},
     {"workers", "", "list the workers of a running server", AS_SCOPE_STATUS, 0, 0, false,
      cmd_workers},
+    {"scale", "DEPLOYMENT N", "change the number of replicas of [APPLICATION/]DEPLOYMENT",
+     AS_SCOPE_STATUS, 2, 2, false, as_scale_main},
+    {"restart", "DEPLOYMENT", "replace every replica, one step at a time, as an update does",
+     AS_SCOPE_STATUS, 1, 1, false, as_restart_main},
+    {"rollback", "DEPLOYMENT", "go back to what was healthy before", AS_SCOPE_STATUS, 1, 1, false,
+     as_rollback_main},
     {"check", "FILE", "read a deployment file and tell what is wrong with it", AS_SCOPE_CHECK, 1, 1,
      false, as_check_main},
     {"build", "TARGET", "write the deployment file of a Python file or module", AS_SCOPE_BUILD, 1,
@@ -238,25 +245,37 @@ static int cmd_dispatcher(struct as_option_set *opts)
     return as_dispatcher_main(opts, &fds);
 }
 
+static bool sort_controller_fds(const struct as_handover *h, struct as_controller_fds *ret_fds)
+{
+    struct as_controller_fds fds = {.app = -1, .control = -1};
+
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (fcntl(h->fd[i], F_SETFD, FD_CLOEXEC) < 0)
+            return false;
+        if (h->kind[i] == AS_HANDOVER_APP)
+            fds.app = h->fd[i];
+        else if (h->kind[i] == AS_HANDOVER_CONTROL)
+            fds.control = h->fd[i];
+        else if (h->kind[i] == AS_HANDOVER_API && fds.n_api < AS_CONTROLLER_LISTENERS)
+            fds.api[fds.n_api++] = h->fd[i];
+        else
+            return false;
+    }
+    *ret_fds = fds;
+    return fds.app >= 0 && fds.control >= 0;
+}
+
 static int cmd_controller(struct as_option_set *opts)
 {
+    struct as_controller_fds fds;
     struct as_handover h;
-    int app = -1, control = -1;
 
-    if (as_handover_read(&h, as_option_str(opts, AS_OPT_FDS)) == 0) {
-        for (uint32_t i = 0; i < h.n; i++) {
-            if (fcntl(h.fd[i], F_SETFD, FD_CLOEXEC) == 0 && h.kind[i] == AS_HANDOVER_APP)
-                app = h.fd[i];
-            else if (h.kind[i] == AS_HANDOVER_CONTROL)
-                control = h.fd[i];
-        }
-    }
-    if (app < 0 || control < 0)
+    if (as_handover_read(&h, as_option_str(opts, AS_OPT_FDS)) < 0 || !sort_controller_fds(&h, &fds))
         return usage("controller is started by `anyserve run` only");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTTOU, SIG_IGN);
     prctl(PR_SET_NAME, "as-controller");
-    return as_controller_main(opts, app, control);
+    return as_controller_main(opts, &fds);
 }
 
 /* libuv aborts without a word when the system refuses it a descriptor or a watch. The process still

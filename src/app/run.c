@@ -179,7 +179,8 @@ static int open_runtime(struct run *r, struct as_buf *err)
     if (as_runtime_write_token(&r->dir, err) < 0 ||
         listen_socket(r, AS_RUNTIME_LINK, AS_HANDOVER_LINK, err) < 0 ||
         listen_socket(r, AS_RUNTIME_STATUS, AS_HANDOVER_STATUS, err) < 0 ||
-        listen_socket(r, AS_RUNTIME_MANAGE, AS_HANDOVER_MANAGEMENT, err) < 0)
+        listen_socket(r, AS_RUNTIME_MANAGE, AS_HANDOVER_MANAGEMENT, err) < 0 ||
+        listen_socket(r, AS_RUNTIME_CONTROL, AS_HANDOVER_API, err) < 0)
         return AS_CODE_FAILED;
     AS_ASSERT(as_runtime_path(r->link, r->dir.base, port, AS_RUNTIME_LINK) == 0);
     AS_ASSERT(as_runtime_path(r->registry, r->dir.base, port, AS_RUNTIME_MANAGE) == 0);

@@ -13,6 +13,7 @@
     X(STATUS, "status")         /* listener for /metrics and /status, TCP or unix */               \
     X(LINK, "link")             /* unix listener for workers */                                    \
     X(MANAGEMENT, "management") /* listener for workers that register, TCP or unix */              \
+    X(API, "api")               /* listener for who says what is to be served, TCP or unix */      \
     X(APP, "app")               /* memfd: what the controller reads first */                       \
     X(CONTROL, "control")       /* to the supervisor */
 

@@ -26,7 +26,7 @@
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
     X(TOKEN, S, D)    /* replica, deployment, token: a worker may come; before it is started */    \
     X(REPLICA, S, D)  /* replica, deployment, state, pid, restarts, text = reason: status page */  \
-    X(FORGET, S, D)   /* token, kind: that worker is dead, and how it ended; its link ends */       \
+    X(FORGET, S, D)   /* token, kind: that worker is dead, and how it ended; its link ends */      \
     X(TOLD, S, DC)    /* all has been said; number: to the controller, 1 once COMPLETE was said */ \
     X(DRAIN, S, DC)   /* no new work; end when the rest is answered */                             \
     X(SERVING, DC, S) /* listens and knows how to serve; has said its first decisions */           \

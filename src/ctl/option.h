@@ -29,7 +29,8 @@
 #define AS_SCOPE_RB  (AS_SCOPE_RUN | AS_SCOPE_BASIC)
 #define AS_SCOPE_RDB (AS_SCOPE_RD | AS_SCOPE_BASIC)
 #define AS_SCOPE_SPEC                                                                              \
-    (AS_SCOPE_CHECK | AS_SCOPE_BUILD) /* whoever reads what a deployment file may say */
+    (AS_SCOPE_CHECK | AS_SCOPE_BUILD |                                                             \
+     AS_SCOPE_RC) /* whoever reads what a deployment file may say */
 #define AS_SCOPE_I  AS_SCOPE_INFER
 #define AS_SCOPE_IB (AS_SCOPE_INFER | AS_SCOPE_BENCH)
 #define AS_SCOPE_CB (AS_SCOPE_IB | AS_SCOPE_BASIC)    /* what every call has */
@@ -191,6 +192,8 @@ enum as_option_type {
       "Limits", "connections of workers that register, TCP and unix")                              \
     X(MAX_MANAGEMENT_BYTES, "max-management-bytes", SIZE, 1024, 16 << 20, "256K", "", RD,          \
       "Limits", "largest message or body of a call that registers")                                \
+    X(MAX_CONTROL_CONNECTIONS, "max-control-connections", INT, 1, 10000, "32", "", RC, "Limits",   \
+      "connections that ask for or change what is served; also requests at once")                  \
     X(MAX_SPEC_BYTES, "max-spec-bytes", SIZE, 1, 64 << 20, "1M", "", SPEC, "Deployment file",      \
       "largest deployment file")                                                                   \
     X(MAX_SPEC_DEPTH, "max-spec-depth", INT, 8, 1000, "64", "", SPEC, "Deployment file",           \

@@ -1,5 +1,6 @@
 #include "ctl/runtime_dir.h"
 
+#include "ctl/store.h"
 #include "io/beneath.h"
 
 #include <dirent.h>
@@ -102,6 +103,9 @@ static void remove_files(const struct as_runtime_dir *d)
     remove_file(d, AS_RUNTIME_LINK);
     remove_file(d, AS_RUNTIME_STATUS);
     remove_file(d, AS_RUNTIME_MANAGE);
+    remove_file(d, AS_RUNTIME_CONTROL);
+    remove_file(d, AS_STORE_FILE);
+    remove_file(d, AS_STORE_FILE "-wal");
     remove_file(d, AS_RUNTIME_TOKEN);
 }
 

@@ -315,6 +315,15 @@ static struct as_child_conf child_conf(struct supervisor *s)
         .oom_seen = &s->oom_seen};
 }
 
+/* Whose listeners are whose. */
+static void share_out(const struct as_handover *all, struct as_handover *dispatcher,
+                      struct as_handover *controller)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        as_handover_add(all->kind[i] == AS_HANDOVER_API ? controller : dispatcher, all->kind[i],
+                        all->fd[i]);
+}
+
 /* The workers first: the services tell them of their channels as soon as they start. */
 static int make_parts(struct supervisor *s)
 {
@@ -329,7 +338,6 @@ static int make_parts(struct supervisor *s)
                                          .program = "/proc/self/exe",
                                          .opts = conf->opts,
                                          .scope = AS_SCOPE_DISPATCHER,
-                                         .fds = conf->listeners,
                                          .child = child_conf(s)};
     /* unlike the dispatcher it has nothing to end when we die */
     struct as_service_conf controller = {.name = "controller",
@@ -343,6 +351,7 @@ static int make_parts(struct supervisor *s)
 
     if (app < 0)
         return AS_EIO;
+    share_out(&conf->listeners, &dispatcher.fds, &controller.fds);
     as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
     as_workers_new(&s->workers, s->loop, &workers, &s->console, &s->log);
     as_service_new(&s->dispatcher, s->loop, &dispatcher, &dispatcher_ops, s, &s->log);

@@ -1,7 +1,8 @@
 /* io/runtime.h — finding a server that runs on this machine, by the folder that it keeps.
  *
  * <runtime-dir>/<port>/ holds `lock` (an advisory lock and the supervisor's pid), `link.sock` for
- * workers, `status.sock` for commands, `management.sock` for workers that register, `join-token`,
+ * workers, `status.sock` for commands, `management.sock` for workers that register, `control.sock`
+ * for who says what is to be served, `join-token`,
  * and the folder `workers` for their sockets. The server's side of it is
  * ctl/runtime_dir.h; this one is for those who look: commands, and workers that join. Blocking
  * calls, without libuv.
@@ -16,6 +17,7 @@
 #define AS_RUNTIME_LINK      "link.sock"
 #define AS_RUNTIME_STATUS    "status.sock"
 #define AS_RUNTIME_MANAGE    "management.sock"
+#define AS_RUNTIME_CONTROL   "control.sock"
 #define AS_RUNTIME_TOKEN     "join-token"
 #define AS_RUNTIME_WORKERS   "workers"
 #define AS_RUNTIME_PATH_MAX  108u /* of a socket, with its NUL */
