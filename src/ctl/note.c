@@ -13,7 +13,9 @@
     X("world", world)                                                                              \
     X("starts", starts)                                                                            \
     X("ready", ready)                                                                              \
+    X("proved", proved)                                                                            \
     X("unsure", unsure)                                                                            \
+    X("stale", stale)                                                                              \
     X("retiring", retiring)
 
 struct as_str as_note_write(const struct as_place_facts *f, char out[AS_NOTE_MAX])

@@ -12,7 +12,9 @@ static const struct as_place_facts sample = {.number = 3,
                                              .world = 8,
                                              .starts = 9,
                                              .ready = true,
+                                             .proved = true,
                                              .unsure = false,
+                                             .stale = true,
                                              .retiring = true};
 
 static void it_comes_back_as_it_was_written(void **state AS_UNUSED)
@@ -29,7 +31,7 @@ static void it_comes_back_as_it_was_written(void **state AS_UNUSED)
     assert_int_equal(back.rank_next, AS_RANK_NONE);
     assert_int_equal(back.world, 8);
     assert_int_equal(back.starts, 9);
-    assert_true(back.ready && !back.unsure && back.retiring);
+    assert_true(back.ready && back.proved && !back.unsure && back.stale && back.retiring);
 }
 
 static void all_ones_fit(void **state AS_UNUSED)
@@ -38,7 +40,7 @@ static void all_ones_fit(void **state AS_UNUSED)
     char note[AS_NOTE_MAX];
 
     memset(&f, 0xff, sizeof(f));
-    f.ready = f.unsure = f.retiring = true;
+    f.ready = f.proved = f.unsure = f.stale = f.retiring = true;
     assert_int_equal(as_note_read(&back, as_note_write(&f, note)), 0);
     assert_int_equal(back.starts, UINT32_MAX);
 }
