@@ -233,6 +233,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                     .max_header_list = 4096,
                                     .max_headers = 40,
                                     .limits = {.resets = {20, 10},
+                                               .reset_patience = AS_SEC,
                                                .faults = {20, 10},
                                                .control = {50, 10},
                                                .empty = {10, 10},

@@ -70,6 +70,7 @@ static struct as_h2_limits h2_limits(const struct as_option_set *o)
 {
     return (struct as_h2_limits){
         .resets = rate(o, AS_OPT_RESET_BURST, AS_OPT_RESET_RATE),
+        .reset_patience = as_option_ns(o, AS_OPT_RESET_PATIENCE),
         .faults = rate(o, AS_OPT_FAULT_BURST, AS_OPT_FAULT_RATE),
         .control = rate(o, AS_OPT_CONTROL_BURST, AS_OPT_CONTROL_RATE),
         .empty = rate(o, AS_OPT_EMPTY_BURST, AS_OPT_EMPTY_RATE),

@@ -235,6 +235,8 @@ enum as_option_type {
     X(RESET_BURST, "reset-burst", INT, 0, 1000000, "1024", "off", RD, "Abuse",                     \
       "streams that a client may take back at once; calls that end well give back")                \
     X(RESET_RATE, "reset-rate", INT, 1, 1000000, "100", "", RD, "Abuse", "and more per second")    \
+    X(RESET_PATIENCE, "reset-patience", DURATION, 0, 3600 * AS_SEC, "1s", "off", RD, "Abuse",      \
+      "one that was open for so long does not count; off: all do")                                 \
     X(FAULT_BURST, "fault-burst", INT, 0, 1000000, "100", "off", RD, "Abuse",                      \
       "streams that may be reset at once because the client broke a rule")                         \
     X(FAULT_RATE, "fault-rate", INT, 1, 1000000, "10", "", RD, "Abuse", "and more per second")     \
@@ -246,7 +248,7 @@ enum as_option_type {
       "frames at once that carry and end nothing")                                                 \
     X(EMPTY_RATE, "empty-rate", INT, 1, 1000000, "10", "", RD, "Abuse", "and more per second")     \
     X(WINDOW_UPDATE_BURST, "window-update-burst", INT, 0, 1000000, "2048", "off", RD, "Abuse",     \
-      "WINDOW_UPDATE frames at once; each frame of an answer gives back four")                     \
+      "WINDOW_UPDATE frames at once; a request gives back two, each frame of an answer four")      \
     X(WINDOW_UPDATE_RATE, "window-update-rate", INT, 1, 1000000, "100", "", RD, "Abuse",           \
       "and more per second")                                                                       \
     X(MAX_CONTINUATIONS, "max-continuations", INT, 0, 1000000, "8", "off", RD, "Abuse",            \

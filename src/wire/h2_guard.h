@@ -39,12 +39,15 @@ struct as_h2_rate {
 
 struct as_h2_limits {
     struct as_h2_rate resets; /* RST_STREAM received; a call that ends well gives one back */
+    /* One of a stream that was open for so long gives it back too: clients whose deadlines pass
+     * while nothing is answered take back all that they ask. 0: all count. */
+    as_ns reset_patience;
     struct as_h2_rate faults; /* RST_STREAM sent because the client broke a rule */
     /* SETTINGS, PING (but for the first after each answer), PRIORITY, GOAWAY, unknown; answers to
      * ours too */
     struct as_h2_rate control;
     struct as_h2_rate empty;    /* DATA, HEADERS, CONTINUATION that carry and end nothing */
-    struct as_h2_rate window;   /* WINDOW_UPDATE; every frame of an answer gives some back */
+    struct as_h2_rate window;   /* WINDOW_UPDATE; a request, a frame of an answer give some back */
     uint32_t max_continuations; /* frames behind one HEADERS; 0: no limit */
     uint32_t max_header_block;  /* bytes of all of them; 0: no limit */
     as_ns ping_interval;        /* between two pings while calls are open; 0: any */
@@ -103,10 +106,24 @@ static inline void as_h2_bucket_give(struct as_h2_bucket *b, uint64_t credit)
     b->credit = AS_MIN(b->most, b->credit + credit);
 }
 
+/* A request has begun. Clients that make room for its answer at once, in its stream and in the
+ * connection, may do so, whether an answer comes or not. */
+static inline void as_h2_guard_opened(struct as_h2_guard *g)
+{
+    as_h2_bucket_give(&g->window, 2 * g->window.cost);
+}
+
 /* A call ended well. */
 static inline void as_h2_guard_good(struct as_h2_guard *g)
 {
     as_h2_bucket_give(&g->resets, g->resets.cost);
+}
+
+/* A call was taken back that had been open for `age`. */
+static inline void as_h2_guard_withdrawn(struct as_h2_guard *g, as_ns age)
+{
+    if (g->limits.reset_patience && age >= g->limits.reset_patience)
+        as_h2_bucket_give(&g->resets, g->resets.cost);
 }
 
 /* HEADERS or DATA of an answer went out. Clients that account for each of them twice, for its

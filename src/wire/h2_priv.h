@@ -63,6 +63,7 @@ struct as_h2_stream {
     struct as_list node;       /* in as_h2.open */
     struct as_h2_stream *next; /* in as_h2.free */
     uint32_t id;
+    as_ns began;
     void *req;       /* the owner's pointer; NULL: on_request was not called */
     bool ended;      /* the client has sent END_STREAM */
     bool answered;   /* by the owner or by us, or reset; nothing but on_close follows */

@@ -109,6 +109,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (!s)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
+    s->began = h->now;
+    as_h2_guard_opened(&h->guard);
     h->last = s;
     return 0;
 }
@@ -248,6 +250,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
         return 0;
     if (code == NGHTTP2_NO_ERROR && s->ended && !s->withdrawn)
         as_h2_guard_good(&h->guard);
+    if (s->withdrawn)
+        as_h2_guard_withdrawn(&h->guard, h->now - s->began);
     s->answered = true;
     if (s->req)
         h->ops->on_close(h->conn, s->req, code);

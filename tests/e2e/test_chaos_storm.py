@@ -1,10 +1,11 @@
 """`make chaos` in short, part one: workers are killed under an open loop of requests; no client may notice. Figures
 and limits of time are for `make chaos`."""
 
+import numpy as np
 import pytest
 
 import chaos
-from support import paths, procs, wait
+from support import paths, procs, prometheus, wait
 
 pytestmark = pytest.mark.core
 
@@ -58,3 +59,24 @@ def test_kills_before_ready_give_nobody_up(serve, tmp_path):
     hold.unlink()
     server.wait_all_ready()
     assert not server.log.find("given up")
+
+
+def closed_for(server, reason):
+    samples = prometheus.parse(server.metrics())
+    return sum(v for (name, labels), v in samples.items()
+               if name == "anyserve_connections_closed_total" and dict(labels)["reason"] == reason)
+
+
+@pytest.mark.parametrize("patience, closed", [("1ms", 0), ("off", 1)])
+def test_calls_taken_back_after_long_are_no_flood(serve, connect, patience, closed):
+    """As those of clients whose deadlines pass while nobody answers."""
+    server = serve(MODEL, "--log-level", "warn", "--reset-rate", "1", "--reset-patience", patience)
+    client, n = connect(server), 600
+    for _ in range(2):  # more than --reset-burst lets through
+        calls = [client.begin("hold", {"id": np.array([1])}) for _ in range(n)]
+        wait.until(lambda: server.deployment()["queued"] + server.deployment()["ongoing"] == n, lambda: server.status())
+        for call in calls:
+            call.cancel()
+        wait.until(lambda: server.deployment()["queued"] + server.deployment()["ongoing"] == 0, lambda: server.status())
+    wait.until(lambda: closed_for(server, "rapid_reset") == closed, server.metrics)
+    assert client.call("ServerLive", wait_for_ready=True).live

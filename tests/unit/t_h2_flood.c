@@ -90,6 +90,34 @@ static void test_streams_taken_back_are_limited(void **state)
     check_over(t, AS_H2_RESETS);
 }
 
+/* As of clients whose deadlines pass while nothing is answered. */
+static void test_a_reset_after_long_does_not_count(void **state)
+{
+    static const as_ns ages[] = {AS_SEC, AS_SEC - 1};
+
+    (void)state;
+    for (size_t k = 0; k < AS_COUNT(ages); k++) {
+        struct pair *t = pair_greeted();
+        uint32_t stream = 1;
+
+        for (unsigned i = 0; i < 4 && t->recv_rc == 0; i++, stream += 100) {
+            for (uint32_t j = 0; j < 50; j++)
+                raw_request(t, stream + 2 * j, NGHTTP2_FLAG_END_STREAM, "te", "trailers");
+            t->now += ages[k];
+            for (uint32_t j = 0; j < 50 && t->recv_rc == 0; j++)
+                raw(t, NGHTTP2_RST_STREAM, 0, stream + 2 * j, "\0\0\0\x8", 4);
+            if (t->recv_rc == 0)
+                sent(t);
+        }
+        if (k == 0) {
+            assert_int_equal(t->recv_rc, 0);
+            pair_free(t);
+        } else {
+            check_over(t, AS_H2_RESETS);
+        }
+    }
+}
+
 /* Taken back with NO_ERROR it is not a call that ended well. */
 static void test_a_reset_without_error_is_a_reset(void **state)
 {
@@ -213,7 +241,7 @@ static void test_window_updates_are_limited(void **state)
     raw_request(t, 1, NGHTTP2_FLAG_END_STREAM, "te", "trailers");
     pair_answer(t, 1, NULL, 0, true); /* two frames, which may be accounted for */
     assert_string_equal(sent(t), "H1 H1 ");
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 2 + 8; i++) { /* for the request, for its answer */
         raw(t, NGHTTP2_WINDOW_UPDATE, 0, 0, "\0\0\0\1", 4);
         assert_int_equal(t->recv_rc, 0);
     }
@@ -339,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_an_answer_allows_a_ping),
         cmocka_unit_test(test_pings_during_a_call_keep_a_shorter_distance),
         cmocka_unit_test(test_streams_taken_back_are_limited),
+        cmocka_unit_test(test_a_reset_after_long_does_not_count),
         cmocka_unit_test(test_a_reset_without_error_is_a_reset),
         cmocka_unit_test(test_streams_that_go_wrong_are_limited),
         cmocka_unit_test(test_nothing_begins_after_a_breach),

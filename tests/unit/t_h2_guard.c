@@ -239,6 +239,30 @@ static void good_calls_and_answers_give_back(void **state AS_UNUSED)
     assert_int_equal(w.g.breach, AS_H2_WINDOW);
 }
 
+static void requests_and_patience_give_back(void **state AS_UNUSED)
+{
+    struct wire w;
+
+    start(&w, 0);
+    for (unsigned i = 0; i < 5; i++)
+        frame(&w, RST, 0, 4);
+    w.g.limits.reset_patience = 100;
+    as_h2_guard_withdrawn(&w.g, 100);
+    frame(&w, RST, 0, 4);
+    w.g.limits.reset_patience = 0; /* off: however old */
+    as_h2_guard_withdrawn(&w.g, AS_NEVER);
+    w.g.limits.reset_patience = 100;
+    as_h2_guard_withdrawn(&w.g, 99);
+    for (unsigned i = 0; i < 9; i++)
+        frame(&w, WINDOW, 0, 4);
+    as_h2_guard_opened(&w.g);
+    frame(&w, WINDOW, 0, 4);
+    frame(&w, WINDOW, 0, 4);
+    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    frame(&w, RST, 0, 4);
+    assert_int_equal(w.g.breach, AS_H2_RESETS);
+}
+
 static void faults_and_refusals(void **state AS_UNUSED)
 {
     struct wire w;
@@ -427,6 +451,7 @@ int main(void)
         cmocka_unit_test(padding_is_empty),
         cmocka_unit_test(time_earns_tokens_up_to_the_burst),
         cmocka_unit_test(good_calls_and_answers_give_back),
+        cmocka_unit_test(requests_and_patience_give_back),
         cmocka_unit_test(faults_and_refusals),
         cmocka_unit_test(header_blocks),
         cmocka_unit_test(pings),
