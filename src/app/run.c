@@ -22,6 +22,7 @@ struct run {
     struct as_interp python;
     struct as_runtime_dir dir;
     struct as_handover listeners;
+    struct as_notify notify;
     struct as_app app;
     int signal_fd;
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
@@ -236,6 +237,7 @@ static int supervise(struct run *r, struct as_buf *err)
                                       .app = write_app(r, err),
                                       .target = r->opts->n_args ? r->opts->args[0] : NULL,
                                       .listeners = r->listeners,
+                                      .notify = &r->notify,
                                       .signal_fd = r->signal_fd};
     struct as_buf address;
     int code;
@@ -275,6 +277,10 @@ static int run(struct run *r, struct as_buf *err)
         as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
         return AS_CODE_USAGE;
     }
+    if (as_notify_take(&r->notify) < 0)
+        fprintf(stderr,
+                "anyserve: $NOTIFY_SOCKET is no socket's address; the service manager is not "
+                "told anything\n");
     /* first: signals that come while a module loads are read, not died of */
     r->signal_fd = as_supervisor_signals();
     if (r->signal_fd < 0) {

@@ -89,9 +89,17 @@ static void fail(struct supervisor *s, int code)
     stop(s);
 }
 
+/* A manager that does not hear it waits until its own timeout. */
+static void notify(const struct supervisor *s, const char *state)
+{
+    if (as_notify_say(s->conf->notify, state) < 0)
+        as_log_event(&s->log, AS_LOG_WARN, "notify_failed", "state=%s", state);
+}
+
 static void drain(struct supervisor *s, uint32_t signo)
 {
     move(s, DRAINING);
+    notify(s, "STOPPING=1");
     as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu", signo,
                  (unsigned long long)(option_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS));
     as_service_drain(s->dispatcher, option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
@@ -222,6 +230,7 @@ static void complete(struct supervisor *s, uint32_t n)
     as_buf_printf(&b, ", %.1f s)", (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
     as_console_line(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
+    notify(s, "READY=1");
 }
 
 /* Ours is done first, so that what is passed on finds it done. */

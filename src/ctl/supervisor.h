@@ -17,6 +17,7 @@
 
 #include "ctl/handover.h"
 #include "ctl/option.h"
+#include "io/notify.h"
 
 struct as_supervisor_conf {
     const struct as_option_set *opts; /* ports and paths are the final ones */
@@ -24,6 +25,7 @@ struct as_supervisor_conf {
     const char *target;               /* the controller's argument, or NULL */
     const char *address;              /* for the ready line: "127.0.0.1:8000" */
     struct as_handover listeners;     /* owned by the supervisor from here on */
+    const struct as_notify *notify;   /* the service manager, which may be nobody */
     int signal_fd;                    /* signalfd of as_supervisor_signals; not owned */
 };
 
