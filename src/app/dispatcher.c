@@ -320,12 +320,12 @@ static void orphaned(struct dispatcher *d)
 static void on_answer(void *ctx, struct as_str replica, struct as_str token, uint64_t id, int err,
                       struct as_str text)
 {
-    tell_all(ctx, &(struct as_ctl_message){.type = AS_CTL_ANSWER,
-                                           .replica = replica,
-                                           .token = token,
-                                           .id = id,
-                                           .number = (uint32_t)-err,
-                                           .text = text});
+    struct as_ctl_message m = {
+        .type = AS_CTL_ANSWER, .replica = replica, .token = token, .text = text};
+
+    m.id = id;
+    m.number = (uint32_t)-err;
+    tell_all(ctx, &m);
 }
 
 static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
@@ -435,11 +435,10 @@ static void join_token(struct dispatcher *d)
 
     /* a server without it still serves: only workers that others start cannot join */
     if (as_runtime_read_token(as_option_str(d->opts, AS_OPT_RUNTIME_DIR),
-                              (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), token)) {
+                              (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), token))
         as_log_event(&d->log, AS_LOG_WARN, "no_join_token", "reason=\"only our own workers join\"");
-        return;
-    }
-    as_fleet_join_token(d->fleet, as_str_of(token));
+    else
+        as_fleet_join_token(d->fleet, as_str_of(token));
 }
 
 /* Lane 0 has the dispatch loop, which is there already: with one thread nothing crosses. */
@@ -493,11 +492,7 @@ static int set_up_management(struct dispatcher *d)
  * fails here ends the process: there is nothing to take down for anybody. */
 static int set_up(struct dispatcher *d, const struct as_dispatcher_fds *fds)
 {
-    static const struct as_fleet_ops ops = {.on_ready = on_ready,
-                                            .on_gone = on_gone,
-                                            .on_kill = on_kill,
-                                            .on_retired = on_retired,
-                                            .on_answer = on_answer};
+    static const struct as_fleet_ops ops = {on_ready, on_gone, on_kill, on_retired, on_answer};
     struct as_fleet_conf conf = as_conf_fleet(d->opts);
     struct as_loop *loop;
 

@@ -1,0 +1,188 @@
+/* What a worker, and the controller, tell the dispatcher to do with a replica: options, questions,
+ * retirement. */
+#include "care_world.h"
+
+/* --- requests without a deadline --- */
+
+static void the_deployment_has_a_deadline_for_them(void **state AS_UNUSED)
+{
+    struct as_frame_options o = one_option(AS_FRAME_OPT_REQUEST_TIMEOUT, 20 * AS_MS);
+    struct request *q;
+    struct hand *h;
+    as_ns since;
+
+    begin(usual());
+    h = join(0, "t0", false, &o);
+    since = as_loop_now(w.loop);
+    q = submit();
+    assert_true(q->call.core.deadline >= since + 20 * AS_MS);
+    expect(h, AS_FRAME_CANCEL);
+    assert_true(q->answered);
+    assert_int_equal(q->call.err, AS_EDEADLINE);
+    end();
+}
+
+static void options_that_make_no_sense_end_the_link(void **state AS_UNUSED)
+{
+    struct as_frame_options o = one_option(AS_FRAME_OPT_REQUEST_TIMEOUT, AS_FRAME_OPTION_MAX + 1);
+    struct hand *h;
+
+    begin(usual());
+    h = join(0, "join", false, &no_options);
+    as_frame_put_options(&h->out, &o);
+    UNTIL(w.gone == 1);
+    end();
+}
+
+/* --- questions of the controller's --- */
+
+static uint64_t expect_ask(struct hand *h, const char *text)
+{
+    struct as_frame_control c;
+
+    expect(h, AS_FRAME_CONTROL);
+    assert_int_equal(as_frame_get_control(&h->f, &c), 0);
+    assert_int_equal(c.op, AS_CONTROL_RECONFIGURE);
+    assert_str(c.text, text);
+    return h->f.stream;
+}
+
+static void ask(const char *token, uint64_t id, const char *text)
+{
+    as_fleet_ask(w.fleet, as_str_of(token), id, AS_CONTROL_RECONFIGURE, as_str_of(text));
+}
+
+static void a_question_is_answered_under_its_id(void **state AS_UNUSED)
+{
+    uint64_t stream;
+    struct hand *h;
+
+    begin(usual());
+    h = join(0, "t0", false, &no_options);
+    ask("t0", 41, "{\"rank\":1}");
+    stream = expect_ask(h, "{\"rank\":1}");
+    assert_int_equal(ready_replicas(), 0); /* what comes now is for the new configuration */
+    submit();
+    ask("t0", 42, "{}"); /* one at a time */
+    assert_int_equal(w.answers, 1);
+    assert_int_equal(w.id, 42);
+    assert_int_equal(w.err, AS_EFULL);
+    reply(h, stream + 7, AS_CONTROL_RECONFIGURE, 0, ""); /* to nothing */
+    reply(h, stream, AS_CONTROL_RECONFIGURE, 0, "done");
+    UNTIL(w.answers == 2);
+    assert_int_equal(w.id, 41);
+    assert_int_equal(w.err, 0);
+    assert_string_equal(w.why, "done");
+    assert_string_equal(w.token, "t0");
+    expect(h, AS_FRAME_OPEN);
+    ask("t0", 43, "{}");
+    reply(h, expect_ask(h, "{}"), AS_CONTROL_RECONFIGURE, 3, "Traceback");
+    UNTIL(w.answers == 3);
+    assert_int_equal(w.err, AS_EHANDLER);
+    assert_string_equal(w.why, "Traceback");
+    assert_int_equal(ready_replicas(), 1);
+    end();
+}
+
+static void every_question_has_an_answer(void **state AS_UNUSED)
+{
+    char *large = calloc(1, AS_FRAME_ASK + 2);
+    struct hand *h;
+
+    begin(usual());
+    ask("t0", 1, "{}"); /* nobody there */
+    assert_int_equal(w.err, AS_EUNAVAILABLE);
+    ask("unknown", 2, "{}");
+    assert_int_equal(w.err, AS_EUNAVAILABLE);
+    assert_int_equal(w.id, 2);
+    h = join(0, "t0", false, &no_options);
+    memset(large, 'x', AS_FRAME_ASK + 1);
+    ask("t0", 3, large);
+    assert_int_equal(w.err, AS_ETOOBIG);
+    large[AS_FRAME_ASK] = 0;
+    ask("t0", 4, large);
+    assert_int_equal(w.answers, 3);
+    expect_ask(h, large);
+    die(0, "t0"); /* without a word */
+    assert_int_equal(w.answers, 4);
+    assert_int_equal(w.id, 4);
+    assert_int_equal(w.err, AS_EUNAVAILABLE);
+    free(large);
+    end();
+}
+
+/* --- retiring --- */
+
+static void an_idle_replica_retires_at_once(void **state AS_UNUSED)
+{
+    begin(usual());
+    as_fleet_retire(w.fleet, AS_STR("t0")); /* it has no link yet, and holds nothing */
+    assert_int_equal(w.retired, 1);
+    assert_string_equal(w.token, "t0");
+    join(0, "t0", false, &no_options); /* nor does it get anything later */
+    assert_int_equal(ready_replicas(), 0);
+    as_fleet_retire(w.fleet, AS_STR("t0"));
+    assert_int_equal(w.retired, 2);
+    as_fleet_retire(w.fleet, AS_STR("unknown"));
+    assert_int_equal(w.retired, 3);
+    assert_string_equal(w.token, "unknown");
+    end();
+}
+
+static void a_busy_replica_retires_with_its_last_answer(void **state AS_UNUSED)
+{
+    struct request *a, *b, *c;
+    struct hand *h;
+
+    begin(usual());
+    h = join(0, "t0", false, &no_options);
+    a = submit();
+    b = submit();
+    start(h, 2);
+    as_fleet_retire(w.fleet, AS_STR("t0"));
+    c = submit(); /* waits for another */
+    assert_int_equal(w.retired, 0);
+    as_frame_put_end(&h->out, h->streams[0], 0);
+    UNTIL(a->answered);
+    assert_int_equal(w.retired, 0);
+    as_client_cancel(&w.client, &b->call); /* it runs until its worker says so */
+    assert_int_equal(w.retired, 0);
+    as_frame_put_error(&h->out, h->streams[1],
+                       &(struct as_frame_error){.code = 1, .flags = AS_ERROR_F_STARTED});
+    UNTIL(w.retired == 1);
+    assert_true(b->released);
+    assert_false(c->answered);
+    assert_int_equal(h->n, 2);
+    expect(join(1, "t1", false, &no_options), AS_FRAME_OPEN);
+    end();
+}
+
+static void a_retiring_replica_that_dies_has_retired(void **state AS_UNUSED)
+{
+    struct request *a;
+
+    begin(usual());
+    join(0, "t0", false, &no_options);
+    a = submit();
+    as_fleet_retire(w.fleet, AS_STR("t0"));
+    assert_int_equal(w.retired, 0);
+    die(0, "t0");
+    assert_int_equal(w.retired, 1);
+    assert_false(a->answered); /* it had not started, and waits for another */
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_deployment_has_a_deadline_for_them),
+        cmocka_unit_test(options_that_make_no_sense_end_the_link),
+        cmocka_unit_test(a_question_is_answered_under_its_id),
+        cmocka_unit_test(every_question_has_an_answer),
+        cmocka_unit_test(an_idle_replica_retires_at_once),
+        cmocka_unit_test(a_busy_replica_retires_with_its_last_answer),
+        cmocka_unit_test(a_retiring_replica_that_dies_has_retired),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
