@@ -162,7 +162,8 @@ int as_simple_frame_read(struct as_str message, struct as_str id, struct as_aren
     if (err)
         return err == AS_ENOMEM ? err : AS_EPROTO;
     if (a.r.doubled)
-        return refuse(why, cap, "a text that there is one of is given twice, as of two answers");
+        return refuse(why, cap,
+                      "its name, version or id is given twice, as in two answers run into one");
     a.named = a.r.id.n > 0;
     if (a.named && !as_str_eq(a.r.id, id))
         return refuse(why, cap, "the id is that of another request");
