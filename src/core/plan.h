@@ -125,7 +125,8 @@ struct as_plan_ops {
      * anything that is asked for after this call. */
     void (*note)(void *ctx, struct as_place *p);
     /* Tell the process what it is to be: config, rank and world of `to`. The answer comes with
-     * `ask` as as_place_configured; it may be lost with the link. */
+     * `ask` as as_place_configured; it may be lost with the link. For a process that has no use for
+     * it the answer is yes: what is refused is replaced. */
     void (*configure)(void *ctx, struct as_place *p, uint64_t ask, const struct as_place_facts *to);
     /* Give it no new requests; as_place_retired when nothing unanswered is left. Comes again. */
     void (*retire)(void *ctx, struct as_place *p);
@@ -146,7 +147,8 @@ struct as_plan_ops {
 };
 
 /* name, ops are copied; starts is shared and outlives the plan. Nothing is done before as_plan_run.
- */
+ * seed: another one in each controller, for an answer to the one before must not be taken for one
+ * to this. */
 int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_starts *starts, uint64_t seed,
                 const struct as_plan_ops *ops, void *ctx);
 /* Forgets everything, calls no op: processes are not its own. */
