@@ -48,20 +48,30 @@ static void check_rest(struct sim *s)
 }
 
 /* A rank changes only when everything else is as asked for, from one that is too high to one that
- * is free; nobody else's does. */
-void note_configure(struct sim *s, uint32_t deploy, const struct as_place *pl,
-                    const struct as_place_facts *to)
+ * is free; nobody else's does. A move that is under way goes on, whatever is asked for meanwhile.
+ */
+void note_move(struct sim *s, uint32_t deploy, const struct as_place *pl)
 {
     const struct as_place_facts *f = as_place_facts(pl);
     uint32_t n = as_plan_target(s->plans[deploy])->replicas;
     struct proc *p = &s->procs[(uintptr_t)as_place_user(pl)];
 
-    if (to->rank == f->rank || to->rank == p->promised || p->injected)
-        return; /* it may have made the move already */
-    p->promised = to->rank;
+    if (f->rank_next == f->rank || f->rank_next == p->promised || p->injected)
+        return;
+    p->promised = f->rank_next;
     s->tally.moves++;
-    if (to->rank >= f->rank || f->rank < n || to->rank >= n)
-        fail(s, "d%u-%u moves from rank %u to %u of %u", deploy, f->number, f->rank, to->rank, n);
+    if (f->rank < n || f->rank_next >= n)
+        fail(s, "d%u-%u moves from rank %u to %u of %u", deploy, f->number, f->rank, f->rank_next,
+             n);
+}
+
+/* Nobody is told a rank that is not in its note, for the next controller to know of. */
+void note_configure(struct sim *s, const struct as_place *pl, const struct as_place_facts *to)
+{
+    const struct as_place_facts *f = as_place_facts(pl);
+
+    if (to->rank != f->rank_next)
+        fail(s, "%.*s is told rank %u", AS_STR_FMT(as_place_name(pl)), to->rank);
 }
 
 /* The process that replaces a dead one has its rank, or the one that it was to move to. */

@@ -109,6 +109,7 @@ static void op_note(void *ctx, struct as_place *pl)
 {
     struct sim *s = ctx;
 
+    note_move(s, deploy_of_place(s, pl), pl);
     process_of(s, pl)->kept = *as_place_facts(pl);
     if (lives(s))
         tell_supervisor(s, to(s, E_NOTE, pl));
@@ -123,7 +124,7 @@ static void op_configure(void *ctx, struct as_place *pl, uint64_t ask,
     if (!acts(s, pl, "configure"))
         return;
     check_note(s, pl);
-    note_configure(s, deploy_of_place(s, pl), pl, facts);
+    note_configure(s, pl, facts);
     e = to(s, E_ASK, pl);
     e.ask = ask;
     e.facts = *facts;

@@ -186,8 +186,8 @@ enum habit habit_of(struct sim *s, bool config);
 /* --- check.c --- */
 void note_target(struct sim *s, uint32_t deploy); /* somebody has asked for another */
 void note_settled(struct sim *s, uint32_t deploy);
-void note_configure(struct sim *s, uint32_t deploy, const struct as_place *pl,
-                    const struct as_place_facts *to);
+void note_move(struct sim *s, uint32_t deploy, const struct as_place *pl);
+void note_configure(struct sim *s, const struct as_place *pl, const struct as_place_facts *to);
 void note_restart(struct sim *s, const struct as_place *pl); /* its next process is due */
 void check(struct sim *s);
 void check_end(struct sim *s);

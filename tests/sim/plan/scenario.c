@@ -76,7 +76,8 @@ void invent(struct sim *s)
     is->faults = is->orderly ? below(s, 6) : below(s, 40);
     is->busy = between(s, 5 * AS_SEC, 60 * AS_SEC);
     invent_policy(s);
-    s->generation = s->n_versions = s->n_configs = 1;
+    s->generation = 1;
+    s->n_versions = s->n_configs = 2; /* 1 is of the past */
     s->dispatcher = true;
     s->c_epoch = 1;
     if (!is->orderly && chance(s, 200))
