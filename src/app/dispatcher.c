@@ -4,6 +4,7 @@
 #include "app/conf.h"
 #include "base/err.h"
 #include "ctl/console.h"
+#include "ctl/note.h"
 #include "ctl/outbox.h"
 #include "ctl/runtime_dir.h"
 #include "ctl/token.h"
@@ -330,6 +331,8 @@ static void on_answer(void *ctx, struct as_str replica, struct as_str token, uin
 
 static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
 {
+    struct as_place_facts facts;
+
     enum as_control_op op;
     struct as_str body;
 
@@ -342,6 +345,13 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
         as_fleet_expect(d->fleet, m->deployment);
         as_board_process(&d->board, m->replica, m->deployment,
                          as_str_of(as_ctl_state_name(m->state)), m->text, m->pid, m->restarts);
+        break;
+    case AS_CTL_NOTE:
+        if (as_note_read(&facts, m->text) == 0)
+            as_board_rank(&d->board, m->replica, facts.rank, facts.world);
+        break;
+    case AS_CTL_STATUS:
+        as_board_status(&d->board, m->deployment, m->text, m->ns);
         break;
     case AS_CTL_REMOVE:
         as_board_forget(&d->board, m->replica);

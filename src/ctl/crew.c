@@ -296,6 +296,8 @@ static void say_in_line(void *arg, struct as_place *pl)
 static void begin(struct as_crew *c)
 {
     c->begun = true;
+    for (uint32_t i = 0; i < c->n; i++)
+        as_crew_say_status(&c->deployments[i]);
     as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u", wanted(c),
                  c->n_started);
     c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
@@ -346,6 +348,7 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
 
     c->conf = *conf;
     c->say = say_fn;
+    c->application = AS_APPLICATION_NOT_STARTED;
     c->ctx = ctx;
     c->loop = loop;
     c->log = log;

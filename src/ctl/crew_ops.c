@@ -66,6 +66,48 @@ static void say_down(struct as_crew_deployment *d, bool down, struct as_str why)
                                                         .text = why});
 }
 
+static void say_text(const struct as_crew *c, const char *deployment, as_ns since, struct as_buf *b)
+{
+    c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                            .deployment = as_str_of(deployment),
+                                            .ns = since,
+                                            .text = as_buf_slice(b)});
+    as_buf_fini(b);
+}
+
+/* The one application that there is, when it has changed. */
+static void say_application(struct as_crew *c, as_ns now)
+{
+    const struct as_condition **all = as_xalloc((c->n + 1) * sizeof(*all));
+    enum as_application_status s;
+    struct as_buf b;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        all[i] = as_plan_condition(c->deployments[i].plan);
+    s = as_application_status_of(all, c->n, false);
+    free(all);
+    if (s == c->application)
+        return;
+    c->application = s;
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s  ", as_application_status_name(s)); /* no trigger, no message */
+    say_text(c, "", now, &b);
+}
+
+void as_crew_say_status(struct as_crew_deployment *d)
+{
+    const struct as_condition *c = as_plan_condition(d->plan);
+    struct as_buf b;
+
+    if (!d->crew->told)
+        return; /* while what was before is taken over */
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s %s %.*s", as_condition_status_name(c->status),
+                  as_condition_trigger_name(c->trigger), AS_STR_FMT(as_condition_text(c)));
+    say_text(d->crew, d->name, c->since, &b);
+    say_application(d->crew, c->since);
+}
+
 /* --- the plan's orders --- */
 
 static void op_note(void *ctx AS_UNUSED, struct as_place *pl)
@@ -205,6 +247,7 @@ static void op_condition(void *ctx, const struct as_condition *cond)
     struct as_crew_deployment *d = ctx;
     char text[512];
 
+    as_crew_say_status(d);
     as_log_event(d->crew->log, AS_LOG_DEBUG, "deployment_status",
                  "deployment=%s status=%s trigger=%s message=%s", d->name,
                  as_condition_status_name(cond->status), as_condition_trigger_name(cond->trigger),

@@ -43,7 +43,8 @@ struct as_crew {
     bool told, begun; /* all is known; the first decisions were said, and SERVING */
     bool serving;     /* the dispatcher */
     bool once_ready;  /* every replica has been */
-    bool fatal;       /* it cannot start: we are about to be ended */
+    enum as_application_status application; /* as it was said last */
+    bool fatal;                             /* it cannot start: we are about to be ended */
     struct as_timer tick;
     struct as_task after; /* something has happened: what is due, when is the next deadline */
 };
@@ -53,7 +54,8 @@ extern const struct as_plan_ops as_crew_ops; /* ctx: the deployment */
 /* Every place has a life from the first time on that something is said or heard of it. */
 struct as_crew_life *as_crew_give_life(struct as_crew_deployment *d, struct as_place *pl);
 void as_crew_free_life(struct as_place *pl);
-void as_crew_say_place(struct as_place *pl); /* it waits, or is given up, and why */
+void as_crew_say_status(struct as_crew_deployment *d); /* and the application's */
+void as_crew_say_place(struct as_place *pl);           /* it waits, or is given up, and why */
 
 static inline struct as_crew_life *as_crew_life(const struct as_place *pl) /* NULL: none yet */
 {

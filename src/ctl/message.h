@@ -38,13 +38,15 @@
     X(RETIRED, D, C) /* replica, token: nothing of it is unanswered since RETIRE */                \
     X(ANSWER, D, C)  /* replica, token, id, number = an AS_E… or 0, text: to ASK */              \
     /* controller */                                                                               \
-    X(SPAWN, C, S)   /* replica, deployment, token, restarts, text = what to run (ctl/spawn.h) */  \
-    X(SIGNAL, C, S)  /* token, number = signal (0: none), ns until SIGKILL: it is asked to end */  \
-    X(NOTE, C, S)    /* replica, text: given back by RUNS, to the next controller */               \
-    X(PLACE, C, S)   /* replica, deployment, restarts, state, text = reason: has no process now */ \
-    X(REMOVE, C, SD) /* replica: there is no such place any more; it has no process */             \
-    X(DOWN, C, SD)   /* deployment, text: all given up; its requests are refused */                \
-    X(UP, C, SD)     /* deployment: one is READY again; takes DOWN back */                         \
+    X(SPAWN, C, S)  /* replica, deployment, token, restarts, text = what to run (ctl/spawn.h) */   \
+    X(SIGNAL, C, S) /* token, number = signal (0: none), ns until SIGKILL: it is asked to end */   \
+    X(NOTE, C, SD)  /* replica, deployment, text: ctl/note; given back by RUNS, to the next one */ \
+    X(PLACE, C, S)  /* replica, deployment, restarts, state, text = reason: has no process now */  \
+    X(REMOVE, C, SD)  /* replica: there is no such place any more; it has no process */            \
+    X(DOWN, C, SD)    /* deployment, text: all given up; its requests are refused */               \
+    X(UP, C, SD)      /* deployment: one is READY again; takes DOWN back */                        \
+    X(STATUS, C, SD)  /* deployment ("": the application), text = status, trigger, message with a  \
+                         space between; ns: since when */                                          \
     X(COMPLETE, C, S) /* number = replicas: all are READY, for the first time */                   \
     X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \
     X(RETIRE, C, D)   /* replica, token: takes no new requests; RETIRED is the answer */           \

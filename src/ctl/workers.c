@@ -27,10 +27,12 @@ struct worker {
     } end;
 };
 
-struct down { /* a deployment of which every replica was given up */
+struct deployment { /* what a new dispatcher is told of it; named "": of the application */
     struct as_list node;
-    char *deployment;
-    struct as_buf why;
+    char *name;
+    bool down; /* every replica was given up */
+    struct as_buf why, status;
+    as_ns since; /* of the status */
 };
 
 struct as_workers {
@@ -39,7 +41,7 @@ struct as_workers {
     struct as_console *console;
     const struct as_log *log;
     struct as_channel *dispatcher, *controller; /* NULL: not there */
-    struct as_list workers, downs;
+    struct as_list workers, deployments;
     struct as_task stopped;
     uint32_t groups; /* control groups that were opened: their names' numbers */
     bool unbound;    /* that there are none to be had was logged */
@@ -101,11 +103,30 @@ static void say_exited(struct worker *w)
     as_channel_say(w->all->controller, &m);
 }
 
-static void say_down(struct as_workers *all, const struct down *d, enum as_ctl_type type)
+static void say_down(struct as_workers *all, const struct deployment *d)
 {
+    enum as_ctl_type type = d->down ? AS_CTL_DOWN : AS_CTL_UP;
+
     as_channel_say(all->dispatcher, &(struct as_ctl_message){.type = type,
-                                                             .deployment = as_str_of(d->deployment),
+                                                             .deployment = as_str_of(d->name),
                                                              .text = as_buf_slice(&d->why)});
+}
+
+static void say_status(struct as_workers *all, const struct deployment *d)
+{
+    as_channel_say(all->dispatcher, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                                             .deployment = as_str_of(d->name),
+                                                             .ns = d->since,
+                                                             .text = as_buf_slice(&d->status)});
+}
+
+/* What the controller has noted, for the status page. */
+static void say_note(struct worker *w)
+{
+    struct as_ctl_message m = message(w, AS_CTL_NOTE);
+
+    m.text = as_str_of(w->note);
+    as_channel_say(w->all->dispatcher, &m);
 }
 
 static void say_told(struct as_workers *all)
@@ -345,6 +366,7 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
         ended(w, 127 << 8, AS_EXIT_CODE, as_buf_slice(&err));
     } else {
         move(w, AS_CTL_STARTING_STATE);
+        say_note(w);
         answer = message(w, AS_CTL_SPAWNED);
         answer.token = as_str_of(w->token);
         as_channel_say(all->controller, &answer);
@@ -384,40 +406,49 @@ static void remove_place(struct as_workers *all, const struct as_ctl_message *m)
     free_worker(w);
 }
 
-static struct down *find_down(const struct as_workers *all, struct as_str deployment)
+static struct deployment *get_deployment(struct as_workers *all, struct as_str name)
 {
-    AS_LIST_EACH(n, &all->downs)
-    {
-        struct down *d = AS_LIST_ENTRY(n, struct down, node);
+    struct deployment *d;
 
-        if (as_str_eq(as_str_of(d->deployment), deployment))
+    AS_LIST_EACH(n, &all->deployments)
+    {
+        d = AS_LIST_ENTRY(n, struct deployment, node);
+        if (as_str_eq(as_str_of(d->name), name))
             return d;
     }
-    return NULL;
+    d = as_xalloc(sizeof(*d));
+    d->name = as_str_dup(name);
+    as_buf_init(&d->why);
+    as_buf_init(&d->status);
+    as_list_push(&all->deployments, &d->node);
+    return d;
 }
 
-static void free_down(struct down *d)
+static void free_deployment(struct deployment *d)
 {
     as_list_remove(&d->node);
     as_buf_fini(&d->why);
-    free(d->deployment);
+    as_buf_fini(&d->status);
+    free(d->name);
     free(d);
 }
 
 static void set_down(struct as_workers *all, const struct as_ctl_message *m)
 {
-    struct down *d = find_down(all, m->deployment);
+    struct deployment *d = get_deployment(all, m->deployment);
 
-    if (!d) {
-        d = as_xalloc(sizeof(*d));
-        d->deployment = as_str_dup(m->deployment);
-        as_buf_init(&d->why);
-        as_list_push(&all->downs, &d->node);
-    }
+    d->down = m->type == AS_CTL_DOWN;
     set_reason(&d->why, m->text);
-    say_down(all, d, m->type);
-    if (m->type == AS_CTL_UP)
-        free_down(d);
+    say_down(all, d);
+}
+
+static void set_status(struct as_workers *all, const struct as_ctl_message *m)
+{
+    struct deployment *d = get_deployment(all, m->deployment);
+
+    d->since = m->ns;
+    set_reason(&d->status, m->text);
+    say_status(all, d);
 }
 
 /* A word about the process that has this token. */
@@ -455,7 +486,9 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
         place(all, m);
         break;
     case AS_CTL_NOTE: /* also before the first SPAWN */
-        set_text(&get(all, m)->note, m->text);
+        w = get(all, m);
+        set_text(&w->note, m->text);
+        say_note(w);
         break;
     case AS_CTL_REMOVE:
         remove_place(all, m);
@@ -463,6 +496,9 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
     case AS_CTL_DOWN:
     case AS_CTL_UP:
         set_down(all, m);
+        break;
+    case AS_CTL_STATUS:
+        set_status(all, m);
         break;
     default:
         w = find_running(all, m->token);
@@ -487,9 +523,18 @@ void as_workers_dispatcher(struct as_workers *all, struct as_channel *channel)
         if (w->process)
             say_token(w);
         say_replica(w);
+        say_note(w);
     }
     /* or requests would queue for workers that nobody will start */
-    AS_LIST_EACH(n, &all->downs) say_down(all, AS_LIST_ENTRY(n, struct down, node), AS_CTL_DOWN);
+    AS_LIST_EACH(n, &all->deployments)
+    {
+        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
+
+        if (d->down)
+            say_down(all, d);
+        if (d->status.n)
+            say_status(all, d);
+    }
     say_told(all);
 }
 
@@ -518,13 +563,13 @@ void as_workers_controller(struct as_workers *all, struct as_channel *channel)
         if (w->end.known)
             say_exited(w);
     }
-    AS_LIST_EACH(n, &all->downs)
+    AS_LIST_EACH(n, &all->deployments)
     {
-        struct as_ctl_message m = {.type = AS_CTL_STAYS,
-                                   .deployment =
-                                       as_str_of(AS_LIST_ENTRY(n, struct down, node)->deployment)};
+        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
 
-        as_channel_say(channel, &m);
+        if (d->down)
+            as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_STAYS,
+                                                             .deployment = as_str_of(d->name)});
     }
 }
 
@@ -572,7 +617,7 @@ int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
     all->console = console;
     all->log = log;
     as_list_init(&all->workers);
-    as_list_init(&all->downs);
+    as_list_init(&all->deployments);
     as_task_init(&all->stopped, on_stopped);
     as_cgroup_sweep("");
     *ret_w = all;
@@ -591,7 +636,7 @@ void as_workers_free(struct as_workers *all)
         return;
     while (!as_list_empty(&all->workers))
         free_worker(AS_LIST_ENTRY(all->workers.next, struct worker, node));
-    while (!as_list_empty(&all->downs))
-        free_down(AS_LIST_ENTRY(all->downs.next, struct down, node));
+    while (!as_list_empty(&all->deployments))
+        free_deployment(AS_LIST_ENTRY(all->deployments.next, struct deployment, node));
     free(all);
 }

@@ -28,15 +28,39 @@ static void drop(struct as_board_process *p)
     free(p);
 }
 
+static struct as_board_status *find_status(struct as_board *b, struct as_str deployment)
+{
+    AS_LIST_EACH(n, &b->statuses)
+    {
+        struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+
+        if (as_str_eq(as_str_of(s->deployment), deployment))
+            return s;
+    }
+    return NULL;
+}
+
+static void drop_status(struct as_board_status *s)
+{
+    as_list_remove(&s->node);
+    free(s->deployment);
+    free(s->status);
+    free(s->trigger);
+    free(s->message);
+    free(s);
+}
+
 void as_board_init(struct as_board *b, struct as_fleet *fleet, struct as_budget *budget, as_ns now)
 {
     *b = (struct as_board){.fleet = fleet, .budget = budget, .started = now};
     as_list_init(&b->processes);
+    as_list_init(&b->statuses);
 }
 
 void as_board_fini(struct as_board *b)
 {
     AS_LIST_EACH(n, &b->processes) drop(AS_LIST_ENTRY(n, struct as_board_process, node));
+    AS_LIST_EACH(n, &b->statuses) drop_status(AS_LIST_ENTRY(n, struct as_board_status, node));
 }
 
 void as_board_process(struct as_board *b, struct as_str replica, struct as_str deployment,
@@ -68,10 +92,48 @@ void as_board_forget(struct as_board *b, struct as_str replica)
         drop(p);
 }
 
+void as_board_rank(struct as_board *b, struct as_str replica, uint32_t rank, uint32_t world_size)
+{
+    struct as_board_process *p = find(b, replica);
+
+    if (!p)
+        return;
+    p->ranked = true;
+    p->rank = rank;
+    p->world_size = world_size;
+}
+
+/* `text` becomes what is behind the word. */
+static char *take_word(struct as_str *text)
+{
+    const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
+    struct as_str word = {text->p, space ? (size_t)(space - text->p) : text->n};
+    size_t n = word.n + (space ? 1 : 0);
+
+    *text = (struct as_str){text->p + n, text->n - n};
+    return as_str_dup(word);
+}
+
+void as_board_status(struct as_board *b, struct as_str deployment, struct as_str text, as_ns since)
+{
+    struct as_board_status *s = find_status(b, deployment);
+
+    if (s)
+        drop_status(s);
+    s = as_xalloc(sizeof(*s));
+    s->deployment = as_str_dup(deployment);
+    s->status = take_word(&text);
+    s->trigger = take_word(&text);
+    s->message = as_str_dup(text);
+    s->since = since;
+    as_list_push(&b->statuses, &s->node);
+}
+
 /* --- JSON --- */
 
 struct json {
     struct as_board *b;
+    as_ns now;
     struct as_buf *out;
     uint32_t n;
 };
@@ -85,6 +147,20 @@ static void json_batches(struct json *j, const struct as_stat *s)
     for (uint32_t i = 0; i < AS_STAT_BATCH_BUCKETS; i++)
         as_buf_printf(j->out, i ? ",%lu" : "%lu", s->batch.bucket[i]);
     as_buf_str(j->out, "]}");
+}
+
+static void json_status(struct json *j, struct as_str deployment)
+{
+    const struct as_board_status *s = find_status(j->b, deployment);
+
+    if (!s) /* none of ours: workers from outside serve it */
+        return;
+    as_buf_printf(j->out,
+                  ",\"status\":\"%s\",\"status_trigger\":\"%s\",\"status_s\":%.3f,"
+                  "\"message\":",
+                  s->status, s->trigger,
+                  j->now > s->since ? (double)(j->now - s->since) / (double)AS_SEC : 0);
+    as_buf_json(j->out, as_str_of(s->message));
 }
 
 static void json_deploy(void *arg, struct as_deploy *d, bool down)
@@ -105,6 +181,7 @@ static void json_deploy(void *arg, struct as_deploy *d, bool down)
                   s->refused, s->dispatched, s->completed, s->failed, s->expired, s->cancelled,
                   s->replayed, s->recalled, s->lost, s->deaths);
     json_batches(j, s);
+    json_status(j, as_deploy_name(d));
     as_buf_str(j->out, "}");
 }
 
@@ -166,6 +243,8 @@ static void json_processes(struct json *j)
         as_buf_printf(j->out, ",\"state\":\"%s\",\"pid\":%u,\"restarts\":%u,\"reason\":", p->state,
                       p->pid, p->restarts);
         as_buf_json(j->out, as_str_of(p->reason));
+        if (p->ranked)
+            as_buf_printf(j->out, ",\"rank\":%u,\"world_size\":%u", p->rank, p->world_size);
         as_buf_str(j->out, "}");
     }
     as_buf_str(j->out, "]");
@@ -210,7 +289,7 @@ static void json_closings(struct json *j)
 
 void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
 {
-    struct json j = {b, out, 0};
+    struct json j = {b, now, out, 0};
 
     as_buf_printf(
         out,
@@ -229,6 +308,12 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
     json_models(&j);
     as_buf_str(out, ",\"deployments\":[");
     as_fleet_each_deploy(b->fleet, json_deploy, &j);
+    as_buf_str(out, "],\"applications\":[");
+    if (find_status(b, AS_STR(""))) {
+        as_buf_str(out, "{\"name\":\"default\"");
+        json_status(&j, AS_STR(""));
+        as_buf_str(out, "}");
+    }
     as_buf_str(out, "],\"replicas\":[");
     j.n = 0;
     as_fleet_each_replica(b->fleet, json_replica, &j);
@@ -242,12 +327,16 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
 static void text_deploy(void *arg, struct as_deploy *d, bool down)
 {
     struct json *j = arg;
+    const struct as_board_status *c = find_status(j->b, as_deploy_name(d));
     const struct as_stat *s = as_deploy_stat(d);
 
-    as_buf_printf(j->out, "%-20.*s %5u/%-5u %7u %8u %10lu %8lu %8lu%s\n",
+    as_buf_printf(j->out, "%-20.*s %5u/%-5u %7u %8u %10lu %8lu %8lu  %s\n",
                   AS_STR_FMT(as_deploy_name(d)), as_deploy_ready(d), as_deploy_replicas(d),
                   as_deploy_queued(d) + as_deploy_prefetched(d), as_deploy_ongoing(d), s->completed,
-                  s->failed + s->expired + s->lost, s->refused, down ? "  DOWN" : "");
+                  s->failed + s->expired + s->lost, s->refused,
+                  down ? "DOWN"
+                  : c  ? c->status
+                       : "");
 }
 
 static void text_replica(void *arg, const struct as_fleet_replica *r)
@@ -256,9 +345,12 @@ static void text_replica(void *arg, const struct as_fleet_replica *r)
     const struct as_board_process *p = find(j->b, r->name);
     struct as_str state = r->breaker ? as_str_of(as_breaker_name(r->breaker)) : r->state;
 
-    as_buf_printf(j->out, "%-20.*s %-9.*s %8u %8u %7u %8u %11.1f\n", AS_STR_FMT(r->name),
+    as_buf_printf(j->out, "%-20.*s %-9.*s %8u %8u %7u %8u %11.1f", AS_STR_FMT(r->name),
                   AS_STR_FMT(state), r->pid, p ? p->restarts : 0, r->slots, r->ongoing,
                   (double)r->service / 1e3);
+    if (p && p->ranked)
+        as_buf_printf(j->out, " %5u", p->rank);
+    as_buf_str(j->out, "\n");
 }
 
 static void text_closings(const struct as_board *b, struct as_buf *out)
@@ -277,7 +369,7 @@ static void text_closings(const struct as_board *b, struct as_buf *out)
 
 void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
 {
-    struct json j = {b, out, 0};
+    struct json j = {b, now, out, 0};
     const struct as_registry *g = as_fleet_registry(b->fleet);
 
     as_buf_printf(out, "anyserve " AS_VERSION "  pid %d  up %.0f s  %s  %lu connections\n",
@@ -294,11 +386,12 @@ void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
         as_buf_printf(out, "%-20.*s %-10.*s %s\n", AS_STR_FMT(m->name), AS_STR_FMT(m->version),
                       as_fleet_model_ready(b->fleet, m->deployment) ? "yes" : "no");
     }
-    as_buf_str(
-        out, "\nDEPLOYMENT           READY/OF     QUEUED  ONGOING  COMPLETED   FAILED  REFUSED\n");
+    as_buf_str(out, "\nDEPLOYMENT           READY/OF     QUEUED  ONGOING  COMPLETED   FAILED  "
+                    "REFUSED  STATUS\n");
     as_fleet_each_deploy(b->fleet, text_deploy, &j);
-    as_buf_str(out,
-               "\nREPLICA              STATE          PID RESTARTS   SLOTS  ONGOING  SERVICE_US\n");
+    as_buf_str(
+        out,
+        "\nREPLICA              STATE          PID RESTARTS   SLOTS  ONGOING  SERVICE_US  RANK\n");
     as_fleet_each_replica(b->fleet, text_replica, &j);
     AS_LIST_EACH(n, &b->processes)
     {
@@ -306,5 +399,12 @@ void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
 
         if (p->reason[0])
             as_buf_printf(out, "\n%s: %s, %s\n", p->replica, p->state, p->reason);
+    }
+    AS_LIST_EACH(n, &b->statuses)
+    {
+        struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+
+        if (s->message[0])
+            as_buf_printf(out, "\n%s: %s, %s\n", s->deployment, s->status, s->message);
     }
 }

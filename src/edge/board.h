@@ -15,6 +15,14 @@ struct as_board_process { /* one replica's process, as the supervisor tells it *
     struct as_list node;
     char *replica, *deployment, *state, *reason;
     uint32_t pid, restarts;
+    bool ranked; /* rank and world_size were told */
+    uint32_t rank, world_size;
+};
+
+struct as_board_status { /* of a deployment, or, named "", of the application */
+    struct as_list node;
+    char *deployment, *status, *trigger, *message;
+    as_ns since;
 };
 
 struct as_board {
@@ -22,7 +30,7 @@ struct as_board {
     struct as_edge *edges[AS_BOARD_EDGES]; /* one per loop, then that of the management door */
     uint32_t n_edges, n_loops;
     struct as_budget *budget;
-    struct as_list processes;
+    struct as_list processes, statuses;
     as_ns started; /* of the dispatcher */
     bool draining;
 };
@@ -33,6 +41,11 @@ void as_board_forget(struct as_board *b, struct as_str replica); /* there is no 
 /* Sets or replaces the process of that replica name; strings are copied. */
 void as_board_process(struct as_board *b, struct as_str replica, struct as_str deployment,
                       struct as_str state, struct as_str reason, uint32_t pid, uint32_t restarts);
+
+/* Of a replica that is known; else nothing happens. */
+void as_board_rank(struct as_board *b, struct as_str replica, uint32_t rank, uint32_t world_size);
+/* text: status, trigger, message, a space between; strings are copied. */
+void as_board_status(struct as_board *b, struct as_str deployment, struct as_str text, as_ns since);
 
 void as_board_json(struct as_board *b, as_ns now, struct as_buf *out); /* /status */
 void as_board_text(struct as_board *b, as_ns now, struct as_buf *out); /* /status?format=text */

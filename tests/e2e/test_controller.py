@@ -92,6 +92,42 @@ def test_a_worker_dies_while_there_is_none(staged):
     assert {p["replica"]: p["restarts"] for p in server.status()["processes"]} == {"staged-0": 1, "staged-1": 0}
 
 
+def ranks(server):
+    return {p["replica"]: (p["rank"], p["world_size"]) for p in server.status()["processes"]}
+
+
+def application(server):
+    (found,) = server.status()["applications"]
+    return found["status"]
+
+
+def test_ranks_and_statuses_outlive_it(serve, stage, tmp_path):
+    flag = tmp_path / "flag"
+    stage.reset()
+    server = serve("crashing.py", "--workers", "3", "--restart-backoff", "10ms", "--max-start-failures", "2",
+                   env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
+    server.expect_error("worker_exit .*given up")
+    wait.until(lambda: server.deployment().get("status") == "HEALTHY", lambda: server.status())
+    assert application(server) == "RUNNING"
+    at_first = ranks(server)
+    assert at_first == {f"crashing-{i}": (i, 3) for i in range(3)}
+    kill(server)
+    replace(server, "crashing-1")
+    server.wait_all_ready()
+    kill(server)
+    assert ranks(server) == at_first
+    wait.until(lambda: server.deployment()["status"] == "HEALTHY", lambda: server.status())
+    flag.touch()
+    procs.kill(server.workers()["crashing-0"])
+    wait.until(lambda: "last words before the crash" in server.deployment()["message"], lambda: server.status())
+    assert (server.deployment()["status"], application(server)) == ("UNHEALTHY", "UNHEALTHY")
+    assert server.deployment()["down"] is False  # two are left
+    flag.unlink()
+    procs.kill(server.supervisor, signal.SIGUSR1)
+    wait.until(lambda: server.deployment()["status"] == "HEALTHY", lambda: server.status())
+    assert (ranks(server), application(server)) == (at_first, "RUNNING")
+
+
 def test_killed_while_workers_start(staged):
     server = staged("--workers", "4", "--max-starting", "1", wait_ready=False)
     for _ in range(6):

@@ -18,6 +18,7 @@ struct world {
     char note[5][256], reason[5][256]; /* and what else the supervisor keeps of it */
     uint32_t starts[5], number;        /* of the last FATAL, COMPLETE */
     enum as_ctl_state state[5];
+    char status[256], application[256];
     struct as_buf spawn; /* the last SPAWN's text */
     const char *until;   /* the loop stops when this was said */
     struct as_task turn;
@@ -36,6 +37,10 @@ static void say(void *ctx, const struct as_ctl_message *m)
         as_buf_add(&w->spawn, m->text.p, m->text.n);
     } else if (m->type == AS_CTL_NOTE) {
         snprintf(w->note[i], sizeof(w->note[i]), "%.*s", AS_STR_FMT(m->text));
+        return;
+    } else if (m->type == AS_CTL_STATUS) {
+        snprintf(m->deployment.n ? w->status : w->application, sizeof(w->status), "%.*s",
+                 AS_STR_FMT(m->text));
         return;
     } else if (m->type == AS_CTL_PLACE) {
         snprintf(w->reason[i], sizeof(w->reason[i]), "%.*s", AS_STR_FMT(m->text));
@@ -343,6 +348,28 @@ static void an_application_that_cannot_start_is_told(void **state AS_UNUSED)
     close_world(w);
 }
 
+static void what_people_are_told_of_it(void **state AS_UNUSED)
+{
+    struct world *w = open_world("echo\techo:1\n", 2, 2);
+
+    told(w, false);
+    assert_string_equal(w->status, "UPDATING CONFIG_UPDATE_STARTED ");
+    assert_string_equal(w->application, "DEPLOYING  ");
+    ready(w, 0);
+    ready(w, 1);
+    assert_string_equal(w->status, "HEALTHY CONFIG_UPDATE_COMPLETED ");
+    assert_string_equal(w->application, "RUNNING  ");
+    exited(w, 0, 11, AS_EXIT_CRASH);
+    assert_non_null(strstr(w->status, "UNHEALTHY HEALTH_CHECK_FAILED how it ended"));
+    assert_string_equal(w->application, "UNHEALTHY  ");
+    w->status[0] = 0;
+    new_controller(w, 2, 2, true); /* echo-0 is not there yet */
+    assert_non_null(strstr(w->status, "UNHEALTHY"));
+    ready(w, 0);
+    assert_non_null(strstr(w->status, "HEALTHY "));
+    close_world(w);
+}
+
 static void give_up(struct world *w, uint32_t i)
 {
     exited(w, i, 1 << 8, AS_EXIT_CODE);
@@ -537,6 +564,7 @@ int main(void)
         cmocka_unit_test(a_start_has_a_deadline_while_there_is_a_dispatcher),
         cmocka_unit_test(an_application_that_cannot_start_is_told),
         cmocka_unit_test(a_deployment_without_replicas_is_down_until_one_is_ready),
+        cmocka_unit_test(what_people_are_told_of_it),
         cmocka_unit_test(one_that_rests_is_revived),
         cmocka_unit_test(only_so_many_start_at_once),
         cmocka_unit_test(each_deployment_gets_its_first_one_first),

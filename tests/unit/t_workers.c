@@ -183,7 +183,7 @@ static void run_one(struct world *w)
 {
     spawn(w, "echo-0", "t1", "exec sleep 1000");
     run_until(w, "SPAWNED echo-0");
-    run_until(w, "REPLICA echo-0 starting");
+    run_until(w, "NOTE echo-0 starting");
 }
 
 static void a_worker_is_started_watched_and_told_of(void **state AS_UNUSED)
@@ -191,7 +191,8 @@ static void a_worker_is_started_watched_and_told_of(void **state AS_UNUSED)
     struct world *w = open_world();
 
     run_one(w);
-    assert_string_equal(heard(w->dispatcher), "TOKEN echo-0 waiting ;REPLICA echo-0 starting ;");
+    assert_string_equal(heard(w->dispatcher),
+                        "TOKEN echo-0 waiting ;REPLICA echo-0 starting ;NOTE echo-0 starting ;");
     assert_true(as_workers_has(w->workers, (pid_t)w->pid));
     tell(w->dispatcher, about(AS_CTL_READY, "echo-0", "t1", "echo:1"));
     run_until(w, "REPLICA echo-0 ready");
@@ -360,6 +361,8 @@ static void a_new_dispatcher_is_told_of_all_and_then_told(void **state AS_UNUSED
     run_one(w);
     tell(w->dispatcher, about(AS_CTL_READY, "echo-0", "t1", ""));
     run_until(w, "REPLICA echo-0 ready");
+    tell(w->controller, about(AS_CTL_NOTE, "echo-0", "", "rank 0"));
+    tell(w->controller, about(AS_CTL_STATUS, "", "", "UNHEALTHY - why"));
     tell(w->controller, about(AS_CTL_DOWN, "", "", "broken"));
     run_until(w, "DOWN  starting broken");
     as_workers_begin(w->workers); /* not before: nobody had said what there is to be */
@@ -371,7 +374,8 @@ static void a_new_dispatcher_is_told_of_all_and_then_told(void **state AS_UNUSED
     as_workers_dispatcher(w->workers, w->dispatcher->channel);
     run_until(w, "TOLD");
     assert_string_equal(heard(w->dispatcher), "TOKEN echo-0 lost ;REPLICA echo-0 lost ;"
-                                              "DOWN  starting broken;TOLD  starting ;");
+                                              "NOTE echo-0 lost rank 0;DOWN  starting broken;"
+                                              "STATUS  starting UNHEALTHY - why;TOLD  starting ;");
     tell(w->controller, about(AS_CTL_UP, "", "", ""));
     run_until(w, "UP ");
     tell(w->dispatcher, about(AS_CTL_READY, "echo-0", "t1", "")); /* the same process */
