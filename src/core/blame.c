@@ -99,8 +99,7 @@ static bool make_room(struct as_blame *b)
     return false;
 }
 
-struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, bool on_trial,
-                               as_ns now)
+struct as_blamed *as_blame_suspect(struct as_blame *b, const struct as_print *p, as_ns now)
 {
     struct as_blamed *e;
 
@@ -117,8 +116,18 @@ struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, boo
         b->n++;
     }
     renew(b, e, now);
+    return e;
+}
+
+struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, bool on_trial,
+                               as_ns now)
+{
+    struct as_blamed *e = as_blame_suspect(b, p, now);
+
+    if (!e)
+        return NULL;
     e->kills++;
-    if (on_trial)
+    if (on_trial && e->kills > 1)
         e->state = AS_BLAME_CONDEMNED;
     return e;
 }
@@ -146,7 +155,7 @@ bool as_blame_ok(const struct as_blame *b)
         const struct as_blamed *e =
             AS_LIST_ENTRY((struct as_list *)(uintptr_t)i, struct as_blamed, node);
 
-        if (!e->kills || (e->trying && !e->waiting))
+        if ((!e->kills && !e->waiting) || (e->trying && !e->waiting))
             return false;
     }
     return n == b->n && n <= b->conf.max;

@@ -8,7 +8,8 @@
  *          ttl over and nobody waits
  *
  * A suspect runs alone, so that it takes no neighbour along and its next death proves something; a
- * condemned one is refused. The first death may be a neighbour's doing, so it condemns nobody. A
+ * condemned one is refused. The first death may be a neighbour's doing, so it condemns nobody.
+ * Where nobody has said yet why a worker died, its requests may be suspects on no more than that. A
  * request is known by a fingerprint of its model and body, which is taken only when a worker has
  * died, and of requests whose model and size fit an entry of this table. Pure but for the heap.
  * Thread: the caller's.
@@ -31,7 +32,7 @@ struct as_blamed {
     struct as_list node; /* the table's, in the order of `until` */
     struct as_print print;
     enum as_blame_state state;
-    uint32_t kills;
+    uint32_t kills;   /* workers that it ended, as far as is known */
     uint32_t waiting; /* requests that are held as this suspect, one on trial included: the entry
                          stays */
     bool trying;      /* one of them has a replica for itself */
@@ -61,6 +62,8 @@ struct as_blamed *as_blame_find(struct as_blame *b, const struct as_print *p, as
  * NULL: the table is full of entries that are needed. Full otherwise: the oldest goes. */
 struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, bool on_trial,
                                as_ns now);
+/* It may come to be blamed: a suspect without a death so far. NULL as above. */
+struct as_blamed *as_blame_suspect(struct as_blame *b, const struct as_print *p, as_ns now);
 /* A run of it ended well, and nobody waits as this suspect any more: it is forgotten. */
 void as_blame_acquit(struct as_blame *b, struct as_blamed *e);
 /* Forgets what is over. */

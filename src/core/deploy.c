@@ -181,7 +181,7 @@ static int submit_suspect(struct as_deploy *d, struct as_request *q, int err, as
         return refuse(q, err);
     }
     if (is_full(d)) {
-        as_trial_forget(q);
+        as_trial_forget(d, q);
         d->stat.refused++;
         return refuse(q, AS_EFULL);
     }

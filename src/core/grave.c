@@ -22,6 +22,7 @@ static void fill(struct as_deploy *d, struct as_grave *g)
 static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss, as_ns now)
 {
     struct as_list back[AS_PRIORITIES], *n;
+    uint32_t n_alone = 0;
 
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&back[p]);
@@ -30,9 +31,15 @@ static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss, 
         struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
 
         d->parked--;
-        if (as_replica_may_rise(d, q, as_replay_rule(loss, AS_PROGRESS_STARTED, q->idempotent)))
+        if (as_replica_may_rise(d, q, as_replay_rule(loss, AS_PROGRESS_STARTED, q->idempotent))) {
+            /* it may be what ended the worker: if it costs no more than an idle replica, it goes
+             * alone, so that another death is a proof */
+            if (loss == AS_LOSS_UNKNOWN && !n_alone && as_trial_has_room(d)) {
+                as_trial_suspect(d, q, now);
+                n_alone += q->blame != NULL;
+            }
             as_replica_bury(back, q);
-        else
+        } else
             as_deploy_fail(d, q, AS_EMAYHAVERUN);
     }
     as_replica_rise(d, back, now);

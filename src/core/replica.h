@@ -201,6 +201,10 @@ void as_eject_last(struct as_deploy *d, as_ns now);
 /* Is q like one that ended workers? 0; AS_EPOISON: it is refused. q->blame says whether it is a
  * suspect. Costs a hash where its model and size are those of one. */
 int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now);
+/* Could one more be tried at once, in a replica that is idle? */
+bool as_trial_has_room(const struct as_deploy *d);
+/* q, in no list, becomes a suspect though nobody has blamed it; or not, where the table is full. */
+void as_trial_suspect(struct as_deploy *d, struct as_request *q, as_ns now);
 /* q (QUEUED, in no list, a suspect) waits for a replica of its own. as_trial_go must follow. */
 void as_trial_add(struct as_deploy *d, struct as_request *q);
 /* q (QUEUED, a suspect) leaves the line, and is no suspect. The replica that was kept for it has
@@ -209,7 +213,7 @@ struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q);
 /* The same, and that replica takes others. */
 void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now);
 /* q, in no list, is no suspect any more: it ends, or is acquitted. */
-void as_trial_forget(struct as_request *q);
+void as_trial_forget(struct as_deploy *d, struct as_request *q);
 /* Keeps replicas free for suspects, and sends those whose replica is idle. */
 void as_trial_go(struct as_deploy *d, as_ns now);
 /* q, which r had to itself, has been detached. well: it ended well, and so do its like. */
@@ -268,7 +272,7 @@ void as_deploy_abandon(struct as_deploy *d, struct as_request *q, int reason);
 static inline void as_deploy_clear(struct as_deploy *d, struct as_request *q)
 {
     if (__builtin_expect(q->blame != NULL, 0))
-        as_trial_forget(q);
+        as_trial_forget(d, q);
     if (__builtin_expect(q->budgeted, 0)) {
         q->budgeted = false;
         d->budgeted--;

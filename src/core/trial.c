@@ -9,6 +9,11 @@ static struct as_request *request_of(struct as_list *n)
     return AS_LIST_ENTRY(n, struct as_request, node);
 }
 
+static uint32_t most_trials(const struct as_deploy *d)
+{
+    return AS_MAX(as_deploy_ready(d) / SHARE, 1);
+}
+
 int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_print p = {0};
@@ -33,6 +38,30 @@ int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now)
     return 0;
 }
 
+bool as_trial_has_room(const struct as_deploy *d)
+{
+    if (!d->ops.print || !d->conf.blame.max || d->n_suspects || d->n_trials >= most_trials(d))
+        return false;
+    for (uint32_t i = 0; i < d->n_free; i++) {
+        if (!d->free[i]->unanswered)
+            return true;
+    }
+    return false;
+}
+
+void as_trial_suspect(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    struct as_print p = {0};
+
+    if (q->blame)
+        return;
+    p.size = d->ops.print(d->ctx, q, &p);
+    p.model = q->model;
+    q->blame = as_blame_suspect(&d->blame, &p, now);
+    if (q->blame)
+        q->blame->waiting++;
+}
+
 void as_trial_add(struct as_deploy *d, struct as_request *q)
 {
     AS_ASSERT(q->blame && q->state == AS_REQ_QUEUED);
@@ -40,10 +69,14 @@ void as_trial_add(struct as_deploy *d, struct as_request *q)
     d->n_suspects++;
 }
 
-void as_trial_forget(struct as_request *q)
+/* One that was never blamed is forgotten with the last who waits as it. */
+void as_trial_forget(struct as_deploy *d, struct as_request *q)
 {
-    q->blame->waiting--;
+    struct as_blamed *e = q->blame;
+
     q->blame = NULL;
+    if (--e->waiting == 0 && !e->kills && !e->trying)
+        as_blame_acquit(&d->blame, e);
 }
 
 /* Whoever was kept free for q, or had it alone. */
@@ -72,7 +105,7 @@ struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q)
     d->n_suspects--;
     if (r)
         let_go(r);
-    as_trial_forget(q);
+    as_trial_forget(d, q);
     return r;
 }
 
@@ -87,11 +120,6 @@ void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now)
 }
 
 /* --- the trial --- */
-
-static uint32_t most_trials(const struct as_deploy *d)
-{
-    return AS_MAX(as_deploy_ready(d) / SHARE, 1);
-}
 
 /* The first whose like is not on trial. */
 static struct as_request *next(struct as_deploy *d)
@@ -168,7 +196,8 @@ static void acquit(struct as_deploy *d, struct as_blamed *e, as_ns now)
             continue;
         as_list_remove(it);
         d->n_suspects--;
-        as_trial_forget(q);
+        e->waiting--;
+        q->blame = NULL;
         as_replica_bury(back, q);
     }
     if (!e->waiting) /* else one is parked: it keeps the entry, and its time */
@@ -190,7 +219,8 @@ void as_trial_done(struct as_replica *r, struct as_request *q, bool well, as_ns 
     let_go(r);
     if (!well)
         return;
-    as_trial_forget(q);
+    e->waiting--;
+    q->blame = NULL;
     acquit(d, e, now);
 }
 

@@ -140,7 +140,7 @@ enum as_option_type {
       "percent of a deployment's requests that may run again at once after broken links")          \
     X(RETRY_BUDGET_MIN, "retry-budget-min", INT, 0, 1000000, "3", "", RD, "Failures",              \
       "and so many in any case")                                                                   \
-    X(VERDICT_WAIT, "verdict-wait", DURATION, 0, 60 * AS_SEC, "25ms", "off", RD, "Failures",       \
+    X(VERDICT_WAIT, "verdict-wait", DURATION, 0, 60 * AS_SEC, "50ms", "off", RD, "Failures",       \
       "a started request waits so long to be told why its worker died before it runs again")       \
     X(VERDICT_PATIENCE, "verdict-patience", DURATION, 0, 600 * AS_SEC, "2s", "off", RD,            \
       "Failures", "and so long if it was lost before")                                             \

@@ -4,9 +4,9 @@
     tests/chaos/load.py HOST:PORT [--protocol grpc|http] [--model nap] [--rate 200] [--timeout 10] [--retry 0]
 
 Runs until its standard input ends; then waits for what is under way and prints one line of JSON: {"rows": [[when the
-call was due (s, CLOCK_MONOTONIC), latency from then (s), outcome, attempts, flagged, id], …], "refused": connections
+call was due (s, CLOCK_MONOTONIC), latency from then (s), outcome, attempts, flagged, id, hint], …], "refused": connections
 refused, "planned": calls that were due}. The outcome is "" for a right answer (it must carry the id that was sent).
-flagged: the failure says that the request may have been executed, and is not to be repeated. A call that starts late
+flagged: the failure says that the request may have been executed, and is not to be repeated; hint: when it may be. A call that starts late
 counts from when it was due. With --retry a call that fails is made again, as a careful client would, for so many
 seconds; only a client whose requests may be repeated should do that.
 """
@@ -29,9 +29,9 @@ PADDING = 128  # FP32 elements beside the id: a body of about 1 KiB as JSON
 class Lost(Exception):
     """The call failed: the text says how."""
 
-    def __init__(self, text, flagged=False):
+    def __init__(self, text, flagged=False, hint=None):
         super().__init__(text)
-        self.flagged = flagged
+        self.flagged, self.hint = flagged, hint
 
 
 class Http:
@@ -85,7 +85,7 @@ class Http:
         status = int(head[0].split()[1])
         if status != 200:
             flagged = fields.get("anyserve-may-have-executed") == "1"
-            raise Lost(f"{status} {answer[:120].decode(errors='replace')}", flagged)
+            raise Lost(f"{status} {answer[:120].decode(errors='replace')}", flagged, fields.get("retry-after"))
         if json.loads(answer)["outputs"][0]["data"] != [n]:
             raise Lost(f"wrong answer {answer[:120]}")
 
@@ -120,8 +120,9 @@ class Grpc:
         except self._error as e:
             trailers = dict(e.trailing_metadata() or ())
             self.refused += "refused" in (e.details() or "").lower()
-            told = (trailers.get("anyserve-may-have-executed"), trailers.get("grpc-retry-pushback-ms"))
-            raise Lost(f"{e.code().name} {e.details()}", told == ("1", "-1")) from None
+            pushback = trailers.get("grpc-retry-pushback-ms")
+            flagged = (trailers.get("anyserve-may-have-executed"), pushback) == ("1", "-1")
+            raise Lost(f"{e.code().name} {e.details()}", flagged, pushback) from None
         if self._oip.Answer(answer)["id"] != [n]:
             raise Lost("wrong answer")
 
@@ -135,19 +136,19 @@ class Load:
         self._client, self._every, self._timeout, self._retry = client, 1 / rate, timeout, retry
 
     async def _one(self, n, due):
-        attempts, outcome, flagged = 0, "", False
+        attempts, outcome, flagged, hint = 0, "", False, None
         while True:
             attempts += 1
             try:
                 await self._client.call(n, self._timeout)
-                outcome, flagged = "", False
+                outcome, flagged, hint = "", False, None
             except Lost as e:
-                outcome, flagged = str(e), e.flagged
+                outcome, flagged, hint = str(e), e.flagged, e.hint
                 if time.monotonic() - due < self._retry:
                     await asyncio.sleep(RETRY_PAUSE)
                     continue
             break
-        self.rows.append([due, time.monotonic() - due, outcome, attempts, flagged, n])
+        self.rows.append([due, time.monotonic() - due, outcome, attempts, flagged, n, hint])
 
     async def run(self, stop):
         begin, tasks = time.monotonic(), set()

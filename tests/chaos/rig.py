@@ -22,13 +22,13 @@ ENOUGH = 0.9  # of the planned load, or the run says nothing
 
 
 class AnyServe(Server):
-    """model.py with `workers` replicas."""
+    """A model file of this folder with `workers` replicas."""
 
     name = "AnyServe"
 
-    def __init__(self, *options, workers=4, journal=None, rss=0, env=None):
+    def __init__(self, *options, workers=4, journal=None, rss=0, env=None, model="model.py"):
         env = {**(env or {}), "CHAOS_RSS": str(rss), **({"CHAOS_JOURNAL": str(journal)} if journal else {})}
-        super().__init__(HERE / "model.py", "--workers", str(workers), *options, env=env, cwd=HERE)
+        super().__init__(HERE / model, "--workers", str(workers), *options, env=env, cwd=HERE)
 
 
 class Load:

@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
-SCENARIOS = ("storm", "once", "restart", "detect", "dispatcher", "controller", "memory")
+SCENARIOS = ("storm", "once", "restart", "detect", "dispatcher", "controller", "memory", "poison", "overload")
 
 
 def main():

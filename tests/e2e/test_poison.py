@@ -60,12 +60,12 @@ def test_a_pill_ends_two_workers_and_no_more(poisoned, connect, pill):
 
 def test_a_pill_that_must_not_run_twice(poisoned, connect):
     client = connect(poisoned)
-    for _ in range(2):
+    for n in (1, 2):
         error = failure(client, "once", EXIT)
         assert error.code() == grpc.StatusCode.UNAVAILABLE, error
         assert oip.trailers_of(error)["anyserve-may-have-executed"] == "1"
-    wait.until(lambda: value(poisoned, "anyserve_quarantined_fingerprints", deployment="other") == 1,
-               "the second death to be known")
+        wait.until(lambda: value(poisoned, "anyserve_blamed_total", deployment="other") == n, "the verdict")
+    assert value(poisoned, "anyserve_quarantined_fingerprints", deployment="other") == 1
     assert_quarantined(failure(client, "once", EXIT))
     assert deaths(poisoned, "other") == 2
 
@@ -83,9 +83,9 @@ def test_an_outside_kill_blames_nobody(poisoned, connect):
     """A request that happens to be there each time: it runs again until its deadline."""
     client = connect(poisoned)
     with pytest.raises(grpc.RpcError) as e:
-        client.infer("again", {"x": np.array([KILL])}, timeout=1)
+        client.infer("again", {"x": np.array([KILL])}, timeout=3)
     assert e.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-    assert deaths(poisoned) > 3
+    assert deaths(poisoned) >= 3  # more than --retry-attempts would allow, if it counted
     assert value(poisoned, "anyserve_blamed_total") == 0
     assert ask(client, "again", 1) == 2
 

@@ -336,6 +336,50 @@ static void test_a_late_verdict_still_blames(void **state AS_UNUSED)
     world_free(w);
 }
 
+static void test_without_a_verdict_it_goes_alone_where_a_replica_is_idle(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    make(w, "a", true, 5);
+    make(w, "b", true, 0);
+    join(w, 'A', 2, 0);
+    join(w, 'B', 2, 0);
+    submit(w, 'a');
+    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    w->now += 25 * AS_MS;
+    as_deploy_expire(w->d, w->now);
+    submit(w, 'b');
+    expect(w, "a>A a>B"); /* b waits: nobody goes where a is on trial */
+    join(w, 'C', 2, 0);
+    expect(w, "b>C");
+    as_deploy_verdict(w->d, grave, AS_LOSS_CRASHED, w->now);
+    die(w, 'B', 'a', AS_LOSS_CRASHED);
+    expect(w, "a=EPOISON ~a");
+    world_free(w);
+}
+
+static void test_a_suspect_that_nobody_blamed_leaves_no_trace(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    make(w, "ab", true, 5);
+    join(w, 'A', 2, 0);
+    join(w, 'B', 2, 0);
+    submit(w, 'a');
+    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    w->now += 25 * AS_MS;
+    as_deploy_expire(w->d, w->now);
+    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    assert_true(done(w, 'a'));
+    w->prints = 0;
+    submit(w, 'b');
+    assert_int_equal(w->prints, 0);
+    expect(w, "a>A a>B b>B");
+    world_free(w);
+}
+
 static void test_an_outside_kill_on_trial_proves_nothing(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -452,6 +496,8 @@ int main(void)
         cmocka_unit_test(test_an_acquittal_is_for_all_that_are_alike),
         cmocka_unit_test(test_an_innocent_neighbour_is_cleared),
         cmocka_unit_test(test_a_late_verdict_still_blames),
+        cmocka_unit_test(test_without_a_verdict_it_goes_alone_where_a_replica_is_idle),
+        cmocka_unit_test(test_a_suspect_that_nobody_blamed_leaves_no_trace),
         cmocka_unit_test(test_an_outside_kill_on_trial_proves_nothing),
         cmocka_unit_test(test_suspects_leave_the_line),
         cmocka_unit_test(test_a_deployment_that_is_down_tries_nobody),
