@@ -313,12 +313,12 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
             as_deploy_tell(d, q, AS_EDEADLINE);
         }
     }
+    if (d->n_graves)
+        as_grave_expire(d, now);
     if (d->queue.n_holding && as_queue_next_release(&d->queue) <= now) {
         as_queue_ripen(&d->queue, now);
         as_dispatch_flow(d, now);
     }
-    if (d->n_graves)
-        as_grave_expire(d, now);
     if (d->n_out)
         as_eject_expire(d, now);
 }

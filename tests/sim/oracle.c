@@ -455,12 +455,14 @@ void note_answer(struct sim *s, struct call *c, int err)
 static void check_calls(struct sim *s)
 {
     as_ns next = AS_NEVER;
+    bool parked = false;
 
     for (uint32_t i = 0; i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
-        enum as_request_state want = c->place == WAITING ? AS_REQ_QUEUED
-                                     : waits(c)          ? AS_REQ_SENT
-                                                         : AS_REQ_ABANDONED;
+        enum as_request_state want = c->place == WAITING  ? AS_REQ_QUEUED
+                                     : c->place == PARKED ? AS_REQ_PARKED
+                                     : waits(c)           ? AS_REQ_SENT
+                                                          : AS_REQ_ABANDONED;
 
         if (c->q.state != want || c->doomed)
             fail(s, "call %u is %s, not %s", s->live[i], as_request_state_name(c->q.state),
@@ -469,11 +471,12 @@ static void check_calls(struct sim *s)
             fail(s, "call %u: its worker was not told that nobody waits", s->live[i]);
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
+        parked |= c->place == PARKED;
         c->could = c->could && c->place == WAITING && fits_a_slot(s, c);
     }
     /* a deployment with batching also wants to be asked when it holds something back */
-    if (s->is.batched ? as_deploy_next_deadline(s->d) > next
-                      : as_deploy_next_deadline(s->d) != next)
+    if (s->is.batched || parked ? as_deploy_next_deadline(s->d) > next
+                                : as_deploy_next_deadline(s->d) != next)
         fail(s, "the next deadline is wrong");
 }
 

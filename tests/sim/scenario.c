@@ -129,6 +129,9 @@ void invent(struct sim *s)
     i->router = chance(s, 300) ? AS_ROUTER_POW2 : AS_ROUTER_LEAST_ONGOING;
     i->blind = (uint32_t)PICK(s, 0, 0, 300);
     i->stop_early = chance(s, 50);
+    i->untold = (uint32_t)PICK(s, 0, 300, 1000);
+    i->verdict_wait = PICK(s, 1 * AS_US, 50 * AS_US, 1 * AS_MS);
+    i->verdict_patience = i->verdict_wait * PICK(s, 1, 10);
     invent_calls(s);
     invent_trouble(s);
     if (chance(s, 500))

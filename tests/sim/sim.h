@@ -17,7 +17,7 @@
 #define NOBODY      UINT32_MAX
 
 /* Where a call is, as the oracle knows it. FREE: not yet submitted, or released. */
-enum place { FREE, WAITING, BOUND };
+enum place { FREE, WAITING, BOUND, PARKED };
 
 struct call {
     struct as_request q;
@@ -36,6 +36,8 @@ struct call {
     as_ns came;     /* when it was accepted */
     bool could;     /* WAITING: there was a slot for it after every event since then */
     uint32_t sends, runs, retries;
+    as_ns parked_until; /* PARKED: then it goes on without a verdict … */
+    uint64_t grave;     /* … which comes under this number */
 };
 
 enum message_type { M_OPEN, M_CANCEL, M_RECALL, M_GRANT, M_DONE, M_RETURNED, M_DRAIN, M_DEATH };
@@ -126,6 +128,7 @@ enum event_type {
     E_GRANT,
     E_DRAIN,
     E_DOWN,
+    E_VERDICT,
     E_CLOSE
 };
 
@@ -152,6 +155,8 @@ struct scenario {
     as_ns timer_late; /* the deadline timer fires up to so much late */
     enum as_router router;
     uint32_t blind;  /* per mille of deaths whose page is lost */
+    uint32_t untold; /* per mille of those whose cause is told later, or never */
+    as_ns verdict_wait, verdict_patience;
     bool stop_early; /* the deployment is freed with work in it */
 };
 

@@ -251,10 +251,45 @@ static void on_returned(struct sim *s, struct worker *w, const struct message *m
     as_replica_recall_done(w->replica, s->now);
 }
 
+/* Those that wait for a verdict: the number's, or those whose patience is over. */
+static void unpark(struct sim *s, uint64_t grave)
+{
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        struct call *c = &s->calls[s->live[i]];
+
+        if (c->place == PARKED && (grave ? c->grave == grave : c->parked_until <= s->now))
+            c->place = WAITING;
+    }
+}
+
+static void verdict(struct sim *s, uint64_t grave)
+{
+    static const enum as_loss losses[] = {AS_LOSS_KILLED, AS_LOSS_CRASHED, AS_LOSS_UNKNOWN};
+    enum as_loss loss = losses[below(s, AS_COUNT(losses))];
+
+    trace(s, "verdict %llu: %d", (unsigned long long)grave, (int)loss);
+    unpark(s, grave);
+    as_deploy_verdict(s->d, grave, loss, s->now);
+}
+
+/* What core knows of a death, and when it is told the rest. The page is final but of a worker that
+ * may live. */
+static enum as_loss cause(struct sim *s, uint64_t last)
+{
+    static const enum as_loss losses[] = {AS_LOSS_KILLED, AS_LOSS_CRASHED, AS_LOSS_UNKNOWN};
+
+    if (chance(s, s->is.untold))
+        return AS_LOSS_UNTOLD;
+    return last == UINT64_MAX && chance(s, 500) ? AS_LOSS_LINK : losses[below(s, AS_COUNT(losses))];
+}
+
 static void on_death(struct sim *s, struct worker *w)
 {
-    uint64_t last = chance(s, s->is.blind) ? UINT64_MAX : w->last_started;
+    uint64_t last = chance(s, s->is.blind) ? UINT64_MAX : w->last_started, grave;
     uint32_t doomed[CALLS_MAX], n = 0;
+    uint32_t parked[CALLS_MAX], n_parked = 0;
+    enum as_loss loss = cause(s, last);
+    as_ns until = 0;
 
     trace(s, "worker %u is buried", w->number);
     while (w->n_bound) {
@@ -267,11 +302,27 @@ static void on_death(struct sim *s, struct worker *w)
                     (c->q.bound || (c->stream <= last && !c->q.idempotent));
         if (c->doomed)
             doomed[n++] = w->bound[0];
+        if (loss == AS_LOSS_UNTOLD && !c->answered && !c->cancelled && !c->q.bound &&
+            c->q.idempotent && c->stream <= last) {
+            parked[n_parked++] = w->bound[0];
+            until =
+                AS_MAX(until, s->now + (c->q.tries ? s->is.verdict_patience : s->is.verdict_wait));
+        }
         note_unbound(s, c);
+    }
+    for (uint32_t i = 0; i < n_parked; i++) {
+        s->calls[parked[i]].place = PARKED;
+        s->calls[parked[i]].parked_until = until;
     }
     w->registered = false;
     s->books.deaths++;
-    as_replica_free(w->replica, last, AS_LOSS_KILLED, s->now);
+    grave = as_replica_free(w->replica, last, loss, s->now);
+    for (uint32_t i = 0; i < n_parked; i++)
+        s->calls[parked[i]].grave = grave;
+    if ((n_parked > 0) != (grave > 0))
+        fail(s, "%u calls wait for verdict %llu", n_parked, (unsigned long long)grave);
+    if (grave && chance(s, 800))
+        at(s, s->now + between(s, 0, 2 * s->is.verdict_wait), E_VERDICT, w->number, grave);
     for (uint32_t i = 0; i < n; i++) {
         if (!s->calls[doomed[i]].released)
             fail(s, "call %u died with its worker and is not answered", doomed[i]);
@@ -428,6 +479,7 @@ static void expire(struct sim *s)
     if (s->expire_at != s->now) /* set anew meanwhile */
         return;
     s->timer_for = AS_NEVER;
+    unpark(s, 0);
     as_deploy_expire(s->d, s->now);
     s->armed = as_deploy_next_deadline(s->d);
 }
@@ -484,6 +536,9 @@ static void step(struct sim *s, const struct event *e)
     case E_DOWN:
         set_down(s, e->arg);
         break;
+    case E_VERDICT:
+        verdict(s, e->arg);
+        break;
     case E_CLOSE:
         close_world(s);
         break;
@@ -501,7 +556,10 @@ bool run(struct sim *s)
     conf = (struct as_deploy_conf){.max_queued = s->is.max_queued,
                                    .router = s->is.router,
                                    .prefetch_work = s->is.prefetch_work,
-                                   .seed = s->seed};
+                                   .seed = s->seed,
+                                   .replay = {.attempts = UINT8_MAX, .least = UINT32_MAX},
+                                   .verdict_wait = s->is.verdict_wait,
+                                   .verdict_patience = s->is.verdict_patience};
     AS_ASSERT(!as_deploy_new(&s->d, AS_STR("sim"), &conf, &ops, s));
     for (uint32_t m = 0; m < s->is.n_models; m++) {
         AS_ASSERT(!s->is.cap[m] || !as_deploy_set_model(s->d, m, s->is.cap[m]));
