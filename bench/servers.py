@@ -186,7 +186,7 @@ class AnyServe(Server):
             self.wait_metrics()
         self.wait_workers()
         self.processes = self.find_processes()
-        if set(self.processes.values()) != {"dispatcher", "worker"}:
+        if set(self.processes.values()) != {"dispatcher", "controller", "worker"}:
             raise Failed(f"processes of {self.process.pid} not recognised: {self.processes}")
 
     def join(self):
