@@ -123,6 +123,6 @@ void as_spec_print(const struct as_spec *s, struct as_buf *out);
 void as_spec_json(const struct as_spec_object *o, bool all, struct as_buf *out);
 /* JSON Schema (draft 2020-12) of a file; docs/guide/deployment-file.md. */
 void as_spec_schema(struct as_buf *out);
-void as_spec_markdown(struct as_buf *out);
+void as_spec_markdown(struct as_buf *b);
 
 #endif

@@ -104,7 +104,7 @@ static void refuse_twins(struct builder *b, const struct as_spec_node *map)
     all = as_xalloc(map->n * sizeof(const struct as_spec_node *));
     for (const struct as_spec_node *k = map->first; k; k = k->next)
         all[i++] = k;
-    qsort(all, map->n, sizeof(all[0]), order);
+    qsort(all, map->n, sizeof(const struct as_spec_node *), order);
     for (i = 1; i < map->n; i++) {
         if (as_str_eq(all[i]->key, all[i - 1]->key))
             as_spec_error(b->e, all[i]->key_line, all[i]->key_column,
@@ -222,10 +222,12 @@ static bool event(struct builder *b, const yaml_event_t *ev, struct as_spec_node
     case YAML_SEQUENCE_START_EVENT:
         return enter(b, ev, root);
     case YAML_MAPPING_END_EVENT:
+        AS_ASSERT(b->depth > 0); /* libyaml pairs them */
         refuse_twins(b, b->levels[b->depth - 1].node);
         b->depth--;
         return true;
     case YAML_SEQUENCE_END_EVENT:
+        AS_ASSERT(b->depth > 0);
         b->depth--;
         return true;
     case YAML_ALIAS_EVENT:
@@ -242,26 +244,46 @@ static bool event(struct builder *b, const yaml_event_t *ev, struct as_spec_node
     return true;
 }
 
+/* The escape of one UTF-16 unit at p, of which 6 bytes are there; UINT32_MAX: it is not. */
+static uint32_t escape_at(const char *p)
+{
+    uint32_t v = 0;
+
+    if (p[0] != '\\' || p[1] != 'u')
+        return UINT32_MAX;
+    for (int i = 2; i < 6; i++) {
+        char c = p[i], low = (char)(c | 0x20);
+
+        if (c >= '0' && c <= '9')
+            v = v << 4 | (uint32_t)(c - '0');
+        else if (low >= 'a' && low <= 'f')
+            v = v << 4 | (uint32_t)(low - 'a' + 10);
+        else
+            return UINT32_MAX;
+    }
+    return v;
+}
+
 /* JSON writes what lies beyond U+FFFF as two escapes, which YAML does not know: \ud83d\ude00
  * becomes \U0001f600. Only in a text that begins as a JSON object does. */
 static struct as_str join_surrogates(struct as_arena *a, struct as_str text)
 {
     size_t from = 0, n = 0;
-    unsigned hi, lo;
+    uint32_t hi, lo;
     char *out;
 
     while (from < text.n && strchr(" \t\r\n", text.p[from]) && text.p[from])
         from++;
     if (from == text.n || text.p[from] != '{' || !memmem(text.p, text.n, "\\u", 2))
         return text;
-    out = take(a, text.n + 1); /* it only becomes shorter; the NUL ends what sscanf looks at */
+    out = take(a, text.n); /* it only becomes shorter */
     memcpy(out, text.p, text.n);
     for (size_t i = 0; i < text.n;) {
         if (out[i] != '\\') {
             out[n++] = out[i++];
-        } else if (text.n - i >= 12 && sscanf(out + i, "\\u%4x\\u%4x", &hi, &lo) == 2 &&
-                   hi >> 10 == 0xd800 >> 10 && lo >> 10 == 0xdc00 >> 10) {
-            unsigned c = 0x10000 + ((hi & 0x3ff) << 10) + (lo & 0x3ff);
+        } else if (text.n - i >= 12 && (hi = escape_at(out + i)) >> 10 == 0xd800 >> 10 &&
+                   (lo = escape_at(out + i + 6)) >> 10 == 0xdc00 >> 10) {
+            uint32_t c = 0x10000 + ((hi & 0x3ff) << 10) + (lo & 0x3ff);
             char escape[11];
 
             snprintf(escape, sizeof(escape), "\\U%08x", c);

@@ -360,7 +360,7 @@ static bool put_node(struct as_spec_reader *r, const struct as_spec_row *row,
     for (const struct as_spec_node *k = n->first; k; k = k->next)
         all[i++] = k;
     if (map && n->n)
-        qsort(all, n->n, sizeof(all[0]), by_key);
+        qsort(all, n->n, sizeof(const struct as_spec_node *), by_key);
     as_json_put_open(out, map ? '{' : '[');
     for (i = 0; i < n->n; i++) {
         if (map)
