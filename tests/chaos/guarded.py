@@ -1,6 +1,7 @@
 """What poison and overload call: a handler that may be repeated, one that ends its worker, one that takes its time.
 
-CHAOS_PILLS names a folder: each execution of a pill writes down when it began, and when it ended its worker.
+CHAOS_PILLS names a folder: each execution of a pill writes down when it began, and when it ended its worker. CHAOS_WORK:
+seconds that `work` takes.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import time
 
 from anyserve import AnyServe
 
-NAP, WORK, FUSE = 0.020, 0.050, 0.010  # seconds
+NAP, FUSE = 0.020, 0.010  # seconds
 
 app = AnyServe()
 
@@ -35,5 +36,5 @@ async def pill(request):
 
 @app.model("work", max_ongoing_requests=1)
 def work(request):
-    time.sleep(WORK)
+    time.sleep(float(os.environ["CHAOS_WORK"]))
     return {"id": request.inputs["id"]}

@@ -10,13 +10,13 @@ import time
 
 import numpy as np
 import rig
-from guarded import WORK
 
 from support import oip
 from support.load import Load
 
 COUNT = 60
 WORKERS, QUEUE, FACTOR, CALIBRATION, DEADLINE = 4, 32, 3, 4, 10
+WORK = 0.050  # seconds of a handler
 
 
 def capacity(server):
@@ -96,6 +96,7 @@ def run(options):
     for protocol in ("grpc", "http"):
         if not options.wants(f"AnyServe {protocol}"):
             continue
-        server = rig.AnyServe("--log-level", "error", "--max-queued-requests", QUEUE, workers=WORKERS, model="guarded.py")
+        server = rig.AnyServe("--log-level", "error", "--max-queued-requests", QUEUE, workers=WORKERS, model="guarded.py",
+                              env={"CHAOS_WORK": str(WORK)})
         with rig.serving(server):
             yield part(server, protocol, options)
