@@ -60,6 +60,7 @@ static inline struct as_spec_object *deployment_of(const struct as_spec *s, uint
 }
 
 /* A file of one application with one deployment of which these lines say more; line 1 and on. */
-#define DEPLOYMENT(lines) "applications: [{import_path: m, deployments: [{name: d,\n" lines "\n}]}]\n"
+#define DEPLOYMENT(lines)                                                                          \
+    "applications: [{import_path: m, deployments: [{name: d,\n" lines "\n}]}]\n"
 
 #endif
