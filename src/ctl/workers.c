@@ -1,6 +1,7 @@
 #include "ctl/workers.h"
 
 #include "ctl/spawn.h"
+#include "ctl/standing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,21 +28,14 @@ struct worker {
     } end;
 };
 
-struct deployment { /* what a new dispatcher is told of it; named "": of the application */
-    struct as_list node;
-    char *name;
-    bool down; /* every replica was given up */
-    struct as_buf why, status;
-    as_ns since; /* of the status */
-};
-
 struct as_workers {
     struct as_workers_conf conf;
     struct as_loop *loop;
     struct as_console *console;
     const struct as_log *log;
     struct as_channel *dispatcher, *controller; /* NULL: not there */
-    struct as_list workers, deployments;
+    struct as_list workers;
+    struct as_standing standing;
     struct as_task stopped;
     uint32_t groups; /* control groups that were opened: their names' numbers */
     bool unbound;    /* that there are none to be had was logged */
@@ -101,23 +95,6 @@ static void say_exited(struct worker *w)
     m.kind = w->end.kind;
     m.text = as_buf_slice(&w->reason);
     as_channel_say(w->all->controller, &m);
-}
-
-static void say_down(struct as_workers *all, const struct deployment *d)
-{
-    enum as_ctl_type type = d->down ? AS_CTL_DOWN : AS_CTL_UP;
-
-    as_channel_say(all->dispatcher, &(struct as_ctl_message){.type = type,
-                                                             .deployment = as_str_of(d->name),
-                                                             .text = as_buf_slice(&d->why)});
-}
-
-static void say_status(struct as_workers *all, const struct deployment *d)
-{
-    as_channel_say(all->dispatcher, &(struct as_ctl_message){.type = AS_CTL_STATUS,
-                                                             .deployment = as_str_of(d->name),
-                                                             .ns = d->since,
-                                                             .text = as_buf_slice(&d->status)});
 }
 
 /* What the controller has noted, for the status page. */
@@ -406,51 +383,6 @@ static void remove_place(struct as_workers *all, const struct as_ctl_message *m)
     free_worker(w);
 }
 
-static struct deployment *get_deployment(struct as_workers *all, struct as_str name)
-{
-    struct deployment *d;
-
-    AS_LIST_EACH(n, &all->deployments)
-    {
-        d = AS_LIST_ENTRY(n, struct deployment, node);
-        if (as_str_eq(as_str_of(d->name), name))
-            return d;
-    }
-    d = as_xalloc(sizeof(*d));
-    d->name = as_str_dup(name);
-    as_buf_init(&d->why);
-    as_buf_init(&d->status);
-    as_list_push(&all->deployments, &d->node);
-    return d;
-}
-
-static void free_deployment(struct deployment *d)
-{
-    as_list_remove(&d->node);
-    as_buf_fini(&d->why);
-    as_buf_fini(&d->status);
-    free(d->name);
-    free(d);
-}
-
-static void set_down(struct as_workers *all, const struct as_ctl_message *m)
-{
-    struct deployment *d = get_deployment(all, m->deployment);
-
-    d->down = m->type == AS_CTL_DOWN;
-    set_reason(&d->why, m->text);
-    say_down(all, d);
-}
-
-static void set_status(struct as_workers *all, const struct as_ctl_message *m)
-{
-    struct deployment *d = get_deployment(all, m->deployment);
-
-    d->since = m->ns;
-    set_reason(&d->status, m->text);
-    say_status(all, d);
-}
-
 /* A word about the process that has this token. */
 static void hear_of(struct worker *w, const struct as_ctl_message *m)
 {
@@ -495,10 +427,8 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
         break;
     case AS_CTL_DOWN:
     case AS_CTL_UP:
-        set_down(all, m);
-        break;
     case AS_CTL_STATUS:
-        set_status(all, m);
+        as_standing_hear(&all->standing, m, all->dispatcher);
         break;
     default:
         w = find_running(all, m->token);
@@ -526,15 +456,7 @@ void as_workers_dispatcher(struct as_workers *all, struct as_channel *channel)
         say_note(w);
     }
     /* or requests would queue for workers that nobody will start */
-    AS_LIST_EACH(n, &all->deployments)
-    {
-        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
-
-        if (d->down)
-            say_down(all, d);
-        if (d->status.n)
-            say_status(all, d);
-    }
+    as_standing_dispatcher(&all->standing, channel);
     say_told(all);
 }
 
@@ -563,14 +485,7 @@ void as_workers_controller(struct as_workers *all, struct as_channel *channel)
         if (w->end.known)
             say_exited(w);
     }
-    AS_LIST_EACH(n, &all->deployments)
-    {
-        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
-
-        if (d->down)
-            as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_STAYS,
-                                                             .deployment = as_str_of(d->name)});
-    }
+    as_standing_controller(&all->standing, channel);
 }
 
 void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)
@@ -617,7 +532,7 @@ int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
     all->console = console;
     all->log = log;
     as_list_init(&all->workers);
-    as_list_init(&all->deployments);
+    as_standing_init(&all->standing);
     as_task_init(&all->stopped, on_stopped);
     as_cgroup_sweep("");
     *ret_w = all;
@@ -636,7 +551,6 @@ void as_workers_free(struct as_workers *all)
         return;
     while (!as_list_empty(&all->workers))
         free_worker(AS_LIST_ENTRY(all->workers.next, struct worker, node));
-    while (!as_list_empty(&all->deployments))
-        free_deployment(AS_LIST_ENTRY(all->deployments.next, struct deployment, node));
+    as_standing_fini(&all->standing);
     free(all);
 }

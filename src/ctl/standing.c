@@ -1,0 +1,126 @@
+#include "ctl/standing.h"
+
+#include "base/buf.h"
+
+struct deployment { /* what a new dispatcher is told of it; named "": of the application */
+    struct as_list node;
+    char *name;
+    bool down; /* every replica was given up */
+    struct as_buf why, status;
+    as_ns since; /* of the status */
+};
+
+static void say_down(struct as_channel *channel, const struct deployment *d)
+{
+    enum as_ctl_type type = d->down ? AS_CTL_DOWN : AS_CTL_UP;
+
+    as_channel_say(channel, &(struct as_ctl_message){.type = type,
+                                                     .deployment = as_str_of(d->name),
+                                                     .text = as_buf_slice(&d->why)});
+}
+
+static void say_status(struct as_channel *channel, const struct deployment *d)
+{
+    as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                                     .deployment = as_str_of(d->name),
+                                                     .ns = d->since,
+                                                     .text = as_buf_slice(&d->status)});
+}
+
+static void keep(struct as_buf *b, struct as_str s)
+{
+    as_buf_drop(b, b->n);
+    as_buf_add(b, s.p, s.n);
+}
+
+static struct deployment *get_deployment(struct as_standing *s, struct as_str name)
+{
+    struct deployment *d;
+
+    AS_LIST_EACH(n, &s->deployments)
+    {
+        d = AS_LIST_ENTRY(n, struct deployment, node);
+        if (as_str_eq(as_str_of(d->name), name))
+            return d;
+    }
+    d = as_xalloc(sizeof(*d));
+    d->name = as_str_dup(name);
+    as_buf_init(&d->why);
+    as_buf_init(&d->status);
+    as_list_push(&s->deployments, &d->node);
+    return d;
+}
+
+static void free_deployment(struct deployment *d)
+{
+    as_list_remove(&d->node);
+    as_buf_fini(&d->why);
+    as_buf_fini(&d->status);
+    free(d->name);
+    free(d);
+}
+
+static void set_down(struct as_standing *s, const struct as_ctl_message *m,
+                     struct as_channel *dispatcher)
+{
+    struct deployment *d = get_deployment(s, m->deployment);
+
+    d->down = m->type == AS_CTL_DOWN;
+    keep(&d->why, m->text);
+    say_down(dispatcher, d);
+}
+
+static void set_status(struct as_standing *s, const struct as_ctl_message *m,
+                       struct as_channel *dispatcher)
+{
+    struct deployment *d = get_deployment(s, m->deployment);
+
+    d->since = m->ns;
+    keep(&d->status, m->text);
+    say_status(dispatcher, d);
+}
+
+void as_standing_init(struct as_standing *s)
+{
+    as_list_init(&s->deployments);
+}
+
+void as_standing_fini(struct as_standing *s)
+{
+    AS_LIST_EACH(n, &s->deployments) free_deployment(AS_LIST_ENTRY(n, struct deployment, node));
+}
+
+void as_standing_hear(struct as_standing *s, const struct as_ctl_message *m,
+                      struct as_channel *dispatcher)
+{
+    if (m->type == AS_CTL_STATUS)
+        set_status(s, m, dispatcher);
+    else
+        set_down(s, m, dispatcher);
+}
+
+void as_standing_dispatcher(const struct as_standing *s, struct as_channel *channel)
+{
+    AS_LIST_EACH(n, &s->deployments)
+    {
+        const struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
+
+        /* or requests would queue for workers that nobody will start */
+        if (d->down)
+            say_down(channel, d);
+        if (d->status.n)
+            say_status(channel, d);
+    }
+}
+
+void as_standing_controller(const struct as_standing *s, struct as_channel *channel)
+{
+    AS_LIST_EACH(n, &s->deployments)
+    {
+        const struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
+
+        if (d->down)
+            as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_STAYS,
+                                                             .deployment = as_str_of(d->name)});
+    }
+}
