@@ -13,6 +13,7 @@ import rig
 
 COUNT = 1000
 RATE, WORKERS, DEADLINE, CALM = 200, 4, 10, 3
+PATIENT = ("--max-queued-requests", str(2 * RATE * DEADLINE))  # the deadline alone bounds who waits
 
 
 def storm(server, protocol, kills_per_s, count, seed):
@@ -41,7 +42,7 @@ def run(options):
         for protocol in ("grpc", "http"):
             if not options.wants(f"AnyServe {protocol} {kills_per_s}/s"):
                 continue
-            with rig.serving(rig.AnyServe("--log-level", "error", workers=WORKERS)) as server:
+            with rig.serving(rig.AnyServe("--log-level", "error", *PATIENT, workers=WORKERS)) as server:
                 result, outcome = part(server, protocol, kills_per_s, options)
                 if outcome.errors:
                     result.fault(f"{len(outcome.errors)} errors: {outcome.examples()}")
