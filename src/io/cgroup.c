@@ -11,7 +11,8 @@
 
 #define TEXT_BYTES 16384 /* more than any file has that is read here */
 #define PREFIX     "anyserve-"
-#define FILE_BYTES (2 * AS_CGROUP_PATH + 384) /* of a file in a group's folder */
+#define PATH_BYTES ((size_t)2 * AS_CGROUP_PATH) /* mount and group together */
+#define FILE_BYTES (PATH_BYTES + 384)           /* of a file in a group's folder */
 
 /* Formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
 
@@ -56,7 +57,7 @@ bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2
 
 /* The folder of our own group; of the mount, where ours is not visible (containers). False: told by
  * errno. */
-static bool own_folder(const char *root, char ret_path[2 * AS_CGROUP_PATH], bool *ret_v2)
+static bool own_folder(const char *root, char ret_path[PATH_BYTES], bool *ret_v2)
 {
     char own[AS_CGROUP_PATH];
     const char *mount;
@@ -66,10 +67,10 @@ static bool own_folder(const char *root, char ret_path[2 * AS_CGROUP_PATH], bool
     if (!as_cgroup_own(root, own, ret_v2))
         return false;
     mount = *ret_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    snprintf(ret_path, 2 * AS_CGROUP_PATH, "%s%s%s", root, mount, own);
+    snprintf(ret_path, PATH_BYTES, "%s%s%s", root, mount, own);
     if (stat(ret_path, &st) == 0)
         return true;
-    snprintf(ret_path, 2 * AS_CGROUP_PATH, "%s%s", root, mount);
+    snprintf(ret_path, PATH_BYTES, "%s%s", root, mount);
     return stat(ret_path, &st) == 0;
 }
 
@@ -139,7 +140,7 @@ static bool delegate(const char *own)
 }
 
 /* Where groups are made: once we have moved down (above), beside the group that we are in now. */
-static bool parent_folder(const char *root, char ret_path[2 * AS_CGROUP_PATH], bool *ret_v2)
+static bool parent_folder(const char *root, char ret_path[PATH_BYTES], bool *ret_v2)
 {
     size_t n;
 
@@ -179,7 +180,7 @@ static int refused(int e, int *ret_errno)
 int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, uint64_t bytes,
                    int *ret_errno)
 {
-    char parent[2 * AS_CGROUP_PATH], path[2 * AS_CGROUP_PATH + 256];
+    char parent[PATH_BYTES], path[PATH_BYTES + 256];
     struct as_cgroup g = {.procs = -1};
     int e;
 
@@ -233,10 +234,10 @@ static void kill_all(const char *folder)
         return;
     for (int turn = 0; turn < 8 && slurp(path, text); turn++) {
         for (char *w = strtok_r(text, "\n", &rest); w; w = strtok_r(NULL, "\n", &rest)) {
-            int pid = atoi(w);
+            long pid = strtol(w, NULL, 10);
 
             if (pid > 1 && pid != getpid())
-                kill(pid, SIGKILL);
+                kill((pid_t)pid, SIGKILL);
         }
     }
 }
@@ -260,7 +261,7 @@ int as_cgroup_close(struct as_cgroup *g)
 
 void as_cgroup_sweep(const char *root)
 {
-    char parent[2 * AS_CGROUP_PATH], path[FILE_BYTES];
+    char parent[PATH_BYTES], path[FILE_BYTES];
     bool v2;
     struct dirent *e;
     DIR *d;
@@ -269,10 +270,10 @@ void as_cgroup_sweep(const char *root)
         return;
     d = opendir(parent);
     while (d && (e = readdir(d))) {
-        int pid =
-            strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 ? atoi(e->d_name + strlen(PREFIX)) : 0;
+        bool ours = strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0;
+        long pid = ours ? strtol(e->d_name + strlen(PREFIX), NULL, 10) : 0;
 
-        if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
+        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
         if (!in_folder(path, parent, e->d_name))
             continue;
