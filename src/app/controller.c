@@ -14,7 +14,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/random.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 struct controller {
@@ -28,17 +27,6 @@ struct controller {
     struct as_edge *edge; /* for the control API */
     int code;
 };
-
-/* One call, so that no line of the supervisor, which has the same stderr, comes in between. */
-static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const char *line, size_t n)
-{
-    char stamp[AS_CONSOLE_STAMP], head[64];
-    int k = snprintf(head, sizeof(head), "[controller] time=%s ", as_console_stamp(stamp));
-    struct iovec iov[] = {{head, (size_t)k}, {(void *)(uintptr_t)line, n}};
-
-    if (writev(STDERR_FILENO, iov, 2) < 0)
-        return;
-}
 
 static void say(void *ctx, const struct as_ctl_message *m)
 {
@@ -186,8 +174,8 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     struct controller c = {.code = AS_CODE_OK};
     struct as_buf err;
 
-    c.log = (struct as_log){.level = (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL),
-                            .sink = sink};
+    c.log = as_console_shared_log("controller",
+                                  (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
     as_buf_init(&err);
     signal(SIGINT, SIG_IGN); /* Ctrl-C is the supervisor's: it tells us */
     if (read_app(&c, fds->app, &err) < 0 || as_loop_new(&c.loop, 0) < 0 ||

@@ -19,7 +19,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 struct dispatcher;
@@ -65,19 +64,6 @@ struct dispatcher {
     enum phase phase;
     int exit_code;
 };
-
-/* Any lane's thread: the kernel keeps the lines apart. */
-static void sink(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED, const char *line, size_t n)
-{
-    char stamp[AS_CONSOLE_STAMP], head[64];
-    int k = snprintf(head, sizeof(head), "[dispatcher] time=%s ", as_console_stamp(stamp));
-    struct iovec iov[] = {{head, (size_t)k}, {(void *)(uintptr_t)line, n}};
-
-    /* One call, at most PIPE_BUF: no line of the supervisor, which has the same stderr, comes in
-     * between. When nobody reads our log there is nothing better to do than go on. */
-    if (writev(STDERR_FILENO, iov, 2) < 0)
-        return;
-}
 
 /* --- letters to the lanes --- */
 
@@ -580,9 +566,8 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
 {
     struct dispatcher d = {.fds = fds, .opts = opts};
 
-    d.log = (struct as_log){
-        .level = (enum as_log_level)as_log_level_of(as_option_str(opts, AS_OPT_LOG_LEVEL)),
-        .sink = sink};
+    d.log = as_console_shared_log("dispatcher",
+                                  (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which drains us */
     d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);

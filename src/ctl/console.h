@@ -32,6 +32,10 @@ void as_console_close(struct as_console *c);
 /* A log whose lines go to the console as "[supervisor] time=… level=… event=…". */
 struct as_log as_console_log(struct as_console *c, enum as_log_level level);
 
+/* The same for a process that shares our stderr: "[name] time=… …" straight to it. The name stays
+ * the caller's. Any thread of it. */
+struct as_log as_console_shared_log(const char *name, enum as_log_level level);
+
 /* The wall clock now, UTC, as all processes put it into their log lines (docs/guide/logs.md; the
  * Python package does the same in log.py). Any thread. */
 const char *as_console_stamp(char out[AS_CONSOLE_STAMP]);
