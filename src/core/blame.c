@@ -56,6 +56,7 @@ static bool age(struct as_blame *b, struct as_blamed *e, as_ns now)
         return false;
     if (e->state == AS_BLAME_CONDEMNED || e->waiting) {
         e->state = AS_BLAME_SUSPECT;
+        e->proved = false;
         renew(b, e, now);
         return false;
     }
@@ -127,7 +128,8 @@ struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, boo
     if (!e)
         return NULL;
     e->kills++;
-    if (on_trial && e->kills > 1)
+    e->proved = e->proved || on_trial;
+    if (e->proved && e->kills > 1)
         e->state = AS_BLAME_CONDEMNED;
     return e;
 }

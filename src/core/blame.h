@@ -35,6 +35,7 @@ struct as_blamed {
     uint32_t kills;   /* workers that it ended, as far as is known */
     uint32_t waiting; /* requests that are held as this suspect, one on trial included: the entry
                          stays */
+    bool proved;      /* one of these deaths was on trial; verdicts may come in any order */
     bool trying;      /* one of them has a replica for itself */
     as_ns until;
 };

@@ -314,8 +314,7 @@ void as_trial_convict(struct as_deploy *d, const struct as_print *prints, uint32
     d->stat.blamed += n;
     if (!n)
         return;
-    if (on_trial)
-        fail_condemned(d);
+    fail_condemned(d);
     look_again(d, now);
     as_trial_go(d, now);
 }

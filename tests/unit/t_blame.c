@@ -68,6 +68,21 @@ static void test_a_death_on_trial_condemns(void **state AS_UNUSED)
     as_blame_fini(&b);
 }
 
+static void test_verdicts_may_come_in_any_order(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 4);
+    assert_int_equal(add(&b, 7, true, NOW)->state,
+                     AS_BLAME_SUSPECT); /* the first is not told yet */
+    assert_int_equal(add(&b, 7, false, NOW)->state, AS_BLAME_CONDEMNED);
+    /* on probation only a trial proves something */
+    assert_int_equal(find(&b, 7, NOW + TTL)->state, AS_BLAME_SUSPECT);
+    assert_int_equal(add(&b, 7, false, NOW + TTL)->state, AS_BLAME_SUSPECT);
+    assert_int_equal(add(&b, 7, true, NOW + TTL)->state, AS_BLAME_CONDEMNED);
+    as_blame_fini(&b);
+}
+
 static void test_only_what_may_be_known_is_hashed(void **state AS_UNUSED)
 {
     struct as_blame b;
@@ -152,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_the_first_death_makes_a_suspect),
         cmocka_unit_test(test_deaths_in_company_condemn_nobody),
         cmocka_unit_test(test_a_death_on_trial_condemns),
+        cmocka_unit_test(test_verdicts_may_come_in_any_order),
         cmocka_unit_test(test_only_what_may_be_known_is_hashed),
         cmocka_unit_test(test_the_condemned_are_on_probation_after_their_time),
         cmocka_unit_test(test_suspects_are_forgotten_unless_somebody_waits),
