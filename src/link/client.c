@@ -91,6 +91,8 @@ void as_client_submit(struct as_client *c, struct as_call *call)
     call->client = c;
     /* the edge reuses calls: nothing of the last one may show */
     call->cancel_posted = call->released = call->answered = false;
+    call->started = false;
+    call->begun = 0;
     call->posted = 0;
     call->result_blob = NULL;
     AS_ASSERT(call->on_part || !call->streams_inputs);
