@@ -18,14 +18,13 @@ static void fill(struct as_deploy *d, struct as_grave *g)
     free(g);
 }
 
-/* What waits there goes on, or ends. */
-static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss, as_ns now)
+/* What waits there ends, or goes on with `back`, which is to rise. */
+static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
+                    struct as_list back[AS_PRIORITIES], as_ns now)
 {
-    struct as_list back[AS_PRIORITIES], *n;
+    struct as_list *n;
     uint32_t n_alone = 0;
 
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
-        as_list_init(&back[p]);
     g->until = AS_NEVER;
     while ((n = as_list_pop(&g->parked))) {
         struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
@@ -42,6 +41,15 @@ static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss, 
         } else
             as_deploy_fail(d, q, AS_EMAYHAVERUN);
     }
+}
+
+static void open_one(struct as_deploy *d, struct as_grave *g, enum as_loss loss, as_ns now)
+{
+    struct as_list back[AS_PRIORITIES];
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        as_list_init(&back[p]);
+    open_up(d, g, loss, back, now);
     as_replica_rise(d, back, now);
 }
 
@@ -53,7 +61,7 @@ struct as_grave *as_grave_dig(struct as_replica *r, uint64_t last_started, as_ns
 
     max = AS_MIN(max, r->unanswered);
     if (d->n_graves == GRAVES_MAX) {
-        open_up(d, grave_of(d->graves.next), AS_LOSS_UNKNOWN, now);
+        open_one(d, grave_of(d->graves.next), AS_LOSS_UNKNOWN, now);
         fill(d, grave_of(d->graves.next));
     }
     g = as_xalloc(sizeof(*g) + max * sizeof(g->prints[0]));
@@ -95,26 +103,35 @@ void as_grave_fill(struct as_deploy *d, struct as_grave *g)
     fill(d, g);
 }
 
+/* All that are due together: who came first goes first, whichever worker had it. */
 void as_grave_expire(struct as_deploy *d, as_ns now)
 {
+    struct as_list back[AS_PRIORITIES];
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        as_list_init(&back[p]);
     AS_LIST_EACH(n, &d->graves)
     {
         struct as_grave *g = grave_of(n);
 
         if (g->until > now)
             continue;
-        open_up(d, g, AS_LOSS_UNKNOWN, now);
+        open_up(d, g, AS_LOSS_UNKNOWN, back, now);
         if (!as_grave_is_needed(g))
             fill(d, g);
     }
+    as_replica_rise(d, back, now);
 }
 
 as_ns as_grave_next(const struct as_deploy *d)
 {
     as_ns next = AS_NEVER;
 
-    for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next)
-        next = AS_MIN(next, grave_of(n)->until);
+    /* one whose requests have all left waits for nothing but the word */
+    for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
+        if (!as_list_empty(&grave_of(n)->parked))
+            next = AS_MIN(next, grave_of(n)->until);
+    }
     return next;
 }
 
@@ -129,7 +146,7 @@ void as_deploy_verdict(struct as_deploy *d, uint64_t number, enum as_loss loss, 
         /* first: what is like them must not go with the others */
         if (loss == AS_LOSS_CRASHED)
             as_trial_convict(d, g->prints, g->n_prints, g->on_trial, now);
-        open_up(d, g, loss <= AS_LOSS_CRASHED ? loss : AS_LOSS_UNKNOWN, now);
+        open_one(d, g, loss <= AS_LOSS_CRASHED ? loss : AS_LOSS_UNKNOWN, now);
         fill(d, g);
         return;
     }
