@@ -366,14 +366,8 @@ void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss)
     if (!t)
         return;
     t->loss = loss;
-    if (t->link) {
-        struct as_link *l = t->link;
-
-        /* answers that it had written before it died still count */
-        if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
-            as_link_end(l, l->condemned ? l->condemned : "process ended",
-                        l->goodbye || l->condemned ? AS_LOSS_KILLED : loss);
-    }
+    if (t->link)
+        as_link_died(t->link);
     tell_verdict(f, t);
     free_token(t);
 }

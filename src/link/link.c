@@ -147,6 +147,7 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
     }
     if (l->up.deploy)
         as_fleet_leave(l->up.deploy, as_loop_now(f->loop));
+    l->token = NULL; /* it may go before we do */
     close_handles(l);
 }
 
@@ -195,9 +196,9 @@ static void on_timer(struct as_timer *t)
 
 /* What it wrote before it died still counts. The socket may stay open in a forked child: then the
  * death alone ends the link. */
-static void on_death(struct as_link *l)
+void as_link_died(struct as_link *l)
 {
-    l->dead = true;
+    l->dead = true; /* so that the end of the socket, met on the way, is the end of the link */
     if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
         as_link_end(l, l->condemned ? l->condemned : "process died", loss_of(l));
 }
@@ -206,7 +207,7 @@ static void on_pid(struct as_sock *s, int events AS_UNUSED)
 {
     /* a pidfd stays readable: once is enough */
     as_sock_watch(s, 0);
-    on_death(AS_CONTAINER(s, struct as_link, pid_sock));
+    as_link_died(AS_CONTAINER(s, struct as_link, pid_sock));
 }
 
 static void open_death(struct as_letter *letter, void *to AS_UNUSED)
@@ -217,7 +218,7 @@ static void open_death(struct as_letter *letter, void *to AS_UNUSED)
     if (l->ended)
         maybe_free(l);
     else
-        on_death(l);
+        as_link_died(l);
 }
 
 void as_link_watch(struct as_link *l)

@@ -97,6 +97,8 @@ void as_link_accept(struct as_fleet *f, int fd);
 /* Ends it now: reason is logged and told. AS_LOSS_LINK: it may still run any of its streams; else
  * the process is dead or has let go of them (the status page is final). */
 void as_link_end(struct as_link *l, const char *reason, enum as_loss loss);
+/* Its process is dead. What it had written still counts; then it ends. */
+void as_link_died(struct as_link *l);
 /* The peer broke the rules: the link ends, a worker of ours is killed. */
 void as_link_refuse(struct as_link *l, const char *why);
 
@@ -140,7 +142,8 @@ void as_link_drop_partial(struct as_link *l);
 /* Receiving (link_rx.c): one read and what it brought. >0: there may be more; 0: nothing more now;
  * <0: the link has ended. */
 int as_link_read(struct as_link *l);
-/* Reads all there is: false when that ended the link. */
+/* Reads all there is: false when that ended the link, or broke it (it then waits for the process to
+ * end). */
 bool as_link_drain_socket(struct as_link *l);
 /* The socket ended, the process may live or its death is still to be told. */
 void as_link_broken(struct as_link *l);

@@ -10,7 +10,6 @@ from support import oip, paths
 
 import poison  # noqa: E402, of tests/chaos
 
-pytestmark = pytest.mark.core
 
 MODEL = paths.ROOT / "tests/chaos/guarded.py"
 

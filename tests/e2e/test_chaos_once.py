@@ -11,7 +11,6 @@ from support import paths, procs
 
 import detect  # noqa: E402, of tests/chaos
 
-pytestmark = pytest.mark.core
 
 MODEL = paths.ROOT / "tests/chaos/model.py"
 

@@ -7,7 +7,6 @@ import pytest
 import chaos
 from support import paths, procs, prometheus, wait
 
-pytestmark = pytest.mark.core
 
 MODEL = paths.ROOT / "tests/chaos/model.py"
 

@@ -34,6 +34,27 @@ static void options_that_make_no_sense_end_the_link(void **state AS_UNUSED)
     end();
 }
 
+/* --- the supervisor's word that a process is dead --- */
+
+/* Its socket has ended too, which nobody has looked at yet: that is the end of a dead process's
+ * link, not the beginning of a wait for its death. */
+static void a_dead_process_has_no_link(void **state AS_UNUSED)
+{
+    struct request *q;
+    struct hand *h;
+
+    begin(usual());
+    h = join(0, "t0", false, &no_options);
+    q = submit();
+    start(h, 1);
+    hand_close(h);
+    as_fleet_forget(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
+    assert_int_equal(w.gone, 1);
+    assert_true(q->answered);
+    assert_int_equal(q->call.err, AS_EMAYHAVERUN);
+    end();
+}
+
 /* --- questions of the controller's --- */
 
 static uint64_t expect_ask(struct hand *h, const char *text)
@@ -177,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_deployment_has_a_deadline_for_them),
         cmocka_unit_test(options_that_make_no_sense_end_the_link),
+        cmocka_unit_test(a_dead_process_has_no_link),
         cmocka_unit_test(a_question_is_answered_under_its_id),
         cmocka_unit_test(every_question_has_an_answer),
         cmocka_unit_test(an_idle_replica_retires_at_once),
