@@ -74,10 +74,12 @@ def add_one(model):
 def test_a_replica_that_fails(sick):
     with Load(sick.address, add_one("fails"), threads=4) as load:
         wait.until(lambda: breaker(sick, "sick-0") == "open", sick.status)
-        assert 5 <= load.count("INTERNAL") <= 9, load.outcomes  # some were on their way
+        wait.until(lambda: load.count("INTERNAL") >= 5, lambda: load.outcomes)  # the clients hear of it a moment later
+        assert load.count("INTERNAL") <= 9, load.outcomes  # some were on their way
         load.wait_more(100)
         os.unlink(sick.flag)
         wait.until(lambda: breaker(sick, "sick-0") == "closed", sick.status)
+        load.wait_more(20)  # whatever was on its way is there
         before = load.count("INTERNAL")
         load.wait_more(100)
         assert load.count("INTERNAL") == before
