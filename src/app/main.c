@@ -109,7 +109,7 @@ static void help_all(struct as_buf *b)
                   AS_VERSION);
     for (size_t i = 0; i < AS_COUNT(commands); i++) {
         if (!commands[i].hidden)
-            as_buf_printf(b, "  %-8s %-10s %s\n", commands[i].name, commands[i].args,
+            as_buf_printf(b, "  %-8s %-12s %s\n", commands[i].name, commands[i].args,
                           commands[i].doc);
     }
     as_buf_str(b, "\nanyserve COMMAND --help shows the options of a command.\n\nexit codes:\n");

@@ -40,7 +40,8 @@ def _factory(tmp_path_factory):
                 if is_failed or server.exit_code is not None:
                     server.kill()
                 else:
-                    server.settle()
+                    if not server.is_spoiled:
+                        server.settle()
                     server.stop()
             except AssertionError as e:
                 errors.append(str(e))
@@ -105,6 +106,15 @@ def pytest_runtest_makereport(item, call):
             report.sections.append((f"output of the server {server.process.pid}", server.log.text()[-20000:]))
 
 
+@pytest.fixture
+def staged(serve, stage):
+    """staged(*options, app=…) → a server whose handlers wait for cues."""
+    def start(*options, app="staged.py", **kwargs):
+        stage.reset()
+        return serve(app, *options, env={"ANYSERVE_TEST_STAGE": stage.path}, **kwargs)
+    return start
+
+
 @pytest.fixture(autouse=True)
 def settled(request):
     """After each test every server is at rest again."""
@@ -112,4 +122,7 @@ def settled(request):
     if getattr(request.node, "has_failed", False):
         return
     for server in _alive:
-        server.settle()
+        if not server.is_spoiled:  # the test that spoilt it has failed; those after it say nothing new
+            server.is_spoiled = True
+            server.settle()
+            server.is_spoiled = False

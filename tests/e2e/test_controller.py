@@ -15,15 +15,6 @@ from support.server import READY
 pytestmark = pytest.mark.core
 
 
-@pytest.fixture
-def staged(serve, stage):
-    """staged(*options, app=…) → a server whose handlers wait for cues."""
-    def start(*options, app="staged.py", **kwargs):
-        stage.reset()
-        return serve(app, *options, env={"ANYSERVE_TEST_STAGE": stage.path}, **kwargs)
-    return start
-
-
 def add_one(client, n):
     assert client.infer("fast", {"x": np.array([n])})["y"] == n + 1
 

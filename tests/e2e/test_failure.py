@@ -18,15 +18,6 @@ from support.server import READY
 pytestmark = pytest.mark.core
 
 
-@pytest.fixture
-def staged(serve, stage):
-    """staged(*options, app=…) → a server whose handlers wait for cues."""
-    def start(*options, app="staged.py", **kwargs):
-        stage.reset()
-        return serve(app, *options, env={"ANYSERVE_TEST_STAGE": stage.path}, **kwargs)
-    return start
-
-
 def assert_may_have_executed(error):
     assert error.code() == grpc.StatusCode.UNAVAILABLE, error
     trailers = oip.trailers_of(error)
