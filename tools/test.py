@@ -70,7 +70,7 @@ def make(target):
 
 
 def pytest(build, *args, folder="tests/e2e"):
-    return ["env", f"ANYSERVE_BUILD={build}", sys.executable, "-m", "pytest", "-q", folder, *args]
+    return ["env", f"ANYSERVE_BUILD={build}", sys.executable, "-m", "pytest", "-q", "--durations=30", folder, *args]
 
 
 RELEASE, ASAN, TSAN = "build/release", "build/asan", "build/tsan"
