@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import collections.abc
 import functools
 import inspect
 import weakref
-from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Set, Tuple
+
+if TYPE_CHECKING:
+    import asyncio  # when it is used: not every program that imports this package has an event loop
 
 __all__ = ["batch"]
 
@@ -49,6 +51,8 @@ class _Queue:
     """The calls of one key of one object."""
 
     def __init__(self, run: Callable[..., Any], options: _Options, idle: Callable[[], None]) -> None:
+        import asyncio
+
         self.run, self.options, self.idle = run, options, idle
         self.loop = asyncio.get_running_loop()
         self.calls: Deque[_Call] = collections.deque()
@@ -107,6 +111,8 @@ class _Queue:
 
     @staticmethod
     def settle(call: _Call, result: Any) -> None:
+        import asyncio
+
         if call.future.done():
             return
         if isinstance(result, asyncio.CancelledError):
@@ -147,6 +153,8 @@ def batch(
     options = _Options(max_batch_size, batch_wait_timeout_s, max_concurrent_batches)
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        import asyncio
+
         if not inspect.iscoroutinefunction(fn):
             raise TypeError("@batch is for async functions; %r is none" % (fn,))
         signature = inspect.signature(fn)

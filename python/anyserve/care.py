@@ -7,7 +7,6 @@ if the worker has one, else between two requests), one question at a time.
 
 from __future__ import annotations
 
-import asyncio
 import faulthandler
 import inspect
 import json
@@ -200,7 +199,11 @@ class Alone:
     """Runs what Care does where handlers need no event loop; its own is made for async hooks."""
 
     def __init__(self, care: Care) -> None:
-        self._runner = asyncio.Runner() if care.needs_loop else None
+        self._runner = None
+        if care.needs_loop:
+            import asyncio
+
+            self._runner = asyncio.Runner()
 
     def run(self, coro: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(coro) if self._runner else run_alone(coro)

@@ -9,6 +9,7 @@ models that cannot be served.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -27,6 +28,12 @@ from .target import (
 )
 
 MIN_PYTHON = (3, 11)
+
+if sys.version_info >= MIN_PYTHON:
+    # What every worker needs, whatever it serves, numpy and the extension among it. Where these are missing
+    # check_interpreter says so in plain words.
+    with contextlib.suppress(ImportError):
+        from . import serve as _serve  # noqa: F401
 
 
 def check_interpreter() -> None:

@@ -3,7 +3,7 @@
 
 /* --- exceptions become errors --- */
 
-PyObject *native_cancelled_error; /* asyncio.CancelledError */
+static PyObject *own_cancelled; /* where asyncio is not loaded */
 
 /* Every way to the end of a request goes through here or native_answer: l->calls counts those that
  * are still to go, and the worker is not freed before it is 0. */
@@ -36,11 +36,54 @@ static void ask(Link *l, struct model *m, PyObject *exc, struct verdict *v)
     v->text = AS_STR("the handler failed, and so did reporting why");
 }
 
+/* asyncio's exception, or NULL. A worker without an event loop does not import asyncio: that would
+ * be a fifth of its start. */
+static PyObject *asyncio_cancelled(void)
+{
+    PyObject *name = PyUnicode_FromString("asyncio.exceptions");
+    PyObject *m = name ? PyImport_GetModule(name) : NULL;
+    PyObject *e = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
+
+    PyErr_Clear(); /* while another thread imports it */
+    Py_XDECREF(name);
+    Py_XDECREF(m);
+    return e;
+}
+
+void native_set_cancelled(void)
+{
+    PyObject *e = asyncio_cancelled();
+
+    PyErr_SetNone(e ? e : own_cancelled);
+    Py_XDECREF(e);
+}
+
+bool native_is_cancelled(PyObject *exc)
+{
+    PyObject *e = asyncio_cancelled();
+    bool is = PyErr_GivenExceptionMatches(exc, own_cancelled) ||
+              (e && PyErr_GivenExceptionMatches(exc, e));
+
+    Py_XDECREF(e);
+    return is;
+}
+
+bool native_raised_cancelled(void)
+{
+    PyObject *exc = native_raised();
+    bool is = native_is_cancelled(exc);
+
+    if (!is)
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+    Py_DECREF(exc);
+    return is;
+}
+
 void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *v)
 {
     bool fatal = PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
                  PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
-    bool cancelled = PyErr_GivenExceptionMatches(exc, native_cancelled_error);
+    bool cancelled = native_is_cancelled(exc);
 
     *v = (struct verdict){.ends = fatal || cancelled};
     /* codes of gRPC: 1 CANCELLED, 14 UNAVAILABLE (another worker may do it) */
@@ -427,11 +470,8 @@ int native_call_start(Link *l, struct as_worker_req *q)
             return failed ? 0 : -1;
     }
     err = m->submit ? start_thread(l, m, q, g) : start(l, m, q, g);
-    if (err && PyErr_ExceptionMatches(native_cancelled_error)) {
-        PyErr_Clear(); /* of a handler that has no task */
-        err = 0;
-    }
-    return err;
+    /* of a handler that has no task */
+    return err && native_raised_cancelled() ? 0 : err;
 }
 
 /* In a thread of the SDK's: runs the handler of a model with threads. */
@@ -452,9 +492,7 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     if (c->m->decoupled && result)
         result = native_stream_run(l, c->m, c->q, result);
     if (call_conclude(c, result, why)) {
-        if (PyErr_ExceptionMatches(native_cancelled_error))
-            PyErr_Clear();
-        else
+        if (!native_raised_cancelled())
             PyErr_WriteUnraisable(c->m->handler);
     }
     /* in no loop's turn here, so nobody else would publish the answer */
@@ -549,9 +587,8 @@ PyTypeObject native_call_type = {
 
 int native_call_init(void)
 {
-    PyObject *m = PyImport_ImportModule("asyncio.exceptions");
-
-    native_cancelled_error = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
-    Py_XDECREF(m);
-    return native_cancelled_error ? 0 : -1;
+    own_cancelled = PyErr_NewExceptionWithDoc(
+        "anyserve._native.Cancelled", "What asyncio.CancelledError is where asyncio is not loaded.",
+        PyExc_BaseException, NULL);
+    return own_cancelled ? 0 : -1;
 }

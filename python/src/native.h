@@ -125,9 +125,13 @@ typedef struct {
 } Call;
 
 extern PyTypeObject native_request_type, native_call_type, native_hold_type, native_stream_type;
-extern PyObject *native_cancelled_error; /* asyncio.CancelledError */
-extern PyObject *native_response_type;   /* anyserve.Response */
-extern PyObject *native_output_error;    /* raised for a result that is no answer */
+extern PyObject *native_response_type; /* anyserve.Response */
+extern PyObject *native_output_error;  /* raised for a result that is no answer */
+
+/* asyncio.CancelledError, or what stands for it while asyncio is not loaded. */
+void native_set_cancelled(void);         /* raises it */
+bool native_is_cancelled(PyObject *exc); /* none is set */
+bool native_raised_cancelled(void);      /* the one that is set: then it is cleared */
 
 /* The current exception with its traceback, taken off; a new reference. */
 static inline PyObject *native_raised(void)

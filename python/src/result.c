@@ -292,7 +292,7 @@ static int refuse(struct model *m, int err)
     if (err == AS_ENOMEM)
         PyErr_NoMemory();
     else if (err == AS_ECANCELLED)
-        PyErr_SetNone(native_cancelled_error);
+        native_set_cancelled();
     else if (err == AS_EAGAIN)
         PyErr_SetString(PyExc_RuntimeError, "there is no room for a response");
     else

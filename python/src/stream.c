@@ -14,7 +14,7 @@ static PyObject *give_up(PyObject *generator)
         PyErr_WriteUnraisable(generator);
     Py_XDECREF(r);
     Py_DECREF(generator);
-    PyErr_SetNone(native_cancelled_error);
+    native_set_cancelled();
     return NULL;
 }
 
@@ -37,10 +37,8 @@ PyObject *native_stream_run(Link *l, struct model *m, struct as_worker_req *q, P
             break;
         err = native_part(l, m, q, value);
         Py_DECREF(value);
-        if (err && PyErr_ExceptionMatches(native_cancelled_error)) {
-            PyErr_Clear();
+        if (err && native_raised_cancelled())
             return give_up(generator);
-        }
         if (err)
             break;
     }
@@ -97,7 +95,7 @@ static bool is_over(Stream *s)
 {
     if (s->q)
         return false;
-    PyErr_SetNone(native_cancelled_error);
+    native_set_cancelled();
     return true;
 }
 
@@ -157,7 +155,7 @@ static PyObject *stream_next(PyObject *o, PyObject *unused AS_UNUSED)
     if (err == AS_EOF)
         Py_RETURN_FALSE;
     if (err) {
-        PyErr_SetNone(native_cancelled_error);
+        native_set_cancelled();
         return NULL;
     }
     r = request_of(s, input);

@@ -212,3 +212,44 @@ def test_the_status_page_shows_what_ran(start):
     assert (magic, version, last_started, started, finished) == (0x47505341, 1, last, 3, 3)
     (lock,) = struct.unpack("<I", os.pread(w.page, 4, 64))
     assert lock == w.process.pid | 0x80000000
+
+
+ALONE = """
+import sys
+from anyserve import AnyServe
+import numpy as np
+app = AnyServe()
+seen = []
+
+@app.model("loaded")
+def loaded():
+    return {"asyncio": np.array(["asyncio" in sys.modules]), "seen": np.array(seen, dtype=object)}
+
+@app.model("count")
+def count(n):
+    try:
+        for i in range(int(n[0])):
+            yield np.array([i])
+    except GeneratorExit:
+        seen.append("left")
+        raise
+
+@app.model("cancelled")
+def cancelled():
+    import asyncio
+    raise asyncio.CancelledError
+"""
+
+
+def test_asyncio_is_for_those_who_need_it(start):
+    w = start(ALONE)
+    stream = w.ask("count", {"n": np.array([3])}, credit=(1, 1 << 20))  # stands before its second result
+    next(w.parts(stream))
+    w.cancel(stream)
+    with pytest.raises(Refused, match="CANCELLED"):
+        w.answer(stream)
+    answer = w.infer("loaded")
+    assert list(answer["asyncio"]) == [False] and list(answer["seen"]) == [b"left"]
+    with pytest.raises(Refused, match="CANCELLED: the handler was cancelled"):
+        w.infer("cancelled")
+    assert list(w.infer("loaded")["asyncio"]) == [True]
