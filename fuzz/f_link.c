@@ -339,7 +339,9 @@ static void care(struct world *w, struct script *s)
     uint64_t time = times[byte(s) % 3], stream = byte(s) % 8;
 
     for (uint32_t key = 1; key < AS_FRAME_OPTION_END; key++)
-        o.value[key] = time;
+        o.value[key] = key == AS_FRAME_OPT_MAX_QUEUED   ? time % 8
+                       : key == AS_FRAME_OPT_IDEMPOTENT ? time & 1
+                                                        : time;
     o.has &= (1u << AS_FRAME_OPTION_END) - 1;
     switch (byte(s) % 4) {
     case 0:

@@ -149,7 +149,8 @@ void as_worker_set_health(struct as_worker *w, uint32_t status, const char *text
 
 /* What the server shall do with this replica, in place of its own settings. 0: as the server is
  * set; AS_NEVER: never. Any time: what has changed is told to the server, also over a new link. 0;
- * AS_EINVALID: a time is over a day, health_timeout is AS_NEVER, or there is no such signal. */
+ * AS_EINVALID: a time is over a day, health_timeout is AS_NEVER, there is no such signal, or a
+ * number is out of range. */
 struct as_worker_options {
     size_t size;
     as_ns health_period;      /* between two health checks */
@@ -159,6 +160,14 @@ struct as_worker_options {
     uint32_t health_failures; /* in a row, that end the process; at most 1000 */
     uint32_t dump_signal; /* makes this process print where its threads are, and go on; sent before
                          such a kill. 0: none */
+    /* Calls at once, in place of the slots of as_worker_conf. What executes goes on; when it is
+     * more than that, nothing starts until it is less. A model's own max_ongoing counts still,
+     * where it is below the slots of as_worker_conf. */
+    uint32_t slots;
+    int32_t idempotent; /* of the deployment: 1, requests may run again, whatever its models say;
+                           -1, they may not. 0: as each model says */
+    int64_t max_queued; /* of the deployment, in place of that of as_worker_conf: what waits already
+                           stays; more is refused. -1: any number; 0: as there */
 };
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options);
 

@@ -26,5 +26,9 @@ def nanoseconds(options: Dict[str, Any], name: str) -> int:
 
 def tell(set_options: Callable[..., None], options: Dict[str, Any], dump_signal: int) -> None:
     """To the server, by the link."""
+    idempotent = options.get("idempotent")
     set_options(*[nanoseconds(options, name) for name in TIMES],
-                int(options.get("health_check_failure_threshold", 0)), dump_signal)  # fmt: skip
+                int(options.get("health_check_failure_threshold", 0)), dump_signal,
+                int(options.get("max_ongoing_requests", 0)),
+                0 if idempotent is None else 1 if idempotent else -1,
+                int(options.get("max_queued_requests", 0)))  # fmt: skip

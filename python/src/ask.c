@@ -89,11 +89,14 @@ static as_ns time_of(long long v)
 PyObject *native_link_set_options(PyObject *self, PyObject *args)
 {
     struct as_worker_options o = {.size = sizeof(o)};
-    long long period, timeout, execution, request;
+    long long period, timeout, execution, request, max_queued;
+    int idempotent;
 
-    if (!PyArg_ParseTuple(args, "LLLLII", &period, &timeout, &execution, &request,
-                          &o.health_failures, &o.dump_signal))
+    if (!PyArg_ParseTuple(args, "LLLLIIIiL", &period, &timeout, &execution, &request,
+                          &o.health_failures, &o.dump_signal, &o.slots, &idempotent, &max_queued))
         return NULL;
+    o.idempotent = idempotent;
+    o.max_queued = max_queued;
     o.health_period = time_of(period);
     o.health_timeout = time_of(timeout);
     o.execution_timeout = time_of(execution);

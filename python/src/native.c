@@ -354,7 +354,9 @@ static PyMethodDef link_methods[] = {
      "on_ask(answer): answer(op, text, ask) is called for each question to the replica."},
     {"reply", native_link_reply, METH_VARARGS, "reply(ask, status, text): once for each."},
     {"set_options", native_link_set_options, METH_VARARGS,
-     "What the server shall do with this replica: ns, 0 as it is set, -1 never."},
+     "What the server shall do with this replica: times in ns, failures, signal, slots, "
+     "idempotent,\n"
+     "max_queued; 0 as it is set or declared, -1 never, no, without limit."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
     {"wake", link_wake, METH_NOARGS, "Makes run() look at signals."},
     {"forked", link_forked, METH_NOARGS, "In a forked child: lets go of the link."},

@@ -150,6 +150,12 @@ int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_bat
     return 0;
 }
 
+void as_deploy_set_max_queued(struct as_deploy *d, int64_t max_queued)
+{
+    AS_ASSERT(max_queued >= -1);
+    d->conf.max_queued = max_queued;
+}
+
 static bool is_full(const struct as_deploy *d)
 {
     return d->conf.max_queued >= 0 &&

@@ -100,6 +100,10 @@ int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoin
  * as_batch_check refuses; a max_size of 0 changes nothing. A model's cap counts batches. */
 int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_batch_conf *conf);
 
+/* Another bound of the queue, as in as_deploy_conf; at least 1, or -1. What waits stays, however
+ * much it is; new requests are refused until fewer wait than that. */
+void as_deploy_set_max_queued(struct as_deploy *d, int64_t max_queued);
+
 /* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down),
  * AS_EPOISON (one like it ends workers): q is untouched but for its state, and stays the
  * caller's. */

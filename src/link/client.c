@@ -71,6 +71,8 @@ static void submit(struct as_fleet *f, struct as_call *c)
     }
     if (c->core.deadline == AS_NEVER && d->request_timeout)
         c->core.deadline = as_loop_now(f->loop) + d->request_timeout;
+    if (__builtin_expect(d->idempotent != AS_FLEET_AS_REGISTERED, 0))
+        c->core.idempotent = d->idempotent == AS_FLEET_IDEMPOTENT;
     deadline = c->core.deadline; /* it may be answered, and its memory used again, in there */
     err = as_deploy_submit(d->core, &c->core, as_loop_now(f->loop));
     if (err)

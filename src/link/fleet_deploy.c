@@ -97,12 +97,11 @@ static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
     return NULL;
 }
 
-/* Workers that came by themselves may have different budgets: a cap that is no less than the budget
- * of the first would be one for the others. */
-static uint32_t cap_of(const struct as_fleet_deploy *d, const struct as_frame_register *r)
+/* A cap that is no less than the slots is none: it would be one when more slots are granted later,
+ * or by another worker. */
+static uint32_t cap_of(const struct as_frame_register *r)
 {
-    return !as_fleet_flag(&d->expected) && r->max_ongoing >= r->budget ? AS_DEPLOY_SLOTS_MAX
-                                                                       : r->max_ongoing;
+    return r->max_ongoing >= r->budget ? AS_DEPLOY_SLOTS_MAX : r->max_ongoing;
 }
 
 int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register *r,
@@ -151,7 +150,7 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
         d->models[d->n_models++] = (struct as_fleet_model){.name = as_str_dup(r->name),
                                                            .version = as_str_dup(r->version),
                                                            .max_ongoing = r->max_ongoing};
-        err = as_deploy_set_model(d->core, m.index, cap_of(d, r));
+        err = as_deploy_set_model(d->core, m.index, cap_of(r));
         AS_ASSERT(!err);
         err = as_deploy_set_batch(d->core, m.index, &m.batching);
         AS_ASSERT(!err);
@@ -218,6 +217,7 @@ void as_fleet_vacate(struct as_fleet_deploy *d)
     d->name = NULL;
     d->max_queued = 0;
     d->budget = 0;
+    d->idempotent = AS_FLEET_AS_REGISTERED;
     d->deserted = AS_NEVER;
     d->seen = 0;
     as_fleet_set_flag(&d->down, false);

@@ -22,6 +22,12 @@ struct as_fleet_model {
     struct as_model_stat stat;
 };
 
+enum as_fleet_idempotent {
+    AS_FLEET_AS_REGISTERED,
+    AS_FLEET_IDEMPOTENT,
+    AS_FLEET_NOT_IDEMPOTENT,
+};
+
 /* One place of the table. Made once and never freed before the fleet, since other threads look at
  * the flags of a number that they have from an older snapshot; but a deployment of workers that
  * came by themselves goes when they have gone, and its place is used again. */
@@ -33,8 +39,9 @@ struct as_fleet_deploy {
     uint32_t n_upstreams; /* that have said its name */
     as_ns seen;           /* when one that was not sent away was there last; 0: never */
     as_ns deserted;       /* since when nobody is there; AS_NEVER: somebody is */
-    int64_t max_queued;
+    int64_t max_queued;   /* as its models are registered; a worker's OPTIONS may say another */
     uint32_t budget;
+    enum as_fleet_idempotent idempotent; /* of all its models; else each has its own */
     as_ns request_timeout; /* the deadline of those that bring none; 0: they have none */
     struct as_fleet_model *models;
     uint32_t n_models;

@@ -56,6 +56,10 @@ struct as_link_care {
     uint64_t ask_id;   /* how it calls that one */
     uint32_t failures; /* of checks, in a row */
     bool sick;         /* the last check failed */
+
+    /* Of its deployment. 0: as it is registered. */
+    int64_t max_queued;
+    enum as_fleet_idempotent idempotent;
 };
 
 struct as_link {

@@ -329,7 +329,11 @@ void as_link_care_init(struct as_link *l)
 
 static void apply(struct as_link *l)
 {
-    l->up.deploy->request_timeout = l->care.request;
+    struct as_fleet_deploy *d = l->up.deploy;
+
+    d->request_timeout = l->care.request;
+    d->idempotent = l->care.idempotent;
+    as_deploy_set_max_queued(d->core, l->care.max_queued ? l->care.max_queued : d->max_queued);
     l->care.due = now_of(l) + jitter(l, l->care.period);
     l->care.check = 0;
     l->care.look = l->care.execution ? 0 : AS_NEVER;
@@ -375,6 +379,11 @@ void as_link_on_options(struct as_link *l, const struct as_frame *f)
     l->care.request = option(&o, AS_FRAME_OPT_REQUEST_TIMEOUT, conf->request_timeout);
     l->care.limit = (uint32_t)option(&o, AS_FRAME_OPT_HEALTH_FAILURES, conf->health_failures);
     l->care.dump = (uint32_t)option(&o, AS_FRAME_OPT_DUMP_SIGNAL, 0);
+    /* AS_FRAME_QUEUED_ANY is core's -1 */
+    l->care.max_queued = (int64_t)option(&o, AS_FRAME_OPT_MAX_QUEUED, 0);
+    l->care.idempotent = !(o.has >> AS_FRAME_OPT_IDEMPOTENT & 1) ? AS_FLEET_AS_REGISTERED
+                         : o.value[AS_FRAME_OPT_IDEMPOTENT]      ? AS_FLEET_IDEMPOTENT
+                                                                 : AS_FLEET_NOT_IDEMPOTENT;
     if (l->state == AS_LINK_READY)
         apply(l);
 }

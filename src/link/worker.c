@@ -98,7 +98,7 @@ static bool is_whole(const struct as_worker *w, const struct as_worker_req *q)
 
 static struct as_worker_req *first_startable(const struct as_worker *w)
 {
-    if (w->n_busy >= w->conf.slots)
+    if (w->n_busy >= w->slots)
         return NULL;
     AS_LIST_EACH(n, &w->waiting)
     {
@@ -107,7 +107,7 @@ static struct as_worker_req *first_startable(const struct as_worker *w)
 
         if (!is_whole(w, q))
             return NULL; /* bodies come in order, so this one is only a read away */
-        if (!w->capped || m->running < m->reg.max_ongoing)
+        if (!w->capped || m->running < m->cap)
             return q;
     }
     return NULL;

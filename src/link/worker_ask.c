@@ -142,30 +142,63 @@ static bool set_time(struct as_frame_options *o, enum as_frame_option key, as_ns
     return true;
 }
 
+static void set(struct as_frame_options *o, enum as_frame_option key, uint64_t v)
+{
+    o->has |= 1u << key;
+    o->value[key] = v;
+}
+
+/* What the frame says of v. False: it cannot be said. */
+static bool translate(const struct as_worker_options *v, struct as_frame_options *o)
+{
+    if (!set_time(o, AS_FRAME_OPT_HEALTH_PERIOD, v->health_period) ||
+        !set_time(o, AS_FRAME_OPT_HEALTH_TIMEOUT, v->health_timeout) ||
+        !set_time(o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v->execution_timeout) ||
+        !set_time(o, AS_FRAME_OPT_REQUEST_TIMEOUT, v->request_timeout) ||
+        v->health_timeout == AS_NEVER || v->dump_signal > 64 ||
+        v->health_failures > AS_FRAME_FAILURES_MAX || v->slots > AS_WORKER_SLOTS ||
+        v->idempotent < -1 || v->idempotent > 1 || v->max_queued < -1 ||
+        v->max_queued > (int64_t)AS_FRAME_QUEUED_MAX)
+        return false;
+    if (v->dump_signal)
+        set(o, AS_FRAME_OPT_DUMP_SIGNAL, v->dump_signal);
+    if (v->health_failures)
+        set(o, AS_FRAME_OPT_HEALTH_FAILURES, v->health_failures);
+    if (v->max_queued)
+        set(o, AS_FRAME_OPT_MAX_QUEUED,
+            v->max_queued < 0 ? AS_FRAME_QUEUED_ANY : (uint64_t)v->max_queued);
+    if (v->idempotent)
+        set(o, AS_FRAME_OPT_IDEMPOTENT, v->idempotent > 0);
+    return true;
+}
+
+void as_worker_grant(struct as_worker *w)
+{
+    struct as_frame_credit c = {.slots = w->slots, .prefetch = w->conf.max_prefetch};
+
+    w->most_slots = AS_MAX(w->most_slots, w->slots);
+    as_frame_put_credit(&w->out, 0, &c);
+}
+
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options)
 {
     struct as_frame_options o = {0};
     struct as_worker_options v;
+    uint32_t slots;
 
-    if (!as_worker_take(&v, sizeof(v), options) ||
-        !set_time(&o, AS_FRAME_OPT_HEALTH_PERIOD, v.health_period) ||
-        !set_time(&o, AS_FRAME_OPT_HEALTH_TIMEOUT, v.health_timeout) ||
-        !set_time(&o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v.execution_timeout) ||
-        !set_time(&o, AS_FRAME_OPT_REQUEST_TIMEOUT, v.request_timeout) ||
-        v.health_timeout == AS_NEVER || v.dump_signal > 64 ||
-        v.health_failures > AS_FRAME_FAILURES_MAX)
+    if (!as_worker_take(&v, sizeof(v), options) || !translate(&v, &o))
         return AS_EINVALID;
-    if (v.dump_signal)
-        o.has |= 1u << AS_FRAME_OPT_DUMP_SIGNAL;
-    o.value[AS_FRAME_OPT_DUMP_SIGNAL] = v.dump_signal;
-    if (v.health_failures)
-        o.has |= 1u << AS_FRAME_OPT_HEALTH_FAILURES;
-    o.value[AS_FRAME_OPT_HEALTH_FAILURES] = v.health_failures;
     pthread_mutex_lock(&w->mu);
+    slots = w->slots;
+    w->slots = v.slots ? v.slots : w->conf.slots;
     w->options = o;
     if (w->state == AS_WORKER_LIVE) {
         as_frame_put_options(&w->out, &w->options);
+        if (w->slots != slots)
+            as_worker_grant(w);
         as_worker_send(w);
+        if (w->slots > slots && w->n_waiting)
+            as_worker_wake(w);
     }
     pthread_mutex_unlock(&w->mu);
     return 0;

@@ -92,6 +92,7 @@ static void find_defaults(struct as_worker_conf *c, char replica[32])
 static void keep_conf(struct as_worker *w, const struct as_worker_conf *c)
 {
     w->conf = *c;
+    w->slots = c->slots;
     w->inputs = (struct as_frame_window){(int64_t)c->input_messages, (int64_t)c->input_bytes};
     w->conf.path = keep(w, c->path);
     w->conf.runtime_dir = keep(w, c->runtime_dir);
@@ -275,7 +276,8 @@ int as_worker_add(struct as_worker *w, const struct as_worker_model *model)
     s = &w->models[w->n_models];
     *s = (struct as_worker_served){.handler = m.handler, .ctx = m.ctx};
     describe(w, &m, &s->reg);
-    w->capped = w->capped || s->reg.max_ongoing < w->conf.slots;
+    s->cap = s->reg.max_ongoing < w->conf.slots ? s->reg.max_ongoing : UINT32_MAX;
+    w->capped = w->capped || s->cap != UINT32_MAX;
     w->n_models++;
     return 0;
 }

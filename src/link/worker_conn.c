@@ -167,11 +167,10 @@ static int greet(struct as_worker *w)
     return send_with_page(w);
 }
 
-static void grant(struct as_worker *w)
+static void go_live(struct as_worker *w)
 {
-    struct as_frame_credit c = {.slots = w->conf.slots, .prefetch = w->conf.max_prefetch};
-
-    as_frame_put_credit(&w->out, 0, &c);
+    w->most_slots = 0;
+    as_worker_grant(w);
     w->state = AS_WORKER_LIVE;
     as_worker_send(w);
     w->clock = 0;
@@ -188,7 +187,7 @@ static int greeted(struct as_worker *w)
     if (w->state != AS_WORKER_GREETING)
         return AS_EUNAVAILABLE;
     if (w->greeted && w->n_registered == w->n_models) {
-        grant(w);
+        go_live(w);
         return w->sock >= 0 ? 0 : AS_EUNAVAILABLE;
     }
     if (w->out.bytes)

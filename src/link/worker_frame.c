@@ -212,7 +212,7 @@ static bool in_order(const struct as_worker *w, uint64_t stream)
     if (!(stream & 1) || stream <= w->top_stream || (w->batch && stream != w->batch_next))
         return false;
     return (w->batch && w->batch->left) ||
-           w->n_open - w->n_packed < (uint64_t)w->conf.slots + w->conf.max_prefetch;
+           w->n_open - w->n_packed < (uint64_t)w->most_slots + w->conf.max_prefetch;
 }
 
 static void on_open(struct as_worker *w, const struct as_frame *f, struct as_blob *buf)

@@ -85,6 +85,7 @@ struct as_worker_req {
 
 struct as_worker_served { /* a model */
     struct as_frame_register reg;
+    uint32_t cap;    /* of calls at once; UINT32_MAX: the slots are its only limit */
     uint32_t target; /* for OPEN, from REGISTERED */
     bool registered;
     uint32_t running; /* calls */
@@ -114,7 +115,9 @@ struct as_worker {
     struct as_frame_window inputs; /* of one stream, as conf says */
     struct as_worker_served *models;
     uint32_t n_models;
-    bool capped;                     /* some model's max_ongoing is below the slots */
+    uint32_t slots;                  /* calls at once: of conf, or of the options */
+    uint32_t most_slots;             /* granted on this link: OPENs may be on their way */
+    bool capped;                     /* some model's max_ongoing is below the slots of conf */
     bool fixed;                      /* it was connected: no model can be added */
     atomic_bool asked;               /* as_worker_stop */
     struct as_frame_options options; /* what the server is to do with us */
@@ -264,6 +267,7 @@ void as_worker_input_came(struct as_worker *w, struct as_worker_req *input);
 void as_worker_on_control(struct as_worker *w, const struct as_frame *f);
 void as_worker_drop_asks(struct as_worker *w);    /* of a link that has ended */
 void as_worker_tell_options(struct as_worker *w); /* to a new link */
+void as_worker_grant(struct as_worker *w);        /* CREDIT: slots and prefetch */
 
 /* worker_guard.c */
 void as_worker_pump_and_send(struct as_worker *w);

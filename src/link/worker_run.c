@@ -60,7 +60,7 @@ struct crew {
     struct as_worker *w;
     pthread_mutex_t mu;
     pthread_cond_t work;
-    struct as_worker_req **ring; /* of as many as there are slots */
+    struct as_worker_req **ring; /* of as many as there are slots, or ever were */
     uint32_t cap, first, n;
     bool over;
     pthread_t *threads;
@@ -93,10 +93,24 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* Slots may have been added since the ring was made. */
+static void grow(struct crew *c)
+{
+    struct as_worker_req **ring = as_xalloc(2 * c->cap * sizeof(struct as_worker_req *));
+
+    for (uint32_t i = 0; i < c->n; i++)
+        ring[i] = c->ring[(c->first + i) % c->cap];
+    free(c->ring);
+    c->ring = ring;
+    c->first = 0;
+    c->cap *= 2;
+}
+
 static void hand_over(struct crew *c, struct as_worker_req *q)
 {
     pthread_mutex_lock(&c->mu);
-    AS_ASSERT(c->n < c->cap);
+    if (c->n == c->cap)
+        grow(c);
     c->ring[(c->first + c->n++) % c->cap] = q;
     pthread_cond_signal(&c->work);
     pthread_mutex_unlock(&c->mu);

@@ -298,10 +298,15 @@ enum as_frame_option {
     AS_FRAME_OPT_DUMP_SIGNAL, /* that makes the worker print where its threads are; 0: there is none
                                */
     AS_FRAME_OPT_HEALTH_FAILURES, /* in a row, that end the worker; 1 … AS_FRAME_FAILURES_MAX */
+    AS_FRAME_OPT_MAX_QUEUED, /* requests that may wait; 1 … AS_FRAME_QUEUED_MAX, or _ANY: no limit
+                              */
+    AS_FRAME_OPT_IDEMPOTENT, /* requests may run twice: 1; 0: they may not */
     AS_FRAME_OPTION_END
 };
 #define AS_FRAME_OPTION_MAX   (86400 * (uint64_t)AS_SEC) /* of the times: a day */
 #define AS_FRAME_FAILURES_MAX 1000u
+#define AS_FRAME_QUEUED_MAX   ((uint64_t)INT32_MAX)
+#define AS_FRAME_QUEUED_ANY   UINT64_MAX
 #define AS_FRAME_OPTION_ROWS  64u /* entries of a frame */
 struct as_frame_options {
     uint32_t has;                        /* 1 << key of each that is there */

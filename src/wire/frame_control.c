@@ -327,6 +327,10 @@ static bool is_option(uint32_t key, uint64_t v)
         return v <= 64;
     if (key == AS_FRAME_OPT_HEALTH_FAILURES)
         return v >= 1 && v <= AS_FRAME_FAILURES_MAX;
+    if (key == AS_FRAME_OPT_MAX_QUEUED)
+        return (v >= 1 && v <= AS_FRAME_QUEUED_MAX) || v == AS_FRAME_QUEUED_ANY;
+    if (key == AS_FRAME_OPT_IDEMPOTENT)
+        return v <= 1;
     return v <= AS_FRAME_OPTION_MAX && (v || key != AS_FRAME_OPT_HEALTH_TIMEOUT);
 }
 

@@ -171,6 +171,44 @@ def test_the_servers_own_settings_count_where_code_says_nothing(hanging, connect
     server.wait_all_ready()
 
 
+# --- limits ---
+
+def test_limits_that_code_sets(hanging, connect):
+    """Three execute, two wait, and the next one is refused."""
+    server = hanging(asynchronous=True, max_ongoing_requests=3, max_queued_requests=2)
+    client = connect(server)
+    long = {"x": np.array([20.0])}
+    calls = [client.begin("wait", long) for _ in range(5)]
+
+    def counts():
+        (d,) = server.status()["deployments"]
+        return d["ongoing"], d["queued"]
+    wait.until(lambda: counts() == (3, 2), counts)
+    refused = client.begin("wait", long).exception()
+    assert refused.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, refused
+    for call in calls:
+        call.cancel()
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_what_may_run_twice(hanging, connect, idempotent):
+    """The models "wait" and "later" declare the one and the other; what the deployment says counts."""
+    server = hanging(asynchronous=True, idempotent=idempotent)
+    client = connect(server)
+    model = "later" if idempotent else "wait"
+    assert client.infer("wait", {"x": np.array([0.0])})
+    running = client.begin(model, {"x": np.array([20.0])} if model == "wait" else {})
+    wait.until(lambda: server.status()["replicas"][0]["ongoing"] == 1, lambda: server.status())
+    procs.kill(server.worker())
+    if idempotent:  # it is under way again
+        server.wait_all_ready()
+        wait.until(lambda: server.status()["replicas"][0]["ongoing"] == 1, lambda: server.status())
+        assert not running.done()
+        running.cancel()
+    else:
+        assert running.exception().code() == grpc.StatusCode.UNAVAILABLE
+
+
 # --- ranks ---
 
 def test_ranks(hanging, connect):

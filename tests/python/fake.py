@@ -353,6 +353,8 @@ class Worker:
             self.answers[s] = Refused(code, eflags, payload[24 : 24 + n].decode())
         elif kind == OPTIONS:
             self.options = read_options(payload)
+        elif kind == CREDIT and s == 0:
+            self.slots, self.prefetch = struct.unpack_from("<II", payload)
         elif kind == CONTROL:
             op, reply, code, n, zero = struct.unpack_from("<HHIII", payload)
             assert (reply, zero) == (1, 0)

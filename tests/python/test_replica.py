@@ -4,10 +4,12 @@ import json
 import os
 import signal
 
+import numpy as np
 import pytest
 from fake import HEALTH, RECONFIGURE
 
-PERIOD, TIMEOUT, EXECUTION, REQUEST, DUMP, FAILURES = range(1, 7)
+PERIOD, TIMEOUT, EXECUTION, REQUEST, DUMP, FAILURES, MAX_QUEUED, IDEMPOTENT = range(1, 9)
+ANY = 2**64 - 1
 
 CONTEXT = """
 import json, os
@@ -281,6 +283,74 @@ def test_options_change(start):
     assert worker.control(RECONFIGURE, '{"options": {"execution_timeout_s": 0.25}}') == ("OK", "")
     assert worker.options[EXECUTION] == 250_000_000
     assert worker.options[FAILURES] == 2
+
+
+BOUNDS = """
+import threading
+import numpy as np
+from anyserve import AnyServe
+app = AnyServe()
+app.deployment(max_ongoing_requests=3, max_queued_requests=7, idempotent=True)
+go = threading.Event()
+
+@app.model("wide", threads=8)
+def wide(x):
+    go.wait()
+    return x
+
+@app.model("narrow", max_ongoing_requests=1)
+def narrow(x):
+    go.set()
+    return x
+"""
+
+
+def test_bounds_that_code_sets(start):
+    worker = start(BOUNDS)
+    assert worker.slots == 3
+    assert (worker.options[MAX_QUEUED], worker.options[IDEMPOTENT]) == (7, 1)
+    # what the models declare is registered as it is: the options take its place
+    assert worker.models["wide", "1"].budget == 8 and not worker.models["wide", "1"].idempotent
+    worker = start(BARE)
+    assert worker.slots == 1 and {MAX_QUEUED, IDEMPOTENT}.isdisjoint(worker.options)
+
+
+@pytest.mark.parametrize("said, queued, idempotent", [
+    ({"max_queued_requests": -1, "idempotent": False}, ANY, 0), ({"max_queued_requests": 1}, 1, 1),
+])
+def test_bounds_that_the_server_says(start, said, queued, idempotent):
+    worker = start(BOUNDS, env=context(options=said))
+    assert (worker.slots, worker.options[MAX_QUEUED], worker.options[IDEMPOTENT]) == (3, queued, idempotent)
+
+
+def test_slots_change_while_requests_execute(start):
+    """More than the code declares, then fewer than execute: these go on, and nothing starts beside them."""
+    worker = start(BOUNDS)
+    x = {"x": np.ones(1)}
+    assert worker.control(RECONFIGURE, '{"options": {"max_ongoing_requests": 9}}') == ("OK", "")
+    assert worker.slots == 9
+    wide = [worker.ask("wide", x) for _ in range(2)]
+    assert worker.control(RECONFIGURE, '{"options": {"max_ongoing_requests": 1}}') == ("OK", "")
+    assert worker.slots == 1
+    assert worker.options[MAX_QUEUED] == 7  # the others stay
+    narrow = worker.ask("narrow", x)  # it would let them go
+    assert worker.control(HEALTH) == ("OK", "")
+    assert not worker.answers
+    assert worker.control(RECONFIGURE, '{"options": {"max_ongoing_requests": 3}}') == ("OK", "")
+    for stream in [narrow, *wide]:
+        assert [list(v) for v in worker.answer(stream).outputs.values()] == [[1.0]]
+
+
+@pytest.mark.parametrize("options, why", [
+    ({"max_ongoing_requests": 0}, "is at least 1, not 0"), ({"max_ongoing_requests": 65536}, "is at most 65535"),
+    ({"max_queued_requests": 0}, "is not allowed to be 0"), ({"max_queued_requests": -2}, "is at least -1, not -2"),
+    ({"idempotent": 1}, "is True or False, not 1"),
+])
+def test_bad_bounds_change_nothing(start_module, options, why):
+    worker = start_module(BOUNDS)
+    status, text = worker.control(RECONFIGURE, json.dumps({"options": {"max_ongoing_requests": 2, **options}}))
+    assert (status, why in text) == ("INVALID_ARGUMENT", True), text
+    assert worker.slots == 3
 
 
 def test_a_signal_of_the_users_is_not_taken(start):

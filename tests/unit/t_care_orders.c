@@ -2,6 +2,8 @@
  * retirement. */
 #include "care_world.h"
 
+#include "core/replica.h"
+
 /* --- requests without a deadline --- */
 
 static void the_deployment_has_a_deadline_for_them(void **state AS_UNUSED)
@@ -20,6 +22,59 @@ static void the_deployment_has_a_deadline_for_them(void **state AS_UNUSED)
     assert_true(q->answered);
     assert_int_equal(q->call.err, AS_EDEADLINE);
     end();
+}
+
+/* --- what holds for the deployment --- */
+
+static void tell(struct hand *h, enum as_frame_option key, uint64_t v)
+{
+    struct as_frame_options o = one_option(key, v);
+
+    as_frame_put_options(&h->out, &o);
+}
+
+static void a_worker_bounds_the_queue_while_requests_wait(void **state AS_UNUSED)
+{
+    struct as_fleet_conf conf = usual();
+    struct as_deploy_conf *now;
+    struct hand *h;
+
+    conf.max_prefetch = 0;
+    begin(conf);
+    h = join(0, "t0", false, &no_options);
+    now = &w.fleet->deploys[0]->core->conf;
+    for (int i = 0; i < 5; i++)
+        submit();
+    tell(h, AS_FRAME_OPT_MAX_QUEUED, 3);
+    UNTIL(now->max_queued == 3);
+    assert_int_equal(submit()->call.err, AS_EFULL); /* three wait, two execute */
+    tell(h, AS_FRAME_OPT_MAX_QUEUED, 4);
+    UNTIL(now->max_queued == 4);
+    assert_false(submit()->answered);
+    as_frame_put_options(&h->out, &no_options); /* as the server is set */
+    UNTIL(now->max_queued == 100);
+    tell(h, AS_FRAME_OPT_MAX_QUEUED, AS_FRAME_QUEUED_ANY);
+    UNTIL(now->max_queued == -1);
+    end();
+}
+
+static void a_worker_says_what_may_run_twice(void **state AS_UNUSED)
+{
+    for (int yes = 0; yes < 2; yes++) {
+        struct as_frame_options o = one_option(AS_FRAME_OPT_IDEMPOTENT, (uint64_t)yes);
+        struct request *q;
+        struct hand *h;
+
+        begin(usual());
+        h = join(0, "t0", !yes, &o); /* its model says the opposite */
+        q = submit();
+        assert_int_equal(q->call.core.idempotent, yes);
+        as_frame_put_options(&h->out, &no_options);
+        UNTIL(w.fleet->deploys[0]->idempotent == AS_FLEET_AS_REGISTERED);
+        assert_int_equal(submit()->call.core.idempotent, !yes);
+        assert_int_equal(q->call.core.idempotent, yes); /* what it was taken with */
+        end();
+    }
 }
 
 static void options_that_make_no_sense_end_the_link(void **state AS_UNUSED)
@@ -197,6 +252,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_deployment_has_a_deadline_for_them),
+        cmocka_unit_test(a_worker_bounds_the_queue_while_requests_wait),
+        cmocka_unit_test(a_worker_says_what_may_run_twice),
         cmocka_unit_test(options_that_make_no_sense_end_the_link),
         cmocka_unit_test(a_dead_process_has_no_link),
         cmocka_unit_test(a_question_is_answered_under_its_id),

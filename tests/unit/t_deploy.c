@@ -65,6 +65,49 @@ static void test_the_queue_is_bounded(void **state AS_UNUSED)
     world_free(w);
 }
 
+static void test_a_lower_bound_keeps_what_waits(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(-1, AS_ROUTER_LEAST_ONGOING);
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "abcd");
+    as_deploy_set_max_queued(w->d, 2);
+    assert_int_equal(submit(w, 'e'), AS_EFULL); /* three wait */
+    assert_int_equal(as_deploy_queued(w->d), 3);
+    done(w, 'a');
+    assert_int_equal(submit(w, 'f'), AS_EFULL); /* two do */
+    done(w, 'b');
+    submit_all(w, "g"); /* it is the second */
+    assert_int_equal(submit(w, 'h'), AS_EFULL);
+    as_deploy_set_max_queued(w->d, 3);
+    submit_all(w, "i");
+    assert_int_equal(submit(w, 'j'), AS_EFULL);
+    as_deploy_set_max_queued(w->d, -1);
+    submit_all(w, "kl");
+    expect(w, "a>X b>X c>X");
+    world_free(w);
+}
+
+static void test_fewer_slots_than_execute(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 3, 0);
+    submit_all(w, "abcde");
+    expect(w, "a>X b>X c>X");
+    grant(w, 'X', 1, 0); /* nobody is taken away from its handler … */
+    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    done(w, 'a');
+    done(w, 'c'); /* … and nobody else starts before there are fewer than that */
+    expect(w, "");
+    done(w, 'b');
+    expect(w, "d>X");
+    grant(w, 'X', 2, 0);
+    expect(w, "e>X");
+    world_free(w);
+}
+
 static void test_who_finds_a_free_slot_is_never_refused(void **state AS_UNUSED)
 {
     struct world *w = world_new_with(0, AS_ROUTER_LEAST_ONGOING);
@@ -306,6 +349,8 @@ int main(void)
         cmocka_unit_test(test_without_replicas_requests_are_held),
         cmocka_unit_test(test_urgent_ones_pass_the_others),
         cmocka_unit_test(test_the_queue_is_bounded),
+        cmocka_unit_test(test_a_lower_bound_keeps_what_waits),
+        cmocka_unit_test(test_fewer_slots_than_execute),
         cmocka_unit_test(test_who_finds_a_free_slot_is_never_refused),
         cmocka_unit_test(test_prefetched_requests_count_as_queued),
         cmocka_unit_test(test_a_deadline_in_the_past_is_refused),

@@ -206,7 +206,10 @@ static struct as_frame_options expect_options(struct pair *p)
 {
     struct as_frame_options o;
 
-    fake_expect(&p->d, AS_FRAME_OPTIONS);
+    do {
+        assert_true(fake_read(&p->d));
+    } while (p->d.f.type == AS_FRAME_DATA); /* answers to what is not this test's matter */
+    assert_int_equal(p->d.f.type, AS_FRAME_OPTIONS);
     assert_int_equal(as_frame_get_options(&p->d.f, &o), 0);
     return o;
 }
@@ -251,6 +254,21 @@ static void options_have_bounds(void **state)
     assert_int_equal(as_worker_set_options(p->w, &o), 0);
     o.health_failures = 1001;
     assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = (struct as_worker_options){.size = sizeof(o), .slots = 65535, .max_queued = INT32_MAX};
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    o.slots++;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o.slots = 0;
+    o.max_queued++;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o.max_queued = -2;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o.max_queued = -1;
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    for (int32_t i = -2; i <= 2; i++) {
+        o = (struct as_worker_options){.size = sizeof(o), .idempotent = i};
+        assert_int_equal(as_worker_set_options(p->w, &o), i < -1 || i > 1 ? AS_EINVALID : 0);
+    }
     o.size = 4;
     assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
 }
@@ -269,6 +287,86 @@ static void options_are_told_to_a_new_link(void **state)
     assert_int_equal(p->d.options.value[AS_FRAME_OPT_REQUEST_TIMEOUT], AS_SEC);
 }
 
+static void the_bounds_of_the_deployment_are_told(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_options o = {.size = sizeof(o), .max_queued = -1, .idempotent = -1};
+    struct as_frame_options told;
+
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    told = expect_options(p);
+    assert_int_equal(told.has, 1u << AS_FRAME_OPT_MAX_QUEUED | 1u << AS_FRAME_OPT_IDEMPOTENT);
+    assert_true(told.value[AS_FRAME_OPT_MAX_QUEUED] == AS_FRAME_QUEUED_ANY);
+    assert_int_equal(told.value[AS_FRAME_OPT_IDEMPOTENT], 0);
+    o = (struct as_worker_options){.size = sizeof(o), .max_queued = 7, .idempotent = 1};
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    told = expect_options(p);
+    assert_int_equal(told.value[AS_FRAME_OPT_MAX_QUEUED], 7);
+    assert_int_equal(told.value[AS_FRAME_OPT_IDEMPOTENT], 1);
+}
+
+/* --- slots --- */
+
+static void set_slots(struct pair *p, uint32_t slots)
+{
+    struct as_worker_options o = {.size = sizeof(o), .slots = slots};
+
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    expect_options(p);
+}
+
+static uint32_t expect_slots(struct pair *p)
+{
+    struct as_frame_credit c;
+
+    fake_expect(&p->d, AS_FRAME_CREDIT);
+    assert_int_equal(as_frame_get_credit(&p->d.f, &c), 0);
+    return c.slots;
+}
+
+/* What was on its way when there were more is taken all the same, and waits. */
+static void fewer_slots_than_execute(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_req *q[3], *next;
+
+    assert_int_equal(p->d.credit.slots, 4);
+    for (uint64_t i = 0; i < 3; i++)
+        q[i] = pair_start(p, 2 * i + 1, 8);
+    set_slots(p, 2);
+    assert_int_equal(expect_slots(p), 2);
+    for (uint64_t i = 3; i < 5; i++)
+        fake_ask(&p->d, 2 * i + 1, 8);
+    fake_send(&p->d);
+    pair_sync(p);
+    assert_null(as_worker_next(p->w));
+    pair_echo(p, q[0]);
+    assert_null(as_worker_next(p->w)); /* two execute */
+    pair_echo(p, q[1]);
+    next = as_worker_next(p->w);
+    assert_non_null(next);
+    assert_null(as_worker_next(p->w));
+    set_slots(p, 0); /* as it was made */
+    assert_int_equal(expect_slots(p), 4);
+    pair_echo(p, next);
+    next = as_worker_next(p->w);
+    assert_non_null(next);
+    pair_echo(p, next);
+    pair_echo(p, q[2]);
+}
+
+static void a_new_link_is_granted_as_many_as_were_set(void **state)
+{
+    struct pair *p = *state;
+
+    set_slots(p, 6);
+    assert_int_equal(expect_slots(p), 6);
+    fake_hang_up(&p->d);
+    assert_int_equal(as_worker_wait(p->w), AS_EOF);
+    assert_int_equal(fake_connect(&p->d, p->w), 0);
+    assert_int_equal(p->d.credit.slots, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +383,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(options_are_told_when_they_change, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(options_have_bounds, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(options_are_told_to_a_new_link, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(the_bounds_of_the_deployment_are_told, setup,
+                                        pair_teardown),
+        cmocka_unit_test_setup_teardown(fewer_slots_than_execute, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(a_new_link_is_granted_as_many_as_were_set, setup,
+                                        pair_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
