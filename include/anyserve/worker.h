@@ -322,6 +322,16 @@ bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker
 /* Pops one; *ret_what: what there is now. NULL: none. */
 struct as_worker_req *as_worker_ready(struct as_worker *w, unsigned *ret_what);
 
+/* A request that is made here, to warm a model up before the first connect: checked as the server
+ * checks a request, and started. It is answered like any other, and read to its end if it is a
+ * stream, in which there is one input; it takes no slot, and its answer is checked and goes
+ * nowhere. `done` hears how it ended, within the call that ends it and by its thread: AS_STATUS_OK,
+ * or another status with a text that is gone after the call. 0, msg is copied; AS_EINVALID:
+ * refused, the reason is in as_worker_error; AS_ENOMEM. Not while connected. Runner. */
+int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg *msg,
+                       void (*done)(void *ctx, uint32_t status, struct as_str text), void *ctx,
+                       struct as_worker_req **ret_q);
+
 /* Questions to the replica itself, with AS_WORKER_ASKS: before each as_worker_next, and after each
  * as_worker_poll, ask for one. NULL: none, or the last one has not been answered: there is one at a
  * time. It belongs to the caller until as_worker_reply, which may be called by any thread, and

@@ -16,6 +16,7 @@ __all__ = ["ReplicaContext", "get_replica_context"]
 VARIABLE = "ANYSERVE_CONTEXT"
 _TEXTS = ("replica", "deployment", "application", "version")
 _NUMBERS = ("rank", "world_size", "local_rank", "node_rank")
+WARMUP = "warmup_requests"  # of a deployment file; beside the options, which may change
 CHANGING = _NUMBERS + ("user_config", "options")  # what a running replica may be told
 
 
@@ -80,6 +81,8 @@ def check(said: Any) -> Dict[str, Any]:
             ok = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         elif key == "options":
             ok = isinstance(value, dict)
+        elif key == WARMUP:
+            ok = isinstance(value, list)
         elif key == "user_config":
             ok = True
         else:
@@ -108,7 +111,8 @@ def read(environ: MutableMapping[str, str], deployment: Optional[str]) -> Given:
         context = dataclasses.replace(context, deployment=deployment, replica=deployment + "-0")
     if environ.get("ANYSERVE_REPLICA"):
         context = dataclasses.replace(context, replica=environ["ANYSERVE_REPLICA"])
-    return Given(context_of(said, context), said.get("user_config"), said.get("options", {}))
+    options = {**said.get("options", {}), **{k: v for k, v in said.items() if k == WARMUP}}
+    return Given(context_of(said, context), said.get("user_config"), options)
 
 
 os.register_at_fork(after_in_child=lambda: globals().update(_current=None))

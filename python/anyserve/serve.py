@@ -16,7 +16,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import __version__, _native, care, options, replica
+from . import __version__, _native, care, options, replica, warmup
 from .app import Model
 from .batching import Batching
 from .errors import STATUS_NAMES, Error
@@ -151,6 +151,8 @@ class Server:
 
     def __init__(self, deployment: Deployment, given: replica.Given, path: str, token: str, name: str, debug: bool,
                  stream_inputs: Tuple[int, int]):  # fmt: skip
+        said = {**deployment.options, **given.options}.get(replica.WARMUP)
+        self.warmups = warmup.plan(deployment.models, said)
         handlers = [_construct(m) for m in deployment.models]
         bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
         named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
@@ -185,6 +187,7 @@ class Server:
     def run(self) -> None:
         alone = care.Alone(self.care)
         alone.run(self.care.begin())
+        warmup.run(self.link.rehearse, self.warmups)
         self.link.on_ask(lambda op, text, ask: self.link.reply(ask, *alone.run(self.care.answer(op, text))))
         for signum in (signal.SIGTERM, signal.SIGINT):
             self.link.stop_on(signum)
@@ -263,6 +266,7 @@ class Server:
         await self.care.begin()
         self.link.on_ask(on_ask)
         fd = self.link.use_loop(self._spawner(loop), functools.partial(loop.call_soon, turn), drive)
+        await warmup.run_async(self.link.rehearse, self.warmups)
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, ask_to_stop)
         loop.add_reader(fd, turn)

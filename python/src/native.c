@@ -357,6 +357,10 @@ static PyMethodDef link_methods[] = {
      "What the server shall do with this replica: times in ns, failures, signal, slots, "
      "idempotent,\n"
      "max_queued; 0 as it is set or declared, -1 never, no, without limit."},
+    {"rehearse", native_link_rehearse, METH_VARARGS,
+     "rehearse(model, tensors, parameters, id, done): a request of our own, before the first "
+     "connect.\n"
+     "None: done(status, text) is called at its end; or why it is refused."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
     {"wake", link_wake, METH_NOARGS, "Makes run() look at signals."},
     {"forked", link_forked, METH_NOARGS, "In a forked child: lets go of the link."},

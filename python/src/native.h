@@ -7,6 +7,7 @@
  *   args.c      inputs and the Request as the arguments of the handler
  *   call.c      one call of a handler: result or exception, coroutines
  *   stream.c    a request with several answers or inputs: generators, what waits for what
+ *   rehearse.c  requests that the SDK makes itself
  *   result.c    what a handler returned: its form, its names
  *   output.c    one value of it as a tensor
  *
@@ -219,6 +220,9 @@ int native_asks(Link *l);
 PyObject *native_link_on_ask(PyObject *self, PyObject *callable);
 PyObject *native_link_reply(PyObject *self, PyObject *args);
 PyObject *native_link_set_options(PyObject *self, PyObject *args);
+
+/* rehearse.c: a method of Link. */
+PyObject *native_link_rehearse(PyObject *self, PyObject *args);
 
 /* stream.c */
 Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);

@@ -52,6 +52,20 @@ static void put_options(const struct as_spec_object *deployment, struct as_buf *
     as_json_put_close(out, '}');
 }
 
+/* Beside the options: it is for the start alone. */
+static void put_warmup(const struct as_spec_object *deployment, struct as_buf *out)
+{
+    const struct as_spec_value *v = as_spec_value(deployment, AS_SPEC_DEPLOYMENT_WARMUP);
+
+    if (v->from == AS_SPEC_FROM_DEFAULT)
+        return;
+    as_json_put_key(out, "warmup_requests");
+    as_json_put_open(out, '[');
+    for (uint32_t i = 0; i < v->n; i++)
+        as_spec_json(v->objects[i], false, out);
+    as_json_put_close(out, ']');
+}
+
 void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
                          const char *replica, const struct as_place_facts *facts,
                          struct as_buf *out)
@@ -76,5 +90,6 @@ void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_
         as_buf_str(out, config); /* JSON already */
     }
     put_options(deployment, out);
+    put_warmup(deployment, out);
     as_json_put_close(out, '}');
 }

@@ -14,7 +14,7 @@ void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *a
                     uint64_t generation);
 
 /* The JSON object that one replica is started with, or told (docs/PROTOCOL.md, section 10): who it
- * is, user_config, and the options of class RECONFIGURE that file or code set. */
+ * is, user_config, the options of class RECONFIGURE that file or code set, and warmup_requests. */
 void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
                          const char *replica, const struct as_place_facts *facts,
                          struct as_buf *out);

@@ -34,6 +34,7 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w)
     q->head = q->body = NULL;
     q->got = q->body_len = 0;
     q->data = NULL;
+    q->rehearsal = NULL;
     q->parts = (struct as_frame_window){0};
     q->filling = NULL;
     q->inputs_over = q->is_input = q->orphan = false;
@@ -334,6 +335,10 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
     as_ns now;
     int err = 0;
 
+    if (__builtin_expect(q->rehearsal != NULL, 0)) {
+        as_worker_rehearse_answer(w, q, msg);
+        return 0;
+    }
     if (cancel) { /* nobody reads the tensors */
         as_worker_fail(w, q, cancel, AS_STR("cancelled"));
         return 0;
@@ -364,6 +369,10 @@ void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_
                                .service = now - q->begun,
                                .message = message};
 
+    if (q->rehearsal) {
+        as_worker_rehearse_end(w, q, grpc_status, message);
+        return;
+    }
     pthread_mutex_lock(&w->mu);
     if (q->link == w->link)
         as_frame_put_error(&w->out, q->stream, &e);

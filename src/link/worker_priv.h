@@ -13,6 +13,7 @@
  *   worker_call.c   a request at its handler, and the answer that is being made
  *   worker_run.c    the loop: connect, run handlers, here or in threads, drain
  *   worker_ask.c    questions to the replica itself, and what the server shall do with it
+ *   worker_rehearse.c  requests that are made here
  *   worker_guard.c  who looks after the socket when: waiting, event loop, guard thread; bytes out
  */
 #ifndef AS_LINK_WORKER_PRIV_H
@@ -65,7 +66,8 @@ struct as_worker_req {
     struct as_blob *body; /* holds the tensors' bytes, may be the same one */
     uint64_t got;         /* bytes of a following body that are here */
     uint64_t body_len;
-    void *data; /* the caller's */
+    void *data;                            /* the caller's */
+    struct as_worker_rehearsal *rehearsal; /* NULL: the server sent it */
     /* several messages: */
     struct as_frame_window parts;  /* what we may send */
     struct as_frame_window window; /* what may still be sent to us … */
@@ -268,6 +270,14 @@ void as_worker_on_control(struct as_worker *w, const struct as_frame *f);
 void as_worker_drop_asks(struct as_worker *w);    /* of a link that has ended */
 void as_worker_tell_options(struct as_worker *w); /* to a new link */
 void as_worker_grant(struct as_worker *w);        /* CREDIT: slots and prefetch */
+
+/* worker_rehearse.c, without the lock: a request that was made here is answered, with a part, or
+ * ends. They stand in for what is told to the server of another. */
+int as_worker_rehearse_part(struct as_worker_req *q, const struct as_msg *msg);
+void as_worker_rehearse_answer(struct as_worker *w, struct as_worker_req *q,
+                               const struct as_msg *msg);
+void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
+                            struct as_str why);
 
 /* worker_guard.c */
 void as_worker_pump_and_send(struct as_worker *w);

@@ -162,6 +162,8 @@ int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as
     struct as_blob *b = NULL;
     int err;
 
+    if (q->rehearsal)
+        return as_worker_rehearse_part(q, msg);
     if (len > w->peer_max)
         return AS_ETOOBIG;
     if (len > AS_FRAME_INLINE) { /* copied outside the lock; not in the arena, which only grows */
@@ -185,6 +187,10 @@ void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
 {
     as_ns now = as_worker_clock();
 
+    if (q->rehearsal) {
+        as_worker_rehearse_end(w, q, 0, (struct as_str){0});
+        return;
+    }
     pthread_mutex_lock(&w->mu);
     if (q->link == w->link)
         as_frame_put_end(&w->out, q->stream, now - q->begun);

@@ -1,6 +1,7 @@
 """Replicas that are not well, that hang, and what they know of themselves; the real server with real workers."""
 
 import json
+import re
 import signal
 import time
 
@@ -207,6 +208,26 @@ def test_what_may_run_twice(hanging, connect, idempotent):
         running.cancel()
     else:
         assert running.exception().code() == grpc.StatusCode.UNAVAILABLE
+
+
+# --- warming up ---
+
+def warm(model, value, count=1):
+    request = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [1], "data": [value]}]}
+    return {"model": model, "count": count, "request": request}
+
+
+def test_a_replica_warms_up_before_it_is_ready(hanging, connect):
+    """Also the one that takes the place of another; no client's request is counted."""
+    server = hanging(warmup_requests=[warm("slow", 0.2, count=2), warm("quick", 1.0)])
+    warmed = r"event=warmed_up requests=3 seconds=0\.[4-9]"
+    assert any(re.search(warmed, line) for line in server.log.lines)  # it is ready
+    assert connect(server).infer("quick", ONE)["y"] == 2
+    assert server.status()["deployments"][0]["counts"]["accepted"] == 1
+    seen = len(server.log.lines)
+    procs.kill(server.worker())
+    server.log.wait(warmed, since=seen)
+    server.wait_all_ready()
 
 
 # --- ranks ---

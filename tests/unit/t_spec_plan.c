@@ -104,6 +104,11 @@ static void a_replica_is_told_who_it_is_and_what_was_said(void **state AS_UNUSED
         "\"x\"],"
         "\"b\":1},\"options\":{\"max_queued_requests\":-1,\"request_timeout_s\":0.5,\"idempotent\":"
         "true,\"logging_config\":{\"encoding\":\"JSON\"}}}");
+    check_context(
+        DEPLOYMENT("warmup_requests: [{request: {inputs: []}, count: 2}, {request: {id: x}}]"),
+        "{\"replica\":\"d-4\",\"deployment\":\"d\",\"application\":\"default\",\"rank\":1,"
+        "\"world_size\":3,\"local_rank\":1,\"node_rank\":0,\"options\":{},\"warmup_requests\":["
+        "{\"count\":2,\"request\":{\"inputs\":[]}},{\"request\":{\"id\":\"x\"}}]}");
 }
 
 int main(void)

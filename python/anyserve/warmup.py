@@ -1,0 +1,237 @@
+"""Requests that a new replica executes before it gets any (`warmup_requests`, docs/guide/replicas.md).
+
+They are read here, as POST /v2/models/MODEL/infer reads a body (docs/PROTOCOL.md, section 19), and run by
+the extension, which treats them as those that come by the link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import queue
+import re
+import struct
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .app import Model
+from .errors import STATUS_NAMES, DeclarationError
+from .log import log_event
+from .options import check_options
+from .target import EX_DECLARATION, EX_RAISED, stop
+
+_INTEGERS = {t: np.dtype(t.lower()) for t in
+             ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")}  # fmt: skip
+_FLOATS = {"FP16": np.float16, "FP32": np.float32, "FP64": np.float64, "BF16": np.float32}
+_HANDLED_BY_THE_SERVER = {"binary_data_output", "priority", "timeout", "triton_enable_empty_final_response"}
+
+Tensor = Tuple[str, str, Tuple[int, ...], bytes]
+Rehearse = Callable[..., Optional[str]]
+
+
+class Warmup(NamedTuple):
+    """One entry of `warmup_requests`."""
+
+    where: str  # for people
+    model: int  # its number in the deployment
+    name: str
+    count: int
+    tensors: List[Tensor]
+    parameters: Dict[str, Any]
+    id: str
+
+
+# --- a request as JSON has it ---
+
+def _refuse(text: str, *args: Any) -> NoReturn:
+    raise DeclarationError(text % args)
+
+
+def _is_integer(v: Any) -> bool:
+    return isinstance(v, int) and not isinstance(v, bool)
+
+
+def _flat(where: str, data: Any) -> List[Any]:
+    """The elements, in order; nested evenly or not at all."""
+    level = data if isinstance(data, list) else [data]
+    while any(isinstance(v, list) for v in level):
+        if not all(isinstance(v, list) and len(v) == len(level[0]) for v in level):
+            _refuse("%s: data is not nested evenly", where)
+        level = [v for inner in level for v in inner]
+    return level
+
+
+def _integers(where: str, datatype: str, values: List[Any]) -> bytes:
+    bounds = np.iinfo(_INTEGERS[datatype])
+    for i, v in enumerate(values):
+        if not _is_integer(v):
+            _refuse("%s: data[%d]: %r is no integer", where, i, v)
+        if not bounds.min <= v <= bounds.max:
+            _refuse("%s: data[%d]: %d does not fit %s", where, i, v, datatype)
+    return np.array(values, _INTEGERS[datatype]).tobytes()
+
+
+def _floats(where: str, datatype: str, values: List[Any]) -> bytes:
+    for i, v in enumerate(values):
+        if isinstance(v, bool) or not isinstance(v, (int, float)):
+            _refuse("%s: data[%d]: %r is no number", where, i, v)
+    with np.errstate(over="ignore"):
+        array = np.array([float(v) for v in values]).astype(_FLOATS[datatype])
+    if datatype == "BF16":  # the upper half, to the nearest, ties to even
+        bits = array.view(np.uint32)
+        half = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        array = np.where(np.isnan(array), 0x7FC0, half).astype(np.uint16)
+        too_large = array & 0x7FFF == 0x7F80
+    else:
+        too_large = np.isinf(array)
+    for i in np.flatnonzero(too_large):
+        if math.isfinite(values[i]):
+            _refuse("%s: data[%d]: %r does not fit %s", where, i, values[i], datatype)
+    return array.tobytes()
+
+
+def _elements(where: str, datatype: str, values: List[Any]) -> bytes:
+    if datatype in _INTEGERS:
+        return _integers(where, datatype, values)
+    if datatype in _FLOATS:
+        return _floats(where, datatype, values)
+    of = {"BOOL": (bool, "true nor false"), "BYTES": (str, "text")}.get(datatype)
+    if of is None:
+        _refuse("%s: there is no datatype %r", where, datatype)
+    for i, v in enumerate(values):
+        if not isinstance(v, of[0]):
+            _refuse("%s: data[%d]: %r is no %s", where, i, v, of[1])
+    if datatype == "BOOL":
+        return bytes(values)
+    texts = [v.encode("utf-8") for v in values]
+    return b"".join(struct.pack("<I", len(t)) + t for t in texts)
+
+
+def _tensor(said: Any) -> Tensor:
+    if not isinstance(said, dict) or not isinstance(said.get("name"), str) or not said["name"]:
+        _refuse("an input is an object with a name, not %r", said)
+    where, shape = "input %r" % said["name"], said.get("shape")
+    if not isinstance(said.get("datatype"), str):
+        _refuse("%s: datatype is missing", where)
+    if not isinstance(shape, list) or not all(_is_integer(n) and n >= 0 for n in shape) or len(shape) > 32:
+        _refuse("%s: shape must be an array of at most 32 sizes", where)
+    if "data" not in said:
+        _refuse("%s: data is missing; binary data and shared memory are not for this request", where)
+    values = _flat(where, said["data"])
+    if len(values) != math.prod(shape):
+        _refuse("%s: %d elements in data, shape %s needs %d", where, len(values), shape, math.prod(shape))
+    return said["name"], said["datatype"], tuple(shape), _elements(where, said["datatype"], values)
+
+
+def _parameters(said: Any) -> Dict[str, Any]:
+    if not isinstance(said, dict):
+        _refuse("parameters must be an object")
+    for k, v in said.items():
+        if not isinstance(v, (bool, int, float, str)) or (_is_integer(v) and not -(2**63) <= v < 2**64):
+            _refuse("parameter %r is a boolean, a number or a text, not %r", k, v)
+    return {k: v for k, v in said.items() if k not in _HANDLED_BY_THE_SERVER}
+
+
+def _check_outputs(said: Any, model: Model) -> None:
+    declared = model.signature.outputs
+    for o in said if isinstance(said, list) else _refuse("outputs must be an array"):
+        if not isinstance(o, dict) or not isinstance(o.get("name"), str):
+            _refuse("an output is an object with a name, not %r", o)
+        if declared is not None and o["name"] not in declared:
+            _refuse("model %r has no output %r", model.name, o["name"])
+
+
+# --- which model ---
+
+def _natural(version: str) -> List[Tuple[int, int]]:
+    """The server's order: runs of digits are numbers."""
+    tokens = re.findall(r"[0-9]+|[^0-9]", version)
+    return [(48, int(t)) if t[0] in "0123456789" else (ord(t), 0) for t in tokens]
+
+
+def _model_of(models: Sequence[Model], entry: Dict[str, Any]) -> int:
+    names = sorted({m.name for m in models})
+    name, version = entry.get("model"), entry.get("model_version")
+    if name is None and len(names) > 1:
+        _refuse("model is needed, the deployment has several: %s", ", ".join(names))
+    found = [m for m in models if name is None or m.name == name]
+    if not found:
+        _refuse("the deployment has no model %r; it has %s", name, ", ".join(names))
+    if version is not None:
+        found = [m for m in found if m.version == version]
+    if not found:
+        _refuse("there is no version %r of model %r", version, name or names[0])
+    # as for a client that names none: the highest integer, else the last
+    integers = [m for m in found if re.fullmatch("[0-9]+", m.version)]
+    return models.index(max(integers or found, key=lambda m: _natural(m.version)))
+
+
+def _read(models: Sequence[Model], entry: Dict[str, Any], where: str) -> Warmup:
+    number, request = _model_of(models, entry), entry["request"]
+    if not isinstance(request.get("inputs"), list):
+        _refuse("inputs must be an array")
+    if not isinstance(request.get("id", ""), str):
+        _refuse("id must be a text")
+    _check_outputs(request.get("outputs", []), models[number])
+    return Warmup(where, number, models[number].name, int(entry.get("count", 1)), [_tensor(t) for t in request["inputs"]],
+                  _parameters(request.get("parameters", {})), request.get("id", ""))  # fmt: skip
+
+
+def plan(models: Sequence[Model], said: Any) -> List[Warmup]:
+    """Before anything is loaded. Raises Stop where an entry makes no sense."""
+    plans: List[Warmup] = []
+    try:
+        entries = check_options({"warmup_requests": said})["warmup_requests"] if said else []
+    except DeclarationError as e:
+        stop(EX_DECLARATION, str(e))
+    for i, entry in enumerate(entries):
+        where = "warmup_requests[%d]" % i
+        try:
+            plans.append(_read(models, entry, where))
+        except (DeclarationError, UnicodeEncodeError) as e:
+            stop(EX_DECLARATION, "%s: %s" % (where, e))
+    return plans
+
+
+# --- executed ---
+
+def _judge(w: Warmup, run: int, status: int, text: str) -> None:
+    if status:
+        stop(EX_RAISED, "%s: model %r failed in run %d of %d: %s: %s"
+             % (w.where, w.name, run + 1, w.count, STATUS_NAMES[status], text))  # fmt: skip
+
+
+def _begin(rehearse: Rehearse, w: Warmup, done: Callable[[int, str], Any]) -> None:
+    refused = rehearse(w.model, w.tensors, w.parameters, w.id, done)
+    if refused is not None:
+        stop(EX_DECLARATION, "%s: %s" % (w.where, refused))
+
+
+def _report(plans: Sequence[Warmup], began: float) -> None:
+    if plans:
+        log_event("info", "warmed_up", requests=sum(w.count for w in plans),
+                  seconds="%.3f" % (time.monotonic() - began))  # fmt: skip
+
+
+def run(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
+    """One after the other, each to its end. Raises Stop where one fails."""
+    began = time.monotonic()
+    ends: "queue.SimpleQueue[Tuple[int, str]]" = queue.SimpleQueue()
+    for w in plans:
+        for i in range(w.count):
+            _begin(rehearse, w, lambda status, text: ends.put((status, text)))
+            _judge(w, i, *ends.get())
+    _report(plans, began)
+
+
+async def run_async(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
+    """The same on an event loop; handlers may end in threads."""
+    began, loop = time.monotonic(), asyncio.get_running_loop()
+    for w in plans:
+        for i in range(w.count):
+            end: "asyncio.Future[Tuple[int, str]]" = loop.create_future()
+            _begin(rehearse, w, lambda status, text: loop.call_soon_threadsafe(end.set_result, (status, text)))
+            _judge(w, i, *await end)
+    _report(plans, began)

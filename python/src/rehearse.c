@@ -1,0 +1,160 @@
+/* Requests that the SDK makes itself, to warm models up: tensors and parameters as Python has them,
+ * as a message of the link's. They are started as those of clients are. */
+#include "native.h"
+
+/* What is under way belongs to the link, until it has ended. */
+struct told {
+    PyObject *done; /* (status, text) */
+};
+
+static int as_text(PyObject *o, struct as_str *ret_s)
+{
+    Py_ssize_t n;
+
+    ret_s->p = PyUnicode_AsUTF8AndSize(o, &n);
+    ret_s->n = (size_t)n;
+    return ret_s->p ? 0 : -1;
+}
+
+/* (name, datatype, shape, bytes). The shape goes to `dims`. */
+static int read_tensor(PyObject *o, struct as_tensor *t, int64_t dims[AS_MAX_DIMS])
+{
+    PyObject *name, *shape, *data;
+    const char *datatype;
+
+    if (!PyArg_ParseTuple(o, "UsO!S", &name, &datatype, &PyTuple_Type, &shape, &data) ||
+        as_text(name, &t->name))
+        return -1;
+    t->dtype = as_dtype_of(as_str_of(datatype));
+    if (t->dtype == AS_DT_INVALID || PyTuple_GET_SIZE(shape) > AS_MAX_DIMS) {
+        PyErr_SetString(PyExc_ValueError, "no such datatype, or too many dimensions");
+        return -1;
+    }
+    t->ndim = (uint32_t)PyTuple_GET_SIZE(shape);
+    for (uint32_t i = 0; i < t->ndim; i++) {
+        dims[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
+        if (dims[i] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    t->shape = dims;
+    t->data = (const uint8_t *)PyBytes_AS_STRING(data);
+    t->nbytes = (size_t)PyBytes_GET_SIZE(data);
+    return 0;
+}
+
+static int read_number(PyObject *v, struct as_param *p)
+{
+    int over;
+
+    p->type = AS_PARAM_INT64;
+    p->i64 = PyLong_AsLongLongAndOverflow(v, &over);
+    if (over > 0) {
+        p->type = AS_PARAM_UINT64;
+        p->u64 = PyLong_AsUnsignedLongLong(v);
+    } else if (over < 0) {
+        PyErr_SetString(PyExc_OverflowError, "a parameter is too small");
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int read_param(PyObject *k, PyObject *v, struct as_param *p)
+{
+    if (as_text(k, &p->name))
+        return -1;
+    if (PyBool_Check(v)) {
+        p->type = AS_PARAM_BOOL;
+        p->b = v == Py_True;
+    } else if (PyLong_Check(v)) {
+        return read_number(v, p);
+    } else if (PyFloat_Check(v)) {
+        p->type = AS_PARAM_DOUBLE;
+        p->f64 = PyFloat_AS_DOUBLE(v);
+    } else {
+        p->type = AS_PARAM_STRING;
+        return as_text(v, &p->str);
+    }
+    return 0;
+}
+
+/* Called where the request ends, with the GIL; maybe while an exception is on its way. */
+static void on_done(void *ctx, uint32_t status, struct as_str text)
+{
+    PyObject *exc = PyErr_Occurred() ? native_raised() : NULL;
+    struct told *t = ctx;
+    PyObject *r = PyObject_CallFunction(t->done, "is#", (int)status, text.p, (Py_ssize_t)text.n);
+
+    if (!r)
+        PyErr_WriteUnraisable(t->done);
+    Py_XDECREF(r);
+    Py_DECREF(t->done);
+    PyMem_Free(t);
+    if (exc) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+        Py_DECREF(exc);
+    }
+}
+
+/* None: it is under way, or over; a text: why it is refused. */
+static PyObject *start(Link *l, uint32_t model, const struct as_msg *msg, PyObject *done)
+{
+    struct told *t = PyMem_Malloc(sizeof(*t));
+    struct as_worker_req *q;
+    int err;
+
+    if (!t)
+        return PyErr_NoMemory();
+    t->done = Py_NewRef(done);
+    err = as_worker_rehearse(l->w, model, msg, on_done, t, &q);
+    if (err) {
+        Py_DECREF(t->done);
+        PyMem_Free(t);
+        return err == AS_ENOMEM
+                   ? PyErr_NoMemory()
+                   : PyUnicode_DecodeUTF8(as_worker_error(l->w),
+                                          (Py_ssize_t)strlen(as_worker_error(l->w)), "replace");
+    }
+    if (native_call_start(l, q))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *native_link_rehearse(PyObject *self, PyObject *args)
+{
+    PyObject *tensors, *params, *id, *done, *k, *v, *result = NULL;
+    struct as_param *p = NULL;
+    struct as_tensor *t = NULL;
+    int64_t(*dims)[AS_MAX_DIMS] = NULL;
+    struct as_msg msg = {0};
+    unsigned model;
+    Py_ssize_t at = 0;
+
+    if (!PyArg_ParseTuple(args, "IO!O!UO", &model, &PyList_Type, &tensors, &PyDict_Type, &params,
+                          &id, &done) ||
+        as_text(id, &msg.id))
+        return NULL;
+    t = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*t));
+    dims = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*dims));
+    p = PyMem_Calloc((size_t)PyDict_GET_SIZE(params) + 1, sizeof(*p));
+    if (!t || !dims || !p) {
+        PyErr_NoMemory();
+        goto out;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); i++) {
+        if (read_tensor(PyList_GET_ITEM(tensors, i), &t[i], dims[i]))
+            goto out;
+        msg.n_tensors++;
+    }
+    while (PyDict_Next(params, &at, &k, &v)) {
+        if (read_param(k, v, &p[msg.n_params]))
+            goto out;
+        msg.n_params++;
+    }
+    msg.tensors = t;
+    msg.params = p;
+    result = start((Link *)(void *)self, model, &msg, done);
+out:
+    PyMem_Free(t);
+    PyMem_Free(dims);
+    PyMem_Free(p);
+    return result;
+}

@@ -1,0 +1,194 @@
+/* Requests that are made here, and not sent by the server: to warm a model up before there is a
+ * link. They are checked as the server checks a request and its answer, by the same code, and take
+ * the same way through the handler. They are in none of the lists, since nobody but who made them
+ * ever asks for them. */
+#include "core/registry.h"
+#include "link/worker_priv.h"
+
+#include <string.h>
+
+#define WHY 512u
+
+struct as_worker_rehearsal {
+    void (*done)(void *ctx, uint32_t status, struct as_str text);
+    void *ctx;
+    struct as_model model; /* as the server would know it */
+    uint32_t status;       /* the first that went wrong … */
+    char why[WHY];         /* … and how */
+};
+
+static struct as_model model_of(const struct as_frame_register *r)
+{
+    return (struct as_model){.name = r->name,
+                             .version = r->version,
+                             .has_inputs = r->has_inputs,
+                             .has_outputs = r->has_outputs,
+                             .inputs = r->inputs,
+                             .outputs = r->outputs,
+                             .n_inputs = r->n_inputs,
+                             .n_outputs = r->n_outputs,
+                             .batching.max_size = r->batching.max_size};
+}
+
+/* --- made --- */
+
+static struct as_str keep(struct as_arena *a, struct as_str s)
+{
+    char *p = as_arena_dup(a, s);
+
+    if (!p)
+        as_fatal_memory(s.n);
+    return (struct as_str){p, s.n};
+}
+
+static void *room(struct as_arena *a, size_t n)
+{
+    void *p = as_arena_alloc(a, n, 8);
+
+    if (!p)
+        as_fatal_memory(n);
+    return p;
+}
+
+static void keep_params(struct as_worker_req *q, const struct as_msg *msg)
+{
+    struct as_param *p = room(&q->arena, msg->n_params * sizeof(*p));
+
+    for (uint32_t i = 0; i < msg->n_params; i++) {
+        p[i] = msg->params[i];
+        p[i].name = keep(&q->arena, p[i].name);
+        if (p[i].type == AS_PARAM_STRING)
+            p[i].str = keep(&q->arena, p[i].str);
+    }
+    q->msg.params = p;
+    q->msg.n_params = msg->n_params;
+}
+
+/* Everything is copied; the tensors' bytes lie as those that came over a link do. */
+static int keep_msg(struct as_worker_req *q, const struct as_msg *msg)
+{
+    struct as_tensor *t = room(&q->arena, msg->n_tensors * sizeof(*t));
+
+    q->body = as_worker_gather(msg, t, as_frame_body_len(msg->tensors, msg->n_tensors));
+    if (!q->body)
+        return AS_ENOMEM;
+    q->head = q->body;
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        size_t n = t[i].ndim * sizeof(int64_t);
+        int64_t *shape = room(&q->arena, n);
+
+        if (n)
+            memcpy(shape, t[i].shape, n);
+        t[i].shape = shape;
+        t[i].name = keep(&q->arena, t[i].name);
+    }
+    q->msg =
+        (struct as_msg){.id = keep(&q->arena, msg->id), .tensors = t, .n_tensors = msg->n_tensors};
+    keep_params(q, msg);
+    return 0;
+}
+
+static int begin(struct as_worker *w, uint32_t model, const struct as_msg *msg,
+                 struct as_worker_rehearsal *r, struct as_worker_req **ret_q)
+{
+    struct as_worker_req *q = as_worker_req_get(w);
+    int err = q ? keep_msg(q, msg) : AS_ENOMEM;
+
+    if (err) {
+        if (q)
+            as_worker_req_put(w, q);
+        return err;
+    }
+    q->stream = 0;
+    q->model = model;
+    q->complete = true;
+    q->deadline = AS_NEVER;
+    q->begun = as_worker_clock();
+    q->inputs_over = true;
+    q->parts = (struct as_frame_window){INT32_MAX, INT64_MAX};
+    q->rehearsal = r;
+    *ret_q = q;
+    return 0;
+}
+
+int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg *msg,
+                       void (*done)(void *ctx, uint32_t status, struct as_str text), void *ctx,
+                       struct as_worker_req **ret_q)
+{
+    struct as_worker_rehearsal *r;
+    char why[WHY] = "there is no such model, or the worker is connected";
+    uint32_t items;
+    int err = AS_EINVALID;
+
+    pthread_mutex_lock(&w->mu);
+    if (model >= w->n_models || w->state != AS_WORKER_DOWN) {
+        as_worker_set_error(w, as_str_of(why));
+        pthread_mutex_unlock(&w->mu);
+        return err;
+    }
+    r = as_xalloc(sizeof(*r));
+    *r = (struct as_worker_rehearsal){
+        .done = done, .ctx = ctx, .model = model_of(&w->models[model].reg)};
+    err = as_model_check_inputs(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why));
+    if (!err && r->model.batching.max_size)
+        err = as_model_items(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why), &items);
+    if (err)
+        as_worker_set_error(w, as_str_of(why));
+    else
+        err = begin(w, model, msg, r, ret_q);
+    pthread_mutex_unlock(&w->mu);
+    if (err)
+        free(r);
+    return err;
+}
+
+/* --- answered --- */
+
+/* The first thing that goes wrong is what its maker hears of. */
+static void note(struct as_worker_rehearsal *r, uint32_t status, struct as_str why)
+{
+    if (r->status)
+        return;
+    r->status = status;
+    snprintf(r->why, sizeof(r->why), "%.*s", AS_STR_FMT(why));
+}
+
+static bool fits(struct as_worker_rehearsal *r, const struct as_msg *msg)
+{
+    char why[WHY];
+
+    if (!as_model_check_outputs(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why)))
+        return true;
+    note(r, as_err_grpc(AS_EHANDLER), as_str_of(why));
+    return false;
+}
+
+/* Nobody waits for the rest of what does not fit. */
+int as_worker_rehearse_part(struct as_worker_req *q, const struct as_msg *msg)
+{
+    if (fits(q->rehearsal, msg))
+        return 0;
+    atomic_store_explicit(&q->cancel, as_err_grpc(AS_EHANDLER), memory_order_relaxed);
+    return AS_ECANCELLED;
+}
+
+void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
+                            struct as_str why)
+{
+    struct as_worker_rehearsal *r = q->rehearsal;
+
+    if (status)
+        note(r, status, why);
+    pthread_mutex_lock(&w->mu);
+    as_worker_req_put(w, q);
+    pthread_mutex_unlock(&w->mu);
+    r->done(r->ctx, r->status, as_str_of(r->why));
+    free(r);
+}
+
+void as_worker_rehearse_answer(struct as_worker *w, struct as_worker_req *q,
+                               const struct as_msg *msg)
+{
+    (void)fits(q->rehearsal, msg);
+    as_worker_rehearse_end(w, q, 0, (struct as_str){0});
+}
