@@ -1,5 +1,6 @@
 """Types of the C extension."""
 
+from contextvars import ContextVar
 from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -83,6 +84,7 @@ class Link:
     def set_options(self, health_period: int, health_timeout: int, execution_timeout: int, request_timeout: int,
                     health_failures: int, dump_signal: int, slots: int, idempotent: int, max_queued: int,
                     /) -> None: ...  # fmt: skip
+    def trace(self, request_id: Optional[ContextVar[str]], /) -> None: ...
     def rehearse(self, model: int, tensors: List[Tuple[str, str, Tuple[int, ...], bytes]], parameters: Dict[str, Any],
                  id: str, done: Callable[[int, str], Any], /) -> Optional[str]: ...  # fmt: skip
     def drain(self) -> None: ...

@@ -82,10 +82,9 @@ class Care:
         found = [(n, _find(o, "reconfigure"), _find(o, "check_health")) for n, o in owners]
         self.reconfigures = [Hook(n, r, _rank_of(n, r)) for n, r, _ in found if r]
         self.checks = [Hook(n, c) for n, _, c in found if c]
-        options = {**declared, **given.options}
-        config = options.pop("user_config", None)
-        self.user_config = config if given.user_config is None else given.user_config
-        self.options = check_options(options)
+        self.declared = {k: v for k, v in declared.items() if k != "user_config"}
+        self.user_config = declared.get("user_config") if given.user_config is None else given.user_config
+        self.options = self._options(given.options)
         self.needs_loop = any(map(_is_async, self.reconfigures + self.checks))
         self.context = given.context
         self.tell: Callable[[Dict[str, Any]], None] = lambda options: None
@@ -94,6 +93,12 @@ class Care:
                 "deployment %r has a user_config, but neither its models' classes nor its module has"
                 " reconfigure(user_config)" % self.context.deployment
             )
+
+    def _options(self, said: Dict[str, Any]) -> Dict[str, Any]:
+        """What the server says is all that it has to say: what it does not name is as the code says."""
+        options = {**self.declared, **check_options(said)}
+        options.pop("user_config", None)
+        return check_options(options)
 
     # --- user code ---
 
@@ -140,8 +145,7 @@ class Care:
             fixed = sorted(set(said) - set(replica.CHANGING))
             if fixed:
                 raise ValueError("%s cannot change while a replica runs" % ", ".join(fixed))
-            options = {**self.options, **check_options(said.get("options", {}))}
-            options.pop("user_config", None)
+            options = self._options(said["options"]) if "options" in said else self.options
         except (ValueError, DeclarationError) as e:
             return INVALID, "reconfigure: %s" % e
         context = replica.context_of(said, self.context)

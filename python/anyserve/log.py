@@ -1,10 +1,16 @@
 """The worker's own log lines, with the fields that the server's other processes write (docs/guide/logs.md).
 
-What a model's code prints or logs is not touched: this is for what the worker itself has to say.
+What a model's code prints is not touched: this is for what the worker itself has to say. What Python's
+logging does is said by `logging_config` (logging_config.py), which writes the same lines.
 """
 
+import json
 import sys
 import time
+from typing import Any, Dict, Optional
+
+# of lines in JSON: what each of them says beside its own fields. None: lines are text
+json_fields: Optional[Dict[str, str]] = None
 
 
 def quoted(value: object) -> str:
@@ -23,11 +29,25 @@ def quoted(value: object) -> str:
     return '"%s"' % "".join(out)
 
 
+def stamp(now: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%03dZ" % (now * 1000 % 1000)
+
+
+def as_json(fields: Dict[str, Any], more: str) -> str:
+    """One object on a line; `more` is its traceback."""
+    if more:
+        fields = {**fields, "traceback": more.rstrip("\n")}
+    return json.dumps(fields, default=str, ensure_ascii=False) + "\n"
+
+
+def as_text(fields: Dict[str, Any], more: str) -> str:
+    """One line, then the lines of `more` as they are."""
+    return " ".join("%s=%s" % (k, quoted(v)) for k, v in fields.items()) + "\n" + more
+
+
 def log_event(level: str, event: str, more: str = "", **fields: object) -> None:
-    """One line on stderr, then the lines of `more` as they are. The supervisor puts the replica in front of each."""
-    now = time.time()
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%03dZ" % (now * 1000 % 1000)
-    line = " ".join(["time=" + stamp, "level=" + level, "event=" + event]
-                    + ["%s=%s" % (k, quoted(v)) for k, v in fields.items()])  # fmt: skip
+    """To stderr, where the supervisor puts the replica in front of each line."""
+    said = {"time": stamp(time.time()), "level": level, "event": event, **fields}
+    text = as_text(said, more) if json_fields is None else as_json({**said, **json_fields}, more)
     # in one piece: handlers in other threads print too
-    sys.stderr.write(line + "\n" + more)
+    sys.stderr.write(text)

@@ -6,6 +6,7 @@ Only workers with an event loop import asyncio, where they first need it: it is 
 from __future__ import annotations
 
 import collections.abc
+import contextvars
 import functools
 import os
 import queue
@@ -16,7 +17,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import __version__, _native, care, options, replica, warmup
+from . import __version__, _native, care, logging_config, options, replica, warmup
 from .app import Model
 from .batching import Batching
 from .errors import STATUS_NAMES, Error
@@ -151,8 +152,9 @@ class Server:
 
     def __init__(self, deployment: Deployment, given: replica.Given, path: str, token: str, name: str, debug: bool,
                  stream_inputs: Tuple[int, int]):  # fmt: skip
-        said = {**deployment.options, **given.options}.get(replica.WARMUP)
-        self.warmups = warmup.plan(deployment.models, said)
+        said = {**deployment.options, **given.options}
+        self.warmups = warmup.plan(deployment.models, said.get(replica.WARMUP))
+        traced = logging_config.configure(said.get("logging_config"), given.context)
         handlers = [_construct(m) for m in deployment.models]
         bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
         named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
@@ -164,8 +166,21 @@ class Server:
             functools.partial(report, debug),
         )  # fmt: skip
         os.register_at_fork(after_in_child=self.link.forked)
-        self.care.tell = functools.partial(options.tell, self.link.set_options, dump_signal=care.dump_on_signal())
-        self.care.tell(self.care.options)
+        self.dump_signal = care.dump_on_signal()
+        self.care.tell = self.apply
+        self.tell(self.care.options)
+        self.trace(traced)
+
+    def tell(self, said: Dict[str, Any]) -> None:
+        options.tell(self.link.set_options, said, self.dump_signal)
+
+    def trace(self, traced: bool) -> None:
+        self.link.trace(logging_config.request_id if traced else None)
+
+    def apply(self, said: Dict[str, Any]) -> None:
+        """Other options, while it serves."""
+        self.tell(said)
+        self.trace(logging_config.configure(said.get("logging_config"), self.care.context))
 
     def lost(self) -> None:
         log_event("warn", "link_lost", reason=self.link.error, action="connecting again")
@@ -265,7 +280,9 @@ class Server:
 
         await self.care.begin()
         self.link.on_ask(on_ask)
-        fd = self.link.use_loop(self._spawner(loop), functools.partial(loop.call_soon, turn), drive)
+        # A turn is asked for by a handler that ends; what it starts inherits nothing of that one's context.
+        soon = functools.partial(loop.call_soon, turn, context=contextvars.copy_context())
+        fd = self.link.use_loop(self._spawner(loop), soon, drive)
         await warmup.run_async(self.link.rehearse, self.warmups)
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, ask_to_stop)

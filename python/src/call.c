@@ -174,6 +174,7 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
     c->request = (Request *)Py_XNewRef((PyObject *)r);
     c->group = g; /* ours from here on */
     c->coro = c->task = c->first = NULL;
+    c->traced = false;
     c->stream = NULL;
     /* the second reference: a cancel finds the call through the request */
     as_worker_req_set_data(q, Py_NewRef((PyObject *)c));
@@ -227,6 +228,51 @@ static void want_turn(Link *l)
     }
 }
 
+/* --- whose code runs --- */
+
+/* Where code that logs finds the id of its request: its own, or the client's header. Of a batch
+ * there is none. The token for trace_end, or NULL. */
+static PyObject *trace_begin(Link *l, struct as_worker_req *q, const struct group *g)
+{
+    const struct as_msg *msg;
+    struct as_str id;
+    PyObject *s, *token;
+
+    if (__builtin_expect(!l->trace, 1) || g)
+        return NULL;
+    msg = as_worker_req_msg(q);
+    id = msg->id;
+    for (uint32_t i = 0; !id.n && i < msg->n_meta; i++) {
+        if (as_str_eq(msg->meta[i].key, AS_STR("x-request-id")))
+            id = msg->meta[i].value;
+    }
+    if (!id.n)
+        return NULL;
+    s = PyUnicode_DecodeUTF8(id.p, (Py_ssize_t)id.n, "replace");
+    token = s ? PyContextVar_Set(l->trace, s) : NULL;
+    Py_XDECREF(s);
+    if (!token)
+        PyErr_Clear();
+    return token;
+}
+
+/* With what the code has left: its exception stays. */
+static void trace_end(PyObject *var, PyObject *token)
+{
+    PyObject *exc;
+
+    if (__builtin_expect(!token, 1))
+        return;
+    exc = PyErr_Occurred() ? native_raised() : NULL;
+    if (PyContextVar_Reset(var, token))
+        PyErr_Clear(); /* the code has put it into another context */
+    Py_DECREF(token);
+    if (exc) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+        Py_DECREF(exc);
+    }
+}
+
 /* --- coroutines --- */
 
 /* The step's outcome for whoever drives the call: a task, which sees no result and no ordinary
@@ -261,6 +307,10 @@ static PySendResult call_send(PyObject *o, PyObject *arg, PyObject **ret)
 
     /* an eager handler's first await, which was made before there was a task to give it to */
     c->first = NULL;
+    if (!c->traced && c->q) { /* the context is the task's own, and its children's */
+        c->traced = true;
+        Py_XDECREF(trace_begin(c->link, c->q, c->group));
+    }
     if (!out)
         how = PyIter_Send(c->coro, arg, &out);
     return step(c, how, out, ret);
@@ -342,8 +392,11 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     Call *c;
 
     if (m->eager) {
+        PyObject *var = Py_XNewRef(l->trace), *token = trace_begin(l, q, g);
         PySendResult how = PyIter_Send(coro, Py_None, &first);
 
+        trace_end(var, token);
+        Py_XDECREF(var);
         if (how != PYGEN_NEXT) {
             int err_now = conclude(l, m, q, r, g, how == PYGEN_RETURN ? first : NULL, "");
 
@@ -422,6 +475,20 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
     return err;
 }
 
+/* Calls the handler; one that is not asynchronous is over then, and so is what it yields. */
+static PyObject *run(Link *l, struct model *m, struct as_worker_req *q, Request *r, struct group *g,
+                     char *why, size_t cap)
+{
+    PyObject *var = Py_XNewRef(l->trace), *token = trace_begin(l, q, g);
+    PyObject *result = native_invoke(m, q, r, g, why, cap);
+
+    if (m->decoupled && result)
+        result = native_stream_run(l, m, q, result);
+    trace_end(var, token);
+    Py_XDECREF(var);
+    return result;
+}
+
 static int start(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
 {
     Request *r = NULL;
@@ -441,9 +508,7 @@ static int start(Link *l, struct model *m, struct as_worker_req *q, struct group
     }
     if (l->schedule && !m->is_async) /* on an event loop, which stands still meanwhile */
         as_worker_busy(l->w, true);
-    result = native_invoke(m, q, r, g, why, sizeof(why));
-    if (m->decoupled && result)
-        result = native_stream_run(l, m, q, result);
+    result = run(l, m, q, r, g, why, sizeof(why));
     if (l->schedule && !m->is_async)
         as_worker_busy(l->w, false);
     if (m->is_async && result && PyCoro_CheckExact(result)) {
@@ -488,9 +553,7 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     if (c->m->takes_request && !c->group)
         c->request = native_request_new(l, c->m, c->q);
     if (!c->m->takes_request || c->request || c->group)
-        result = native_invoke(c->m, c->q, c->request, c->group, why, sizeof(why));
-    if (c->m->decoupled && result)
-        result = native_stream_run(l, c->m, c->q, result);
+        result = run(l, c->m, c->q, c->request, c->group, why, sizeof(why));
     if (call_conclude(c, result, why)) {
         if (!native_raised_cancelled())
             PyErr_WriteUnraisable(c->m->handler);

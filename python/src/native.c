@@ -89,6 +89,7 @@ static void link_dealloc(PyObject *self)
         as_worker_free(l->w);
     Py_XDECREF(l->on_error);
     Py_XDECREF(l->on_ask);
+    Py_XDECREF(l->trace);
     Py_XDECREF(l->spawn);
     Py_XDECREF(l->schedule);
     Py_XDECREF(l->drive);
@@ -276,6 +277,18 @@ static PyObject *link_turn(PyObject *self, PyObject *unused AS_UNUSED)
     return err ? NULL : verdict(r);
 }
 
+static PyObject *link_trace(PyObject *self, PyObject *var)
+{
+    Link *l = (Link *)(void *)self;
+
+    if (!Py_IsNone(var) && !PyContextVar_CheckExact(var)) {
+        PyErr_SetString(PyExc_TypeError, "not a ContextVar");
+        return NULL;
+    }
+    Py_XSETREF(l->trace, Py_IsNone(var) ? NULL : Py_NewRef(var));
+    Py_RETURN_NONE;
+}
+
 static PyObject *link_drain(PyObject *self, PyObject *unused AS_UNUSED)
 {
     as_worker_drain(((Link *)(void *)self)->w);
@@ -357,6 +370,9 @@ static PyMethodDef link_methods[] = {
      "What the server shall do with this replica: times in ns, failures, signal, slots, "
      "idempotent,\n"
      "max_queued; 0 as it is set or declared, -1 never, no, without limit."},
+    {"trace", link_trace, METH_O,
+     "trace(var): while a handler's code runs, its request's id is in that ContextVar. None: no "
+     "more."},
     {"rehearse", native_link_rehearse, METH_VARARGS,
      "rehearse(model, tensors, parameters, id, done): a request of our own, before the first "
      "connect.\n"

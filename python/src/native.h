@@ -80,6 +80,7 @@ typedef struct {
     PyObject *on_ask;           /* (op, text, capsule); or NULL */
     PyObject *spawn, *schedule; /* event loop: Call -> task; () -> a turn soon; or NULL */
     PyObject *drive; /* event loop: (Stream, what the handler returned) -> coroutine; or NULL */
+    PyObject *trace; /* contextvars.ContextVar: the id of the request whose code runs; or NULL */
     bool in_turn, scheduled;
     Py_ssize_t calls; /* requests that are not answered */
 } Link;
@@ -123,6 +124,7 @@ typedef struct {
     struct group *group;     /* or NULL; q is its first */
     PyObject *coro, *task;
     PyObject *first; /* what the coroutine yielded before it had a task */
+    bool traced;     /* the task's context has the request's id */
 } Call;
 
 extern PyTypeObject native_request_type, native_call_type, native_hold_type, native_stream_type;
