@@ -1,6 +1,6 @@
 # AnyServe's handles: each target is one line over meson or a script in tools/ or bench/.
 export PATH := $(CURDIR)/build/venv/bin:$(PATH)
-SANITIZED := -Db_lundef=false -Dbuildtype=debugoptimized
+SANITIZED := -Db_lundef=false -Dbuildtype=debugoptimized -Dfailpoints=true
 # A build folder is made anew when its options change.
 configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf build/$(1) && \
     { meson setup build/$(1) $(2) >build/$(1).log || { cat build/$(1).log; false; }; } && \
@@ -17,7 +17,7 @@ help:           ## this list
 setup:          ## install what is missing: system packages, build/venv
 	@tools/setup.sh
 debug: setup    ## build with debug information and assertions on everything into build/debug
-	@$(call build,debug,-Dbuildtype=debug)
+	@$(call build,debug,-Dbuildtype=debug -Dfailpoints=true)
 run: all        ## serve examples/echo_add.py, show one request answered, serve on until Ctrl-C
 	@python tools/demo.py
 test: setup     ## everything that must pass: at most 20 minutes on two cores
@@ -51,9 +51,10 @@ crowd: all      ## CALLS random requests (default a million), in batches and not
 	@python tests/crowd/crowd.py --calls $(or $(CALLS),1000000)
 attack: all     ## hostile clients beside healthy ones, SECONDS each (default 30)
 	@ANYSERVE_BUILD=build/release python tests/attack/run.py --seconds $(or $(SECONDS),30) $(NAMES)
-chaos: all      ## workers and dispatchers die under load, beside HAProxy; NAMES=…, COUNT kills of each part; takes half an hour
+chaos: all debug ## processes die under load, beside HAProxy; NAMES=…, COUNT kills of each part; takes three quarters of an hour
 	@tools/setup.sh chaos
-	@ANYSERVE_BUILD=build/release python tests/chaos/run.py $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only '$(ONLY)') $(NAMES)
+	@$(if $(NAMES),$(if $(filter-out failpoints,$(NAMES)),$(chaos_run) $(filter-out failpoints,$(NAMES))),$(chaos_run))
+	@$(if $(NAMES),$(if $(filter failpoints,$(NAMES)),$(chaos_debug)),$(chaos_debug))
 sweep: all      ## let every allocation and system call fail once, in each process of a server
 	@python tests/sweep/sweep.py --build build/release
 workers: all    ## workers in every language, hostile ones, ones that come and go, and what reusing connections is worth
@@ -64,3 +65,6 @@ clean:          ## remove builds; the Python environment stays
 	@find build -mindepth 1 -maxdepth 1 ! -name venv ! -name '.setup*' -exec rm -rf {} +
 
 comma := ,
+chaos_args = $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only '$(ONLY)')
+chaos_run = ANYSERVE_BUILD=build/release python tests/chaos/run.py $(chaos_args)
+chaos_debug = ANYSERVE_BUILD=build/debug python tests/chaos/run.py $(chaos_args) failpoints

@@ -7,6 +7,7 @@
 #include "ctl/console.h"
 #include "ctl/crew.h"
 #include "ctl/exit_code.h"
+#include "ctl/failpoint.h"
 #include "ctl/runtime_dir.h"
 #include "ctl/spec_row.h"
 
@@ -30,17 +31,21 @@ struct controller {
 
 static void say(void *ctx, const struct as_ctl_message *m)
 {
+    as_failpoint_at("say", m->type);
     as_channel_say(((struct controller *)ctx)->channel, m);
+    as_failpoint_at("said", m->type);
 }
 
 static void on_message(void *ctx, const struct as_ctl_message *m)
 {
     struct controller *c = ctx;
 
+    as_failpoint_at("hear", m->type);
     if (m->type == AS_CTL_DRAIN)
         as_loop_stop(c->loop);
     else
         as_crew_hear(c->crew, m);
+    as_failpoint_at("heard", m->type);
 }
 
 /* The supervisor has gone, or hangs. Nothing is lost with us: it starts another one. */

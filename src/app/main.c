@@ -7,6 +7,7 @@
 #include "app/run.h"
 #include "app/status.h"
 #include "ctl/exit_code.h"
+#include "ctl/failpoint.h"
 #include "ctl/handover.h"
 #include "ctl/memory.h"
 #include "io/loop.h"
@@ -55,6 +56,9 @@ static int cmd_version(struct as_option_set *opts)
 }
 
 static int cmd_help(struct as_option_set *opts);
+#ifdef AS_FAILPOINTS
+static int cmd_failpoints(struct as_option_set *opts);
+#endif
 static int cmd_options(struct as_option_set *opts);
 static int cmd_dispatcher(struct as_option_set *opts);
 static int cmd_controller(struct as_option_set *opts);
@@ -86,6 +90,10 @@ static const struct command commands[] = {
     {"options", "", "print the documentation page of all options", 0, 0, 0, true, cmd_options},
     {"deployment-page", "", "print the documentation page of deployment files", 0, 0, 0, true,
      as_page_main},
+#ifdef AS_FAILPOINTS
+    {"failpoints", "", "print where this build lets the controller die", 0, 0, 0, true,
+     cmd_failpoints},
+#endif
     {"dispatcher", "", "serve with inherited descriptors (started by `run`)", AS_SCOPE_DISPATCHER,
      0, 0, true, cmd_dispatcher},
     {"controller", "[TARGET]", "decide about replicas (started by `run`)", AS_SCOPE_CONTROLLER, 0,
@@ -170,6 +178,18 @@ static int cmd_options(struct as_option_set *opts)
     as_option_markdown(&b);
     return print(&b);
 }
+
+#ifdef AS_FAILPOINTS
+static int cmd_failpoints(struct as_option_set *opts)
+{
+    struct as_buf b;
+
+    (void)opts;
+    as_buf_init(&b);
+    as_failpoint_list(&b);
+    return print(&b);
+}
+#endif
 
 /* What the options leave to the machine: descriptors and memory. */
 static void resolve_limits(struct as_option_set *o)

@@ -1,5 +1,7 @@
 #include "ctl/store.h"
 
+#include "ctl/failpoint.h"
+
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -421,8 +423,10 @@ int as_store_put(struct as_store *s, struct as_str cause, struct as_str spec, in
         return rc;
     rc = insert(s, cause, spec, time_ms, err);
     id = sqlite3_last_insert_rowid(s->db);
+    as_failpoint("store");
     if (rc == 0)
         rc = run(s, COMMIT, err);
+    as_failpoint("stored");
     if (rc) {
         /* what failed may have rolled back by itself: then this fails, and that is fine */
         run(s, ROLLBACK, &ignored);
