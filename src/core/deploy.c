@@ -219,6 +219,30 @@ static int submit_batched(struct as_deploy *d, struct as_request *q, as_ns now)
     return 0;
 }
 
+bool as_deploy_serves(const struct as_deploy *d)
+{
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        const struct as_replica *r = d->all[i];
+
+        if (r->slots && !r->draining && r->breaker.state != AS_BREAKER_OPEN)
+            return true;
+    }
+    return false;
+}
+
+/* Those that do not wait: 0, or the refusal. */
+static int look_first(struct as_deploy *d, const struct as_request *q)
+{
+    if (q->spare) {
+        bool room = !is_full(d) && !d->blame.n && as_dispatch_free_for(d, q);
+
+        d->stat.mirrored += room;
+        d->stat.mirror_dropped += !room;
+        return room ? 0 : AS_EFULL;
+    }
+    return as_deploy_serves(d) ? 0 : AS_EUNAVAILABLE;
+}
+
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
@@ -226,6 +250,12 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
     AS_ASSERT(q->model < AS_DEPLOY_MODELS_MAX && q->priority < AS_PRIORITIES);
     if (d->down)
         return refuse(q, AS_EUNAVAILABLE);
+    if (__builtin_expect(q->elsewhere || q->spare, 0)) {
+        int err = look_first(d, q);
+
+        if (err)
+            return refuse(q, err);
+    }
     if (q->deadline <= now) { /* its life here was short, but it is in the books like any other */
         d->stat.accepted++;
         d->stat.expired++;

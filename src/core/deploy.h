@@ -104,9 +104,11 @@ int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_bat
  * much it is; new requests are refused until fewer wait than that. */
 void as_deploy_set_max_queued(struct as_deploy *d, int64_t max_queued);
 
-/* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down),
- * AS_EPOISON (one like it ends workers): q is untouched but for its state, and stays the
- * caller's. */
+/* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down, or
+ * q->elsewhere and it does not serve), AS_EPOISON (one like it ends workers): q is untouched but
+ * for its state, and stays the caller's. A spare one is refused by AS_EFULL, for any reason. What
+ * is accepted with q->elsewhere is answered AS_EUNAVAILABLE when the last replica dies, unless it
+ * has run. */
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now);
 /* After AS_EFULL: when the queue will be empty at the rate at which it drains, core/drain.h. A
  * little more at random, so that not all come back at once. */
@@ -162,6 +164,8 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
 void as_deploy_verdict(struct as_deploy *d, uint64_t number, enum as_loss loss, as_ns now);
 
 /* Inspection. */
+bool as_deploy_serves(
+    const struct as_deploy *d); /* a replica takes requests, or has them in full */
 struct as_str as_deploy_name(const struct as_deploy *d);
 uint32_t as_deploy_queued(const struct as_deploy *d);    /* queue only, suspects included */
 uint32_t as_deploy_suspects(const struct as_deploy *d);  /* that wait for a replica of their own */

@@ -141,7 +141,8 @@ static struct box *box_new(const struct as_model *m)
     size_t in = as_signature_size(m->inputs, m->n_inputs);
     size_t out = as_signature_size(m->outputs, m->n_outputs);
     struct box *b = as_xalloc(AS_ALIGN(sizeof(*b), 8) + in + out + AS_ALIGN(m->name.n, 8) +
-                              AS_ALIGN(m->version.n, 8) + AS_ALIGN(m->platform.n, 8));
+                              AS_ALIGN(m->version.n, 8) + AS_ALIGN(m->platform.n, 8) +
+                              AS_ALIGN(m->served_by.n, 8) + AS_ALIGN(m->traffic.fallback.n, 8));
     uint8_t *at = (uint8_t *)b + AS_ALIGN(sizeof(*b), 8);
 
     b->m = *m;
@@ -152,6 +153,8 @@ static struct box *box_new(const struct as_model *m)
     b->m.name = copy_str(m->name, &at);
     b->m.version = copy_str(m->version, &at);
     b->m.platform = copy_str(m->platform, &at);
+    b->m.served_by = copy_str(m->served_by, &at);
+    b->m.traffic.fallback = copy_str(m->traffic.fallback, &at);
     atomic_init(&b->refs, 1);
     return b;
 }
@@ -180,7 +183,7 @@ static struct as_registry *snapshot_new(uint32_t room)
     return g;
 }
 
-static bool is_integer(struct as_str s)
+bool as_registry_is_integer(struct as_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] < '0' || s.p[i] > '9')
@@ -189,13 +192,38 @@ static bool is_integer(struct as_str s)
     return s.n > 0;
 }
 
-/* Versions come in natural order: the last integer, else the last. */
+/* Versions come in natural order: the last integer, else the last, of those that are no canaries,
+ * or, where all are, of all. */
 static void prefer(const struct as_registry *g, struct group *u)
 {
-    u->preferred = u->first + u->n - 1;
+    uint32_t best = 0;
+
     for (uint32_t i = u->first; i < u->first + u->n; i++) {
-        if (is_integer(g->at[i]->m.version))
-            u->preferred = i;
+        const struct as_model *m = &g->at[i]->m;
+        uint32_t rank = 1u + as_registry_is_integer(m->version) + 2u * !m->traffic.is_canary;
+
+        if (rank < best)
+            continue;
+        best = rank;
+        u->preferred = i;
+    }
+}
+
+/* The word in each model that it needs a second look. */
+static void mark(struct as_registry *g, const struct group *u)
+{
+    bool routed = false;
+
+    for (uint32_t i = u->first; i < u->first + u->n; i++)
+        routed = routed || as_traffic_any(&g->at[i]->m.traffic);
+    for (uint32_t i = u->first; i < u->first + u->n; i++) {
+        struct box *b = g->at[i];
+
+        if (b->m.routed == routed)
+            continue;
+        g->at[i] = box_new(&b->m); /* other snapshots hold the old one */
+        g->at[i]->m.routed = routed;
+        box_unref(b);
     }
 }
 
@@ -228,6 +256,7 @@ static struct as_registry *seal(struct as_registry *g)
     }
     for (uint32_t i = 0; i < g->n_groups; i++) {
         prefer(g, &g->groups[i]);
+        mark(g, &g->groups[i]);
         add_slot(g, i);
     }
     return g;
@@ -375,6 +404,32 @@ struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployme
         return seal(next);
     as_registry_unref(next);
     return as_registry_ref(g);
+}
+
+static bool says(const struct as_model *m, const struct as_traffic *t)
+{
+    return m->traffic.is_canary == t->is_canary && m->traffic.canary == t->canary &&
+           m->traffic.mirror == t->mirror && as_str_eq(m->traffic.fallback, t->fallback);
+}
+
+struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,
+                                            const struct as_traffic *t)
+{
+    struct as_registry *next;
+    bool same = true;
+
+    for (uint32_t i = 0; i < g->n; i++)
+        same = same && (g->at[i]->m.deployment != deployment || says(&g->at[i]->m, t));
+    if (same)
+        return as_registry_ref(g);
+    next = snapshot_new(g->n);
+    for (; next->n < g->n; next->n++) {
+        struct as_model m = g->at[next->n]->m;
+
+        m.traffic = *t;
+        next->at[next->n] = m.deployment == deployment ? box_new(&m) : box_ref(g->at[next->n]);
+    }
+    return seal(next);
 }
 
 /* --- looking up --- */

@@ -2,12 +2,13 @@
  *
  * Built by its owner, then shared for reading by every loop: a change makes a new snapshot that is
  * swapped in by message; the last unref frees (atomic count). A model without a version in the
- * request goes to the highest integer version, else to the greatest in natural order. Name and
- * version rules: 1–128 of [A-Za-z0-9._/-], no empty, "." , ".." or "versions" segment, the last
- * segment no REST verb; versions 1–64 of [A-Za-z0-9._-]. The verbs are what servers of the protocol
- * put behind /v2/models/NAME: config, generate, generate_stream, infer, infer_stream, load, ready,
- * setting (of trace/setting), stats, trace, unload. So every path has one reading, with names that
- * hold slashes too.
+ * request goes to its default version: of those that are no canaries the highest integer, else the
+ * greatest in natural order. Where all are canaries, one of them is it. What else a request may go
+ * to is said by core/traffic.h. Name and version rules: 1–128 of [A-Za-z0-9._/-], no empty, "." ,
+ * ".." or "versions" segment, the last segment no REST verb; versions 1–64 of [A-Za-z0-9._-]. The
+ * verbs are what servers of the protocol put behind /v2/models/NAME: config, generate,
+ * generate_stream, infer, infer_stream, load, ready, setting (of trace/setting), stats, trace,
+ * unload. So every path has one reading, with names that hold slashes too.
  */
 #ifndef AS_CORE_REGISTRY_H
 #define AS_CORE_REGISTRY_H
@@ -29,13 +30,31 @@ int as_registry_check_name(struct as_str name, const char **ret_why);
  * the one model that they serve, "name:version": those of workers that came by themselves. */
 int as_registry_check_deployment(struct as_str name, const char **ret_why);
 int as_registry_check_version(struct as_str version, const char **ret_why);
+bool as_registry_is_integer(struct as_str version);
 bool as_registry_is_verb(struct as_str segment); /* one of the verbs above */
+
+/* What a deployment says of requests that others get, or that it cannot serve itself. Parts are in
+ * units of 1/AS_TRAFFIC_ALL. */
+#define AS_TRAFFIC_ALL 100000u /* a hundred percent */
+struct as_traffic {            /* all zero: nothing */
+    bool is_canary;            /* never the default version beside one that is none … */
+    uint32_t canary;           /* … but gets this part of the requests without a version */
+    uint32_t mirror;           /* and a copy of this part of what other versions get */
+    struct as_str fallback;    /* the deployment that gets what this one cannot serve; or empty */
+};
+static inline bool as_traffic_any(const struct as_traffic *t)
+{
+    return t->is_canary || t->mirror || t->fallback.n;
+}
 
 struct as_model {
     struct as_str name, version, platform;
-    uint32_t deployment; /* number of the deployment, given by the owner */
-    uint32_t owner;      /* loop that owns the deployment */
-    uint32_t index;      /* model within its deployment */
+    struct as_str served_by;   /* the deployment's name */
+    struct as_traffic traffic; /* of that deployment */
+    bool routed;               /* set by the registry: some version of this name has any */
+    uint32_t deployment;       /* number of the deployment, given by the owner */
+    uint32_t owner;            /* loop that owns the deployment */
+    uint32_t index;            /* model within its deployment */
     bool idempotent;
     bool decoupled;      /* any number of responses for a request */
     bool streams_inputs; /* any number of inputs for a request; decoupled too */
@@ -62,6 +81,9 @@ int as_registry_with(struct as_registry *g, const struct as_model *m, struct as_
 /* A snapshot with all versions of a name loaded, or not; g itself with one more reference when they
  * are; NULL: there is no such name. */
 struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str name, bool loaded);
+/* A snapshot in which all models of a deployment say this; g itself when they do already. */
+struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,
+                                            const struct as_traffic *t);
 /* A snapshot without the models of one deployment; g itself when it has none. */
 struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment);
 

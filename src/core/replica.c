@@ -284,6 +284,7 @@ static void lose(struct as_replica *r, struct as_request *q, enum as_progress pr
     enum as_replay rule = as_replay_rule(loss, progress, q->idempotent);
     bool waits = q->state == AS_REQ_SENT, replay;
 
+    q->ran = q->ran || progress != AS_PROGRESS_SENT;
     if (rule == AS_REPLAY_LATER && !d->conf.verdict_wait)
         rule = as_replay_rule(AS_LOSS_UNKNOWN, progress, q->idempotent);
     if (waits && rule == AS_REPLAY_LATER) {
@@ -341,6 +342,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     if (g && g->until != AS_NEVER)
         d->ops.wake(d->ctx, g->until);
     as_replica_rise(d, back, now);
+    as_dispatch_leave(d, now);
     return g ? g->number : 0;
 }
 

@@ -155,6 +155,8 @@ void as_dispatch_detach(struct as_request *q);
  * with batching it goes into the queue in any case, where others may join it: as_dispatch_flow must
  * follow. */
 void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now);
+/* After a death: where nobody is left, what waits and can go elsewhere does. */
+void as_dispatch_leave(struct as_deploy *d, as_ns now);
 /* q (QUEUED, in no list) goes to the best replica with room, else into the queue; with batching as
  * above. */
 void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now);

@@ -40,6 +40,9 @@ struct as_request {
     uint32_t model;   /* index of the model within its deployment */
     uint8_t priority; /* 0 … AS_PRIORITIES-1 */
     bool idempotent;  /* may run twice */
+    bool elsewhere;   /* another deployment takes it: refused where no replica takes requests now,
+                       * rather than left waiting for one */
+    bool spare;       /* a copy that nobody waits for: given a free slot or refused, never again */
     uint32_t items;   /* rows of its inputs; of a model with batching 1 … max_size, else 1 */
     as_ns deadline;   /* AS_NEVER: none */
     uint64_t kind;    /* of a model with batching: requests that may share a call have the same */
@@ -51,6 +54,7 @@ struct as_request {
     uint8_t attempts; /* times sent */
     uint8_t retries;  /* times a worker handed it back unstarted, as_replica_done(retry) */
     uint8_t tries;    /* executions that were lost, but for those that an outside kill ended */
+    bool ran;         /* an execution of it was lost, whatever ended that: core/replay.h */
     bool budgeted;    /* its replay is in the deployment's budget */
     bool recalled;    /* its RECALL is under way */
     bool bound;       /* its answer has begun, or its worker has read on: never replayed */

@@ -34,13 +34,18 @@ struct as_stat {
     uint64_t cancelled;
     uint64_t replayed; /* sent again after a death, a return or a retry */
     uint64_t recalled;
-    uint64_t lost;          /* AS_EMAYHAVERUN */
-    uint64_t deaths;        /* replicas gone */
-    uint64_t worn;          /* lost that might have been replayed: too often, or over the budget */
-    uint64_t blamed;        /* requests that were executing when a worker ended itself */
-    uint64_t trials;        /* suspects that were given a replica for themselves */
-    uint64_t quarantined;   /* AS_EPOISON, refused or answered */
-    uint64_t ejected;       /* times that a replica was taken out for failing or being slow */
+    uint64_t lost;        /* AS_EMAYHAVERUN */
+    uint64_t deaths;      /* replicas gone */
+    uint64_t worn;        /* lost that might have been replayed: too often, or over the budget */
+    uint64_t blamed;      /* requests that were executing when a worker ended itself */
+    uint64_t trials;      /* suspects that were given a replica for themselves */
+    uint64_t quarantined; /* AS_EPOISON, refused or answered */
+    uint64_t ejected;     /* times that a replica was taken out for failing or being slow */
+    uint64_t fallbacks;   /* refused here and given to another deployment instead */
+    uint64_t mirrored;    /* copies that were accepted, as part of `accepted` */
+    uint64_t
+        mirror_dropped;     /* copies that were refused, for want of a free slot or for any cause */
+    uint64_t mirror_failed; /* accepted ones that were answered by an error */
     struct as_hist queue;   /* arrival to (last) dispatch */
     struct as_hist total;   /* arrival to completion */
     struct as_hist service; /* handler time as the worker measured it */
