@@ -56,8 +56,10 @@ struct dispatcher {
     bool out_full;        /* it has been logged that messages are lost */
     struct as_timer drain_timer;
     struct as_timer doors; /* the longest that clients wait for workers to come back */
-    uint32_t awaited;      /* workers that are expected back */
+    uint32_t awaited;      /* workers that are expected back: ours … */
+    uint32_t foreign;      /* … and others, of the dispatcher that we relieve */
     bool told, open;       /* workers, clients are let in */
+    bool yielding;         /* another dispatcher has the workers' door */
     bool closed;           /* the inherited listeners for clients */
     const struct as_dispatcher_fds *fds;
     uv_signal_t sigterm;
@@ -159,7 +161,8 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
     /* a lane that drains only after the timeout counts no more */
     if (d->phase != DRAINING || ++d->n_drained < d->n_lanes)
         return;
-    as_fleet_drain(d->fleet);
+    if (!d->yielding) /* else they serve another dispatcher */
+        as_fleet_drain(d->fleet);
     tell(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
     as_log_event(&d->log, AS_LOG_INFO, "drained", "unanswered=%u", as_fleet_unanswered(d->fleet));
     stop(d, 0);
@@ -204,7 +207,8 @@ static void drain(struct dispatcher *d)
     as_timer_set(&d->drain_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
     for (uint32_t i = 0; i < d->n_lanes; i++)
         post(&d->lanes[i], &d->lanes[i].drain, open_drain);
-    as_edge_announce_end(d->management);
+    if (!d->yielding)
+        as_edge_announce_end(d->management);
 }
 
 static void on_drain_timeout(struct as_timer *t)
@@ -239,10 +243,10 @@ static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
  * client to whichever loop accepts first. */
 static void let_clients_in(struct dispatcher *d)
 {
+    as_timer_set(&d->doors, AS_NEVER);
     if (d->open || d->phase != SERVING)
         return;
     d->open = true;
-    as_timer_set(&d->doors, AS_NEVER);
     for (uint32_t i = 0; i < d->n_lanes; i++) {
         struct lane *l = &d->lanes[i];
 
@@ -251,6 +255,7 @@ static void let_clients_in(struct dispatcher *d)
         post(l, &l->listen, open_listen);
     }
     close_clients_doors(d);
+    tell(d, AS_CTL_OPENED, AS_STR(""), AS_STR(""), AS_STR(""));
 }
 
 /* Those who are back serve; models of the others are unknown until they come. */
@@ -259,32 +264,70 @@ static void on_doors_timeout(struct as_timer *t)
     let_clients_in(AS_CONTAINER(t, struct dispatcher, doors));
 }
 
+static void open_doors(struct dispatcher *d)
+{
+    if (d->told && !d->awaited && !d->foreign)
+        let_clients_in(d);
+}
+
+/* Their own word counts for more than ours: one that died is not awaited any more. */
+static void count_awaited(struct dispatcher *d)
+{
+    const char *lost = as_ctl_state_name(AS_CTL_LOST_STATE);
+    uint32_t n = 0;
+
+    AS_LIST_EACH(node, &d->board.processes)
+    {
+        n += strcmp(AS_LIST_ENTRY(node, struct as_board_process, node)->state, lost) == 0;
+    }
+    d->awaited = d->told ? AS_MIN(d->awaited, n) : n;
+}
+
 /* All tokens are known now: nobody of ours is refused. After a restart of the dispatcher clients
  * wait in the listeners' backlog until the workers that were there before are back, or their
  * models would be unknown for a moment. */
 static void let_workers_in(struct dispatcher *d)
 {
-    const char *lost = as_ctl_state_name(AS_CTL_LOST_STATE);
-
-    if (d->told)
-        return;
-    d->told = true;
     if (as_fleet_listen(d->fleet, d->fds->link))
         as_fatal_system("the listener for workers", errno);
     for (uint32_t k = 0; k < d->fds->n_management; k++) {
         if (as_edge_listen(d->management, d->fds->management[k]))
             as_fatal_system("the listener for management", errno);
     }
-    AS_LIST_EACH(n, &d->board.processes)
-    {
-        if (strcmp(AS_LIST_ENTRY(n, struct as_board_process, node)->state, lost) == 0)
-            d->awaited++;
+    count_awaited(d);
+    d->told = true;
+}
+
+/* Clients come later when workers are awaited; how long that may take is told, too. */
+static void told(struct dispatcher *d, const struct as_ctl_message *m)
+{
+    if (!d->told) {
+        let_workers_in(d);
+        d->foreign = m->number;
     }
-    if (d->awaited)
-        as_timer_set(&d->doors, as_loop_now(d->lanes[0].loop) +
-                                    as_option_ns(d->opts, AS_OPT_HANDSHAKE_TIMEOUT));
-    else
-        let_clients_in(d);
+    as_timer_set(&d->doors, m->id ? AS_NEVER
+                                  : as_loop_now(d->lanes[0].loop) +
+                                        as_option_ns(d->opts, AS_OPT_HANDSHAKE_TIMEOUT));
+    open_doors(d);
+}
+
+/* Another dispatcher has the same listeners, and serves as soon as the workers are there. Those
+ * that cannot serve two dispatchers come when we have ended. */
+static void yield_workers(struct dispatcher *d)
+{
+    struct as_ctl_message m = {.type = AS_CTL_MOVED};
+
+    if (d->yielding || d->phase != SERVING)
+        return;
+    d->yielding = true;
+    as_status_stop_listening(d->status);
+    as_edge_drain(d->management, NULL, NULL);
+    m.id = !as_fleet_move(d->fleet, &m.number);
+    tell_all(d, &m);
+    as_log_event(&d->log, AS_LOG_INFO, "yields", "unanswered=%u foreign=%u drains=%u",
+                 as_fleet_unanswered(d->fleet), m.number, (unsigned)m.id);
+    if (m.id)
+        drain(d);
 }
 
 /* Our parent is gone: nothing of ours may outlive it. */
@@ -331,6 +374,10 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
         as_fleet_expect(d->fleet, m->deployment);
         as_board_process(&d->board, m->replica, m->deployment,
                          as_str_of(as_ctl_state_name(m->state)), m->text, m->pid, m->restarts);
+        if (d->told && !d->open) {
+            count_awaited(d);
+            open_doors(d);
+        }
         break;
     case AS_CTL_NOTE:
         if (as_note_read(&facts, m->text) == 0)
@@ -360,7 +407,12 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
             as_fleet_ask(d->fleet, m->token, m->id, op, body);
         break;
     case AS_CTL_TOLD:
-        let_workers_in(d);
+        told(d, m);
+        break;
+    case AS_CTL_YIELD:
+        yield_workers(d);
+        if (m->number)
+            drain(d);
         break;
     case AS_CTL_DRAIN:
         drain(d);
@@ -404,8 +456,12 @@ static void on_ready(void *ctx, struct as_str replica, struct as_str token, stru
 
     tell(d, AS_CTL_READY, replica, token, models);
     /* any READY counts: which replica it is does not matter for the moment when models are known */
-    if (d->awaited && --d->awaited == 0)
-        let_clients_in(d);
+    if (token.n && d->awaited)
+        d->awaited--;
+    else if (!token.n && d->foreign)
+        d->foreign--;
+    if (!d->open)
+        open_doors(d);
 }
 
 static void on_gone(void *ctx, struct as_str replica, struct as_str token, struct as_str reason)

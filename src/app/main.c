@@ -4,6 +4,7 @@
 #include "app/controller.h"
 #include "app/declare.h"
 #include "app/dispatcher.h"
+#include "app/resume.h"
 #include "app/run.h"
 #include "app/status.h"
 #include "ctl/exit_code.h"
@@ -76,6 +77,9 @@ static const struct command commands[] = {
      AS_SCOPE_STATUS, 1, 1, false, as_restart_main},
     {"rollback", "DEPLOYMENT", "go back to what was healthy before", AS_SCOPE_STATUS, 1, 1, false,
      as_rollback_main},
+    {"upgrade", "",
+     "let the program that now lies at the server's path take over; nothing is refused",
+     AS_SCOPE_STATUS, 0, 0, false, as_upgrade_main},
     {"check", "FILE", "read a deployment file and tell what is wrong with it", AS_SCOPE_CHECK, 1, 1,
      false, as_check_main},
     {"build", "TARGET", "write the deployment file of a Python file or module", AS_SCOPE_BUILD, 1,
@@ -94,6 +98,8 @@ static const struct command commands[] = {
     {"failpoints", "", "print where this build lets the controller die", 0, 0, 0, true,
      cmd_failpoints},
 #endif
+    {"resume", "FD [check]", "take over from an earlier supervisor (by `upgrade`)", 0, 1, 2, true,
+     as_resume_main},
     {"dispatcher", "", "serve with inherited descriptors (started by `run`)", AS_SCOPE_DISPATCHER,
      0, 0, true, cmd_dispatcher},
     {"controller", "[TARGET]", "decide about replicas (started by `run`)", AS_SCOPE_CONTROLLER, 0,

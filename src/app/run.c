@@ -1,5 +1,6 @@
 #include "app/run.h"
 
+#include "app/resume.h"
 #include "ctl/banner.h"
 #include "ctl/exit_code.h"
 #include "ctl/interp.h"
@@ -238,12 +239,20 @@ static int supervise(struct run *r, struct as_buf *err)
                                       .target = r->opts->n_args ? r->opts->args[0] : NULL,
                                       .listeners = r->listeners,
                                       .notify = &r->notify,
-                                      .signal_fd = r->signal_fd};
+                                      .signal_fd = r->signal_fd,
+                                      .program = as_resume_program(),
+                                      .carry = as_resume_carry,
+                                      .upgraded = as_resume_outcome};
+    struct as_resume resume = {"run", r->opts, &r->dir, &r->notify};
     struct as_buf address;
     int code;
 
-    if (conf.app < 0)
+    conf.ctx = &resume;
+
+    if (conf.app < 0 || !conf.program) {
+        free(conf.program);
         return AS_CODE_SYSTEM;
+    }
     if (r->python.path)
         as_option_set_str(r->opts, AS_OPT_PYTHON, r->python.path); /* the one that was chosen */
     as_buf_init(&address);
@@ -255,6 +264,7 @@ static int supervise(struct run *r, struct as_buf *err)
     r->listeners.n = 0; /* they are the supervisor's now */
     code = as_supervisor_run(&conf);
     as_buf_fini(&address);
+    free(conf.program);
     close(conf.app);
     return code;
 }

@@ -129,3 +129,13 @@ void as_channel_say(struct as_channel *c, const struct as_ctl_message *m)
     else
         watch(c);
 }
+
+bool as_channel_idle(const struct as_channel *c)
+{
+    return !c->closed && !as_outbox_waits(&c->out) && !as_task_is_due(&c->end);
+}
+
+int as_channel_fd(const struct as_channel *c)
+{
+    return c->sock.fd;
+}

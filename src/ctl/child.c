@@ -75,12 +75,16 @@ static void after_death(struct as_child *c, const struct as_restart_verdict *v)
 static void die(struct as_child *c, struct as_child_death *d, struct as_str reason)
 {
     struct as_restart_verdict v;
+    bool again = c->renewing;
 
     as_buf_drop(&c->reason, c->reason.n);
     as_buf_add(&c->reason, reason.p, reason.n);
     d->was_ready = c->restart.ready;
     /* before the owner hears of it: the verdict is part of what it is told */
     v = judge(c, d);
+    c->renewing = false;
+    if (again)
+        v = (struct as_restart_verdict){.restart = true, .at = now_of(c)};
     c->ops.died(c, d);
     after_death(c, &v);
 }
@@ -214,4 +218,36 @@ void as_child_stop(struct as_child *c, int signal, as_ns timeout)
     as_process_stop(c->process, signal, timeout);
     if (c->state != AS_CTL_STOPPING_STATE)
         move(c, AS_CTL_STOPPING_STATE);
+}
+
+void as_child_renew(struct as_child *c, int signal, as_ns timeout)
+{
+    AS_ASSERT(c->state == AS_CTL_READY_STATE || c->state == AS_CTL_LOST_STATE);
+    c->renewing = true;
+    as_process_stop(c->process, signal, timeout);
+}
+
+void as_child_carry(const struct as_child *c, struct as_carry *out)
+{
+    AS_ASSERT(c->state == AS_CTL_READY_STATE);
+    as_carry_put_u64(out, "starts", c->starts);
+    as_carry_put_u64(out, "failures", c->restart.failures);
+    as_carry_put_u64(out, "ready-at", c->restart.ready_at);
+    as_process_carry(c->process, out);
+}
+
+void as_child_resume(struct as_child *c, struct as_carried *in)
+{
+    static const struct as_process_ops ops = {on_line, on_end};
+
+    c->starts = (uint32_t)as_carried_get_u64(in, "starts", UINT32_MAX);
+    c->restart.ready = true;
+    c->restart.failures = (uint32_t)as_carried_get_u64(in, "failures", UINT32_MAX);
+    c->restart.ready_at = as_carried_get_u64(in, "ready-at", UINT64_MAX);
+    c->process = as_process_resume(c->loop, in, c->conf.oom_seen, &ops, c);
+    if (!c->process)
+        return;
+    c->pid = as_process_pid(c->process);
+    c->state = AS_CTL_READY_STATE;
+    check(c);
 }

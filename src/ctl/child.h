@@ -55,6 +55,7 @@ struct as_child {
     struct as_task due;    /* it has come */
     struct as_restart restart;
     struct as_process *process;
+    bool renewing; /* it ends because another life of it is wanted */
 };
 
 void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
@@ -69,6 +70,15 @@ void as_child_lost(struct as_child *c);  /* READY; else nothing */
 void as_child_kill(struct as_child *c, const char *why);
 /* `signal` (0: it was told otherwise), after `timeout` SIGKILL; may be repeated to hurry. */
 void as_child_stop(struct as_child *c, int signal, as_ns timeout);
+
+/* READY or LOST: its next life begins as soon as this one has ended, which it is asked for by
+ * `signal`, after `timeout` by SIGKILL. Not a death that anybody is told of. */
+void as_child_renew(struct as_child *c, int signal, as_ns timeout);
+
+/* Over an exec (ctl/carry.h); READY, and _resume on one that was just initialised: it is READY
+ * then, of which `moved` is not told. */
+void as_child_carry(const struct as_child *c, struct as_carry *out);
+void as_child_resume(struct as_child *c, struct as_carried *in);
 
 static inline bool as_child_runs(const struct as_child *c)
 {

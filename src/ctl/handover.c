@@ -9,6 +9,22 @@ static const char *const names[AS_HANDOVER_KINDS] = {
 #undef X
 };
 
+const char *as_handover_name(enum as_handover_kind kind)
+{
+    return names[kind];
+}
+
+int as_handover_kind_of(struct as_str name, enum as_handover_kind *ret_kind)
+{
+    for (size_t k = 0; k < AS_HANDOVER_KINDS; k++) {
+        if (as_str_eq(name, as_str_of(names[k]))) {
+            *ret_kind = (enum as_handover_kind)k;
+            return 0;
+        }
+    }
+    return AS_EINVALID;
+}
+
 void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd)
 {
     AS_ASSERT(h->n < AS_HANDOVER_MAX);
@@ -27,6 +43,7 @@ void as_handover_write(const struct as_handover *h, struct as_buf *b)
 static int read_entry(struct as_handover *h, struct as_str s)
 {
     const char *colon = memchr(s.p, ':', s.n);
+    enum as_handover_kind kind;
     uint64_t fd;
 
     if (!colon || h->n == AS_HANDOVER_MAX)
@@ -34,13 +51,10 @@ static int read_entry(struct as_handover *h, struct as_str s)
     if (as_str_u64((struct as_str){colon + 1, (size_t)(s.p + s.n - colon - 1)}, &fd) < 0 ||
         fd < 3 || fd > FD_MAX)
         return AS_EINVALID;
-    for (size_t k = 0; k < AS_HANDOVER_KINDS; k++) {
-        if (as_str_eq((struct as_str){s.p, (size_t)(colon - s.p)}, as_str_of(names[k]))) {
-            as_handover_add(h, (enum as_handover_kind)k, (int)fd);
-            return 0;
-        }
-    }
-    return AS_EINVALID;
+    if (as_handover_kind_of((struct as_str){s.p, (size_t)(colon - s.p)}, &kind) < 0)
+        return AS_EINVALID;
+    as_handover_add(h, kind, (int)fd);
+    return 0;
 }
 
 int as_handover_read(struct as_handover *ret_h, const char *text)

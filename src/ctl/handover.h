@@ -32,6 +32,9 @@ struct as_handover {
     uint32_t n;
 };
 
+const char *as_handover_name(enum as_handover_kind kind);                     /* "grpc" */
+int as_handover_kind_of(struct as_str name, enum as_handover_kind *ret_kind); /* 0, AS_EINVALID */
+
 void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd);
 /* The text for a child that gets h->fd[i] as descriptor 3 + i. */
 void as_handover_write(const struct as_handover *h, struct as_buf *b);

@@ -7,7 +7,6 @@
 /* Little-endian: u16 format, u16 type, u32 state, u32 pid, u32 restarts, u32 number, u32 kind, u64
  * id, u64 ns, four times u16 length, then the bytes of the four strings, nothing behind
  * them. */
-#define FORMAT  2u
 #define LENGTHS 40u
 #define FIXED   48u
 
@@ -90,7 +89,7 @@ size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_
     size_t n = FIXED;
 
     AS_ASSERT(m->type > AS_CTL_NONE && m->type < AS_CTL_TYPES && m->state < AS_CTL_STATES);
-    put16(out, FORMAT);
+    put16(out, AS_CTL_FORMAT);
     put16(out + 2, (uint32_t)m->type);
     put32(out + 4, (uint32_t)m->state);
     put32(out + 8, m->pid);
@@ -119,7 +118,7 @@ int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m)
     size_t at = FIXED;
     uint32_t type, state;
 
-    if (n < FIXED || n > AS_CTL_MESSAGE_MAX || get16(p) != FORMAT)
+    if (n < FIXED || n > AS_CTL_MESSAGE_MAX || get16(p) != AS_CTL_FORMAT)
         return AS_EPROTO;
     type = get16(p + 2);
     state = get32(p + 4);

@@ -17,6 +17,10 @@
 #define AS_CTL_NAME_MAX    255u   /* bytes of replica, deployment and token */
 #define AS_CTL_TEXT_MAX    61440u /* what a worker is started with must fit: ctl/spawn.h */
 
+/* Of a datagram. During an upgrade two versions talk: new rows go to the end of the table, and a
+ * row that means something else is another format, between which there is no upgrade. */
+#define AS_CTL_FORMAT 3u
+
 /* Who may say a message, and who hears it. */
 #define AS_CTL_S 1u /* supervisor */
 #define AS_CTL_D 2u /* dispatcher */
@@ -27,7 +31,9 @@
     X(TOKEN, S, D)    /* replica, deployment, token: a worker may come; before it is started */    \
     X(REPLICA, S, D)  /* replica, deployment, state, pid, restarts, text = reason: status page */  \
     X(FORGET, S, D)   /* token, kind: that worker is dead, and how it ended; its link ends */      \
-    X(TOLD, S, DC)    /* all has been said; number: to the controller, 1 once COMPLETE was said */ \
+    X(TOLD, S, DC)    /* all has been said; to the controller: number 1 once COMPLETE was said; to \
+                         a dispatcher: number of workers to wait for that are not ours; id 1: for  \
+                         as long as it takes, until it is said again with 0 */                     \
     X(DRAIN, S, DC)   /* no new work; end when the rest is answered */                             \
     X(SERVING, DC, S) /* listens and knows how to serve; has said its first decisions */           \
     /* dispatcher */                                                                               \
@@ -59,7 +65,13 @@
     X(EXITED, S, C)     /* replica, token, pid, number = wait status, kind, text = reason, last    \
                            lines */                                                                \
     X(DISPATCHER, S, C) /* state: READY, or LOST */                                                \
-    X(REVIVE, S, C)     /* given-up replicas rest no longer */
+    X(REVIVE, S, C)     /* given-up replicas rest no longer */                                     \
+    /* one dispatcher relieves another */                                                          \
+    X(YIELD, S, D)  /* to the former one; number 0: workers go to the other one, MOVED is the      \
+                       answer; 1: clients do; it ends when the rest is answered */                 \
+    X(MOVED, D, S)  /* lets no worker in any more; number: those that will come to the other one   \
+                       and are not ours; id 1: some come only when it has ended, so it ends now */ \
+    X(OPENED, D, S) /* clients are let in */
 
 enum as_ctl_type {
     AS_CTL_NONE,

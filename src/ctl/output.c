@@ -119,3 +119,30 @@ void as_output_report(struct as_str text, struct as_str *ret_why, struct as_str 
             *ret_last = line;
     }
 }
+
+void as_output_carry(const struct as_output *o, struct as_carry *c)
+{
+    as_carry_put(c, "half-line", (struct as_str){o->text, o->n});
+    as_carry_put_u64(c, "cut", o->cut);
+    as_carry_put_u64(c, "returned", o->returned);
+    as_carry_put_u64(c, "lines", o->lines - first_kept(o));
+    for (uint32_t i = first_kept(o); i < o->lines; i++)
+        as_carry_put(c, "line", kept(o, i));
+}
+
+void as_output_resume(struct as_output *o, struct as_carried *c)
+{
+    struct as_str half = as_carried_get(c, "half-line");
+
+    o->n = AS_MIN(half.n, (size_t)AS_OUTPUT_LINE);
+    memcpy(o->text, half.p, o->n);
+    o->cut = as_carried_get_u64(c, "cut", 1);
+    o->returned = as_carried_get_u64(c, "returned", 1);
+    o->lines = (uint32_t)as_carried_get_u64(c, "lines", AS_OUTPUT_TAIL);
+    for (uint32_t i = 0; i < o->lines; i++) {
+        struct as_str line = as_carried_get(c, "line");
+
+        o->tail_n[i] = (uint16_t)AS_MIN(line.n, (size_t)AS_OUTPUT_KEEP);
+        memcpy(o->tail[i], line.p, o->tail_n[i]);
+    }
+}

@@ -6,7 +6,7 @@
 #ifndef AS_CTL_OUTPUT_H
 #define AS_CTL_OUTPUT_H
 
-#include "base/buf.h"
+#include "ctl/carry.h"
 
 #define AS_OUTPUT_LINE 16384u /* bytes of a line that are passed on */
 #define AS_OUTPUT_TAIL 20u    /* lines kept for the exit report */
@@ -28,6 +28,10 @@ struct as_output {
 void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx);
 void as_output_feed(struct as_output *o, const char *p, size_t n);
 void as_output_end(struct as_output *o); /* passes on a last line without its newline */
+
+/* Over an exec (ctl/carry.h): a half line is not lost. _resume on one that was initialised. */
+void as_output_carry(const struct as_output *o, struct as_carry *c);
+void as_output_resume(struct as_output *o, struct as_carried *c);
 
 /* The kept lines, oldest first, each with a newline. */
 void as_output_tail(const struct as_output *o, struct as_buf *b);

@@ -212,3 +212,56 @@ void as_process_stop(struct as_process *p, int signal, as_ns timeout)
         as_proc_signal(&p->proc, signal);
     as_timer_set(&p->hurry, as_loop_now(p->loop) + timeout);
 }
+
+void as_process_carry(const struct as_process *p, struct as_carry *c)
+{
+    as_carry_put_u64(c, "pid", (uint64_t)p->pid);
+    as_carry_put_fd(c, "pidfd", p->proc.pidfd);
+    as_carry_put_u64(c, "group", p->proc.group);
+    as_carry_put_fd(c, "out", p->has_out ? p->out.fd : -1);
+    as_output_carry(&p->output, c);
+    as_carry_put_u64(c, "hurry", p->hurry.at);
+    as_carry_put_u64(c, "stopping", p->stopping);
+    as_carry_put(c, "sentence", as_str_of(p->sentence));
+    as_carry_put(c, "cgroup", as_str_of(p->group.path));
+    as_carry_put_u64(c, "cgroup-v2", p->group.v2);
+}
+
+/* What was read is true of a process that lives or waits to be reaped: its watchers tell which. */
+struct as_process *as_process_resume(struct as_loop *loop, struct as_carried *c, uint64_t *oom_seen,
+                                     const struct as_process_ops *ops, void *ctx)
+{
+    struct as_proc proc = {.pid = (pid_t)as_carried_get_u64(c, "pid", INT32_MAX)};
+    struct as_cgroup group = {.procs = -1};
+    struct as_process *p = NULL;
+    struct as_output output;
+    struct as_str sentence, path;
+    as_ns hurry;
+    bool stopping;
+    int out;
+
+    proc.pidfd = as_carried_get_fd(c, "pidfd");
+    proc.group = as_carried_get_u64(c, "group", 1);
+    out = as_carried_get_fd(c, "out");
+    as_output_init(&output, on_line, NULL);
+    as_output_resume(&output, c);
+    hurry = as_carried_get_u64(c, "hurry", UINT64_MAX);
+    stopping = as_carried_get_u64(c, "stopping", 1);
+    sentence = as_carried_get(c, "sentence");
+    path = as_carried_get(c, "cgroup");
+    group.v2 = as_carried_get_u64(c, "cgroup-v2", 1);
+    if (!c->failed && (proc.pid <= 1 || proc.pidfd < 0))
+        as_carried_fail(c, "pid", "is no child of ours");
+    if (c->failed || c->dry || as_process_watch(&p, loop, &proc, out, oom_seen, ops, ctx) < 0)
+        return NULL;
+    output.ctx = p;
+    p->output = output;
+    p->stopping = stopping;
+    if (sentence.n)
+        p->sentence = as_str_dup(sentence);
+    if (path.n)
+        group.path = as_str_dup(path);
+    p->group = group;
+    as_timer_set(&p->hurry, hurry);
+    return p;
+}

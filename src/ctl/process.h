@@ -32,6 +32,12 @@ struct as_process_ops {
  * 0, or AS_EIO: it cannot be watched. */
 int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const struct as_proc *proc,
                      int out, uint64_t *oom_seen, const struct as_process_ops *ops, void *ctx);
+/* Over an exec (ctl/carry.h): the process stays our child, with its pidfd, its pipe, what it
+ * printed last, and the moment of its SIGKILL. _resume: NULL in a dry read, and when it cannot be
+ * watched: then it has been killed. */
+void as_process_carry(const struct as_process *p, struct as_carry *c);
+struct as_process *as_process_resume(struct as_loop *loop, struct as_carried *c, uint64_t *oom_seen,
+                                     const struct as_process_ops *ops, void *ctx);
 /* Its control group, taken over: tells whether it ran out of the memory that it was given, and goes
  * with it. Before the loop turns again. */
 void as_process_own_group(struct as_process *p, const struct as_cgroup *g);

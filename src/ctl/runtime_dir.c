@@ -72,7 +72,7 @@ static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
         d->lock = -1;
         return busy ? AS_EEXISTS : AS_EIO;
     }
-    /* for people who look; nobody of ours reads it */
+    /* for people who look, and for `anyserve upgrade` */
     n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     if (ftruncate(d->lock, 0) < 0 || write(d->lock, pid, (size_t)n) != n) {
         as_buf_printf(err, "cannot write %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(errno));
@@ -107,6 +107,8 @@ static void remove_files(const struct as_runtime_dir *d)
     remove_file(d, AS_STORE_FILE);
     remove_file(d, AS_STORE_FILE "-wal");
     remove_file(d, AS_RUNTIME_TOKEN);
+    remove_file(d, AS_RUNTIME_UPGRADE);
+    remove_file(d, AS_RUNTIME_UPGRADE ".new");
 }
 
 /* What killed workers left. The folder goes with the server when nothing is in it. */

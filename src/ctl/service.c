@@ -64,9 +64,10 @@ static char **make_argv(const struct as_service *s, const struct as_handover *h,
     return argv;
 }
 
+static const struct as_channel_ops channel_ops = {on_message, on_channel_end};
+
 static int spawn(struct as_child *child, struct as_proc *ret_p, struct as_buf *err)
 {
-    static const struct as_channel_ops channel_ops = {on_message, on_channel_end};
     struct as_service *s = service_of(child);
     struct as_handover h = s->conf.fds;
     struct as_proc_spec spec = {.path = s->conf.program,
@@ -201,4 +202,63 @@ void as_service_stop(struct as_service *s)
 bool as_service_has(const struct as_service *s, pid_t pid)
 {
     return s->child.pid == pid;
+}
+
+/* --- an upgrade --- */
+
+void as_service_yield(struct as_service *s, uint32_t number, as_ns timeout)
+{
+    s->stopping = true;
+    close_fds(s);
+    as_channel_say(s->channel, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = number});
+    as_child_stop(&s->child, 0, timeout);
+}
+
+void as_service_renew(struct as_service *s, as_ns timeout)
+{
+    as_channel_say(s->channel, &(struct as_ctl_message){.type = AS_CTL_DRAIN});
+    as_child_renew(&s->child, 0, timeout);
+}
+
+bool as_service_is_ready(const struct as_service *s)
+{
+    return s->child.state == AS_CTL_READY_STATE;
+}
+
+bool as_service_is_down(const struct as_service *s)
+{
+    return s->child.state == AS_CTL_DOWN_STATE;
+}
+
+const struct as_handover *as_service_fds(const struct as_service *s)
+{
+    return &s->conf.fds;
+}
+
+bool as_service_idle(const struct as_service *s)
+{
+    return as_service_is_ready(s) && s->channel && as_channel_idle(s->channel);
+}
+
+void as_service_carry(const struct as_service *s, struct as_carry *c)
+{
+    as_carry_put(c, "service", as_str_of(s->conf.name));
+    as_carry_put_fd(c, "control", as_channel_fd(s->channel));
+    as_child_carry(&s->child, c);
+}
+
+struct as_channel *as_service_resume(struct as_service *s, struct as_carried *c)
+{
+    int fd;
+
+    if (!as_str_eq(as_carried_get(c, "service"), as_str_of(s->conf.name)))
+        as_carried_fail(c, "service", "is another one");
+    fd = as_carried_get_fd(c, "control");
+    as_child_resume(&s->child, c);
+    if (c->failed || c->dry || !s->child.process)
+        return NULL;
+    s->child.conf.restart.give_up = 0; /* it has served */
+    if (as_channel_attach(&s->channel, s->loop, fd, &channel_ops, s) < 0)
+        as_child_lost(&s->child); /* it has until the start timeout, then another one comes */
+    return s->channel;
 }

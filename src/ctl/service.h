@@ -46,6 +46,21 @@ void as_service_start(struct as_service *s);
  * copies of the descriptors are closed. */
 void as_service_drain(struct as_service *s, as_ns timeout);
 void as_service_stop(struct as_service *s); /* SIGKILL */
+/* YIELD, as ctl/message.h says; on_down as after as_service_drain. May be repeated. */
+void as_service_yield(struct as_service *s, uint32_t number, as_ns timeout);
+/* The next life, by what the program is now; on_serving tells when it is there. */
+void as_service_renew(struct as_service *s, as_ns timeout);
+bool as_service_is_ready(const struct as_service *s);
+bool as_service_is_down(const struct as_service *s);
+/* The descriptors that each life gets: a second service of the same kind needs copies. */
+const struct as_handover *as_service_fds(const struct as_service *s);
+
+/* Over an exec (ctl/carry.h): READY, and everything that was said was taken. _resume on a new one:
+ * its channel, of which on_channel is not told; NULL in a dry read, or when it is dead. */
+bool as_service_idle(const struct as_service *s);
+void as_service_carry(const struct as_service *s, struct as_carry *c);
+struct as_channel *as_service_resume(struct as_service *s, struct as_carried *c);
+
 bool as_service_has(const struct as_service *s, pid_t pid);
 
 #endif

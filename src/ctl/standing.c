@@ -124,3 +124,35 @@ void as_standing_controller(const struct as_standing *s, struct as_channel *chan
                                                              .deployment = as_str_of(d->name)});
     }
 }
+
+void as_standing_carry(const struct as_standing *s, struct as_carry *c)
+{
+    uint64_t n = 0;
+
+    AS_LIST_EACH(node, &s->deployments) n++;
+    as_carry_put_u64(c, "deployments", n);
+    AS_LIST_EACH(node, &s->deployments)
+    {
+        const struct deployment *d = AS_LIST_ENTRY(node, struct deployment, node);
+
+        as_carry_put(c, "deployment", as_str_of(d->name));
+        as_carry_put_u64(c, "down", d->down);
+        as_carry_put(c, "why", as_buf_slice(&d->why));
+        as_carry_put(c, "status", as_buf_slice(&d->status));
+        as_carry_put_u64(c, "since", d->since);
+    }
+}
+
+void as_standing_resume(struct as_standing *s, struct as_carried *c)
+{
+    uint64_t n = as_carried_get_u64(c, "deployments", UINT32_MAX);
+
+    for (uint64_t i = 0; i < n && !c->failed; i++) {
+        struct deployment *d = get_deployment(s, as_carried_get(c, "deployment"));
+
+        d->down = as_carried_get_u64(c, "down", 1);
+        keep(&d->why, as_carried_get(c, "why"));
+        keep(&d->status, as_carried_get(c, "status"));
+        d->since = as_carried_get_u64(c, "since", UINT64_MAX);
+    }
+}

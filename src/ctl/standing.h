@@ -9,6 +9,7 @@
 #define AS_CTL_STANDING_H
 
 #include "base/list.h"
+#include "ctl/carry.h"
 #include "ctl/channel.h"
 
 struct as_standing {
@@ -23,5 +24,9 @@ void as_standing_hear(struct as_standing *s, const struct as_ctl_message *m,
                       struct as_channel *dispatcher);
 void as_standing_dispatcher(const struct as_standing *s, struct as_channel *channel);
 void as_standing_controller(const struct as_standing *s, struct as_channel *channel); /* STAYS */
+
+/* Over an exec (ctl/carry.h). */
+void as_standing_carry(const struct as_standing *s, struct as_carry *c);
+void as_standing_resume(struct as_standing *s, struct as_carried *c);
 
 #endif

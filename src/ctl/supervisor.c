@@ -1,9 +1,7 @@
-#include "ctl/supervisor.h"
+#include "ctl/supervisor_own.h"
 
 #include "ctl/exit_code.h"
 #include "ctl/memory.h"
-#include "ctl/service.h"
-#include "ctl/workers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +15,6 @@
 /* The controller has nothing to finish when it is told to end. */
 #define CONTROLLER_STOP AS_SEC
 
-enum phase { STARTING, SERVING, DRAINING, STOPPING, ENDED, PHASES };
-
 /* STARTING → SERVING → DRAINING → STOPPING → ENDED, forward only, any of them may be left out but
  * the last two. DRAINING is the dispatcher's time, STOPPING the workers'. */
 static const uint32_t moves[PHASES] = {
@@ -28,60 +24,42 @@ static const uint32_t moves[PHASES] = {
     [STOPPING] = 1u << ENDED,
 };
 
-/* Small enough to be obviously right: it forks, signals, reaps and passes messages on. Everything
- * that can go wrong with bytes from outside is in other processes. */
-struct supervisor {
-    const struct as_supervisor_conf *conf;
-    enum phase phase;
-    int code;
-    struct as_loop *loop;
-    struct as_console console;
-    struct as_log log;
-    struct as_sock signals;
-    struct as_service *dispatcher, *controller;
-    struct as_channel *to_dispatcher, *to_controller; /* NULL: not there */
-    struct as_workers *workers;
-    struct as_rand rand;
-    uint64_t oom_seen;
-    as_ns began;
-    struct as_task strays;
-    bool serving;  /* the dispatcher takes workers */
-    bool complete; /* every replica has been READY */
-    bool dispatcher_down, controller_down, workers_down;
-};
-
-static void move(struct supervisor *s, enum phase to)
+static void move(struct as_supervisor *s, enum as_supervisor_phase to)
 {
     AS_ASSERT(moves[s->phase] & (1u << to));
     s->phase = to;
 }
 
-static as_ns option_ns(const struct supervisor *s, enum as_option_id id)
+as_ns as_supervisor_ns(const struct as_supervisor *s, enum as_option_id id)
 {
     return as_option_ns(s->conf->opts, id);
 }
 
 /* The loop is stopped only when nobody is left who would outlive it. */
-static void try_end(struct supervisor *s)
+void as_supervisor_try_end(struct as_supervisor *s)
 {
-    if (s->phase == STOPPING && s->dispatcher_down && s->controller_down && s->workers_down) {
+    if (s->phase == STOPPING && s->front->down && (!s->other->service || s->other->down) &&
+        s->controller_down && s->workers_down && !s->upgrade.check) {
         move(s, ENDED);
         as_loop_stop(s->loop);
     }
 }
 
 /* Nothing is served any more. */
-static void stop(struct supervisor *s)
+static void stop(struct as_supervisor *s)
 {
     if (s->phase == STOPPING || s->phase == ENDED)
         return;
     move(s, STOPPING);
-    as_service_stop(s->dispatcher);
+    as_supervisor_upgrade_over(s);
+    as_service_stop(s->front->service);
+    if (s->other->service)
+        as_service_stop(s->other->service);
     as_service_drain(s->controller, CONTROLLER_STOP);
-    as_workers_stop(s->workers, SIGTERM, option_ns(s, AS_OPT_STOP_TIMEOUT));
+    as_workers_stop(s->workers, SIGTERM, as_supervisor_ns(s, AS_OPT_STOP_TIMEOUT));
 }
 
-static void fail(struct supervisor *s, int code)
+static void fail(struct as_supervisor *s, int code)
 {
     /* the first reason counts: what follows from stopping is no failure of its own */
     if (s->phase == STARTING || s->phase == SERVING)
@@ -90,51 +68,56 @@ static void fail(struct supervisor *s, int code)
 }
 
 /* A manager that does not hear it waits until its own timeout. */
-static void notify(const struct supervisor *s, const char *state)
+static void notify(const struct as_supervisor *s, const char *state)
 {
     if (as_notify_say(s->conf->notify, state) < 0)
         as_log_event(&s->log, AS_LOG_WARN, "notify_failed", "state=%s", state);
 }
 
-static void drain(struct supervisor *s, uint32_t signo)
+static void drain(struct as_supervisor *s, uint32_t signo)
 {
     move(s, DRAINING);
+    as_supervisor_upgrade_over(s);
     notify(s, "STOPPING=1");
     as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu", signo,
-                 (unsigned long long)(option_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS));
-    as_service_drain(s->dispatcher, option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
+                 (unsigned long long)(as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS));
+    as_service_drain(s->front->service, as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
 /* A second Ctrl-C, or SIGTERM while draining: the user has decided. */
-static void kill_all(struct supervisor *s, uint32_t signo)
+static void kill_all(struct as_supervisor *s, uint32_t signo)
 {
     /* as shells report a death by signal */
     s->code = AS_CODE_SIGNAL + (int)signo;
     stop(s);
-    as_service_stop(s->dispatcher);
+    as_service_stop(s->front->service);
     as_service_stop(s->controller);
     as_workers_stop(s->workers, SIGKILL, 0);
 }
 
 static bool is_ours(void *ctx, pid_t pid)
 {
-    struct supervisor *s = ctx;
+    struct as_supervisor *s = ctx;
 
-    return as_service_has(s->dispatcher, pid) || as_service_has(s->controller, pid) ||
-           as_workers_has(s->workers, pid);
+    for (size_t i = 0; i < AS_COUNT(s->fronts); i++) {
+        if (s->fronts[i].service && as_service_has(s->fronts[i].service, pid))
+            return true;
+    }
+    return as_service_has(s->controller, pid) || as_workers_has(s->workers, pid) ||
+           (s->upgrade.check && as_process_pid(s->upgrade.check) == pid);
 }
 
 /* At the end of the turn, when the dead of ours that SIGCHLD may be about have been reaped. */
 static void reap_strays(struct as_task *t)
 {
-    struct supervisor *s = AS_CONTAINER(t, struct supervisor, strays);
+    struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, strays);
 
     as_proc_reap_strays(is_ours, s);
 }
 
 static void on_signal(struct as_sock *sock, int events)
 {
-    struct supervisor *s = AS_CONTAINER(sock, struct supervisor, signals);
+    struct as_supervisor *s = AS_CONTAINER(sock, struct as_supervisor, signals);
     struct signalfd_siginfo si;
 
     (void)events;
@@ -144,6 +127,8 @@ static void on_signal(struct as_sock *sock, int events)
             as_loop_defer(s->loop, &s->strays);
         else if (si.ssi_signo == SIGUSR1)
             as_channel_say(s->to_controller, &(struct as_ctl_message){.type = AS_CTL_REVIVE});
+        else if (si.ssi_signo == SIGUSR2)
+            as_supervisor_upgrade(s);
         else if (s->phase == STARTING || s->phase == SERVING)
             drain(s, si.ssi_signo);
         else
@@ -153,51 +138,59 @@ static void on_signal(struct as_sock *sock, int events)
 
 /* --- what the two say to us, and to each other --- */
 
-static void say_dispatcher(struct supervisor *s)
+void as_supervisor_tell_controller(struct as_supervisor *s)
 {
-    as_channel_say(
-        s->to_controller,
-        &(struct as_ctl_message){.type = AS_CTL_DISPATCHER,
-                                 .state = s->serving ? AS_CTL_READY_STATE : AS_CTL_LOST_STATE});
+    as_channel_say(s->to_controller,
+                   &(struct as_ctl_message){.type = AS_CTL_DISPATCHER,
+                                            .state = s->front->serving ? AS_CTL_READY_STATE
+                                                                       : AS_CTL_LOST_STATE});
 }
 
+/* The one that serves is told all before it runs; one that is to relieve it when it can. */
 static void on_dispatcher(void *ctx, struct as_channel *channel)
 {
-    struct supervisor *s = ctx;
+    struct as_supervisor_front *f = ctx;
+    struct as_supervisor *s = f->s;
 
-    s->to_dispatcher = channel;
-    s->serving = false;
+    f->channel = channel;
+    f->serving = false;
+    if (f != s->front)
+        return;
     as_workers_dispatcher(s->workers, channel);
-    say_dispatcher(s);
+    as_supervisor_tell_controller(s);
 }
 
 static void on_dispatcher_serving(void *ctx)
 {
-    struct supervisor *s = ctx;
+    struct as_supervisor_front *f = ctx;
 
-    s->serving = true;
-    say_dispatcher(s);
+    f->serving = true;
+    if (f != f->s->front)
+        as_supervisor_front_serves(f->s, f);
+    else
+        as_supervisor_tell_controller(f->s);
 }
 
 /* Told all before it runs: it knows what there is when it takes its first decision. */
 static void on_controller(void *ctx, struct as_channel *channel)
 {
-    struct supervisor *s = ctx;
+    struct as_supervisor *s = ctx;
 
     s->to_controller = channel;
     as_workers_controller(s->workers, channel);
-    say_dispatcher(s);
+    as_supervisor_tell_controller(s);
     as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = s->complete});
 }
 
 static void on_controller_serving(void *ctx)
 {
-    struct supervisor *s = ctx;
+    struct as_supervisor *s = ctx;
 
     as_workers_begin(s->workers);
+    as_supervisor_controller_serves(s);
 }
 
-static void fatal(struct supervisor *s, const struct as_ctl_message *m)
+static void fatal(struct as_supervisor *s, const struct as_ctl_message *m)
 {
     const char *nl = memchr(m->text.p, '\n', m->text.n);
     struct as_buf b;
@@ -213,7 +206,7 @@ static void fatal(struct supervisor *s, const struct as_ctl_message *m)
     fail(s, (int)(m->number & 0x7f));
 }
 
-static void complete(struct supervisor *s, uint32_t n)
+static void complete(struct as_supervisor *s, uint32_t n)
 {
     struct as_buf b;
 
@@ -234,7 +227,7 @@ static void complete(struct supervisor *s, uint32_t n)
 }
 
 /* Ours is done first, so that what is passed on finds it done. */
-static void hear(struct supervisor *s, const struct as_ctl_message *m)
+static void hear(struct as_supervisor *s, const struct as_ctl_message *m)
 {
     if (m->type == AS_CTL_FATAL)
         fatal(s, m);
@@ -244,59 +237,94 @@ static void hear(struct supervisor *s, const struct as_ctl_message *m)
         as_workers_hear(s->workers, m);
 }
 
-static void on_message(struct supervisor *s, uint32_t from, const struct as_ctl_message *m)
+static bool expected(struct as_supervisor *s, uint32_t from, const char *name,
+                     const struct as_ctl_message *m)
 {
-    const char *name = from == AS_CTL_D ? "dispatcher" : "controller";
-    uint32_t to = as_ctl_heard_by(m->type);
     char replica[AS_CTL_NAME_MAX + 8];
 
     as_log_event(&s->log, AS_LOG_DEBUG, "heard", "from=%s type=%s replica=%s", name,
                  as_ctl_type_name(m->type), as_log_quote(replica, sizeof(replica), m->replica));
-    if (!(as_ctl_said_by(m->type) & from)) {
-        as_log_event(&s->log, AS_LOG_WARN, "control_unexpected", "from=%s type=%s", name,
-                     as_ctl_type_name(m->type));
-        return;
-    }
+    if (as_ctl_said_by(m->type) & from)
+        return true;
+    as_log_event(&s->log, AS_LOG_WARN, "control_unexpected", "from=%s type=%s", name,
+                 as_ctl_type_name(m->type));
+    return false;
+}
+
+static void pass_on(struct as_supervisor *s, const struct as_ctl_message *m)
+{
+    uint32_t to = as_ctl_heard_by(m->type);
+
     if (to & AS_CTL_S)
         hear(s, m);
-    if (to & AS_CTL_C)
+    if (to & AS_CTL_C && as_workers_believe(s->workers, m))
         as_channel_say(s->to_controller, m);
     /* those that we keep are said by whoever keeps them */
     if (to == AS_CTL_D)
-        as_channel_say(s->to_dispatcher, m);
+        as_channel_say(s->front->channel, m);
 }
 
 static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
 {
-    on_message(ctx, AS_CTL_D, m);
+    struct as_supervisor_front *f = ctx;
+    struct as_supervisor *s = f->s;
+
+    if (!expected(s, AS_CTL_D, f == s->front ? "dispatcher" : "other dispatcher", m))
+        return;
+    if (m->type == AS_CTL_MOVED || m->type == AS_CTL_OPENED) {
+        if (m->type == AS_CTL_MOVED && f == s->other)
+            as_supervisor_moved(s, m->number, m->id);
+        else if (m->type == AS_CTL_OPENED && f == s->front)
+            as_supervisor_opened(s);
+    } else if (f == s->front) {
+        pass_on(s, m);
+    } else if (as_workers_hear_former(s->workers, m)) {
+        as_channel_say(s->to_controller, m);
+    }
 }
 
 static void on_controller_message(void *ctx, const struct as_ctl_message *m)
 {
-    on_message(ctx, AS_CTL_C, m);
+    if (expected(ctx, AS_CTL_C, "controller", m))
+        pass_on(ctx, m);
 }
 
 /* --- their ends --- */
 
-static void on_down(struct supervisor *s, bool gave_up)
+static void on_down(struct as_supervisor *s, bool gave_up)
 {
     if (gave_up)
         fail(s, AS_CODE_FAILED);
     stop(s);
-    try_end(s);
+    as_supervisor_try_end(s);
+}
+
+/* A former one still has clients of its own while the server drains. */
+void as_supervisor_front_down(struct as_supervisor *s)
+{
+    if (s->front->down && !(s->phase == DRAINING && s->other->service && !s->other->down))
+        on_down(s, false);
+    else
+        as_supervisor_try_end(s);
 }
 
 static void on_dispatcher_down(void *ctx, bool gave_up)
 {
-    struct supervisor *s = ctx;
+    struct as_supervisor_front *f = ctx;
 
-    s->dispatcher_down = true;
-    on_down(s, gave_up);
+    f->down = true;
+    if (f != f->s->front) {
+        as_supervisor_other_down(f->s, gave_up);
+        return;
+    }
+    if (gave_up)
+        fail(f->s, AS_CODE_FAILED);
+    as_supervisor_front_down(f->s);
 }
 
 static void on_controller_down(void *ctx, bool gave_up)
 {
-    struct supervisor *s = ctx;
+    struct as_supervisor *s = ctx;
 
     s->controller_down = true;
     on_down(s, gave_up);
@@ -304,13 +332,13 @@ static void on_controller_down(void *ctx, bool gave_up)
 
 static void on_workers_stopped(void *ctx)
 {
-    struct supervisor *s = ctx;
+    struct as_supervisor *s = ctx;
 
     s->workers_down = true;
-    try_end(s);
+    as_supervisor_try_end(s);
 }
 
-static struct as_child_conf child_conf(struct supervisor *s)
+struct as_child_conf as_supervisor_child_conf(struct as_supervisor *s)
 {
     const struct as_option_set *o = s->conf->opts;
 
@@ -333,21 +361,31 @@ static void share_out(const struct as_handover *all, struct as_handover *dispatc
                         all->fd[i]);
 }
 
-/* The workers first: the services tell them of their channels as soon as they start. */
-static int make_parts(struct supervisor *s)
+void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_front *f,
+                              const struct as_handover *fds)
 {
-    static const struct as_service_ops dispatcher_ops = {on_dispatcher, on_dispatcher_serving,
-                                                         on_dispatcher_message, on_dispatcher_down};
+    static const struct as_service_ops ops = {on_dispatcher, on_dispatcher_serving,
+                                              on_dispatcher_message, on_dispatcher_down};
+    struct as_service_conf conf = {.name = "dispatcher",
+                                   .program = "/proc/self/exe",
+                                   .opts = s->conf->opts,
+                                   .scope = AS_SCOPE_DISPATCHER,
+                                   .fds = *fds,
+                                   .child = as_supervisor_child_conf(s)};
+
+    f->s = s;
+    as_service_new(&f->service, s->loop, &conf, &ops, f, &s->log);
+}
+
+/* The workers first: the services tell them of their channels as soon as they start. */
+static int make_parts(struct as_supervisor *s)
+{
     static const struct as_service_ops controller_ops = {on_controller, on_controller_serving,
                                                          on_controller_message, on_controller_down};
     const struct as_supervisor_conf *conf = s->conf;
     struct as_workers_conf workers = {
         .oom_seen = &s->oom_seen, .on_stopped = on_workers_stopped, .ctx = s};
-    struct as_service_conf dispatcher = {.name = "dispatcher",
-                                         .program = "/proc/self/exe",
-                                         .opts = conf->opts,
-                                         .scope = AS_SCOPE_DISPATCHER,
-                                         .child = child_conf(s)};
+    struct as_handover dispatcher_fds = {.n = 0};
     /* unlike the dispatcher it has nothing to end when we die */
     struct as_service_conf controller = {.name = "controller",
                                          .program = "/proc/self/exe",
@@ -355,21 +393,23 @@ static int make_parts(struct supervisor *s)
                                          .scope = AS_SCOPE_CONTROLLER,
                                          .arg = conf->target,
                                          .death_signal = SIGKILL,
-                                         .child = child_conf(s)};
-    int app = fcntl(conf->app, F_DUPFD_CLOEXEC, 3);
+                                         .child = as_supervisor_child_conf(s)};
+    /* a dry run has none */
+    int app = conf->app < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC)
+                            : fcntl(conf->app, F_DUPFD_CLOEXEC, 3);
 
     if (app < 0)
         return AS_EIO;
-    share_out(&conf->listeners, &dispatcher.fds, &controller.fds);
+    share_out(&conf->listeners, &dispatcher_fds, &controller.fds);
     as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
     as_workers_new(&s->workers, s->loop, &workers, &s->console, &s->log);
-    as_service_new(&s->dispatcher, s->loop, &dispatcher, &dispatcher_ops, s, &s->log);
+    as_supervisor_make_front(s, s->front, &dispatcher_fds);
     as_service_new(&s->controller, s->loop, &controller, &controller_ops, s, &s->log);
     return as_sock_open(&s->signals, s->loop, fcntl(conf->signal_fd, F_DUPFD_CLOEXEC, 3),
                         on_signal);
 }
 
-int as_supervisor_signals(void)
+static int block(sigset_t *ret_set)
 {
     sigset_t set;
 
@@ -378,13 +418,31 @@ int as_supervisor_signals(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
     /* blocked before the first fork and read as bytes: no handler of ours ever interrupts anything.
      * Children get the default mask back (io/proc). */
     sigaddset(&set, SIGCHLD);
     signal(SIGPIPE, SIG_IGN);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+    *ret_set = set;
+    return sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+int as_supervisor_signals(void)
+{
+    sigset_t set;
+
+    if (block(&set) < 0)
         return -1;
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int as_supervisor_signals_again(int fd)
+{
+    sigset_t set;
+
+    if (block(&set) < 0)
+        return -1;
+    return signalfd(fd, &set, SFD_CLOEXEC | SFD_NONBLOCK) < 0 ? -1 : 0;
 }
 
 static int cannot(const char *what)
@@ -393,36 +451,62 @@ static int cannot(const char *what)
     return AS_CODE_SYSTEM;
 }
 
+static int set_up(struct as_supervisor *s)
+{
+    const struct as_supervisor_conf *conf = s->conf;
+
+    s->front = &s->fronts[0];
+    s->other = &s->fronts[1];
+    s->began = as_loop_now(s->loop);
+    s->oom_seen = as_memory_oom_kills("");
+    if (getrandom(&s->rand.s, sizeof(s->rand.s), 0) != sizeof(s->rand.s))
+        as_fatal_system("random bytes", errno);
+    as_console_init(&s->console, s->loop, STDERR_FILENO);
+    s->log =
+        as_console_log(&s->console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
+    as_task_init(&s->strays, reap_strays);
+    as_supervisor_upgrade_init(s);
+    if (make_parts(s) < 0)
+        return cannot("to watch for signals");
+    if (!conf->carried) {
+        as_service_start(s->front->service);
+        as_service_start(s->controller);
+    } else if (as_supervisor_resume(s, conf->carried)) {
+        as_loop_defer(s->loop, &s->strays); /* whoever died meanwhile */
+    } else {
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(conf->carried->err)));
+        return AS_CODE_SYSTEM;
+    }
+    return AS_CODE_OK;
+}
+
 int as_supervisor_run(const struct as_supervisor_conf *conf)
 {
-    struct supervisor s = {.conf = conf, .code = AS_CODE_OK};
+    struct as_supervisor s = {.conf = conf, .code = AS_CODE_OK};
 
     if (as_loop_new(&s.loop, 0) < 0)
         return cannot("an event loop");
-    s.began = as_loop_now(s.loop);
-    s.oom_seen = as_memory_oom_kills("");
-    if (getrandom(&s.rand.s, sizeof(s.rand.s), 0) != sizeof(s.rand.s))
-        as_fatal_system("random bytes", errno);
-    as_console_init(&s.console, s.loop, STDERR_FILENO);
-    s.log =
-        as_console_log(&s.console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
-    as_task_init(&s.strays, reap_strays);
-    if (make_parts(&s) == 0) {
-        as_service_start(s.dispatcher);
-        as_service_start(s.controller);
+    s.code = set_up(&s);
+    if (s.code == AS_CODE_OK && !(conf->carried && conf->carried->dry))
         as_loop_run(s.loop);
+    if (s.code == AS_CODE_OK) {
         as_sock_close(&s.signals, NULL);
-    } else {
-        s.code = cannot("to watch for signals");
+    } else if (conf->carried) {
+        _exit(s.code); /* what was running ends with us: nothing of it is ours to take down */
     }
     /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
      * has let go, and only then may the memory go. */
     as_workers_close(s.workers);
-    as_service_close(s.dispatcher);
+    for (size_t i = 0; i < AS_COUNT(s.fronts); i++) {
+        if (s.fronts[i].service)
+            as_service_close(s.fronts[i].service);
+    }
     as_service_close(s.controller);
+    as_supervisor_upgrade_fini(&s);
     as_console_close(&s.console);
     as_loop_free(s.loop);
-    as_service_free(s.dispatcher);
+    for (size_t i = 0; i < AS_COUNT(s.fronts); i++)
+        as_service_free(s.fronts[i].service);
     as_service_free(s.controller);
     as_workers_free(s.workers);
     return s.code;

@@ -15,6 +15,7 @@ struct worker {
     struct as_workers *all;
     struct as_process *process; /* NULL: waits, is given up, or has just died */
     enum as_ctl_state state;
+    bool held; /* the former dispatcher may have requests of it */
     uint32_t restarts;
     char *name, *deployment;
     char *token;          /* of the process, or of the last one */
@@ -34,6 +35,7 @@ struct as_workers {
     struct as_console *console;
     const struct as_log *log;
     struct as_channel *dispatcher, *controller; /* NULL: not there */
+    struct as_channel *former;                  /* the dispatcher that was relieved */
     struct as_list workers;
     struct as_standing standing;
     struct as_task stopped;
@@ -75,6 +77,7 @@ static void say_forget(struct worker *w)
     m.token = as_str_of(w->token);
     m.kind = w->end.kind == AS_EXIT_CRASH && killed ? AS_EXIT_KILLED : w->end.kind;
     as_channel_say(w->all->dispatcher, &m);
+    as_channel_say(w->all->former, &m);
 }
 
 static void say_replica(struct worker *w)
@@ -216,6 +219,7 @@ static void ended(struct worker *w, int status, enum as_exit_kind kind, struct a
 {
     w->end.pid = w->process ? as_process_pid(w->process) : 0;
     w->process = NULL;
+    w->held = false;
     w->end.known = true;
     w->end.status = status;
     w->end.kind = kind;
@@ -437,27 +441,78 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
     }
 }
 
-void as_workers_dispatcher(struct as_workers *all, struct as_channel *channel)
+static void tell_dispatcher(struct as_workers *all)
 {
-    all->dispatcher = channel;
     AS_LIST_EACH(n, &all->workers)
     {
         struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
 
-        /* the processes live on and come back to the next dispatcher by themselves */
-        if (!channel) {
-            if (w->state == AS_CTL_READY_STATE)
-                w->state = AS_CTL_LOST_STATE;
-            continue;
-        }
         if (w->process)
             say_token(w);
         say_replica(w);
         say_note(w);
     }
     /* or requests would queue for workers that nobody will start */
-    as_standing_dispatcher(&all->standing, channel);
-    say_told(all);
+    as_standing_dispatcher(&all->standing, all->dispatcher);
+}
+
+void as_workers_dispatcher(struct as_workers *all, struct as_channel *channel)
+{
+    all->dispatcher = channel;
+    if (channel) {
+        tell_dispatcher(all);
+        say_told(all);
+        return;
+    }
+    AS_LIST_EACH(n, &all->workers)
+    {
+        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+
+        /* the processes live on and come back to the next dispatcher by themselves */
+        if (w->state == AS_CTL_READY_STATE)
+            w->state = AS_CTL_LOST_STATE;
+    }
+}
+
+void as_workers_relieve(struct as_workers *all, struct as_channel *channel)
+{
+    all->former = all->dispatcher;
+    AS_LIST_EACH(n, &all->workers)
+    {
+        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+
+        w->held = w->process != NULL;
+        if (w->state == AS_CTL_READY_STATE)
+            w->state = AS_CTL_LOST_STATE;
+    }
+    all->dispatcher = channel;
+    tell_dispatcher(all);
+}
+
+void as_workers_former_gone(struct as_workers *all)
+{
+    all->former = NULL;
+    AS_LIST_EACH(n, &all->workers) AS_LIST_ENTRY(n, struct worker, node)->held = false;
+}
+
+bool as_workers_hear_former(struct as_workers *all, const struct as_ctl_message *m)
+{
+    struct worker *w = find_running(all, m->token);
+
+    if (w && m->type == AS_CTL_KILL)
+        hear_of(w, m);
+    if (w && m->type == AS_CTL_GONE)
+        w->held = false;
+    /* READY of it came too late; GONE is old news when the other one has said READY */
+    return m->type == AS_CTL_ANSWER ||
+           (m->type == AS_CTL_GONE && w && w->state == AS_CTL_LOST_STATE);
+}
+
+bool as_workers_believe(const struct as_workers *all, const struct as_ctl_message *m)
+{
+    const struct worker *w = find_running(all, m->token);
+
+    return m->type != AS_CTL_RETIRED || !w || !w->held;
 }
 
 void as_workers_begin(struct as_workers *all)
@@ -514,6 +569,97 @@ bool as_workers_has(const struct as_workers *all, pid_t pid)
     return false;
 }
 
+/* --- over an exec --- */
+
+static void carry_worker(const struct worker *w, struct as_carry *c)
+{
+    as_carry_put(c, "replica", as_str_of(w->name));
+    as_carry_put(c, "deployment", as_str_of(w->deployment));
+    as_carry_put(c, "token", as_str_of(w->token));
+    as_carry_put(c, "note", as_str_of(w->note));
+    as_carry_put(c, "reason", as_buf_slice(&w->reason));
+    as_carry_put(c, "state", as_str_of(as_ctl_state_name(w->state)));
+    as_carry_put_u64(c, "restarts", w->restarts);
+    as_carry_put_u64(c, "ended", w->end.known);
+    as_carry_put_u64(c, "end-pid", (uint64_t)w->end.pid);
+    as_carry_put_u64(c, "end-status", (uint32_t)w->end.status);
+    as_carry_put_u64(c, "end-kind", w->end.kind);
+    as_carry_put_u64(c, "runs", w->process != NULL);
+    if (w->process)
+        as_process_carry(w->process, c);
+}
+
+void as_workers_carry(const struct as_workers *all, struct as_carry *c)
+{
+    uint64_t n = 0;
+
+    AS_LIST_EACH(node, &all->workers) n++;
+    as_carry_put_u64(c, "groups", all->groups);
+    as_carry_put_u64(c, "unbound", all->unbound);
+    as_carry_put_u64(c, "replicas", n);
+    AS_LIST_EACH(node, &all->workers) carry_worker(AS_LIST_ENTRY(node, struct worker, node), c);
+    as_standing_carry(&all->standing, c);
+}
+
+static enum as_ctl_state get_state(struct as_carried *c)
+{
+    struct as_str name = as_carried_get(c, "state");
+
+    for (int s = 0; s < AS_CTL_STATES; s++) {
+        if (as_str_eq(name, as_str_of(as_ctl_state_name((enum as_ctl_state)s))))
+            return (enum as_ctl_state)s;
+    }
+    as_carried_fail(c, "state", "is none of a replica");
+    return AS_CTL_WAITING_STATE;
+}
+
+static void resume_worker(struct as_workers *all, struct as_carried *c)
+{
+    static const struct as_process_ops ops = {on_line, on_end};
+    struct as_ctl_message m = {.replica = as_carried_get(c, "replica")};
+    enum as_ctl_state state;
+    struct worker *w;
+
+    m.deployment = as_carried_get(c, "deployment");
+    w = get(all, &m);
+    set_text(&w->token, as_carried_get(c, "token"));
+    set_text(&w->note, as_carried_get(c, "note"));
+    set_reason(&w->reason, as_carried_get(c, "reason"));
+    state = get_state(c);
+    w->restarts = (uint32_t)as_carried_get_u64(c, "restarts", UINT32_MAX);
+    w->end.known = as_carried_get_u64(c, "ended", 1);
+    w->end.pid = (pid_t)as_carried_get_u64(c, "end-pid", INT32_MAX);
+    w->end.status = (int)as_carried_get_u64(c, "end-status", UINT32_MAX);
+    w->end.kind = (enum as_exit_kind)as_carried_get_u64(c, "end-kind", AS_EXIT_STOPPED);
+    if (as_carried_get_u64(c, "runs", 1)) {
+        w->process = as_process_resume(all->loop, c, all->conf.oom_seen, &ops, w);
+        if (w->process)
+            w->state = state;
+        else if (!c->dry && !c->failed) /* it cannot be watched, and was killed */
+            ended(w, SIGKILL, AS_EXIT_CRASH, AS_STR("no descriptor left to watch it\n"));
+    } else if (state == AS_CTL_WAITING_STATE || state == AS_CTL_DOWN_STATE) {
+        w->state = state;
+    } else {
+        as_carried_fail(c, "state", "needs a process");
+    }
+}
+
+void as_workers_resume(struct as_workers *all, struct as_carried *c, struct as_channel *dispatcher,
+                       struct as_channel *controller)
+{
+    uint64_t n;
+
+    all->dispatcher = dispatcher;
+    all->controller = controller;
+    all->begun = true; /* an upgrade waits for that */
+    all->groups = (uint32_t)as_carried_get_u64(c, "groups", UINT32_MAX);
+    all->unbound = as_carried_get_u64(c, "unbound", 1);
+    n = as_carried_get_u64(c, "replicas", UINT32_MAX);
+    for (uint64_t i = 0; i < n && !c->failed; i++)
+        resume_worker(all, c);
+    as_standing_resume(&all->standing, c);
+}
+
 static void on_stopped(struct as_task *t)
 {
     struct as_workers *all = AS_CONTAINER(t, struct as_workers, stopped);
@@ -542,7 +688,7 @@ int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
 void as_workers_close(struct as_workers *all)
 {
     as_task_cancel(&all->stopped);
-    all->dispatcher = all->controller = NULL;
+    all->dispatcher = all->controller = all->former = NULL;
 }
 
 void as_workers_free(struct as_workers *all)

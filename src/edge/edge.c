@@ -258,7 +258,8 @@ void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
         as_sock_close(&e->listeners[i].sock, NULL);
     e->n_listeners = 0;
     if (!e->n_conns) {
-        drained(arg);
+        if (drained)
+            drained(arg);
         return;
     }
     notice(&e->fresh);

@@ -167,7 +167,8 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
                 const struct as_log *log);
 /* Accepts from a shared listening socket (not owned), TCP or unix. */
 int as_edge_listen(struct as_edge *e, int fd);
-/* Graceful end: no accept, GOAWAY; `drained` is called on this loop when no connection is left. */
+/* Graceful end: no accept, GOAWAY; `drained` (may be NULL) is called on this loop
+ * when no connection is left. */
 void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg);
 /* The server ends, though this edge serves on: it says that neither server nor models are ready. */
 void as_edge_announce_end(struct as_edge *e);

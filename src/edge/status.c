@@ -22,6 +22,7 @@ struct as_status {
     struct as_board *board;
     struct listener *listeners[LISTENERS];
     uint32_t n_listeners, n_conns;
+    uint32_t n_closing; /* listeners that libuv still knows */
     struct as_list conns;
     bool closing;
 };
@@ -122,7 +123,7 @@ static void maybe_free(struct conn *c)
     as_list_remove(&c->node);
     s->n_conns--;
     free(c);
-    if (s->closing && !s->n_conns && !s->n_listeners)
+    if (s->closing && !s->n_conns && !s->n_closing)
         free(s);
 }
 
@@ -336,7 +337,7 @@ static void listener_closed(struct listener *l)
     if (--l->closing)
         return;
     free(l);
-    if (--s->n_listeners == 0 && !s->n_conns)
+    if (--s->n_closing == 0 && s->closing && !s->n_conns)
         free(s);
 }
 
@@ -350,17 +351,23 @@ static void on_again_closed(struct as_timer *t)
     listener_closed(AS_CONTAINER(t, struct listener, again));
 }
 
+void as_status_stop_listening(struct as_status *s)
+{
+    while (s->n_listeners) {
+        struct listener *l = s->listeners[--s->n_listeners];
+
+        s->n_closing++;
+        l->closing = 2;
+        as_sock_close(&l->sock, on_listener_closed);
+        as_timer_close(&l->again, on_again_closed);
+    }
+}
+
 void as_status_close(struct as_status *s)
 {
     s->closing = true;
     AS_LIST_EACH(n, &s->conns) conn_close(AS_LIST_ENTRY(n, struct conn, node));
-    if (!s->n_listeners && !s->n_conns) {
+    as_status_stop_listening(s);
+    if (!s->n_closing && !s->n_conns)
         free(s);
-        return;
-    }
-    for (uint32_t i = 0; i < s->n_listeners; i++) {
-        s->listeners[i]->closing = 2;
-        as_sock_close(&s->listeners[i]->sock, on_listener_closed);
-        as_timer_close(&s->listeners[i]->again, on_again_closed);
-    }
 }

@@ -14,6 +14,9 @@ struct as_status;
 
 int as_status_new(struct as_status **ret_s, struct as_loop *loop, struct as_board *board);
 int as_status_listen(struct as_status *s, int fd); /* fd is duplicated */
+/* Requests that come now wait for another process that listens; those that are here are answered.
+ */
+void as_status_stop_listening(struct as_status *s);
 /* Asynchronous: frees itself when its handles are closed. */
 void as_status_close(struct as_status *s);
 

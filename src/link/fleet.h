@@ -92,6 +92,11 @@ uint32_t as_fleet_unanswered(const struct as_fleet *f); /* requests held, whatev
 /* DRAIN to all workers: what they hold is finished, nothing new is accepted. */
 void as_fleet_drain(struct as_fleet *f);
 
+/* No worker is let in any more: another dispatcher does that from here on. Those that can serve two
+ * are told to go there as well, and go on serving us. *ret_foreign: how many of all are not
+ * processes of ours. False: some can go only when their link has ended. */
+bool as_fleet_move(struct as_fleet *f, uint32_t *ret_foreign);
+
 /* Ends every link at once; what the workers hold is answered and released. */
 void as_fleet_stop(struct as_fleet *f);
 

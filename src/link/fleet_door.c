@@ -46,3 +46,26 @@ int as_fleet_listen(struct as_fleet *f, int fd)
     as_fleet_republish(f);
     return 0;
 }
+
+static void free_listener(uv_handle_t *h)
+{
+    free(h);
+}
+
+bool as_fleet_move(struct as_fleet *f, uint32_t *ret_foreign)
+{
+    bool all = true;
+
+    if (f->listener) {
+        uv_close((uv_handle_t *)f->listener, free_listener);
+        f->listener = NULL;
+    }
+    *ret_foreign = 0;
+    AS_LIST_EACH(n, &f->upstreams)
+    {
+        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+
+        all = u->ops->move(u, ret_foreign) && all;
+    }
+    return all;
+}

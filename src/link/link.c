@@ -356,6 +356,24 @@ static void op_drain(struct as_upstream *u)
     as_link_touch(l);
 }
 
+static bool op_move(struct as_upstream *u, uint32_t *foreign)
+{
+    struct as_link *l = link_up(u);
+
+    if (l->state == AS_LINK_HELLO || l->state == AS_LINK_OPEN) {
+        as_link_end(l, "another dispatcher takes over", AS_LOSS_KILLED); /* it comes again, there */
+        return true;
+    }
+    if (l->state != AS_LINK_READY || l->draining || l->condemned)
+        return true; /* it goes anyway */
+    *foreign += !l->token;
+    if (!l->moves)
+        return false;
+    as_frame_put_text(&l->out, AS_FRAME_MOVE, (struct as_str){0});
+    as_link_touch(l);
+    return true;
+}
+
 static void op_tick(struct as_upstream *u, as_ns now)
 {
     struct as_link *l = link_up(u);
@@ -420,6 +438,7 @@ static const struct as_upstream_ops ops = {
     .input = op_input,
     .input_end = op_input_end,
     .drain = op_drain,
+    .move = op_move,
     .tick = op_tick,
     .stop = op_stop,
     .show = op_show,

@@ -73,6 +73,7 @@ struct as_link {
     struct as_link_rx rx;
     struct as_fleet_token *token; /* NULL: joined by the join token */
     enum as_link_state state;
+    bool moves;      /* the worker can serve another dispatcher beside us */
     bool draining;   /* the worker asked for no more */
     bool goodbye;    /* the worker said that it goes */
     bool dead;       /* the kernel told that the process died */

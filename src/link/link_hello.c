@@ -136,7 +136,9 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     }
     if (l->page)
         as_link_watch(l);
-    ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL);
+    ours.capabilities =
+        h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_MOVE);
+    l->moves = h.capabilities & AS_CAP_MOVE;
     /* counts links: log lines and the status page can tell two lives of one replica apart */
     ours.epoch = l->epoch = ++l->up.fleet->epoch;
     ours.replica = as_str_of(l->up.name);

@@ -225,6 +225,12 @@ static void op_drain(struct as_upstream *u AS_UNUSED)
 {
 }
 
+/* It comes with its next heartbeat, which nobody knows there. */
+static bool op_move(struct as_upstream *u AS_UNUSED, uint32_t *foreign AS_UNUSED)
+{
+    return true;
+}
+
 static void op_tick(struct as_upstream *u, as_ns now)
 {
     struct as_simple *s = simple_up(u);
@@ -268,6 +274,7 @@ static const struct as_upstream_ops ops = {
     .cancel = op_cancel,
     .pass_over = op_pass_over,
     .drain = op_drain,
+    .move = op_move,
     .tick = op_tick,
     .stop = op_stop,
     .show = op_show,

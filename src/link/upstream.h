@@ -28,6 +28,9 @@ struct as_upstream_ops {
     void (*input_end)(struct as_upstream *u, struct as_call *c);
     /* What it holds is finished, nothing new is sent. */
     void (*drain)(struct as_upstream *u);
+    /* Another dispatcher takes over: it is sent there, and counted when it is no process of ours
+     * and somebody has to wait for it. False: it goes only when its link here has ended. */
+    bool (*move)(struct as_upstream *u, uint32_t *foreign);
     /* Several times per ping interval: asks whether it lives, and judges what was asked before. */
     void (*tick)(struct as_upstream *u, as_ns now);
     /* The dispatcher ends. What it holds is given back to core; u may be gone afterwards. */

@@ -58,6 +58,7 @@ static const struct {
     [AS_FRAME_DRAIN] = {"DRAIN", true},
     [AS_FRAME_GOODBYE] = {"GOODBYE", true},
     [AS_FRAME_OPTIONS] = {"OPTIONS", true},
+    [AS_FRAME_MOVE] = {"MOVE", true},
 };
 
 const char *as_frame_type_name(uint8_t type)

@@ -54,6 +54,7 @@ enum as_frame_type {
     AS_FRAME_DRAIN = 20,
     AS_FRAME_GOODBYE = 21,
     AS_FRAME_OPTIONS = 22,
+    AS_FRAME_MOVE = 23,
 };
 
 /* Flags of the header. */
@@ -173,6 +174,7 @@ struct as_frame_hello {
 #define AS_CAP_RECALL 0x1u
 #define AS_CAP_CANCEL 0x2u
 #define AS_CAP_PAGE   0x4u /* HELLO carries the descriptor of a status page */
+#define AS_CAP_MOVE   0x8u /* MOVE: the worker connects once more, and serves both links */
 /* Each string at most AS_FRAME_NAME bytes (peer is cut, the others are the caller's to check). */
 void as_frame_put_hello(struct as_outq *q, const struct as_frame_hello *h);
 int as_frame_get_hello(const struct as_frame *f, struct as_frame_hello *ret_h);

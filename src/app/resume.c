@@ -1,0 +1,295 @@
+#include "app/resume.h"
+
+#include "ctl/exit_code.h"
+#include "ctl/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096
+#define LOOK_EVERY 20000 /* us between two looks for the outcome */
+
+/* --- the program --- */
+
+/* The first argument of this process. */
+static char *first_argument(void)
+{
+    char text[PATH_BYTES];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && memchr(text, 0, (size_t)n) ? as_str_dup(as_str_of(text)) : NULL;
+}
+
+char *as_resume_program(void)
+{
+    char at[PATH_BYTES], *given = first_argument(), *path = NULL;
+    struct as_buf b;
+    ssize_t n;
+
+    as_buf_init(&b);
+    if (given && given[0] == '/')
+        as_buf_str(&b, given);
+    else if (given && strchr(given, '/') && getcwd(at, sizeof(at)))
+        as_buf_printf(&b, "%s/%s", at, given);
+    else if ((n = readlink("/proc/self/exe", at, sizeof(at))) > 0) /* found by $PATH */
+        as_buf_add(&b, at, (size_t)n);
+    if (b.n)
+        path = as_str_dup(as_buf_slice(&b));
+    as_buf_fini(&b);
+    free(given);
+    return path;
+}
+
+/* --- what goes through --- */
+
+void as_resume_carry(void *resume, struct as_carry *c)
+{
+    const struct as_resume *r = resume;
+    char **options = as_option_argv(r->opts, r->opts->scope);
+    uint64_t n = 0;
+
+    while (options[n])
+        n++;
+    as_carry_put(c, "command", as_str_of(r->command));
+    as_carry_put_u64(c, "options", n);
+    for (uint64_t i = 0; i < n; i++)
+        as_carry_put(c, "option", as_str_of(options[i]));
+    as_carry_put_u64(c, "arguments", r->opts->n_args);
+    for (uint32_t i = 0; i < r->opts->n_args; i++)
+        as_carry_put(c, "argument", as_str_of(r->opts->args[i]));
+    as_carry_put(c, "runtime-base", as_str_of(r->dir->base));
+    as_carry_put(c, "runtime-path", as_str_of(r->dir->path));
+    as_carry_put_fd(c, "runtime-lock", r->dir->lock);
+    as_carry_put(c, "notify",
+                 (struct as_str){(const char *)&r->notify->addr, (size_t)r->notify->n});
+    as_option_argv_free(options);
+}
+
+struct resumed {
+    struct as_supervisor_conf conf;
+    struct as_option_set opts;
+    char **argv; /* the options', which point into it */
+    int argc;
+    struct as_runtime_dir dir;
+    struct as_notify notify;
+    struct as_resume resume;
+    struct as_carried in;
+    bool dry;
+};
+
+static void get_words(struct resumed *r, const char *count, const char *key)
+{
+    uint64_t n = as_carried_get_u64(&r->in, count, 2 * AS_OPT_COUNT + AS_OPTION_ITEMS_MAX);
+
+    r->argv = as_xrealloc(r->argv, ((size_t)r->argc + n + 2) * sizeof(*r->argv));
+    for (uint64_t i = 0; i < n; i++)
+        r->argv[r->argc++] = as_carried_dup(&r->in, key);
+    r->argv[r->argc] = NULL;
+}
+
+static void get_options(struct resumed *r, struct as_buf *err)
+{
+    struct as_buf why;
+
+    if (!as_str_eq(as_carried_get(&r->in, "command"), AS_STR("run")))
+        as_carried_fail(&r->in, "command", "is none that can be taken over");
+    r->argv = NULL;
+    get_words(r, "options", "option");
+    r->argv[r->argc++] =
+        as_str_dup(AS_STR("--")); /* what follows is no option, whatever it looks like */
+    get_words(r, "arguments", "argument");
+    if (r->in.failed)
+        return;
+    as_buf_init(&why);
+    as_option_init(&r->opts, AS_SCOPE_RUN);
+    if (as_option_parse(&r->opts, r->argc, r->argv, &why) < 0) {
+        r->in.failed = true;
+        as_buf_printf(err, "an option of the running server is not known any more: %.*s",
+                      AS_STR_FMT(as_buf_slice(&why)));
+    }
+    as_buf_fini(&why);
+}
+
+static void get_notify(struct resumed *r)
+{
+    struct as_str addr = as_carried_get(&r->in, "notify");
+
+    if (addr.n > sizeof(r->notify.addr)) {
+        as_carried_fail(&r->in, "notify", "is no address");
+        return;
+    }
+    memcpy(&r->notify.addr, addr.p, addr.n);
+    r->notify.n = (socklen_t)addr.n;
+}
+
+static int run(struct resumed *r, int fd, struct as_buf *err)
+{
+    int code = as_carried_read(&r->in, fd, r->dry, err);
+
+    close(fd);
+    if (code < 0)
+        return AS_CODE_CONFIG;
+    as_supervisor_conf_resume(&r->conf, &r->in);
+    get_options(r, err);
+    r->dir.base = as_carried_dup(&r->in, "runtime-base");
+    r->dir.path = as_carried_dup(&r->in, "runtime-path");
+    r->dir.lock = as_carried_get_fd(&r->in, "runtime-lock");
+    get_notify(r);
+    r->resume = (struct as_resume){"run", &r->opts, &r->dir, &r->notify};
+    r->conf.opts = &r->opts;
+    r->conf.target = r->opts.n_args ? r->opts.args[0] : NULL;
+    r->conf.notify = &r->notify;
+    r->conf.carry = as_resume_carry;
+    r->conf.upgraded = as_resume_outcome;
+    r->conf.ctx = &r->resume;
+    r->conf.carried = &r->in;
+    if (r->dry) {
+        r->dir.lock = -1; /* it is another process's */
+        r->conf.signal_fd = as_supervisor_signals();
+    } else {
+        if (!r->in.failed && as_supervisor_signals_again(r->conf.signal_fd) < 0)
+            as_fatal_system("a signalfd", errno);
+    }
+    code = r->in.failed ? AS_CODE_CONFIG : as_supervisor_run(&r->conf);
+    as_carried_fini(&r->in);
+    return code;
+}
+
+/* For an end without notice. */
+static void tidy(void *ctx)
+{
+    const struct resumed *r = ctx;
+
+    if (r->dir.lock >= 0)
+        as_runtime_remove(&r->dir);
+}
+
+int as_resume_main(struct as_option_set *opts)
+{
+    struct resumed r = {.dir = {.lock = -1}};
+    struct as_buf err;
+    uint64_t fd;
+    int code;
+
+    if (as_str_u64(as_str_of(opts->args[0]), &fd) < 0 || fd < 3 || fd > INT32_MAX ||
+        (opts->n_args > 1 && strcmp(opts->args[1], "check") != 0)) {
+        fprintf(stderr, "anyserve: resume is executed by a supervisor only\n");
+        return AS_CODE_USAGE;
+    }
+    r.dry = opts->n_args > 1;
+    as_buf_init(&err);
+    as_fatal_tidy(tidy, &r);
+    code = run(&r, (int)fd, &err);
+    if (err.n)
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
+    as_fatal_tidy(NULL, NULL);
+    as_buf_fini(&err);
+    as_runtime_close(&r.dir);
+    as_supervisor_conf_fini(&r.conf);
+    as_option_argv_free(r.argv);
+    return code;
+}
+
+/* --- asking for it --- */
+
+static void outcome_path(char out[PATH_BYTES], const struct as_runtime_dir *d, const char *suffix)
+{
+    snprintf(out, PATH_BYTES, "%s/" AS_RUNTIME_UPGRADE "%s", d->path, suffix);
+}
+
+/* Whole or not at all: whoever waits reads it as soon as it is there. */
+void as_resume_outcome(void *resume, struct as_str outcome)
+{
+    const struct as_resume *r = resume;
+    char path[PATH_BYTES], fresh[PATH_BYTES];
+    int fd;
+    bool ok;
+
+    outcome_path(path, r->dir, "");
+    outcome_path(fresh, r->dir, ".new");
+    fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return; /* the log has it, too */
+    ok = write(fd, outcome.p, outcome.n) == (ssize_t)outcome.n;
+    close(fd);
+    if (ok)
+        (void)rename(fresh, path);
+}
+
+static bool read_file(const char *path, char *out, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, cap - 1);
+
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+/* Which server, and its supervisor. */
+static int find(const struct as_option_set *opts, char path[PATH_BYTES], pid_t *ret_pid)
+{
+    char *base = as_runtime_base(as_option_str(opts, AS_OPT_RUNTIME_DIR));
+    uint16_t ports[64], port;
+    uint32_t n = as_runtime_ports(base, ports, AS_COUNT(ports));
+    char lock[PATH_BYTES], text[32];
+    uint64_t pid;
+    bool ok;
+
+    port = as_runtime_choose(opts->v[AS_OPT_PORT].given, (uint16_t)as_option_u64(opts, AS_OPT_PORT),
+                             ports, n);
+    snprintf(lock, sizeof(lock), "%s/%u/" AS_RUNTIME_LOCK, base, port);
+    snprintf(path, PATH_BYTES, "%s/%u/" AS_RUNTIME_UPGRADE, base, port);
+    ok = false;
+    for (uint32_t i = 0; i < n; i++)
+        ok = ok || ports[i] == port;
+    if (!ok)
+        fprintf(stderr, "anyserve: no server on port %u in %s.\n", port, base);
+    free(base);
+    if (!ok)
+        return AS_CODE_FAILED;
+    if (!read_file(lock, text, sizeof(text)) ||
+        as_str_u64((struct as_str){text, strcspn(text, "\n")}, &pid) < 0 || pid <= 1 ||
+        pid > INT32_MAX) {
+        fprintf(stderr, "anyserve: %s does not name the server's process\n", lock);
+        return AS_CODE_FAILED;
+    }
+    *ret_pid = (pid_t)pid;
+    return AS_CODE_OK;
+}
+
+int as_upgrade_main(struct as_option_set *opts)
+{
+    char path[PATH_BYTES], text[PATH_BYTES];
+    pid_t pid;
+    int code = find(opts, path, &pid);
+
+    if (code != AS_CODE_OK)
+        return code;
+    unlink(path); /* of an earlier one */
+    if (kill(pid, SIGUSR2) < 0) {
+        fprintf(stderr, "anyserve: cannot signal the supervisor, process %d: %s\n", (int)pid,
+                strerror(errno));
+        return AS_CODE_FAILED;
+    }
+    while (!read_file(path, text, sizeof(text))) {
+        if (kill(pid, 0) < 0) {
+            fprintf(stderr, "anyserve: the server has ended\n");
+            return AS_CODE_FAILED;
+        }
+        usleep(LOOK_EVERY);
+    }
+    if (strncmp(text, "done ", 5) == 0) {
+        printf("upgraded to %s\n", text + 5);
+        return AS_CODE_OK;
+    }
+    fprintf(stderr, "anyserve: not upgraded: %s\n",
+            strncmp(text, "failed ", 7) == 0 ? text + 7 : text);
+    return AS_CODE_FAILED;
+}

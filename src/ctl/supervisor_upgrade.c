@@ -1,0 +1,437 @@
+/* An upgrade: we become what the program is now, then the controller, then the dispatcher.
+ *
+ * Before anything is given up the new program is asked whether it can read what we know. After the
+ * exec nobody has noticed anything: children, sockets and pipes are the same. The controller is
+ * replaced as after a death. A second dispatcher starts beside the first; workers come over to it,
+ * then clients, and the first one ends when it has answered what it has.
+ */
+#include "ctl/supervisor_own.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK_TIMEOUT (30 * AS_SEC)
+#define IDLE_LOOK     (10 * AS_MS) /* until all that was said has been taken */
+#define IDLE_LOOKS    500u
+#define YIELD_MARGIN  (5 * AS_SEC) /* the dispatcher keeps the drain timeout itself */
+
+static const uint32_t moves[AS_UPGRADE_STAGES] = {
+    [AS_UPGRADE_NONE] = 1u << AS_UPGRADE_CHECKING | 1u << AS_UPGRADE_CONTROLLER,
+    [AS_UPGRADE_CHECKING] = 1u << AS_UPGRADE_NONE,
+    [AS_UPGRADE_CONTROLLER] = 1u << AS_UPGRADE_DISPATCHER | 1u << AS_UPGRADE_NONE,
+    [AS_UPGRADE_DISPATCHER] = 1u << AS_UPGRADE_MOVING | 1u << AS_UPGRADE_NONE,
+    [AS_UPGRADE_MOVING] = 1u << AS_UPGRADE_YIELDING | 1u << AS_UPGRADE_NONE,
+    [AS_UPGRADE_YIELDING] = 1u << AS_UPGRADE_NONE,
+};
+
+static void move(struct as_supervisor *s, enum as_upgrade_stage to)
+{
+    AS_ASSERT(moves[s->upgrade.stage] & (1u << to));
+    s->upgrade.stage = to;
+}
+
+/* For whoever asked: a line, "VERSION …" or why not. */
+static void tell(struct as_supervisor *s, const struct as_buf *line)
+{
+    if (s->conf->upgraded)
+        s->conf->upgraded(s->conf->ctx, as_buf_slice(line));
+}
+
+static void refuse(struct as_supervisor *s, const char *why)
+{
+    struct as_buf line;
+    char quoted[512];
+
+    as_log_event(&s->log, AS_LOG_ERROR, "upgrade_failed", "reason=%s action=\"%s\"",
+                 as_log_quote(quoted, sizeof(quoted), as_str_of(why)),
+                 s->upgrade.stage == AS_UPGRADE_DISPATCHER ? "the former dispatcher serves on"
+                                                           : "everything is as before");
+    as_buf_init(&line);
+    as_buf_printf(&line, "failed %s", why);
+    tell(s, &line);
+    as_buf_fini(&line);
+    if (s->upgrade.stage != AS_UPGRADE_NONE)
+        move(s, AS_UPGRADE_NONE);
+}
+
+/* --- the old image: is the new one able to, and becoming it --- */
+
+static void carry_listeners(const struct as_service *service, struct as_carry *c)
+{
+    const struct as_handover *h = as_service_fds(service);
+
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (h->kind[i] == AS_HANDOVER_APP)
+            continue;
+        as_carry_put(c, "kind", as_str_of(as_handover_name(h->kind[i])));
+        as_carry_put_fd(c, "listener", h->fd[i]);
+    }
+}
+
+/* Those of the conf may be closed by now: they went to a dispatcher that was relieved. */
+static void carry_conf(const struct as_supervisor *s, struct as_carry *c)
+{
+    const struct as_supervisor_conf *conf = s->conf;
+
+    as_carry_put_u64(c, "messages", AS_CTL_FORMAT);
+    as_carry_put(c, "version", AS_STR(AS_VERSION)); /* for people who look */
+    as_carry_put(c, "program", as_str_of(conf->program));
+    as_carry_put(c, "address", as_str_of(conf->address));
+    as_carry_put_fd(c, "app", conf->app);
+    as_carry_put_fd(c, "signals", conf->signal_fd);
+    as_carry_put_u64(c, "listeners", conf->listeners.n);
+    carry_listeners(s->front->service, c);
+    carry_listeners(s->controller, c);
+}
+
+static void write_state(const struct as_supervisor *s, struct as_carry *c)
+{
+    as_carry_init(c);
+    carry_conf(s, c);
+    s->conf->carry(s->conf->ctx, c);
+    as_carry_put_u64(c, "complete", s->complete);
+    as_carry_put_u64(c, "oom-seen", s->oom_seen);
+    as_carry_put_u64(c, "upgrade-began", s->upgrade.began);
+    as_carry_put(c, "console", as_buf_slice(&s->console.out));
+    as_carry_put_u64(c, "console-dropped", s->console.dropped);
+    as_service_carry(s->front->service, c);
+    as_service_carry(s->controller, c);
+    as_workers_carry(s->workers, c);
+}
+
+/* Comes back only when the exec was refused. */
+static void become(struct as_supervisor *s)
+{
+    struct as_carry c;
+    char number[16], why[300];
+    char *argv[] = {NULL, NULL, number, NULL};
+    int file, e;
+
+    write_state(s, &c);
+    file = as_carry_file(&c);
+    e = errno;
+    if (file >= 0) {
+        argv[0] = as_str_dup(as_str_of(s->conf->program));
+        argv[1] = as_str_dup(AS_STR("resume"));
+        snprintf(number, sizeof(number), "%d", file);
+        as_carry_keep_open(&c, file, true);
+        execv(s->conf->program, argv);
+        e = errno;
+        as_carry_keep_open(&c, file, false);
+        close(file);
+        free(argv[0]);
+        free(argv[1]);
+    }
+    as_carry_fini(&c);
+    snprintf(why, sizeof(why), "cannot execute %.200s: %s", s->conf->program, strerror(e));
+    refuse(s, why);
+}
+
+static void on_patience(struct as_timer *t)
+{
+    struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, upgrade.patience);
+
+    if (s->upgrade.stage != AS_UPGRADE_CHECKING)
+        return;
+    if (as_service_idle(s->front->service) && as_service_idle(s->controller)) {
+        become(s);
+    } else if (++s->upgrade.attempts < IDLE_LOOKS) {
+        as_timer_set(t, as_loop_now(s->loop) + IDLE_LOOK);
+    } else {
+        refuse(s, as_service_is_ready(s->front->service) && as_service_is_ready(s->controller)
+                      ? "dispatcher or controller do not read what they are told"
+                      : "dispatcher or controller are not running");
+    }
+}
+
+static void on_check_line(void *ctx, struct as_str line)
+{
+    struct as_supervisor *s = ctx;
+
+    if (!line.n)
+        return;
+    as_buf_drop(&s->upgrade.said, s->upgrade.said.n);
+    as_buf_add(&s->upgrade.said, line.p, line.n);
+}
+
+static void on_check_end(void *ctx, const struct as_process_end *e)
+{
+    struct as_supervisor *s = ctx;
+    char why[512], how[48];
+
+    s->upgrade.check = NULL;
+    if (s->upgrade.stage != AS_UPGRADE_CHECKING) { /* the server ends */
+        as_supervisor_try_end(s);
+        return;
+    }
+    if (e->status == 0) {
+        s->upgrade.attempts = 0;
+        on_patience(&s->upgrade.patience);
+        return;
+    }
+    snprintf(why, sizeof(why), "%.200s cannot take over (%s): %.*s", s->conf->program,
+             as_proc_describe(e->status, how), AS_STR_FMT(as_buf_slice(&s->upgrade.said)));
+    refuse(s, why);
+}
+
+/* `program resume 3 check`, with what we know as descriptor 3. */
+static int start_check(struct as_supervisor *s, int file, int *ret_errno)
+{
+    static const struct as_process_ops ops = {on_check_line, on_check_end};
+    const char *argv[] = {s->conf->program, "resume", "3", "check", NULL};
+    struct as_proc_spec spec = {.path = s->conf->program,
+                                .argv = argv,
+                                .in = -1,
+                                .fds = &file,
+                                .n_fds = 1,
+                                .group = true,
+                                .death_signal = SIGKILL};
+    struct as_proc p;
+    int out[2], rc;
+
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        *ret_errno = errno;
+        return AS_EIO;
+    }
+    spec.out = spec.err = out[1];
+    rc = as_proc_spawn(&p, &spec, ret_errno);
+    close(out[1]);
+    if (rc < 0) {
+        close(out[0]);
+        return rc;
+    }
+    *ret_errno = EMFILE;
+    return as_process_watch(&s->upgrade.check, s->loop, &p, out[0], &s->oom_seen, &ops, s);
+}
+
+void as_supervisor_upgrade(struct as_supervisor *s)
+{
+    struct as_carry c;
+    char why[300];
+    int file, rc = AS_EIO, e;
+
+    if (s->upgrade.stage != AS_UPGRADE_NONE) {
+        as_log_event(&s->log, AS_LOG_WARN, "upgrade_ignored", "reason=\"one is under way\"");
+        return;
+    }
+    if (s->phase != SERVING || !as_service_is_ready(s->front->service) ||
+        !as_service_is_ready(s->controller)) {
+        refuse(s, s->phase == STARTING  ? "the server is not ready yet"
+                  : s->phase == SERVING ? "dispatcher or controller are being started"
+                                        : "the server ends");
+        return;
+    }
+    s->upgrade.began = as_loop_now(s->loop);
+    as_log_event(&s->log, AS_LOG_INFO, "upgrade", "program=%s", s->conf->program);
+    write_state(s, &c);
+    file = as_carry_file(&c);
+    e = errno;
+    as_carry_fini(&c);
+    if (file >= 0) {
+        rc = start_check(s, file, &e);
+        close(file);
+    }
+    if (rc < 0) {
+        snprintf(why, sizeof(why), "cannot start %.200s: %s", s->conf->program, strerror(e));
+        refuse(s, why);
+        return;
+    }
+    as_process_stop(s->upgrade.check, 0, CHECK_TIMEOUT);
+    move(s, AS_UPGRADE_CHECKING);
+}
+
+/* --- the new image --- */
+
+void as_supervisor_conf_resume(struct as_supervisor_conf *conf, struct as_carried *in)
+{
+    uint64_t n;
+
+    *conf = (struct as_supervisor_conf){.app = -1, .signal_fd = -1};
+    if (as_carried_get_u64(in, "messages", UINT64_MAX) != AS_CTL_FORMAT)
+        as_carried_fail(in, "messages", "are of another format than this version's");
+    (void)as_carried_get(in, "version");
+    conf->program = as_carried_dup(in, "program");
+    conf->address = as_carried_dup(in, "address");
+    conf->app = as_carried_get_fd(in, "app");
+    conf->signal_fd = as_carried_get_fd(in, "signals");
+    n = as_carried_get_u64(in, "listeners", AS_HANDOVER_MAX);
+    for (uint64_t i = 0; i < n && !in->failed; i++) {
+        struct as_str name = as_carried_get(in, "kind");
+        enum as_handover_kind kind;
+        int fd = as_carried_get_fd(in, "listener");
+
+        if (as_handover_kind_of(name, &kind) < 0)
+            as_carried_fail(in, "kind", "is none of a listener");
+        else if (!in->failed)
+            as_handover_add(&conf->listeners, kind, fd);
+    }
+    if (in->dry) { /* numbers of another process's descriptors */
+        conf->app = conf->signal_fd = -1;
+        conf->listeners.n = 0;
+    }
+}
+
+void as_supervisor_conf_fini(struct as_supervisor_conf *conf)
+{
+    if (conf->app >= 0)
+        close(conf->app);
+    if (conf->signal_fd >= 0)
+        close(conf->signal_fd);
+    free(conf->program);
+    free((char *)(uintptr_t)conf->address);
+}
+
+bool as_supervisor_resume(struct as_supervisor *s, struct as_carried *in)
+{
+    struct as_channel *dispatcher, *controller;
+    struct as_str console;
+
+    s->complete = as_carried_get_u64(in, "complete", 1);
+    s->phase = SERVING; /* an upgrade waits for that */
+    s->oom_seen = as_carried_get_u64(in, "oom-seen", UINT64_MAX);
+    s->upgrade.began = as_carried_get_u64(in, "upgrade-began", UINT64_MAX);
+    console = as_carried_get(in, "console");
+    as_buf_add(&s->console.out, console.p, console.n);
+    s->console.dropped = as_carried_get_u64(in, "console-dropped", UINT64_MAX);
+    dispatcher = as_service_resume(s->front->service, in);
+    controller = as_service_resume(s->controller, in);
+    s->front->channel = dispatcher;
+    s->front->serving = true;
+    s->to_controller = controller;
+    as_workers_resume(s->workers, in, dispatcher, controller);
+    if (!in->failed && in->rest.n)
+        as_carried_fail(in, "end", "is not where it is expected");
+    if (in->failed || in->dry)
+        return !in->failed;
+    s->upgrade.stage = AS_UPGRADE_CONTROLLER;
+    as_log_event(&s->log, AS_LOG_INFO, "upgrade_resumed", "version=%s", AS_VERSION);
+    as_service_renew(s->controller, AS_SEC);
+    return true;
+}
+
+void as_supervisor_controller_serves(struct as_supervisor *s)
+{
+    const struct as_handover *fds = as_service_fds(s->front->service);
+    struct as_handover copies = {.n = 0};
+
+    if (s->upgrade.stage != AS_UPGRADE_CONTROLLER)
+        return;
+    for (uint32_t i = 0; i < fds->n; i++) {
+        int fd = fcntl(fds->fd[i], F_DUPFD_CLOEXEC, 3);
+
+        if (fd >= 0) {
+            as_handover_add(&copies, fds->kind[i], fd);
+            continue;
+        }
+        while (copies.n > 0)
+            close(copies.fd[--copies.n]);
+        refuse(s, "no descriptors left for a second dispatcher");
+        return;
+    }
+    move(s, AS_UPGRADE_DISPATCHER);
+    as_supervisor_make_front(s, s->other, &copies);
+    as_service_start(s->other->service);
+}
+
+/* It is there: it is told of the workers, and the former one that it lets them go. */
+void as_supervisor_front_serves(struct as_supervisor *s, struct as_supervisor_front *f)
+{
+    struct as_supervisor_front *former = s->front;
+
+    if (s->upgrade.stage != AS_UPGRADE_DISPATCHER || f != s->other)
+        return;
+    move(s, AS_UPGRADE_MOVING);
+    s->other = former;
+    s->front = f;
+    as_workers_relieve(s->workers, f->channel);
+    as_service_yield(former->service, 0,
+                     as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN +
+                         as_supervisor_ns(s, AS_OPT_HANDSHAKE_TIMEOUT));
+    as_supervisor_tell_controller(s);
+}
+
+static void say_told(struct as_supervisor *s, uint32_t foreign, bool drains)
+{
+    as_channel_say(s->front->channel,
+                   &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = foreign, .id = drains});
+}
+
+void as_supervisor_moved(struct as_supervisor *s, uint32_t foreign, bool drains)
+{
+    if (s->upgrade.stage == AS_UPGRADE_MOVING)
+        say_told(s, foreign, drains);
+}
+
+void as_supervisor_opened(struct as_supervisor *s)
+{
+    if (s->upgrade.stage != AS_UPGRADE_MOVING)
+        return;
+    move(s, AS_UPGRADE_YIELDING);
+    as_service_yield(s->other->service, 1,
+                     as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
+}
+
+static void done(struct as_supervisor *s)
+{
+    as_ns took = as_loop_now(s->loop) - s->upgrade.began;
+    struct as_buf line;
+
+    as_log_event(&s->log, AS_LOG_INFO, "upgraded", "version=%s took_ms=%llu", AS_VERSION,
+                 (unsigned long long)(took / AS_MS));
+    as_buf_init(&line);
+    as_buf_printf(&line, "done %s", AS_VERSION);
+    tell(s, &line);
+    as_buf_fini(&line);
+}
+
+void as_supervisor_other_down(struct as_supervisor *s, bool gave_up)
+{
+    enum as_upgrade_stage stage = s->upgrade.stage;
+
+    as_workers_former_gone(s->workers);
+    if (stage == AS_UPGRADE_DISPATCHER && gave_up) {
+        refuse(s, "the new dispatcher does not start; its log lines are above");
+    } else if (stage == AS_UPGRADE_MOVING || stage == AS_UPGRADE_YIELDING) {
+        if (stage == AS_UPGRADE_MOVING) /* whoever is not there by now comes by itself */
+            say_told(s, 0, false);
+        move(s, AS_UPGRADE_NONE);
+        done(s);
+    }
+    as_supervisor_front_down(s);
+}
+
+void as_supervisor_upgrade_over(struct as_supervisor *s)
+{
+    switch (s->upgrade.stage) {
+    case AS_UPGRADE_CHECKING:
+        if (s->upgrade.check)
+            as_process_stop(s->upgrade.check, SIGKILL, 0);
+        break;
+    case AS_UPGRADE_DISPATCHER:
+        as_service_stop(s->other->service);
+        break;
+    case AS_UPGRADE_MOVING:
+        as_service_yield(s->other->service, 1,
+                         as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
+        break;
+    default:
+        break;
+    }
+    if (s->upgrade.stage != AS_UPGRADE_NONE)
+        refuse(s, "the server ends");
+}
+
+void as_supervisor_upgrade_init(struct as_supervisor *s)
+{
+    as_buf_init(&s->upgrade.said);
+    as_timer_init(&s->upgrade.patience, s->loop, on_patience);
+}
+
+void as_supervisor_upgrade_fini(struct as_supervisor *s)
+{
+    as_buf_fini(&s->upgrade.said);
+    as_timer_close(&s->upgrade.patience, NULL);
+}

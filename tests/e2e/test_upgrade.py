@@ -1,0 +1,163 @@
+"""`anyserve upgrade`: supervisor, controller and dispatcher become another image; clients and workers do not notice."""
+
+import os
+import shutil
+import signal
+import stat
+
+import numpy as np
+import pytest
+
+import chaos
+from support import oip, paths, procs, wait
+
+import upgrade as scenario  # noqa: E402, of tests/chaos
+
+MODEL = paths.ROOT / "tests/chaos/model.py"
+HALVES = """
+import sys
+import anyserve
+app = anyserve.AnyServe()
+
+@app.model("halves")
+def halves(x):
+    sys.stdout.write("first half, " if x[0] == 1 else "second half\\n")
+    sys.stdout.flush()
+    return {"y": x}
+"""
+
+
+def upgrade(server):
+    done, _ = scenario.upgrade(server)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.startswith("upgraded to ")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_clients_and_workers_do_not_notice(serve, protocol):
+    server = serve(MODEL, "--workers", "2", "--log-level", "warn")
+    server.wait_all_ready()
+    before, supervisor, seen = server.workers(), server.supervisor, {(server.dispatcher, server.controller)}
+    with chaos.loaded(server, protocol, "nap", rate=100) as load:
+        for _ in range(3):
+            upgrade(server)
+            seen.add((server.dispatcher, server.controller))
+    assert not load.outcome.errors, load.outcome.examples()
+    assert load.outcome.refused == 0
+    assert len(seen) == 4
+    assert (server.workers(), server.supervisor, server.process.poll()) == (before, supervisor, None)
+    server.note_fds()
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch, serve):
+    """A server that was started from a copy of the program, whose path can get another one."""
+    path = tmp_path / "anyserve"
+    shutil.copy2(paths.BINARY, path)
+    original = paths.BINARY
+    monkeypatch.setattr(paths, "BINARY", path)
+    server = serve("echo.py", env={"ANYSERVE_TEST_UPGRADE": "1"})
+    server.wait_all_ready()
+    monkeypatch.setattr(paths, "BINARY", original)
+    return server, path
+
+
+def become(path, text):
+    """A script takes the program's place, as a package manager would put it there."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR)
+    fresh.rename(path)
+
+
+def test_the_program_at_the_path_is_the_next_one(copied):
+    server, path = copied
+    fresh = path.with_suffix(".new")
+    shutil.copy2(paths.BINARY, fresh)
+    inode = fresh.stat().st_ino
+    fresh.rename(path)
+    upgrade(server)
+    for pid in (server.supervisor, server.dispatcher, server.controller):
+        assert os.stat(f"/proc/{pid}/exe").st_ino == inode
+    server.note_fds()
+
+
+@pytest.mark.parametrize("script, reason", [
+    ("#!/bin/sh\necho 'no such command' >&2\nexit 2\n", r"cannot take over \(exit code 2\): no such command"),
+    ("#!/bin/sh\nkill -9 $$\n", r"cannot take over \(signal 9 \(SIGKILL\)\)"),
+    (None, "cannot start .*No such file"),
+])
+def test_one_that_cannot_take_over_is_refused(copied, connect, script, reason):
+    server, path = copied
+    before = (server.supervisor, server.dispatcher, server.controller, server.workers())
+    server.expect_error("upgrade_failed")
+    if script:
+        become(path, script)
+    else:
+        path.unlink()
+    done, _ = scenario.upgrade(server)
+    assert done.returncode == 1
+    server.log.wait(f"event=upgrade_failed reason=.*{reason}")
+    assert "not upgraded: " in done.stderr
+    assert (server.supervisor, server.dispatcher, server.controller, server.workers()) == before
+    assert connect(server).infer("echo", {"x": np.float32([3])})["x"] == 3
+
+
+def test_what_the_supervisor_knows_goes_along(serve, connect, tmp_path):
+    """A worker that dies after it is reaped, told and replaced; a line that was begun before it is one line."""
+    target = tmp_path / "halves.py"
+    target.write_text(HALVES)
+    server = serve(target, "--workers", "1")
+    server.wait_all_ready()
+    connect(server).infer("halves", {"x": np.float32([1])})
+    upgrade(server)
+    server.note_fds()
+    connect(server).infer("halves", {"x": np.float32([2])})
+    server.log.wait(r"^\[halves-0\] first half, (second half|time=.* event=link_lost .*)$")
+    pid = server.worker()
+    procs.kill(pid)
+    server.log.wait(rf"worker_exit replica=halves-0 pid={pid} .*SIGKILL.*restart in 0 ms")
+    wait.until(lambda: pid not in server.workers().values() and server.workers(), server.status)
+    assert [p["restarts"] for p in server.status()["processes"]] == [1]
+    upgrade(server)
+    assert [p["restarts"] for p in server.status()["processes"]] == [1]
+    server.note_fds()
+
+
+def test_what_was_asked_for_goes_along(serve):
+    import failpoints
+    server = serve("echo.py")
+    path = "/api/v1/applications/default/deployments/echo/scale"
+    failpoints.ask(server, "POST", path, {"target_num_replicas": 2})
+    wait.until(lambda: len(server.workers()) == 2, server.status)
+    before = server.workers()
+    upgrade(server)
+    assert server.workers() == before
+    failpoints.ask_until_answered(server, "POST", path, {"target_num_replicas": 1})
+    wait.until(lambda: len(server.workers()) == 1, server.status)
+
+
+def test_it_ends_with_the_supervisor(serve):
+    """The death signal of workers and controller outlives the exec."""
+    server = serve("echo.py", "--workers", "2")
+    upgrade(server)
+    server.expect_error("supervisor_gone")
+    procs.kill(server.supervisor)
+    server.wait_exit(-signal.SIGKILL)
+    wait.until(lambda: not server.family(), lambda: [procs.command(p) for p in server.family()])
+
+
+def test_a_server_that_is_not_ready_is_not_upgraded(staged, stage):
+    server = staged()
+    with oip.Client(server.address) as client:
+        call = client.begin("staged", {})
+        (scene,) = stage.started(1)
+        server.expect_error("upgrade_failed")
+        procs.kill(server.supervisor, signal.SIGTERM)
+        server.log.wait("event=drain")
+        procs.kill(server.supervisor, signal.SIGUSR2)
+        server.log.wait("event=upgrade_failed reason=\"the server ends\"")
+        scene.go()
+        assert call.exception() is None
+    server.ended()
