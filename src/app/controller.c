@@ -10,6 +10,9 @@
 #include "ctl/failpoint.h"
 #include "ctl/runtime_dir.h"
 #include "ctl/spec_row.h"
+#include "ctl/token.h"
+#include "edge/control_events.h"
+#include "io/listen.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -25,7 +28,8 @@ struct controller {
     struct as_crew *crew;
     struct as_orders orders;
     struct as_budget budget;
-    struct as_edge *edge; /* for the control API */
+    struct as_edge *edge;                                   /* for the control API */
+    char token[AS_TOKEN_MAX + 1], host[AS_LISTEN_HOST_MAX]; /* of its door over TCP; "": none */
     int code;
 };
 
@@ -116,7 +120,12 @@ static struct as_plan_policy policy(const struct as_option_set *o)
         .roll_failures = UINT32_MAX};
 }
 
-static struct as_crew_conf crew_conf(const struct controller *c, const struct as_option_set *o,
+static void on_change(void *ctx)
+{
+    as_control_events_changed(((struct controller *)ctx)->orders.api.events);
+}
+
+static struct as_crew_conf crew_conf(struct controller *c, const struct as_option_set *o,
                                      const char *link)
 {
     struct as_crew_conf conf = {
@@ -130,20 +139,45 @@ static struct as_crew_conf crew_conf(const struct controller *c, const struct as
                    .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
         .workers = (uint32_t)as_option_u64(o, AS_OPT_WORKERS),
         .max_starting = max_starting(o),
-        .policy = policy(o)};
+        .policy = policy(o),
+        .on_change = on_change,
+        .ctx = c};
 
     if (getrandom(&conf.seed, sizeof(conf.seed), 0) != sizeof(conf.seed))
         as_fatal_system("random bytes", errno);
     return conf;
 }
 
+/* The supervisor has looked at the file; it may have changed before we were started anew. */
+static void read_token(struct controller *c, const struct as_option_set *o)
+{
+    const char *file = as_option_str(o, AS_OPT_CONTROL_TOKEN_FILE);
+    struct as_buf err;
+    uint16_t port;
+
+    as_buf_init(&err);
+    if (file[0] && as_token_read(file, c->token, &err) < 0)
+        as_log_event(&c->log, AS_LOG_ERROR, "no_control_token",
+                     "reason=\"%.*s\" action=\"requests over TCP are refused\"",
+                     AS_STR_FMT(as_buf_slice(&err)));
+    as_buf_fini(&err);
+    if (as_listen_address(as_option_str(o, AS_OPT_CONTROL), c->host, &port) < 0)
+        c->host[0] = 0;
+}
+
 /* Without it the server serves, but nobody can change it: better a new controller. */
 static void open_door(struct controller *c, const struct as_option_set *o,
                       const struct as_controller_fds *fds)
 {
+    struct as_control_events_conf events = {.heartbeat = as_option_ns(o, AS_OPT_EVENT_HEARTBEAT),
+                                            .max_unsent = as_option_u64(o, AS_OPT_MAX_EVENT_BYTES)};
     struct as_edge_conf conf = as_conf_control(o);
 
+    as_control_events_new(&c->orders.api.events, c->loop, &c->orders.api, &events, &c->log);
     conf.api = &c->orders.api;
+    read_token(c, o);
+    conf.token = c->token[0] ? c->token : NULL;
+    conf.host = c->host;
     c->budget.limit = conf.max_http_body * conf.max_requests;
     if (as_edge_new(&c->edge, c->loop, NULL, &conf, &c->budget, &c->log) < 0)
         as_fatal_system("the control API", errno);
@@ -169,6 +203,7 @@ static void serve(struct controller *c, const struct as_option_set *o,
     as_loop_run(c->loop);
     as_edge_stop(c->edge);
     as_edge_close(c->edge);
+    as_control_events_close(c->orders.api.events);
     as_orders_close(&c->orders);
     as_crew_close(c->crew);
 }
@@ -195,6 +230,7 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     as_channel_close(c.channel);
     as_loop_free(c.loop);
     as_edge_free(c.edge);
+    as_control_events_free(c.orders.api.events);
     as_crew_free(c.crew);
     as_app_fini(&c.app);
     return c.code;

@@ -1,11 +1,14 @@
 /* app/main.c — the command line: which command, its options, its help. */
 
+#include "app/command.h"
 #include "app/control.h"
 #include "app/controller.h"
 #include "app/declare.h"
+#include "app/deploy.h"
 #include "app/dispatcher.h"
 #include "app/resume.h"
 #include "app/run.h"
+#include "app/shutdown.h"
 #include "app/status.h"
 #include "ctl/exit_code.h"
 #include "ctl/failpoint.h"
@@ -29,25 +32,6 @@
 #define REQUESTS_LEAST    4096u
 #define REQUESTS_MOST     1048576u
 
-/* One row: parsing, usage and both helps are made from it. */
-struct command {
-    const char *name, *args, *doc;
-    uint32_t scope; /* of its options; 0: it has none */
-    uint32_t min_args, max_args;
-    bool hidden;
-    int (*run)(struct as_option_set *opts);
-};
-
-static int cmd_status(struct as_option_set *opts)
-{
-    return as_status_main(opts, "/status");
-}
-
-static int cmd_workers(struct as_option_set *opts)
-{
-    return as_status_main(opts, "/workers");
-}
-
 /* stdout, for scripts; everything that is for people who wait goes to stderr. */
 static int cmd_version(struct as_option_set *opts)
 {
@@ -64,22 +48,30 @@ static int cmd_options(struct as_option_set *opts);
 static int cmd_dispatcher(struct as_option_set *opts);
 static int cmd_controller(struct as_option_set *opts);
 
-static const struct command commands[] = {
+const struct as_command as_commands[] = {
     {"run", "[TARGET]",
      "serve the models of a Python file or module (file.py, module:app), and of workers that join",
      AS_SCOPE_RUN, 0, 1, false, as_run_main},
-    {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, cmd_status},
-    {"workers", "", "list the workers of a running server", AS_SCOPE_STATUS, 0, 0, false,
-     cmd_workers},
+    {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, as_status_main},
+    {"workers", "", "list the workers of a running server", AS_SCOPE_WORKERS, 0, 0, false,
+     as_workers_main},
+    {"deploy", "FILE", "serve what a deployment file says, from now on, and wait until it is well",
+     AS_SCOPE_DEPLOY, 1, 1, false, as_deploy_main},
+    {"delete", "APPLICATION", "serve an application no more", AS_SCOPE_CHANGE, 1, 1, false,
+     as_delete_main},
+    {"config", "", "print the deployment file of what is served now", AS_SCOPE_CHANGE, 0, 0, false,
+     as_config_main},
     {"scale", "DEPLOYMENT N", "change the number of replicas of [APPLICATION/]DEPLOYMENT",
-     AS_SCOPE_STATUS, 2, 2, false, as_scale_main},
+     AS_SCOPE_CHANGE, 2, 2, false, as_scale_main},
     {"restart", "DEPLOYMENT", "replace every replica, one step at a time, as an update does",
-     AS_SCOPE_STATUS, 1, 1, false, as_restart_main},
-    {"rollback", "DEPLOYMENT", "go back to what was healthy before", AS_SCOPE_STATUS, 1, 1, false,
+     AS_SCOPE_CHANGE, 1, 1, false, as_restart_main},
+    {"rollback", "DEPLOYMENT", "go back to what was healthy before", AS_SCOPE_CHANGE, 1, 1, false,
      as_rollback_main},
     {"upgrade", "",
      "let the program that now lies at the server's path take over; nothing is refused",
      AS_SCOPE_STATUS, 0, 0, false, as_upgrade_main},
+    {"shutdown", "", "let a running server answer what it holds, and end", AS_SCOPE_SHUTDOWN, 0, 0,
+     false, as_shutdown_main},
     {"check", "FILE", "read a deployment file and tell what is wrong with it", AS_SCOPE_CHECK, 1, 1,
      false, as_check_main},
     {"build", "TARGET", "write the deployment file of a Python file or module", AS_SCOPE_BUILD, 1,
@@ -106,11 +98,13 @@ static const struct command commands[] = {
      1, true, cmd_controller},
 };
 
-static const struct command *find(const char *name)
+const uint32_t as_commands_n = AS_COUNT(as_commands);
+
+static const struct as_command *find(const char *name)
 {
-    for (size_t i = 0; i < AS_COUNT(commands); i++) {
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
+    for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
+        if (strcmp(as_commands[i].name, name) == 0)
+            return &as_commands[i];
     }
     return NULL;
 }
@@ -121,10 +115,10 @@ static void help_all(struct as_buf *b)
                   "AnyServe %s: serves Python models over KServe v2 gRPC\n\n"
                   "usage: anyserve COMMAND [options]\n\n",
                   AS_VERSION);
-    for (size_t i = 0; i < AS_COUNT(commands); i++) {
-        if (!commands[i].hidden)
-            as_buf_printf(b, "  %-8s %-12s %s\n", commands[i].name, commands[i].args,
-                          commands[i].doc);
+    for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
+        if (!as_commands[i].hidden)
+            as_buf_printf(b, "  %-10s %-14s %s\n", as_commands[i].name, as_commands[i].args,
+                          as_commands[i].doc);
     }
     as_buf_str(b, "\nanyserve COMMAND --help shows the options of a command.\n\nexit codes:\n");
 #define X(name, code, fatal, text) as_buf_printf(b, "  %-5d %s\n", code, text);
@@ -134,15 +128,16 @@ static void help_all(struct as_buf *b)
     as_buf_str(b, "  128+n ended by signal n\n");
 }
 
-static void help_one(struct as_buf *b, const struct command *c, bool all)
+static void help_one(struct as_buf *b, const struct as_command *c, bool all)
 {
     as_buf_printf(b, "usage: anyserve %s%s%s%s\n\n%s\n", c->name, c->scope ? " [options]" : "",
                   c->args[0] ? " " : "", c->args, c->doc);
     if (!c->scope)
         return;
     as_buf_str(b, "\n");
+    all = all || (c->scope & AS_SCOPE_FIND); /* they have few */
     as_option_help(b, c->scope, all);
-    if (!all && c->scope != AS_SCOPE_STATUS)
+    if (!all)
         as_buf_str(b, "\n--help-all shows every option; anyserve help the exit codes.\n");
 }
 
@@ -162,7 +157,7 @@ static int usage(const char *sentence)
 
 static int cmd_help(struct as_option_set *opts)
 {
-    const struct command *c = opts->n_args ? find(opts->args[0]) : NULL;
+    const struct as_command *c = opts->n_args ? find(opts->args[0]) : NULL;
     struct as_buf b;
 
     if (opts->n_args && !c)
@@ -316,7 +311,7 @@ static void on_abort(int signum)
     raise(signum);
 }
 
-static int execute(const struct command *c, int argc, char *const *argv)
+static int execute(const struct as_command *c, int argc, char *const *argv)
 {
     struct as_option_set opts;
     struct as_buf text;
@@ -349,7 +344,7 @@ static int execute(const struct command *c, int argc, char *const *argv)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
-    const struct command *c;
+    const struct as_command *c;
 
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";

@@ -131,6 +131,42 @@ static void show(const struct as_orders *o, struct as_buf *json)
     as_json_put_close(json, '}');
 }
 
+struct each {
+    as_control_row_fn *fn;
+    void *arg;
+};
+
+static void tell(void *arg, const struct as_crew_row *r)
+{
+    const struct each *k = arg;
+
+    k->fn(k->arg, &(struct as_control_row){
+                      .kind = r->replica.n ? AS_CONTROL_REPLICA : AS_CONTROL_DEPLOYMENT,
+                      .application = AS_STR(AS_ORDERS_APPLICATION),
+                      .deployment = r->deployment,
+                      .replica = r->replica,
+                      .status = r->status,
+                      .message = r->message,
+                      .target = r->target,
+                      .rolled_back = r->rolled_back,
+                      .pid = (uint32_t)r->pid,
+                      .rank = r->rank == AS_RANK_NONE ? AS_CONTROL_NONE : r->rank,
+                      .starts = r->starts});
+}
+
+static void each(void *ctx, as_control_row_fn *fn, void *arg)
+{
+    const struct as_orders *o = ctx;
+
+    if (!o->app->n)
+        return;
+    fn(arg, &(struct as_control_row){
+                .kind = AS_CONTROL_APPLICATION,
+                .application = AS_STR(AS_ORDERS_APPLICATION),
+                .status = as_str_of(as_application_status_name(as_crew_status(o->crew)))});
+    as_crew_each(o->crew, tell, &(struct each){fn, arg});
+}
+
 static bool put_entry(void *arg, const struct as_store_entry *e)
 {
     struct as_buf *json = arg;
@@ -230,7 +266,7 @@ void as_orders_open(struct as_orders *o, const struct as_option_set *opts, const
     struct as_buf err;
 
     *o = (struct as_orders){.crew = crew, .opts = opts, .app = app, .log = log};
-    o->api = (struct as_control){.handle = handle, .ctx = o};
+    o->api = (struct as_control){.handle = handle, .each = each, .ctx = o};
     /* shorter than the link socket's path, which was made already */
     AS_ASSERT(as_runtime_path(file, as_option_str(opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(opts, AS_OPT_PORT), AS_STORE_FILE) == 0);

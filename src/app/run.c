@@ -27,8 +27,8 @@ struct run {
     struct as_app app;
     int signal_fd;
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
-    char *workers;            /* the folder of their sockets */
-    struct as_buf management; /* its address, as it was bound; empty: off */
+    char *workers;                     /* the folder of their sockets */
+    struct as_buf management, control; /* their addresses, as they were bound; empty: off */
 };
 
 /* The supervisor's console is not there yet: plain stderr. */
@@ -42,13 +42,14 @@ static int complain(int code, const struct as_buf *err)
 static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
 {
     const char *key = as_option_key(id);
+    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
 
     if (rc == AS_EEXISTS) {
         fprintf(stderr,
                 "anyserve: port %u on %s is taken by another program.\n"
                 "  Choose another one:  --%s %sN%s\n"
                 "  See who has it:      ss -ltnp 'sport = :%u'\n",
-                port, host, key, id == AS_OPT_MANAGEMENT ? "ADDRESS:" : "",
+                port, host, key, is_guarded ? "ADDRESS:" : "",
                 id == AS_OPT_PORT          ? "   (0: any free port)"
                 : id == AS_OPT_STATUS_PORT ? "   (off: no status port)"
                                            : "",
@@ -59,7 +60,7 @@ static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, i
         fprintf(stderr,
                 "anyserve: '%s' is no address of this machine.\n"
                 "  Choose one with --%s; 0.0.0.0 stands for all.\n",
-                host, id == AS_OPT_MANAGEMENT ? key : as_option_key(AS_OPT_HOST));
+                host, is_guarded ? key : as_option_key(AS_OPT_HOST));
     else
         fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s): %s\n", host, port, key,
                 strerror(e));
@@ -93,41 +94,59 @@ static int listen_port(struct run *r, enum as_option_id id, const char *host,
     return rc;
 }
 
+/* A door over TCP, for who says its secret. */
+struct guarded {
+    enum as_option_id address, token;
+    enum as_handover_kind kind;
+    const char *who; /* says it */
+};
+
 /* Who can reach it over TCP must prove that it may: the secret is looked at before anything
- * listens. The dispatcher reads it for itself. */
-static int listen_management(struct run *r, struct as_buf *err)
+ * listens. Whoever serves there reads it for itself. ret_bound: the address; empty: off. */
+static int listen_guarded(struct run *r, const struct guarded *g, struct as_buf *ret_bound,
+                          struct as_buf *err)
 {
-    const char *text = as_option_str(r->opts, AS_OPT_MANAGEMENT);
-    const char *file = as_option_str(r->opts, AS_OPT_MANAGEMENT_TOKEN_FILE);
+    const char *text = as_option_str(r->opts, g->address), *key = as_option_key(g->address);
+    const char *file = as_option_str(r->opts, g->token);
     char host[AS_LISTEN_HOST_MAX], token[AS_TOKEN_MAX + 1];
     uint16_t port;
     int rc;
 
     if (!text[0] && file[0])
-        as_buf_str(err, "--management-token-file is for --management, which is not given");
+        as_buf_printf(err, "--%s is for --%s, which is not given", as_option_key(g->token), key);
     else if (text[0] && !file[0])
-        as_buf_str(err, "--management needs --management-token-file: a file that holds the token "
-                        "which workers must say");
+        as_buf_printf(err, "--%s needs --%s: a file that holds the token which %s must say", key,
+                      as_option_key(g->token), g->who);
     if (err->n)
         return AS_CODE_USAGE;
     if (!text[0])
         return AS_CODE_OK;
     if (as_listen_address(text, host, &port) < 0) {
         as_buf_printf(err,
-                      "--management '%s' is no ADDRESS:PORT, as 127.0.0.1:9000, localhost:0 or "
-                      "[::1]:9000",
-                      text);
+                      "--%s '%s' is no ADDRESS:PORT, as 127.0.0.1:9000, localhost:0 or [::1]:9000",
+                      key, text);
         return AS_CODE_USAGE;
     }
     if (as_token_read(file, token, err) < 0)
         return AS_CODE_CONFIG;
     explicit_bzero(token, sizeof(token));
-    rc = listen_tcp(r, AS_OPT_MANAGEMENT, host, &port, AS_HANDOVER_MANAGEMENT);
+    rc = listen_tcp(r, g->address, host, &port, g->kind);
     if (rc == AS_CODE_OK)
-        as_banner_address(&r->management, host, port, false);
+        as_banner_address(ret_bound, host, port, false);
     if (rc == AS_CODE_OK)
-        as_buf_add(&r->management, "", 1);
+        as_buf_add(ret_bound, "", 1);
     return rc;
+}
+
+static int listen_doors(struct run *r, struct as_buf *err)
+{
+    static const struct guarded management = {AS_OPT_MANAGEMENT, AS_OPT_MANAGEMENT_TOKEN_FILE,
+                                              AS_HANDOVER_MANAGEMENT, "workers"};
+    static const struct guarded control = {AS_OPT_CONTROL, AS_OPT_CONTROL_TOKEN_FILE,
+                                           AS_HANDOVER_API, "whoever asks there"};
+    int rc = listen_guarded(r, &management, &r->management, err);
+
+    return rc == AS_CODE_OK ? listen_guarded(r, &control, &r->control, err) : rc;
 }
 
 /* Before anything is loaded: a busy port is known at once, not after a minute of weights. */
@@ -140,7 +159,7 @@ static int listen_ports(struct run *r, struct as_buf *err)
         rc = listen_port(r, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
     if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_STATUS_PORT))
         rc = listen_port(r, AS_OPT_STATUS_PORT, "127.0.0.1", AS_HANDOVER_STATUS);
-    return rc == AS_CODE_OK ? listen_management(r, err) : rc;
+    return rc == AS_CODE_OK ? listen_doors(r, err) : rc;
 }
 
 static int listen_socket(struct run *r, const char *name, enum as_handover_kind kind,
@@ -204,7 +223,8 @@ static void show_banner(const struct run *r)
                           .python_why = r->python.why,
                           .link = r->link,
                           .registry = r->registry,
-                          .management = (const char *)r->management.p};
+                          .management = (const char *)r->management.p,
+                          .control = (const char *)r->control.p};
     struct as_buf b;
 
     as_buf_init(&b);
@@ -319,6 +339,7 @@ int as_run_main(struct as_option_set *opts)
 
     as_buf_init(&err);
     as_buf_init(&r.management);
+    as_buf_init(&r.control);
     as_fatal_tidy(tidy, &r);
     rc = run(&r, &err);
     if (err.n)
@@ -331,6 +352,7 @@ int as_run_main(struct as_option_set *opts)
     as_app_fini(&r.app);
     as_interp_fini(&r.python);
     as_buf_fini(&r.management);
+    as_buf_fini(&r.control);
     free(r.workers);
     if (r.signal_fd >= 0)
         close(r.signal_fd);

@@ -48,6 +48,8 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
         as_buf_printf(b, "  status      http://127.0.0.1:%u/status and /metrics\n", v->status_port);
     if (v->management)
         as_buf_printf(b, "  management  %s  workers register there\n", v->management);
+    if (v->control)
+        as_buf_printf(b, "  control     %s  what is served is changed there\n", v->control);
 }
 
 static void write_call(struct as_buf *b, const struct as_banner *v)

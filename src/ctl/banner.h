@@ -14,7 +14,7 @@ struct as_banner {
     const char *python, *python_why;
     /* Where workers that nobody here started come in, and where they register; without a target. */
     const char *link, *registry;
-    const char *management; /* "127.0.0.1:9000", or NULL */
+    const char *management, *control; /* "127.0.0.1:9000", or NULL */
 };
 
 void as_banner_write(struct as_buf *b, const struct as_banner *v);

@@ -324,6 +324,8 @@ static void after(struct as_task *t)
         begin(c);
     look_complete(c);
     as_timer_set(&c->tick, next);
+    if (c->conf.on_change)
+        c->conf.on_change(c->conf.ctx);
 }
 
 static int new_plan(struct as_crew *c, struct as_crew_deployment *d, struct as_rand *rand)

@@ -26,6 +26,8 @@ struct as_crew_conf {
     uint32_t max_starting; /* processes in STARTING at once; the others wait in line; > 0 */
     struct as_plan_policy policy;
     uint64_t seed;
+    void (*on_change)(void *ctx); /* something may be another way than before; may be NULL */
+    void *ctx;
 };
 
 /* To the supervisor. */
@@ -52,6 +54,20 @@ int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *
 int as_crew_rollback(struct as_crew *c, struct as_str deployment, struct as_buf *err);
 
 enum as_application_status as_crew_status(const struct as_crew *c); /* of all that it has */
+
+/* A deployment, or one of its replicas. Valid during the call. */
+struct as_crew_row {
+    struct as_str deployment;
+    struct as_str replica; /* empty: the deployment itself */
+    struct as_str status, message;
+    uint32_t target;  /* of the deployment: replicas that there are to be */
+    bool rolled_back; /* likewise: what was asked for last has failed */
+    pid_t pid;        /* of the replica's process; 0: none */
+    uint32_t rank, starts;
+};
+/* Each deployment, and its replicas behind it. */
+void as_crew_each(const struct as_crew *c, void (*fn)(void *arg, const struct as_crew_row *r),
+                  void *arg);
 /* Appends {"NAME": {"status": …, "replicas": […]}, …}, as Ray Serve's details have deployments. */
 void as_crew_show(const struct as_crew *c, struct as_buf *json);
 

@@ -55,29 +55,37 @@ int as_crew_rollback(struct as_crew *c, struct as_str deployment, struct as_buf 
 
 /* --- what they are told --- */
 
+#define STATE_MAX 32u /* bytes of a state's name */
+
 /* The names of the field's states are upper-case words (ray-serve's ReplicaState). */
-static void put_state(struct as_buf *b, enum as_place_state state)
+static struct as_str state_word(char word[STATE_MAX], enum as_place_state state)
 {
-    char word[32];
     size_t n = 0;
 
-    for (const char *p = as_place_state_name(state); *p && n < sizeof(word); p++)
+    for (const char *p = as_place_state_name(state); *p && n < STATE_MAX; p++)
         word[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-    as_json_put_at_string(b, "state", (struct as_str){word, n});
+    return (struct as_str){word, n};
+}
+
+static pid_t pid_of(const struct as_place *pl) /* 0: no process */
+{
+    const struct as_crew_life *l = as_crew_life(pl);
+
+    return l && as_place_runs(pl) ? l->pid : 0;
 }
 
 static void put_place(void *arg, struct as_place *pl)
 {
     const struct as_place_facts *f = as_place_facts(pl);
-    const struct as_crew_life *l = as_crew_life(pl);
     struct as_buf *b = arg;
+    char word[STATE_MAX];
 
     as_json_put_open(b, '{');
     as_json_put_at_string(b, "replica_id", as_place_name(pl));
-    put_state(b, as_place_state(pl));
+    as_json_put_at_string(b, "state", state_word(word, as_place_state(pl)));
     as_json_put_key(b, "pid");
-    if (l && l->pid && as_place_runs(pl))
-        as_json_put_i64(b, l->pid);
+    if (pid_of(pl))
+        as_json_put_i64(b, pid_of(pl));
     else
         as_json_put_null(b);
     as_json_put_key(b, "rank");
@@ -109,6 +117,43 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
     as_plan_each(d->plan, put_place, b);
     as_json_put_close(b, ']');
     as_json_put_close(b, '}');
+}
+
+struct each {
+    const struct as_crew_deployment *deployment;
+    void (*fn)(void *arg, const struct as_crew_row *r);
+    void *arg;
+};
+
+static void tell_place(void *arg, struct as_place *pl)
+{
+    const struct as_place_facts *f = as_place_facts(pl);
+    const struct each *k = arg;
+    char word[STATE_MAX];
+
+    k->fn(k->arg, &(struct as_crew_row){.deployment = as_str_of(k->deployment->name),
+                                        .replica = as_place_name(pl),
+                                        .status = state_word(word, as_place_state(pl)),
+                                        .message = as_place_reason(pl),
+                                        .pid = pid_of(pl),
+                                        .rank = f->rank,
+                                        .starts = f->starts});
+}
+
+void as_crew_each(const struct as_crew *c, void (*fn)(void *arg, const struct as_crew_row *r),
+                  void *arg)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct as_crew_deployment *d = &c->deployments[i];
+        const struct as_condition *k = as_plan_condition(d->plan);
+
+        fn(arg, &(struct as_crew_row){.deployment = as_str_of(d->name),
+                                      .status = as_str_of(as_condition_status_name(k->status)),
+                                      .message = as_condition_text(k),
+                                      .target = as_plan_target(d->plan)->replicas,
+                                      .rolled_back = k->rolled_back});
+        as_plan_each(d->plan, tell_place, &(struct each){d, fn, arg});
+    }
 }
 
 enum as_application_status as_crew_status(const struct as_crew *c)

@@ -13,6 +13,8 @@
     X(OK, 0, false, "ended as asked")                                                              \
     X(FAILED, 1, false, "failed while running")                                                    \
     X(USAGE, 2, false, "wrong command line")                                                       \
+    X(DEPLOY_FAILED, 3, false, "what was deployed has failed, or was taken back")                  \
+    X(TIMEOUT, 4, false, "it takes longer than --timeout; what was begun goes on")                 \
     X(NOT_FOUND, 66, true, "file, module or attribute not found")                                  \
     X(INTERPRETER, 69, true, "the Python interpreter cannot be used")                              \
     X(RAISED, 70, true, "the model's code raised on start")                                        \

@@ -153,6 +153,8 @@ static const struct {
     enum as_option_id id;
 } letters[] = {
     {'o', AS_OPT_OUTPUT_FILE},
+    {'y', AS_OPT_YES},
+    {'w', AS_OPT_WATCH},
 };
 
 /* "-x" and what follows it: as take. */

@@ -21,6 +21,12 @@
 #define AS_SCOPE_CONTROLLER 0x80u
 #define AS_SCOPE_CHECK      0x1000u
 #define AS_SCOPE_BUILD      0x2000u
+#define AS_SCOPE_WORKERS    0x10000u
+#define AS_SCOPE_CHANGE     0x20000u /* whatever is asked of the control API */
+#define AS_SCOPE_DEPLOY     0x40000u
+#define AS_SCOPE_LOGS       0x80000u
+#define AS_SCOPE_SHUTDOWN   0x100000u
+#define AS_SCOPE_DOCTOR     0x200000u
 
 #define AS_SCOPE_R   AS_SCOPE_RUN
 #define AS_SCOPE_RC  (AS_SCOPE_RUN | AS_SCOPE_CONTROLLER)
@@ -31,6 +37,10 @@
 #define AS_SCOPE_SPEC                                                                              \
     (AS_SCOPE_CHECK | AS_SCOPE_BUILD |                                                             \
      AS_SCOPE_RC) /* whoever reads what a deployment file may say */
+/* who asks a server by its control API, on this machine or another; who finds one on this one */
+#define AS_SCOPE_FAR (AS_SCOPE_STATUS | AS_SCOPE_CHANGE | AS_SCOPE_DEPLOY)
+#define AS_SCOPE_FIND                                                                              \
+    (AS_SCOPE_FAR | AS_SCOPE_WORKERS | AS_SCOPE_LOGS | AS_SCOPE_SHUTDOWN | AS_SCOPE_DOCTOR)
 #define AS_SCOPE_I  AS_SCOPE_INFER
 #define AS_SCOPE_IB (AS_SCOPE_INFER | AS_SCOPE_BENCH)
 #define AS_SCOPE_CB (AS_SCOPE_IB | AS_SCOPE_BASIC)    /* what every call has */
@@ -53,7 +63,7 @@ enum as_option_type {
     X(HOST, "host", STRING, 1, 255, "127.0.0.1", "ADDRESS", RDB, "Listening",                      \
       "address that clients connect to; 0.0.0.0 or :: for all")                                    \
     X(PORT, "port", INT, 0, 65535, "8000", "",                                                     \
-      RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_STATUS | AS_SCOPE_IB, "Listening",                      \
+      RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
       "gRPC and HTTP port; 0 takes any free port")                                                 \
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
       "one more port, for clients that expect gRPC on 8001")                                       \
@@ -63,8 +73,12 @@ enum as_option_type {
       "where workers register over TCP; they always can by management.sock")                       \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
       "Listening", "what they must say there; needed with --management, readable by us only")      \
+    X(CONTROL, "control", STRING, 0, 262, "", "ADDRESS:PORT", RCB | AS_SCOPE_FAR, "Listening",     \
+      "where the control API is served over TCP too; of commands: whom they ask")                  \
+    X(CONTROL_TOKEN_FILE, "control-token-file", STRING, 0, 4095, "", "PATH", RC | AS_SCOPE_FAR,    \
+      "Listening", "what must be said there; needed with --control, readable by us only")          \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
-      RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_STATUS | AS_SCOPE_IB, "Listening",                      \
+      RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
       "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                                      \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RCB, "Workers", "replicas of each deployment")    \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD, "Workers",              \
@@ -194,6 +208,10 @@ enum as_option_type {
       "Limits", "largest message or body of a call that registers")                                \
     X(MAX_CONTROL_CONNECTIONS, "max-control-connections", INT, 1, 10000, "32", "", RC, "Limits",   \
       "connections that ask for or change what is served; also requests at once")                  \
+    X(MAX_EVENT_BYTES, "max-event-bytes", SIZE, 1024, 1 << 30, "1M", "", RC, "Limits",             \
+      "events that wait for one client that follows what is served; more, and it is cut off")      \
+    X(EVENT_HEARTBEAT, "event-heartbeat", DURATION, AS_MS, 3600 * AS_SEC, "15s", "", RC, "Limits", \
+      "how often such a client hears something though nothing changes")                            \
     X(MAX_SPEC_BYTES, "max-spec-bytes", SIZE, 1, 64 << 20, "1M", "", SPEC, "Deployment file",      \
       "largest deployment file")                                                                   \
     X(MAX_SPEC_DEPTH, "max-spec-depth", INT, 8, 1000, "64", "", SPEC, "Deployment file",           \
@@ -270,6 +288,15 @@ enum as_option_type {
     X(THREADS, "threads", INT, 1, 64, "1", "", RDB, "Server", "event loops of the dispatcher")     \
     X(LOG_LEVEL, "log-level", ENUM, 0, 0, "info", "error|warn|info|debug",                         \
       RDB | AS_SCOPE_CONTROLLER, "Server", "what is logged to stderr")                             \
+    X(DRY_RUN, "dry-run", BOOL, 0, 1, "off", "", DEPLOY, "Operating",                              \
+      "show what would change, and change nothing")                                                \
+    X(WAIT, "wait", BOOL, 0, 1, "on", "", DEPLOY, "Operating",                                     \
+      "until it is healthy, or has failed; --no-wait: until it has begun")                         \
+    X(WAIT_TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off",                          \
+      DEPLOY | AS_SCOPE_SHUTDOWN, "Operating", "longest wait; what was begun goes on")             \
+    X(YES, "yes", BOOL, 0, 1, "off", "", SHUTDOWN, "Operating", "-y: do not ask")                  \
+    X(WATCH, "watch", BOOL, 0, 1, "off", "", STATUS, "Operating",                                  \
+      "-w: follow what is served: a table that stays true, or lines of changes")                   \
     X(URL, "url", STRING, 0, 300, "", "HOST:PORT", CB, "Call",                                     \
       "server to call; default the one on this machine that --runtime-dir and --port mean")        \
     X(PROTOCOL, "protocol", ENUM, 0, 0, "grpc", "grpc|http|http-binary", CB, "Call",               \
@@ -310,7 +337,9 @@ enum as_option_type {
       "size of generated inputs where the model takes any (-1)")                                   \
     X(SEED, "seed", INT, 0, 1000000000000, "1", "", BENCH, "Load",                                 \
       "of poisson arrivals and generated inputs")                                                  \
-    X(JSON, "json", BOOL, 0, 1, "off", "", STATUS | AS_SCOPE_CB, "Output", "print JSON")           \
+    X(JSON, "json", BOOL, 0, 1, "off", "",                                                         \
+      STATUS | AS_SCOPE_WORKERS | AS_SCOPE_DEPLOY | AS_SCOPE_DOCTOR | AS_SCOPE_CB, "Output",       \
+      "print JSON")                                                                                \
     X(MAX_VALUES, "max-values", INT, 0, 1000000000, "1000", "all", I | AS_SCOPE_BASIC, "Output",   \
       "values of one tensor that are printed; --json prints all")                                  \
     X(HISTOGRAM, "histogram", BOOL, 0, 1, "off", "", LB, "Output",                                 \

@@ -106,13 +106,16 @@ static const char head[] =
     "`--key=value`, a switch `--key` or `--no-key`; `--` ends the options. Sizes are bytes and\n"
     "take `K`, `M`, `G`, `T` (1024); times take `ns`, `us`, `ms`, `s`, `m`, `h`, a bare number is\n"
     "seconds. An unknown option is an error that names the nearest known one.\n\n"
-    "`anyserve status` knows `--port`, `--runtime-dir` and `--json`. `anyserve infer` and\n"
-    "`anyserve bench` ([tools](tools.md)) know these and `--max-message-bytes`, the group Call "
-    "and\n"
-    "their part of Output; `bench` also the group Load. `anyserve check` knows the group "
-    "\"Deployment "
-    "file\",\n"
-    "`anyserve build` that, `--python` and `--output-file`. The others are of `anyserve run`.\n";
+    "The options of a command are what `anyserve COMMAND --help` shows. Commands that ask a "
+    "running\n"
+    "server know `--port` and `--runtime-dir`, and those that ask its control API `--control` and\n"
+    "`--control-token-file`; what else they know is in the group Operating. `anyserve infer` and\n"
+    "`anyserve bench` ([tools](tools.md)) know the first two, `--max-message-bytes`, the group "
+    "Call\n"
+    "and their part of Output; `bench` also the group Load. `anyserve check` knows the group\n"
+    "\"Deployment file\", `anyserve build` that, `--python` and `--output-file`. The others are "
+    "of\n"
+    "`anyserve run`.\n";
 
 static void markdown_codes(struct as_buf *b)
 {

@@ -7,6 +7,8 @@
  *   PUT    /api/serve/applications/[?dry_run=1]  a deployment file, YAML or JSON: this is to be
  *   DELETE /api/serve/applications/              nothing is to be
  *   DELETE /api/serve/applications/NAME
+ *   GET    /api/serve/config                     what is served now, as a deployment file
+ *   GET    /api/serve/events                     every change, as it comes: edge/control_events.h
  *   GET    /api/serve/history                    what was deployed when
  *   POST   /api/v1/applications/NAME/deployments/NAME/scale  {"target_num_replicas": 4}
  *   POST   …/restart, …/rollback
@@ -35,17 +37,43 @@ struct as_control_request { /* valid during the call */
     uint32_t replicas;                     /* SCALE */
 };
 
+/* What errors call the text of PLAN and DEPLOY: "request:12:3: unknown key …". Whoever sent a file
+ * knows its name. */
+#define AS_CONTROL_FILE "request"
+
 #define AS_CONTROL_REPLICAS_MAX 1024u /* core/plan.h */
+
+enum as_control_kind { AS_CONTROL_APPLICATION, AS_CONTROL_DEPLOYMENT, AS_CONTROL_REPLICA };
+#define AS_CONTROL_NONE UINT32_MAX
+
+struct as_control_row { /* valid during the call */
+    enum as_control_kind kind;
+    struct as_str application, deployment, replica; /* empty above its kind */
+    struct as_str status, message;
+    uint32_t target;  /* DEPLOYMENT: replicas that there are to be */
+    bool rolled_back; /* DEPLOYMENT: the last update failed, and what was before is served */
+    uint32_t pid;     /* REPLICA: of its process; 0: none */
+    uint32_t rank;    /* REPLICA, or AS_CONTROL_NONE */
+    uint32_t starts;  /* REPLICA: processes so far */
+};
+typedef void as_control_row_fn(void *arg, const struct as_control_row *r);
+
+struct as_control_events;
 
 struct as_control {
     /* Answers at once. 0 with a JSON text in ret_json (empty); else AS_E…, with what is wrong in
      * ret_err, one line or several. Loop's thread. */
     int (*handle)(void *ctx, const struct as_control_request *q, struct as_buf *ret_json,
                   struct as_buf *ret_err);
+    /* Tells of all that there is now, each application before what it consists of. Loop's thread.
+     */
+    void (*each)(void *ctx, as_control_row_fn *fn, void *arg);
+    struct as_control_events *events;
     void *ctx;
 };
 
 void as_control_show(struct as_exchange *x, const struct as_rest_match *m);
+void as_control_listen(struct as_exchange *x, const struct as_rest_match *m); /* …/events */
 void as_control_history(struct as_exchange *x, const struct as_rest_match *m);
 void as_control_deploy(struct as_exchange *x, const struct as_rest_match *m);
 void as_control_delete(struct as_exchange *x, const struct as_rest_match *m);

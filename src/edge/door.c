@@ -3,6 +3,8 @@
 #include "base/counter.h"
 #include "edge/rest.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +15,11 @@ static bool is_unix(int fd)
     socklen_t n = sizeof(domain);
 
     return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
+}
+
+static const char *refused(const struct as_edge *e) /* the event's name */
+{
+    return e->conf.door == AS_DOOR_CONTROL ? "control_refused" : "management_refused";
 }
 
 bool as_door_admits(struct as_edge *e, int fd, bool *ret_trusted)
@@ -29,7 +36,7 @@ bool as_door_admits(struct as_edge *e, int fd, bool *ret_trusted)
         return true;
     as_count(&e->stat.foreign, 1);
     if (as_edge_may_log(e, AS_QUIET_DOOR, &skipped))
-        as_log_event(e->log, AS_LOG_WARN, "management_refused",
+        as_log_event(e->log, AS_LOG_WARN, refused(e),
                      "reason=\"another user\" uid=%u pid=%d skipped=%lu", (unsigned)who.uid,
                      (int)who.pid, skipped);
     return false;
@@ -77,22 +84,99 @@ static const char *why_not(const struct as_exchange *x)
     return is_secret(said, x->edge->conf.token) ? NULL : "wrong token";
 }
 
+/* --- browsers --- */
+
+static bool same_name(struct as_str a, const char *name)
+{
+    return a.n && a.n == strlen(name) && strncasecmp(a.p, name, a.n) == 0;
+}
+
+/* "gpu1:9001" without its port, "[::1]:9001" without brackets too. */
+static struct as_str host_of(struct as_str authority)
+{
+    const char *end;
+
+    if (authority.n && authority.p[0] == '[') {
+        end = memchr(authority.p, ']', authority.n);
+        return end ? (struct as_str){authority.p + 1, (size_t)(end - authority.p - 1)}
+                   : (struct as_str){0};
+    }
+    end = authority.n ? memchr(authority.p, ':', authority.n) : NULL;
+    return (struct as_str){authority.p, end ? (size_t)(end - authority.p) : authority.n};
+}
+
+static bool is_address(struct as_str host)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr v6;
+    struct in_addr v4;
+
+    if (!host.n || host.n >= sizeof(text))
+        return false;
+    memcpy(text, host.p, host.n);
+    text[host.n] = 0;
+    return inet_pton(AF_INET, text, &v4) == 1 || inet_pton(AF_INET6, text, &v6) == 1;
+}
+
+/* A name that somebody else's DNS may give to our address is none of ours: a page that was loaded
+ * from there may not talk to us in its name (DNS rebinding). */
+static bool is_ours(const struct as_exchange *x, struct as_str host)
+{
+    char name[256] = "";
+
+    if (is_address(host) || same_name(host, "localhost") ||
+        (x->edge->conf.host && same_name(host, x->edge->conf.host)))
+        return true;
+    if (gethostname(name, sizeof(name) - 1) < 0)
+        return false;
+    if (same_name(host, name))
+        return true;
+    name[strcspn(name, ".")] = 0; /* without its domain */
+    return same_name(host, name);
+}
+
+static bool is_origin(struct as_str origin, struct as_str authority)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+
+    for (size_t i = 0; i < AS_COUNT(schemes); i++) {
+        size_t n = strlen(schemes[i]);
+
+        if (origin.n == n + authority.n && strncasecmp(origin.p, schemes[i], n) == 0 &&
+            strncasecmp(origin.p + n, authority.p, authority.n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* NULL: no page of somebody else's has sent it. */
+static const char *why_foreign(const struct as_exchange *x)
+{
+    struct as_str origin = as_rest_header(x, "origin");
+
+    if (x->edge->conf.door != AS_DOOR_CONTROL)
+        return origin.n ? "requests of web pages are not taken" : NULL;
+    if (!is_ours(x, host_of(x->head->authority)))
+        return "the header 'host' is neither an address nor a name of this server (--control)";
+    if (origin.n && !is_origin(origin, x->head->authority))
+        return "requests of other sites' web pages are not taken";
+    return NULL;
+}
+
 bool as_door_opens(struct as_exchange *x)
 {
     const char *why = why_not(x);
     int err = AS_EUNAUTHENTICATED;
     uint64_t skipped;
 
-    if (!why && as_rest_header(x, "origin").n) {
-        why = "requests of web pages are not taken";
+    if (!why && (why = why_foreign(x)))
         err = AS_EDENIED;
-    }
     if (!why)
         return true;
     as_count(&x->edge->stat.unauthenticated, 1);
     if (as_edge_may_log(x->edge, AS_QUIET_TOKEN, &skipped))
-        as_log_event(x->edge->log, AS_LOG_WARN, "management_refused", "reason=\"%s\" skipped=%lu",
-                     why, skipped);
+        as_log_event(x->edge->log, AS_LOG_WARN, refused(x->edge), "reason=\"%s\" skipped=%lu", why,
+                     skipped);
     as_exchange_fail(x, err, "%s", why);
     return false;
 }

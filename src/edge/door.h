@@ -2,8 +2,9 @@
  *
  * The clients' door is open to all. That of the management service takes, by a unix socket, our own
  * user only (the kernel says who it is), and, over TCP, whoever says the token in every request. A
- * browser is refused there: no page of somebody else's may use what is stored in it. Thread: the
- * loop's.
+ * browser is refused there: no page of somebody else's may use what is stored in it. So it is at
+ * the door of the control API, but for pages that came from there: Host must be an address, or a
+ * name that is ours, and Origin, where there is one, the same. Thread: the loop's.
  */
 #ifndef AS_EDGE_DOOR_H
 #define AS_EDGE_DOOR_H

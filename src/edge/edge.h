@@ -30,7 +30,8 @@ enum as_door {
 struct as_edge_conf {
     enum as_door door;
     const char
-        *token; /* of calls over TCP to any door but AS_DOOR_CLIENTS; NULL: all are refused */
+        *token;       /* of calls over TCP to any door but AS_DOOR_CLIENTS; NULL: all are refused */
+    const char *host; /* AS_DOOR_CONTROL over TCP: a name that is ours, beside the machine's; "" */
     const struct as_control *api; /* of AS_DOOR_CONTROL */
     as_ns heartbeat;              /* asked of workers that register; 0: none */
     struct as_h1_conf h1;

@@ -1,0 +1,76 @@
+/* app/contact.h — one HTTP request to a server, for commands.
+ *
+ * By a unix socket in the folder of a server of this machine, which works whichever ports are off,
+ * and whose place proves whose server it is; or, with --control, over TCP to its control API.
+ * Blocking calls. The server's bytes are read with care (wire/h1_client.h): half an answer is none.
+ */
+#ifndef AS_APP_CONTACT_H
+#define AS_APP_CONTACT_H
+
+#include "base/buf.h"
+#include "ctl/option.h"
+
+struct as_contact_request {
+    const char *socket; /* a file of io/runtime.h; over TCP only AS_RUNTIME_CONTROL can be asked */
+    const char *method, *target;
+    struct as_str body; /* JSON or YAML; empty: none */
+    as_ns wait;         /* for the next byte; 0: 10 s. AS_NEVER: for ever */
+    bool is_quiet;      /* that there is no server is not told: the caller goes on without */
+};
+
+struct as_contact_answer {
+    unsigned status;    /* of HTTP */
+    struct as_str body; /* lies in `bytes` */
+    struct as_buf bytes;
+};
+
+/* --port and --runtime-dir, or --control, of `opts` say which server; without --port, the only one
+ * there is. AS_CODE_OK: it answered, and the answer is whole; else stderr says why not, and the
+ * exit code comes back. as_contact_fini in any case. */
+int as_contact_ask(const struct as_option_set *opts, const struct as_contact_request *q,
+                   struct as_contact_answer *ret_a);
+void as_contact_fini(struct as_contact_answer *a);
+
+/* The usual end of a command: a body with 200 goes to stdout, anything else to stderr. The exit
+ * code. */
+int as_contact_print(const struct as_contact_request *q, const struct as_contact_answer *a);
+/* What an answer that is not 200 says, without its JSON; the caller empties ret_text. */
+void as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text);
+
+/* --- streams of events --- */
+
+enum as_contact_end {
+    AS_CONTACT_BROKEN,   /* the server ended it, or went away */
+    AS_CONTACT_STOPPED,  /* on_event said so */
+    AS_CONTACT_SIGNAL,   /* stop_fd became readable */
+    AS_CONTACT_DEADLINE, /* the time is over */
+    AS_CONTACT_REFUSED,  /* no such stream: the answer says why */
+    AS_CONTACT_ABSENT    /* nobody to ask */
+};
+
+struct as_contact_stream {
+    bool (*on_event)(void *ctx, struct as_str data); /* false: enough */
+    bool (*on_pause)(void *ctx);                     /* no other is there now; likewise */
+    void *ctx;
+    int stop_fd;    /* -1: none */
+    as_ns deadline; /* CLOCK_MONOTONIC; AS_NEVER: none */
+};
+
+/* The events of q->target, one after the other, until something ends it. as_contact_fini. */
+enum as_contact_end as_contact_watch(const struct as_option_set *opts,
+                                     const struct as_contact_request *q,
+                                     const struct as_contact_stream *s,
+                                     struct as_contact_answer *ret_a);
+
+/* --- which server --- */
+
+/* Of this machine: its --runtime-dir (the caller frees) and its port; whether it lives is not
+ * looked at. */
+uint16_t as_contact_place(const struct as_option_set *opts, char **ret_base);
+/* Tells that nobody is there, and who is, since a forgotten --port is the likely reason. The exit
+ * code. */
+int as_contact_missing(const struct as_option_set *opts);
+
+as_ns as_contact_clock(void); /* CLOCK_MONOTONIC */
+
+#endif

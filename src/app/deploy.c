@@ -1,0 +1,294 @@
+#include "app/deploy.h"
+
+#include "app/follow.h"
+#include "ctl/exit_code.h"
+#include "edge/control.h"
+#include "edge/route.h"
+#include "io/runtime.h"
+#include "tool/changes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define APPLICATIONS "/api/serve/applications/"
+#define FILE_MAX     ((size_t)64 << 20) /* the most that --max-spec-bytes of a server may be */
+
+static as_ns wait_of(const struct as_option_set *o)
+{
+    as_ns wait = as_option_ns(o, AS_OPT_WAIT_TIMEOUT);
+
+    return wait ? wait : AS_NEVER;
+}
+
+static as_ns deadline_of(const struct as_option_set *o)
+{
+    as_ns wait = wait_of(o);
+
+    return wait == AS_NEVER ? AS_NEVER : as_contact_clock() + wait;
+}
+
+/* --- the file --- */
+
+static int cannot_read(const char *path, int e)
+{
+    fprintf(stderr, "anyserve: cannot read %s: %s\n", path, strerror(e));
+    return e == ENOENT ? AS_CODE_NOT_FOUND : AS_CODE_FAILED;
+}
+
+/* "-": stdin. */
+static int read_file(const char *path, struct as_buf *text)
+{
+    int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = 1;
+    int e = errno;
+
+    while (fd >= 0 && n > 0 && text->n <= FILE_MAX) {
+        n = read(fd, as_buf_reserve(text, 65536), 65536);
+        e = errno;
+        if (n > 0)
+            text->n += (size_t)n;
+        else if (n < 0 && e == EINTR)
+            n = 1;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (fd < 0 || n < 0)
+        return cannot_read(path, e);
+    if (text->n > FILE_MAX)
+        return cannot_read(path, EFBIG);
+    return AS_CODE_OK;
+}
+
+/* The server reads a body, not a file: where it names that, the line is about the file. */
+static void print_named(struct as_str text, const char *path)
+{
+    while (text.n) {
+        const char *nl = memchr(text.p, '\n', text.n);
+        struct as_str line = {text.p, nl ? (size_t)(nl - text.p) : text.n};
+        size_t used = line.n + (nl ? 1 : 0), name = sizeof(AS_CONTROL_FILE) - 1;
+
+        if (line.n > name && memcmp(line.p, AS_CONTROL_FILE ":", name + 1) == 0)
+            fprintf(stderr, "%s%.*s\n", path, (int)(line.n - name), line.p + name);
+        else
+            fprintf(stderr, "%.*s\n", AS_STR_FMT(line));
+        text = (struct as_str){text.p + used, text.n - used};
+    }
+}
+
+static int refused(const struct as_contact_answer *a, const char *path)
+{
+    struct as_buf text;
+
+    as_buf_init(&text);
+    as_contact_error(a, &text);
+    if (a->status != 400)
+        fprintf(stderr, "anyserve: the server answered %u: ", a->status);
+    print_named(as_buf_slice(&text), strcmp(path, "-") == 0 ? "stdin" : path);
+    as_buf_fini(&text);
+    return a->status == 400 ? AS_CODE_CONFIG : AS_CODE_FAILED;
+}
+
+/* --- waiting --- */
+
+struct waiting {
+    const struct as_changes *changes;
+    bool failed;
+};
+
+/* Nothing of it is to stay. */
+static bool is_removed(const struct as_changes *c, const char *application)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (strcmp(c->all[i].application, application) == 0 && c->all[i].step != AS_CHANGE_REMOVED)
+            return false;
+    }
+    return true;
+}
+
+static void on_change(void *ctx, const struct as_state *st, bool gone)
+{
+    struct waiting *w = ctx;
+    struct as_buf line;
+
+    if (!as_changes_touch(w->changes, st->application))
+        return;
+    as_buf_init(&line);
+    as_states_line(st, gone, &line);
+    fprintf(stderr, "  %.*s", AS_STR_FMT(as_buf_slice(&line)));
+    as_buf_fini(&line);
+}
+
+/* True: there is more to wait for. */
+static bool is_pending(struct waiting *w, const struct as_states *s, const char *application)
+{
+    const struct as_state *app = as_states_application(s, application);
+
+    if (is_removed(w->changes, application))
+        return app != NULL;
+    if (app && strcmp(app->status, "DEPLOY_FAILED") == 0)
+        w->failed = true;
+    return !app || strcmp(app->status, "RUNNING") != 0;
+}
+
+/* One failure is the end, whatever the others become. */
+static bool on_rest(void *ctx, const struct as_states *s)
+{
+    struct waiting *w = ctx;
+    bool pending = false;
+
+    for (uint32_t i = 0; i < w->changes->n; i++) {
+        const struct as_change *c = &w->changes->all[i];
+
+        if (c->step != AS_CHANGE_UNCHANGED)
+            pending = is_pending(w, s, c->application) || pending;
+    }
+    return pending && !w->failed;
+}
+
+/* In full: of a traceback every line counts. */
+static void print_failures(const struct as_changes *c, const struct as_states *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct as_state *st = s->all[i];
+
+        if (st->kind != AS_STATE_DEPLOYMENT || strcmp(st->status, "DEPLOY_FAILED") != 0 ||
+            !as_changes_touch(c, st->application))
+            continue;
+        fprintf(stderr, "anyserve: %s/%s has failed%s:\n%s\n", st->application, st->deployment,
+                st->rolled_back ? "; what was served before is served again" : "", st->message);
+    }
+}
+
+static int wait_for(const struct as_option_set *opts, const struct as_changes *c)
+{
+    struct waiting w = {.changes = c};
+    struct as_follow f = {.on_change = on_change,
+                          .on_rest = on_rest,
+                          .ctx = &w,
+                          .stop_fd = -1,
+                          .deadline = deadline_of(opts)};
+    int code = AS_CODE_FAILED;
+
+    switch (as_follow_run(&f, opts)) {
+    case AS_CONTACT_STOPPED:
+        code = w.failed ? AS_CODE_DEPLOY_FAILED : AS_CODE_OK;
+        break;
+    case AS_CONTACT_DEADLINE:
+        fprintf(stderr, "anyserve: not healthy within --timeout; the server goes on with it\n");
+        code = AS_CODE_TIMEOUT;
+        break;
+    default:
+        break;
+    }
+    if (w.failed)
+        print_failures(c, &f.states);
+    as_follow_fini(&f);
+    return code;
+}
+
+/* --- the commands --- */
+
+static bool say(const struct as_buf *text)
+{
+    fwrite(text->p, 1, text->n, stdout);
+    return fflush(stdout) == 0;
+}
+
+/* What an accepted file means, and then what becomes of it. */
+static int carry_on(const struct as_option_set *opts, const struct as_contact_answer *a)
+{
+    bool is_dry = as_option_bool(opts, AS_OPT_DRY_RUN), json = as_option_bool(opts, AS_OPT_JSON);
+    struct as_changes c;
+    struct as_buf text;
+    int code = AS_CODE_OK;
+
+    as_buf_init(&text);
+    if (as_changes_read(&c, a->body) < 0) {
+        fprintf(stderr, "anyserve: the server's answer is not understood: %.*s\n",
+                (int)AS_MIN(a->body.n, (size_t)200), a->body.p);
+        code = AS_CODE_FAILED;
+    } else if (json) {
+        as_buf_add(&text, a->body.p, a->body.n);
+        if (text.n && text.p[text.n - 1] != '\n')
+            as_buf_str(&text, "\n");
+    } else {
+        as_changes_print(&c, &text);
+    }
+    if (code == AS_CODE_OK && !say(&text))
+        code = AS_CODE_FAILED;
+    if (code == AS_CODE_OK && !is_dry && as_option_bool(opts, AS_OPT_WAIT) &&
+        as_changes_count(&c, AS_CHANGE_UNCHANGED) < c.n)
+        code = wait_for(opts, &c);
+    if (code == AS_CODE_OK && !is_dry && !json)
+        printf("generation %lld %s\n", (long long)c.generation,
+               as_option_bool(opts, AS_OPT_WAIT) ? "is healthy" : "has begun");
+    as_changes_fini(&c);
+    as_buf_fini(&text);
+    return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
+}
+
+int as_deploy_main(struct as_option_set *opts)
+{
+    struct as_contact_request q = {
+        .socket = AS_RUNTIME_CONTROL,
+        .method = "PUT",
+        .target = as_option_bool(opts, AS_OPT_DRY_RUN) ? APPLICATIONS "?dry_run=1" : APPLICATIONS,
+        .wait = wait_of(opts)}; /* it loads the code first */
+    struct as_contact_answer a = {0};
+    struct as_buf text;
+    int code;
+
+    as_buf_init(&text);
+    code = read_file(opts->args[0], &text);
+    q.body = as_buf_slice(&text);
+    if (code == AS_CODE_OK && !text.n) {
+        fprintf(stderr, "anyserve: %s is empty\n", opts->args[0]);
+        code = AS_CODE_CONFIG;
+    }
+    if (code == AS_CODE_OK)
+        code = as_contact_ask(opts, &q, &a);
+    as_buf_fini(&text);
+    if (code == AS_CODE_OK)
+        code = a.status == 200 ? carry_on(opts, &a) : refused(&a, opts->args[0]);
+    as_contact_fini(&a);
+    return code;
+}
+
+int as_delete_main(struct as_option_set *opts)
+{
+    struct as_rest_match m = {.application = as_str_of(opts->args[0])};
+    struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL, .method = "DELETE"};
+    struct as_contact_answer a;
+    struct as_buf target;
+    int code;
+
+    if (!m.application.n) {
+        fprintf(stderr, "anyserve: '' is no application\n");
+        return AS_CODE_USAGE;
+    }
+    as_buf_init(&target);
+    as_route_put(&target, APPLICATIONS "{application}", false, &m);
+    as_buf_add(&target, "", 1);
+    q.target = (const char *)target.p;
+    code = as_contact_ask(opts, &q, &a);
+    if (code == AS_CODE_OK)
+        code = a.status == 200 ? AS_CODE_OK : as_contact_print(&q, &a);
+    as_contact_fini(&a);
+    as_buf_fini(&target);
+    return code;
+}
+
+int as_config_main(struct as_option_set *opts)
+{
+    struct as_contact_request q = {
+        .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/config"};
+    struct as_contact_answer a;
+    int code = as_contact_ask(opts, &q, &a);
+
+    if (code == AS_CODE_OK)
+        code = as_contact_print(&q, &a);
+    as_contact_fini(&a);
+    return code;
+}

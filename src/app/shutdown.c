@@ -1,0 +1,133 @@
+#include "app/shutdown.h"
+
+#include "app/contact.h"
+#include "ctl/exit_code.h"
+#include "io/runtime.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct found {
+    char *base;
+    uint16_t port;
+    pid_t pid;
+    int fd; /* pidfd */
+};
+
+/* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. */
+static pid_t listener(const struct found *f)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    char path[AS_RUNTIME_PATH_MAX];
+    struct ucred who = {.pid = -1};
+    socklen_t n = sizeof(who);
+    int fd;
+
+    if (as_runtime_path(path, f->base, f->port, AS_RUNTIME_CONTROL) < 0)
+        return -1;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    memcpy(sa.sun_path, path, strlen(path));
+    if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0)
+        who.pid = -1;
+    close(fd);
+    return who.pid;
+}
+
+static bool is_locked(const struct found *f)
+{
+    uint16_t ports[256];
+    uint32_t n = as_runtime_ports(f->base, ports, AS_COUNT(ports));
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (ports[i] == f->port)
+            return true;
+    }
+    return false;
+}
+
+/* A number in a file proves nothing: it may be another process's by now. The kernel says who
+ * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
+ * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
+static int find(struct found *f, const struct as_option_set *opts)
+{
+    f->fd = -1;
+    f->port = as_contact_place(opts, &f->base);
+    f->pid = listener(f);
+    if (f->pid > 0)
+        f->fd = (int)syscall(SYS_pidfd_open, f->pid, 0);
+    if (f->fd >= 0 && is_locked(f))
+        return AS_CODE_OK;
+    if (f->pid <= 0 || !is_locked(f))
+        return as_contact_missing(opts);
+    fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)f->pid,
+            strerror(errno));
+    return AS_CODE_FAILED;
+}
+
+/* A person is asked; a script must have said what it wants. */
+static int ask(const struct found *f)
+{
+    char line[64];
+
+    if (!isatty(STDIN_FILENO)) {
+        fprintf(stderr, "anyserve: shutdown asks, and stdin is no terminal; say --yes (-y)\n");
+        return AS_CODE_USAGE;
+    }
+    fprintf(stderr, "End the server on port %u (pid %d)? [y/N] ", f->port, (int)f->pid);
+    if (!fgets(line, sizeof(line), stdin))
+        line[0] = 0;
+    if (strcasecmp(line, "y\n") == 0 || strcasecmp(line, "yes\n") == 0)
+        return AS_CODE_OK;
+    fprintf(stderr, "anyserve: nothing was done\n");
+    return AS_CODE_FAILED;
+}
+
+static int end(const struct found *f, const struct as_option_set *opts)
+{
+    as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT), now = as_contact_clock();
+    as_ns deadline = wait ? now + wait : AS_NEVER;
+    struct pollfd p = {.fd = f->fd, .events = POLLIN};
+
+    if (syscall(SYS_pidfd_send_signal, f->fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
+        fprintf(stderr, "anyserve: cannot tell the server's process %d to end: %s\n", (int)f->pid,
+                strerror(errno));
+        return AS_CODE_FAILED;
+    }
+    while (now < deadline) {
+        /* an hour at most: poll counts in an int of ms */
+        int ms = (int)AS_MIN((deadline - now + AS_MS - 1) / AS_MS, (as_ns)3600000);
+
+        if (poll(&p, 1, ms) > 0)
+            break;
+        now = as_contact_clock();
+    }
+    if (!p.revents) {
+        fprintf(stderr, "anyserve: the server is still there after --timeout; it goes on ending\n");
+        return AS_CODE_TIMEOUT;
+    }
+    printf("the server on port %u has ended\n", f->port);
+    return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+}
+
+int as_shutdown_main(struct as_option_set *opts)
+{
+    struct found f;
+    int code = find(&f, opts);
+
+    if (code == AS_CODE_OK && !as_option_bool(opts, AS_OPT_YES))
+        code = ask(&f);
+    if (code == AS_CODE_OK)
+        code = end(&f, opts);
+    if (f.fd >= 0)
+        close(f.fd);
+    free(f.base);
+    return code;
+}

@@ -1,0 +1,482 @@
+"""Commands of people who operate a server: deploy, status -w, shutdown; and the control API over TCP."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+from support import paths, procs, wait
+from support.fake_control import SYNCED, Control, change, row
+from support.http import Unix
+from support.server import Log
+
+EVENTS = "/api/serve/events"
+TOKEN = "correct.horse-battery~staple"
+
+
+def run(*args, code=None, **kwargs):
+    done = subprocess.run([str(paths.BINARY), *map(str, args)], capture_output=True, text=True, timeout=wait.SECONDS,
+                          stdin=subprocess.DEVNULL, **kwargs)
+    assert code is None or done.returncode == code, done
+    assert "Sanitizer" not in done.stderr, done.stderr
+    return done
+
+
+def at(server):
+    return "--runtime-dir", server.runtime, "--port", str(server.port)
+
+
+class Watch:
+    """A command that goes on until it is told to end; its lines as they come."""
+
+    def __init__(self, *args):
+        self.process = subprocess.Popen([str(paths.BINARY), *map(str, args)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.log = Log(self.process.stdout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.log.join()
+
+    def end(self, code, signum=signal.SIGINT):
+        if signum:
+            self.process.send_signal(signum)
+        assert self.process.wait(wait.SECONDS) == code, self.log.text()
+
+
+class Listener:
+    """The events of a server, one after the other."""
+
+    def __init__(self, server):
+        self.connection = Unix(os.path.join(server.folder_of_port(), "control.sock"))
+        self.connection.request("GET", EVENTS)
+        self.response = self.connection.getresponse()
+        assert self.response.status == 200
+        assert self.response.getheader("content-type") == "text/event-stream; charset=utf-8"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def next(self):
+        while True:
+            line = self.response.readline()
+            assert line, "the stream has ended"
+            if line.startswith(b"data: "):
+                return json.loads(line[6:])
+
+    def until(self, wanted):
+        """All events up to the first that wanted(event)."""
+        events = [self.next()]
+        while not wanted(events[-1]):
+            events.append(self.next())
+        return events
+
+
+# --- events ---
+
+@pytest.fixture(scope="module")
+def server(serve_module):
+    return serve_module("echo.py")
+
+
+@pytest.mark.core
+def test_first_all_then_each_change(server):
+    with Listener(server) as a, Listener(server) as b:
+        first = a.until(lambda e: e == SYNCED)
+        assert first == b.until(lambda e: e == SYNCED)
+        app, deployment, replica = first[:3]
+        assert app == {"kind": "application", "application": "default", "status": "RUNNING", "message": ""}
+        assert deployment == {"kind": "deployment", "application": "default", "deployment": "echo", "status": "HEALTHY",
+                              "message": "", "target_num_replicas": 1, "rolled_back": False}
+        assert replica == {"kind": "replica", "application": "default", "deployment": "echo", "replica": "echo-0",
+                           "status": "RUNNING", "message": "", "pid": server.worker(), "rank": 0, "starts": 1}
+        assert len(first) == 4
+        run("scale", "echo", "2", *at(server), code=0)
+
+        def healthy(n):
+            return lambda e: e["kind"] == "deployment" and e["status"] == "HEALTHY" and e["target_num_replicas"] == n
+        up = a.until(healthy(2))
+        assert up == b.until(healthy(2))
+        assert [e["status"] for e in up if e["kind"] == "deployment"] == ["UPSCALING", "HEALTHY"]
+        with Listener(server) as late:
+            late.until(lambda e: e.get("replica") == "echo-1")
+        run("scale", "echo", "1", *at(server), code=0)
+        down = a.until(lambda e: e["status"] == "GONE")
+        assert [e["status"] for e in down if e.get("replica") == "echo-1"][-1] == "GONE"
+        assert {k: down[-1][k] for k in ("kind", "application", "deployment", "replica")} == {
+            "kind": "replica", "application": "default", "deployment": "echo", "replica": "echo-1"}
+
+
+def test_what_is_no_listener(server):
+    c = Unix(os.path.join(server.folder_of_port(), "control.sock"))
+    for method, status in [("HEAD", 200), ("POST", 405)]:
+        c.request(method, EVENTS)
+        r = c.getresponse()
+        assert r.status == status
+        r.read()
+    c.close()
+
+
+def test_a_silent_stream_has_a_heartbeat(serve):
+    server = serve("echo.py", "--event-heartbeat", "10ms")
+    with Listener(server) as l:
+        l.until(lambda e: e == SYNCED)
+        assert [l.response.readline() for _ in range(4)] in ([b"\n", b":\n", b"\n", b":\n"], [b":\n", b"\n", b":\n", b"\n"])
+
+
+def test_who_does_not_read_is_cut_off(serve):
+    server = serve("echo.py", "--event-heartbeat", "1ms", "--max-event-bytes", "1K")
+    with Listener(server) as good, socket.socket(socket.AF_UNIX) as bad:
+        bad.connect(os.path.join(server.folder_of_port(), "control.sock"))
+        bad.sendall(f"GET {EVENTS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        while not server.log.find(r"event=listener_cut_off reason=\"it does not read \(--max-event-bytes\)\""):
+            good.response.readline()
+        bad.settimeout(wait.SECONDS)
+        with pytest.raises((ConnectionResetError, StopIteration)):
+            while bad.recv(65536):
+                pass
+            raise StopIteration
+        good.response.readline()
+
+
+# --- status -w ---
+
+@pytest.mark.core
+def test_watch_on_a_pipe(serve):
+    server = serve("echo.py")
+    with Watch("status", "-w", *at(server)) as watch:
+        watch.log.wait(r"^\d\d:\d\d:\d\d application default: RUNNING$")
+        pid = watch.log.wait(r"replica default/echo/echo-0: RUNNING, pid (\d+)$")[1]
+        assert int(pid) == server.worker()
+        procs.kill(int(pid))
+        watch.log.wait(r"replica default/echo/echo-0: \w+, signal 9 \(SIGKILL\)|replica default/echo/echo-0: STARTING")
+        watch.log.wait(rf"echo-0: RUNNING, pid (?!{pid})\d+")
+        before, first = len(watch.log.lines), server.controller
+        procs.kill(first)  # the next one is heard of, and nothing is told twice
+        wait.until(lambda: server.controller not in (None, first), server.status)
+        run("scale", "echo", "2", *at(server), code=0)
+        watch.log.wait("replica default/echo/echo-1: RUNNING", before)
+        assert not watch.log.find("deployment default/echo: HEALTHY, 1 replica wanted$", before)
+        run("scale", "echo", "1", *at(server), code=0)
+        watch.log.wait("replica default/echo/echo-1: GONE", before)
+        watch.end(0)
+
+
+def test_watch_ends_with_the_server(serve):
+    server = serve("echo.py")
+    with Watch("status", "--watch", "--json", *at(server)) as watch:
+        watch.log.wait("synced")
+        assert json.loads(watch.log.lines[0])["kind"] == "application"
+        server.stop()
+        watch.end(1, None)
+        assert watch.log.lines[-1] == "anyserve: the server has gone"
+
+
+def test_watch_on_a_screen(serve):
+    server = serve("echo.py")
+    main, side = pty.openpty()
+    process = subprocess.Popen([str(paths.BINARY), "status", "-w", *at(server)], stdin=side, stdout=side, stderr=side)
+    os.close(side)
+    seen = b""
+    try:
+        for n in (b"2", b"1"):
+            run("scale", "echo", n.decode(), *at(server), code=0)
+            while not re.search(rb"echo +HEALTHY +%s/%s\b" % (n, n), seen.rpartition(b"\x1b[H")[2]):
+                assert select.select([main], [], [], wait.SECONDS)[0], seen
+                seen += os.read(main, 65536)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(wait.SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(main)
+    assert re.search(rb"\x1b\[H\d\d:\d\d:\d\d .*\x1b\[K\r\nNAME +STATUS", seen)
+
+
+def test_nobody_there(tmp_path):
+    for args in [("status", "-w"), ("deploy", __file__), ("config",), ("delete", "x"), ("shutdown", "-y")]:
+        done = run(*args, "--runtime-dir", tmp_path, "--port", 1, code=1)
+        assert "no server on port 1" in done.stderr and not done.stdout
+
+
+# --- deploy: what the command makes of what a server says ---
+
+@pytest.fixture
+def control(tmp_path):
+    control = Control(tmp_path / "run")
+    yield control
+    control.close()
+
+
+@pytest.fixture
+def deploy(control, tmp_path):
+    file = tmp_path / "shop.yaml"
+    file.write_text("applications: []\n")
+
+    def deploy(*options, code):
+        done = run("deploy", file, "--runtime-dir", control.runtime, *options, code=code)
+        assert control.asked[0][2] == b"applications: []\n"
+        return done
+    return deploy
+
+
+PUT = ("PUT", "/api/serve/applications/")
+DRY_RUN = ("PUT", "/api/serve/applications/?dry_run=1")
+
+
+def test_dry_run(control, deploy):
+    control.answers[DRY_RUN] = 200, {"changes": [
+        change("ranker", "changed", **{"class": "restart", "keys": "version,env"}), change("side")]}
+    done = deploy("--dry-run", code=0)
+    assert done.stdout == ("APPLICATION  DEPLOYMENT  STEP       COST         KEYS\n"
+                           "shop         ranker      changed    restart      version,env\n"
+                           "shop         side        added\n1 added, 1 changed, 0 removed, 0 unchanged\n")
+    assert len(control.asked) == 1
+    assert json.loads(deploy("--dry-run", "--json", code=0).stdout) == control.answers[DRY_RUN][1]
+
+
+def test_without_waiting(control, deploy):
+    control.answers[PUT] = 200, {"generation": 7, "changes": [change("ranker")]}
+    assert deploy("--no-wait", code=0).stdout.splitlines()[-1] == "generation 7 has begun"
+    assert len(control.asked) == 1
+
+
+def test_waits_until_all_is_healthy(control, deploy):
+    """Across the end of a controller; other applications do not count."""
+    control.answers[PUT] = 200, {"generation": 8, "changes": [
+        change("ranker"), change("d", application="gone", step="removed"),
+        change("d", application="other", step="unchanged")]}
+    control.streams = [
+        [row("DEPLOYING"), row("UPDATING", "ranker"), row("UNHEALTHY", application="other"),
+         row("DELETING", application="gone"), SYNCED, row("STARTING", "ranker", "ranker-0", pid=5)],
+        [row("RUNNING"), row("HEALTHY", "ranker"), row("RUNNING", "ranker", "ranker-0", pid=5), SYNCED, None]]
+    done = deploy(code=0)
+    assert done.stdout.splitlines()[-1] == "generation 8 is healthy"
+    assert "  replica shop/ranker/ranker-0: STARTING, pid 5\n" in done.stderr
+    assert "  application gone: GONE\n" in done.stderr
+    assert "other" not in done.stderr
+    assert len(control.asked) == 3
+
+
+def test_nothing_to_wait_for(control, deploy):
+    control.answers[PUT] = 200, {"generation": 9, "changes": [change("ranker", "unchanged")]}
+    assert deploy(code=0).stdout.splitlines()[-1] == "generation 9 is healthy"
+
+
+def test_a_failed_deploy(control, deploy):
+    control.answers[PUT] = 200, {"generation": 7, "changes": [change("ranker", "changed")]}
+    control.streams = [[row("DEPLOYING"), row("UPDATING", "ranker"), SYNCED, row("DEPLOY_FAILED", "ranker", rolled_back=True,
+                        message="3 starts failed\nTraceback:\nValueError: no weights"), row("DEPLOY_FAILED"), None]]
+    done = deploy(code=3)
+    assert done.stderr.endswith("anyserve: shop/ranker has failed; what was served before is served again:\n"
+                                "3 starts failed\nTraceback:\nValueError: no weights\n")
+    assert "generation" not in done.stdout
+
+
+def test_it_takes_too_long(control, deploy):
+    control.answers[PUT] = 200, {"generation": 7, "changes": [change("ranker")]}
+    control.streams = [[row("DEPLOYING"), SYNCED, None]]
+    assert "not healthy within --timeout" in deploy("--timeout", "100ms", code=4).stderr
+
+
+def test_a_bad_file(control, deploy, tmp_path):
+    control.answers[PUT] = 400, {"error": "request:2:3: applications[0].nmae: unknown key; did you mean 'name'?\nand more"}
+    assert deploy(code=78).stderr == \
+        f"{tmp_path}/shop.yaml:2:3: applications[0].nmae: unknown key; did you mean 'name'?\nand more\n"
+
+
+@pytest.mark.parametrize("status, answer, text", [
+    (409, {"error": "another deploy is under way"}, "answered 409: another deploy is under way"),
+    (200, "{", "is not understood"), (200, {"changes": 7}, "is not understood"), (500, "", "answered 500")])
+def test_other_answers(control, deploy, status, answer, text):
+    control.answers[PUT] = status, answer
+    assert text in deploy(code=1).stderr
+
+
+def test_a_server_that_tells_nothing(control, deploy):
+    control.answers[PUT] = 200, {"generation": 7, "changes": [change("ranker")]}
+    control.streams = [[{"error": "?"}, "no object", None]]
+    done = deploy("--timeout", "200ms", code=4)
+    assert 'what is no event: "no object"' in done.stderr
+
+
+def test_files_that_cannot_be_sent(control, tmp_path):
+    empty = tmp_path / "empty.yaml"
+    empty.touch()
+    for file, code, text in [(empty, 78, "is empty"), (tmp_path / "none", 66, "cannot read"), (tmp_path, 1, "directory")]:
+        assert text in run("deploy", file, "--runtime-dir", control.runtime, code=code).stderr
+    assert not control.asked
+
+
+def test_delete_and_config(control):
+    control.answers[("DELETE", "/api/serve/applications/a%20b")] = 200, {}
+    control.answers[("GET", "/api/serve/config")] = 200, "applications: []"
+    assert run("delete", "a b", "--runtime-dir", control.runtime, code=0).stdout == ""
+    assert "answered 404: not found" in run("delete", "c", "--runtime-dir", control.runtime, code=1).stderr
+    assert run("config", "--runtime-dir", control.runtime, code=0).stdout == "applications: []\n"
+
+
+# --- shutdown ---
+
+@pytest.mark.core
+def test_shutdown(serve):
+    server = serve("echo.py")
+    assert "say --yes" in run("shutdown", *at(server), code=2).stderr
+    assert run("shutdown", "-y", *at(server), code=0).stdout == f"the server on port {server.port} has ended\n"
+    server.ended(0)
+
+
+def test_shutdown_asks(serve):
+    server = serve("echo.py")
+    for answer, code, text in [(b"n\n", 1, b"nothing was done"), (b"y\n", 0, b"has ended")]:
+        main, side = pty.openpty()
+        process = subprocess.Popen([str(paths.BINARY), "shutdown", *at(server)], stdin=side, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT)
+        os.close(side)
+        os.write(main, answer)
+        out = process.communicate(timeout=wait.SECONDS)[0]
+        os.close(main)
+        assert process.returncode == code and text in out
+        assert f"End the server on port {server.port} (pid {server.supervisor})? [y/N]".encode() in out
+    server.ended(0)
+
+
+def test_shutdown_waits_for_so_long(serve):
+    server = serve("echo.py")
+    os.kill(server.supervisor, signal.SIGSTOP)
+    try:
+        assert "still there after --timeout" in run("shutdown", "-y", "--timeout", "50ms", *at(server), code=4).stderr
+    finally:
+        os.kill(server.supervisor, signal.SIGCONT)
+    server.ended(0)
+
+
+def test_shutdown_is_sure_whom_it_ends(tmp_path):
+    """Somebody listens in a folder that no server holds."""
+    place = tmp_path / "run" / "7"
+    place.mkdir(parents=True)
+    (place / "lock").write_text(f"{os.getpid()}\n")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(place / "control.sock"))
+        s.listen()
+        assert "no server on port 7" in run("shutdown", "-y", "--runtime-dir", tmp_path / "run", "--port", 7, code=1).stderr
+
+
+# --- over TCP ---
+
+@pytest.fixture(scope="module")
+def token_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("secret") / "token"
+    path.write_text(TOKEN + "\n")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(scope="module")
+def remote(serve_module, token_file):
+    server = serve_module("echo.py", "--control", "localhost:0", "--control-token-file", token_file)
+    server.control = server.log.wait(r"control     (\S+)")[1]
+    return server
+
+
+def get(remote, **headers):
+    request = urllib.request.Request(f"http://{remote.control}/api/serve/applications/",
+                                     headers={k: v for k, v in headers.items() if v is not None})
+    try:
+        with urllib.request.urlopen(request, timeout=wait.SECONDS) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as e:
+        return e.code, json.load(e)["error"]
+
+
+BEARER = f"Bearer {TOKEN}"
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("headers, status, text", [
+    ({}, 401, "is missing"), ({"Authorization": "Bearer wrong"}, 401, "wrong token"),
+    ({"Authorization": f"Bearer {TOKEN}x"}, 401, "wrong token"), ({"Authorization": "Basic eDp5"}, 401, "is not 'Bearer"),
+    ({"Host": "evil.example:80"}, 403, "'host'"), ({"Host": "[::1"}, 403, "'host'"), ({"Host": "localhost.evil"}, 403, "'host'"),
+    ({"Origin": "http://evil.example"}, 403, "other sites"), ({"Origin": "null"}, 403, "other sites"),
+    ({"Origin": "http://localhost"}, 403, "other sites"), ({"Origin": "http://localhost:1", "Host": "localhost"}, 403, "other")])
+def test_refused_over_tcp(remote, headers, status, text):
+    found, error = get(remote, **{"Authorization": BEARER, **headers} if headers and "Authorization" not in headers else headers)
+    assert found == status and text in error
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("headers", [
+    {}, {"Host": "LOCALHOST:1"}, {"Host": "[::1]:7"}, {"Host": "192.0.2.1"}, {"Host": socket.gethostname()},
+    {"Host": "localhost:5", "Origin": "http://localhost:5"}, {"Host": "127.0.0.1", "Origin": "https://127.0.0.1"}])
+def test_taken_over_tcp(remote, headers):
+    status, details = get(remote, Authorization=BEARER, **headers)
+    assert status == 200 and details["applications"]["default"]["status"] == "RUNNING"
+
+
+def test_commands_over_tcp(remote, token_file):
+    there = "--control", remote.control, "--control-token-file", token_file
+    assert re.search(r"^  echo +HEALTHY +1/1$", run("status", *there, code=0).stdout, re.M)
+    assert json.loads(run("status", "--json", *there, code=0).stdout)["applications"]["default"]["status"] == "RUNNING"
+    with Watch("status", "-w", *there) as watch:
+        watch.log.wait("deployment default/echo: HEALTHY, 1 replica wanted")
+        run("scale", "echo", "2", *there, code=0)
+        watch.log.wait("deployment default/echo: HEALTHY, 2 replicas wanted")
+        run("scale", "echo", "1", *there, code=0)
+        watch.log.wait("replica default/echo/echo-1: GONE")
+        watch.end(0)
+
+
+def test_commands_that_cannot(remote, token_file, tmp_path):
+    other = tmp_path / "other"
+    other.write_text("nonsense")
+    other.chmod(0o600)
+    for args, code, text in [
+            (("--control", remote.control), 2, "needs --control-token-file"),
+            (("--control", remote.control, "--control-token-file", other), 1, "answered 401: wrong token"),
+            (("--control", "nonsense", "--control-token-file", token_file), 2, "is no ADDRESS:PORT"),
+            (("--control", "127.0.0.1:1", "--control-token-file", token_file), 1, "cannot connect to 127.0.0.1:1"),
+            (("--control", remote.control, "--control-token-file", tmp_path / "none"), 78, "cannot open the token file")]:
+        assert text in run("scale", "echo", "1", *args, code=code).stderr
+
+
+def test_servers_that_do_not_start(token_file, tmp_path):
+    open_file = tmp_path / "open"
+    open_file.write_text(TOKEN)
+    start = "run", "--port", "0", "--status-port", "0", "--runtime-dir", tmp_path / "run"
+    for args, code, text in [
+            (("--control", "127.0.0.1:0"), 2, "--control needs --control-token-file"),
+            (("--control-token-file", token_file), 2, "--control-token-file is for --control"),
+            (("--control", "here", "--control-token-file", token_file), 2, "--control 'here' is no ADDRESS:PORT"),
+            (("--control", "127.0.0.1:0", "--control-token-file", open_file), 78, "may be used by others")]:
+        assert text in run(*start, *args, code=code).stderr
+
+
+def test_a_token_that_is_lost(serve, tmp_path):
+    """The next controller cannot read it: nobody comes in over TCP, and the log says so."""
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o600)
+    server = serve("echo.py", "--control", "127.0.0.1:0", "--control-token-file", path)
+    server.control = server.log.wait(r"control     (\S+)")[1]
+    assert get(server, Authorization=BEARER)[0] == 200
+    path.unlink()
+    server.expect_error("event=no_control_token")
+    procs.kill(server.controller)
+    server.log.wait("event=no_control_token .*cannot open the token file")
+    assert get(server, Authorization=BEARER) == (401, "the server has no token to compare with")
+
