@@ -82,6 +82,7 @@ static void fail_sent(struct as_replica *r)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
+        q->ran = true; /* for all that we know */
         if (q->state == AS_REQ_SENT)
             as_deploy_tell(d, q, AS_EUNAVAILABLE);
         as_dispatch_detach(q);
@@ -219,43 +220,19 @@ static int submit_batched(struct as_deploy *d, struct as_request *q, as_ns now)
     return 0;
 }
 
-bool as_deploy_serves(const struct as_deploy *d)
-{
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        const struct as_replica *r = d->all[i];
-
-        if (r->slots && !r->draining && r->breaker.state != AS_BREAKER_OPEN)
-            return true;
-    }
-    return false;
-}
-
-/* Those that do not wait: 0, or the refusal. */
-static int look_first(struct as_deploy *d, const struct as_request *q)
-{
-    if (q->spare) {
-        bool room = !is_full(d) && !d->blame.n && as_dispatch_free_for(d, q);
-
-        d->stat.mirrored += room;
-        d->stat.mirror_dropped += !room;
-        return room ? 0 : AS_EFULL;
-    }
-    return as_deploy_serves(d) ? 0 : AS_EUNAVAILABLE;
-}
-
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
     AS_ASSERT(q->model < AS_DEPLOY_MODELS_MAX && q->priority < AS_PRIORITIES);
-    if (d->down)
-        return refuse(q, AS_EUNAVAILABLE);
     if (__builtin_expect(q->elsewhere || q->spare, 0)) {
-        int err = look_first(d, q);
+        int err = as_elsewhere_look(d, q, is_full(d));
 
         if (err)
             return refuse(q, err);
     }
+    if (d->down)
+        return refuse(q, AS_EUNAVAILABLE);
     if (q->deadline <= now) { /* its life here was short, but it is in the books like any other */
         d->stat.accepted++;
         d->stat.expired++;

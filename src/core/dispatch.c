@@ -404,42 +404,11 @@ static bool again_alone(struct as_deploy *d, struct as_request *q, as_ns now)
     return true;
 }
 
-/* Rather than wait here again: a copy, and what another deployment can take over. */
-static bool leaves(const struct as_deploy *d, const struct as_request *q)
-{
-    return q->spare || (q->elsewhere && !q->ran && !as_deploy_serves(d));
-}
-
-void as_dispatch_leave(struct as_deploy *d, as_ns now)
-{
-    struct as_list all, *n;
-
-    if (!d->queue.n || as_deploy_serves(d))
-        return;
-    as_list_init(&all);
-    as_queue_take(&d->queue, &all);
-    while ((n = as_list_pop(&all))) {
-        struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
-
-        if (leaves(d, q))
-            as_deploy_fail(d, q, AS_EUNAVAILABLE);
-        else
-            as_queue_push(&d->queue, q);
-    }
-    AS_LIST_EACH(it, &d->queue.active)
-    {
-        struct as_lane *l = AS_LIST_ENTRY(it, struct as_lane, node);
-
-        if (l->batching)
-            as_dispatch_hold(d, l, now);
-    }
-}
-
 void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
-    if (__builtin_expect(q->spare || q->elsewhere, 0) && leaves(d, q)) {
+    if (__builtin_expect(q->spare || q->elsewhere, 0) && as_elsewhere_leaves(d, q)) {
         as_deploy_fail(d, q, AS_EUNAVAILABLE);
         return;
     }

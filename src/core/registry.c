@@ -406,12 +406,6 @@ struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployme
     return as_registry_ref(g);
 }
 
-static bool says(const struct as_model *m, const struct as_traffic *t)
-{
-    return m->traffic.is_canary == t->is_canary && m->traffic.canary == t->canary &&
-           m->traffic.mirror == t->mirror && as_str_eq(m->traffic.fallback, t->fallback);
-}
-
 struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,
                                             const struct as_traffic *t)
 {
@@ -419,7 +413,8 @@ struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t depl
     bool same = true;
 
     for (uint32_t i = 0; i < g->n; i++)
-        same = same && (g->at[i]->m.deployment != deployment || says(&g->at[i]->m, t));
+        same = same &&
+               (g->at[i]->m.deployment != deployment || as_traffic_eq(&g->at[i]->m.traffic, t));
     if (same)
         return as_registry_ref(g);
     next = snapshot_new(g->n);

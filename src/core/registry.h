@@ -42,6 +42,11 @@ struct as_traffic {            /* all zero: nothing */
     uint32_t mirror;           /* and a copy of this part of what other versions get */
     struct as_str fallback;    /* the deployment that gets what this one cannot serve; or empty */
 };
+static inline bool as_traffic_eq(const struct as_traffic *a, const struct as_traffic *b)
+{
+    return a->is_canary == b->is_canary && a->canary == b->canary && a->mirror == b->mirror &&
+           as_str_eq(a->fallback, b->fallback);
+}
 static inline bool as_traffic_any(const struct as_traffic *t)
 {
     return t->is_canary || t->mirror || t->fallback.n;

@@ -342,7 +342,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     if (g && g->until != AS_NEVER)
         d->ops.wake(d->ctx, g->until);
     as_replica_rise(d, back, now);
-    as_dispatch_leave(d, now);
+    as_elsewhere_sweep(d, now);
     return g ? g->number : 0;
 }
 

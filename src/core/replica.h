@@ -155,8 +155,12 @@ void as_dispatch_detach(struct as_request *q);
  * with batching it goes into the queue in any case, where others may join it: as_dispatch_flow must
  * follow. */
 void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now);
+/* (elsewhere.c) Of q with `elsewhere` or `spare`, before it is accepted: 0, or the refusal. */
+int as_elsewhere_look(struct as_deploy *d, const struct as_request *q, bool is_full);
+/* May q, taken back from a replica or waiting, rather go than wait again? */
+bool as_elsewhere_leaves(const struct as_deploy *d, const struct as_request *q);
 /* After a death: where nobody is left, what waits and can go elsewhere does. */
-void as_dispatch_leave(struct as_deploy *d, as_ns now);
+void as_elsewhere_sweep(struct as_deploy *d, as_ns now);
 /* q (QUEUED, in no list) goes to the best replica with room, else into the queue; with batching as
  * above. */
 void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now);

@@ -140,9 +140,12 @@ static void test_a_copy_gets_a_free_slot_or_nothing(void **state AS_UNUSED)
     done(w, 'z');
     assert_int_equal(spare(w, 'b'), 0);
     assert_int_equal(spare(w, 'c'), AS_EFULL);
+    done(w, 'b');
+    as_deploy_set_down(w->d, true, w->now);
+    assert_int_equal(spare(w, 'd'), AS_EFULL);
     expect(w, "z>X b>X");
     assert_int_equal(as_deploy_stat(w->d)->mirrored, 1);
-    assert_int_equal(as_deploy_stat(w->d)->mirror_dropped, 2);
+    assert_int_equal(as_deploy_stat(w->d)->mirror_dropped, 3);
     assert_int_equal(as_deploy_stat(w->d)->refused, 0);
     world_free(w);
 }

@@ -1,0 +1,56 @@
+/* Requests that need not wait here: those that another deployment takes, and copies of another's,
+ * for which nobody waits. */
+#include "core/replica.h"
+
+bool as_deploy_serves(const struct as_deploy *d)
+{
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        const struct as_replica *r = d->all[i];
+
+        if (r->slots && !r->draining && r->breaker.state != AS_BREAKER_OPEN)
+            return true;
+    }
+    return false;
+}
+
+int as_elsewhere_look(struct as_deploy *d, const struct as_request *q, bool is_full)
+{
+    if (q->spare) {
+        bool room = !d->down && !is_full && !d->blame.n && as_dispatch_free_for(d, q);
+
+        d->stat.mirrored += room;
+        d->stat.mirror_dropped += !room;
+        return room ? 0 : AS_EFULL;
+    }
+    return as_deploy_serves(d) ? 0 : AS_EUNAVAILABLE;
+}
+
+bool as_elsewhere_leaves(const struct as_deploy *d, const struct as_request *q)
+{
+    return q->spare || (q->elsewhere && !q->ran && !as_deploy_serves(d));
+}
+
+void as_elsewhere_sweep(struct as_deploy *d, as_ns now)
+{
+    struct as_list all, *n;
+
+    if (!d->queue.n || as_deploy_serves(d))
+        return;
+    as_list_init(&all);
+    as_queue_take(&d->queue, &all);
+    while ((n = as_list_pop(&all))) {
+        struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+        if (as_elsewhere_leaves(d, q))
+            as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        else
+            as_queue_push(&d->queue, q);
+    }
+    AS_LIST_EACH(it, &d->queue.active)
+    {
+        struct as_lane *l = AS_LIST_ENTRY(it, struct as_lane, node);
+
+        if (l->batching)
+            as_dispatch_hold(d, l, now);
+    }
+}
