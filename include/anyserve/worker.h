@@ -171,6 +171,20 @@ struct as_worker_options {
 };
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options);
 
+/* What the deployment gets of the requests for other versions of its models, and who gets its own.
+ * Parts are in units of 1/AS_WORKER_SHARE. Of several workers of a deployment the last word counts.
+ * Any time: it is told to the server, also over a new link. 0; AS_EINVALID: a part is above one, a
+ * part as canary without is_canary, or the name is over 256 bytes. */
+#define AS_WORKER_SHARE 100000u
+struct as_worker_traffic {
+    size_t size;
+    bool is_canary;       /* its versions are not the default beside one that is none … */
+    uint32_t canary;      /* … but get this part of the requests that name no version */
+    uint32_t mirror;      /* a copy of this part of what other versions get; answers go nowhere */
+    const char *fallback; /* the deployment that gets what this one cannot serve now; NULL: none */
+};
+int as_worker_set_traffic(struct as_worker *w, const struct as_worker_traffic *traffic);
+
 /* --- the loop --- */
 
 /* Serves until it is drained: after as_worker_stop, SIGTERM or SIGINT, or because the server ends.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from .spec import Deployment
 
+SHARE = 1000  # parts of a percent, as the extension takes them
 # As the extension takes them: seconds, of which 0 means never.
 TIMES = ("health_check_period_s", "health_check_timeout_s", "execution_timeout_s", "request_timeout_s")
 
@@ -32,3 +33,10 @@ def tell(set_options: Callable[..., None], options: Dict[str, Any], dump_signal:
                 int(options.get("max_ongoing_requests", 0)),
                 0 if idempotent is None else 1 if idempotent else -1,
                 int(options.get("max_queued_requests", 0)))  # fmt: skip
+
+
+def tell_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options: Dict[str, Any]) -> None:
+    """Canary, mirror and fallback, likewise."""
+    canary = options.get("canary_percent")
+    set_traffic(-1 if canary is None else round(canary * SHARE), round(options.get("mirror_percent", 0) * SHARE),
+                options.get("fallback"))  # fmt: skip

@@ -173,6 +173,7 @@ class Server:
 
     def tell(self, said: Dict[str, Any]) -> None:
         options.tell(self.link.set_options, said, self.dump_signal)
+        options.tell_traffic(self.link.set_traffic, said)
 
     def trace(self, traced: bool) -> None:
         self.link.trace(logging_config.request_id if traced else None)

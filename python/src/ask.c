@@ -86,6 +86,22 @@ static as_ns time_of(long long v)
     return v < 0 ? AS_NEVER : (as_ns)v;
 }
 
+PyObject *native_link_set_traffic(PyObject *self, PyObject *args)
+{
+    struct as_worker_traffic t = {.size = sizeof(t)};
+    int canary;
+
+    if (!PyArg_ParseTuple(args, "iIz", &canary, &t.mirror, &t.fallback))
+        return NULL;
+    t.is_canary = canary >= 0;
+    t.canary = canary >= 0 ? (uint32_t)canary : 0;
+    if (as_worker_set_traffic(((Link *)(void *)self)->w, &t)) {
+        PyErr_SetString(PyExc_ValueError, "a part or a name is out of range");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 PyObject *native_link_set_options(PyObject *self, PyObject *args)
 {
     struct as_worker_options o = {.size = sizeof(o)};

@@ -377,6 +377,8 @@ static PyMethodDef link_methods[] = {
      "rehearse(model, tensors, parameters, id, done): a request of our own, before the first "
      "connect.\n"
      "None: done(status, text) is called at its end; or why it is refused."},
+    {"set_traffic", native_link_set_traffic, METH_VARARGS,
+     "set_traffic(canary, mirror, fallback): parts in 1/100000, -1: no canary; a name or None."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
     {"wake", link_wake, METH_NOARGS, "Makes run() look at signals."},
     {"forked", link_forked, METH_NOARGS, "In a forked child: lets go of the link."},

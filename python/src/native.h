@@ -222,6 +222,7 @@ int native_asks(Link *l);
 PyObject *native_link_on_ask(PyObject *self, PyObject *callable);
 PyObject *native_link_reply(PyObject *self, PyObject *args);
 PyObject *native_link_set_options(PyObject *self, PyObject *args);
+PyObject *native_link_set_traffic(PyObject *self, PyObject *args);
 
 /* rehearse.c: a method of Link. */
 PyObject *native_link_rehearse(PyObject *self, PyObject *args);

@@ -112,6 +112,8 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
     struct as_model m = {.name = r->name,
                          .version = r->version,
                          .platform = r->platform,
+                         .served_by = as_str_of(d->name),
+                         .traffic = d->traffic,
                          .deployment = d->number,
                          .index = known ? (uint32_t)(known - d->models) : d->n_models,
                          .idempotent = r->idempotent,
@@ -163,6 +165,35 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
     return 0;
 }
 
+static void keep_traffic(struct as_fleet_deploy *d, const struct as_traffic *t)
+{
+    char *old = (char *)(uintptr_t)d->traffic.fallback.p;
+
+    d->traffic = *t;
+    d->traffic.fallback.p = t->fallback.n ? as_str_dup(t->fallback) : NULL;
+    free(old);
+}
+
+void as_fleet_set_traffic(struct as_fleet_deploy *d, const struct as_traffic *t)
+{
+    struct as_fleet *f = d->fleet;
+    struct as_registry *g = as_registry_set_traffic(f->registry, d->number, t);
+
+    if (as_traffic_eq(&d->traffic, t)) {
+        as_registry_unref(g); /* its models say the same */
+        return;
+    }
+    keep_traffic(d, t);
+    as_log_event(f->log, AS_LOG_INFO, "traffic",
+                 "deployment=%s canary=%s canary_percent=%.3f mirror_percent=%.3f fallback=%.*s",
+                 d->name, t->is_canary ? "yes" : "no", t->canary * 100.0 / AS_TRAFFIC_ALL,
+                 t->mirror * 100.0 / AS_TRAFFIC_ALL, AS_STR_FMT(t->fallback));
+    if (g == f->registry)
+        as_registry_unref(g);
+    else
+        as_fleet_publish(f, g);
+}
+
 /* --- deployments of workers that came by themselves --- */
 
 void as_fleet_enter(struct as_fleet_deploy *d)
@@ -192,6 +223,7 @@ void as_fleet_free_models(struct as_fleet_deploy *d)
     free(d->models);
     d->models = NULL;
     d->n_models = 0;
+    keep_traffic(d, &(struct as_traffic){0});
 }
 
 /* Its models are unknown from here on; what waited for a worker is answered. A call that another

@@ -42,6 +42,7 @@ struct as_fleet_deploy {
     int64_t max_queued;   /* as its models are registered; a worker's OPTIONS may say another */
     uint32_t budget;
     enum as_fleet_idempotent idempotent; /* of all its models; else each has its own */
+    struct as_traffic traffic; /* as its workers say; the text is its own */
     as_ns request_timeout; /* the deadline of those that bring none; 0: they have none */
     struct as_fleet_model *models;
     uint32_t n_models;
@@ -120,6 +121,8 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
 void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
 /* The same snapshot again, because of what is said beside it: readiness, whether more may come. */
 void as_fleet_republish(struct as_fleet *f);
+/* What its workers say of other versions' requests and of its own; published if it is new. */
+void as_fleet_set_traffic(struct as_fleet_deploy *d, const struct as_traffic *t);
 /* After replicas came, went or drained. NULL: of a link that has no deployment yet. */
 void as_fleet_refresh(struct as_fleet_deploy *d);
 /* An upstream of it is there, or has gone: it was there until `since`, or, 0, nobody waits for it.

@@ -128,6 +128,8 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
     as_list_remove(&l->up.node);
     if (l->token && l->token->link == l)
         l->token->link = NULL;
+    if (l->up.replica)
+        as_link_left_traffic(l);
     as_link_drop_partial(l);
     as_link_no_answer(l, reason);
     if (l->condemned && l->token && !l->killed) /* it has hung up first */

@@ -91,9 +91,11 @@ struct as_link {
     as_ns last_rx, ping_sent; /* ping_sent 0: none under way */
     bool health_asked;
     struct as_link_care care;
-    char *condemned;         /* why its process has to end, or NULL; it is under way */
-    bool killed;             /* the supervisor was told */
-    struct as_arena scratch; /* of the small part at hand */
+    struct as_frame_traffic traffic; /* as the worker said last */
+    char fallback[AS_FRAME_NAME];    /* its text */
+    char *condemned;                 /* why its process has to end, or NULL; it is under way */
+    bool killed;                     /* the supervisor was told */
+    struct as_arena scratch;         /* of the small part at hand */
     uint8_t scratch_first[2048] __attribute__((aligned(16)));
 };
 
@@ -125,6 +127,11 @@ void as_link_on_control(struct as_link *l, const struct as_frame *f);
 /* The controller's question, none being under way; on_answer tells. READY only. */
 void as_link_ask(struct as_link *l, uint64_t id, uint16_t op, struct as_str text);
 void as_link_no_answer(struct as_link *l, const char *why); /* to the one under way, if any */
+
+/* What the deployment gets of other versions' requests (link_traffic.c). */
+void as_link_on_traffic(struct as_link *l, const struct as_frame *f);
+void as_link_say_traffic(struct as_link *l);           /* before a REGISTER, and when READY */
+void as_link_left_traffic(const struct as_link *gone); /* it is not in the list any more */
 
 /* From HELLO on: death by the robust lock of the status page. */
 void as_link_watch(struct as_link *l);

@@ -176,8 +176,10 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
         why = refusal;
         err = AS_EINVALID;
     }
-    if (!err)
+    if (!err) {
+        as_link_say_traffic(l);
         err = as_fleet_register(l->up.deploy, &r, &answer.target, &why);
+    }
     answer.model = r.model;
     answer.code = as_err_grpc(err);
     answer.message = as_str_of(err ? (why[0] ? why : as_err_text(err)) : "");
@@ -225,6 +227,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
                      "replica=%s pid=%u slots=%u epoch=%lu", l->up.name, l->pid, c.slots,
                      (unsigned long)l->epoch);
         as_link_care_begin(l);
+        as_link_say_traffic(l);
         l->up.retiring = l->token && l->token->retiring;
         if (l->up.retiring)
             as_link_rotate(l);

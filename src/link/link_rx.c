@@ -313,6 +313,8 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_register(l, f);
     else if (f->type == AS_FRAME_OPTIONS)
         as_link_on_options(l, f);
+    else if (f->type == AS_FRAME_TRAFFIC)
+        as_link_on_traffic(l, f);
     else if (f->type == AS_FRAME_CREDIT && f->stream && l->up.replica)
         as_link_on_stream_credit(l, f);
     else if (f->type == AS_FRAME_CREDIT)

@@ -154,6 +154,7 @@ static int greet(struct as_worker *w)
 
     as_frame_put_hello(&w->out, &h);
     as_worker_tell_options(w);
+    as_worker_tell_traffic(w);
     for (uint32_t i = 0; i < w->n_models; i++) {
         w->models[i].registered = false;
         if (as_frame_put_register(&w->out, &w->models[i].reg)) {

@@ -12,6 +12,7 @@
  *   worker_frame.c  what each frame does
  *   worker_call.c   a request at its handler, and the answer that is being made
  *   worker_run.c    the loop: connect, run handlers, here or in threads, drain
+ *   worker_traffic.c  what other versions and this one get of each other's requests
  *   worker_ask.c    questions to the replica itself, and what the server shall do with it
  *   worker_rehearse.c  requests that are made here
  *   worker_guard.c  who looks after the socket when: waiting, event loop, guard thread; bytes out
@@ -123,6 +124,8 @@ struct as_worker {
     bool fixed;                      /* it was connected: no model can be added */
     atomic_bool asked;               /* as_worker_stop */
     struct as_frame_options options; /* what the server is to do with us */
+    struct as_frame_traffic traffic; /* and with other versions' requests */
+    char fallback[AS_FRAME_NAME];    /* its text */
     struct as_list asks;             /* that nobody has taken yet */
     atomic_uint n_asks;              /* so many, unless one is being answered: then 0 */
     uint32_t n_asked;                /* in `asks` */
@@ -278,6 +281,9 @@ void as_worker_rehearse_answer(struct as_worker *w, struct as_worker_req *q,
                                const struct as_msg *msg);
 void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
                             struct as_str why);
+
+/* worker_traffic.c */
+void as_worker_tell_traffic(struct as_worker *w); /* to a new link */
 
 /* worker_guard.c */
 void as_worker_pump_and_send(struct as_worker *w);

@@ -59,6 +59,7 @@ static const struct {
     [AS_FRAME_GOODBYE] = {"GOODBYE", true},
     [AS_FRAME_OPTIONS] = {"OPTIONS", true},
     [AS_FRAME_MOVE] = {"MOVE", true},
+    [AS_FRAME_TRAFFIC] = {"TRAFFIC", true},
 };
 
 const char *as_frame_type_name(uint8_t type)

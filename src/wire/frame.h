@@ -55,6 +55,7 @@ enum as_frame_type {
     AS_FRAME_GOODBYE = 21,
     AS_FRAME_OPTIONS = 22,
     AS_FRAME_MOVE = 23,
+    AS_FRAME_TRAFFIC = 24,
 };
 
 /* Flags of the header. */
@@ -317,6 +318,19 @@ struct as_frame_options {
 void as_frame_put_options(struct as_outq *q, const struct as_frame_options *o);
 /* Entries with a key that we do not know are passed over. */
 int as_frame_get_options(const struct as_frame *f, struct as_frame_options *ret_o);
+
+/* TRAFFIC, from a worker (flag OPTIONAL): what its deployment gets of other versions' requests, and
+ * who gets its own. It takes the place of the one before, and is sent before the first REGISTER
+ * where the worker has something to say then. Parts are in units of 1/AS_FRAME_SHARE. */
+#define AS_FRAME_SHARE  100000u
+#define AS_FRAME_CANARY 0x1u /* flag: it is one, also when its part is 0 */
+struct as_frame_traffic {
+    uint32_t flags;
+    uint32_t canary, mirror; /* canary: 0 without the flag */
+    struct as_str fallback;  /* a deployment; may be empty */
+};
+void as_frame_put_traffic(struct as_outq *q, const struct as_frame_traffic *t);
+int as_frame_get_traffic(const struct as_frame *f, struct as_frame_traffic *ret_t);
 
 /* PING, PONG: 8 opaque bytes. DRAIN: empty or a reason. GOODBYE: reason text. */
 void as_frame_put_ping(struct as_outq *q, enum as_frame_type type, uint64_t opaque);

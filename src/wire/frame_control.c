@@ -9,6 +9,7 @@
 #define CREDIT_FIXED     24u
 #define BATCH_FIXED      16u
 #define OPTION_ROW       16u
+#define TRAFFIC_FIXED    16u
 
 static void put_text(uint8_t *p, struct as_str s)
 {
@@ -353,6 +354,37 @@ int as_frame_get_options(const struct as_frame *f, struct as_frame_options *ret_
         o.value[key] = get64(p + 8);
     }
     *ret_o = o;
+    return 0;
+}
+
+void as_frame_put_traffic(struct as_outq *q, const struct as_frame_traffic *t)
+{
+    size_t n = TRAFFIC_FIXED + t->fallback.n;
+    uint8_t *p = put_frame(q, AS_FRAME_TRAFFIC, 0, n);
+
+    AS_ASSERT(t->fallback.n <= AS_FRAME_NAME);
+    put_header(p - AS_FRAME_HEADER, AS_FRAME_TRAFFIC, AS_FRAME_F_OPTIONAL, 0, (uint32_t)n);
+    put32(p, t->flags);
+    put32(p + 4, t->canary);
+    put32(p + 8, t->mirror);
+    put32(p + 12, (uint32_t)t->fallback.n);
+    put_text(p + TRAFFIC_FIXED, t->fallback);
+}
+
+int as_frame_get_traffic(const struct as_frame *f, struct as_frame_traffic *ret_t)
+{
+    struct as_frame_traffic t;
+
+    if (f->n < TRAFFIC_FIXED)
+        return AS_EPROTO;
+    t.flags = get32(f->p);
+    t.canary = get32(f->p + 4);
+    t.mirror = get32(f->p + 8);
+    if ((t.flags & ~AS_FRAME_CANARY) || t.canary > AS_FRAME_SHARE || t.mirror > AS_FRAME_SHARE ||
+        (t.canary && !t.flags) ||
+        get_text_of(f, TRAFFIC_FIXED, get32(f->p + 12), AS_FRAME_NAME, &t.fallback))
+        return AS_EPROTO;
+    *ret_t = t;
     return 0;
 }
 

@@ -22,7 +22,7 @@ WITHOUT = [sys.executable, str(ROOT / "tests/python/without.py")]
 
 HELLO, REGISTER, REGISTERED, OPEN, DATA, END_FRAME, ERROR = 1, 2, 3, 5, 6, 7, 8
 RECALL, RETURNED, CANCEL, CREDIT, CONTROL, PING, PONG = 10, 11, 13, 14, 15, 18, 19
-DRAIN, GOODBYE, OPTIONS = 20, 21, 22
+DRAIN, GOODBYE, OPTIONS, TRAFFIC = 20, 21, 22, 24
 HEALTH, RECONFIGURE = 1, 2  # ops of CONTROL
 END, MSG = 1, 2
 INLINE = 64 << 10
@@ -213,6 +213,13 @@ def read_options(payload):
     return {key: value for key, _, value in rows}
 
 
+def read_traffic(payload):
+    """canary or None, mirror, fallback; in parts of 100,000."""
+    is_canary, canary, mirror, n = struct.unpack_from("<4I", payload)
+    assert is_canary in (0, 1) and len(payload) == 16 + n
+    return canary if is_canary else None, mirror, payload[16:].decode()
+
+
 class Worker:
     """A worker process and the dispatcher's end of its link."""
 
@@ -283,7 +290,7 @@ class Worker:
         self.sock, _ = self.listener.accept()
         self.sock.settimeout(60)
         self.buffer, self.models, self.next, self.answers = bytearray(), {}, 1, {}
-        self.options = {}
+        self.options, self.traffic = {}, None
         data, fds, _, _ = socket.recv_fds(self.sock, 1 << 20, 4)
         self.buffer += data
         self.page = fds[0]
@@ -303,6 +310,10 @@ class Worker:
                 return self
             if kind == OPTIONS:
                 self.options = read_options(payload)
+                continue
+            if kind == TRAFFIC:
+                assert not self.models, "a canary must be known before its models"
+                self.traffic = read_traffic(payload)
                 continue
             assert kind == REGISTER
             m = Model(payload)
@@ -353,6 +364,8 @@ class Worker:
             self.answers[s] = Refused(code, eflags, payload[24 : 24 + n].decode())
         elif kind == OPTIONS:
             self.options = read_options(payload)
+        elif kind == TRAFFIC:
+            self.traffic = read_traffic(payload)
         elif kind == CREDIT and s == 0:
             self.slots, self.prefetch = struct.unpack_from("<II", payload)
         elif kind == CONTROL:

@@ -50,9 +50,10 @@ static struct {
     struct request q[CALLS];
     uint32_t n;
     uint32_t ready, gone, killed, retired, answers;
-    char why[256];  /* of the last kill, or answer */
-    char token[16]; /* of the last kill, retirement or answer */
-    uint64_t id;    /* of the last answer … */
+    const struct as_frame_traffic *traffic; /* workers that join say it; or NULL */
+    char why[256];                          /* of the last kill, or answer */
+    char token[16];                         /* of the last kill, retirement or answer */
+    uint64_t id;                            /* of the last answer … */
     int err;
 } w;
 
@@ -276,9 +277,8 @@ AS_UNUSED static struct as_frame_register model(bool idempotent)
 
 static struct as_frame_options no_options;
 
-/* A worker that says it is READY; until the dispatcher has heard it. */
-AS_UNUSED static struct hand *join(int i, const char *token, bool idempotent,
-                                   const struct as_frame_options *o)
+/* A worker that has said HELLO, which is not sent yet. */
+AS_UNUSED static struct hand *greet(int i, const char *token)
 {
     struct as_frame_hello hello = {.lo = 1,
                                    .hi = 1,
@@ -287,9 +287,7 @@ AS_UNUSED static struct hand *join(int i, const char *token, bool idempotent,
                                    .token = as_str_of(token),
                                    .replica = AS_STR("guest"),
                                    .deployment = AS_STR("app")};
-    struct as_frame_register r = model(idempotent);
     struct hand *h = &w.hand[i];
-    uint32_t ready = w.ready;
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
@@ -299,8 +297,21 @@ AS_UNUSED static struct hand *join(int i, const char *token, bool idempotent,
     as_link_accept(w.fleet, fds[0]);
     as_frame_put_hello(&h->out, &hello);
     send_page(h);
+    return h;
+}
+
+/* A worker that says it is READY; until the dispatcher has heard it. */
+AS_UNUSED static struct hand *join(int i, const char *token, bool idempotent,
+                                   const struct as_frame_options *o)
+{
+    struct as_frame_register r = model(idempotent);
+    struct hand *h = greet(i, token);
+    uint32_t ready = w.ready;
+
     if (o->has)
         as_frame_put_options(&h->out, o);
+    if (w.traffic)
+        as_frame_put_traffic(&h->out, w.traffic);
     assert_int_equal(as_frame_put_register(&h->out, &r), 0);
     expect(h, AS_FRAME_REGISTERED);
     as_frame_put_credit(&h->out, 0, &(struct as_frame_credit){.slots = 2, .prefetch = 8});

@@ -35,6 +35,8 @@ struct fake {
     uint8_t hello_bytes[2048];
     struct as_frame_credit credit;
     struct as_frame_options options; /* of the greeting */
+    struct as_frame_traffic traffic; /* likewise, without its text … */
+    bool traffic_first;              /* … and it came before any model */
     uint32_t n_registered;
     /* how to greet */
     const char *goodbye;  /* instead of an answer to HELLO */
@@ -202,6 +204,9 @@ static inline void *fake_greet(void *arg)
             fake_on_hello(d);
         } else if (d->f.type == AS_FRAME_OPTIONS) {
             assert_int_equal(as_frame_get_options(&d->f, &d->options), 0);
+        } else if (d->f.type == AS_FRAME_TRAFFIC) {
+            assert_int_equal(as_frame_get_traffic(&d->f, &d->traffic), 0);
+            d->traffic_first = d->n_registered == 0;
         } else if (d->f.type == AS_FRAME_REGISTER && !d->goodbye &&
                    !(d->refuse_code && d->n_registered)) { /* it may hang up now */
             fake_on_register(d);
