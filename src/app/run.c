@@ -6,6 +6,7 @@
 #include "ctl/interp.h"
 #include "ctl/token.h"
 #include "ctl/runtime_dir.h"
+#include "ctl/spec.h"
 #include "ctl/supervisor.h"
 #include "io/listen.h"
 
@@ -299,6 +300,23 @@ static void tidy(void *ctx)
 }
 
 /* Cheap checks first: what fails leaves nothing behind. */
+/* What the code says of its deployments, all together: the code itself was checked piece by piece.
+ */
+static int check_options(const struct run *r, struct as_buf *err)
+{
+    static const struct as_spec_limits limits = {.bytes = SIZE_MAX,
+                                                 .depth = 1000,
+                                                 .applications = UINT32_MAX,
+                                                 .deployments = UINT32_MAX,
+                                                 .errors = 10};
+    struct as_spec *spec;
+
+    if (as_spec_of_code(&spec, &limits, "default", r->opts->args[0], &r->app, err))
+        return AS_CODE_CONFIG;
+    as_spec_free(spec);
+    return AS_CODE_OK;
+}
+
 static int run(struct run *r, struct as_buf *err)
 {
     int rc;
@@ -324,6 +342,8 @@ static int run(struct run *r, struct as_buf *err)
         rc = open_runtime(r, err);
     if (rc == AS_CODE_OK && r->opts->n_args)
         rc = as_app_describe(&r->app, r->python.path, r->opts->args[0], r->signal_fd, err);
+    if (rc == AS_CODE_OK && r->opts->n_args)
+        rc = check_options(r, err);
     if (rc == AS_CODE_OK) {
         show_banner(r);
         rc = supervise(r, err);

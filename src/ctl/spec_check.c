@@ -55,6 +55,7 @@ static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
     }
     refuse_twins(r, all, k, "deployment");
     free(all);
+    as_spec_check_chains(r, o, false);
 }
 
 static void check_application(struct as_spec_reader *r, const struct as_spec_object *o)

@@ -93,6 +93,15 @@ enum as_spec_class {
       AS_SPEC_DAY, "30", "", RECONFIGURE, 0, "it must return in this time")                        \
     X(DEPLOYMENT, HEALTH_CHECK_FAILURES, "health_check_failure_threshold", INT, 1, 100, "3", "",   \
       RECONFIGURE, 0, "failures in a row after which the replica is replaced")                     \
+    X(DEPLOYMENT, FALLBACK, "fallback", STRING, 1, AS_SPEC_NAME_MAX, "", "name", RECONFIGURE, 0,   \
+      "deployment that gets the requests which this one cannot serve now, if it serves a "         \
+      "version of the same model")                                                                 \
+    X(DEPLOYMENT, CANARY, "canary_percent", NUMBER, 0, 100000, "", "", RECONFIGURE, 0,             \
+      "its versions are not the default ones, but get this part of the requests without a "        \
+      "version; default: it is no canary")                                                         \
+    X(DEPLOYMENT, MIRROR, "mirror_percent", NUMBER, 0, 100000, "", "", RECONFIGURE, 0,             \
+      "it gets a copy of this part of what other versions of its models get; its answers go "      \
+      "nowhere; default: nothing")                                                                 \
     X(DEPLOYMENT, MAX_RESTARTS, "max_restarts", INT, -1, 1000000, "", "", LIGHT, 0,                \
       "a replica that failed to start is started again so often, then rests; -1: always; "         \
       "default: by `--max-start-failures`")                                                        \

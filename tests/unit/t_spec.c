@@ -98,6 +98,41 @@ static void an_unknown_key_gets_the_nearest_known(void **state AS_UNUSED)
             "line\n");
 }
 
+#define THREE(a, b, c)                                                                             \
+    "applications: [{import_path: m, deployments: [\n{name: a" a "},\n{name: b" b "},\n{name: c" c \
+    "}]}]\n"
+
+static void fallbacks_make_no_circle(void **state AS_UNUSED)
+{
+    as_spec_free(parse(THREE(", fallback: b", ", fallback: c", "")));
+    /* code may declare it */
+    as_spec_free(parse(THREE(", fallback: later", "", "")));
+    refused(THREE(", fallback: a", "", ""), "f:2:21: fallback: deployments in a circle: a → a\n");
+    /* once, and not for those that lead to it */
+    refused(THREE(", fallback: c", ", fallback: c", ", fallback: b"),
+            "f:3:21: fallback: deployments in a circle: b → c → b\n");
+    refused(DEPLOYMENT("fallback: a/b"),
+            "f:2:11: fallback: 'a/b' is not a name: letters, digits, '.', '_', '-'\n");
+}
+
+static void a_chain_of_fallbacks_has_an_end(void **state AS_UNUSED)
+{
+    char text[1024] = "applications: [{import_path: m, deployments: [\n", line[64];
+    struct as_spec_limits l = limits();
+
+    for (int i = 0; i < 10; i++) { /* d0 → … → d9: nine links */
+        snprintf(line, sizeof(line), i < 9 ? "{name: d%d, fallback: d%d},\n" : "{name: d%d}]}]\n",
+                 i, i + 1);
+        strcat(text, line);
+    }
+    assert_null(read_with(text, &l));
+    assert_string_equal((char *)told.p,
+                        "f:2:22: fallback: more than 8 deployments behind each other: d0 → d1 → d2 "
+                        "→ d3 → d4 → d5 → d6 → d7 → d8, …\n");
+    memcpy(strstr(text, ", fallback: d9"), "              ", 14);
+    as_spec_free(parse(text));
+}
+
 static void a_wrong_type_is_told_with_its_value(void **state AS_UNUSED)
 {
     refused(DEPLOYMENT("num_replicas: many"),
@@ -448,6 +483,8 @@ int main(void)
         cmocka_unit_test(what_is_not_said_has_the_default),
         cmocka_unit_test(every_type_is_read),
         cmocka_unit_test(an_unknown_key_gets_the_nearest_known),
+        cmocka_unit_test(fallbacks_make_no_circle),
+        cmocka_unit_test(a_chain_of_fallbacks_has_an_end),
         cmocka_unit_test(a_wrong_type_is_told_with_its_value),
         cmocka_unit_test(texts_have_no_zero_byte_and_names_a_form),
         cmocka_unit_test(what_is_missing_is_told),

@@ -1,0 +1,126 @@
+/* ctl/spec_fallback.c — who falls back to whom: that they are there, and that no chain comes back
+ * to itself. */
+#include "base/near.h"
+#include "core/traffic.h"
+#include "ctl/spec_own.h"
+
+struct chains {
+    struct as_spec_reader *r;
+    struct as_spec_object **all; /* deployments, by name */
+    uint32_t n;
+};
+
+static int by_name(const void *x, const void *y)
+{
+    const struct as_spec_object *const *a = x, *const *b = y;
+
+    return strcmp((*a)->v[0].s, (*b)->v[0].s);
+}
+
+static const char *next_of(const struct as_spec_object *d)
+{
+    return as_spec_str(d, AS_SPEC_DEPLOYMENT_FALLBACK);
+}
+
+static struct as_spec_object *find(const struct chains *c, const char *name)
+{
+    uint32_t from = 0, to = c->n;
+
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+        int order = strcmp(c->all[mid]->v[0].s, name);
+
+        if (order == 0)
+            return c->all[mid];
+        if (order < 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return NULL;
+}
+
+static void unknown(const struct chains *c, const struct as_spec_object *d)
+{
+    const struct as_spec_value *v = as_spec_value(d, AS_SPEC_DEPLOYMENT_FALLBACK);
+    struct as_near near = {.key = as_str_of(v->s)};
+    struct as_str best;
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->all[i] != d)
+            as_near_offer(&near, as_str_of(c->all[i]->v[0].s));
+    }
+    best = as_near_best(&near);
+    as_spec_error(c->r->errors, v->line, v->column,
+                  "fallback: of deployment '%s': there is no deployment '%s'%s%.*s%s", d->v[0].s,
+                  v->s, best.p ? "; did you mean " : "", AS_STR_FMT(best), best.p ? "?" : "");
+}
+
+/* A circle is told once, by the one of its members whose name comes first. */
+static void follow(const struct chains *c, const struct as_spec_object *d)
+{
+    const struct as_spec_value *v = as_spec_value(d, AS_SPEC_DEPLOYMENT_FALLBACK);
+    const struct as_spec_object *seen[AS_TRAFFIC_HOPS] = {d}, *at = d;
+    bool first = true, over = false;
+    struct as_buf chain;
+
+    as_buf_init(&chain);
+    as_buf_str(&chain, d->v[0].s);
+    for (uint32_t i = 0; !over && at && next_of(at); i++) {
+        if (i == AS_TRAFFIC_HOPS) {
+            as_spec_error(c->r->errors, v->line, v->column,
+                          "fallback: more than %u deployments behind each other: %.*s, …",
+                          AS_TRAFFIC_HOPS, AS_STR_FMT(as_buf_slice(&chain)));
+            break;
+        }
+        as_buf_printf(&chain, " → %s", next_of(at));
+        at = find(c, next_of(at));
+        if (at == d && first)
+            as_spec_error(c->r->errors, v->line, v->column,
+                          "fallback: deployments in a circle: %.*s",
+                          AS_STR_FMT(as_buf_slice(&chain)));
+        first = first && at && strcmp(d->v[0].s, at->v[0].s) < 0;
+        for (uint32_t k = 0; k <= i; k++)
+            over = over || seen[k] == at;
+        if (i + 1 < AS_TRAFFIC_HOPS)
+            seen[i + 1] = at;
+    }
+    as_buf_fini(&chain);
+}
+
+void as_spec_check_chains(struct as_spec_reader *r, const struct as_spec_object *file, bool whole)
+{
+    struct chains c = {.r = r};
+
+    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
+        uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS);
+
+        c.all = as_xrealloc(c.all, (c.n + n + 1) * sizeof(struct as_spec_object *));
+        for (uint32_t k = 0; k < n; k++) {
+            struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
+
+            if (d->v[0].s)
+                c.all[c.n++] = d;
+        }
+    }
+    if (c.n > 1)
+        qsort(c.all, c.n, sizeof(struct as_spec_object *), by_name);
+    for (uint32_t i = 0; i < c.n; i++) {
+        if (!next_of(c.all[i]))
+            continue;
+        follow(&c, c.all[i]);
+        if (whole && !find(&c, next_of(c.all[i])))
+            unknown(&c, c.all[i]);
+    }
+    free(c.all);
+}
+
+int as_spec_check_whole(struct as_spec *s, const struct as_spec_limits *l, struct as_buf *err)
+{
+    struct as_spec_errors e = {.out = err, .name = s->name, .max = l->errors};
+    struct as_spec_reader r = {.arena = &s->arena, .errors = &e, .limits = l};
+
+    as_spec_check_chains(&r, s->file, true);
+    return as_spec_errors_end(&e);
+}
