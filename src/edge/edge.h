@@ -155,6 +155,7 @@ struct as_edge_stat { /* base/counter.h */
     uint64_t http[AS_RESOURCES][AS_HTTP_STATUSES];
     uint64_t bytes_in, bytes_out; /* of connections */
     uint64_t exchanges;           /* requests that are not freed: their clients may have gone */
+    uint64_t uncopied;            /* copies that were wanted and not made: edge/mirror.h */
     uint64_t pooled;              /* freed ones, kept for the next */
     uint64_t ended[AS_CLOSES];    /* closed ones, by reason */
     uint64_t slow_requests, slow_answers; /* given up: body_timeout, send_timeout */

@@ -46,6 +46,7 @@ struct as_edge {
     struct as_list uploads, new_answers, answers; /* edge/patience.h */
     as_ns swept;                                  /* when the last sweep was, or should have been */
     as_ns sweep_every; /* what is looked at without an event of its own: timeouts of the clients */
+    uint32_t turn, mirror_turn;  /* of as_traffic_point: canaries; copies */
     struct as_exchange *pool;    /* free ones */
     uint64_t pool_low;           /* fewest in the pool since the last trim */
     size_t freed;                /* bytes given to the allocator since it last gave pages back */

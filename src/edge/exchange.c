@@ -358,15 +358,15 @@ static void shed(struct as_conn *c, uint32_t stream, const struct as_http_head *
     as_conn_touch(c);
 }
 
-static void begin(struct as_exchange *x, struct as_conn *c, uint32_t stream,
+static void begin(struct as_exchange *x, struct as_edge *e, struct as_conn *c, uint32_t stream,
                   const struct as_http_head *head)
 {
-    x->edge = c->edge;
+    x->edge = e;
     x->conn = c;
     x->stream = stream;
     x->state = AS_X_RECEIVING;
     x->in_fleet = false;
-    x->ended = head->end_stream;
+    x->ended = head && head->end_stream;
     x->reader = (struct as_grpc_reader){0};
     x->zipped = false;
     x->encoding = AS_ZIP_NONE;
@@ -382,6 +382,7 @@ static void begin(struct as_exchange *x, struct as_conn *c, uint32_t stream,
     x->deadline = AS_NEVER;
     x->registry = NULL;
     x->model = NULL;
+    x->detour = NULL;
     x->ask = NULL;
     x->head = head;
     x->got = 0;
@@ -402,10 +403,19 @@ struct as_exchange *as_exchange_child(struct as_exchange *parent)
 
     if (!x)
         return NULL;
-    begin(x, parent->conn, parent->stream, parent->head);
+    begin(x, parent->edge, parent->conn, parent->stream, parent->head);
     x->grpc = true;
     x->rpc = parent->rpc;
     x->deadline = parent->deadline;
+    return x;
+}
+
+struct as_exchange *as_exchange_shadow(struct as_edge *e)
+{
+    struct as_exchange *x = e->stat.exchanges < e->conf.max_requests ? take(e) : NULL;
+
+    if (x)
+        begin(x, e, NULL, 0, NULL);
     return x;
 }
 
@@ -433,7 +443,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
         shed(c, stream, head);
         return NULL;
     }
-    begin(x, c, stream, head);
+    begin(x, c->edge, c, stream, head);
     as_conn_begin_request(c);
     /* other requests are answered as plain HTTP, whatever their content-type says */
     x->grpc = c->h2 && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));

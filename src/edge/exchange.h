@@ -65,7 +65,8 @@ struct as_exchange {
                                      the next one */
     struct as_registry *registry; /* keeps `model` */
     const struct as_model *model;
-    struct as_ask *ask; /* what the dispatch loop is asked (edge/ask.h); NULL: nothing */
+    struct as_detour *detour; /* edge/detour.h; NULL: it goes to one model, or nowhere */
+    struct as_ask *ask;       /* what the dispatch loop is asked (edge/ask.h); NULL: nothing */
     struct as_oip_infer infer;
     void (*send)(struct as_exchange *x, const struct as_oip_response *r); /* edge/infer.h */
     const struct as_infer_parts *parts; /* likewise; NULL: decoupled models are refused */
@@ -92,6 +93,9 @@ void as_exchange_aside_over(struct as_exchange *x); /* the helper does not */
 /* An exchange for one message of a stream of requests: on the same connection and stream, with the
  * same head and deadline. NULL: no memory, or over --max-requests. */
 struct as_exchange *as_exchange_child(struct as_exchange *parent);
+/* One that nobody waits for: as if its client had gone. as_exchange_released frees it. NULL: no
+ * memory, or over --max-requests. */
+struct as_exchange *as_exchange_shadow(struct as_edge *e);
 /* A child is over, or its client has gone: it is freed as soon as the fleet has released it. */
 void as_exchange_drop_child(struct as_exchange *x);
 /* Tells the fleet, once, that nobody waits for the answer. */

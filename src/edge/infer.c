@@ -1,5 +1,7 @@
 #include "edge/infer.h"
 
+#include "edge/detour.h"
+#include "edge/mirror.h"
 #include "edge/output.h"
 #include "edge/region.h"
 #include "edge/schedule.h"
@@ -184,6 +186,8 @@ static bool prepare(struct as_exchange *x)
 
     if (!x->model && !as_exchange_find(x, x->infer.model, x->infer.version))
         return false;
+    if (__builtin_expect(x->model->routed, 0))
+        as_detour_choose(x);
     err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
     if (err) {
         as_exchange_fail(x, err, "%s", why);
@@ -209,14 +213,12 @@ bool as_infer_charge(struct as_exchange *x)
 static void on_answer(struct as_call *c);
 static void on_part(struct as_call *c, struct as_part *p);
 
-static void on_release(struct as_call *c)
-{
-    as_exchange_released(exchange_of(c));
-}
+static void on_release(struct as_call *c);
 
 /* The inputs are where they stay. */
 static void submit(struct as_exchange *x)
 {
+    struct as_exchange *copies = NULL;
     struct as_call *c = &x->call;
 
     c->msg.tensors = x->infer.inputs;
@@ -224,7 +226,11 @@ static void submit(struct as_exchange *x)
     c->blob = holder(x);
     x->state = AS_X_WAITING;
     x->in_fleet = true;
+    if (__builtin_expect(x->model->routed, 0))
+        copies = as_mirror_make(x);
     as_client_submit(&x->edge->client, c);
+    if (__builtin_expect(copies != NULL, 0))
+        as_mirror_send(copies);
 }
 
 /* Inputs lie in clients' memory: they are copied first. */
@@ -234,6 +240,26 @@ static void submit_shared(struct as_exchange *x)
         as_region_fetch(x, submit);
     else if (as_region_fetch_now(x)) /* one of a stream: what follows it may belong to it */
         submit(x);
+}
+
+/* What of the call is the model's. False: answered. */
+static bool address(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+
+    c->on_part = x->model->decoupled ? on_part : NULL;
+    c->streams_inputs = x->model->streams_inputs;
+    as_request_init(&c->core);
+    c->core.model = x->model->index;
+    c->batching = AS_CALL_ALONE;
+    if (x->model->batching.max_size && !count_items(x))
+        return false;
+    c->core.idempotent = x->model->idempotent;
+    c->deployment = x->model->deployment;
+    c->arena = c->on_part ? &x->far : &x->arena;
+    if (__builtin_expect(x->model->routed, 0))
+        as_detour_prepare(x);
+    return true;
 }
 
 void as_infer_begin(struct as_exchange *x, as_infer_send send)
@@ -257,23 +283,15 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
                          AS_STR_FMT(x->model->name));
         return;
     }
-    c->on_part = x->model->decoupled ? on_part : NULL;
-    c->streams_inputs = x->model->streams_inputs;
     c->msg.id = x->infer.id;
     c->msg.params = x->infer.params;
     c->msg.n_params = x->infer.n_params;
-    as_request_init(&c->core);
-    c->core.model = x->model->index;
-    c->core.priority = 1;
-    c->batching = AS_CALL_ALONE;
-    if (x->model->batching.max_size && !count_items(x))
+    c->fell = false;
+    if (!address(x))
         return;
-    c->core.idempotent = x->model->idempotent;
     c->core.deadline = x->deadline;
     if (c->msg.n_params && !as_schedule_apply(x))
         return;
-    c->deployment = x->model->deployment;
-    c->arena = c->on_part ? &x->far : &x->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;
     if (__builtin_expect(!as_region_any(x), 1))
@@ -359,6 +377,8 @@ static bool respond(struct as_exchange *x, const struct as_msg *res, struct as_o
                                   .id = x->infer.id,
                                   .params = res->params,
                                   .n_params = res->n_params};
+    if (__builtin_expect(x->detour != NULL, 0))
+        as_detour_tell(x, r);
     if (as_model_check_outputs(x->model, res->tensors, res->n_tensors, why, sizeof(why))) {
         as_exchange_fail(x, AS_EHANDLER, "%s", why);
         return false;
@@ -448,6 +468,8 @@ static void on_answer(struct as_call *c)
 {
     struct as_exchange *x = exchange_of(c);
 
+    if (c->err && __builtin_expect(x->detour != NULL, 0) && as_detour_takes(x))
+        return;
     if (c->err)
         send_error(x);
     else if (x->conn && c->on_part)
@@ -459,4 +481,38 @@ static void on_answer(struct as_call *c)
     else
         x->answer = c->result_blob;
     c->result_blob = NULL;
+}
+
+/* With its deadline and its priority, and with the client's word that there are no more inputs. */
+static void go_elsewhere(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+    as_ns deadline = c->core.deadline;
+    uint8_t priority = c->core.priority;
+    bool over = c->on_part && c->inputs_over;
+
+    if (!as_detour_goes(x)) {
+        send_error(x);
+        as_exchange_released(x);
+        return;
+    }
+    if (!address(x)) {
+        as_exchange_released(x);
+        return;
+    }
+    c->core.deadline = deadline;
+    c->core.priority = priority;
+    as_client_submit(&x->edge->client, c);
+    if (over && x->in_fleet)
+        as_client_input_end(&x->edge->client, c);
+}
+
+static void on_release(struct as_call *c)
+{
+    struct as_exchange *x = exchange_of(c);
+
+    if (__builtin_expect(x->detour && x->detour->going, 0))
+        go_elsewhere(x);
+    else
+        as_exchange_released(x);
 }

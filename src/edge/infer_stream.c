@@ -19,6 +19,7 @@ struct item {
     struct as_list node;
     struct infer_stream *is; /* NULL: the call is over */
     struct as_exchange *x;
+    const struct as_model *asked; /* before another version took it */
     bool decoupled;
     bool streams;      /* takes further messages as its input */
     bool ended_inputs; /* and was told that there are none */
@@ -419,8 +420,8 @@ static struct item *taker(struct infer_stream *is, const struct as_model *m)
     {
         struct item *it = AS_LIST_ENTRY(n, struct item, node);
 
-        if (it->streams && !it->done && it->x->in_fleet && as_str_eq(it->x->model->name, m->name) &&
-            as_str_eq(it->x->model->version, m->version))
+        if (it->streams && !it->done && it->x->in_fleet && as_str_eq(it->asked->name, m->name) &&
+            as_str_eq(it->asked->version, m->version))
             return it;
     }
     return NULL;
@@ -450,6 +451,7 @@ static void begin(struct item *it)
         as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
         return;
     }
+    it->asked = x->model;
     it->decoupled = x->model->decoupled;
     it->wants_final = wants_final(&x->infer);
     if (to) { /* no answer of its own: it is not waited for */

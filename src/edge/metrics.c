@@ -225,6 +225,15 @@ static void deployments(struct as_board *b, struct as_buf *o)
          offsetof(struct as_stat, quarantined)},
         {"anyserve_ejections_total", "Times that a replica was taken out for failing or slowness.",
          offsetof(struct as_stat, ejected)},
+        {"anyserve_fallbacks_total",
+         "Requests that it could not serve, given to another deployment instead.",
+         offsetof(struct as_stat, fallbacks)},
+        {"anyserve_mirrored_total", "Copies of other versions' requests that it executed.",
+         offsetof(struct as_stat, mirrored)},
+        {"anyserve_mirror_dropped_total", "Copies dropped because no slot was free.",
+         offsetof(struct as_stat, mirror_dropped)},
+        {"anyserve_mirror_failed_total", "Copies that ended with an error.",
+         offsetof(struct as_stat, mirror_failed)},
     };
     static const struct {
         const char *name, *help;
@@ -355,7 +364,7 @@ static void closings(struct as_board *b, struct as_buf *o)
 
 static void server(struct as_board *b, as_ns now, struct as_buf *o)
 {
-    uint64_t sum[7] = {0};
+    uint64_t sum[8] = {0};
 
     for (uint32_t i = 0; i < b->n_edges; i++) {
         const struct as_edge_stat *s = as_edge_stat(b->edges[i]);
@@ -367,6 +376,7 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
         sum[4] += as_counted(&s->bytes_out);
         sum[5] += as_counted(&s->exchanges);
         sum[6] += as_counted(&s->pooled);
+        sum[7] += as_counted(&s->uncopied);
     }
     head(o, "anyserve_build_info", "gauge", "The version that runs.");
     as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");
@@ -386,6 +396,9 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
     as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
     head(o, "anyserve_exchanges_pooled", "gauge", "Memory of requests that waits for the next.");
     as_buf_printf(o, "anyserve_exchanges_pooled %lu\n", sum[6]);
+    head(o, "anyserve_mirror_uncopied_total", "counter",
+         "Copies not made: over --max-inflight-bytes or --max-requests, or unfit inputs.");
+    as_buf_printf(o, "anyserve_mirror_uncopied_total %lu\n", sum[7]);
     head(o, "anyserve_live_bytes", "gauge", "Bytes that blobs, arenas and output queues hold.");
     as_buf_printf(o, "anyserve_live_bytes %lu\n", (unsigned long)as_live_bytes());
     head(o, "anyserve_kept_bytes", "gauge",

@@ -38,7 +38,9 @@ struct as_call {
      * items too (as_model_items) */
     struct as_request core;
     enum as_call_batching batching;
-    uint32_t deployment;  /* number from the registry */
+    uint32_t deployment; /* number from the registry */
+    bool fell;           /* deployment fell_from had refused it: to be counted there */
+    uint32_t fell_from;
     struct as_msg msg;    /* id, inputs, parameters, metadata */
     struct as_blob *blob; /* holds the bytes of large inputs, or NULL: they are copied */
     /* For the decoded answer; the fleet's until on_answer. Parts are given out before that, so a
@@ -79,6 +81,7 @@ struct as_call {
     struct as_part *part;  /* a large one whose body is coming */
     struct as_call *input; /* waits for room */
     bool inputs_over;      /* the client's side has ended */
+    bool inputs_more;      /* home loop: as_client_input was called */
     struct as_letter credit_letter, end_letter;
     struct as_frame_window credit;        /* home loop: to be given back with the next letter … */
     struct as_frame_window posted_credit; /* … and with the one under way */

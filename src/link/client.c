@@ -41,7 +41,7 @@ static void refuse(struct as_call *c, int err)
 {
     struct as_fleet_deploy *d = as_fleet_numbered(c->client->fleet, c->deployment);
 
-    if (d)
+    if (d && !c->core.spare) /* a copy is nobody's request */
         as_model_stat_refuse(&d->models[c->core.model].stat);
     c->err = err;
     c->status = 0;
@@ -49,6 +49,14 @@ static void refuse(struct as_call *c, int err)
     if (err == AS_EFULL)
         c->retry_after = as_deploy_retry_after(d->core, as_loop_now(c->client->fleet->loop));
     as_fleet_deliver(c);
+}
+
+static void count_fall(const struct as_fleet *f, const struct as_call *c)
+{
+    struct as_fleet_deploy *from = as_fleet_numbered(f, c->fell_from);
+
+    if (from && from->core)
+        as_deploy_stat(from->core)->fallbacks++;
 }
 
 /* Dispatch loop. */
@@ -60,6 +68,8 @@ static void submit(struct as_fleet *f, struct as_call *c)
 
     /* before anything can answer: release takes it back, for refusals too */
     f->unanswered++;
+    if (__builtin_expect(c->fell, 0))
+        count_fall(f, c);
     if (f->draining) {
         refuse(c, AS_EUNAVAILABLE);
         return;

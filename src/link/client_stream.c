@@ -19,7 +19,7 @@ void as_call_begin_parts(struct as_call *c)
 {
     c->part = NULL;
     c->input = NULL;
-    c->inputs_over = c->credit_posted = false;
+    c->inputs_over = c->inputs_more = c->credit_posted = false;
     c->credit = (struct as_frame_window){0};
 }
 
@@ -150,6 +150,7 @@ static void open_input(struct as_letter *letter, void *to AS_UNUSED)
 void as_client_input(struct as_client *client, struct as_call *c, struct as_call *input)
 {
     input->target = c;
+    c->inputs_more = true;
     if (client->local) {
         take_input(c, input);
         return;

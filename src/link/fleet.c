@@ -97,6 +97,8 @@ void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_t
         return;
     }
     as_upstream_less(u);
+    if (__builtin_expect(c->core.spare && c->err, 0))
+        as_deploy_stat(u->deploy->core)->mirror_failed++;
     if (c->err)
         as_model_stat_fail(stat, &c->core, now);
     else
@@ -165,6 +167,8 @@ static void op_answer(void *ctx, struct as_request *q, int err)
     c->err = err;
     c->status = 0;
     c->message = (struct as_str){0};
+    if (q->spare)
+        as_deploy_stat(d->core)->mirror_failed++;
     as_model_stat_fail(&d->models[q->model].stat, q, as_loop_now(d->fleet->loop));
     answer(c);
 }
