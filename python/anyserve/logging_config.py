@@ -68,12 +68,12 @@ def _undo() -> None:
     log.json_fields = None
 
 
-def configure(said: Optional[Mapping[str, Any]], context: ReplicaContext) -> bool:
-    """From now on, in place of what was said before. None: as if nothing ever was. Whether handlers' code
-    shall be told from each other by request_id."""
+def configure(said: Optional[Mapping[str, Any]], context: ReplicaContext) -> "Optional[ContextVar[str]]":
+    """From now on, in place of what was said before. None: as if nothing ever was. Gives the variable that
+    the extension shall set; None: none."""
     _undo()
     if said is None:
-        return False
+        return None
     in_json = said.get("encoding", "TEXT") == "JSON"
     if in_json:
         log.json_fields = {"replica": context.replica, "deployment": context.deployment,
@@ -86,4 +86,4 @@ def configure(said: Optional[Mapping[str, Any]], context: ReplicaContext) -> boo
         logger.addHandler(handler)
         logger.setLevel(said.get("log_level", "INFO"))
     ours.propagate = False
-    return True
+    return request_id

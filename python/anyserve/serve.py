@@ -6,7 +6,6 @@ Only workers with an event loop import asyncio, where they first need it: it is 
 from __future__ import annotations
 
 import collections.abc
-import contextvars
 import functools
 import os
 import queue
@@ -17,7 +16,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import __version__, _native, care, logging_config, options, replica, warmup
+from . import __version__, _native, care, options, replica
 from .app import Model
 from .batching import Batching
 from .errors import STATUS_NAMES, Error
@@ -147,14 +146,31 @@ def _pauses() -> Iterator[float]:
         yield BACKOFF[-1]
 
 
+def _warmups(deployment: Deployment, said: Any) -> List[Any]:
+    if not said:
+        return []
+    from . import warmup  # workers without it start without it
+
+    return warmup.plan(deployment.models, said)
+
+
+def _configure_logging(said: Dict[str, Any], context: replica.ReplicaContext) -> Any:
+    """What tells the lines of requests from each other, or None."""
+    if "logging_config" not in said and __package__ + ".logging_config" not in sys.modules:
+        return None
+    from . import logging_config
+
+    return logging_config.configure(said.get("logging_config"), context)
+
+
 class Server:
     """One worker process at work: the link, and who drives it."""
 
     def __init__(self, deployment: Deployment, given: replica.Given, path: str, token: str, name: str, debug: bool,
                  stream_inputs: Tuple[int, int]):  # fmt: skip
         said = {**deployment.options, **given.options}
-        self.warmups = warmup.plan(deployment.models, said.get(replica.WARMUP))
-        traced = logging_config.configure(said.get("logging_config"), given.context)
+        self.warmups = _warmups(deployment, said.get(replica.WARMUP))
+        traced = _configure_logging(said, given.context)
         handlers = [_construct(m) for m in deployment.models]
         bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
         named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
@@ -169,19 +185,16 @@ class Server:
         self.dump_signal = care.dump_on_signal()
         self.care.tell = self.apply
         self.tell(self.care.options)
-        self.trace(traced)
+        self.link.trace(traced)
 
     def tell(self, said: Dict[str, Any]) -> None:
         options.tell(self.link.set_options, said, self.dump_signal)
         options.tell_traffic(self.link.set_traffic, said)
 
-    def trace(self, traced: bool) -> None:
-        self.link.trace(logging_config.request_id if traced else None)
-
     def apply(self, said: Dict[str, Any]) -> None:
         """Other options, while it serves."""
         self.tell(said)
-        self.trace(logging_config.configure(said.get("logging_config"), self.care.context))
+        self.link.trace(_configure_logging(said, self.care.context))
 
     def lost(self) -> None:
         log_event("warn", "link_lost", reason=self.link.error, action="connecting again")
@@ -203,7 +216,10 @@ class Server:
     def run(self) -> None:
         alone = care.Alone(self.care)
         alone.run(self.care.begin())
-        warmup.run(self.link.rehearse, self.warmups)
+        if self.warmups:
+            from . import warmup
+
+            warmup.run(self.link.rehearse, self.warmups)
         self.link.on_ask(lambda op, text, ask: self.link.reply(ask, *alone.run(self.care.answer(op, text))))
         for signum in (signal.SIGTERM, signal.SIGINT):
             self.link.stop_on(signum)
@@ -282,9 +298,14 @@ class Server:
         await self.care.begin()
         self.link.on_ask(on_ask)
         # A turn is asked for by a handler that ends; what it starts inherits nothing of that one's context.
+        import contextvars
+
         soon = functools.partial(loop.call_soon, turn, context=contextvars.copy_context())
         fd = self.link.use_loop(self._spawner(loop), soon, drive)
-        await warmup.run_async(self.link.rehearse, self.warmups)
+        if self.warmups:
+            from . import warmup
+
+            await warmup.run_async(self.link.rehearse, self.warmups)
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, ask_to_stop)
         loop.add_reader(fd, turn)

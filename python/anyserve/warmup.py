@@ -6,13 +6,12 @@ the extension, which treats them as those that come by the link.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import queue
 import re
 import struct
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -21,6 +20,9 @@ from .errors import STATUS_NAMES, DeclarationError
 from .log import log_event
 from .options import check_options
 from .target import EX_DECLARATION, EX_RAISED, stop
+
+if TYPE_CHECKING:
+    import asyncio
 
 _INTEGERS = {t: np.dtype(t.lower()) for t in
              ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")}  # fmt: skip
@@ -183,7 +185,7 @@ def plan(models: Sequence[Model], said: Any) -> List[Warmup]:
     """Before anything is loaded. Raises Stop where an entry makes no sense."""
     plans: List[Warmup] = []
     try:
-        entries = check_options({"warmup_requests": said})["warmup_requests"] if said else []
+        entries = check_options({"warmup_requests": said})["warmup_requests"]
     except DeclarationError as e:
         stop(EX_DECLARATION, str(e))
     for i, entry in enumerate(entries):
@@ -210,9 +212,7 @@ def _begin(rehearse: Rehearse, w: Warmup, done: Callable[[int, str], Any]) -> No
 
 
 def _report(plans: Sequence[Warmup], began: float) -> None:
-    if plans:
-        log_event("info", "warmed_up", requests=sum(w.count for w in plans),
-                  seconds="%.3f" % (time.monotonic() - began))  # fmt: skip
+    log_event("info", "warmed_up", requests=sum(w.count for w in plans), seconds="%.3f" % (time.monotonic() - began))
 
 
 def run(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
@@ -228,6 +228,8 @@ def run(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
 
 async def run_async(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
     """The same on an event loop; handlers may end in threads."""
+    import asyncio
+
     began, loop = time.monotonic(), asyncio.get_running_loop()
     for w in plans:
         for i in range(w.count):

@@ -390,6 +390,7 @@ static void on_message(struct dispatcher *d, const struct as_ctl_message *m)
         as_board_forget(&d->board, m->replica);
         break;
     case AS_CTL_FORGET:
+        as_fleet_exited(d->fleet, m->token, m->kind);
         as_fleet_forget(d->fleet, m->token, as_loss_of(m->kind));
         break;
     case AS_CTL_DOWN:

@@ -40,6 +40,8 @@ struct as_stat {
     uint64_t blamed;      /* requests that were executing when a worker ended itself */
     uint64_t trials;      /* suspects that were given a replica for themselves */
     uint64_t quarantined; /* AS_EPOISON, refused or answered */
+    uint64_t hung;        /* requests given up as their handler ran too long; counted by link … */
+    uint64_t sick;        /* … as are failed health checks */
     uint64_t ejected;     /* times that a replica was taken out for failing or being slow */
     uint64_t fallbacks;   /* refused here and given to another deployment instead */
     uint64_t mirrored;    /* copies that were accepted, as part of `accepted` */

@@ -223,6 +223,11 @@ static void deployments(struct as_board *b, struct as_buf *o)
          offsetof(struct as_stat, trials)},
         {"anyserve_quarantined_total", "Requests refused because their like ends replicas.",
          offsetof(struct as_stat, quarantined)},
+        {"anyserve_handlers_hung_total",
+         "Requests given up because their handler ran for longer than the execution timeout.",
+         offsetof(struct as_stat, hung)},
+        {"anyserve_health_checks_failed_total", "Health checks that said no, or nothing in time.",
+         offsetof(struct as_stat, sick)},
         {"anyserve_ejections_total", "Times that a replica was taken out for failing or slowness.",
          offsetof(struct as_stat, ejected)},
         {"anyserve_fallbacks_total",
@@ -279,6 +284,24 @@ static void deployments(struct as_board *b, struct as_buf *o)
     }
     head(o, "anyserve_batch_size", "histogram", "Items of one call of a model with batching.");
     as_fleet_each_deploy(b->fleet, batch_sizes_of, &(struct each){o, "anyserve_batch_size", 0});
+}
+
+static void exits_of(void *arg, struct as_str deployment, const uint64_t *counts)
+{
+    struct as_buf *o = arg;
+
+    for (uint32_t why = 0; why < AS_FLEET_EXITS; why++) {
+        as_buf_str(o, "anyserve_worker_exits_total");
+        label(o, deployment);
+        as_buf_printf(o, ",cause=\"%s\"} %lu\n", as_fleet_exit_name(why), counts[why]);
+    }
+}
+
+static void exits(struct as_board *b, struct as_buf *o)
+{
+    head(o, "anyserve_worker_exits_total", "counter",
+         "Worker processes that ended, by cause; but for \"stopped\" another one takes the place.");
+    as_fleet_each_exits(b->fleet, exits_of, o);
 }
 
 static void requests(struct as_board *b, struct as_buf *o)
@@ -518,6 +541,7 @@ void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
     requests(b, out);
     http_requests(b, out);
     deployments(b, out);
+    exits(b, out);
     models(b, out);
     loops(b, out);
     workers(b, out);

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/pages.h"
+#include "core/restart.h"
 #include "link/link.h"
 #include "link/simple.h"
 
@@ -341,6 +342,7 @@ void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str repli
     t->replica = as_str_dup(replica);
     t->deployment = as_str_dup(deployment);
     t->loss = AS_LOSS_UNTOLD;
+    t->ended = AS_FLEET_EXITS;
     as_list_push(&f->tokens, &t->node);
 }
 
@@ -361,6 +363,20 @@ static void tell_verdict(struct as_fleet *f, struct as_fleet_token *t)
     if (d && d->core)
         as_deploy_verdict(d->core, t->grave, t->loss, as_loop_now(f->loop));
     t->grave = 0;
+}
+
+void as_fleet_exited(struct as_fleet *f, struct as_str token, uint32_t kind)
+{
+    const struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_fleet_deploy *d = t ? as_fleet_deploy(f, as_str_of(t->deployment)) : NULL;
+
+    static_assert((int)AS_FLEET_EXIT_CODE == AS_EXIT_CODE &&
+                      (int)AS_FLEET_EXIT_STOPPED == AS_EXIT_STOPPED,
+                  "the supervisor's word is the first rows of the table");
+    if (d && t->ended != AS_FLEET_EXITS)
+        d->exits[t->ended]++;
+    else if (d && kind <= AS_EXIT_STOPPED)
+        d->exits[kind]++;
 }
 
 void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss)

@@ -43,6 +43,26 @@ struct as_fleet_conf {
 };
 
 /* What the owner hears; on the dispatch loop. */
+/* Why workers' processes end: what the supervisor saw, or why the fleet has ended them. */
+#define AS_FLEET_EXIT_TABLE(X)                                                                     \
+    X(CODE, "exit")           /* by itself, with a code */                                         \
+    X(CRASH, "crash")         /* by SIGSEGV and its like */                                        \
+    X(KILLED, "killed")       /* by a signal from outside, or was not ready in time */             \
+    X(OOM, "oom")             /* memory was out */                                                 \
+    X(STOPPED, "stopped")     /* it was asked to */                                                \
+    X(HUNG, "hung")           /* a handler ran for longer than the execution timeout */            \
+    X(UNHEALTHY, "unhealthy") /* health checks failed */                                           \
+    X(SILENT, "silent")       /* it did not answer a ping */                                       \
+    X(PROTOCOL, "protocol")   /* it broke the rules of the link */
+
+enum as_fleet_exit {
+#define X(name, text) AS_FLEET_EXIT_##name,
+    AS_FLEET_EXIT_TABLE(X)
+#undef X
+        AS_FLEET_EXITS
+};
+const char *as_fleet_exit_name(uint32_t why); /* NULL: there is none such */
+
 struct as_fleet_ops {
     void (*on_ready)(void *ctx, struct as_str replica, struct as_str token, struct as_str models);
     void (*on_gone)(void *ctx, struct as_str replica, struct as_str token, struct as_str reason);
@@ -70,6 +90,9 @@ void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str repli
                     struct as_str deployment);
 /* That process is dead, and why; AS_LOSS_UNKNOWN: nobody knows. */
 void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss);
+/* How the process of that token ended, an as_exit_kind; before as_fleet_forget. What the fleet
+ * itself has ended it for goes first. Counted. */
+void as_fleet_exited(struct as_fleet *f, struct as_str token, uint32_t kind);
 /* The process of that token takes no new requests any more, over no link; on_retired tells when
  * nothing of it is unanswered: at once when that is so. May be repeated. */
 void as_fleet_retire(struct as_fleet *f, struct as_str token);
@@ -118,6 +141,10 @@ void as_fleet_each_replica(struct as_fleet *f,
                            void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg);
 void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_deploy *d, bool down),
                           void *arg);
+/* So many of its processes have ended, by as_fleet_exit. */
+void as_fleet_each_exits(struct as_fleet *f,
+                         void (*fn)(void *arg, struct as_str deployment, const uint64_t *counts),
+                         void *arg);
 struct as_registry *as_fleet_registry(const struct as_fleet *f); /* borrowed; dispatch loop */
 /* One model's, by the numbers that the registry has; NULL: it has gone. Dispatch loop. */
 const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,

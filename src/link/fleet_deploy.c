@@ -250,6 +250,7 @@ void as_fleet_vacate(struct as_fleet_deploy *d)
     d->max_queued = 0;
     d->budget = 0;
     d->idempotent = AS_FLEET_AS_REGISTERED;
+    memset(d->exits, 0, sizeof(d->exits));
     d->deserted = AS_NEVER;
     d->seen = 0;
     as_fleet_set_flag(&d->down, false);

@@ -42,8 +42,9 @@ struct as_fleet_deploy {
     int64_t max_queued;   /* as its models are registered; a worker's OPTIONS may say another */
     uint32_t budget;
     enum as_fleet_idempotent idempotent; /* of all its models; else each has its own */
-    struct as_traffic traffic; /* as its workers say; the text is its own */
-    as_ns request_timeout; /* the deadline of those that bring none; 0: they have none */
+    struct as_traffic traffic;      /* as its workers say; the text is its own */
+    as_ns request_timeout;          /* the deadline of those that bring none; 0: they have none */
+    uint64_t exits[AS_FLEET_EXITS]; /* of its processes */
     struct as_fleet_model *models;
     uint32_t n_models;
     struct as_timer timer; /* the next deadline */
@@ -56,10 +57,11 @@ struct as_fleet_deploy {
 struct as_fleet_token {
     struct as_list node;
     char *token, *replica, *deployment;
-    struct as_link *link; /* the live one, or NULL */
-    bool retiring;        /* its process takes nothing new, whatever link it has */
-    enum as_loss loss;    /* why the process died, once it is told; until then AS_LOSS_UNTOLD */
-    uint64_t grave;       /* that waits to be told, in deployment `number`; 0: none does */
+    struct as_link *link;     /* the live one, or NULL */
+    bool retiring;            /* its process takes nothing new, whatever link it has */
+    enum as_fleet_exit ended; /* why we end its process; AS_FLEET_EXITS: we do not */
+    enum as_loss loss;        /* why the process died, once it is told; until then AS_LOSS_UNTOLD */
+    uint64_t grave;           /* that waits to be told, in deployment `number`; 0: none does */
     uint32_t number;
 };
 

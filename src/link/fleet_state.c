@@ -71,6 +71,29 @@ void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_de
     }
 }
 
+void as_fleet_each_exits(struct as_fleet *f,
+                         void (*fn)(void *arg, struct as_str deployment, const uint64_t *counts),
+                         void *arg)
+{
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        const struct as_fleet_deploy *d = f->deploys[i];
+
+        if (d->name && as_fleet_flag(&d->expected))
+            fn(arg, as_str_of(d->name), d->exits);
+    }
+}
+
+const char *as_fleet_exit_name(uint32_t why)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        AS_FLEET_EXIT_TABLE(X)
+#undef X
+    };
+
+    return why < AS_FLEET_EXITS ? names[why] : NULL;
+}
+
 void as_fleet_each_model(struct as_fleet *f,
                          void (*fn)(void *arg, const struct as_fleet_model_row *m), void *arg)
 {

@@ -158,8 +158,10 @@ void as_link_refuse(struct as_link *l, const char *why)
     struct as_fleet *f = l->up.fleet;
 
     /* A worker that joined by itself has no process of ours to end: only its link goes. */
-    if (l->token)
+    if (l->token) {
+        l->token->ended = AS_FLEET_EXIT_PROTOCOL;
         f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->token->token), as_str_of(why));
+    }
     as_link_end(l, why, AS_LOSS_LINK);
 }
 
@@ -387,7 +389,7 @@ static void op_tick(struct as_upstream *u, as_ns now)
     if (l->ping_sent) {
         /* after a stall of ours the answer may be there, unread */
         if (now - l->ping_sent >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
-            as_link_condemn(l, "did not answer a ping in time");
+            as_link_condemn(l, "did not answer a ping in time", AS_FLEET_EXIT_SILENT);
         return;
     }
     /* Its health is asked for soon in any case, since only it knows. */

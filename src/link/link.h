@@ -111,7 +111,7 @@ void as_link_refuse(struct as_link *l, const char *why);
 
 /* Its process has to end: it gets nothing new; ours is killed, and its death tells what may be
  * replayed. Of one that came by itself the link ends, and everything may have run. */
-void as_link_condemn(struct as_link *l, const char *why);
+void as_link_condemn(struct as_link *l, const char *why, enum as_fleet_exit cause);
 void as_link_condemned_late(struct as_link *l); /* the timer of one that is condemned */
 /* In the rotation or out of it, after anything that decides it has changed. */
 void as_link_rotate(struct as_link *l);

@@ -68,18 +68,20 @@ static void execute(struct as_link *l)
         kill_it(l);
 }
 
-static void sentence(struct as_link *l, const char *why)
+static void sentence(struct as_link *l, const char *why, enum as_fleet_exit cause)
 {
+    if (l->token)
+        l->token->ended = cause;
     l->condemned = as_str_dup(as_str_of(why));
     as_timer_set(&l->care.timer, AS_NEVER);
     as_link_rotate(l);
 }
 
-void as_link_condemn(struct as_link *l, const char *why)
+void as_link_condemn(struct as_link *l, const char *why, enum as_fleet_exit cause)
 {
     if (l->condemned)
         return;
-    sentence(l, why);
+    sentence(l, why, cause);
     execute(l);
 }
 
@@ -117,11 +119,12 @@ static void check_failed(struct as_link *l, struct as_str why)
 
     l->care.failures++;
     l->care.sick = true;
+    as_deploy_stat(l->up.deploy->core)->sick++;
     log_health(l, false, why);
     if (l->token && l->care.failures >= AS_MAX(l->care.limit, 1u)) {
         snprintf(text, sizeof(text), "%u health checks failed in a row, the last one: %.*s",
                  l->care.failures, AS_STR_FMT(why));
-        as_link_condemn(l, text);
+        as_link_condemn(l, text, AS_FLEET_EXIT_UNHEALTHY);
         return;
     }
     as_link_rotate(l);
@@ -256,8 +259,9 @@ static void condemn_hung(struct as_link *l, struct look *k)
              started ? "the handler of model %s has run for longer than execution_timeout_s (%.3g)"
                      : "a request of model %s was not started within execution_timeout_s (%.3g)",
              m->name, limit);
-    sentence(l, why); /* first: what is answered below makes no room here */
+    sentence(l, why, AS_FLEET_EXIT_HUNG); /* first: what is answered below makes no room here */
     as_replica_each_executing(l->up.replica, give_up, k);
+    as_deploy_stat(l->up.deploy->core)->hung += k->n;
     as_log_event(l->up.fleet->log, AS_LOG_WARN, "worker_hung",
                  "replica=%s pid=%u model=%s given_up=%u unanswered=%u ran_ms=%lu", l->up.name,
                  l->pid, m->name, k->n, l->n_calls,

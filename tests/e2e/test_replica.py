@@ -9,7 +9,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import http, oip, procs, wait
+from support import http, oip, procs, prometheus, wait
 from support.load import Load
 
 pytestmark = pytest.mark.core
@@ -51,6 +51,10 @@ def test_a_hung_handler_is_killed(hanging, connect, model):
     assert behind.result() is not None
     server.wait_all_ready()
     assert server.worker() != pid
+    metrics = prometheus.parse(server.metrics())
+    assert prometheus.total(metrics, "anyserve_handlers_hung_total", deployment="hanging") == 1
+    assert prometheus.total(metrics, "anyserve_worker_exits_total", deployment="hanging", cause="hung") == 1
+    assert prometheus.total(metrics, "anyserve_worker_exits_total") == 1
     server.log.wait(f"event=worker_hung replica=hanging-0 pid={pid} model={model} given_up=1")
     server.log.wait(rf"\[hanging-0\] .*line \d+ in {model}")  # where it was
     server.log.wait(f"event=worker_exit replica=hanging-0 pid={pid} .*has run for longer than execution_timeout_s")
@@ -131,6 +135,9 @@ def test_a_sick_replica_is_replaced(hanging, connect, tmp_path):
     sick.unlink()
     server.wait_all_ready()
     after = server.workers()
+    metrics = prometheus.parse(server.metrics())
+    assert prometheus.total(metrics, "anyserve_health_checks_failed_total", deployment="hanging") >= 3
+    assert prometheus.total(metrics, "anyserve_worker_exits_total", deployment="hanging", cause="unhealthy") == 1
     assert after["hanging-0"] == before["hanging-0"] and after["hanging-1"] != before["hanging-1"]
 
 

@@ -51,6 +51,7 @@ static void failures_in_a_row_end_a_process_of_ours(void **state AS_UNUSED)
         reply(h, next_check(h), AS_CONTROL_HEALTH, 14, "no GPU");
     }
     UNTIL(w.killed == 1);
+    assert_int_equal(as_deploy_stat(w.fleet->deploys[0]->core)->sick, 5);
     assert_string_equal(w.token, "t0");
     assert_string_equal(w.why, "3 health checks failed in a row, the last one: no GPU");
     assert_int_equal(w.gone, 0); /* its death is waited for */
@@ -175,6 +176,7 @@ static void a_hung_handler_is_answered_and_its_worker_killed(void **state AS_UNU
     expect(other, AS_FRAME_OPEN);
     assert_true(hung->released);
     assert_false(waits->answered);
+    assert_int_equal(as_deploy_stat(w.fleet->deploys[0]->core)->hung, 1);
     end();
 }
 

@@ -3,6 +3,7 @@
 #include "care_world.h"
 
 #include "core/replica.h"
+#include "core/restart.h"
 
 /* --- requests without a deadline --- */
 
@@ -107,6 +108,55 @@ static void a_dead_process_has_no_link(void **state AS_UNUSED)
     assert_int_equal(w.gone, 1);
     assert_true(q->answered);
     assert_int_equal(q->call.err, AS_EMAYHAVERUN);
+    end();
+}
+
+static uint64_t exits(enum as_fleet_exit why)
+{
+    return w.fleet->deploys[0]->exits[why];
+}
+
+static void ends_are_counted_by_their_cause(void **state AS_UNUSED)
+{
+    static const struct {
+        enum as_exit_kind kind;
+        enum as_fleet_exit counted;
+    } told[] = {
+        {AS_EXIT_CODE, AS_FLEET_EXIT_CODE},       {AS_EXIT_CRASH, AS_FLEET_EXIT_CRASH},
+        {AS_EXIT_KILLED, AS_FLEET_EXIT_KILLED},   {AS_EXIT_OOM, AS_FLEET_EXIT_OOM},
+        {AS_EXIT_STOPPED, AS_FLEET_EXIT_STOPPED},
+    };
+    struct as_frame_options o = one_option(AS_FRAME_OPT_HEALTH_FAILURES, 1);
+    struct hand *h;
+
+    begin(usual());
+    for (size_t i = 0; i < AS_COUNT(told); i++) { /* also of one that never came */
+        as_fleet_token(w.fleet, AS_STR("t"), AS_STR("app-9"), AS_STR("app"));
+        as_fleet_exited(w.fleet, AS_STR("t"), told[i].kind);
+        as_fleet_forget(w.fleet, AS_STR("t"), AS_LOSS_KILLED);
+        assert_int_equal(exits(told[i].counted), 1);
+    }
+    as_fleet_exited(w.fleet, AS_STR("unknown"), AS_EXIT_CODE);
+    as_fleet_exited(w.fleet, AS_STR("t0"), AS_EXIT_STOPPED + 1); /* no kind that we know */
+    o.has |= 1u << AS_FRAME_OPT_HEALTH_PERIOD;
+    o.value[AS_FRAME_OPT_HEALTH_PERIOD] = AS_MS;
+    h = join(0, "t0", false, &o);
+    expect(h, AS_FRAME_CONTROL);
+    reply(h, h->f.stream, AS_CONTROL_HEALTH, 14, "no GPU");
+    UNTIL(w.killed == 1);
+    as_fleet_exited(w.fleet, AS_STR("t0"), AS_EXIT_KILLED); /* by us, and this is why */
+    die(0, "t0");
+    h = join(1, "t1", false, &no_options);
+    as_frame_put_control(&h->out, 1, &(struct as_frame_control){.op = AS_CONTROL_HEALTH});
+    UNTIL(w.killed == 2);
+    as_fleet_exited(w.fleet, AS_STR("t1"), AS_EXIT_KILLED);
+    die(1, "t1");
+    for (uint32_t why = 0; why < AS_FLEET_EXITS; why++) {
+        assert_non_null(as_fleet_exit_name(why));
+        assert_int_equal(exits((enum as_fleet_exit)why),
+                         why != AS_FLEET_EXIT_HUNG && why != AS_FLEET_EXIT_SILENT);
+    }
+    assert_null(as_fleet_exit_name(AS_FLEET_EXITS));
     end();
 }
 
@@ -256,6 +306,7 @@ int main(void)
         cmocka_unit_test(a_worker_says_what_may_run_twice),
         cmocka_unit_test(options_that_make_no_sense_end_the_link),
         cmocka_unit_test(a_dead_process_has_no_link),
+        cmocka_unit_test(ends_are_counted_by_their_cause),
         cmocka_unit_test(a_question_is_answered_under_its_id),
         cmocka_unit_test(every_question_has_an_answer),
         cmocka_unit_test(an_idle_replica_retires_at_once),
