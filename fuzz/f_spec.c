@@ -46,7 +46,7 @@ static void check_spec(const struct as_spec *s, const struct as_spec_limits *l)
 
     roomy.bytes = 64u << 20;
     as_buf_init(&b);
-    as_spec_print(s, &b);
+    as_spec_print(s, true, &b);
     check_same(s, &roomy, &b);
     b.n = 0;
     as_spec_json(s->file, true, &b);

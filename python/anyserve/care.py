@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import faulthandler
 import inspect
-import json
 import signal
 from types import ModuleType
 from typing import Any, Callable, Coroutine, Dict, Iterable, List, NamedTuple, Optional, Tuple
@@ -141,7 +140,7 @@ class Care:
 
     async def _reconfigure(self, text: str) -> Outcome:
         try:
-            said = replica.check(json.loads(text))
+            said = replica.parse(text)
             fixed = sorted(set(said) - set(replica.CHANGING))
             if fixed:
                 raise ValueError("%s cannot change while a replica runs" % ", ".join(fixed))

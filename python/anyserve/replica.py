@@ -14,6 +14,8 @@ from typing import Any, Dict, MutableMapping, NamedTuple, Optional
 __all__ = ["ReplicaContext", "get_replica_context"]
 
 VARIABLE = "ANYSERVE_CONTEXT"
+FILE_VARIABLE = "ANYSERVE_CONTEXT_FILE"  # names a file that holds it, when it is long
+FILE_KEY = "context_file"  # the same for a running replica
 _TEXTS = ("replica", "deployment", "application", "version")
 _NUMBERS = ("rank", "world_size", "local_rank", "node_rank")
 WARMUP = "warmup_requests"  # of a deployment file; beside the options, which may change
@@ -92,6 +94,22 @@ def check(said: Any) -> Dict[str, Any]:
     return said
 
 
+def parse(text: str) -> Dict[str, Any]:
+    """The JSON text of a question, or the file that it names; ValueError."""
+    said = json.loads(text)
+    if isinstance(said, dict) and list(said) == [FILE_KEY]:
+        said = _read_file(said[FILE_KEY])
+    return check(said)
+
+
+def _read_file(path: Any) -> Any:
+    try:
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+    except (OSError, TypeError) as e:
+        raise ValueError("it is in a file that cannot be read: %s" % e) from None
+
+
 def context_of(said: Dict[str, Any], old: ReplicaContext) -> ReplicaContext:
     return dataclasses.replace(old, **{k: v for k, v in said.items() if k in _TEXTS + _NUMBERS})
 
@@ -105,7 +123,9 @@ def named(given: Given, deployment: str) -> Given:
 
 def read(environ: MutableMapping[str, str], deployment: Optional[str]) -> Given:
     """From the environment, which is ours alone: children of the worker are no replicas. ValueError."""
-    said = check(json.loads(environ.pop(VARIABLE, None) or "{}"))
+    path = environ.pop(FILE_VARIABLE, None)
+    text = environ.pop(VARIABLE, None)
+    said = check(_read_file(path)) if path else check(json.loads(text or "{}"))
     context = ReplicaContext()
     if deployment:
         context = dataclasses.replace(context, deployment=deployment, replica=deployment + "-0")

@@ -30,6 +30,9 @@ struct controller {
     struct as_budget budget;
     struct as_edge *edge;                                   /* for the control API */
     char token[AS_TOKEN_MAX + 1], host[AS_LISTEN_HOST_MAX]; /* of its door over TCP; "": none */
+    char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX];
+    char *python;
+    struct as_buf gpus, cpus; /* lists */
     int code;
 };
 
@@ -38,6 +41,21 @@ static void say(void *ctx, const struct as_ctl_message *m)
     as_failpoint_at("say", m->type);
     as_channel_say(((struct controller *)ctx)->channel, m);
     as_failpoint_at("said", m->type);
+}
+
+static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)
+{
+    return as_orders_load(&((struct controller *)ctx)->orders, generation, ret_s);
+}
+
+static void on_settled(void *ctx, const struct as_crew_news *n)
+{
+    as_orders_settled(&((struct controller *)ctx)->orders, n);
+}
+
+static void on_rolled_back(void *ctx, const struct as_crew_news *n)
+{
+    as_orders_rolled_back(&((struct controller *)ctx)->orders, n);
 }
 
 static void on_message(void *ctx, const struct as_ctl_message *m)
@@ -101,7 +119,7 @@ static as_ns spec_default(enum as_spec_key key)
     return strtoull(as_spec_rows[key].def, NULL, 10) * AS_SEC;
 }
 
-/* The command line's. Of updates there are none: what is served does not change while it runs. */
+/* The command line's; what a deployment says takes its place (ctl/spec_plan.h). */
 static struct as_plan_policy policy(const struct as_option_set *o)
 {
     as_ns start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT);
@@ -116,8 +134,10 @@ static struct as_plan_policy policy(const struct as_option_set *o)
         .drain_timeout = spec_default(AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT),
         .drain_again = AS_SEC,
         .stop_timeout = as_option_ns(o, AS_OPT_STOP_TIMEOUT),
+        .min_ready = as_option_ns(o, AS_OPT_UPDATE_MIN_READY),
         .roll_percent = 100,
-        .roll_failures = UINT32_MAX};
+        .roll_failures = (uint32_t)as_option_u64(o, AS_OPT_UPDATE_FAILURES),
+        .roll_back = as_option_bool(o, AS_OPT_UPDATE_ROLLBACK)};
 }
 
 static void on_change(void *ctx)
@@ -125,21 +145,62 @@ static void on_change(void *ctx)
     as_control_events_changed(((struct controller *)ctx)->orders.api.events);
 }
 
-static struct as_crew_conf crew_conf(struct controller *c, const struct as_option_set *o,
-                                     const char *link)
+/* An interpreter named by a relative path is meant from where the server was started, not from a
+ * deployment's working_dir. The caller frees. */
+static char *python_of(const struct as_option_set *o)
+{
+    const char *python = as_option_str(o, AS_OPT_PYTHON);
+    char cwd[4096];
+    struct as_buf b;
+
+    as_buf_init(&b);
+    if (python[0] != '/' && strchr(python, '/') && getcwd(cwd, sizeof(cwd)))
+        as_buf_printf(&b, "%s/", cwd);
+    as_buf_str(&b, python);
+    as_buf_add(&b, "", 1);
+    return (char *)b.p;
+}
+
+/* As lists, for replicas that take devices of their own. */
+static void find_devices(struct controller *c)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char path[64];
+    cpu_set_t cpus;
+
+    as_buf_init(&c->gpus);
+    as_buf_init(&c->cpus);
+    for (uint32_t i = 0; !visible && i < 64; i++) {
+        snprintf(path, sizeof(path), "/dev/nvidia%u", i);
+        if (access(path, F_OK) == 0)
+            as_buf_printf(&c->gpus, "%s%u", c->gpus.n ? "," : "", i);
+    }
+    as_buf_str(&c->gpus, visible ? visible : "");
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
+        CPU_ZERO(&cpus);
+    for (uint32_t i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &cpus))
+            as_buf_printf(&c->cpus, "%s%u", c->cpus.n ? "," : "", i);
+    }
+    as_buf_add(&c->gpus, "", 1);
+    as_buf_add(&c->cpus, "", 1);
+}
+
+static struct as_crew_conf crew_conf(struct controller *c, const struct as_option_set *o)
 {
     struct as_crew_conf conf = {
-        .app = &c->app,
-        .recipe = {.python = as_option_str(o, AS_OPT_PYTHON),
-                   .target = o->n_args ? o->args[0] : "",
-                   .link = link,
+        .recipe = {.python = c->python,
+                   .link = c->link,
                    .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
                    .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
                    .stream_input_bytes = as_option_u64(o, AS_OPT_STREAM_INPUT_BYTES),
                    .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
-        .workers = (uint32_t)as_option_u64(o, AS_OPT_WORKERS),
+        .folder = c->folder,
+        .gpus = (const char *)c->gpus.p,
+        .cpus = (const char *)c->cpus.p,
         .max_starting = max_starting(o),
         .policy = policy(o),
+        .stays = as_option_str(o, AS_OPT_STATE_DIR)[0] != 0,
         .on_change = on_change,
         .ctx = c};
 
@@ -188,17 +249,28 @@ static void open_door(struct controller *c, const struct as_option_set *o,
     }
 }
 
+/* Where its workers find the server, and what they need of its folder. */
+static void find_paths(struct controller *c, const struct as_option_set *o)
+{
+    AS_ASSERT(as_runtime_path(c->link, as_option_str(o, AS_OPT_RUNTIME_DIR),
+                              (uint16_t)as_option_u64(o, AS_OPT_PORT), AS_RUNTIME_LINK) == 0);
+    memcpy(c->folder, c->link, sizeof(c->folder));
+    c->folder[strlen(c->folder) - strlen("/" AS_RUNTIME_LINK)] = 0;
+    c->python = python_of(o);
+    find_devices(c);
+}
+
 static void serve(struct controller *c, const struct as_option_set *o,
                   const struct as_controller_fds *fds)
 {
-    char link[AS_RUNTIME_PATH_MAX];
+    static const struct as_crew_ops ops = {say, load, on_settled, on_rolled_back};
     struct as_crew_conf conf;
 
-    AS_ASSERT(as_runtime_path(link, as_option_str(o, AS_OPT_RUNTIME_DIR),
-                              (uint16_t)as_option_u64(o, AS_OPT_PORT), AS_RUNTIME_LINK) == 0);
-    conf = crew_conf(c, o, link);
-    as_crew_new(&c->crew, c->loop, &conf, say, c, &c->log);
-    as_orders_open(&c->orders, o, &c->app, c->crew, &c->log);
+    find_paths(c, o);
+    conf = crew_conf(c, o);
+    as_crew_new(&c->crew, c->loop, &conf, &ops, c, &c->log);
+    if (as_orders_open(&c->orders, o, &c->app, c->crew, c->loop, &c->log) < 0)
+        _exit(AS_CODE_FAILED); /* it was told; the next one may fare better */
     open_door(c, o, fds);
     as_loop_run(c->loop);
     as_edge_stop(c->edge);
@@ -233,5 +305,8 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     as_control_events_free(c.orders.api.events);
     as_crew_free(c.crew);
     as_app_fini(&c.app);
+    as_buf_fini(&c.gpus);
+    as_buf_fini(&c.cpus);
+    free(c.python);
     return c.code;
 }

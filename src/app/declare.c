@@ -69,7 +69,8 @@ static int build(struct as_option_set *opts, const char *python, int signal_fd, 
     struct as_spec_limits limits;
     struct as_spec *spec;
     struct as_app app;
-    int rc = as_app_describe(&app, python, target, signal_fd, err);
+    int rc = as_app_describe(&app, &(struct as_app_where){.python = python, .target = target},
+                             signal_fd, err);
 
     if (rc != AS_CODE_OK)
         return rc;
@@ -79,7 +80,7 @@ static int build(struct as_option_set *opts, const char *python, int signal_fd, 
     if (rc < 0)
         return AS_CODE_CONFIG;
     as_buf_str(out, "# Written by `anyserve build`: what the code declares, and the defaults.\n");
-    as_spec_print(spec, out);
+    as_spec_print(spec, true, out);
     as_spec_free(spec);
     return AS_CODE_OK;
 }

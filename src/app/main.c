@@ -9,6 +9,7 @@
 #include "app/resume.h"
 #include "app/run.h"
 #include "app/shutdown.h"
+#include "app/start.h"
 #include "app/status.h"
 #include "ctl/exit_code.h"
 #include "ctl/failpoint.h"
@@ -52,6 +53,9 @@ const struct as_command as_commands[] = {
     {"run", "[TARGET]",
      "serve the models of a Python file or module (file.py, module:app), and of workers that join",
      AS_SCOPE_RUN, 0, 1, false, as_run_main},
+    {"start", "[FILE]",
+     "serve a deployment file, or what was served last; changed by `anyserve deploy` while it runs",
+     AS_SCOPE_START, 0, 1, false, as_start_main},
     {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, as_status_main},
     {"workers", "", "list the workers of a running server", AS_SCOPE_WORKERS, 0, 0, false,
      as_workers_main},
@@ -92,10 +96,10 @@ const struct as_command as_commands[] = {
 #endif
     {"resume", "FD [check]", "take over from an earlier supervisor (by `upgrade`)", 0, 1, 2, true,
      as_resume_main},
-    {"dispatcher", "", "serve with inherited descriptors (started by `run`)", AS_SCOPE_DISPATCHER,
-     0, 0, true, cmd_dispatcher},
-    {"controller", "[TARGET]", "decide about replicas (started by `run`)", AS_SCOPE_CONTROLLER, 0,
-     1, true, cmd_controller},
+    {"dispatcher", "", "serve with inherited descriptors (started by `run` and `start`)",
+     AS_SCOPE_DISPATCHER, 0, 0, true, cmd_dispatcher},
+    {"controller", "[TARGET]", "decide about replicas (started by `run` and `start`)",
+     AS_SCOPE_CONTROLLER, 0, 1, true, cmd_controller},
 };
 
 const uint32_t as_commands_n = AS_COUNT(as_commands);

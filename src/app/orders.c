@@ -1,111 +1,187 @@
 #include "app/orders.h"
 
-#include "ctl/spec.h"
 #include "io/runtime.h"
 #include "wire/json.h"
 
-#include <time.h>
+#include <inttypes.h>
 #include <unistd.h>
 
-#define HISTORY 100u /* generations; `run` ends with its server, so nobody looks further back */
+#define REASON_MAX 800u /* bytes of a reason that are kept as a cause */
 
-/* --- the desired state as a text --- */
+/* "update of APP/DEPLOYMENT failed, back to generation N: REASON" */
+#define FAILED_BEGIN "update of "
+#define FAILED_END   " failed, back to generation "
 
-static struct as_spec_object *application_of(const struct as_spec *s)
+/* --- a change --- */
+
+/* Stored, then done. */
+static int change(struct as_orders *o, const struct as_buf *cause, const struct as_buf *text,
+                  struct as_buf *err)
 {
-    return as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, AS_STR(AS_ORDERS_APPLICATION));
-}
+    struct as_spec *s;
+    int rc = as_desired_put(&o->desired, as_buf_slice(cause), as_buf_slice(text), err);
 
-/* What the server itself wrote is not bounded as what people send. */
-static const struct as_spec_limits own = {.bytes = AS_STORE_SPEC_MAX,
-                                          .depth = 1000,
-                                          .applications = UINT32_MAX,
-                                          .deployments = UINT32_MAX,
-                                          .errors = 1};
-
-/* The code's, with --workers: where every history begins. */
-static int initial(const struct as_orders *o, struct as_spec **ret_s, struct as_buf *err)
-{
-    struct as_spec_object *app;
-    int rc = as_spec_of_code(ret_s, &own, AS_ORDERS_APPLICATION, o->opts->args[0], o->app, err);
-
-    if (rc < 0)
-        return rc;
-    app = application_of(*ret_s);
-    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++)
-        as_spec_set_int(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
-                        AS_SPEC_DEPLOYMENT_NUM_REPLICAS,
-                        (int64_t)as_option_u64(o->opts, AS_OPT_WORKERS));
-    return 0;
-}
-
-/* The newest stored one; else the initial one. */
-static int current(const struct as_orders *o, struct as_spec **ret_s, struct as_buf *err)
-{
-    struct as_store_entry e;
-    struct as_buf none = {0};
-    int rc = o->store ? as_store_get(o->store, 0, &e, &none) : AS_ENOTFOUND;
-
-    if (rc == AS_ENOTFOUND)
-        rc = initial(o, ret_s, err);
-    else if (rc == 0)
-        rc = as_spec_parse(ret_s, &own, AS_STORE_FILE, e.spec, err);
-    else
-        as_buf_add(err, none.p, none.n);
-    as_buf_fini(&none);
+    if (rc == 0)
+        rc = as_desired_load(&o->desired, 0, &s, err);
+    if (rc == 0)
+        as_crew_want(o->crew, o->desired.generation, s);
     return rc;
 }
 
-static int open_store(struct as_orders *o, struct as_buf *err)
+static int scale(struct as_orders *o, const struct as_control_request *q, struct as_buf *err)
 {
-    return o->store ? 0 : as_store_open(&o->store, o->folder, HISTORY, err);
-}
-
-static int store(struct as_orders *o, const struct as_spec *s, const struct as_buf *cause,
-                 struct as_buf *err)
-{
-    struct as_buf text;
-    struct timespec now;
-    uint64_t generation;
+    struct as_buf cause, text;
     int rc;
 
-    clock_gettime(CLOCK_REALTIME, &now);
+    as_buf_init(&cause);
     as_buf_init(&text);
-    as_spec_print(s, &text);
-    rc = as_store_put(o->store, as_buf_slice(cause), as_buf_slice(&text),
-                      now.tv_sec * 1000 + now.tv_nsec / (int64_t)AS_MS, &generation, err);
+    as_buf_printf(&cause, "scale %.*s to %u", AS_STR_FMT(q->deployment), q->replicas);
+    rc = as_desired_scaled(&o->desired, q->application, q->deployment, q->replicas, &text, err);
+    if (rc == 0)
+        rc = change(o, &cause, &text, err);
+    as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
 }
 
-/* --- the verbs --- */
-
-/* First what comes after a crash, then what happens now. */
-static int scale(struct as_orders *o, const struct as_control_request *q, struct as_buf *err)
+/* The deployment is as `generation` has it, whoever wants that. */
+static int go_back(struct as_orders *o, struct as_str application, struct as_str deployment,
+                   uint64_t generation, const struct as_buf *cause, struct as_buf *err)
 {
-    struct as_spec_object *app, *deployment;
-    struct as_spec *s = NULL;
-    struct as_buf cause;
-    int rc = open_store(o, err);
+    struct as_buf text;
+    int rc;
 
+    as_buf_init(&text);
+    rc = as_desired_back(&o->desired, application, deployment, generation,
+                         as_crew_replicas(o->crew, deployment), &text, err);
     if (rc == 0)
-        rc = current(o, &s, err);
-    if (rc < 0)
-        return rc;
-    app = application_of(s);
-    deployment = app ? as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, q->deployment) : NULL;
-    as_buf_init(&cause);
-    as_buf_printf(&cause, "scale %.*s to %u", AS_STR_FMT(q->deployment), q->replicas);
-    if (deployment && as_spec_set_int(deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, q->replicas) < 0)
-        rc = AS_EINVALID; /* the door has looked already */
-    if (rc == 0 && deployment)
-        rc = store(o, s, &cause, err);
-    if (rc == 0) /* without the deployment it says so */
-        rc = as_crew_scale(o->crew, q->deployment, q->replicas, err);
-    as_buf_fini(&cause);
-    as_spec_free(s);
+        rc = change(o, cause, &text, err);
+    as_buf_fini(&text);
     return rc;
 }
+
+static int rollback(struct as_orders *o, const struct as_control_request *q, struct as_buf *err)
+{
+    struct as_buf cause;
+    uint64_t generation;
+    int rc = as_crew_before(o->crew, q->deployment, &generation, err);
+
+    if (rc < 0)
+        return rc;
+    as_buf_init(&cause);
+    as_buf_printf(&cause, "rollback %.*s to generation %" PRIu64, AS_STR_FMT(q->deployment),
+                  generation);
+    rc = go_back(o, q->application, q->deployment, generation, &cause, err);
+    as_buf_fini(&cause);
+    return rc;
+}
+
+/* --- a file --- */
+
+/* The whole text `text` is to be; json: the answer. */
+static int deploy(struct as_orders *o, const struct as_buf *cause, const struct as_buf *text,
+                  bool dry, struct as_buf *json, struct as_buf *err)
+{
+    struct as_spec *to;
+    struct as_buf changes;
+    uint32_t n;
+    int rc = as_spec_parse(&to, &as_desired_limits, AS_STORE_FILE, as_buf_slice(text), err);
+
+    if (rc < 0)
+        return rc;
+    as_buf_init(&changes);
+    as_json_put_open(&changes, '{');
+    n = as_intake_put_changes(o->desired.spec, to, &changes);
+    as_spec_free(to);
+    if (n && !dry)
+        rc = change(o, cause, text, err);
+    if (!dry)
+        as_json_put_at_u64(&changes, "generation", o->desired.generation);
+    as_json_put_close(&changes, '}');
+    as_buf_add(json, changes.p, changes.n);
+    as_buf_fini(&changes);
+    return rc;
+}
+
+static void answer(struct as_control_ask *k, int err, struct as_buf *json, struct as_buf *why)
+{
+    as_control_answer(k, err, err ? why : json);
+    as_buf_fini(json);
+    as_buf_fini(why);
+}
+
+static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
+{
+    struct as_orders *o = ctx;
+    struct as_control_ask *k = o->asking;
+    struct as_buf text, json, wrong, cause;
+
+    o->asking = NULL;
+    as_buf_init(&text);
+    as_buf_init(&json);
+    as_buf_init(&wrong);
+    as_buf_init(&cause);
+    as_buf_add(&wrong, why.p, why.n);
+    as_buf_str(&cause, "deploy");
+    if (s)
+        as_desired_text(s, &text);
+    as_spec_free(s);
+    if (err == 0)
+        err = deploy(o, &cause, &text, o->dry, &json, &wrong);
+    as_buf_fini(&cause);
+    as_buf_fini(&text);
+    answer(k, err, &json, &wrong);
+}
+
+/* Nothing was changed yet, and nothing will be. */
+static void on_gone(void *arg)
+{
+    struct as_orders *o = arg;
+    struct as_control_ask *k = o->asking;
+
+    as_intake_stop(o->job);
+    o->job = NULL;
+    o->asking = NULL;
+    as_control_answer(k, AS_ECANCELLED, NULL);
+}
+
+static void begin_deploy(struct as_orders *o, const struct as_control_request *q,
+                         struct as_control_ask *k)
+{
+    struct as_buf why;
+
+    if (o->job) {
+        as_buf_init(&why);
+        as_buf_str(&why, "another deployment file is being read; try again");
+        as_control_answer(k, AS_EEXISTS, &why);
+        as_buf_fini(&why);
+        return;
+    }
+    o->asking = k;
+    o->dry = q->verb == AS_CONTROL_PLAN;
+    as_control_await(k, on_gone, o);
+    as_intake_start(&o->job, &o->deploy, &o->memory, q->text, on_read, o);
+}
+
+static int delete (struct as_orders *o, const struct as_control_request *q, struct as_buf *json,
+                   struct as_buf *err)
+{
+    struct as_buf cause, text;
+    int rc;
+
+    as_buf_init(&cause);
+    as_buf_init(&text);
+    as_buf_printf(&cause, "delete %.*s",
+                  AS_STR_FMT(q->application.n ? q->application : AS_STR("everything")));
+    rc = as_desired_without(&o->desired, q->application, &text, err);
+    if (rc == 0)
+        rc = deploy(o, &cause, &text, false, json, err);
+    as_buf_fini(&cause);
+    as_buf_fini(&text);
+    return rc;
+}
+
+/* --- what people read --- */
 
 static void show(const struct as_orders *o, struct as_buf *json)
 {
@@ -115,18 +191,10 @@ static void show(const struct as_orders *o, struct as_buf *json)
     as_json_put_key(json, "pid");
     as_json_put_i64(json, getpid());
     as_json_put_close(json, '}');
+    as_json_put_at_u64(json, "generation", o->desired.generation);
     as_json_put_key(json, "applications");
     as_json_put_open(json, '{');
-    if (o->app->n) {
-        as_json_put_key(json, AS_ORDERS_APPLICATION);
-        as_json_put_open(json, '{');
-        as_json_put_at_string(json, "name", AS_STR(AS_ORDERS_APPLICATION));
-        as_json_put_at_string(json, "status",
-                              as_str_of(as_application_status_name(as_crew_status(o->crew))));
-        as_json_put_key(json, "deployments");
-        as_crew_show(o->crew, json);
-        as_json_put_close(json, '}');
-    }
+    as_crew_show(o->crew, json);
     as_json_put_close(json, '}');
     as_json_put_close(json, '}');
 }
@@ -140,31 +208,25 @@ static void tell(void *arg, const struct as_crew_row *r)
 {
     const struct each *k = arg;
 
-    k->fn(k->arg, &(struct as_control_row){
-                      .kind = r->replica.n ? AS_CONTROL_REPLICA : AS_CONTROL_DEPLOYMENT,
-                      .application = AS_STR(AS_ORDERS_APPLICATION),
-                      .deployment = r->deployment,
-                      .replica = r->replica,
-                      .status = r->status,
-                      .message = r->message,
-                      .target = r->target,
-                      .rolled_back = r->rolled_back,
-                      .pid = (uint32_t)r->pid,
-                      .rank = r->rank == AS_RANK_NONE ? AS_CONTROL_NONE : r->rank,
-                      .starts = r->starts});
+    k->fn(k->arg,
+          &(struct as_control_row){.kind = r->replica.n      ? AS_CONTROL_REPLICA
+                                           : r->deployment.n ? AS_CONTROL_DEPLOYMENT
+                                                             : AS_CONTROL_APPLICATION,
+                                   .application = r->application,
+                                   .deployment = r->deployment,
+                                   .replica = r->replica,
+                                   .status = r->status,
+                                   .message = r->message,
+                                   .target = r->target,
+                                   .rolled_back = r->rolled_back,
+                                   .pid = (uint32_t)r->pid,
+                                   .rank = r->rank == AS_RANK_NONE ? AS_CONTROL_NONE : r->rank,
+                                   .starts = r->starts});
 }
 
 static void each(void *ctx, as_control_row_fn *fn, void *arg)
 {
-    const struct as_orders *o = ctx;
-
-    if (!o->app->n)
-        return;
-    fn(arg, &(struct as_control_row){
-                .kind = AS_CONTROL_APPLICATION,
-                .application = AS_STR(AS_ORDERS_APPLICATION),
-                .status = as_str_of(as_application_status_name(as_crew_status(o->crew)))});
-    as_crew_each(o->crew, tell, &(struct each){fn, arg});
+    as_crew_each(((struct as_orders *)ctx)->crew, tell, &(struct each){fn, arg});
 }
 
 static bool put_entry(void *arg, const struct as_store_entry *e)
@@ -187,102 +249,299 @@ static int history(struct as_orders *o, struct as_buf *json, struct as_buf *err)
     as_json_put_open(json, '{');
     as_json_put_key(json, "generations");
     as_json_put_open(json, '[');
-    if (o->store)
-        rc = as_store_each(o->store, put_entry, json, err);
+    if (o->desired.store)
+        rc = as_store_each(o->desired.store, put_entry, json, err);
     as_json_put_close(json, ']');
     as_json_put_close(json, '}');
     return rc;
 }
 
-static int check_application(const struct as_control_request *q, struct as_buf *err)
-{
-    if (!q->application.n || as_str_eq(q->application, AS_STR(AS_ORDERS_APPLICATION)))
-        return 0;
-    as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(q->application));
-    return AS_ENOTFOUND;
-}
+/* --- the verbs --- */
 
-static int handle(void *ctx, const struct as_control_request *q, struct as_buf *ret_json,
-                  struct as_buf *ret_err)
+/* Those that are answered at once. */
+static int carry_out(struct as_orders *o, const struct as_control_request *q, struct as_buf *json,
+                     struct as_buf *err)
 {
-    struct as_orders *o = ctx;
-    int rc = check_application(q, ret_err);
+    bool one = q->verb == AS_CONTROL_SCALE || q->verb == AS_CONTROL_RESTART ||
+               q->verb == AS_CONTROL_ROLLBACK;
+    int rc = one ? as_crew_check(o->crew, q->application, q->deployment, err) : 0;
 
     if (rc < 0)
         return rc;
     switch (q->verb) {
     case AS_CONTROL_SHOW:
-        show(o, ret_json);
+        show(o, json);
+        return 0;
+    case AS_CONTROL_CONFIG:
+        as_spec_print(o->desired.spec, false, json);
         return 0;
     case AS_CONTROL_HISTORY:
-        return history(o, ret_json, ret_err);
+        return history(o, json, err);
+    case AS_CONTROL_DELETE:
+        return delete (o, q, json, err);
     case AS_CONTROL_SCALE:
-        rc = scale(o, q, ret_err);
+        rc = scale(o, q, err);
         break;
     case AS_CONTROL_RESTART:
-        rc = as_crew_restart(o->crew, q->deployment, ret_err);
-        break;
-    case AS_CONTROL_ROLLBACK:
-        rc = as_crew_rollback(o->crew, q->deployment, ret_err);
+        rc = as_crew_restart(o->crew, q->deployment, err);
         break;
     default:
-        as_buf_str(ret_err, "this server serves what it was started with (anyserve run); deploying "
-                            "to a running server is not there yet");
-        return AS_EUNIMPLEMENTED;
+        rc = rollback(o, q, err);
     }
     if (rc == 0)
-        as_buf_str(ret_json, "{}");
+        as_buf_str(json, "{}");
     return rc;
+}
+
+static void handle(void *ctx, const struct as_control_request *q, struct as_control_ask *k)
+{
+    struct as_orders *o = ctx;
+    struct as_buf json, err;
+    int rc;
+
+    if (q->verb == AS_CONTROL_DEPLOY || q->verb == AS_CONTROL_PLAN) {
+        begin_deploy(o, q, k);
+        return;
+    }
+    as_buf_init(&json);
+    as_buf_init(&err);
+    rc = carry_out(o, q, &json, &err);
+    answer(k, rc, &json, &err);
+}
+
+/* --- what the crew finds out --- */
+
+static void log_lost(const struct as_orders *o, const char *what, const struct as_buf *err)
+{
+    char text[512];
+
+    as_log_event(o->log, AS_LOG_ERROR, "state_not_written", "what=\"%s\" reason=%s", what,
+                 as_log_quote(text, sizeof(text), as_buf_slice(err)));
+}
+
+int as_orders_load(struct as_orders *o, uint64_t generation, struct as_spec **ret_s)
+{
+    struct as_buf err;
+    char text[512];
+    int rc;
+
+    as_buf_init(&err);
+    rc = as_desired_load(&o->desired, generation, ret_s, &err);
+    if (rc < 0)
+        as_log_event(o->log, AS_LOG_WARN, "generation_unknown", "generation=%" PRIu64 " reason=%s",
+                     generation, as_log_quote(text, sizeof(text), as_buf_slice(&err)));
+    as_buf_fini(&err);
+    return rc;
+}
+
+/* Without a store everything is generation 1, and every controller knows that by itself. */
+void as_orders_settled(struct as_orders *o, const struct as_crew_news *n)
+{
+    struct as_buf err;
+
+    if (!o->desired.store)
+        return;
+    as_buf_init(&err);
+    if (as_store_set_healthy(o->desired.store, n->application, n->deployment, n->generation,
+                             n->before, &err) < 0)
+        log_lost(o, "what is healthy", &err);
+    as_buf_fini(&err);
+}
+
+/* Not in the middle of a character. */
+static struct as_str cut(struct as_str s)
+{
+    size_t n = AS_MIN(s.n, (size_t)REASON_MAX);
+
+    while (n < s.n && n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80)
+        n--;
+    return (struct as_str){s.p, n};
+}
+
+void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
+{
+    struct as_buf cause, err;
+    char text[512];
+
+    as_log_event(o->log, AS_LOG_WARN, "update_failed",
+                 "deployment=%.*s generation=%" PRIu64 " back_to=%" PRIu64 " reason=%s",
+                 AS_STR_FMT(n->deployment), n->before, n->generation,
+                 as_log_quote(text, sizeof(text), n->why));
+    as_buf_init(&cause);
+    as_buf_init(&err);
+    as_buf_printf(&cause, FAILED_BEGIN "%.*s/%.*s" FAILED_END "%" PRIu64 ": %.*s",
+                  AS_STR_FMT(n->application), AS_STR_FMT(n->deployment), n->generation,
+                  AS_STR_FMT(cut(n->why)));
+    if (go_back(o, n->application, n->deployment, n->generation, &cause, &err) < 0)
+        log_lost(o, "that an update failed", &err);
+    as_buf_fini(&cause);
+    as_buf_fini(&err);
 }
 
 /* --- its life --- */
 
-/* What was asked for before: the numbers of replicas are all that can be asked for yet. */
-static int resume(struct as_orders *o, struct as_buf *err)
-{
-    struct as_spec_object *app;
-    struct as_spec *s;
-    int rc = open_store(o, err);
+struct failures {
+    struct as_buf *list; /* "DEPLOYMENT\0REASON\0" each */
+};
 
-    if (rc == 0)
-        rc = current(o, &s, err);
+/* Updates that failed since the last time that somebody changed something. */
+static bool collect_failure(void *arg, const struct as_store_entry *e)
+{
+    char *cause = as_str_dup(e->cause), *name = cause + strlen(FAILED_BEGIN), *end, *reason;
+    struct failures *f = arg;
+    bool failed = strncmp(cause, FAILED_BEGIN, strlen(FAILED_BEGIN)) == 0;
+
+    end = failed ? strstr(name, FAILED_END) : NULL;
+    reason = end ? strstr(end, ": ") : NULL;
+    if (reason && memchr(name, '/', (size_t)(end - name))) {
+        *end = 0;
+        name = strchr(name, '/') + 1;
+        as_buf_add(f->list, name, strlen(name) + 1);
+        as_buf_add(f->list, reason + 2, strlen(reason + 2) + 1);
+    }
+    free(cause);
+    return reason != NULL;
+}
+
+static struct as_str failure_of(const struct as_buf *list, const char *deployment)
+{
+    const char *p = (const char *)list->p, *end = p + list->n;
+
+    while (p < end) {
+        const char *reason = p + strlen(p) + 1;
+
+        if (strcmp(p, deployment) == 0)
+            return as_str_of(reason);
+        p = reason + strlen(reason) + 1;
+    }
+    return AS_STR("");
+}
+
+static void recall(struct as_orders *o, const struct as_spec_object *app,
+                   const struct as_buf *failures)
+{
+    struct as_buf none;
+
+    as_buf_init(&none);
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
+        const char *name = as_spec_str(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
+                                       AS_SPEC_DEPLOYMENT_NAME);
+        uint64_t stable = 0, before = 0;
+
+        as_store_healthy(o->desired.store, as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)),
+                         as_str_of(name), &stable, &before, &none);
+        as_crew_recall(o->crew, as_str_of(name), stable, before, failure_of(failures, name));
+    }
+    as_buf_fini(&none);
+}
+
+/* What is wanted, and what is known of it. */
+static int tell_crew(struct as_orders *o, struct as_buf *err)
+{
+    struct as_buf failures;
+    struct failures f = {&failures};
+    struct as_spec *s;
+    int rc = as_desired_load(&o->desired, 0, &s, err);
+
     if (rc < 0)
         return rc;
-    app = application_of(s);
-    for (uint32_t i = 0; app && i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
-        struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i);
+    as_crew_want(o->crew, o->desired.generation, s);
+    if (!o->desired.store)
+        return 0;
+    as_buf_init(&failures);
+    rc = as_store_each(o->desired.store, collect_failure, &f, err);
+    s = o->desired.spec;
+    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++)
+        recall(o, as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i), &failures);
+    as_buf_fini(&failures);
+    return rc;
+}
 
-        as_crew_scale(o->crew, as_str_of(as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME)),
-                      (uint32_t)as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS), err);
+/* What `run` serves: what the code declares, with --workers. */
+static int initial(const struct as_option_set *opts, const struct as_app *app, struct as_buf *text,
+                   struct as_buf *err)
+{
+    struct as_spec_object *o;
+    struct as_spec *s;
+    int rc;
+
+    if (!app->n) {
+        as_buf_str(text, "{\"applications\": []}");
+        return 0;
     }
+    rc = as_spec_of_code(&s, &as_desired_limits, AS_ORDERS_APPLICATION, opts->args[0], app, err);
+    if (rc < 0)
+        return rc;
+    o = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
+    for (uint32_t i = 0; i < as_spec_count(o, AS_SPEC_APPLICATION_DEPLOYMENTS); i++)
+        as_spec_set_int(as_spec_object(o, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
+                        AS_SPEC_DEPLOYMENT_NUM_REPLICAS,
+                        (int64_t)as_option_u64(opts, AS_OPT_WORKERS));
+    as_desired_text(s, text);
     as_spec_free(s);
     return 0;
 }
 
-void as_orders_open(struct as_orders *o, const struct as_option_set *opts, const struct as_app *app,
-                    struct as_crew *crew, const struct as_log *log)
+static int open_desired(struct as_orders *o, const struct as_option_set *opts,
+                        const struct as_app *app, struct as_buf *err)
 {
+    const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
+    uint32_t keep = (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS);
     char file[AS_RUNTIME_PATH_MAX], text[512];
-    struct as_buf err;
+    struct as_buf begin;
+    int rc;
 
-    *o = (struct as_orders){.crew = crew, .opts = opts, .app = app, .log = log};
-    o->api = (struct as_control){.handle = handle, .each = each, .ctx = o};
+    if (folder[0])
+        return as_desired_open(&o->desired, folder, keep, o->log, err);
+    as_buf_init(&begin);
+    rc = initial(opts, app, &begin, err);
+    if (rc < 0) {
+        as_buf_fini(&begin);
+        return rc;
+    }
     /* shorter than the link socket's path, which was made already */
     AS_ASSERT(as_runtime_path(file, as_option_str(opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(opts, AS_OPT_PORT), AS_STORE_FILE) == 0);
-    o->folder = as_str_dup((struct as_str){file, strlen(file) - strlen("/" AS_STORE_FILE)});
-    if (access(file, F_OK) < 0)
-        return;
-    as_buf_init(&err);
-    if (resume(o, &err) < 0)
-        as_log_event(log, AS_LOG_ERROR, "state_lost",
+    file[strlen(file) - strlen("/" AS_STORE_FILE)] = 0;
+    rc = as_desired_begin(&o->desired, file, keep, as_buf_slice(&begin), o->log, err);
+    as_buf_fini(&begin);
+    if (rc < 0 && o->desired.spec) {
+        as_log_event(o->log, AS_LOG_ERROR, "state_lost",
                      "reason=%s action=\"what was changed since the start is not known any more\"",
+                     as_log_quote(text, sizeof(text), as_buf_slice(err)));
+        rc = 0;
+    }
+    return rc;
+}
+
+int as_orders_open(struct as_orders *o, const struct as_option_set *opts, const struct as_app *app,
+                   struct as_crew *crew, struct as_loop *loop, const struct as_log *log)
+{
+    char text[512];
+    struct as_buf err;
+    int rc;
+
+    *o = (struct as_orders){.crew = crew, .log = log};
+    o->api = (struct as_control){.handle = handle, .each = each, .ctx = o};
+    o->deploy = (struct as_intake_conf){.loop = loop,
+                                        .python = as_option_str(opts, AS_OPT_PYTHON),
+                                        .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
+    as_spec_limits_of(&o->deploy.limits, opts);
+    as_buf_init(&err);
+    rc = open_desired(o, opts, app, &err);
+    if (rc == 0)
+        rc = tell_crew(o, &err);
+    if (rc < 0)
+        as_log_event(log, AS_LOG_ERROR, "state_unreadable", "reason=%s",
                      as_log_quote(text, sizeof(text), as_buf_slice(&err)));
     as_buf_fini(&err);
+    return rc;
 }
 
 void as_orders_close(struct as_orders *o)
 {
-    as_store_close(o->store);
-    free(o->folder);
+    if (o->asking)
+        on_gone(o);
+    as_intake_memory_fini(&o->memory);
+    as_desired_close(&o->desired);
 }

@@ -1,17 +1,17 @@
 /* app/orders.h — what people ask of a server, carried out by its controller and kept.
  *
- * The desired state is a deployment file (ctl/spec.h): what the code declares, with --workers, and
- * what was asked for since. A change is stored (ctl/store.h) before it is done, so that the next
- * controller is after the same. `run` stores in the server's folder below --runtime-dir: that ends
- * with the server. Blocking writes of a few milliseconds, for changes only. Thread: the
+ * A change is a new generation of the desired state (app/desired.h), stored before it is done. What
+ * the crew finds out (a version is healthy, an update failed) is stored as well, so that the next
+ * controller neither tries a failed update again nor forgets where a rollback goes. Thread: the
  * controller's loop.
  */
 #ifndef AS_APP_ORDERS_H
 #define AS_APP_ORDERS_H
 
+#include "app/intake.h"
+#include "app/desired.h"
 #include "ctl/crew.h"
 #include "ctl/option.h"
-#include "ctl/store.h"
 #include "edge/control.h"
 
 #define AS_ORDERS_APPLICATION "default" /* of a server that `run` started */
@@ -19,18 +19,27 @@
 struct as_orders {
     struct as_control api; /* for the edge */
     struct as_crew *crew;
-    const struct as_option_set *opts;
-    const struct as_app *app;
     const struct as_log *log;
-    struct as_store *store; /* NULL: nothing was ever changed */
-    char *folder;
+    struct as_desired desired;
+    struct as_intake_conf deploy;
+    struct as_intake_memory memory;
+    struct as_intake *job;         /* NULL: none is under way */
+    struct as_control_ask *asking; /* who waits for it */
+    bool dry;                      /* it is only asked what would change */
 };
 
-/* What an earlier controller was asked for is asked of the crew, which has heard nothing yet. All
- * pointers are kept. Without the stored state it goes on with what the command line says, and logs
- * that. */
-void as_orders_open(struct as_orders *o, const struct as_option_set *opts, const struct as_app *app,
-                    struct as_crew *crew, const struct as_log *log);
+/* What is wanted, and what is kept about it, is told the crew, which has heard nothing yet. app:
+ * the code that `run` serves; not of a server with --state-dir. All pointers are kept. 0; AS_E…:
+ * the state cannot be read, as has been logged. `run` then goes on with what its command line says.
+ */
+int as_orders_open(struct as_orders *o, const struct as_option_set *opts, const struct as_app *app,
+                   struct as_crew *crew, struct as_loop *loop, const struct as_log *log);
+/* The edge is closed already. */
 void as_orders_close(struct as_orders *o);
+
+/* For as_crew_ops. */
+int as_orders_load(struct as_orders *o, uint64_t generation, struct as_spec **ret_s);
+void as_orders_settled(struct as_orders *o, const struct as_crew_news *n);
+void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n);
 
 #endif

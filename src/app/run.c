@@ -15,12 +15,15 @@
 #include <unistd.h>
 
 #define HOST_ADDRESSES 3u    /* that one --host may name */
-#define TARGET_MAX     8191u /* bytes; a path has 4095 at most */
+#define TARGET_MAX     4095u /* bytes; as an import_path */
 
 /* What is set up before the supervisor's loop runs, so that whatever fails is said in one screen
  * and leaves nothing behind. */
 struct run {
     struct as_option_set *opts;
+    const struct as_run_kind *kind; /* NULL: of `run` */
+    const char *target;             /* its argument, or NULL */
+    struct as_buf summary;          /* of another kind: what is served */
     struct as_interp python;
     struct as_runtime_dir dir;
     struct as_handover listeners;
@@ -213,7 +216,8 @@ static void show_banner(const struct run *r)
 {
     const struct as_option_set *o = r->opts;
     struct as_banner v = {.version = AS_VERSION,
-                          .target = o->n_args ? o->args[0] : NULL,
+                          .target = r->target,
+                          .summary = r->kind ? (const char *)r->summary.p : NULL,
                           .app = &r->app,
                           .workers = (uint32_t)as_option_u64(o, AS_OPT_WORKERS),
                           .host = as_option_str(o, AS_OPT_HOST),
@@ -257,7 +261,7 @@ static int supervise(struct run *r, struct as_buf *err)
 {
     struct as_supervisor_conf conf = {.opts = r->opts,
                                       .app = write_app(r, err),
-                                      .target = r->opts->n_args ? r->opts->args[0] : NULL,
+                                      .target = r->target,
                                       .listeners = r->listeners,
                                       .notify = &r->notify,
                                       .signal_fd = r->signal_fd,
@@ -321,7 +325,7 @@ static int run(struct run *r, struct as_buf *err)
 {
     int rc;
 
-    if (r->opts->n_args && strlen(r->opts->args[0]) > TARGET_MAX) {
+    if (r->target && strlen(r->target) > TARGET_MAX) {
         as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
         return AS_CODE_USAGE;
     }
@@ -335,15 +339,21 @@ static int run(struct run *r, struct as_buf *err)
         as_buf_printf(err, "cannot watch for signals: %s", strerror(errno));
         return AS_CODE_SYSTEM;
     }
-    if (r->opts->n_args)
-        as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
+    /* without a target as well: one may be deployed later */
+    as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
     rc = listen_ports(r, err);
     if (rc == AS_CODE_OK)
         rc = open_runtime(r, err);
-    if (rc == AS_CODE_OK && r->opts->n_args)
-        rc = as_app_describe(&r->app, r->python.path, r->opts->args[0], r->signal_fd, err);
-    if (rc == AS_CODE_OK && r->opts->n_args)
+    if (rc == AS_CODE_OK && r->target)
+        rc = as_app_describe(&r->app,
+                             &(struct as_app_where){.python = r->python.path, .target = r->target},
+                             r->signal_fd, err);
+    if (rc == AS_CODE_OK && r->target)
         rc = check_options(r, err);
+    if (rc == AS_CODE_OK && r->kind) {
+        rc = r->kind->prepare(r->opts, r->python.path, r->signal_fd, &r->summary, err);
+        as_buf_add(&r->summary, "", 1);
+    }
     if (rc == AS_CODE_OK) {
         show_banner(r);
         rc = supervise(r, err);
@@ -351,15 +361,20 @@ static int run(struct run *r, struct as_buf *err)
     return rc;
 }
 
-int as_run_main(struct as_option_set *opts)
+int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
 {
-    struct run r = {.opts = opts, .dir = {.lock = -1}, .signal_fd = -1};
+    struct run r = {.opts = opts,
+                    .kind = kind,
+                    .target = !kind && opts->n_args ? opts->args[0] : NULL,
+                    .dir = {.lock = -1},
+                    .signal_fd = -1};
     struct as_buf err;
     int rc;
 
     as_buf_init(&err);
     as_buf_init(&r.management);
     as_buf_init(&r.control);
+    as_buf_init(&r.summary);
     as_fatal_tidy(tidy, &r);
     rc = run(&r, &err);
     if (err.n)
@@ -373,9 +388,15 @@ int as_run_main(struct as_option_set *opts)
     as_interp_fini(&r.python);
     as_buf_fini(&r.management);
     as_buf_fini(&r.control);
+    as_buf_fini(&r.summary);
     free(r.workers);
     if (r.signal_fd >= 0)
         close(r.signal_fd);
     as_buf_fini(&err);
     return rc;
+}
+
+int as_run_main(struct as_option_set *opts)
+{
+    return as_run_server(opts, NULL);
 }

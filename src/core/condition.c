@@ -84,7 +84,7 @@ bool as_condition_move(struct as_condition *c, enum as_condition_cause cause, st
         (c->rolled_back || n == 0 || cause == AS_CAUSE_SETTLED ||
          as_str_eq((struct as_str){text.p, n}, as_condition_text(c))))
         return false;
-    if (v.status != c->status)
+    if (v.status != c->status || c->since == 0)
         c->since = now;
     c->status = v.status;
     c->trigger = v.trigger;

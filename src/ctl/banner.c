@@ -71,7 +71,9 @@ static void write_call(struct as_buf *b, const struct as_banner *v)
 
 void as_banner_write(struct as_buf *b, const struct as_banner *v)
 {
-    if (v->target)
+    if (v->summary)
+        as_buf_printf(b, "AnyServe %s serves %s", v->version, v->summary);
+    else if (v->target)
         as_buf_printf(b, "AnyServe %s serves %s\n\n", v->version, v->target);
     else
         as_buf_printf(b, "AnyServe %s serves the workers that join\n\n", v->version);
@@ -83,6 +85,10 @@ void as_banner_write(struct as_buf *b, const struct as_banner *v)
         write_models(b, d);
     }
     write_addresses(b, v);
+    if (v->summary) {
+        as_buf_printf(b, "  python      %s (%s)\n\n", v->python, v->python_why);
+        return;
+    }
     if (!v->target) {
         as_buf_printf(b, "  workers     %s, %s\n\n", v->link, v->registry);
         return;

@@ -7,6 +7,7 @@
 
 struct as_banner {
     const char *version, *target; /* target NULL: no models of its own */
+    const char *summary;          /* or these lines say what is served; NULL: target and app do */
     const struct as_app *app;
     uint32_t workers;
     const char *host;                      /* as given */

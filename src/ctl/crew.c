@@ -3,9 +3,6 @@
 #include "ctl/crew_own.h"
 #include "ctl/note.h"
 
-/* One description is all that there is: of the command line. */
-#define GENERATION 1u
-
 /* --- what is heard --- */
 
 struct seek {
@@ -26,29 +23,20 @@ static struct as_place *find(const struct as_crew *c, struct as_str replica)
     struct seek k = {.name = replica};
 
     for (uint32_t i = 0; i < c->n && !k.found; i++)
-        as_plan_each(c->deployments[i].plan, match, &k);
+        as_plan_each(c->deployments[i]->plan, match, &k);
     return k.found;
-}
-
-static struct as_crew_deployment *find_deployment(const struct as_crew *c, struct as_str name)
-{
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (as_str_eq(as_str_of(c->deployments[i].name), name))
-            return &c->deployments[i];
-    }
-    return NULL;
 }
 
 static void remove_row(struct as_crew *c, struct as_str replica)
 {
-    c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = replica});
+    c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = replica});
 }
 
 /* A replica as the supervisor has it. One without a process is in the plan again only when nobody
  * has decided about its end, which then follows as EXITED: all others are made anew. */
 static void on_runs(struct as_crew *c, const struct as_ctl_message *m)
 {
-    struct as_crew_deployment *d = find_deployment(c, m->deployment);
+    struct as_crew_deployment *d = as_crew_find(c, m->deployment);
     struct as_place_facts facts;
     struct as_place *pl = NULL;
 
@@ -56,19 +44,25 @@ static void on_runs(struct as_crew *c, const struct as_ctl_message *m)
         remove_row(c, m->replica);
         return;
     }
-    if (d && as_note_read(&facts, m->text) == 0)
-        as_plan_adopt(d->plan, &facts, as_loop_now(c->loop), &pl);
+    if (as_note_read(&facts, m->text) == 0) {
+        if (!d) /* what it works on is answered before it ends */
+            d = as_crew_leftover(c, m->deployment, &facts);
+        if (d)
+            as_plan_adopt(d->plan, &facts, as_loop_now(c->loop), &pl);
+    }
     if (pl && as_str_eq(as_place_name(pl), m->replica)) {
         struct as_crew_life *l = as_crew_give_life(d, pl);
 
         snprintf(l->token, sizeof(l->token), "%.*s", AS_STR_FMT(m->token));
         l->pid = (pid_t)m->pid;
         l->was_ready = m->state == AS_CTL_READY_STATE;
+        l->letter = true;
+        as_crew_adopt_taken(c, l, m->text);
     } else if (m->pid) { /* it has no place here */
-        c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_KILL,
-                                                .replica = m->replica,
-                                                .token = m->token,
-                                                .text = AS_STR("it has no place any more")});
+        c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_KILL,
+                                                    .replica = m->replica,
+                                                    .token = m->token,
+                                                    .text = AS_STR("it has no place any more")});
     }
 }
 
@@ -108,11 +102,12 @@ static void on_dispatcher(struct as_crew *c, bool serving)
 {
     c->serving = serving;
     for (uint32_t i = 0; i < c->n; i++)
-        as_plan_serving(c->deployments[i].plan, serving, as_loop_now(c->loop));
+        as_plan_serving(c->deployments[i]->plan, serving, as_loop_now(c->loop));
 }
 
-/* Events may end places: one at a time is found, and told. */
-static void find_adopted(void *arg, struct as_place *pl)
+/* What was adopted, and what could not be started. Events may end places: one at a time is found,
+ * and told. */
+static void find_ended(void *arg, struct as_place *pl)
 {
     struct as_place **found = arg;
 
@@ -120,12 +115,12 @@ static void find_adopted(void *arg, struct as_place *pl)
         *found = pl;
 }
 
-static void tell_adopted(struct as_crew *c, struct as_crew_deployment *d)
+static void tell_ended(struct as_crew *c, struct as_crew_deployment *d)
 {
     for (;;) {
         struct as_place *pl = NULL;
 
-        as_plan_each(d->plan, find_adopted, &pl);
+        as_plan_each(d->plan, find_ended, &pl);
         if (!pl)
             return;
         as_crew_life(pl)->was_ready = false;
@@ -151,7 +146,7 @@ static void deal_line(struct as_crew *c)
     for (uint32_t i = 0; i < c->n; i++) {
         uint32_t n = 0;
 
-        as_plan_each(c->deployments[i].plan, count_in_line, &n);
+        as_plan_each(c->deployments[i]->plan, count_in_line, &n);
         as_list_init(&hands[i]);
         for (left += n; n > 0 && (node = as_list_pop(&c->starts.line)); n--)
             as_list_push(&hands[i], node);
@@ -171,19 +166,15 @@ static void on_told(struct as_crew *c, bool complete)
 {
     c->told = true;
     c->once_ready = complete;
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct as_plan *p = c->deployments[i].plan;
-
-        as_plan_restore(p, complete ? as_plan_target(p) : NULL, NULL, AS_STR(""),
-                        as_loop_now(c->loop));
-    }
     for (uint32_t i = 0; i < c->n; i++)
-        as_plan_run(c->deployments[i].plan, as_loop_now(c->loop));
+        as_crew_restore(c->deployments[i], complete);
+    for (uint32_t i = 0; i < c->n; i++)
+        as_plan_run(c->deployments[i]->plan, as_loop_now(c->loop));
     deal_line(c);
     c->starts.max = c->conf.max_starting;
     as_starts_admit(&c->starts, as_loop_now(c->loop));
     for (uint32_t i = 0; i < c->n; i++)
-        tell_adopted(c, &c->deployments[i]);
+        tell_ended(c, c->deployments[i]);
 }
 
 static void on_revive(struct as_crew *c)
@@ -191,7 +182,7 @@ static void on_revive(struct as_crew *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n; i++)
-        n += as_plan_revive(c->deployments[i].plan, as_loop_now(c->loop));
+        n += as_plan_revive(c->deployments[i]->plan, as_loop_now(c->loop));
     as_log_event(c->log, AS_LOG_INFO, "revive", "replicas=%u", n);
 }
 
@@ -208,12 +199,14 @@ static void hear_of(struct as_crew *c, struct as_place *pl, const struct as_ctl_
         as_log_event(c->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d",
                      as_crew_place_name(pl), (int)l->pid);
     } else if (m->type == AS_CTL_READY) {
+        as_crew_drop_letter(pl);
         as_place_ready(pl, now);
     } else if (m->type == AS_CTL_GONE) {
         as_place_lost(pl, now);
     } else if (m->type == AS_CTL_RETIRED) {
         as_place_retired(pl, now);
     } else if (m->type == AS_CTL_ANSWER) {
+        as_crew_drop_letter(pl);
         as_place_configured(pl, m->id, m->number == 0, m->text, now);
     }
 }
@@ -232,7 +225,7 @@ void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m)
         on_exited(c, m);
         break;
     case AS_CTL_STAYS:
-        d = find_deployment(c, m->deployment);
+        d = as_crew_find(c, m->deployment);
         if (d)
             d->down = true;
         break;
@@ -266,8 +259,18 @@ static uint32_t wanted(const struct as_crew *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n; i++)
-        n += as_plan_target(c->deployments[i].plan)->replicas;
+        n += as_plan_target(c->deployments[i]->plan)->replicas;
     return n;
+}
+
+/* It has what it was promised; or, in a server that goes on without, it is known that it has not.
+ */
+static bool is_through(const struct as_crew *c, const struct as_crew_deployment *d)
+{
+    enum as_condition_status s = as_plan_condition(d->plan)->status;
+
+    return d->deleting || as_plan_running(d->plan) >= as_plan_target(d->plan)->replicas ||
+           (c->conf.stays && (s == AS_STATUS_DEPLOY_FAILED || s == AS_STATUS_UNHEALTHY));
 }
 
 /* Every replica, not just one of each deployment: that is what --workers promised. */
@@ -275,12 +278,15 @@ static void look_complete(struct as_crew *c)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < c->n; i++)
-        n += as_plan_running(c->deployments[i].plan);
-    if (c->once_ready || !c->serving || n < wanted(c))
+    if (c->once_ready || !c->serving)
         return;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (!is_through(c, c->deployments[i]))
+            return;
+        n += as_plan_running(c->deployments[i]->plan);
+    }
     c->once_ready = true;
-    c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_COMPLETE, .number = n});
+    c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_COMPLETE, .number = n});
 }
 
 static void say_in_line(void *arg, struct as_place *pl)
@@ -296,11 +302,43 @@ static void say_in_line(void *arg, struct as_place *pl)
 static void begin(struct as_crew *c)
 {
     c->begun = true;
-    for (uint32_t i = 0; i < c->n; i++)
-        as_crew_say_status(&c->deployments[i]);
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->deployments[i]->deleting) /* the one before may not have come to it */
+            as_crew_say_delete(c->deployments[i], false);
+        as_crew_say_status(c->deployments[i]);
+    }
     as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u", wanted(c),
                  c->n_started);
-    c->say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
+    c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
+}
+
+/* The owner may want another generation at once: each look is from the beginning. */
+static bool tell_one(struct as_crew *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct as_crew_deployment *d = c->deployments[i];
+        const struct as_plan_target *stable = as_plan_stable(d->plan),
+                                    *previous = as_plan_previous(d->plan);
+        struct as_crew_news n = {.application = as_str_of(d->application),
+                                 .deployment = as_str_of(d->name)};
+
+        if (d->settled && stable) {
+            d->settled = false;
+            n.generation = stable->generation;
+            n.before = previous ? previous->generation : 0;
+            c->ops.settled(c->ctx, &n);
+            return true;
+        }
+        if (d->failed) {
+            n.generation = as_plan_target(d->plan)->generation;
+            n.before = d->failed;
+            n.why = as_buf_slice(&d->why);
+            d->failed = 0;
+            c->ops.rolled_back(c->ctx, &n);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Once per turn, whatever came. */
@@ -312,13 +350,17 @@ static void after(struct as_task *t)
     if (!c->told || c->fatal)
         return;
     for (uint32_t i = 0; i < c->n; i++) {
-        if (as_plan_next(c->deployments[i].plan) <= now)
-            as_plan_tick(c->deployments[i].plan, now);
+        tell_ended(c, c->deployments[i]);
+        if (as_plan_next(c->deployments[i]->plan) <= now)
+            as_plan_tick(c->deployments[i]->plan, now);
     }
+    while (tell_one(c))
+        ;
+    as_crew_tidy(c);
     /* one plan's events may have made room for another's starts */
     for (uint32_t i = 0; i < c->n; i++) {
-        as_plan_each(c->deployments[i].plan, say_in_line, &c->deployments[i]);
-        next = AS_MIN(next, as_plan_next(c->deployments[i].plan));
+        as_plan_each(c->deployments[i]->plan, say_in_line, c->deployments[i]);
+        next = AS_MIN(next, as_plan_next(c->deployments[i]->plan));
     }
     if (!c->begun)
         begin(c);
@@ -328,43 +370,33 @@ static void after(struct as_task *t)
         c->conf.on_change(c->conf.ctx);
 }
 
-static int new_plan(struct as_crew *c, struct as_crew_deployment *d, struct as_rand *rand)
+/* A list that cannot be read stands for nothing: GPUs may have names that are no numbers. */
+static void count_devices(struct as_crew *c, struct as_spec_devices *d, const char *what,
+                          const char *list)
 {
-    struct as_plan_target t = {.generation = GENERATION,
-                               .version = GENERATION,
-                               .config = GENERATION,
-                               .replicas = c->conf.workers,
-                               .policy = c->conf.policy};
-    int rc =
-        as_plan_new(&d->plan, as_str_of(d->name), &c->starts, as_rand_next(rand), &as_crew_ops, d);
-
-    return rc < 0 ? rc : as_plan_set_target(d->plan, &t, as_loop_now(c->loop));
+    if (as_spec_devices_init(d, list ? list : "") == 0)
+        return;
+    d->n = 0;
+    as_log_event(c->log, AS_LOG_WARN, "devices_unknown", "kind=%s list=%s", what, list);
 }
 
 int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_crew_conf *conf,
-                as_crew_say_fn *say_fn, void *ctx, const struct as_log *log)
+                const struct as_crew_ops *ops, void *ctx, const struct as_log *log)
 {
     struct as_crew *c = as_xalloc(sizeof(*c));
-    struct as_rand rand = {.s = conf->seed};
-    int rc = 0;
 
     c->conf = *conf;
-    c->say = say_fn;
-    c->application = AS_APPLICATION_NOT_STARTED;
+    c->ops = *ops;
     c->ctx = ctx;
     c->loop = loop;
     c->log = log;
-    c->n = conf->app->n;
-    c->deployments = as_xalloc(c->n * sizeof(*c->deployments));
+    c->rand.s = conf->seed;
+    as_catalog_init(&c->catalog, ops->load, ctx);
+    count_devices(c, &c->gpus, "gpus", conf->gpus);
+    count_devices(c, &c->cpus, "cpus", conf->cpus);
     as_starts_init(&c->starts, 0); /* none, until all is known */
     as_task_init(&c->after, after);
     as_timer_init(&c->tick, loop, on_tick);
-    for (uint32_t i = 0; i < c->n && rc == 0; i++) {
-        c->deployments[i].crew = c;
-        c->deployments[i].name = conf->app->deployments[i].name;
-        rc = new_plan(c, &c->deployments[i], &rand);
-    }
-    AS_ASSERT(rc == 0); /* names and numbers were checked by whoever described them */
     *ret_c = c;
     return 0;
 }
@@ -375,19 +407,16 @@ void as_crew_close(struct as_crew *c)
     as_timer_close(&c->tick, NULL);
 }
 
-static void drop_life(void *arg AS_UNUSED, struct as_place *pl)
-{
-    as_crew_free_life(pl);
-}
-
 void as_crew_free(struct as_crew *c)
 {
     if (!c)
         return;
-    for (uint32_t i = 0; i < c->n; i++) {
-        as_plan_each(c->deployments[i].plan, drop_life, NULL);
-        as_plan_free(c->deployments[i].plan);
-    }
+    for (uint32_t i = 0; i < c->n; i++)
+        as_crew_free_deployment(c->deployments[i]);
+    for (uint32_t i = 0; i < c->n_applications; i++)
+        free(c->applications[i].name);
+    as_catalog_fini(&c->catalog);
+    free(c->applications);
     free(c->deployments);
     free(c);
 }

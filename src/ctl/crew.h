@@ -1,43 +1,66 @@
 /* ctl/crew.h — the controller's part: plans carried out by messages.
  *
- * One core/plan per deployment decides; this room knows tokens and texts. What happened is heard
- * from the supervisor, what is to be done is said to it; nothing is known that is not heard, so
- * that a new controller carries on where one that was killed stopped: RUNS tells it of every
- * process and the facts that were noted of it, EXITED of ends that nobody has decided about, and
- * TOLD lets it begin. When its first decisions are said it says SERVING. What was given up is tried
- * again by a new controller. Thread: the loop's.
+ * One core/plan per deployment decides; this room knows generations (ctl/catalog), tokens and
+ * texts. What happened is heard from the supervisor, what is to be done is said to it; nothing is
+ * known that is not heard, so that a new controller carries on where one that was killed stopped:
+ * RUNS tells it of every process and the facts that were noted of it, EXITED of ends that nobody
+ * has decided about, and TOLD lets it begin. When its first decisions are said it says SERVING.
+ * What was given up is tried again by a new controller. Thread: the loop's.
  */
 #ifndef AS_CTL_CREW_H
 #define AS_CTL_CREW_H
 
 #include "base/log.h"
 #include "core/plan.h"
-#include "ctl/describe.h"
+#include "ctl/catalog.h"
 #include "ctl/message.h"
 #include "ctl/recipe.h"
 #include "io/loop.h"
 
 struct as_crew;
 
-struct as_crew_conf {
-    const struct as_app *app; /* outlives the crew, as the recipe's strings do */
+struct as_crew_conf { /* strings outlive the crew */
     struct as_recipe recipe;
-    uint32_t workers;      /* replicas of each deployment; at most AS_PLAN_REPLICAS_MAX */
-    uint32_t max_starting; /* processes in STARTING at once; the others wait in line; > 0 */
-    struct as_plan_policy policy;
+    const char *folder;           /* of the server; long contexts lie there (ctl/context.h) */
+    const char *gpus, *cpus;      /* that replicas may take, as lists: as_spec_devices_init */
+    uint32_t max_starting;        /* processes in STARTING at once; the others wait in line; > 0 */
+    struct as_plan_policy policy; /* the server's; keys of a deployment take its place */
+    bool stays;                   /* the server goes on though what it serves cannot start */
     uint64_t seed;
     void (*on_change)(void *ctx); /* something may be another way than before; may be NULL */
     void *ctx;
 };
 
-/* To the supervisor. */
-typedef void as_crew_say_fn(void *ctx, const struct as_ctl_message *m);
+/* What the owner keeps, or tells people. */
+struct as_crew_news {
+    struct as_str application, deployment;
+    uint64_t generation; /* settled: that is stable; rolled_back: that is the target again */
+    uint64_t before; /* settled: what a rollback by hand goes to, or 0; rolled_back: what failed */
+    struct as_str why; /* rolled_back */
+};
+
+/* settled and rolled_back come at the end of a turn, and may call as_crew_want. */
+struct as_crew_ops {
+    void (*say)(void *ctx, const struct as_ctl_message *m); /* to the supervisor */
+    as_catalog_load_fn *load;
+    void (*settled)(void *ctx, const struct as_crew_news *n);
+    void (*rolled_back)(void *ctx, const struct as_crew_news *n);
+};
 
 int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_crew_conf *conf,
-                as_crew_say_fn *say, void *ctx, const struct as_log *log);
+                const struct as_crew_ops *ops, void *ctx, const struct as_log *log);
 /* Closes the timer; the loop must run once more before as_crew_free. */
 void as_crew_close(struct as_crew *c);
 void as_crew_free(struct as_crew *c);
+
+/* This is to be: the deployments of `spec`, and no others. Those that do not differ from what they
+ * were asked to be are left alone, whatever they are at. The first call comes before the first
+ * as_crew_hear. `spec` is whole, and taken over. */
+void as_crew_want(struct as_crew *c, uint64_t generation, struct as_spec *spec);
+/* Before the first as_crew_hear: what is kept of a deployment. stable, previous: generations, 0:
+ * none is known; failed: why the last update was taken back, or empty. */
+void as_crew_recall(struct as_crew *c, struct as_str deployment, uint64_t stable, uint64_t previous,
+                    struct as_str failed);
 
 /* RUNS, EXITED, DISPATCHER, TOLD; READY, GONE, RETIRED, ANSWER, SPAWNED, REVIVE. Others: nothing
  * happens. */
@@ -45,30 +68,37 @@ void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m);
 
 /* --- what people ask for: crew_order.c --- */
 
-/* Each begins at once and is done over time; what becomes of it is the deployment's status. 0, or
- * with a sentence in `err`: AS_ENOTFOUND, no such deployment (rollback: nothing was before);
- * AS_EINVALID, too many. scale may be called before the first as_crew_hear: it is what an earlier
- * controller was asked for. */
-int as_crew_scale(struct as_crew *c, struct as_str deployment, uint32_t n, struct as_buf *err);
+/* AS_ENOTFOUND with a sentence in `err`: there is no such application, or deployment in it. */
+int as_crew_check(const struct as_crew *c, struct as_str application, struct as_str deployment,
+                  struct as_buf *err);
+/* Begins at once; what becomes of it is the deployment's status. Also AS_ENOTFOUND. */
 int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *err);
-int as_crew_rollback(struct as_crew *c, struct as_str deployment, struct as_buf *err);
+/* The generation that a rollback by hand goes to. AS_ENOTFOUND: there was nothing before. */
+int as_crew_before(const struct as_crew *c, struct as_str deployment, uint64_t *ret_generation,
+                   struct as_buf *err);
+/* How many replicas it is asked to have. */
+uint32_t as_crew_replicas(const struct as_crew *c, struct as_str deployment);
+/* Every deployment that has reached something, as `settled` would tell it. */
+void as_crew_each_stable(const struct as_crew *c,
+                         void (*fn)(void *arg, const struct as_crew_news *n), void *arg);
+struct as_catalog *as_crew_catalog(struct as_crew *c);
 
-enum as_application_status as_crew_status(const struct as_crew *c); /* of all that it has */
-
-/* A deployment, or one of its replicas. Valid during the call. */
+/* An application, a deployment of it, or one of that one's replicas. Valid during the call. */
 struct as_crew_row {
-    struct as_str deployment;
-    struct as_str replica; /* empty: the deployment itself */
+    struct as_str application;
+    struct as_str deployment; /* empty: the application itself */
+    struct as_str replica;    /* empty: the deployment itself */
     struct as_str status, message;
     uint32_t target;  /* of the deployment: replicas that there are to be */
     bool rolled_back; /* likewise: what was asked for last has failed */
     pid_t pid;        /* of the replica's process; 0: none */
     uint32_t rank, starts;
 };
-/* Each deployment, and its replicas behind it. */
+/* Each application, its deployments behind it, and their replicas behind them. */
 void as_crew_each(const struct as_crew *c, void (*fn)(void *arg, const struct as_crew_row *r),
                   void *arg);
-/* Appends {"NAME": {"status": …, "replicas": […]}, …}, as Ray Serve's details have deployments. */
+/* Appends the members "NAME": {"status": …, "deployments": {…}}, … of an object: applications, as
+ * Ray Serve's details have them. */
 void as_crew_show(const struct as_crew *c, struct as_buf *json);
 
 #endif

@@ -2,30 +2,39 @@
 #include "ctl/crew_own.h"
 #include "wire/json.h"
 
+static bool has_application(const struct as_crew *c, struct as_str name)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (as_str_eq(as_str_of(c->deployments[i]->application), name))
+            return true;
+    }
+    return false;
+}
+
+int as_crew_check(const struct as_crew *c, struct as_str application, struct as_str deployment,
+                  struct as_buf *err)
+{
+    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+
+    if (!has_application(c, application))
+        as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(application));
+    else if (deployment.p && (!d || !as_str_eq(as_str_of(d->application), application)))
+        as_buf_printf(err, "there is no deployment '%.*s'", AS_STR_FMT(deployment));
+    else
+        return 0;
+    return AS_ENOTFOUND;
+}
+
 static struct as_crew_deployment *named(const struct as_crew *c, struct as_str name,
                                         struct as_buf *err)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (as_str_eq(as_str_of(c->deployments[i].name), name))
-            return &c->deployments[i];
-    }
-    as_buf_printf(err, "there is no deployment '%.*s'", AS_STR_FMT(name));
-    return NULL;
-}
+    struct as_crew_deployment *d = as_crew_find(c, name);
 
-int as_crew_scale(struct as_crew *c, struct as_str deployment, uint32_t n, struct as_buf *err)
-{
-    struct as_crew_deployment *d = named(c, deployment, err);
-
-    if (!d)
-        return AS_ENOTFOUND;
-    if (n > AS_PLAN_REPLICAS_MAX) {
-        as_buf_printf(err, "%u replicas are more than %u", n, AS_PLAN_REPLICAS_MAX);
-        return AS_EINVALID;
-    }
-    AS_ASSERT(as_plan_scale(d->plan, n, false, as_loop_now(c->loop)) == 0);
-    as_loop_defer(c->loop, &c->after);
-    return 0;
+    if (!d || d->deleting)
+        as_buf_printf(
+            err, d ? "the deployment '%.*s' is being removed" : "there is no deployment '%.*s'",
+            AS_STR_FMT(name));
+    return d && !d->deleting ? d : NULL;
 }
 
 int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *err)
@@ -39,18 +48,48 @@ int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *
     return 0;
 }
 
-int as_crew_rollback(struct as_crew *c, struct as_str deployment, struct as_buf *err)
+/* As as_plan_rollback does: to the stable one; when that is reached already, to the one before. */
+int as_crew_before(const struct as_crew *c, struct as_str deployment, uint64_t *ret_generation,
+                   struct as_buf *err)
 {
-    struct as_crew_deployment *d = named(c, deployment, err);
-    int rc;
+    const struct as_crew_deployment *d = named(c, deployment, err);
+    const struct as_plan_target *target, *to;
 
     if (!d)
         return AS_ENOTFOUND;
-    rc = as_plan_rollback(d->plan, as_loop_now(c->loop));
-    if (rc == AS_ENOTFOUND)
+    target = as_plan_target(d->plan);
+    to = as_plan_stable(d->plan);
+    if (to && to->version == target->version && to->config == target->config)
+        to = as_plan_previous(d->plan);
+    if (!to) {
         as_buf_printf(err, "there is nothing before what '%s' serves", d->name);
-    as_loop_defer(c->loop, &c->after);
-    return rc;
+        return AS_ENOTFOUND;
+    }
+    *ret_generation = to->generation;
+    return 0;
+}
+
+uint32_t as_crew_replicas(const struct as_crew *c, struct as_str deployment)
+{
+    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+
+    return d ? as_plan_target(d->plan)->replicas : 0;
+}
+
+void as_crew_each_stable(const struct as_crew *c,
+                         void (*fn)(void *arg, const struct as_crew_news *n), void *arg)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct as_crew_deployment *d = c->deployments[i];
+        const struct as_plan_target *stable = as_plan_stable(d->plan),
+                                    *previous = as_plan_previous(d->plan);
+
+        if (stable && !d->deleting)
+            fn(arg, &(struct as_crew_news){.application = as_str_of(d->application),
+                                           .deployment = as_str_of(d->name),
+                                           .generation = stable->generation,
+                                           .before = previous ? previous->generation : 0});
+    }
 }
 
 /* --- what they are told --- */
@@ -102,6 +141,7 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
                            struct as_buf *b)
 {
     const struct as_condition *k = as_plan_condition(d->plan);
+    const struct as_plan_target *t = as_plan_target(d->plan), *stable = as_plan_stable(d->plan);
 
     as_json_put_name(b, as_str_of(d->name));
     as_json_put_open(b, '{');
@@ -111,12 +151,70 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
     as_json_put_at_string(b, "message", as_condition_text(k));
     as_json_put_key(b, "status_age_s");
     as_json_put_f64(b, (double)(as_loop_now(c->loop) - k->since) / (double)AS_SEC);
-    as_json_put_at_u64(b, "target_num_replicas", as_plan_target(d->plan)->replicas);
+    as_json_put_at_u64(b, "target_num_replicas", t->replicas);
+    as_json_put_at_u64(b, "generation", t->generation);
+    as_json_put_key(b, "healthy_generation");
+    if (stable)
+        as_json_put_u64(b, stable->generation);
+    else
+        as_json_put_null(b);
     as_json_put_key(b, "replicas");
     as_json_put_open(b, '[');
     as_plan_each(d->plan, put_place, b);
     as_json_put_close(b, ']');
     as_json_put_close(b, '}');
+}
+
+/* Of the deployment that is worst off: the one that gives the application its status. */
+static struct as_str message_of(const struct as_crew *c, const char *application)
+{
+    const struct as_condition *worst = NULL;
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct as_condition *k = as_plan_condition(c->deployments[i]->plan);
+        bool failed = k->status == AS_STATUS_DEPLOY_FAILED;
+
+        if (strcmp(c->deployments[i]->application, application) == 0 &&
+            (failed || k->status == AS_STATUS_UNHEALTHY) && (!worst || failed))
+            worst = k;
+    }
+    return worst ? as_condition_text(worst) : AS_STR("");
+}
+
+static void put_application(const struct as_crew *c, const char *name, struct as_buf *b)
+{
+    as_json_put_name(b, as_str_of(name));
+    as_json_put_open(b, '{');
+    as_json_put_at_string(b, "name", as_str_of(name));
+    as_json_put_at_string(b, "status",
+                          as_str_of(as_application_status_name(as_crew_status(c, name))));
+    as_json_put_at_string(b, "message", message_of(c, name));
+    as_json_put_key(b, "deployments");
+    as_json_put_open(b, '{');
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (strcmp(c->deployments[i]->application, name) == 0)
+            put_deployment(c, c->deployments[i], b);
+    }
+    as_json_put_close(b, '}');
+    as_json_put_close(b, '}');
+}
+
+/* In the order of their first deployments: whether this is the first one of its application. */
+static bool is_first(const struct as_crew *c, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++) {
+        if (strcmp(c->deployments[k]->application, c->deployments[i]->application) == 0)
+            return false;
+    }
+    return true;
+}
+
+void as_crew_show(const struct as_crew *c, struct as_buf *json)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (is_first(c, i))
+            put_application(c, c->deployments[i]->application, json);
+    }
 }
 
 struct each {
@@ -131,7 +229,8 @@ static void tell_place(void *arg, struct as_place *pl)
     const struct each *k = arg;
     char word[STATE_MAX];
 
-    k->fn(k->arg, &(struct as_crew_row){.deployment = as_str_of(k->deployment->name),
+    k->fn(k->arg, &(struct as_crew_row){.application = as_str_of(k->deployment->application),
+                                        .deployment = as_str_of(k->deployment->name),
                                         .replica = as_place_name(pl),
                                         .status = state_word(word, as_place_state(pl)),
                                         .message = as_place_reason(pl),
@@ -140,38 +239,35 @@ static void tell_place(void *arg, struct as_place *pl)
                                         .starts = f->starts});
 }
 
+static void tell_deployment(const struct as_crew_deployment *d,
+                            void (*fn)(void *arg, const struct as_crew_row *r), void *arg)
+{
+    const struct as_condition *k = as_plan_condition(d->plan);
+
+    fn(arg, &(struct as_crew_row){.application = as_str_of(d->application),
+                                  .deployment = as_str_of(d->name),
+                                  .status = as_str_of(as_condition_status_name(k->status)),
+                                  .message = as_condition_text(k),
+                                  .target = as_plan_target(d->plan)->replicas,
+                                  .rolled_back = k->rolled_back});
+    as_plan_each(d->plan, tell_place, &(struct each){d, fn, arg});
+}
+
 void as_crew_each(const struct as_crew *c, void (*fn)(void *arg, const struct as_crew_row *r),
                   void *arg)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        const struct as_crew_deployment *d = &c->deployments[i];
-        const struct as_condition *k = as_plan_condition(d->plan);
+        const char *name = c->deployments[i]->application;
 
-        fn(arg, &(struct as_crew_row){.deployment = as_str_of(d->name),
-                                      .status = as_str_of(as_condition_status_name(k->status)),
-                                      .message = as_condition_text(k),
-                                      .target = as_plan_target(d->plan)->replicas,
-                                      .rolled_back = k->rolled_back});
-        as_plan_each(d->plan, tell_place, &(struct each){d, fn, arg});
+        if (!is_first(c, i))
+            continue;
+        fn(arg, &(struct as_crew_row){
+                    .application = as_str_of(name),
+                    .status = as_str_of(as_application_status_name(as_crew_status(c, name))),
+                    .message = message_of(c, name)});
+        for (uint32_t k = i; k < c->n; k++) {
+            if (strcmp(c->deployments[k]->application, name) == 0)
+                tell_deployment(c->deployments[k], fn, arg);
+        }
     }
-}
-
-enum as_application_status as_crew_status(const struct as_crew *c)
-{
-    const struct as_condition **all = as_xalloc((c->n + 1) * sizeof(const struct as_condition *));
-    enum as_application_status s;
-
-    for (uint32_t i = 0; i < c->n; i++)
-        all[i] = as_plan_condition(c->deployments[i].plan);
-    s = as_application_status_of(all, c->n, false);
-    free(all);
-    return s;
-}
-
-void as_crew_show(const struct as_crew *c, struct as_buf *json)
-{
-    as_json_put_open(json, '{');
-    for (uint32_t i = 0; i < c->n; i++)
-        put_deployment(c, &c->deployments[i], json);
-    as_json_put_close(json, '}');
 }

@@ -178,12 +178,19 @@ static int verdict(const char *python, int status, struct as_buf *err)
     return code == AS_CODE_USAGE ? AS_CODE_CONFIG : AS_CODE_INTERPRETER;
 }
 
-int as_app_describe(struct as_app *ret_app, const char *python, const char *target, int signal_fd,
+int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, int signal_fd,
                     struct as_buf *err)
 {
-    const char *argv[] = {python, "-m", "anyserve.worker", target, "--describe=lines", NULL};
-    struct as_proc_spec spec = {
-        .path = python, .argv = argv, .in = -1, .err = -1, .group = true, .death_signal = SIGKILL};
+    const char *python = where->python;
+    const char *argv[] = {python, "-m", "anyserve.worker", where->target, "--describe=lines", NULL};
+    struct as_proc_spec spec = {.path = python,
+                                .argv = argv,
+                                .env = where->env,
+                                .dir = where->dir,
+                                .in = -1,
+                                .err = -1,
+                                .group = true,
+                                .death_signal = SIGKILL};
     struct as_buf text;
     struct as_proc p;
     int out[2], e, rc, sig, status;
@@ -198,6 +205,10 @@ int as_app_describe(struct as_app *ret_app, const char *python, const char *targ
     close(out[1]);
     if (rc < 0) {
         close(out[0]);
+        if (where->dir && access(where->dir, X_OK) < 0) {
+            as_buf_printf(err, "working_dir %s: %s", where->dir, strerror(errno));
+            return AS_CODE_CONFIG;
+        }
         as_buf_printf(err, "cannot run the interpreter %s: %s\nChoose one with --python PATH.",
                       python, strerror(e));
         return AS_CODE_INTERPRETER;

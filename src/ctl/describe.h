@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "io/loop.h"
 
 #define AS_APP_DEPLOYMENTS_MAX 256u
 #define AS_APP_MODELS_MAX      1024u      /* of one deployment */
@@ -36,10 +37,30 @@ int as_app_parse(struct as_app *ret_app, struct as_str text,
 void as_app_write(const struct as_app *app, struct as_buf *b);
 void as_app_fini(struct as_app *app);
 
+struct as_app_where { /* how the code is loaded */
+    const char *python, *target;
+    const char *dir;  /* or NULL: ours */
+    const char **env; /* "NAME=value" on top of ours, NULL-terminated; or NULL */
+};
+
 /* Runs the interpreter and waits; its stderr is ours. signal_fd: a signalfd whose first signal ends
  * the child. Returns 0; an exit code of as_code (the child has told why on stderr, or `err` does);
  * AS_CODE_SIGNAL + n after a signal. */
-int as_app_describe(struct as_app *ret_app, const char *python, const char *target, int signal_fd,
+int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, int signal_fd,
                     struct as_buf *err);
+
+/* The same beside a loop. */
+struct as_describer;
+
+/* app: 0, and it is the callee's from here on. Else NULL, and `why` has what is wrong, what the
+ * code printed last included. */
+typedef void as_describer_fn(void *ctx, struct as_app *app, struct as_str why);
+
+/* done comes once, later, unless it is stopped before. oom_seen: ctl/process.h. After `timeout` the
+ * child is killed. AS_EIO: it could not be started, `err` says why. */
+int as_describer_start(struct as_describer **ret_d, struct as_loop *loop,
+                       const struct as_app_where *where, as_ns timeout, uint64_t *oom_seen,
+                       as_describer_fn *done, void *ctx, struct as_buf *err);
+void as_describer_stop(struct as_describer *d); /* the child is killed; NULL is fine */
 
 #endif

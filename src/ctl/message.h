@@ -51,10 +51,12 @@
     X(REMOVE, C, SD)  /* replica: there is no such place any more; it has no process */            \
     X(DOWN, C, SD)    /* deployment, text: all given up; its requests are refused */               \
     X(UP, C, SD)      /* deployment: one is READY again; takes DOWN back */                        \
-    X(STATUS, C, SD)  /* deployment ("": the application), text = status, trigger, message with a  \
-                         space between; ns: since when */                                          \
+    X(STATUS, C, SD)  /* deployment ("": of the application, whose name is in replica), text =     \
+                         status, trigger, message with a space between, "": there is none any      \
+                         more; ns: since when */                                                   \
     X(COMPLETE, C, S) /* number = replicas: all are READY, for the first time */                   \
     X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \
+    X(DELETE, C, SD)  /* deployment: is served no longer; number: 1, no replica of it is left */   \
     X(RETIRE, C, D)   /* replica, token: takes no new requests; RETIRED is the answer */           \
     X(ASK, C, D)      /* replica, token, id, text = question and body: as_ctl_question     */      \
     /* to the controller */                                                                        \

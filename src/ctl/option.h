@@ -27,12 +27,14 @@
 #define AS_SCOPE_LOGS       0x80000u
 #define AS_SCOPE_SHUTDOWN   0x100000u
 #define AS_SCOPE_DOCTOR     0x200000u
+#define AS_SCOPE_START      0x400000u
 
-#define AS_SCOPE_R   AS_SCOPE_RUN
-#define AS_SCOPE_RC  (AS_SCOPE_RUN | AS_SCOPE_CONTROLLER)
+/* R: whatever starts a server */
+#define AS_SCOPE_R   (AS_SCOPE_RUN | AS_SCOPE_START)
+#define AS_SCOPE_RC  (AS_SCOPE_R | AS_SCOPE_CONTROLLER)
 #define AS_SCOPE_RCB (AS_SCOPE_RC | AS_SCOPE_BASIC)
-#define AS_SCOPE_RD  (AS_SCOPE_RUN | AS_SCOPE_DISPATCHER)
-#define AS_SCOPE_RB  (AS_SCOPE_RUN | AS_SCOPE_BASIC)
+#define AS_SCOPE_RD  (AS_SCOPE_R | AS_SCOPE_DISPATCHER)
+#define AS_SCOPE_RB  (AS_SCOPE_R | AS_SCOPE_BASIC)
 #define AS_SCOPE_RDB (AS_SCOPE_RD | AS_SCOPE_BASIC)
 #define AS_SCOPE_SPEC                                                                              \
     (AS_SCOPE_CHECK | AS_SCOPE_BUILD |                                                             \
@@ -80,7 +82,21 @@ enum as_option_type {
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
       RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
       "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                                      \
-    X(WORKERS, "workers", INT, 1, 1024, "1", "", RCB, "Workers", "replicas of each deployment")    \
+    X(STATE_DIR, "state-dir", STRING, 0, 4095, "", "DIR",                                          \
+      START | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC, "Deployment",                                  \
+      "what is served is kept here; default $XDG_STATE_HOME/anyserve, for root /var/lib/anyserve") \
+    X(STATE_GENERATIONS, "state-generations", INT, 2, 100000, "100", "", RC, "Deployment",         \
+      "changes of what is served that are kept; more for what is needed to go back")               \
+    X(DETACH, "detach", BOOL, 0, 1, "off", "", START | AS_SCOPE_BASIC, "Deployment",               \
+      "return when the server is ready; it goes on in the background")                             \
+    X(UPDATE_FAILURES, "update-failures", INT, 1, 1000, "3", "", RC, "Deployment",                 \
+      "failed starts of one replica in a row that end an update")                                  \
+    X(UPDATE_MIN_READY, "update-min-ready", DURATION, 0, 3600 * AS_SEC, "1s", "", RC,              \
+      "Deployment", "a replica of a new version must be ready for so long before it counts")       \
+    X(UPDATE_ROLLBACK, "update-rollback", BOOL, 0, 1, "on", "", RC, "Deployment",                  \
+      "an update that fails is taken back: what was healthy before is served again")               \
+    X(WORKERS, "workers", INT, 1, 1024, "1", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,       \
+      "Workers", "replicas of each deployment")                                                    \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD, "Workers",              \
       "interpreter; default the one of this script, $VIRTUAL_ENV, python3")                        \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \

@@ -1,14 +1,18 @@
-/* ctl/recipe.h — what a worker of an application is started with: program, arguments, environment.
+/* ctl/recipe.h — what a worker is started with: program, arguments, environment, where and bounded
+ * how.
  *
- * The text of SPAWN, made by the controller. Pure.
+ * The text of SPAWN, made by the controller from the deployment's keys. Pure.
  */
 #ifndef AS_CTL_RECIPE_H
 #define AS_CTL_RECIPE_H
 
-#include "base/buf.h"
+#include "ctl/spec.h"
 
-struct as_recipe { /* strings are the caller's, and outlive it */
-    const char *python, *target;
+/* Bytes that a deployment's own keys (command or import_path, working_dir, env) may take of it. */
+#define AS_RECIPE_OWN_MAX 40000u
+
+struct as_recipe { /* what the server says; strings are the caller's, and outlive it */
+    const char *python;
     const char *link; /* path of the dispatcher's unix socket */
     bool debug_errors;
     uint32_t stream_inputs; /* what a worker is told of streams of inputs, link/worker.h */
@@ -16,12 +20,17 @@ struct as_recipe { /* strings are the caller's, and outlive it */
     bool batch; /* workers run as SCHED_BATCH, see io/proc */
 };
 
-/* Appends to `text`, which ctl/spawn reads. */
-void as_recipe_write(const struct as_recipe *r, const char *deployment, const char *replica,
-                     const char *token, struct as_buf *text);
+struct as_recipe_replica { /* what one process has for itself */
+    const char *name, *token;
+    const char *context;     /* "ANYSERVE_CONTEXT=…", or where it lies (ctl/context.h) */
+    const char *gpus, *cpus; /* lists that were taken for it: as_spec_spawn_init */
+};
 
-/* Behind it: what the replica is told of itself (docs/PROTOCOL.md, section 10). */
-void as_recipe_put_context(struct as_buf *text, const char *deployment, const char *replica,
-                           uint32_t rank, uint32_t world_size);
+/* Appends to `text`, which ctl/spawn reads. */
+void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app,
+                     const struct as_spec_object *deployment, const struct as_recipe_replica *p,
+                     struct as_buf *text);
+/* How many bytes of AS_RECIPE_OWN_MAX the deployment takes. */
+size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_object *deployment);
 
 #endif

@@ -1,5 +1,6 @@
 #include "ctl/runtime_dir.h"
 
+#include "ctl/context.h"
 #include "ctl/store.h"
 #include "io/beneath.h"
 
@@ -142,6 +143,20 @@ static void remove_dead_sockets(const struct as_runtime_dir *d)
         closedir(dir);
 }
 
+/* What replicas that were killed were to read. */
+static void remove_contexts(const struct as_runtime_dir *d)
+{
+    struct dirent *e;
+    DIR *dir = opendir(d->path);
+
+    while (dir && (e = readdir(dir))) {
+        if (strncmp(e->d_name, AS_CONTEXT_PREFIX, strlen(AS_CONTEXT_PREFIX)) == 0)
+            unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, struct as_buf *err)
 {
     char probe[AS_RUNTIME_PATH_MAX];
@@ -167,10 +182,12 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
         rc = own_folder(d->path, err);
     if (rc == 0)
         rc = take_lock(d, err);
-    if (rc == 0)
-        remove_files(d);
-    else
+    if (rc < 0) {
         as_runtime_close(d);
+        return rc;
+    }
+    remove_contexts(d);
+    remove_files(d);
     return rc;
 }
 
@@ -246,6 +263,7 @@ void as_runtime_close(struct as_runtime_dir *d)
 {
     if (d->lock >= 0) {
         remove_dead_sockets(d);
+        remove_contexts(d);
         as_runtime_remove(d);
         close(d->lock);
     }

@@ -264,6 +264,15 @@ struct as_spec_object *as_spec_object(const struct as_spec_object *o, enum as_sp
     return v->objects[i];
 }
 
+void as_spec_drop(struct as_spec_object *o, enum as_spec_key id, uint32_t i)
+{
+    struct as_spec_value *v = &o->v[id - as_spec_first(o->level)];
+
+    AS_ASSERT(as_spec_rows[id].type == AS_SPEC_OBJECTS && i < v->n);
+    for (v->n--; i < v->n; i++)
+        v->objects[i] = v->objects[i + 1];
+}
+
 struct as_spec_object *as_spec_find(const struct as_spec_object *o, enum as_spec_key id,
                                     struct as_str name)
 {

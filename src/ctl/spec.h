@@ -42,8 +42,8 @@ struct as_spec_object { /* what one mapping of the file says */
     struct as_spec_value *v; /* by key, from the first of the level */
 };
 
-/* Owns everything below it, errors' texts not. Not changed but by as_spec_overlay and
- * as_spec_set_int. */
+/* Owns everything below it, errors' texts not. Not changed but by as_spec_overlay,
+ * as_spec_set_int and as_spec_drop. */
 struct as_spec {
     struct as_arena arena;
     const char *name; /* of the file, as it is told in errors */
@@ -91,6 +91,9 @@ int as_spec_of_code(struct as_spec **ret_s, const struct as_spec_limits *l, cons
 /* Another value for an INT of `o`, as if the file had said it. AS_EINVALID: out of bounds. */
 int as_spec_set_int(struct as_spec_object *o, enum as_spec_key id, int64_t value);
 
+/* Takes the i-th of OBJECTS out of the list. */
+void as_spec_drop(struct as_spec_object *o, enum as_spec_key id, uint32_t i);
+
 /* --- values; the id's level and type are asserted --- */
 
 const struct as_spec_value *as_spec_value(const struct as_spec_object *o, enum as_spec_key id);
@@ -121,8 +124,9 @@ const char *as_spec_working_dir(const struct as_spec_object *app,
 
 /* --- texts --- */
 
-/* All values that are set, as a deployment file that reads back the same. */
-void as_spec_print(const struct as_spec *s, struct as_buf *out);
+/* Only what was said (from code or file) or, all, every value that is set, as a deployment file
+ * that reads back the same. */
+void as_spec_print(const struct as_spec *s, bool all, struct as_buf *out);
 /* One object as JSON, one line, only what was said (from code or file) or, all, what is set. */
 void as_spec_json(const struct as_spec_object *o, bool all, struct as_buf *out);
 /* JSON Schema (draft 2020-12) of a file; docs/guide/deployment-file.md. */

@@ -66,6 +66,14 @@ static void put_warmup(const struct as_spec_object *deployment, struct as_buf *o
     as_json_put_close(out, ']');
 }
 
+static void put_ranks(const struct as_place_facts *facts, struct as_buf *out)
+{
+    as_json_put_at_u64(out, "rank", facts->rank);
+    as_json_put_at_u64(out, "world_size", facts->world);
+    as_json_put_at_u64(out, "local_rank", facts->rank); /* there is one machine */
+    as_json_put_at_u64(out, "node_rank", 0);
+}
+
 void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
                          const char *replica, const struct as_place_facts *facts,
                          struct as_buf *out)
@@ -81,15 +89,27 @@ void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_
                           as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)));
     if (version)
         as_json_put_at_string(out, "version", as_str_of(version));
-    as_json_put_at_u64(out, "rank", facts->rank);
-    as_json_put_at_u64(out, "world_size", facts->world);
-    as_json_put_at_u64(out, "local_rank", facts->rank); /* there is one machine */
-    as_json_put_at_u64(out, "node_rank", 0);
+    put_ranks(facts, out);
     if (config) {
         as_json_put_key(out, "user_config");
         as_buf_str(out, config); /* JSON already */
     }
     put_options(deployment, out);
     put_warmup(deployment, out);
+    as_json_put_close(out, '}');
+}
+
+void as_spec_put_changes(const struct as_spec_object *deployment,
+                         const struct as_place_facts *facts, bool user_config, struct as_buf *out)
+{
+    const char *config = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
+
+    as_json_put_open(out, '{');
+    put_ranks(facts, out);
+    if (user_config) {
+        as_json_put_key(out, "user_config");
+        as_buf_str(out, config ? config : "null");
+    }
+    put_options(deployment, out);
     as_json_put_close(out, '}');
 }

@@ -18,5 +18,9 @@ void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *a
 void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
                          const char *replica, const struct as_place_facts *facts,
                          struct as_buf *out);
+/* The JSON object that makes a running replica what `facts` says: ranks, options and, with
+ * `user_config`, that. */
+void as_spec_put_changes(const struct as_spec_object *deployment,
+                         const struct as_place_facts *facts, bool user_config, struct as_buf *out);
 
 #endif

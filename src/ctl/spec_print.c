@@ -149,11 +149,11 @@ static void print_texts(const struct as_spec_row *row, const struct as_spec_valu
     }
 }
 
-static void print_object(const struct as_spec_object *o, uint32_t depth, bool item,
+static void print_object(const struct as_spec_object *o, uint32_t depth, bool item, bool all,
                          struct as_buf *out);
 
 static void print_key(const struct as_spec_row *row, const struct as_spec_value *v, uint32_t depth,
-                      struct as_buf *out)
+                      bool all, struct as_buf *out)
 {
     struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
 
@@ -161,7 +161,7 @@ static void print_key(const struct as_spec_row *row, const struct as_spec_value 
     if (is_object(row)) {
         as_buf_str(out, v->n ? "\n" : " []\n");
         for (uint32_t i = 0; i < v->n; i++)
-            print_object(v->objects[i], depth + 1, row->type == AS_SPEC_OBJECTS, out);
+            print_object(v->objects[i], depth + 1, row->type == AS_SPEC_OBJECTS, all, out);
         return;
     }
     if (row->type == AS_SPEC_TEXTS || row->type == AS_SPEC_MAP) {
@@ -178,25 +178,25 @@ static void print_key(const struct as_spec_row *row, const struct as_spec_value 
     as_buf_str(out, "\n");
 }
 
-static void print_object(const struct as_spec_object *o, uint32_t depth, bool item,
+static void print_object(const struct as_spec_object *o, uint32_t depth, bool item, bool all,
                          struct as_buf *out)
 {
     uint32_t first = as_spec_first(o->level), width = as_spec_width(o->level);
     bool any = false;
 
     for (uint32_t i = 0; i < width; i++) {
-        if (!o->v[i].set)
+        if (!o->v[i].set || (!all && o->v[i].from == AS_SPEC_FROM_DEFAULT))
             continue;
         indent(out, depth);
         if (item)
             as_buf_str(out, any ? "  " : "- ");
-        print_key(&as_spec_rows[first + i], &o->v[i], depth + item, out);
+        print_key(&as_spec_rows[first + i], &o->v[i], depth + item, all, out);
         any = true;
     }
-    AS_ASSERT(any); /* every level has a key that is always set */
+    AS_ASSERT(any || !item); /* whatever is in a list has a key that had to be said */
 }
 
-void as_spec_print(const struct as_spec *s, struct as_buf *out)
+void as_spec_print(const struct as_spec *s, bool all, struct as_buf *out)
 {
-    print_object(s->file, 0, false, out);
+    print_object(s->file, 0, false, all, out);
 }

@@ -2,10 +2,10 @@
 
 #include "base/buf.h"
 
-struct deployment { /* what a new dispatcher is told of it; named "": of the application */
+struct deployment { /* what a new dispatcher is told of it; named "": of an application */
     struct as_list node;
-    char *name;
-    bool down; /* every replica was given up */
+    char *name, *application; /* the latter only where the former is "" */
+    bool down;                /* every replica was given up */
     struct as_buf why, status;
     as_ns since; /* of the status */
 };
@@ -22,6 +22,7 @@ static void say_down(struct as_channel *channel, const struct deployment *d)
 static void say_status(struct as_channel *channel, const struct deployment *d)
 {
     as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                                     .replica = as_str_of(d->application),
                                                      .deployment = as_str_of(d->name),
                                                      .ns = d->since,
                                                      .text = as_buf_slice(&d->status)});
@@ -33,18 +34,28 @@ static void keep(struct as_buf *b, struct as_str s)
     as_buf_add(b, s.p, s.n);
 }
 
-static struct deployment *get_deployment(struct as_standing *s, struct as_str name)
+static struct deployment *find(const struct as_standing *s, const struct as_ctl_message *m)
 {
-    struct deployment *d;
-
     AS_LIST_EACH(n, &s->deployments)
     {
-        d = AS_LIST_ENTRY(n, struct deployment, node);
-        if (as_str_eq(as_str_of(d->name), name))
+        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
+
+        if (as_str_eq(as_str_of(d->name), m->deployment) &&
+            (m->deployment.n || as_str_eq(as_str_of(d->application), m->replica)))
             return d;
     }
+    return NULL;
+}
+
+static struct deployment *get_deployment(struct as_standing *s, const struct as_ctl_message *m)
+{
+    struct deployment *d = find(s, m);
+
+    if (d)
+        return d;
     d = as_xalloc(sizeof(*d));
-    d->name = as_str_dup(name);
+    d->name = as_str_dup(m->deployment);
+    d->application = as_str_dup(m->deployment.n ? AS_STR("") : m->replica);
     as_buf_init(&d->why);
     as_buf_init(&d->status);
     as_list_push(&s->deployments, &d->node);
@@ -57,13 +68,14 @@ static void free_deployment(struct deployment *d)
     as_buf_fini(&d->why);
     as_buf_fini(&d->status);
     free(d->name);
+    free(d->application);
     free(d);
 }
 
 static void set_down(struct as_standing *s, const struct as_ctl_message *m,
                      struct as_channel *dispatcher)
 {
-    struct deployment *d = get_deployment(s, m->deployment);
+    struct deployment *d = get_deployment(s, m);
 
     d->down = m->type == AS_CTL_DOWN;
     keep(&d->why, m->text);
@@ -73,7 +85,7 @@ static void set_down(struct as_standing *s, const struct as_ctl_message *m,
 static void set_status(struct as_standing *s, const struct as_ctl_message *m,
                        struct as_channel *dispatcher)
 {
-    struct deployment *d = get_deployment(s, m->deployment);
+    struct deployment *d = get_deployment(s, m);
 
     d->since = m->ns;
     keep(&d->status, m->text);
@@ -90,10 +102,23 @@ void as_standing_fini(struct as_standing *s)
     AS_LIST_EACH(n, &s->deployments) free_deployment(AS_LIST_ENTRY(n, struct deployment, node));
 }
 
+/* Nothing stands of it any more: a deployment that was deleted, an application without any. */
+static void forget(struct as_standing *s, const struct as_ctl_message *m,
+                   struct as_channel *dispatcher)
+{
+    struct deployment *d = find(s, m);
+
+    if (d)
+        free_deployment(d);
+    as_channel_say(dispatcher, m);
+}
+
 void as_standing_hear(struct as_standing *s, const struct as_ctl_message *m,
                       struct as_channel *dispatcher)
 {
-    if (m->type == AS_CTL_STATUS)
+    if (m->type == AS_CTL_DELETE || (m->type == AS_CTL_STATUS && !m->text.n))
+        forget(s, m, dispatcher);
+    else if (m->type == AS_CTL_STATUS)
         set_status(s, m, dispatcher);
     else
         set_down(s, m, dispatcher);

@@ -19,7 +19,7 @@ struct as_standing {
 void as_standing_init(struct as_standing *s);
 void as_standing_fini(struct as_standing *s);
 
-/* DOWN, UP or STATUS is kept, and said to the dispatcher (NULL: there is none). */
+/* DOWN, UP, STATUS or DELETE is kept, and said to the dispatcher (NULL: there is none). */
 void as_standing_hear(struct as_standing *s, const struct as_ctl_message *m,
                       struct as_channel *dispatcher);
 void as_standing_dispatcher(const struct as_standing *s, struct as_channel *channel);

@@ -10,15 +10,19 @@
 #include <unistd.h>
 
 #define APPLICATION_ID 0x416e5376 /* "AnSv", in the file's head: what kind of file it is */
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 
 /* AUTOINCREMENT: a number that was given is never given again, even when its row is gone. */
 static const char schema[] =
     "CREATE TABLE generation(id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,"
     " cause TEXT NOT NULL, spec TEXT NOT NULL) STRICT;"
     "CREATE TABLE healthy(application TEXT NOT NULL, deployment TEXT NOT NULL,"
-    " generation INTEGER NOT NULL REFERENCES generation(id),"
+    " generation INTEGER NOT NULL REFERENCES generation(id), before INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(application, deployment)) STRICT, WITHOUT ROWID;";
+
+/* From version 1, which did not know what was healthy before. */
+static const char upgrade[] = "ALTER TABLE healthy ADD COLUMN before INTEGER NOT NULL DEFAULT 0;"
+                              "PRAGMA user_version = 2;";
 
 enum statement {
     BEGIN,
@@ -41,13 +45,15 @@ static const char *const sql[STATEMENTS] = {
     [ROLLBACK] = "ROLLBACK",
     [PUT] = "INSERT INTO generation(time_ms, cause, spec) VALUES(?1, ?2, ?3)",
     [PRUNE] = "DELETE FROM generation WHERE id NOT IN (SELECT id FROM generation ORDER BY id DESC"
-              " LIMIT ?1) AND id NOT IN (SELECT generation FROM healthy)",
+              " LIMIT ?1) AND id NOT IN (SELECT generation FROM healthy)"
+              " AND id NOT IN (SELECT before FROM healthy)",
     [NEWEST] = "SELECT id, time_ms, cause, spec FROM generation ORDER BY id DESC LIMIT 1",
     [GET] = "SELECT id, time_ms, cause, spec FROM generation WHERE id = ?1",
     [EACH] = "SELECT id, time_ms, cause FROM generation ORDER BY id DESC",
-    [SET_HEALTHY] = "INSERT INTO healthy VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET"
-                    " generation = excluded.generation WHERE generation <> excluded.generation",
-    [HEALTHY] = "SELECT generation FROM healthy WHERE application = ?1 AND deployment = ?2",
+    [SET_HEALTHY] = "INSERT INTO healthy VALUES(?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET"
+                    " generation = excluded.generation, before = excluded.before"
+                    " WHERE generation <> excluded.generation OR before <> excluded.before",
+    [HEALTHY] = "SELECT generation, before FROM healthy WHERE application = ?1 AND deployment = ?2",
     [FORGET] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
 };
 
@@ -226,6 +232,13 @@ static int check_folder(const char *folder, struct as_buf *err)
     return 0;
 }
 
+int as_store_make_folder(const char *folder, struct as_buf *err)
+{
+    int rc = make_folder(folder, err);
+
+    return rc == 0 ? check_folder(folder, err) : rc;
+}
+
 static int execute(struct as_store *s, const char *text, struct as_buf *err)
 {
     return sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(s, "open", err);
@@ -300,7 +313,8 @@ static int check_version(struct as_store *s, struct as_buf *err)
                       s->path, (long long)version, SCHEMA_VERSION);
         return AS_EPROTO;
     }
-    return check_pages(s, err);
+    rc = check_pages(s, err);
+    return rc == 0 && version == 1 ? execute(s, upgrade, err) : rc;
 }
 
 /* EXCLUSIVE: one process has the file, and needs no shared memory beside it. FULL: what was said to
@@ -489,7 +503,7 @@ static sqlite3_stmt *about(struct as_store *s, enum statement i, struct as_str a
 }
 
 int as_store_set_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
-                         uint64_t generation, struct as_buf *err)
+                         uint64_t generation, uint64_t before, struct as_buf *err)
 {
     sqlite3_stmt *q;
     int rc;
@@ -497,6 +511,7 @@ int as_store_set_healthy(struct as_store *s, struct as_str application, struct a
     AS_ASSERT(name_fits(application, deployment));
     q = about(s, SET_HEALTHY, application, deployment);
     sqlite3_bind_int64(q, 3, (sqlite3_int64)generation);
+    sqlite3_bind_int64(q, 4, (sqlite3_int64)before);
     if (sqlite3_step(q) == SQLITE_DONE) {
         rc = 0;
     } else if (sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_FOREIGNKEY) {
@@ -510,16 +525,18 @@ int as_store_set_healthy(struct as_store *s, struct as_str application, struct a
 }
 
 int as_store_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
-                     uint64_t *ret_generation, struct as_buf *err)
+                     uint64_t *ret_generation, uint64_t *ret_before, struct as_buf *err)
 {
     sqlite3_stmt *q = about(s, HEALTHY, application, deployment);
     int rc = one_row(s, HEALTHY, err);
 
-    if (rc == 0)
+    if (rc == 0) {
         *ret_generation = (uint64_t)sqlite3_column_int64(q, 0);
-    else if (rc == AS_ENOTFOUND)
+        *ret_before = (uint64_t)sqlite3_column_int64(q, 1);
+    } else if (rc == AS_ENOTFOUND) {
         as_buf_printf(err, "%.*s of %.*s has never been healthy", AS_STR_FMT(deployment),
                       AS_STR_FMT(application));
+    }
     return rc;
 }
 

@@ -2,8 +2,9 @@
  *
  * Each accepted desired state is a *generation*: the whole of it as text, with its time and cause.
  * It is on disk when as_store_put returns. Of each deployment it is kept which generation was
- * healthy last: there a rollback goes. Blocking calls, milliseconds on a healthy disk; one thread.
- * The file is locked for as long as the store is open; a killed process leaves no lock behind.
+ * healthy last, and before that: there a rollback goes. Blocking calls, milliseconds on a healthy
+ * disk; one thread. The file is locked for as long as the store is open; a killed process leaves no
+ * lock behind.
  */
 #ifndef AS_CTL_STORE_H
 #define AS_CTL_STORE_H
@@ -29,6 +30,9 @@ struct as_store_entry {
  * there is no home folder. The caller frees it. */
 char *as_store_folder(const char *option);
 
+/* The folder, made (0700) when it is missing, is ours alone to write to. Else AS_EDENIED, AS_EIO,
+ * and `err` says why. */
+int as_store_make_folder(const char *folder, struct as_buf *err);
 /* Makes folder (0700) and file when they are missing. `keep` > 0 generations are kept, and those
  * that are some deployment's healthy one. 0; AS_EEXISTS: another process has it open; AS_EDENIED:
  * the folder is not ours, or others may write there; AS_EPROTO: the file is damaged, of something
@@ -48,13 +52,14 @@ int as_store_get(struct as_store *s, uint64_t generation, struct as_store_entry 
 int as_store_each(struct as_store *s, bool (*fn)(void *arg, const struct as_store_entry *e),
                   void *arg, struct as_buf *err);
 
-/* The deployment became healthy as `generation` describes it. Nothing is written when that is known
- * already. AS_ENOTFOUND: there is no such generation. */
+/* The deployment became healthy as `generation` describes it; `before` was another one that it was
+ * healthy as, to which it goes back by hand, or 0. Nothing is written when that is known already.
+ * AS_ENOTFOUND: there is no such generation. */
 int as_store_set_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
-                         uint64_t generation, struct as_buf *err);
+                         uint64_t generation, uint64_t before, struct as_buf *err);
 /* AS_ENOTFOUND: it never was. */
 int as_store_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
-                     uint64_t *ret_generation, struct as_buf *err);
+                     uint64_t *ret_generation, uint64_t *ret_before, struct as_buf *err);
 /* All that is known of it; when it was deleted on purpose. */
 int as_store_forget(struct as_store *s, struct as_str application, struct as_str deployment,
                     struct as_buf *err);

@@ -432,6 +432,7 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
     case AS_CTL_DOWN:
     case AS_CTL_UP:
     case AS_CTL_STATUS:
+    case AS_CTL_DELETE:
         as_standing_hear(&all->standing, m, all->dispatcher);
         break;
     default:

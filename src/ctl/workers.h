@@ -53,8 +53,8 @@ void as_workers_begin(struct as_workers *w);
 /* A new controller is told RUNS, and EXITED, of every replica. NULL: it is gone. */
 void as_workers_controller(struct as_workers *w, struct as_channel *channel);
 
-/* SPAWN, SIGNAL, NOTE, PLACE, REMOVE, DOWN, UP of the controller; READY, GONE of the dispatcher;
- * KILL of both. About processes that are not there: nothing happens. */
+/* SPAWN, SIGNAL, NOTE, PLACE, REMOVE, DOWN, UP, STATUS, DELETE of the controller; READY, GONE of
+ * the dispatcher; KILL of both. About processes that are not there: nothing happens. */
 void as_workers_hear(struct as_workers *w, const struct as_ctl_message *m);
 
 /* All of them are asked to end: the signal now, SIGKILL after `timeout`; again to hurry. SPAWN is

@@ -12,6 +12,7 @@
 struct as_ask { /* the first member of what the asker allocates with calloc */
     struct as_errand errand;
     struct as_exchange *x;                              /* NULL: the client has gone */
+    void (*gone)(struct as_ask *k);                     /* it has just gone; NULL: nobody cares */
     void (*work)(struct as_ask *k, struct as_fleet *f); /* dispatch loop; x is not its to touch */
     void (*answer)(struct as_ask *k);                   /* this loop, x is there */
     void (*fini)(
@@ -25,9 +26,13 @@ void as_ask_send(struct as_exchange *x, struct as_ask *k,
 /* The client has gone. */
 static inline void as_ask_forget(struct as_exchange *x)
 {
-    if (x->ask)
-        x->ask->x = NULL;
+    struct as_ask *k = x->ask;
+
     x->ask = NULL;
+    if (k)
+        k->x = NULL;
+    if (k && k->gone)
+        k->gone(k);
 }
 
 #endif

@@ -28,13 +28,16 @@ static void drop(struct as_board_process *p)
     free(p);
 }
 
-static struct as_board_status *find_status(struct as_board *b, struct as_str deployment)
+/* application counts only where deployment is "". */
+static struct as_board_status *find_status(struct as_board *b, struct as_str application,
+                                           struct as_str deployment)
 {
     AS_LIST_EACH(n, &b->statuses)
     {
         struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
 
-        if (as_str_eq(as_str_of(s->deployment), deployment))
+        if (as_str_eq(as_str_of(s->deployment), deployment) &&
+            (deployment.n || as_str_eq(as_str_of(s->application), application)))
             return s;
     }
     return NULL;
@@ -43,6 +46,7 @@ static struct as_board_status *find_status(struct as_board *b, struct as_str dep
 static void drop_status(struct as_board_status *s)
 {
     as_list_remove(&s->node);
+    free(s->application);
     free(s->deployment);
     free(s->status);
     free(s->trigger);
@@ -114,13 +118,17 @@ static char *take_word(struct as_str *text)
     return as_str_dup(word);
 }
 
-void as_board_status(struct as_board *b, struct as_str deployment, struct as_str text, as_ns since)
+void as_board_status(struct as_board *b, struct as_str application, struct as_str deployment,
+                     struct as_str text, as_ns since)
 {
-    struct as_board_status *s = find_status(b, deployment);
+    struct as_board_status *s = find_status(b, application, deployment);
 
     if (s)
         drop_status(s);
+    if (!text.n)
+        return;
     s = as_xalloc(sizeof(*s));
+    s->application = as_str_dup(application);
     s->deployment = as_str_dup(deployment);
     s->status = take_word(&text);
     s->trigger = take_word(&text);
@@ -149,10 +157,8 @@ static void json_batches(struct json *j, const struct as_stat *s)
     as_buf_str(j->out, "]}");
 }
 
-static void json_status(struct json *j, struct as_str deployment)
+static void json_status(const struct json *j, const struct as_board_status *s)
 {
-    const struct as_board_status *s = find_status(j->b, deployment);
-
     if (!s) /* none of ours: workers from outside serve it */
         return;
     as_buf_printf(j->out,
@@ -181,7 +187,7 @@ static void json_deploy(void *arg, struct as_deploy *d, bool down)
                   s->refused, s->dispatched, s->completed, s->failed, s->expired, s->cancelled,
                   s->replayed, s->recalled, s->lost, s->deaths);
     json_batches(j, s);
-    json_status(j, as_deploy_name(d));
+    json_status(j, find_status(j->b, AS_STR(""), as_deploy_name(d)));
     as_buf_str(j->out, "}");
 }
 
@@ -309,9 +315,16 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
     as_buf_str(out, ",\"deployments\":[");
     as_fleet_each_deploy(b->fleet, json_deploy, &j);
     as_buf_str(out, "],\"applications\":[");
-    if (find_status(b, AS_STR(""))) {
-        as_buf_str(out, "{\"name\":\"default\"");
-        json_status(&j, AS_STR(""));
+    j.n = 0;
+    AS_LIST_EACH(n, &b->statuses)
+    {
+        const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+
+        if (s->deployment[0])
+            continue;
+        as_buf_str(out, j.n++ ? ",{\"name\":" : "{\"name\":");
+        as_buf_json(out, as_str_of(s->application));
+        json_status(&j, s);
         as_buf_str(out, "}");
     }
     as_buf_str(out, "],\"replicas\":[");
@@ -327,7 +340,7 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
 static void text_deploy(void *arg, struct as_deploy *d, bool down)
 {
     struct json *j = arg;
-    const struct as_board_status *c = find_status(j->b, as_deploy_name(d));
+    const struct as_board_status *c = find_status(j->b, AS_STR(""), as_deploy_name(d));
     const struct as_stat *s = as_deploy_stat(d);
 
     as_buf_printf(j->out, "%-20.*s %5u/%-5u %7u %8u %10lu %8lu %8lu  %s\n",

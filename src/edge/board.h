@@ -19,9 +19,9 @@ struct as_board_process { /* one replica's process, as the supervisor tells it *
     uint32_t rank, world_size;
 };
 
-struct as_board_status { /* of a deployment, or, named "", of the application */
+struct as_board_status { /* of a deployment, or, its name being "", of an application */
     struct as_list node;
-    char *deployment, *status, *trigger, *message;
+    char *application, *deployment, *status, *trigger, *message;
     as_ns since;
 };
 
@@ -44,8 +44,11 @@ void as_board_process(struct as_board *b, struct as_str replica, struct as_str d
 
 /* Of a replica that is known; else nothing happens. */
 void as_board_rank(struct as_board *b, struct as_str replica, uint32_t rank, uint32_t world_size);
-/* text: status, trigger, message, a space between; strings are copied. */
-void as_board_status(struct as_board *b, struct as_str deployment, struct as_str text, as_ns since);
+/* text: status, trigger, message, a space between; empty: it is there no longer. Strings are
+ * copied.
+ */
+void as_board_status(struct as_board *b, struct as_str application, struct as_str deployment,
+                     struct as_str text, as_ns since);
 
 void as_board_json(struct as_board *b, as_ns now, struct as_buf *out); /* /status */
 void as_board_text(struct as_board *b, as_ns now, struct as_buf *out); /* /status?format=text */

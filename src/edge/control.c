@@ -1,34 +1,91 @@
 #include "edge/control.h"
 
+#include "edge/ask.h"
+
 #define KEY "target_num_replicas"
+
+struct as_control_ask {
+    struct as_ask ask; /* first: the exchange knows this */
+    bool yaml;         /* the answer is no JSON */
+    void (*gone)(void *arg);
+    void *arg;
+};
+
+static void on_gone(struct as_ask *ask)
+{
+    struct as_control_ask *k = AS_CONTAINER(ask, struct as_control_ask, ask);
+
+    if (k->gone)
+        k->gone(k->arg);
+}
+
+void as_control_await(struct as_control_ask *k, void (*gone)(void *arg), void *arg)
+{
+    k->gone = gone;
+    k->arg = arg;
+}
+
+static void send_yaml(struct as_exchange *x, const struct as_buf *text)
+{
+    uint8_t *copy = as_arena_alloc(&x->arena, text->n + 1, 1);
+    struct as_http_piece piece = {.p = copy, .n = text->n};
+
+    if (!copy) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    memcpy(copy, text->p, text->n);
+    as_rest_send(x, &(struct as_rest_reply){.status = 200,
+                                            .content_type = AS_STR("application/yaml"),
+                                            .body = &piece,
+                                            .n_body = 1});
+}
+
+void as_control_answer(struct as_control_ask *k, int err, const struct as_buf *text)
+{
+    struct as_exchange *x = k->ask.x;
+    bool yaml = k->yaml;
+
+    free(k);
+    if (!x)
+        return;
+    x->ask = NULL;
+    if (!err && yaml)
+        send_yaml(x, text);
+    else if (!err)
+        as_rest_json(x, 200, text);
+    else if (text && text->n)
+        as_rest_fail(x, as_err_http(err), as_buf_slice(text), NULL, 0);
+    else
+        as_exchange_fail(x, err, "%s", as_err_text(err));
+}
 
 static void carry_out(struct as_exchange *x, const struct as_control_request *q)
 {
     const struct as_control *c = x->edge->conf.api;
-    struct as_buf json, why;
-    int err;
+    struct as_control_ask *k = as_xalloc(sizeof(*k));
 
-    as_buf_init(&json);
-    as_buf_init(&why);
-    err = c->handle(c->ctx, q, &json, &why);
-    if (!err)
-        as_rest_json(x, 200, &json);
-    else if (why.n)
-        as_rest_fail(x, as_err_http(err), as_buf_slice(&why), NULL, 0);
-    else
-        as_exchange_fail(x, err, "%s", as_err_text(err));
-    as_buf_fini(&json);
-    as_buf_fini(&why);
+    k->ask.x = x;
+    k->ask.gone = on_gone;
+    k->yaml = q->verb == AS_CONTROL_CONFIG;
+    x->ask = &k->ask;
+    x->state = AS_X_WAITING;
+    c->handle(c->ctx, q, k);
 }
 
 static struct as_str body_of(const struct as_exchange *x)
 {
-    return (struct as_str){(const char *)x->body, x->body_len};
+    return (struct as_str){x->body_len ? (const char *)x->body : "", x->body_len};
 }
 
 void as_control_show(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
     carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_SHOW});
+}
+
+void as_control_config(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
+{
+    carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_CONFIG});
 }
 
 void as_control_history(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)

@@ -21,6 +21,7 @@
 
 enum as_control_verb {
     AS_CONTROL_SHOW,
+    AS_CONTROL_CONFIG, /* answered with YAML */
     AS_CONTROL_HISTORY,
     AS_CONTROL_PLAN, /* what AS_CONTROL_DEPLOY would change */
     AS_CONTROL_DEPLOY,
@@ -60,11 +61,12 @@ typedef void as_control_row_fn(void *arg, const struct as_control_row *r);
 
 struct as_control_events;
 
+struct as_control_ask; /* a request that waits for its answer */
+
 struct as_control {
-    /* Answers at once. 0 with a JSON text in ret_json (empty); else AS_E…, with what is wrong in
-     * ret_err, one line or several. Loop's thread. */
-    int (*handle)(void *ctx, const struct as_control_request *q, struct as_buf *ret_json,
-                  struct as_buf *ret_err);
+    /* Carries the request out, and answers k once, by as_control_answer, within the call or later.
+     * Loop's thread. */
+    void (*handle)(void *ctx, const struct as_control_request *q, struct as_control_ask *k);
     /* Tells of all that there is now, each application before what it consists of. Loop's thread.
      */
     void (*each)(void *ctx, as_control_row_fn *fn, void *arg);
@@ -72,8 +74,15 @@ struct as_control {
     void *ctx;
 };
 
+/* err 0: `text` (JSON, or as the verb says) is the answer. Else AS_E…, and `text` is what is wrong,
+ * one line or several. k is gone. Also when the client has gone meanwhile. */
+void as_control_answer(struct as_control_ask *k, int err, const struct as_buf *text);
+/* gone: called when the client goes before its answer. k still has to be answered. */
+void as_control_await(struct as_control_ask *k, void (*gone)(void *arg), void *arg);
+
 void as_control_show(struct as_exchange *x, const struct as_rest_match *m);
 void as_control_listen(struct as_exchange *x, const struct as_rest_match *m); /* …/events */
+void as_control_config(struct as_exchange *x, const struct as_rest_match *m);
 void as_control_history(struct as_exchange *x, const struct as_rest_match *m);
 void as_control_deploy(struct as_exchange *x, const struct as_rest_match *m);
 void as_control_delete(struct as_exchange *x, const struct as_rest_match *m);

@@ -285,6 +285,7 @@ void as_fleet_registered(struct as_fleet_deploy *d)
     if (as_fleet_flag(&d->registered))
         return;
     as_fleet_set_flag(&d->registered, true);
+    as_fleet_set_flag(&d->late, false);
     as_fleet_republish(d->fleet);
 }
 
@@ -323,10 +324,27 @@ struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str tok
 
 void as_fleet_expect(struct as_fleet *f, struct as_str deployment)
 {
+    bool is_new = !as_fleet_find(f, deployment);
     struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
 
-    if (d)
+    if (d && is_new) /* of a server that starts all are known before it lets anybody in */
+        as_fleet_set_flag(&d->late, as_fleet_flag(&f->open));
+    /* one that was deleted is told of until its last process is gone; only a new one takes it back
+     */
+    if (d && !d->deleted)
         as_fleet_set_flag(&d->expected, true); /* not ready until it is */
+}
+
+/* It is served again, should it have been deleted. */
+static void revive(struct as_fleet *f, struct as_str deployment)
+{
+    struct as_fleet_deploy *d = as_fleet_find(f, deployment);
+
+    if (d && d->deleted) {
+        d->deleted = d->gone = false;
+        d->deserted = AS_NEVER;
+        as_fleet_set_flag(&d->late, true);
+    }
 }
 
 void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
@@ -336,6 +354,7 @@ void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str repli
 
     if (as_fleet_find_token(f, token))
         return;
+    revive(f, deployment);
     as_fleet_expect(f, deployment);
     t = as_xalloc(sizeof(*t));
     t->token = as_str_dup(token);

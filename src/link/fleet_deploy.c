@@ -10,18 +10,26 @@ static void on_deadline(struct as_timer *t)
     as_timer_set(t, as_deploy_next_deadline(d->core));
 }
 
+struct as_fleet_deploy *as_fleet_find(const struct as_fleet *f, struct as_str name)
+{
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        if (f->deploys[i]->name && as_str_eq(as_str_of(f->deploys[i]->name), name))
+            return f->deploys[i];
+    }
+    return NULL;
+}
+
 /* Finds or makes it. NULL: too many. */
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
 {
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
-    struct as_fleet_deploy *d, *vacant = NULL;
+    struct as_fleet_deploy *d = as_fleet_find(f, name), *vacant = NULL;
 
-    for (uint32_t i = 0; i < n; i++) {
-        d = f->deploys[i];
-        if (d->name && as_str_eq(as_str_of(d->name), name))
-            return d;
-        if (!d->name && !vacant)
-            vacant = d;
+    if (d)
+        return d;
+    for (uint32_t i = 0; i < n && !vacant; i++) {
+        if (!f->deploys[i]->name)
+            vacant = f->deploys[i];
     }
     if (vacant) {
         vacant->name = as_str_dup(name);
@@ -39,6 +47,7 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
     atomic_init(&d->down, false);
     atomic_init(&d->expected, false);
     atomic_init(&d->registered, false);
+    atomic_init(&d->late, false);
     atomic_init(&d->ready, false);
     as_timer_init(&d->timer, f->loop, on_deadline);
     f->deploys[n] = d;
@@ -206,10 +215,10 @@ void as_fleet_leave(struct as_fleet_deploy *d, as_ns since)
 {
     AS_ASSERT(d->n_upstreams > 0);
     d->seen = AS_MAX(d->seen, since);
-    if (--d->n_upstreams > 0 || as_fleet_flag(&d->expected))
+    if (--d->n_upstreams > 0 || as_fleet_flag(&d->expected) || (d->deleted && !d->gone))
         return;
     /* 0: nobody has heard of it, or nobody waits for it */
-    d->deserted = as_fleet_flag(&d->registered) ? d->seen : 0;
+    d->deserted = as_fleet_flag(&d->registered) && !d->deleted ? d->seen : 0;
     as_loop_defer(d->fleet->loop, &d->fleet->tidy);
 }
 
@@ -251,11 +260,36 @@ void as_fleet_vacate(struct as_fleet_deploy *d)
     d->budget = 0;
     d->idempotent = AS_FLEET_AS_REGISTERED;
     memset(d->exits, 0, sizeof(d->exits));
+    d->deleted = d->gone = false;
     d->deserted = AS_NEVER;
     d->seen = 0;
     as_fleet_set_flag(&d->down, false);
     as_fleet_set_flag(&d->registered, false);
+    as_fleet_set_flag(&d->late, false);
     as_fleet_set_flag(&d->ready, false);
+}
+
+void as_fleet_delete(struct as_fleet *f, struct as_str deployment, bool gone)
+{
+    struct as_fleet_deploy *d = as_fleet_find(f, deployment);
+    struct as_registry *g;
+
+    if (!d || f->draining)
+        return;
+    g = as_registry_without(f->registry, d->number);
+    if (g == f->registry)
+        as_registry_unref(g);
+    else
+        as_fleet_publish(f, g);
+    d->deleted = true;
+    d->gone = gone;
+    as_fleet_set_flag(&d->expected, false);
+    as_fleet_set_flag(&d->registered, false);
+    as_fleet_republish(f);
+    if (gone && d->n_upstreams == 0) {
+        d->deserted = 0;
+        as_loop_defer(f->loop, &f->tidy);
+    }
 }
 
 /* Not where the last worker goes: core may be in the middle of something. */

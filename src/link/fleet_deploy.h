@@ -39,10 +39,12 @@ struct as_fleet_deploy {
     uint32_t n_upstreams; /* that have said its name */
     as_ns seen;           /* when one that was not sent away was there last; 0: never */
     as_ns deserted;       /* since when nobody is there; AS_NEVER: somebody is */
+    bool deleted;         /* its models are unknown … */
+    bool gone;            /* … and no process of ours serves it: it goes with the last upstream */
     int64_t max_queued;   /* as its models are registered; a worker's OPTIONS may say another */
     uint32_t budget;
     enum as_fleet_idempotent idempotent; /* of all its models; else each has its own */
-    struct as_traffic traffic;      /* as its workers say; the text is its own */
+    struct as_traffic traffic;           /* as its workers say; the text is its own */
     as_ns request_timeout;          /* the deadline of those that bring none; 0: they have none */
     uint64_t exits[AS_FLEET_EXITS]; /* of its processes */
     struct as_fleet_model *models;
@@ -51,6 +53,7 @@ struct as_fleet_deploy {
     atomic_bool down;
     atomic_bool expected;   /* a process of ours serves it */
     atomic_bool registered; /* its models are known */
+    atomic_bool late;       /* came while clients were served: the server is ready without it */
     atomic_bool ready;
 };
 
@@ -112,6 +115,7 @@ static inline struct as_fleet_deploy *as_fleet_numbered(const struct as_fleet *f
 extern const struct as_deploy_ops as_fleet_deploy_ops; /* their ctx is the as_fleet_deploy */
 
 struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token);
+struct as_fleet_deploy *as_fleet_find(const struct as_fleet *f, struct as_str name); /* or NULL */
 /* The deployment of that name, made if it is new; NULL when there are too many. */
 struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name);
 /* core's deployment is made with the first registration's options; later ones must agree, but for

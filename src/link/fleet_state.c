@@ -16,7 +16,9 @@ bool as_fleet_ready(const struct as_fleet *f)
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire);
 
     for (uint32_t i = 0; i < n; i++) {
-        if (as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->ready))
+        const struct as_fleet_deploy *d = f->deploys[i];
+
+        if (as_fleet_flag(&d->expected) && !as_fleet_flag(&d->ready) && !as_fleet_flag(&d->late))
             return false;
     }
     return as_fleet_flag(&f->open);

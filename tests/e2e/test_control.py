@@ -102,7 +102,8 @@ def test_what_was_asked_for_outlives_the_controller(serve, connect):
     assert server.workers() == before
     status, history, _ = ask(server, "GET", "/api/serve/history")
     assert status == 200
-    assert [(g["generation"], g["cause"]) for g in history["generations"]] == [(1, "scale echo to 3")]
+    assert [(g["generation"], g["cause"]) for g in history["generations"]] == [
+        (2, "scale echo to 3"), (1, "run")]
     echo(connect(server), 1)
     assert ask(server, "POST", DEPLOYMENT + "/scale", {"target_num_replicas": 1})[0] == 200
     scaled(server, 1)
@@ -158,8 +159,8 @@ def test_bad_scale(server, body, text):
     ("GET", "/api/serve/applications", 404), ("GET", "/v2/health/live", 404), ("POST", APPLICATIONS, 405),
     ("GET", DEPLOYMENT + "/scale", 405), ("POST", "/api/v1/applications/default/deployments/x/scale", 404),
     ("POST", "/api/v1/applications/x/deployments/echo/restart", 404), ("POST", DEPLOYMENT + "/explode", 404),
-    ("POST", "/api/v1/applications/default/deployments/%zz/restart", 400), ("PUT", APPLICATIONS, 501),
-    ("PUT", APPLICATIONS + "?dry_run=1", 501), ("PUT", APPLICATIONS + "?dryrun=1", 400), ("DELETE", APPLICATIONS, 501),
+    ("POST", "/api/v1/applications/default/deployments/%zz/restart", 400), ("PUT", APPLICATIONS, 400),
+    ("PUT", APPLICATIONS + "?dry_run=1", 400), ("PUT", APPLICATIONS + "?dryrun=1", 400),
     ("DELETE", APPLICATIONS + "other", 404)])
 def test_refused(server, method, path, want):
     body = {"target_num_replicas": 1} if path.endswith("scale") else None

@@ -11,7 +11,7 @@
 struct world {
     struct as_loop *loop;
     struct as_log log;
-    struct as_app app;
+    char *app; /* what is described: "DEPLOYMENT\tMODEL:VERSION\n" each */
     struct as_crew *crew;
     struct as_buf said;                /* "TYPE replica;" of each message but NOTE */
     char token[5][64];                 /* the newest of echo-0, echo-1 … */
@@ -20,7 +20,8 @@ struct world {
     enum as_ctl_state state[5];
     char status[256], application[256];
     struct as_buf spawn; /* the last SPAWN's text */
-    const char *until;   /* the loop stops when this was said */
+    uint64_t settled, before, rolled_back, back_to;
+    const char *until; /* the loop stops when this was said */
     struct as_task turn;
 };
 
@@ -89,17 +90,74 @@ static void forget_said(struct world *w)
 
 static as_ns start_timeout = 60 * AS_SEC;
 
-static void new_crew(struct world *w, uint32_t workers, uint32_t max_starting)
+static const struct as_spec_limits limits = {
+    .bytes = 100000, .depth = 20, .applications = 10, .deployments = 10, .errors = 10};
+
+static struct as_spec *spec_of(const char *text)
 {
+    struct as_spec *s;
+    struct as_buf err = {0};
+
+    assert_int_equal(as_spec_parse(&s, &limits, "test", as_str_of(text), &err), 0);
+    return s;
+}
+
+/* What the code says, each deployment with so many replicas. */
+static struct as_spec *described(const char *lines, uint32_t workers)
+{
+    struct as_spec_object *app;
+    struct as_app code = {0};
+    struct as_spec *s;
+    struct as_buf err = {0};
+
+    if (!lines)
+        return spec_of("applications: []");
+    assert_int_equal(as_app_parse(&code, as_str_of(lines), NULL, NULL, &err), 0);
+    assert_int_equal(as_spec_of_code(&s, &limits, "default", "app.py", &code, &err), 0);
+    as_app_fini(&code);
+    app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++)
+        as_spec_set_int(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
+                        AS_SPEC_DEPLOYMENT_NUM_REPLICAS, workers);
+    return s;
+}
+
+static int no_load(void *ctx, uint64_t generation, struct as_spec **ret_s)
+{
+    (void)ctx;
+    (void)generation;
+    (void)ret_s;
+    return AS_ENOTFOUND;
+}
+
+static void on_settled(void *ctx, const struct as_crew_news *n)
+{
+    struct world *w = ctx;
+
+    w->settled = n->generation;
+    w->before = n->before;
+}
+
+static void on_rolled_back(void *ctx, const struct as_crew_news *n)
+{
+    struct world *w = ctx;
+
+    w->rolled_back = n->before;
+    w->back_to = n->generation;
+}
+
+static void new_crew_of(struct world *w, struct as_spec *spec, uint32_t max_starting)
+{
+    static const struct as_crew_ops ops = {say, no_load, on_settled, on_rolled_back};
     struct as_crew_conf conf = {
-        .app = &w->app,
         .recipe = {.python = "/usr/bin/python3",
-                   .target = "app.py",
                    .link = "/run/link.sock",
                    .debug_errors = true,
                    .stream_inputs = 3,
                    .stream_input_bytes = 4000},
-        .workers = workers,
+        .folder = "/nonexistent",
+        .gpus = "0-3",
+        .cpus = "0-1",
         .max_starting = max_starting,
         .policy = {.restart = {.base = AS_MS, .max = 4 * AS_MS, .healthy = AS_SEC, .give_up = 2},
                    .start_timeout = start_timeout,
@@ -108,21 +166,28 @@ static void new_crew(struct world *w, uint32_t workers, uint32_t max_starting)
                    .drain_again = AS_SEC,
                    .stop_timeout = 10 * AS_SEC,
                    .roll_percent = 100,
-                   .roll_failures = UINT32_MAX},
+                   .roll_failures = 2,
+                   .roll_back = true},
         .seed = 1};
 
-    assert_int_equal(as_crew_new(&w->crew, w->loop, &conf, say, w, &w->log), 0);
+    assert_int_equal(as_crew_new(&w->crew, w->loop, &conf, &ops, w, &w->log), 0);
+    if (spec)
+        as_crew_want(w->crew, 1, spec);
+}
+
+static void new_crew(struct world *w, uint32_t workers, uint32_t max_starting)
+{
+    new_crew_of(w, described(w->app, workers), max_starting);
 }
 
 static struct world *open_world(const char *app, uint32_t workers, uint32_t max_starting)
 {
     struct world *w = as_xalloc(sizeof(*w));
-    struct as_buf err = {0};
 
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
     as_task_init(&w->turn, on_turn);
     if (app)
-        assert_int_equal(as_app_parse(&w->app, as_str_of(app), NULL, NULL, &err), 0);
+        w->app = as_str_dup(as_str_of(app));
     new_crew(w, workers, max_starting);
     return w;
 }
@@ -132,7 +197,7 @@ static void close_world(struct world *w)
     as_crew_close(w->crew);
     as_loop_free(w->loop);
     as_crew_free(w->crew);
-    as_app_fini(&w->app);
+    free(w->app);
     as_buf_fini(&w->said);
     as_buf_fini(&w->spawn);
     free(w);
@@ -240,11 +305,11 @@ static void a_worker_gets_its_place_token_and_name(void **state AS_UNUSED)
     assert_string_equal(s.env[1], token);
     assert_int_equal(strlen(w->token[0]), 32);
     assert_string_equal(s.env[2], "ANYSERVE_REPLICA=echo-0");
-    assert_string_equal(s.env[3], "PYTHONUNBUFFERED=1");
-    assert_string_equal(s.env[4],
+    assert_string_equal(s.env[4], "PYTHONUNBUFFERED=1");
+    assert_string_equal(s.env[3],
                         "ANYSERVE_CONTEXT={\"replica\":\"echo-0\",\"deployment\":\"echo\","
                         "\"application\":\"default\",\"rank\":0,\"world_size\":1,"
-                        "\"local_rank\":0,\"node_rank\":0}");
+                        "\"local_rank\":0,\"node_rank\":0,\"options\":{}}");
     assert_false(s.batch);
     as_spawn_fini(&s);
     close_world(w);

@@ -130,7 +130,8 @@ static int describe(struct as_app *app, const char *script, int signal_fd, const
     dprintf(fd, "#!/bin/sh\n%s\n", script);
     fchmod(fd, 0700);
     close(fd);
-    rc = as_app_describe(app, path, "app.py", signal_fd, &err);
+    rc = as_app_describe(app, &(struct as_app_where){.python = path, .target = "app.py"}, signal_fd,
+                         &err);
     unlink(path);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, want));
@@ -165,8 +166,10 @@ static void a_missing_interpreter_is_told(void **state AS_UNUSED)
     struct as_app app;
     int fd = as_supervisor_signals();
 
-    assert_int_equal(as_app_describe(&app, "/nonexistent/python", "x", fd, &err),
-                     AS_CODE_INTERPRETER);
+    assert_int_equal(
+        as_app_describe(
+            &app, &(struct as_app_where){.python = "/nonexistent/python", .target = "x"}, fd, &err),
+        AS_CODE_INTERPRETER);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, "/nonexistent/python: No such file"));
     as_buf_fini(&err);

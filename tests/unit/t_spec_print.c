@@ -58,7 +58,7 @@ static void what_is_printed_is_read_back_the_same(void **state AS_UNUSED)
     struct as_spec *s = parse(everything);
     struct as_buf out = {0};
 
-    as_spec_print(s, &out);
+    as_spec_print(s, true, &out);
     as_buf_add(&out, "", 1);
     assert_string_equal((char *)out.p, everything);
     as_spec_free(s);
@@ -81,13 +81,13 @@ static void defaults_are_written_out(void **state AS_UNUSED)
     struct as_spec *s = parse("applications: []"), *again;
     struct as_buf out = {0};
 
-    as_spec_print(s, &out);
+    as_spec_print(s, true, &out);
     as_buf_add(&out, "", 1);
     assert_string_equal((char *)out.p, "applications: []\n");
     as_spec_free(s);
     s = parse(DEPLOYMENT("# nothing"));
     out.n = 0;
-    as_spec_print(s, &out);
+    as_spec_print(s, true, &out);
     as_buf_add(&out, "", 1);
     assert_non_null(strstr((char *)out.p, "        health_check_period_s: 10\n"));
     assert_null(strstr((char *)out.p, "num_gpus"));

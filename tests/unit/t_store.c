@@ -159,30 +159,59 @@ static void the_healthy_generation_is_kept_for_a_rollback(void **state AS_UNUSED
 {
     struct as_store *s = open_store(1);
     struct as_store_entry e;
-    uint64_t g = 0;
+    uint64_t g = 0, before = 9;
 
-    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &err), AS_ENOTFOUND);
+    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err),
+                     AS_ENOTFOUND);
     assert_int_equal(put(s, "good", "spec of 1"), 1);
-    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 1, &err), 0);
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 1, 0, &err), 0);
     put(s, "bad", "x");
     put(s, "worse", "x");
     as_store_close(s);
 
     s = open_store(1);
-    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &err), 0);
+    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err), 0);
     assert_int_equal(g, 1);
+    assert_int_equal(before, 0);
     assert_int_equal(as_store_get(s, g, &e, &err), 0);
     assert_true(as_str_eq(e.spec, AS_STR("spec of 1")));
     assert_int_equal(as_store_get(s, 2, &e, &err), AS_ENOTFOUND);
     /* of another application of the same deployment's name nothing is known */
-    assert_int_equal(as_store_healthy(s, AS_STR("other"), AS_STR("echo"), &g, &err), AS_ENOTFOUND);
+    assert_int_equal(as_store_healthy(s, AS_STR("other"), AS_STR("echo"), &g, &before, &err),
+                     AS_ENOTFOUND);
     /* the next healthy one lets it go */
-    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 3, &err), 0);
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 3, 0, &err), 0);
     put(s, "next", "x");
     assert_int_equal(as_store_get(s, 1, &e, &err), AS_ENOTFOUND);
     assert_int_equal(as_store_get(s, 3, &e, &err), 0);
     assert_int_equal(as_store_forget(s, AS_STR("app"), AS_STR("echo"), &err), 0);
-    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &err), AS_ENOTFOUND);
+    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err),
+                     AS_ENOTFOUND);
+    as_store_close(s);
+}
+
+static void what_was_healthy_before_is_kept_too(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(1);
+    struct as_store_entry e;
+    uint64_t g = 0, before = 0;
+
+    put(s, "first", "1");
+    put(s, "second", "2");
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 2, 0, &err), 0);
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 3, 2, &err),
+                     AS_ENOTFOUND);
+    put(s, "third", "3");
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 3, 2, &err), 0);
+    put(s, "fourth", "4");
+    as_store_close(s);
+    s = open_store(1);
+    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err), 0);
+    assert_int_equal(g, 3);
+    assert_int_equal(before, 2);
+    assert_int_equal(as_store_get(s, 2, &e, &err), 0);
+    assert_true(as_str_eq(e.spec, AS_STR("2")));
+    assert_int_equal(as_store_get(s, 1, &e, &err), AS_ENOTFOUND);
     as_store_close(s);
 }
 
@@ -191,7 +220,7 @@ static void only_a_generation_that_is_there_can_be_healthy(void **state AS_UNUSE
     struct as_store *s = open_store(1);
 
     err.n = 0;
-    assert_int_equal(as_store_set_healthy(s, AS_STR("a"), AS_STR("d"), 7, &err), AS_ENOTFOUND);
+    assert_int_equal(as_store_set_healthy(s, AS_STR("a"), AS_STR("d"), 7, 0, &err), AS_ENOTFOUND);
     assert_string_equal(said(), "there is no generation 7");
     as_store_close(s);
 }
@@ -352,9 +381,9 @@ static void a_newer_layout_is_refused(void **state AS_UNUSED)
 
     as_store_close(open_store(2));
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    check_refused(AS_EPROTO, "newer AnyServe (layout 2");
+    check_refused(AS_EPROTO, "newer AnyServe (layout 3");
 }
 
 /* A limit on the size of files stands for a full disk. */
@@ -414,6 +443,7 @@ int main(void)
         IN_FOLDER(history_is_newest_first_and_bounded),
         IN_FOLDER(numbers_are_never_given_twice),
         IN_FOLDER(the_healthy_generation_is_kept_for_a_rollback),
+        IN_FOLDER(what_was_healthy_before_is_kept_too),
         IN_FOLDER(only_a_generation_that_is_there_can_be_healthy),
         IN_FOLDER(limits_hold_at_n_and_n_plus_1),
         IN_FOLDER(one_process_has_it),

@@ -1,0 +1,57 @@
+/* app/desired.h — the desired state of a server: a deployment file, whole, and where it is kept.
+ *
+ * Each change is a new generation; it is on disk (ctl/store.h) before anything is done, so that the
+ * next controller is after the same. `start` keeps it in --state-dir. `run` keeps nothing beyond
+ * its own end: its first generation is what the command line says, and the store, in the server's
+ * folder, is made with the first change. Blocking writes of a few milliseconds. Thread: the loop's.
+ */
+#ifndef AS_APP_DESIRED_H
+#define AS_APP_DESIRED_H
+
+#include "base/log.h"
+#include "ctl/spec.h"
+#include "ctl/store.h"
+
+/* What the server itself wrote is not bounded as what people send. */
+extern const struct as_spec_limits as_desired_limits;
+
+struct as_desired {
+    const struct as_log *log;
+    char *folder;
+    uint32_t keep;
+    struct as_store *store; /* NULL: nothing was changed since `run` */
+    char *initial;          /* text of generation 1 while there is no store */
+    uint64_t generation;    /* the newest */
+    struct as_spec *spec;   /* and what it says */
+};
+
+/* Of a server with a state folder. AS_E… of as_store_open, AS_ENOTFOUND: nothing is kept there;
+ * with a sentence in `err`. as_desired_close in any case. */
+int as_desired_open(struct as_desired *d, const char *folder, uint32_t keep,
+                    const struct as_log *log, struct as_buf *err);
+/* Of one that `run` started: `initial` unless something was changed since. */
+int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, struct as_str initial,
+                     const struct as_log *log, struct as_buf *err);
+void as_desired_close(struct as_desired *d);
+
+/* A new generation with this text, which becomes the newest. */
+int as_desired_put(struct as_desired *d, struct as_str cause, struct as_str text,
+                   struct as_buf *err);
+/* One's own copy of a generation; 0: of the newest. AS_ENOTFOUND: it is not kept any more. */
+int as_desired_load(struct as_desired *d, uint64_t generation, struct as_spec **ret_s,
+                    struct as_buf *err);
+
+/* --- texts of what is to be, from what is; each AS_ENOTFOUND when there is no such thing --- */
+
+void as_desired_text(const struct as_spec *s, struct as_buf *text);
+int as_desired_scaled(struct as_desired *d, struct as_str application, struct as_str deployment,
+                      uint32_t replicas, struct as_buf *text, struct as_buf *err);
+int as_desired_without(struct as_desired *d, struct as_str application, struct as_buf *text,
+                       struct as_buf *err); /* "": nothing at all */
+/* The deployment as `generation` has it, but with so many replicas. Where its application's own
+ * keys differ, the whole application is as it was then: its deployments share them. */
+int as_desired_back(struct as_desired *d, struct as_str application, struct as_str deployment,
+                    uint64_t generation, uint32_t replicas, struct as_buf *text,
+                    struct as_buf *err);
+
+#endif

@@ -1,0 +1,314 @@
+#include "app/intake.h"
+
+#include "ctl/recipe.h"
+#include "ctl/spec_diff.h"
+#include "edge/control.h"
+#include "wire/json.h"
+
+#include <stdlib.h>
+
+struct as_intake_known {
+    char *name, *key; /* of the application; what its code depends on */
+    struct as_app app;
+};
+
+struct as_intake {
+    struct as_intake_conf conf;
+    struct as_intake_memory *memory;
+    struct as_spec *spec;
+    uint32_t next; /* application */
+    struct as_describer *describer;
+    struct as_intake **self;
+    as_intake_done_fn *done;
+    void *ctx;
+};
+
+/* --- what is known of code --- */
+
+void as_intake_memory_fini(struct as_intake_memory *m)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        free(m->known[i].name);
+        free(m->known[i].key);
+        as_app_fini(&m->known[i].app);
+    }
+    free(m->known);
+    *m = (struct as_intake_memory){0};
+}
+
+static void put_word(struct as_buf *b, const char *word)
+{
+    as_buf_str(b, word ? word : "");
+    as_buf_str(b, "\n");
+}
+
+/* Another key: the code may say something else. A change of code is told by `version`. */
+static char *key_of(const struct as_spec_object *app)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH));
+    put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR));
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_ENV); i++)
+        put_word(&b, as_spec_text(app, AS_SPEC_APPLICATION_ENV, i));
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
+        const struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i);
+
+        put_word(&b, as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME));
+        put_word(&b, as_spec_str(d, AS_SPEC_DEPLOYMENT_VERSION));
+    }
+    as_buf_add(&b, "", 1);
+    return (char *)b.p;
+}
+
+static struct as_intake_known *recall(const struct as_intake_memory *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (strcmp(m->known[i].name, name) == 0)
+            return &m->known[i];
+    }
+    return NULL;
+}
+
+static void remember(struct as_intake_memory *m, const struct as_spec_object *app,
+                     struct as_app *code)
+{
+    const char *name = as_spec_str(app, AS_SPEC_APPLICATION_NAME);
+    struct as_intake_known *k = recall(m, name);
+
+    if (k) {
+        free(k->key);
+        as_app_fini(&k->app);
+    } else {
+        m->known = as_xrealloc(m->known, (m->n + 1) * sizeof(*m->known));
+        k = &m->known[m->n++];
+        k->name = as_str_dup(as_str_of(name));
+    }
+    k->key = key_of(app);
+    k->app = *code;
+}
+
+/* --- the way --- */
+
+static void free_job(struct as_intake *j)
+{
+    as_spec_free(j->spec);
+    free(j);
+}
+
+static void end(struct as_intake *j, int err, struct as_str why)
+{
+    struct as_spec *s = err ? NULL : j->spec;
+
+    if (!err)
+        j->spec = NULL;
+    *j->self = NULL;
+    j->done(j->ctx, err, s, why);
+    free_job(j);
+}
+
+int as_intake_check(const struct as_spec *s, struct as_buf *err)
+{
+    size_t before = err->n;
+
+    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+
+        for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
+            const struct as_spec_object *d =
+                as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
+            size_t n = as_recipe_own(app, d);
+
+            if (n > AS_RECIPE_OWN_MAX)
+                as_buf_printf(err,
+                              "%s:%u:%u: deployment '%s': its command, working_dir and env have "
+                              "%zu bytes; at most %u\n",
+                              s->name, d->line, d->column, as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME),
+                              n, AS_RECIPE_OWN_MAX);
+        }
+    }
+    return err->n > before ? AS_EINVALID : 0;
+}
+
+void as_intake_where(struct as_app_where *ret_w, const char *python,
+                     const struct as_spec_object *app)
+{
+    uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_ENV);
+    const char **env = as_xalloc((n + 1) * sizeof(*env));
+
+    for (uint32_t i = 0; i < n; i++)
+        env[i] = as_spec_text(app, AS_SPEC_APPLICATION_ENV, i);
+    *ret_w = (struct as_app_where){.python = python,
+                                   .target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
+                                   .dir = as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR),
+                                   .env = env};
+}
+
+void as_intake_where_fini(struct as_app_where *w)
+{
+    free(w->env);
+    *w = (struct as_app_where){0};
+}
+
+static struct as_spec_object *application(const struct as_intake *j)
+{
+    return as_spec_object(j->spec->file, AS_SPEC_FILE_APPLICATIONS, j->next);
+}
+
+static void go_on(struct as_intake *j);
+
+static void fail(struct as_intake *j, struct as_str why)
+{
+    const struct as_spec_object *app = application(j);
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s:%u:%u: import_path: application '%s' cannot be loaded\n%.*s",
+                  j->spec->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME),
+                  AS_STR_FMT(why));
+    end(j, AS_EINVALID, as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+static void on_described(void *ctx, struct as_app *code, struct as_str why)
+{
+    struct as_intake *j = ctx;
+
+    j->describer = NULL;
+    if (!code) {
+        fail(j, why);
+        return;
+    }
+    remember(j->memory, application(j), code);
+    go_on(j);
+}
+
+/* True: it is under way, or it was the end. */
+static bool ask(struct as_intake *j)
+{
+    struct as_app_where where;
+    struct as_buf err;
+    int rc;
+
+    as_buf_init(&err);
+    as_intake_where(&where, j->conf.python, application(j));
+    rc = as_describer_start(&j->describer, j->conf.loop, &where, j->conf.timeout,
+                            &j->memory->oom_seen, on_described, j, &err);
+    as_intake_where_fini(&where);
+    if (rc < 0)
+        fail(j, as_buf_slice(&err));
+    as_buf_fini(&err);
+    return true;
+}
+
+/* The next application gets what its code says. False: the code has to be asked first. */
+static int lay(struct as_intake *j, bool *ret_known, struct as_buf *err)
+{
+    struct as_spec_object *app = application(j);
+    const struct as_intake_known *k = recall(j->memory, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
+    char *key;
+
+    *ret_known = true;
+    if (!as_spec_is_set(app, AS_SPEC_APPLICATION_IMPORT_PATH))
+        return as_spec_overlay(j->spec, app, NULL, &j->conf.limits, err);
+    key = key_of(app);
+    *ret_known = k && strcmp(k->key, key) == 0;
+    free(key);
+    return *ret_known ? as_spec_overlay(j->spec, app, &k->app, &j->conf.limits, err) : 0;
+}
+
+static void go_on(struct as_intake *j)
+{
+    struct as_buf err;
+    bool known = true;
+    int rc = 0;
+
+    as_buf_init(&err);
+    while (rc == 0 && j->next < as_spec_count(j->spec->file, AS_SPEC_FILE_APPLICATIONS)) {
+        rc = lay(j, &known, &err);
+        if (!known)
+            break;
+        j->next++;
+    }
+    if (rc == 0 && known)
+        rc = as_intake_check(j->spec, &err);
+    if (rc < 0 || known)
+        end(j, rc, as_buf_slice(&err));
+    else
+        ask(j);
+    as_buf_fini(&err);
+}
+
+void as_intake_start(struct as_intake **ret_job, const struct as_intake_conf *conf,
+                     struct as_intake_memory *memory, struct as_str text, as_intake_done_fn *done,
+                     void *ctx)
+{
+    struct as_intake *j = as_xalloc(sizeof(*j));
+    struct as_buf err;
+    int rc;
+
+    j->conf = *conf;
+    j->memory = memory;
+    j->self = ret_job;
+    j->done = done;
+    j->ctx = ctx;
+    *ret_job = j;
+    as_buf_init(&err);
+    rc = as_spec_parse(&j->spec, &conf->limits, AS_CONTROL_FILE, text, &err);
+    if (rc < 0)
+        end(j, rc, as_buf_slice(&err));
+    else
+        go_on(j);
+    as_buf_fini(&err);
+}
+
+void as_intake_stop(struct as_intake *j)
+{
+    if (!j)
+        return;
+    as_describer_stop(j->describer);
+    free_job(j);
+}
+
+/* --- what it changes --- */
+
+struct changes {
+    struct as_buf *json;
+    uint32_t n;
+};
+
+static void put_change(void *ctx, const struct as_spec_change *c)
+{
+    static const char *const steps[] = {[AS_SPEC_ADDED] = "added",
+                                        [AS_SPEC_REMOVED] = "removed",
+                                        [AS_SPEC_CHANGED] = "changed",
+                                        [AS_SPEC_UNCHANGED] = "unchanged"};
+    static const char *const classes[] = {[AS_SPEC_SAME] = "",
+                                          [AS_SPEC_LIGHT] = "light",
+                                          [AS_SPEC_RECONFIGURE] = "reconfigure",
+                                          [AS_SPEC_RESTART] = "restart"};
+    struct changes *k = ctx;
+
+    k->n += c->step != AS_SPEC_UNCHANGED;
+    as_json_put_open(k->json, '{');
+    as_json_put_at_string(k->json, "application", as_str_of(c->application));
+    as_json_put_at_string(k->json, "deployment", as_str_of(c->deployment));
+    as_json_put_at_string(k->json, "step", as_str_of(steps[c->step]));
+    as_json_put_at_string(k->json, "class",
+                          as_str_of(c->step == AS_SPEC_CHANGED ? classes[c->cls] : ""));
+    as_json_put_at_string(k->json, "keys", as_str_of(c->keys));
+    as_json_put_close(k->json, '}');
+}
+
+uint32_t as_intake_put_changes(const struct as_spec *from, const struct as_spec *to,
+                               struct as_buf *json)
+{
+    struct changes k = {.json = json};
+
+    as_json_put_key(json, "changes");
+    as_json_put_open(json, '[');
+    as_spec_diff(from, to, put_change, &k);
+    as_json_put_close(json, ']');
+    return k.n;
+}

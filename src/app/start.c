@@ -1,0 +1,210 @@
+#include "app/start.h"
+
+#include "app/desired.h"
+#include "app/detach.h"
+#include "app/intake.h"
+#include "app/run.h"
+#include "ctl/exit_code.h"
+#include "ctl/spec_diff.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The same folder for the controller, wherever it is. */
+static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_buf *err)
+{
+    char *folder = as_store_folder(as_option_str(opts, AS_OPT_STATE_DIR)), cwd[4096];
+    struct as_buf b;
+
+    if (!folder) {
+        as_buf_str(err, "there is no home folder for what is served; choose a --state-dir");
+        return AS_CODE_CONFIG;
+    }
+    as_buf_init(&b);
+    if (folder[0] != '/' && getcwd(cwd, sizeof(cwd)))
+        as_buf_printf(&b, "%s/", cwd);
+    as_buf_str(&b, folder);
+    as_buf_add(&b, "", 1);
+    free(folder);
+    *ret_folder = (char *)b.p;
+    as_option_set_str(opts, AS_OPT_STATE_DIR, *ret_folder);
+    return AS_CODE_OK;
+}
+
+/* --- the file --- */
+
+static int describe(struct as_spec *s, const struct as_spec_limits *limits, const char *python,
+                    int signal_fd, struct as_buf *err)
+{
+    int code = AS_CODE_OK;
+
+    for (uint32_t i = 0;
+         code == AS_CODE_OK && i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+        bool python_code = as_spec_is_set(app, AS_SPEC_APPLICATION_IMPORT_PATH);
+        struct as_app_where where;
+        struct as_app code_says = {0};
+
+        if (python_code) {
+            as_intake_where(&where, python, app);
+            code = as_app_describe(&code_says, &where, signal_fd, err);
+            as_intake_where_fini(&where);
+        }
+        if (code != AS_CODE_OK)
+            fprintf(stderr, "anyserve: %s:%u:%u: import_path: application '%s' cannot be loaded\n",
+                    s->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
+        else if (as_spec_overlay(s, app, python_code ? &code_says : NULL, limits, err) < 0)
+            code = AS_CODE_CONFIG;
+        as_app_fini(&code_says);
+    }
+    if (code == AS_CODE_OK && as_intake_check(s, err) < 0)
+        code = AS_CODE_CONFIG;
+    return code;
+}
+
+static int read_file(const struct as_option_set *opts, const char *python, int signal_fd,
+                     struct as_buf *text, struct as_buf *err)
+{
+    struct as_spec_limits limits;
+    struct as_spec *s;
+    int rc, code;
+
+    as_spec_limits_of(&limits, opts);
+    rc = as_spec_load(&s, &limits, opts->args[0], err);
+    if (rc < 0)
+        return rc == AS_EINVALID    ? AS_CODE_CONFIG
+               : rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND
+                                    : AS_CODE_FAILED;
+    code = describe(s, &limits, python, signal_fd, err);
+    if (code == AS_CODE_OK)
+        as_desired_text(s, text);
+    as_spec_free(s);
+    return code;
+}
+
+/* --- what is kept --- */
+
+static void count_changed(void *ctx, const struct as_spec_change *c)
+{
+    *(uint32_t *)ctx += c->step != AS_SPEC_UNCHANGED;
+}
+
+/* The file says what is kept already: restarts of a service make no generations. */
+static bool is_kept(const struct as_desired *d, const struct as_buf *text)
+{
+    struct as_buf none;
+    struct as_spec *s;
+    uint32_t n = 0;
+
+    if (!d->spec)
+        return false;
+    as_buf_init(&none);
+    if (as_spec_parse(&s, &as_desired_limits, "", as_buf_slice(text), &none) == 0) {
+        as_spec_diff(d->spec, s, count_changed, &n);
+        as_spec_free(s);
+    } else {
+        n = 1;
+    }
+    as_buf_fini(&none);
+    return n == 0;
+}
+
+/* `text`: of the file, or empty when there is none. */
+static int keep(struct as_desired *d, const char *file, struct as_buf *text, struct as_buf *banner,
+                struct as_buf *err)
+{
+    uint64_t before = d->generation;
+    struct as_buf cause;
+    int rc;
+
+    if (text->n ? is_kept(d, text) : d->spec != NULL) {
+        as_buf_printf(banner, "generation %" PRIu64 "%s%s, as it is kept\n", d->generation,
+                      file ? ", which is " : "", file ? file : "");
+        return 0;
+    }
+    if (!text->n)
+        as_buf_str(text, "{\"applications\": []}");
+    as_buf_init(&cause);
+    as_buf_printf(&cause, "start %.900s", file ? file : "without anything");
+    rc = as_desired_put(d, as_buf_slice(&cause), as_buf_slice(text), err);
+    as_buf_fini(&cause);
+    if (rc < 0)
+        return rc;
+    as_buf_printf(banner, "%s as generation %" PRIu64, file ? file : "nothing yet,", d->generation);
+    if (before)
+        as_buf_printf(banner, ", which takes the place of generation %" PRIu64, before);
+    as_buf_str(banner, "\n");
+    return 0;
+}
+
+static void put_applications(const struct as_spec *s, struct as_buf *banner)
+{
+    as_buf_str(banner, "\n");
+    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+
+        as_buf_printf(banner, "  application %s:", as_spec_str(app, AS_SPEC_APPLICATION_NAME));
+        for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
+            const struct as_spec_object *d =
+                as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
+
+            as_buf_printf(banner, "%s %s × %" PRId64, k ? "," : "",
+                          as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME),
+                          as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS));
+        }
+        as_buf_str(banner, "\n");
+    }
+}
+
+static int prepare(struct as_option_set *opts, const char *python, int signal_fd,
+                   struct as_buf *banner, struct as_buf *err)
+{
+    const char *file = opts->n_args ? opts->args[0] : NULL;
+    const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
+    struct as_desired d;
+    struct as_buf text;
+    int rc, code = AS_CODE_OK;
+
+    as_buf_init(&text);
+    rc = as_desired_open(&d, folder, (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS), NULL,
+                         err);
+    if (rc == AS_ENOTFOUND)
+        as_buf_drop(err, err->n); /* it is new */
+    else if (rc < 0)
+        code = rc == AS_EEXISTS ? AS_CODE_BUSY : AS_CODE_CONFIG;
+    if (code == AS_CODE_OK && file)
+        code = read_file(opts, python, signal_fd, &text, err);
+    if (code == AS_CODE_OK && keep(&d, file, &text, banner, err) < 0)
+        code = AS_CODE_FAILED;
+    if (code == AS_CODE_OK) {
+        put_applications(d.spec, banner);
+        as_buf_printf(banner, "  state       %s\n", folder);
+    }
+    as_desired_close(&d);
+    as_buf_fini(&text);
+    return code;
+}
+
+int as_start_main(struct as_option_set *opts)
+{
+    static const struct as_run_kind kind = {prepare};
+    char *folder = NULL;
+    struct as_buf err;
+    int code;
+
+    as_buf_init(&err);
+    code = find_folder(opts, &folder, &err);
+    if (code == AS_CODE_OK && as_option_bool(opts, AS_OPT_DETACH))
+        code = as_detach(folder, &err);
+    if (err.n)
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
+    as_buf_fini(&err);
+    if (code == AS_CODE_OK)
+        code = as_run_server(opts, &kind);
+    else if (code == AS_DETACHED)
+        code = AS_CODE_OK;
+    free(folder);
+    return code;
+}

@@ -1,0 +1,142 @@
+/* What the crew tells of deployments and applications, for the status page and people. */
+#include "ctl/crew_own.h"
+
+void as_crew_say_of(struct as_place *pl, struct as_ctl_message m)
+{
+    struct as_crew_life *l = as_crew_life(pl);
+    uint32_t starts = as_place_facts(pl)->starts;
+
+    m.replica = as_place_name(pl);
+    m.deployment = as_str_of(l->deployment->name);
+    m.token = as_str_of(l->token);
+    m.restarts = starts ? starts - 1 : 0;
+    l->deployment->crew->ops.say(l->deployment->crew->ctx, &m);
+}
+
+void as_crew_say_place(struct as_place *pl)
+{
+    bool down = as_place_state(pl) == AS_PLACE_DOWN;
+
+    as_crew_say_of(
+        pl, (struct as_ctl_message){.type = AS_CTL_PLACE,
+                                    .state = down ? AS_CTL_DOWN_STATE : AS_CTL_WAITING_STATE,
+                                    .text = as_crew_life(pl)->stands
+                                                ? AS_STR("others are starting (--max-starting)")
+                                                : as_place_reason(pl)});
+}
+
+void as_crew_say_down(struct as_crew_deployment *d, bool down, struct as_str why)
+{
+    d->down = down;
+    d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = down ? AS_CTL_DOWN : AS_CTL_UP,
+                                                            .deployment = as_str_of(d->name),
+                                                            .text = why});
+}
+
+void as_crew_say_delete(struct as_crew_deployment *d, bool gone)
+{
+    d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = AS_CTL_DELETE,
+                                                            .deployment = as_str_of(d->name),
+                                                            .number = gone});
+}
+
+static void say_text(const struct as_crew *c, const char *application, const char *deployment,
+                     as_ns since, struct as_str text)
+{
+    c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                                .replica = as_str_of(application),
+                                                .deployment = as_str_of(deployment),
+                                                .ns = since,
+                                                .text = text});
+}
+
+/* *ret_n: of its deployments. */
+static enum as_application_status look(const struct as_crew *c, const char *name, uint32_t *ret_n)
+{
+    const struct as_condition **all = as_xalloc((c->n + 1) * sizeof(const struct as_condition *));
+    enum as_application_status s;
+    uint32_t n = 0, ending = 0;
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct as_crew_deployment *d = c->deployments[i];
+
+        if (strcmp(d->application, name) != 0)
+            continue;
+        ending += d->deleting;
+        all[n++] = as_plan_condition(d->plan);
+    }
+    s = as_application_status_of(all, n, n && ending == n);
+    free(all);
+    *ret_n = n;
+    return s;
+}
+
+enum as_application_status as_crew_status(const struct as_crew *c, const char *application)
+{
+    uint32_t n;
+
+    return look(c, application, &n);
+}
+
+static struct as_crew_application *known(struct as_crew *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_applications; i++) {
+        if (strcmp(c->applications[i].name, name) == 0)
+            return &c->applications[i];
+    }
+    c->applications =
+        as_xrealloc(c->applications, (c->n_applications + 1) * sizeof(*c->applications));
+    c->applications[c->n_applications] = (struct as_crew_application){
+        .name = as_str_dup(as_str_of(name)), .said = AS_APPLICATION_NOT_STARTED};
+    return &c->applications[c->n_applications++];
+}
+
+/* When it has changed. False: there is no such application any more. */
+static bool say_application(const struct as_crew *c, struct as_crew_application *a, as_ns now)
+{
+    char text[64]; /* no trigger, no message */
+    uint32_t n;
+    enum as_application_status s = look(c, a->name, &n);
+
+    if (n && s != a->said) {
+        a->said = s;
+        snprintf(text, sizeof(text), "%s  ", as_application_status_name(s));
+        say_text(c, a->name, "", now, as_str_of(text));
+    } else if (!n) {
+        say_text(c, a->name, "", now, AS_STR(""));
+    }
+    return n > 0;
+}
+
+void as_crew_say_applications(struct as_crew *c)
+{
+    as_ns now = as_loop_now(c->loop);
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        known(c, c->deployments[i]->application);
+    for (uint32_t i = 0; i < c->n_applications; i++) {
+        struct as_crew_application *a = &c->applications[i];
+
+        if (say_application(c, a, now))
+            c->applications[kept++] = *a;
+        else
+            free(a->name);
+    }
+    c->n_applications = kept;
+}
+
+void as_crew_say_status(struct as_crew_deployment *d)
+{
+    const struct as_condition *c = as_plan_condition(d->plan);
+    struct as_buf b;
+
+    if (!d->crew->told)
+        return; /* while what was before is taken over */
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s %s %.*s", as_condition_status_name(c->status),
+                  as_condition_trigger_name(c->trigger), AS_STR_FMT(as_condition_text(c)));
+    say_text(d->crew, d->application, d->name, c->since, as_buf_slice(&b));
+    as_buf_fini(&b);
+    say_application(d->crew, known(d->crew, d->application), c->since);
+}
