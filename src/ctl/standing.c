@@ -161,6 +161,7 @@ void as_standing_carry(const struct as_standing *s, struct as_carry *c)
         const struct deployment *d = AS_LIST_ENTRY(node, struct deployment, node);
 
         as_carry_put(c, "deployment", as_str_of(d->name));
+        as_carry_put(c, "application", as_str_of(d->application));
         as_carry_put_u64(c, "down", d->down);
         as_carry_put(c, "why", as_buf_slice(&d->why));
         as_carry_put(c, "status", as_buf_slice(&d->status));
@@ -173,8 +174,11 @@ void as_standing_resume(struct as_standing *s, struct as_carried *c)
     uint64_t n = as_carried_get_u64(c, "deployments", UINT32_MAX);
 
     for (uint64_t i = 0; i < n && !c->failed; i++) {
-        struct deployment *d = get_deployment(s, as_carried_get(c, "deployment"));
+        struct as_ctl_message m = {.deployment = as_carried_get(c, "deployment")};
+        struct deployment *d;
 
+        m.replica = as_carried_get(c, "application");
+        d = get_deployment(s, &m);
         d->down = as_carried_get_u64(c, "down", 1);
         keep(&d->why, as_carried_get(c, "why"));
         keep(&d->status, as_carried_get(c, "status"));
