@@ -1,0 +1,427 @@
+"""A deployment file is served, and changed while it is served: `anyserve start`, PUT and DELETE of the control API."""
+
+import copy
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+import grpc
+import numpy as np
+import pytest
+
+from support import oip, paths, procs, wait
+from support.http import Unix
+from support.load import Load
+
+APPLICATIONS = "/api/serve/applications/"
+QUICK = ("--update-min-ready", "200ms", "--restart-backoff", "10ms")
+
+
+def api(server, method, path, body=None):
+    """(status, JSON or text) of one request to control.sock."""
+    c = Unix(os.path.join(server.folder_of_port(), "control.sock"))
+    try:
+        c.request(method, path, body if isinstance(body, (str, type(None))) else json.dumps(body))
+        r = c.getresponse()
+        text = r.read().decode()
+        return r.status, json.loads(text) if "json" in r.headers["content-type"] else text
+    finally:
+        c.close()
+
+
+def put(server, spec):
+    """The changes of a deploy that is taken, {"application/deployment": (step, class)}."""
+    status, answer = api(server, "PUT", APPLICATIONS, spec)
+    assert status == 200, answer
+    return {f"{c['application']}/{c['deployment']}": (c["step"], c["class"]) for c in answer["changes"]}
+
+
+def deployment(server, name, app="shop"):
+    return api(server, "GET", APPLICATIONS)[1]["applications"][app]["deployments"][name]
+
+
+def causes(server):
+    return [g["cause"] for g in api(server, "GET", "/api/serve/history")[1]["generations"]]
+
+
+def pids(server, name):
+    return {r["pid"] for r in deployment(server, name, "shop" if name == "main" else "extra")["replicas"]}
+
+
+def ask(client, model="main"):
+    got = client.infer(model, {"x": np.array([1.0])})
+    return {k: v[0].decode() if isinstance(v[0], bytes) else v[0] for k, v in got.outputs.items()}
+
+
+def healthy(server, name="main", replicas=2, app="shop", generation=None):
+    """Waits until it is as asked for."""
+    def is_so():
+        d = deployment(server, name, app)
+        return d["status"] == "HEALTHY" and [r["state"] for r in d["replicas"]] == ["RUNNING"] * replicas \
+            and (generation is None or d["generation"] == generation)
+    wait.until(is_so, lambda: api(server, "GET", APPLICATIONS))
+
+
+def failed(server, name="main"):
+    """Waits until an update was taken back and nothing of it is left; why."""
+    def is_so():
+        d = deployment(server, name)
+        return d["status"] == "DEPLOY_FAILED" and [r["state"] for r in d["replicas"]] == ["RUNNING"] * 2
+    wait.until(is_so, lambda: api(server, "GET", APPLICATIONS))
+    return deployment(server, name)["message"]
+
+
+def spec(**more):
+    """`main` with two replicas in the application `shop`, `side` in `extra`."""
+    return {"applications": [
+        {"name": "shop", "import_path": "deployed:app", "working_dir": str(paths.APPS),
+         "deployments": [{"name": "main", "num_replicas": 2, "user_config": {"top": 1}, **more}]},
+        {"name": "extra", "import_path": "deployed:app", "working_dir": str(paths.APPS), "env": {"SIDE": "1"}}]}
+
+
+@pytest.fixture
+def start(serve, tmp_path):
+    """start(spec or None, *options) → a server with its state in tmp_path/state."""
+    def start(what, *options, **kwargs):
+        file = None
+        if what is not None:
+            file = tmp_path / "anyserve.yaml"
+            file.write_text(what if isinstance(what, str) else json.dumps(what))
+        server = serve(file, "--state-dir", tmp_path / "state", *QUICK, *options, verb="start", **kwargs)
+        return server
+    return start
+
+
+@pytest.fixture(scope="module")
+def server(serve_module, tmp_path_factory):
+    """For tests that change nothing."""
+    folder = tmp_path_factory.mktemp("state")
+    (folder / "anyserve.yaml").write_text(json.dumps(spec()))
+    return serve_module(folder / "anyserve.yaml", "--state-dir", folder / "state", *QUICK, verb="start")
+
+
+def called(client, n):
+    assert client.infer("main", {"x": np.array([n])})["x"] == n
+
+
+def test_two_applications(start, connect):
+    server = start(spec())
+    healthy(server)
+    healthy(server, "side", 1, "extra")
+    client = connect(server)
+    assert ask(client) | {"pid": 0} == {"x": 1, "pid": 0, "top": 1, "size": 0, "version": "", "application": "shop"}
+    assert ask(client, "side")["application"] == "extra"
+    text = api(server, "GET", "/api/serve/config")[1]
+    assert "name: shop" in text and "user_config: {\"top\":1}" in text and "request_timeout_s" not in text
+    assert api(server, "PUT", APPLICATIONS + "?dry_run=1", text)[1] == {"changes": [
+        {"application": a, "deployment": d, "step": "unchanged", "class": "", "keys": ""}
+        for a, d in (("shop", "main"), ("extra", "side"))]}
+    assert {(a["name"], a["status"]) for a in server.status()["applications"]} == {("shop", "RUNNING"), ("extra", "RUNNING")}
+
+
+def test_light_changes_restart_nothing(start, connect):
+    server = start(spec())
+    healthy(server)
+    before, client = pids(server, "main"), connect(server)
+    assert put(server, spec(user_config={"top": 5})) == {"shop/main": ("changed", "reconfigure"),
+                                                          "extra/side": ("unchanged", "")}
+    healthy(server, generation=2)
+    assert {ask(client)["top"] for _ in range(8)} == {5}
+    assert put(server, spec(user_config={"top": 5}, graceful_shutdown_timeout_s=3))["shop/main"] == ("changed", "light")
+    assert put(server, spec(user_config={"top": 5}, graceful_shutdown_timeout_s=3))["shop/main"] == ("unchanged", "")
+    assert api(server, "GET", APPLICATIONS)[1]["generation"] == 3
+    assert pids(server, "main") == before
+    assert put(server, spec(num_replicas=3))["shop/main"][0] == "changed"
+    healthy(server, replicas=3)
+    assert before < pids(server, "main")
+    assert {ask(client)["top"] for _ in range(9)} == {1}
+    put(server, spec())
+    healthy(server)
+
+
+def test_a_version_rolls_without_a_failure(start):
+    server = start(spec(version="1"))
+    healthy(server)
+    before = pids(server, "main")
+    with Load(server.address, called, threads=4) as load:
+        load.wait_more(50)
+        assert put(server, spec(version="2"))["shop/main"] == ("changed", "restart")
+        healthy(server, generation=2)
+        load.wait_more(50)
+        assert not before & pids(server, "main")
+        status, answer = api(server, "POST", "/api/v1/applications/shop/deployments/main/rollback")
+        assert (status, answer) == (200, {})
+        healthy(server, generation=3)
+        load.wait_more(50)
+    assert set(load.outcomes) == {"OK"}, (load.outcomes, load.errors[-1])
+    with oip.Client(server.address) as client:
+        assert ask(client)["version"] == "1"
+    assert sorted(r["rank"] for r in deployment(server, "main")["replicas"]) == [0, 1]
+    assert causes(server)[0] == "rollback main to generation 1"
+
+
+@pytest.mark.parametrize("bad, why", [
+    ({"env": {"BREAK_IMPORT": "1"}}, "this version cannot be imported"),
+    ({"env": {"HANG": "1"}}, "it was not ready in time"),
+    ({"user_config": {"refuse": 1}}, "this config is refused")])
+def test_a_bad_version_is_taken_back(start, bad, why):
+    server = start(spec(version="1"), "--update-failures", "2", "--start-timeout", "3s")
+    healthy(server)
+    before = pids(server, "main")
+    with Load(server.address, called, threads=4) as load:
+        load.wait_more(50)
+        assert put(server, spec(version="1", **bad))["shop/main"][0] == "changed"
+        assert why in failed(server)
+        load.wait_more(50)
+        assert pids(server, "main") == before
+        assert causes(server)[0].startswith("update of shop/main failed, back to generation 1: ")
+        # the next controller neither tries it again nor forgets it
+        first = server.controller
+        procs.kill(first)
+        wait.until(lambda: server.controller not in (None, first), server.log.text)
+        assert why in failed(server)
+        load.wait_more(50)
+    assert set(load.outcomes) == {"OK"}, (load.outcomes, load.errors[-1])
+    assert pids(server, "main") == before
+    assert put(server, spec(version="1", user_config={"top": 2}))["shop/main"][0] == "changed"
+    healthy(server)
+
+
+def test_removed_and_back(start, connect):
+    server = start(spec())
+    healthy(server)
+    client = connect(server)
+    status, answer = api(server, "DELETE", APPLICATIONS + "shop")
+    assert status == 200 and [c["step"] for c in answer["changes"]] == ["unchanged", "removed"]
+    wait.until(lambda: "shop" not in api(server, "GET", APPLICATIONS)[1]["applications"], server.status)
+    assert client.refused("main", {"x": np.ones(1)}).code() == grpc.StatusCode.NOT_FOUND
+    assert ask(client, "side")["application"] == "extra"
+    assert [d["name"] for d in server.status()["deployments"]] == ["side"]
+    assert [a["name"] for a in server.status()["applications"]] == ["extra"]
+    assert put(server, spec())["shop/main"] == ("added", "")
+    healthy(server)
+    assert ask(client)["top"] == 1
+    assert api(server, "DELETE", APPLICATIONS)[0] == 200
+    wait.until(lambda: not api(server, "GET", APPLICATIONS)[1]["applications"], server.status)
+    assert server.workers() == {}
+    assert api(server, "DELETE", APPLICATIONS + "shop")[0] == 404
+
+
+def test_what_was_executing_is_answered_when_it_is_removed(serve, stage, connect, tmp_path):
+    stage.reset()
+    file = tmp_path / "a.yaml"
+    file.write_text(f"applications: [{{import_path: staged.py, working_dir: {paths.APPS}}}]")
+    server = serve(file, "--state-dir", tmp_path / "state", verb="start", env={"ANYSERVE_TEST_STAGE": stage.path})
+    client = connect(server)
+    call = client.begin("staged", {})
+    (scene,) = stage.started(1)
+    assert api(server, "DELETE", APPLICATIONS)[0] == 200
+    assert client.refused("staged", {}).code() == grpc.StatusCode.NOT_FOUND
+    scene.go()
+    assert call.exception() is None
+    wait.until(lambda: not server.workers(), server.status)
+
+
+@pytest.mark.parametrize("text, want", [
+    ("applications: [{import_path: a, import_path: b}]", "request:1:33: import_path: is here a second time"),
+    ("applications:\n  - import_path: deployed:app\n    deploymnts: []", "did you mean deployments?"),
+    ("applications: [{import_path: 'nothing.such'}]", "no module named 'nothing"),
+    ("", "request:1:1: nothing where"),
+    (json.dumps(spec(num_replicas=1025)), "num_replicas"),
+    (json.dumps({"applications": [{"import_path": "deployed:app", "working_dir": str(paths.APPS),
+                                   "env": {"BREAK_IMPORT": "1"}}]}), "this version cannot be imported"),
+    (json.dumps({"applications": [{"import_path": "deployed:app", "working_dir": "/nowhere"}]}), "/nowhere"),
+    (json.dumps(spec(env={"A": "x" * 40000})), "at most 40000")])
+def test_what_is_wrong_changes_nothing(server, text, want):
+    healthy(server)
+    before = pids(server, "main")
+    status, answer = api(server, "PUT", APPLICATIONS, text)
+    assert status == 400 and want in answer["error"], answer
+    assert (api(server, "GET", APPLICATIONS)[1]["generation"], pids(server, "main")) == (1, before)
+    assert len(causes(server)) == 1
+
+
+def test_one_at_a_time(start):
+    server = start(spec())
+    slow = copy.deepcopy(spec(version="2"))
+    slow["applications"][0]["env"] = {"SLOW_IMPORT": "5"}
+    c = Unix(os.path.join(server.folder_of_port(), "control.sock"))
+    c.request("PUT", APPLICATIONS, json.dumps(slow))
+    wait.until(lambda: any("--describe" in procs.command(p) for p in server.family()), server.log.text)
+    status, answer = api(server, "PUT", APPLICATIONS, spec(version="3"))
+    assert status == 409 and "another deployment file is being read" in answer["error"]
+    c.close()  # who asked for it has gone: nothing comes of it
+    wait.until(lambda: not any("--describe" in procs.command(p) for p in server.family()), server.log.text)
+    assert put(server, spec(version="3"))["shop/main"] == ("changed", "restart")
+    healthy(server, generation=2)
+
+
+def test_a_controller_that_dies_in_an_update_is_followed(start):
+    server = start(spec(version="1"))
+    healthy(server)
+    with Load(server.address, called, threads=4) as load:
+        for n in range(2, 5):
+            load.wait_more(20)
+            assert put(server, spec(version=str(n)))["shop/main"] == ("changed", "restart")
+            for _ in range(2):
+                first = server.controller
+                procs.kill(first)
+                wait.until(lambda: server.controller not in (None, first), server.log.text)
+                load.wait_more(10)
+            healthy(server, generation=n)
+    assert set(load.outcomes) == {"OK"}, (load.outcomes, load.errors[-1])
+    with oip.Client(server.address) as client:
+        assert {ask(client)["version"] for _ in range(8)} == {"4"}
+
+
+def test_started_again_from_its_state(start, connect):
+    server = start(spec(version="1"))
+    healthy(server)
+    put(server, spec(version="2", user_config={"top": 2}))
+    healthy(server, generation=2)
+    server.stop()
+    server = start(None)
+    healthy(server)
+    assert "generation 2, as it is kept" in server.log.text()
+    assert (ask(connect(server))["version"], ask(connect(server))["top"]) == ("2", 2)
+    assert api(server, "POST", "/api/v1/applications/shop/deployments/main/rollback")[0] == 200  # known from the state
+    healthy(server, generation=3)
+    assert ask(connect(server))["version"] == "1"
+    server.stop()
+    server = start(spec(version="1"))  # the same file makes no generation
+    healthy(server)
+    assert api(server, "GET", APPLICATIONS)[1]["generation"] == 3
+    server.stop()
+    server = start(spec(version="9"))
+    assert "takes the place of generation 3" in server.log.text()
+    healthy(server, generation=4)
+
+
+def test_a_server_that_starts_with_nothing(start, connect):
+    server = start(None)
+    assert api(server, "GET", APPLICATIONS)[1]["applications"] == {}
+    assert put(server, spec()) == {"shop/main": ("added", ""), "extra/side": ("added", "")}
+    healthy(server)
+    assert ask(connect(server))["top"] == 1
+    put(server, {"applications": []})
+    wait.until(lambda: not server.workers(), server.status)
+
+
+def test_a_long_user_config(start, connect):
+    """Longer than a variable of the environment, a control message and a CONTROL frame."""
+    server = start(spec(user_config={"text": "x" * 1000000}))
+    healthy(server)
+    client, before = connect(server), pids(server, "main")
+    assert ask(client)["size"] == 1000000
+    assert put(server, spec(user_config={"text": "y" * 999999}))["shop/main"] == ("changed", "reconfigure")
+    healthy(server, generation=2)
+    assert {ask(client)["size"] for _ in range(8)} == {999999}
+    assert pids(server, "main") == before
+    wait.until(lambda: not [f for f in os.listdir(server.folder_of_port()) if f.startswith("context-")],
+               lambda: os.listdir(server.folder_of_port()))
+
+
+def test_a_new_application_does_not_make_the_server_unready(start):
+    server = start(spec())
+    more = spec()
+    more["applications"].append({"name": "third", "import_path": "echo:app", "working_dir": str(paths.APPS)})
+    put(server, more)
+    assert deployment(server, "echo", "third")["status"] == "UPDATING"
+    assert server.status()["server"]["ready"]
+    healthy(server, "echo", 1, "third")
+    put(server, spec())
+    wait.until(lambda: len(server.workers()) == 3, server.status)
+
+
+def test_what_run_serves_is_changed_too(serve, connect):
+    server = serve("echo.py", *QUICK)
+    text = api(server, "GET", "/api/serve/config")[1]
+    assert "import_path: echo.py" in text
+    put(server, text + "        version: two\n")
+    healthy(server, "echo", 1, "default", 2)
+    client = connect(server)
+    assert client.infer("echo", {"x": np.ones(1)})["x"] == 1
+    assert causes(server) == ["deploy", "run"]
+
+
+def test_devices_are_taken_and_given_back(start):
+    env = {"CUDA_VISIBLE_DEVICES": "0,1"}
+    server = start(spec(num_gpus=1), "--update-failures", "2", env=env)
+    healthy(server)
+
+    def visible():
+        return sorted(procs_env(r["pid"])["CUDA_VISIBLE_DEVICES"] for r in deployment(server, "main")["replicas"])
+    assert visible() == ["0", "1"]
+    first = server.controller
+    procs.kill(first)
+    wait.until(lambda: server.controller not in (None, first), server.log.text)
+    victim = sorted(pids(server, "main"))[0]
+    procs.kill(victim)
+    wait.until(lambda: victim not in pids(server, "main"), server.status)
+    healthy(server)
+    assert visible() == ["0", "1"]
+    put(server, spec(num_gpus=1, num_replicas=3))
+    wait.until(lambda: "of 2 there are not so many free" in deployment(server, "main")["message"],
+               lambda: deployment(server, "main"))
+    server.expect_error("worker_exit .*given up")
+    put(server, spec(num_gpus=1))
+    healthy(server)
+    assert visible() == ["0", "1"]
+
+
+def procs_env(pid):
+    with open(f"/proc/{pid}/environ", "rb") as f:
+        return dict(e.decode().split("=", 1) for e in f.read().split(b"\0") if b"=" in e)
+
+
+def run(*args, **kwargs):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.SDK), str(paths.APPS)])}
+    return subprocess.run([str(paths.BINARY), *map(str, args)], capture_output=True, text=True, env=env,
+                          timeout=wait.SECONDS, **kwargs)
+
+
+@pytest.mark.parametrize("text, code, want", [
+    ("applications: [{}]", 78, "bad.yaml:1:16: "), (None, 66, "bad.yaml"),
+    ("applications: [{import_path: nothing.such}]", 66, "bad.yaml:1:16: import_path: application 'default' cannot be loaded")])
+def test_a_bad_file_starts_nothing(tmp_path, text, code, want):
+    if text is not None:
+        (tmp_path / "bad.yaml").write_text(text)
+    done = run("start", tmp_path / "bad.yaml", "--state-dir", tmp_path / "state", "--runtime-dir", tmp_path / "run",
+               "--port", "0", "--status-port", "0", "--python", sys.executable)
+    assert done.returncode == code and want in done.stderr, done
+
+
+def test_one_server_per_state(start, tmp_path):
+    start(spec())
+    done = run("start", "--state-dir", tmp_path / "state", "--runtime-dir", tmp_path / "run", "--port", "0",
+               "--status-port", "0", "--python", sys.executable)
+    assert done.returncode == 75 and "another server uses" in done.stderr, done
+
+
+def test_detached(tmp_path):
+    file = tmp_path / "anyserve.yaml"
+    file.write_text(json.dumps(spec()))
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="as-", dir="/tmp") as runtime:
+        args = ("start", file, "--state-dir", tmp_path / "state", "--runtime-dir", runtime, "--port", port,
+                "--status-port", "0", "--python", sys.executable, "--detach")
+        done = run(*args)
+        assert done.returncode == 0 and f"Ready: 127.0.0.1:{port}" in done.stderr, done
+        with open(os.path.join(runtime, str(port), "lock")) as f:
+            pid = int(f.read())
+        try:
+            assert f"pid {pid}" in done.stderr
+            with oip.Client(f"127.0.0.1:{port}") as client:
+                assert ask(client)["top"] == 1
+            again = run(*args)
+            assert again.returncode == 75 and f"port {port}" in again.stderr
+            assert "Ready: " in (tmp_path / "state" / "server.log").read_text()
+        finally:
+            os.kill(pid, signal.SIGTERM)
+        wait.until(lambda: not procs.alive(pid), "the server to end")
