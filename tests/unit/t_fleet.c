@@ -195,8 +195,12 @@ static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
     assert_int_equal(as_fleet_new(&w->fleet, w->loop, &conf, &ops, w, NULL), 0);
     assert_int_equal(as_client_open(&w->local, w->fleet, w->loop), 0);
     assert_false(as_fleet_ready(w->fleet)); /* nobody is let in */
+    for (int i = 0; i < WORKERS; i++) {
+        snprintf(w->hands[i].name, sizeof(w->hands[i].name), "hand-%d", i);
+        as_fleet_token(w->fleet, as_str_of(w->hands[i].name), as_str_of(w->hands[i].name),
+                       AS_STR("app"));
+    }
     assert_int_equal(as_fleet_listen(w->fleet, w->fd), 0);
-    assert_true(as_fleet_ready(w->fleet)); /* and nobody is expected */
     as_timer_init(&w->watch, w->loop, on_watch);
     as_timer_set(&w->watch, as_loop_now(w->loop) + 100 * AS_SEC);
     for (int i = 0; i < WORKERS; i++) {
@@ -206,12 +210,10 @@ static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
         h->refuse = refuse;
         h->streams = streams;
         h->inputs = inputs;
-        snprintf(h->name, sizeof(h->name), "hand-%d", i);
-        as_fleet_token(w->fleet, as_str_of(h->name), as_str_of(h->name), AS_STR("app"));
         pthread_create(&h->thread, NULL, work, h);
     }
-    assert_false(as_fleet_ready(w->fleet));
-    as_loop_run(w->loop); /* until both are ready */
+    assert_false(as_fleet_ready(w->fleet)); /* they were known before anybody was let in */
+    as_loop_run(w->loop);                   /* until both are ready */
     assert_true(as_fleet_ready(w->fleet));
 }
 

@@ -17,7 +17,7 @@ from . import paths, wait
 
 TABLE = (paths.ROOT / "src/ctl/message.h").read_text()
 TYPES = dict((name, n) for n, name in enumerate(re.findall(r"^    X\((\w+), [SDC]+, [SDC]+\)", TABLE, re.M), 1))
-FORMAT = int(re.search(r"^#define FORMAT +(\d+)u", (paths.ROOT / "src/ctl/message.c").read_text(), re.M)[1])
+FORMAT = int(re.search(r"^#define AS_CTL_FORMAT +(\d+)u", TABLE, re.M)[1])
 NAMES = {n: name for name, n in TYPES.items()}
 FIXED = struct.Struct("<HHIIIIIQQ4H")
 STARTING = 0  # the first state
