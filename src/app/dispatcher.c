@@ -59,6 +59,7 @@ struct dispatcher {
     uint32_t awaited;      /* workers that are expected back: ours … */
     uint32_t foreign;      /* … and others, of the dispatcher that we relieve */
     bool told, open;       /* workers, clients are let in */
+    bool relieves;         /* another dispatcher, which serves until we do */
     bool yielding;         /* another dispatcher has the workers' door */
     bool closed;           /* the inherited listeners for clients */
     const struct as_dispatcher_fds *fds;
@@ -255,7 +256,8 @@ static void let_clients_in(struct dispatcher *d)
         post(l, &l->listen, open_listen);
     }
     close_clients_doors(d);
-    tell(d, AS_CTL_OPENED, AS_STR(""), AS_STR(""), AS_STR(""));
+    if (d->relieves)
+        tell(d, AS_CTL_OPENED, AS_STR(""), AS_STR(""), AS_STR(""));
 }
 
 /* Those who are back serve; models of the others are unknown until they come. */
@@ -304,6 +306,7 @@ static void told(struct dispatcher *d, const struct as_ctl_message *m)
     if (!d->told) {
         let_workers_in(d);
         d->foreign = m->number;
+        d->relieves = m->id;
     }
     as_timer_set(&d->doors, m->id ? AS_NEVER
                                   : as_loop_now(d->lanes[0].loop) +

@@ -1,7 +1,8 @@
-#include "ctl/supervisor_own.h"
+#include "ctl/supervisor.h"
 
 #include "ctl/exit_code.h"
 #include "ctl/memory.h"
+#include "ctl/supervisor_own.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -130,10 +130,18 @@ static void become(struct as_supervisor *s)
     refuse(s, why);
 }
 
+static void say_told(struct as_supervisor *s, uint32_t foreign, bool waits)
+{
+    as_channel_say(s->front->channel,
+                   &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = foreign, .id = waits});
+}
+
 static void on_patience(struct as_timer *t)
 {
     struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, upgrade.patience);
 
+    if (s->upgrade.stage == AS_UPGRADE_MOVING)
+        say_told(s, 0, false);
     if (s->upgrade.stage != AS_UPGRADE_CHECKING)
         return;
     if (as_service_idle(s->front->service) && as_service_idle(s->controller)) {
@@ -347,22 +355,23 @@ void as_supervisor_front_serves(struct as_supervisor *s, struct as_supervisor_fr
     s->other = former;
     s->front = f;
     as_workers_relieve(s->workers, f->channel);
+    /* the time to move, the time to drain, and one more for whatever comes in between */
     as_service_yield(former->service, 0,
-                     as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN +
-                         as_supervisor_ns(s, AS_OPT_HANDSHAKE_TIMEOUT));
+                     2 * (as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) +
+                          as_supervisor_ns(s, AS_OPT_HANDSHAKE_TIMEOUT) + YIELD_MARGIN));
     as_supervisor_tell_controller(s);
-}
-
-static void say_told(struct as_supervisor *s, uint32_t foreign, bool drains)
-{
-    as_channel_say(s->front->channel,
-                   &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = foreign, .id = drains});
 }
 
 void as_supervisor_moved(struct as_supervisor *s, uint32_t foreign, bool drains)
 {
-    if (s->upgrade.stage == AS_UPGRADE_MOVING)
-        say_told(s, foreign, drains);
+    if (s->upgrade.stage != AS_UPGRADE_MOVING)
+        return;
+    as_log_event(&s->log, AS_LOG_DEBUG, "upgrade_moves", "foreign=%u drains=%d", foreign, drains);
+    say_told(s, foreign, true);
+    /* one that goes on serving would do so for ever when a worker does not come */
+    if (!drains)
+        as_timer_set(&s->upgrade.patience,
+                     as_loop_now(s->loop) + as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT));
 }
 
 void as_supervisor_opened(struct as_supervisor *s)

@@ -9,7 +9,7 @@
 
 /* --- memory of requests --- */
 
-struct as_worker_req *as_worker_req_get(struct as_worker *w)
+struct as_worker_req *as_worker_req_get(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_list *n = as_list_pop(&w->pool);
     struct as_worker_req *q;
@@ -27,7 +27,8 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w)
         as_list_init(&q->inputs);
         as_arena_init(&q->arena, q->first, sizeof(q->first));
     }
-    q->link = w->link;
+    q->on = l;
+    q->link = l ? l->number : 0;
     q->complete = false;
     q->batch = NULL;
     atomic_store_explicit(&q->cancel, 0, memory_order_relaxed);
@@ -59,7 +60,7 @@ void as_worker_req_put(struct as_worker *w, struct as_worker_req *q)
 
 /* --- starting --- */
 
-bool as_worker_leave_batch(struct as_worker *w, struct as_worker_req *q)
+bool as_worker_leave_batch(struct as_worker *w AS_UNUSED, struct as_worker_req *q)
 {
     struct as_worker_batch *b = q->batch;
 
@@ -67,8 +68,8 @@ bool as_worker_leave_batch(struct as_worker *w, struct as_worker_req *q)
     if (!b)
         return true;
     if (--b->left) {
-        if (q->link == w->link)
-            w->n_packed--;
+        if (q->on && as_worker_live(q))
+            q->on->n_packed--;
         return false;
     }
     if (!b->want) /* else on_open still knows it */
@@ -77,7 +78,7 @@ bool as_worker_leave_batch(struct as_worker *w, struct as_worker_req *q)
 }
 
 /* A batch that may start is all here: its members stand together, in the order they came. */
-static bool is_whole(const struct as_worker *w, const struct as_worker_req *q)
+static bool is_whole(const struct as_worker_link *l, const struct as_worker_req *q)
 {
     const struct as_worker_batch *b = q->batch;
 
@@ -85,7 +86,7 @@ static bool is_whole(const struct as_worker *w, const struct as_worker_req *q)
         return q->complete;
     if (b->want)
         return false;
-    for (const struct as_list *n = &q->node; n != &w->waiting; n = n->next) {
+    for (const struct as_list *n = &q->node; n != &l->waiting; n = n->next) {
         const struct as_worker_req *o =
             AS_LIST_ENTRY((struct as_list *)(uintptr_t)n, struct as_worker_req, node);
 
@@ -97,21 +98,30 @@ static bool is_whole(const struct as_worker *w, const struct as_worker_req *q)
     return true;
 }
 
-static struct as_worker_req *first_startable(const struct as_worker *w)
+static struct as_worker_req *first_of(const struct as_worker *w, const struct as_worker_link *l)
 {
-    if (w->n_busy >= w->slots)
-        return NULL;
-    AS_LIST_EACH(n, &w->waiting)
+    AS_LIST_EACH(n, &l->waiting)
     {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
         const struct as_worker_served *m = &w->models[q->model];
 
-        if (!is_whole(w, q))
+        if (!is_whole(l, q))
             return NULL; /* bodies come in order, so this one is only a read away */
         if (!w->capped || m->running < m->cap)
             return q;
     }
     return NULL;
+}
+
+static struct as_worker_req *first_startable(const struct as_worker *w)
+{
+    struct as_worker_req *q = NULL;
+
+    if (w->n_busy >= w->slots)
+        return NULL;
+    for (int i = 0; i < 2 && !q; i++)
+        q = first_of(w, as_worker_nth((struct as_worker *)(uintptr_t)w, i));
+    return q;
 }
 
 bool as_worker_startable(const struct as_worker *w)
@@ -135,11 +145,11 @@ static void leave(struct as_worker *w, struct as_worker_req *q)
 static void start_one(struct as_worker *w, struct as_worker_req *q, as_ns now)
 {
     as_list_remove(&q->node);
-    w->n_waiting--;
+    q->on->n_waiting--;
     as_list_push(&w->running, &q->node);
     w->n_running++;
     q->begun = now;
-    as_page_start(&w->page, q->stream, now);
+    as_page_start(&q->on->page, q->stream, now);
     if (w->models[q->model].reg.streams_inputs)
         as_worker_stream_begin(w, q);
 }
@@ -151,7 +161,7 @@ static struct as_worker_req *mate(struct as_worker *w, const struct as_worker_ba
     struct as_list *n = after->next;
     struct as_worker_req *q;
 
-    if (!b || n == &w->waiting || n == &w->running)
+    if (!b || n == &w->links[0].waiting || n == &w->links[1].waiting || n == &w->running)
         return NULL;
     q = AS_LIST_ENTRY(n, struct as_worker_req, node);
     return q->batch == b ? q : NULL;
@@ -160,9 +170,9 @@ static struct as_worker_req *mate(struct as_worker *w, const struct as_worker_ba
 static void refuse_late(struct as_worker *w, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
-    w->n_waiting--;
-    w->n_open--;
-    as_worker_put_error(w, q->stream, as_err_grpc(AS_EDEADLINE), 0,
+    q->on->n_waiting--;
+    q->on->n_open--;
+    as_worker_put_error(q->on, q->stream, as_err_grpc(AS_EDEADLINE), 0,
                         "deadline exceeded before the request was started");
     (void)as_worker_leave_batch(w, q);
     as_worker_req_put(w, q);
@@ -202,7 +212,7 @@ struct as_worker_req *as_worker_next_member(struct as_worker *w, const struct as
  * not be followed by a request that the dispatcher took back meanwhile. */
 static void refresh(struct as_worker *w, as_ns now)
 {
-    if (!w->fresh && w->n_waiting && now - w->read_at >= AS_WORKER_FRESH)
+    if (!w->fresh && as_worker_waiting(w) && now - w->read_at >= AS_WORKER_FRESH)
         as_worker_pump(w);
     if (w->fresh) {
         w->fresh = false;
@@ -219,17 +229,19 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     now = w->clock ? w->clock : as_worker_clock();
     w->clock = 0;
     w->seen = now;
+    if (__builtin_expect(atomic_load_explicit(&w->moving, memory_order_relaxed), 0))
+        as_worker_move(w);
     refresh(w, now);
     while ((q = first_startable(w)) && q->deadline <= now) {
         refuse_late(w, q);
     }
     if (!w->event_loop) /* the caller runs it, or is back from doing so */
-        as_page_hold(&w->page, q ? now : 0);
+        as_worker_hold(w, q ? now : 0);
     if (q) {
         start(w, q, now);
         as_worker_arm(w);
     } else {
-        if (w->out.bytes)
+        if (as_worker_has_out(w))
             as_worker_send(w);
         as_worker_show(w);
     }
@@ -239,12 +251,12 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
 
 /* --- ending --- */
 
-void as_worker_put_error(struct as_worker *w, uint64_t stream, uint32_t code, uint32_t flags,
+void as_worker_put_error(struct as_worker_link *l, uint64_t stream, uint32_t code, uint32_t flags,
                          const char *text)
 {
     struct as_frame_error e = {.code = code, .flags = flags, .message = as_str_of(text)};
 
-    as_frame_put_error(&w->out, stream, &e);
+    as_frame_put_error(&l->out, stream, &e);
 }
 
 void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t reason)
@@ -261,21 +273,23 @@ void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t
 void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now)
 {
     struct as_blob *body = q->body != q->head ? q->body : NULL;
+    bool is_much;
 
     q->body = q->head;
     as_worker_stream_end(w, q);
     leave(w, q);
     w->seen = w->clock = now;
-    if (q->link == w->link) {
-        w->n_open--;
-        as_page_finish(&w->page, now);
+    if (as_worker_live(q)) {
+        q->on->n_open--;
+        as_page_finish(&q->on->page, now);
     }
+    is_much = q->on->out.bytes > PUBLISH_BYTES;
     as_worker_req_put(w, q);
-    if (w->out.bytes > PUBLISH_BYTES)
+    if (is_much)
         as_worker_send(w);
     else
         as_worker_arm(w);
-    if (w->parked && (w->n_waiting || w->draining))
+    if (w->parked && (as_worker_waiting(w) || w->draining))
         as_worker_wake(w); /* answered by another thread than the runner */
     pthread_mutex_unlock(&w->mu);
     as_blob_unref(body); /* may be large: its memory is given back outside the lock */
@@ -317,8 +331,9 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
     fixed.service = now - q->begun;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
-    err = q->link == w->link ? as_frame_put_msg(&w->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
-                             : 0;
+    err = as_worker_live(q)
+              ? as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
+              : 0;
     if (err)
         pthread_mutex_unlock(&w->mu);
     else
@@ -343,7 +358,7 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
         as_worker_fail(w, q, cancel, AS_STR("cancelled"));
         return 0;
     }
-    if (len > w->peer_max)
+    if (len > q->on->peer_max)
         return AS_ETOOBIG;
     if (len > AS_FRAME_INLINE)
         return answer_large(w, q, msg, len);
@@ -351,8 +366,8 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
     fixed.service = now - q->begun;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
-    if (q->link == w->link)
-        err = as_frame_put_msg(&w->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
+    if (as_worker_live(q))
+        err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
     if (err)
         pthread_mutex_unlock(&w->mu);
     else
@@ -374,8 +389,8 @@ void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_
         return;
     }
     pthread_mutex_lock(&w->mu);
-    if (q->link == w->link)
-        as_frame_put_error(&w->out, q->stream, &e);
+    if (as_worker_live(q))
+        as_frame_put_error(&q->on->out, q->stream, &e);
     as_worker_done(w, q, now);
 }
 

@@ -8,7 +8,8 @@
 
 struct as_worker_ask {
     struct as_list node;
-    uint64_t stream, link; /* where the answer goes */
+    struct as_worker_link *on; /* where the answer goes … */
+    uint64_t stream, link;     /* … if it is still that link */
     uint16_t op;
     size_t n;
     char text[];
@@ -16,12 +17,12 @@ struct as_worker_ask {
 
 /* --- taken in --- */
 
-static void reply(struct as_worker *w, uint64_t stream, uint16_t op, uint32_t code,
+static void reply(struct as_worker_link *l, uint64_t stream, uint16_t op, uint32_t code,
                   struct as_str text)
 {
     struct as_frame_control c = {.op = op, .reply = true, .code = code, .text = text};
 
-    as_frame_put_control(&w->out, stream, &c);
+    as_frame_put_control(&l->out, stream, &c);
 }
 
 /* Who looks at `n_asks` without the lock finds what it may take. */
@@ -30,16 +31,18 @@ static void show(struct as_worker *w)
     atomic_store_explicit(&w->n_asks, w->asking ? 0 : w->n_asked, memory_order_relaxed);
 }
 
-static void keep(struct as_worker *w, const struct as_frame *f, const struct as_frame_control *c)
+static void keep(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                 const struct as_frame_control *c)
 {
     struct as_worker_ask *a = w->n_asked < ASKS_MAX ? malloc(sizeof(*a) + c->text.n) : NULL;
 
     if (!a) {
-        reply(w, f->stream, c->op, AS_STATUS_RESOURCE_EXHAUSTED,
+        reply(l, f->stream, c->op, AS_STATUS_RESOURCE_EXHAUSTED,
               AS_STR("the worker has too many questions to answer"));
         return;
     }
-    *a = (struct as_worker_ask){.stream = f->stream, .link = w->link, .op = c->op, .n = c->text.n};
+    *a = (struct as_worker_ask){
+        .on = l, .stream = f->stream, .link = l->number, .op = c->op, .n = c->text.n};
     if (a->n)
         memcpy(a->text, c->text.p, a->n);
     as_list_push(&w->asks, &a->node);
@@ -47,30 +50,35 @@ static void keep(struct as_worker *w, const struct as_frame *f, const struct as_
     show(w);
 }
 
-void as_worker_on_control(struct as_worker *w, const struct as_frame *f)
+void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
 {
     struct as_frame_control c;
     bool takes = w->conf.flags & AS_WORKER_ASKS;
 
     if (as_frame_get_control(f, &c) || c.reply) {
-        as_worker_end(w, "the dispatcher sent a malformed CONTROL");
+        as_worker_end(w, l, "the dispatcher sent a malformed CONTROL");
         return;
     }
     if (c.op == AS_CONTROL_HEALTH && (w->health || !takes))
-        reply(w, f->stream, c.op, w->health, as_str_of(w->health_text));
+        reply(l, f->stream, c.op, w->health, as_str_of(w->health_text));
     else if (takes && (c.op == AS_CONTROL_HEALTH || c.op == AS_CONTROL_RECONFIGURE))
-        keep(w, f, &c);
+        keep(w, l, f, &c);
     else
-        reply(w, f->stream, c.op, AS_STATUS_UNIMPLEMENTED, (struct as_str){0});
+        reply(l, f->stream, c.op, AS_STATUS_UNIMPLEMENTED, (struct as_str){0});
 }
 
-void as_worker_drop_asks(struct as_worker *w)
+void as_worker_drop_asks(struct as_worker *w, const struct as_worker_link *l)
 {
-    struct as_list *n;
+    AS_LIST_EACH(n, &w->asks)
+    {
+        struct as_worker_ask *a = AS_LIST_ENTRY(n, struct as_worker_ask, node);
 
-    while ((n = as_list_pop(&w->asks)))
-        free(AS_LIST_ENTRY(n, struct as_worker_ask, node));
-    w->n_asked = 0;
+        if (a->on != l)
+            continue;
+        as_list_remove(&a->node);
+        free(a);
+        w->n_asked--;
+    }
     show(w);
 }
 
@@ -90,8 +98,8 @@ struct as_worker_ask *as_worker_next_ask(struct as_worker *w)
         w->asking = true;
         show(w);
         w->seen = as_worker_clock();
-        as_page_hold(&w->page, 0); /* the handler before it is over */
-        as_worker_arm(w);          /* pings are answered meanwhile */
+        as_worker_hold(w, 0); /* the handler before it is over */
+        as_worker_arm(w);     /* pings are answered meanwhile */
     }
     pthread_mutex_unlock(&w->mu);
     return a;
@@ -113,8 +121,8 @@ void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t st
     pthread_mutex_lock(&w->mu);
     w->asking = false;
     show(w);
-    if (ask->link == w->link && w->sock >= 0) {
-        reply(w, ask->stream, ask->op, status <= 16 ? status : AS_STATUS_UNKNOWN, text);
+    if (ask->link == ask->on->number && ask->on->sock >= 0) {
+        reply(ask->on, ask->stream, ask->op, status <= 16 ? status : AS_STATUS_UNKNOWN, text);
         as_worker_send(w);
     }
     if (w->n_asked)
@@ -125,7 +133,7 @@ void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t st
 
 void as_worker_busy(struct as_worker *w, bool busy)
 {
-    as_page_hold(&w->page, busy ? as_worker_clock() : 0);
+    as_worker_hold(w, busy ? as_worker_clock() : 0);
 }
 
 /* --- options --- */
@@ -172,12 +180,12 @@ static bool translate(const struct as_worker_options *v, struct as_frame_options
     return true;
 }
 
-void as_worker_grant(struct as_worker *w)
+void as_worker_grant(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_frame_credit c = {.slots = w->slots, .prefetch = w->conf.max_prefetch};
 
-    w->most_slots = AS_MAX(w->most_slots, w->slots);
-    as_frame_put_credit(&w->out, 0, &c);
+    l->most_slots = AS_MAX(l->most_slots, w->slots);
+    as_frame_put_credit(&l->out, 0, &c);
 }
 
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options)
@@ -192,20 +200,23 @@ int as_worker_set_options(struct as_worker *w, const struct as_worker_options *o
     slots = w->slots;
     w->slots = v.slots ? v.slots : w->conf.slots;
     w->options = o;
-    if (w->state == AS_WORKER_LIVE) {
-        as_frame_put_options(&w->out, &w->options);
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->state != AS_WORKER_LIVE)
+            continue;
+        as_frame_put_options(&l->out, &w->options);
         if (w->slots != slots)
-            as_worker_grant(w);
-        as_worker_send(w);
-        if (w->slots > slots && w->n_waiting)
-            as_worker_wake(w);
+            as_worker_grant(w, l);
     }
+    as_worker_send(w);
+    if (w->slots > slots && as_worker_waiting(w))
+        as_worker_wake(w);
     pthread_mutex_unlock(&w->mu);
     return 0;
 }
 
-void as_worker_tell_options(struct as_worker *w)
+void as_worker_tell_options(struct as_worker *w, struct as_worker_link *l)
 {
     if (w->options.has)
-        as_frame_put_options(&w->out, &w->options);
+        as_frame_put_options(&l->out, &w->options);
 }

@@ -107,14 +107,20 @@ static void init(struct as_worker *w)
     as_arena_init(&w->arena, NULL, 0);
     pthread_mutex_init(&w->mu, NULL);
     pthread_cond_init(&w->news, NULL);
-    as_list_init(&w->waiting);
     as_list_init(&w->running);
     as_list_init(&w->cancelled);
     as_list_init(&w->ready);
     as_list_init(&w->pool);
     as_list_init(&w->asks);
-    as_outq_init(&w->out);
-    w->sock = w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = w->page.fd = -1;
+    w->l = w->links;
+    AS_WORKER_LINKS(w, l)
+    {
+        as_list_init(&l->waiting);
+        as_outq_init(&l->out);
+        l->sock = l->page.fd = -1;
+        l->number = ++w->n_links;
+    }
+    w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = -1;
 }
 
 int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)

@@ -19,43 +19,53 @@ void as_worker_set_error(struct as_worker *w, struct as_str text)
     snprintf(w->error, sizeof(w->error), "%.*s", AS_STR_FMT(text));
 }
 
-static void drop_waiting(struct as_worker *w)
+static void drop_waiting(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_list *n;
 
-    if (w->batch && !w->batch->left)
-        free(w->batch);
-    else if (w->batch)
-        w->batch->want = 0; /* the last of those that came frees it */
-    w->batch = NULL;
-    while ((n = as_list_pop(&w->waiting))) {
+    if (l->batch && !l->batch->left)
+        free(l->batch);
+    else if (l->batch)
+        l->batch->want = 0; /* the last of those that came frees it */
+    l->batch = NULL;
+    while ((n = as_list_pop(&l->waiting))) {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
 
         (void)as_worker_leave_batch(w, q);
         as_worker_req_put(w, q);
     }
-    w->n_waiting = w->n_open = w->n_packed = 0;
+    l->n_waiting = l->n_open = l->n_packed = 0;
 }
 
-void as_worker_end(struct as_worker *w, const char *why)
+void as_worker_end(struct as_worker *w, struct as_worker_link *l, const char *why)
 {
-    if (w->sock < 0)
+    if (l->sock < 0)
         return;
-    if (!w->error[0])
-        as_worker_set_error(w, as_str_of(why));
-    close(w->sock); /* leaves the epoll set with it */
-    w->sock = -1;
-    w->state = AS_WORKER_DOWN;
-    w->lost = true;
-    w->link++;
-    as_worker_rx_reset(w);
-    as_outq_fini(&w->out);
-    drop_waiting(w);
-    as_worker_drop_asks(w);
+    close(l->sock); /* leaves the epoll set with it */
+    l->sock = -1;
+    l->state = AS_WORKER_DOWN;
+    l->beside = false;
+    if (!as_worker_connected(w)) {
+        w->lost = true;
+        if (!w->error[0])
+            as_worker_set_error(w, as_str_of(why));
+    } else { /* the other one goes on */
+        if (l == w->l)
+            w->l = as_worker_nth(w, 0);
+        w->error[0] = 0;
+    }
+    as_worker_rx_reset(w, l);
+    as_outq_fini(&l->out);
     AS_LIST_EACH(n, &w->running)
     {
-        as_worker_req_cancel(w, AS_LIST_ENTRY(n, struct as_worker_req, node), 1);
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+
+        if (q->on == l && as_worker_live(q))
+            as_worker_req_cancel(w, q, 1);
     }
+    l->number = ++w->n_links;
+    drop_waiting(w, l);
+    as_worker_drop_asks(w, l);
     as_worker_wake(w);
 }
 
@@ -76,7 +86,7 @@ static int find_server(struct as_worker *w)
     return err == AS_ENOTFOUND ? AS_EUNAVAILABLE : err;
 }
 
-static int open_socket(struct as_worker *w)
+static int open_socket(struct as_worker *w, struct as_worker_link *l)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     const char *path = w->conf.path ? w->conf.path : w->found.path;
@@ -107,13 +117,13 @@ static int open_socket(struct as_worker *w)
         close(fd);
         return AS_EIO;
     }
-    w->want_write = false;
-    w->sock = fd;
+    l->want_write = false;
+    l->sock = fd;
     return 0;
 }
 
 /* The page's descriptor travels with the first bytes; the rest of what waits goes the usual way. */
-static int send_with_page(struct as_worker *w)
+static int send_with_page(struct as_worker_link *l)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -128,22 +138,23 @@ static int send_with_page(struct as_worker *w)
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &w->page.fd, sizeof(int));
-    if (w->out.broken)
+    memcpy(CMSG_DATA(c), &l->page.fd, sizeof(int));
+    if (l->out.broken)
         return AS_ENOMEM;
-    m.msg_iovlen = (size_t)as_outq_iov(&w->out, iov, (int)AS_COUNT(iov));
-    n = sendmsg(w->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    m.msg_iovlen = (size_t)as_outq_iov(&l->out, iov, (int)AS_COUNT(iov));
+    n = sendmsg(l->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0)
         return AS_EUNAVAILABLE;
-    as_outq_drop(&w->out, (size_t)n);
+    as_outq_drop(&l->out, (size_t)n);
     return 0;
 }
 
-static int greet(struct as_worker *w)
+static int greet(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_frame_hello h = {.lo = AS_FRAME_VERSION,
                                .hi = AS_FRAME_VERSION,
-                               .capabilities = AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_PAGE,
+                               .capabilities =
+                                   AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_PAGE | AS_CAP_MOVE,
                                .epoch = w->epoch,
                                .max_message = w->conf.max_message,
                                .pid = (uint32_t)getpid(),
@@ -152,27 +163,27 @@ static int greet(struct as_worker *w)
                                .deployment = as_str_of(w->conf.deployment),
                                .peer = as_str_of(w->conf.peer)};
 
-    as_frame_put_hello(&w->out, &h);
-    as_worker_tell_options(w);
-    as_worker_tell_traffic(w);
+    as_frame_put_hello(&l->out, &h);
+    as_worker_tell_options(w, l);
+    as_worker_tell_traffic(w, l);
     for (uint32_t i = 0; i < w->n_models; i++) {
-        w->models[i].registered = false;
-        if (as_frame_put_register(&w->out, &w->models[i].reg)) {
+        l->registered[i] = false;
+        if (as_frame_put_register(&l->out, &w->models[i].reg)) {
             as_worker_set_error(w, AS_STR("a model's signature is too large"));
             return AS_EINVALID;
         }
     }
-    w->state = AS_WORKER_GREETING;
-    w->n_registered = 0;
-    w->refused = 0;
-    return send_with_page(w);
+    l->state = AS_WORKER_GREETING;
+    l->n_registered = 0;
+    l->refused = 0;
+    return send_with_page(l);
 }
 
-static void go_live(struct as_worker *w)
+void as_worker_go_live(struct as_worker *w, struct as_worker_link *l)
 {
-    w->most_slots = 0;
-    as_worker_grant(w);
-    w->state = AS_WORKER_LIVE;
+    l->most_slots = 0;
+    as_worker_grant(w, l);
+    l->state = AS_WORKER_LIVE;
     as_worker_send(w);
     w->clock = 0;
     w->seen = as_worker_clock();
@@ -182,16 +193,18 @@ static void go_live(struct as_worker *w)
 /* Reads what came. AS_EAGAIN: more is to come. */
 static int greeted(struct as_worker *w)
 {
+    struct as_worker_link *l = w->l;
+
     as_worker_pump(w);
-    if (w->refused)
-        return w->refused;
-    if (w->state != AS_WORKER_GREETING)
+    if (l->refused)
+        return l->refused;
+    if (l->state != AS_WORKER_GREETING)
         return AS_EUNAVAILABLE;
-    if (w->greeted && w->n_registered == w->n_models) {
-        go_live(w);
-        return w->sock >= 0 ? 0 : AS_EUNAVAILABLE;
+    if (l->greeted && l->n_registered == w->n_models) {
+        as_worker_go_live(w, w->l);
+        return l->sock >= 0 ? 0 : AS_EUNAVAILABLE;
     }
-    if (w->out.bytes)
+    if (l->out.bytes)
         as_worker_send(w);
     return AS_EAGAIN;
 }
@@ -200,8 +213,32 @@ static int greeted(struct as_worker *w)
 static int conclude(struct as_worker *w, int err)
 {
     if (err)
-        as_worker_end(w, "connecting failed");
-    w->lost = w->sock < 0; /* a link that ended before is news no more */
+        as_worker_end(w, w->l, "connecting failed");
+    w->lost = w->l->sock < 0; /* a link that ended before is news no more */
+    return err;
+}
+
+int as_worker_call_on(struct as_worker *w, struct as_worker_link *l)
+{
+    int err;
+
+    l->wait_pong = l->greeted = false;
+    l->top_stream = 0;
+    l->last_target = 0;
+    if (!l->targets && w->n_models) {
+        l->targets = as_xalloc(w->n_models * sizeof(*l->targets));
+        l->registered = as_xalloc(w->n_models * sizeof(*l->registered));
+    }
+    as_page_close(&l->page);
+    err = as_page_open(&l->page);
+    if (err)
+        as_worker_set_error(w, AS_STR("cannot make the status page (memfd)"));
+    if (!err)
+        err = find_server(w);
+    if (!err)
+        err = open_socket(w, l);
+    if (!err)
+        err = greet(w, l);
     return err;
 }
 
@@ -210,23 +247,13 @@ int as_worker_connect_begin(struct as_worker *w)
     int err;
 
     pthread_mutex_lock(&w->mu);
-    as_worker_end(w, "connecting anew");
+    AS_WORKER_LINKS(w, l) as_worker_end(w, l, "connecting anew");
     w->error[0] = 0;
     w->fixed = true;
     w->runner = pthread_self();
-    w->draining = w->wait_pong = false;
-    w->top_stream = 0;
-    w->greeted = false;
-    as_page_close(&w->page);
-    err = as_page_open(&w->page);
-    if (err)
-        as_worker_set_error(w, AS_STR("cannot make the status page (memfd)"));
-    if (!err)
-        err = find_server(w);
-    if (!err)
-        err = open_socket(w);
-    if (!err)
-        err = greet(w);
+    w->draining = false;
+    atomic_store(&w->moving, false);
+    err = as_worker_call_on(w, w->l);
     if (err)
         conclude(w, err);
     pthread_mutex_unlock(&w->mu);
@@ -258,8 +285,8 @@ static void await_bytes(struct as_worker *w, as_ns time)
     struct pollfd p = {.events = POLLIN};
 
     pthread_mutex_lock(&w->mu);
-    p.fd = w->sock;
-    if (w->out.bytes)
+    p.fd = w->l->sock;
+    if (w->l->out.bytes)
         p.events |= POLLOUT;
     pthread_mutex_unlock(&w->mu);
     (void)poll(&p, 1, (int)AS_MIN(time / AS_MS + 1, (as_ns)60000));
@@ -290,12 +317,17 @@ const char *as_worker_error(const struct as_worker *w)
 void as_worker_drain(struct as_worker *w)
 {
     pthread_mutex_lock(&w->mu);
-    if (w->state == AS_WORKER_LIVE && !w->draining) {
-        as_frame_put_text(&w->out, AS_FRAME_DRAIN, (struct as_str){0});
-        as_frame_put_ping(&w->out, AS_FRAME_PING, 1);
-        w->wait_pong = true;
-        as_worker_send(w);
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->beside)
+            as_worker_end(w, l, "the worker ends");
+        if (l->state != AS_WORKER_LIVE || w->draining)
+            continue;
+        as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
+        as_frame_put_ping(&l->out, AS_FRAME_PING, 1);
+        l->wait_pong = true;
     }
+    as_worker_send(w);
     w->draining = true;
     as_worker_wake(w);
     pthread_mutex_unlock(&w->mu);
@@ -309,6 +341,11 @@ void as_worker_discard(struct as_worker *w)
     pthread_cond_destroy(&w->news);
     pthread_mutex_destroy(&w->mu);
     as_arena_fini(&w->arena);
+    AS_WORKER_LINKS(w, l)
+    {
+        free(l->targets);
+        free(l->registered);
+    }
     free(w->models);
     free(w);
 }
@@ -323,12 +360,15 @@ static void close_fd(int *fd)
 void as_worker_forked(struct as_worker *w)
 {
     w->forked = true;
-    close_fd(&w->sock);
+    AS_WORKER_LINKS(w, l)
+    {
+        close_fd(&l->sock);
+        as_page_forked(&l->page);
+    }
     close_fd(&w->wake_fd);
     close_fd(&w->ep_fd);
     close_fd(&w->timer_fd);
     close_fd(&w->stop_fd);
-    as_page_forked(&w->page);
 }
 
 void as_worker_free(struct as_worker *w)
@@ -337,17 +377,22 @@ void as_worker_free(struct as_worker *w)
         return;
     as_worker_guard_stop(w);
     AS_ASSERT(as_list_empty(&w->running));
-    if (w->state == AS_WORKER_LIVE) {
-        as_frame_put_text(&w->out, AS_FRAME_GOODBYE, AS_STR("the worker ends"));
-        as_worker_send(w);
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->state == AS_WORKER_LIVE)
+            as_frame_put_text(&l->out, AS_FRAME_GOODBYE, AS_STR("the worker ends"));
     }
-    as_worker_end(w, "freed");
+    as_worker_send(w);
+    AS_WORKER_LINKS(w, l) as_worker_end(w, l, "freed");
     AS_LIST_EACH(n, &w->pool)
     {
         free(AS_LIST_ENTRY(n, struct as_worker_req, node));
     }
-    as_worker_rx_fini(w);
-    as_outq_fini(&w->out);
-    as_page_close(&w->page);
+    AS_WORKER_LINKS(w, l)
+    {
+        as_worker_rx_fini(l);
+        as_outq_fini(&l->out);
+        as_page_close(&l->page);
+    }
     as_worker_discard(w);
 }

@@ -21,45 +21,52 @@
 
 #define IOV_MAX_AT_ONCE 64
 
-static void watch_for_room(struct as_worker *w, bool on)
+static void watch_for_room(struct as_worker *w, struct as_worker_link *l, bool on)
 {
     struct epoll_event ev = {.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN};
 
-    if (w->want_write == on || w->sock < 0)
+    if (l->want_write == on || l->sock < 0)
         return;
-    w->want_write = on;
+    l->want_write = on;
     w->stat.others++;
-    (void)epoll_ctl(w->ep_fd, EPOLL_CTL_MOD, w->sock, &ev);
+    (void)epoll_ctl(w->ep_fd, EPOLL_CTL_MOD, l->sock, &ev);
 }
 
-void as_worker_send(struct as_worker *w)
+static void send_link(struct as_worker *w, struct as_worker_link *l)
 {
-    if (w->out.broken)
-        as_worker_end(w, "out of memory for what is to be sent");
-    while (w->out.bytes && w->sock >= 0) {
+    if (l->out.broken)
+        as_worker_end(w, l, "out of memory for what is to be sent");
+    while (l->out.bytes && l->sock >= 0) {
         struct iovec iov[IOV_MAX_AT_ONCE];
         struct msghdr m = {.msg_iov = iov};
         ssize_t n;
 
-        m.msg_iovlen = (size_t)as_outq_iov(&w->out, iov, IOV_MAX_AT_ONCE);
+        m.msg_iovlen = (size_t)as_outq_iov(&l->out, iov, IOV_MAX_AT_ONCE);
         n = m.msg_iovlen == 1
-                ? send(w->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
-                : sendmsg(w->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+                ? send(l->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                : sendmsg(l->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
         w->stat.writes++;
         if (n < 0) {
             if (errno == EINTR)
                 continue;
             if (errno != EAGAIN)
-                as_worker_end(w, "the dispatcher closed the link");
+                as_worker_end(w, l, "the dispatcher closed the link");
             break;
         }
-        as_outq_drop(&w->out, (size_t)n);
+        as_outq_drop(&l->out, (size_t)n);
     }
     if (w->event_loop)
-        watch_for_room(w, w->out.bytes > 0);
-    if (w->out.bytes && w->parked)
+        watch_for_room(w, l, l->out.bytes > 0);
+}
+
+void as_worker_send(struct as_worker *w)
+{
+    AS_WORKER_LINKS(w, l) send_link(w, l);
+    if (!as_worker_has_out(w))
+        return;
+    if (w->parked)
         as_worker_wake(w); /* so that it waits for room as well */
-    else if (w->out.bytes)
+    else
         as_worker_arm(w);
 }
 
@@ -92,16 +99,22 @@ static void clear_wake(struct as_worker *w)
 
 /* --- the runner --- */
 
+static bool is_over(const struct as_worker_link *l)
+{
+    return l->sock < 0 || (!l->wait_pong && !l->out.bytes);
+}
+
 /* What wait and poll say; AS_EAGAIN: nothing to do. */
 static int verdict(struct as_worker *w)
 {
-    bool held = w->n_waiting || w->n_running;
+    bool held = as_worker_waiting(w) || w->n_running;
 
-    if (w->draining && !held && (w->sock < 0 || (!w->wait_pong && !w->out.bytes)))
+    if (w->draining && !held && is_over(&w->links[0]) && is_over(&w->links[1]))
         return AS_ECANCELLED;
     if (w->lost && !(w->draining && held))
         return AS_EOF;
-    if (as_worker_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed))
+    if (as_worker_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed) ||
+        atomic_load_explicit(&w->moving, memory_order_relaxed))
         return 0;
     return AS_EAGAIN;
 }
@@ -110,25 +123,42 @@ static int verdict(struct as_worker *w)
 void as_worker_pump_and_send(struct as_worker *w)
 {
     as_worker_pump(w);
-    if (w->out.bytes)
+    if (as_worker_has_out(w))
         as_worker_send(w);
+}
+
+/* The sockets of both links; poll passes over one that is not there. room: also when there is room
+ * for what waits. */
+static void watch(const struct as_worker *w, struct pollfd p[2], bool room)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct as_worker_link *l = &w->links[i];
+
+        p[i] = (struct pollfd){.fd = l->sock, .events = POLLIN};
+        if (room && l->out.bytes)
+            p[i].events |= POLLOUT;
+    }
 }
 
 void as_worker_park(struct as_worker *w)
 {
-    struct pollfd p[2] = {{.fd = w->sock, .events = POLLIN}, {.fd = w->wake_fd, .events = POLLIN}};
+    struct pollfd p[3] = {{.fd = w->wake_fd, .events = POLLIN}};
 
-    if (w->out.bytes)
-        p[0].events |= POLLOUT;
+    watch(w, p + 1, true);
     w->parked = true;
     pthread_mutex_unlock(&w->mu);
-    (void)poll(p, 2, -1);
+    (void)poll(p, 3, -1);
     pthread_mutex_lock(&w->mu);
     w->parked = false;
     w->stat.waits++;
     w->stat.wakes++;
-    if (p[1].revents)
+    if (p[0].revents)
         clear_wake(w);
+}
+
+static bool is_read(const struct as_worker_link *l)
+{
+    return l->sock < 0 || (l->rx.drained && !l->n_waiting);
 }
 
 int as_worker_wait(struct as_worker *w)
@@ -137,8 +167,8 @@ int as_worker_wait(struct as_worker *w)
 
     pthread_mutex_lock(&w->mu);
     w->clock = 0;
-    as_page_hold(&w->page, 0);
-    if (w->rx.drained && !w->n_waiting)
+    as_worker_hold(w, 0);
+    if (is_read(&w->links[0]) && is_read(&w->links[1]))
         as_worker_send(w); /* the last read left nothing: it is time to sleep, not to read again */
     else
         as_worker_pump_and_send(w);
@@ -197,10 +227,10 @@ void as_worker_arm(struct as_worker *w)
 
 /* The guard's own thread keeps this between two looks. */
 struct look {
-    bool watch;   /* the socket is among what it waits for */
-    bool graced;  /* the event loop was given its time … */
-    as_ns grace;  /* … when it was last seen then */
-    short events; /* what it waits for on the socket */
+    bool watch;  /* the sockets are among what it waits for … */
+    bool graced; /* the event loop was given its time … */
+    as_ns grace; /* … when it was last seen then */
+    bool room;   /* … and room in them */
 };
 
 /* In the runner's place. Streams that became startable wait for the runner; an event loop has to be
@@ -211,25 +241,26 @@ static void take_over(struct as_worker *w, struct look *k)
     as_worker_send(w);
     if (w->event_loop && verdict(w) != AS_EAGAIN)
         as_worker_wake(w);
-    k->watch = w->sock >= 0;
-    k->events = w->out.bytes ? POLLIN | POLLOUT : POLLIN;
+    k->watch = true;
+    k->room = true;
 }
 
 static void look_after(struct as_worker *w, struct look *k, bool readable)
 {
     as_ns now = as_worker_clock();
     bool graced = k->graced && k->grace == w->seen;
+    bool is_live = w->links[0].state == AS_WORKER_LIVE || w->links[1].state == AS_WORKER_LIVE;
 
     k->graced = false;
-    if (w->state != AS_WORKER_LIVE || w->parked) {
+    if (!is_live || w->parked) {
         k->watch = false;
-        if (w->out.bytes)
+        if (as_worker_has_out(w))
             as_worker_send(w);
         return;
     }
     if (now - w->seen < AS_WORKER_LATE) {
         k->watch = false;
-        if (w->out.bytes) /* parts of a handler that gives one after the other */
+        if (as_worker_has_out(w)) /* parts of a handler that gives one after the other */
             as_worker_send(w);
         as_worker_arm(w);
         return;
@@ -241,9 +272,9 @@ static void look_after(struct as_worker *w, struct look *k, bool readable)
         arm(w, AS_WORKER_GRACE);
         return;
     }
-    if (w->event_loop && !readable && !graced && !w->out.bytes) {
+    if (w->event_loop && !readable && !graced && !as_worker_has_out(w)) {
         k->watch = true;
-        k->events = POLLIN;
+        k->room = false;
         return;
     }
     take_over(w, k);
@@ -255,15 +286,16 @@ static void *guard_main(void *arg)
     struct look k = {0};
 
     for (;;) {
-        struct pollfd p[3] = {{.fd = w->stop_fd, .events = POLLIN},
+        struct pollfd p[4] = {{.fd = w->stop_fd, .events = POLLIN},
                               {.fd = w->timer_fd, .events = POLLIN},
+                              {.fd = -1},
                               {.fd = -1}};
 
         pthread_mutex_lock(&w->mu);
         if (k.watch)
-            p[2] = (struct pollfd){.fd = w->sock, .events = k.events};
+            watch(w, p + 2, k.room);
         pthread_mutex_unlock(&w->mu);
-        if (poll(p, 3, -1) < 0)
+        if (poll(p, 4, -1) < 0)
             continue;
         if (p[0].revents)
             return NULL;
@@ -277,7 +309,7 @@ static void *guard_main(void *arg)
             (void)!read(w->timer_fd, &n, sizeof(n));
             w->armed = false;
         }
-        look_after(w, &k, p[2].revents != 0);
+        look_after(w, &k, p[2].revents || p[3].revents);
         as_worker_measure(w);
         as_worker_show(w);
         pthread_mutex_unlock(&w->mu);

@@ -8,6 +8,7 @@
  *   worker.c        requests: starting, answering, the lists and the memory of requests
  *   worker_stream.c requests with several messages: parts, inputs, credit for both
  *   worker_conn.c   connecting, the end of a link, the life of the worker
+ *   worker_move.c   a second link, while one server relieves another
  *   worker_rx.c     bytes in: buffers, frame boundaries, bodies
  *   worker_frame.c  what each frame does
  *   worker_call.c   a request at its handler, and the answer that is being made
@@ -54,9 +55,10 @@ struct as_worker_batch {
 };
 
 struct as_worker_req {
-    struct as_list node;      /* waiting, running, or the pool */
-    struct as_list cancelled; /* running: newly cancelled */
-    uint64_t stream, link;    /* link: number of the one that it came on */
+    struct as_list node;       /* waiting, running, or the pool */
+    struct as_list cancelled;  /* running: newly cancelled */
+    struct as_worker_link *on; /* that it came on; NULL: on none, see worker_rehearse.c */
+    uint64_t stream, link;     /* link: its number */
     uint32_t model;
     struct as_worker_batch *batch; /* NULL: it is alone */
     bool complete;                 /* the whole body is here */
@@ -88,9 +90,7 @@ struct as_worker_req {
 
 struct as_worker_served { /* a model */
     struct as_frame_register reg;
-    uint32_t cap;    /* of calls at once; UINT32_MAX: the slots are its only limit */
-    uint32_t target; /* for OPEN, from REGISTERED */
-    bool registered;
+    uint32_t cap;     /* of calls at once; UINT32_MAX: the slots are its only limit */
     uint32_t running; /* calls */
     as_worker_handler handler;
     void *ctx;
@@ -108,6 +108,33 @@ struct as_worker_rx {
     bool drained; /* the last read took all that the socket had */
 };
 
+struct as_worker_link {
+    enum as_worker_state state;
+    int sock;        /* -1 */
+    uint64_t number; /* of this link; changes when it ends: answers to it go nowhere then */
+    _Atomic uint64_t peer_max; /* bytes of an answer's body that the dispatcher accepts */
+    bool greeted;              /* HELLO was answered */
+    bool beside;               /* it was made beside another one that lives */
+    struct as_worker_rx rx;
+    struct as_outq out;
+    struct as_page_writer page;
+    uint32_t *targets; /* of each model, for OPEN; from REGISTERED */
+    bool *registered;  /* of each model */
+    uint32_t n_registered;
+    int refused;            /* AS_E… while greeting */
+    bool wait_pong;         /* our DRAIN has not been answered by a PONG */
+    bool want_write;        /* event loop: epfd watches for room in the socket */
+    uint32_t most_slots;    /* granted: OPENs may be on their way */
+    struct as_list waiting; /* in stream order */
+    uint32_t n_waiting;
+    uint32_t n_open;   /* opened and not ended */
+    uint32_t n_packed; /* how many of these take no slot, being in a batch with others */
+    struct as_worker_batch *batch; /* the one whose OPENs come now, or NULL */
+    uint64_t batch_next;           /* stream of the next of them */
+    uint64_t top_stream;           /* highest id opened */
+    uint32_t last_target;          /* index of the model of the last OPEN */
+};
+
 struct as_worker {
     pthread_mutex_t mu;
     struct as_arena arena;      /* copies of the configuration */
@@ -119,7 +146,6 @@ struct as_worker {
     struct as_worker_served *models;
     uint32_t n_models;
     uint32_t slots;                  /* calls at once: of conf, or of the options */
-    uint32_t most_slots;             /* granted on this link: OPENs may be on their way */
     bool capped;                     /* some model's max_ongoing is below the slots of conf */
     bool fixed;                      /* it was connected: no model can be added */
     atomic_bool asked;               /* as_worker_stop */
@@ -133,38 +159,24 @@ struct as_worker {
     uint32_t health;                 /* what health checks hear: gRPC status … */
     char health_text[256];
 
-    /* the link */
-    enum as_worker_state state;
-    int sock;                  /* -1 */
-    uint64_t link;             /* counts links; answers to requests of an earlier one go nowhere */
-    uint64_t epoch;            /* what the dispatcher called us last */
-    _Atomic uint64_t peer_max; /* bytes of an answer's body that it accepts; of the last link */
-    bool greeted;              /* HELLO was answered */
-    struct as_worker_rx rx;
-    struct as_outq out;
-    struct as_page_writer page;
-    struct as_page_stat stat; /* of all links; shown on the page when the runner is idle or late */
-    uint32_t n_registered;
-    int refused;    /* AS_E… while greeting */
-    bool draining;  /* nothing new comes: one side said DRAIN */
-    bool wait_pong; /* our DRAIN has not been answered by a PONG */
-    bool lost;      /* the runner has to be told that the link ended */
+    /* the links: one, but for the time in which one server relieves another; see worker_move.c */
+    struct as_worker_link links[2];
+    struct as_worker_link *l; /* the newest */
+    uint64_t n_links;         /* so many there were */
+    uint64_t epoch;           /* what the dispatcher called us last */
+    struct as_page_stat stat; /* of all links; shown on the pages when the runner is idle or late */
+    bool draining;            /* nothing new comes: one side said DRAIN */
+    bool lost;                /* the runner has to be told that the last link ended */
+    atomic_bool moving;       /* MOVE was said: the runner connects once more */
     char error[512];
 
-    /* requests */
-    struct as_list waiting; /* in stream order */
+    /* requests; those that wait are their link's */
     struct as_list running;
     struct as_list cancelled;
     struct as_list ready; /* for an event loop: there is what they wait for */
     struct as_list pool;
-    uint32_t n_waiting, n_running, n_pool;
-    uint32_t n_busy;   /* slots that are taken: a batch takes one */
-    uint32_t n_open;   /* of this link: opened and not ended */
-    uint32_t n_packed; /* how many of these take no slot, being in a batch with others */
-    struct as_worker_batch *batch; /* the one whose OPENs come now, or NULL */
-    uint64_t batch_next;           /* stream of the next of them */
-    uint64_t top_stream;           /* highest id opened on this link */
-    uint32_t last_target;          /* index of the model of the last OPEN */
+    uint32_t n_running, n_pool;
+    uint32_t n_busy; /* slots that are taken, whichever link asked: a batch takes one */
 
     /* who looks after the socket */
     pthread_t runner;    /* who connected */
@@ -178,12 +190,36 @@ struct as_worker {
     bool parked;         /* the runner sleeps in as_worker_wait and reads by itself */
     bool event_loop;     /* the runner uses as_worker_fd */
     bool armed;          /* the timer of the guard runs */
-    bool want_write;     /* event loop: epfd watches for room in the socket */
     atomic_bool woken;   /* wake_fd was written and not yet read */
     int wake_fd, ep_fd, timer_fd, stop_fd;
     pthread_t guard;
     bool forked;
 };
+
+/* In the order in which requests are started: the former one's first. */
+static inline struct as_worker_link *as_worker_nth(struct as_worker *w, int i)
+{
+    return i ? w->l : &w->links[w->l == &w->links[0]];
+}
+#define AS_WORKER_LINKS(w, l) for (struct as_worker_link *l = (w)->links; l < (w)->links + 2; l++)
+
+/* Is there still somebody who waits for the answer? */
+static inline bool as_worker_live(const struct as_worker_req *q)
+{
+    return !q->on || q->on->number == q->link;
+}
+static inline bool as_worker_connected(const struct as_worker *w)
+{
+    return w->links[0].sock >= 0 || w->links[1].sock >= 0;
+}
+static inline uint32_t as_worker_waiting(const struct as_worker *w)
+{
+    return w->links[0].n_waiting + w->links[1].n_waiting;
+}
+static inline bool as_worker_has_out(const struct as_worker *w)
+{
+    return w->links[0].out.bytes || w->links[1].out.bytes;
+}
 
 static inline as_ns as_worker_clock(void)
 {
@@ -213,7 +249,8 @@ void as_worker_serve(struct as_worker_hand *h, struct as_worker_req *q);
 /* All below: with the lock held. */
 
 /* worker.c */
-struct as_worker_req *as_worker_req_get(struct as_worker *w);
+struct as_worker_req *as_worker_req_get(struct as_worker *w,
+                                        struct as_worker_link *l);    /* l: or NULL */
 void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* in no list any more */
 /* The request leaves its batch. True: its slot is free, it was the last or alone. */
 bool as_worker_leave_batch(struct as_worker *w, struct as_worker_req *q);
@@ -227,30 +264,49 @@ struct as_blob *as_worker_gather(const struct as_msg *msg, struct as_tensor *t, 
 /* Shows the counters on the page. */
 static inline void as_worker_show(struct as_worker *w)
 {
-    if (w->page.page)
-        as_page_count(&w->page, &w->stat);
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->page.page)
+            as_page_count(&l->page, &w->stat);
+    }
+}
+/* The runner is inside code that it cannot leave, says every page. */
+static inline void as_worker_hold(struct as_worker *w, as_ns now)
+{
+    AS_WORKER_LINKS(w, l) as_page_hold(&l->page, now);
 }
 void as_worker_measure(struct as_worker *w); /* counts the bytes that are held */
-void as_worker_put_error(struct as_worker *w, uint64_t stream, uint32_t code, uint32_t flags,
+void as_worker_put_error(struct as_worker_link *l, uint64_t stream, uint32_t code, uint32_t flags,
                          const char *text);
 
 /* worker_conn.c: the last of it, when no thread and no request is left. */
 void as_worker_discard(struct as_worker *w);
 /* The link is over; the reason is kept unless there is one already. */
-void as_worker_end(struct as_worker *w, const char *why);
+void as_worker_end(struct as_worker *w, struct as_worker_link *l, const char *why);
+/* Slots are granted: the greeting is over. */
+void as_worker_go_live(struct as_worker *w, struct as_worker_link *l);
+/* Opens a socket, sends HELLO and what is served on a link that is down. */
+int as_worker_call_on(struct as_worker *w, struct as_worker_link *l);
+
+/* worker_move.c, in the runner's thread: connects once more; MOVE was said. */
+void as_worker_move(struct as_worker *w);
+/* A link beside another one has read something: is its greeting over? */
+void as_worker_move_on(struct as_worker *w, struct as_worker_link *l);
 void as_worker_set_error(struct as_worker *w, struct as_str text);
 
 /* worker_rx.c: reads what is there and handles it; may end the link. */
 void as_worker_pump(struct as_worker *w);
-void as_worker_rx_reset(struct as_worker *w);
-void as_worker_rx_fini(struct as_worker *w);
+void as_worker_rx_reset(struct as_worker *w, struct as_worker_link *l);
+void as_worker_rx_fini(struct as_worker_link *l);
 void as_worker_trim(struct as_worker *w); /* gives back what has not been used lately */
 
 /* worker_frame.c: one whole frame, `buf` holds it. Ends the link on a broken rule. */
-void as_worker_on_frame(struct as_worker *w, const struct as_frame *f, struct as_blob *buf);
+void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                        struct as_blob *buf);
 /* Begins a DATA frame that continues a body; its payload may still be missing. False: passed over,
  * or the link has ended. True: write f->n bytes at ret_q->body->data + ret_q->got. */
-bool as_worker_on_body(struct as_worker *w, const struct as_frame *f, struct as_worker_req **ret_q);
+bool as_worker_on_body(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                       struct as_worker_req **ret_q);
 void as_worker_body_came(struct as_worker *w, struct as_worker_req *q, size_t n);
 
 /* Takes in the head of a message that a frame brings; 0, AS_ENOMEM, AS_EPROTO with a reason. */
@@ -258,21 +314,29 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
                      struct as_blob *buf, const char **ret_why);
 
 /* worker_stream.c */
+/* Started and not answered, of that link; or NULL. */
+struct as_worker_req *as_worker_started(const struct as_worker *w, const struct as_worker_link *l,
+                                        uint64_t stream);
 void as_worker_stream_begin(struct as_worker *w, struct as_worker_req *q); /* it is started */
 void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q);   /* its inputs go */
 void as_worker_tell(struct as_worker *w, struct as_worker_req *q, unsigned what);
-void as_worker_on_credit(struct as_worker *w, const struct as_frame *f);
-void as_worker_on_input(struct as_worker *w, const struct as_frame *f, struct as_blob *buf);
-void as_worker_on_inputs_over(struct as_worker *w, const struct as_frame *f);
+void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f);
+void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                        struct as_blob *buf);
+void as_worker_on_inputs_over(struct as_worker *w, struct as_worker_link *l,
+                              const struct as_frame *f);
 /* The input of that stream whose body is coming, or NULL. */
-struct as_worker_req *as_worker_filling(const struct as_worker *w, uint64_t stream);
+struct as_worker_req *as_worker_filling(const struct as_worker *w, const struct as_worker_link *l,
+                                        uint64_t stream);
 void as_worker_input_came(struct as_worker *w, struct as_worker_req *input);
 
 /* worker_ask.c */
-void as_worker_on_control(struct as_worker *w, const struct as_frame *f);
-void as_worker_drop_asks(struct as_worker *w);    /* of a link that has ended */
-void as_worker_tell_options(struct as_worker *w); /* to a new link */
-void as_worker_grant(struct as_worker *w);        /* CREDIT: slots and prefetch */
+void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f);
+void as_worker_drop_asks(struct as_worker *w,
+                         const struct as_worker_link *l); /* of a link that has ended */
+void as_worker_tell_options(struct as_worker *w, struct as_worker_link *l); /* to a new link */
+void as_worker_grant(struct as_worker *w,
+                     struct as_worker_link *l); /* CREDIT: slots and prefetch */
 
 /* worker_rehearse.c, without the lock: a request that was made here is answered, with a part, or
  * ends. They stand in for what is told to the server of another. */
@@ -283,7 +347,7 @@ void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32
                             struct as_str why);
 
 /* worker_traffic.c */
-void as_worker_tell_traffic(struct as_worker *w); /* to a new link */
+void as_worker_tell_traffic(struct as_worker *w, struct as_worker_link *l); /* to a new one */
 
 /* worker_guard.c */
 void as_worker_pump_and_send(struct as_worker *w);

@@ -91,7 +91,7 @@ static int keep_msg(struct as_worker_req *q, const struct as_msg *msg)
 static int begin(struct as_worker *w, uint32_t model, const struct as_msg *msg,
                  struct as_worker_rehearsal *r, struct as_worker_req **ret_q)
 {
-    struct as_worker_req *q = as_worker_req_get(w);
+    struct as_worker_req *q = as_worker_req_get(w, NULL);
     int err = q ? keep_msg(q, msg) : AS_ENOMEM;
 
     if (err) {
@@ -121,7 +121,7 @@ int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg 
     int err = AS_EINVALID;
 
     pthread_mutex_lock(&w->mu);
-    if (model >= w->n_models || w->state != AS_WORKER_DOWN) {
+    if (model >= w->n_models || as_worker_connected(w)) {
         as_worker_set_error(w, as_str_of(why));
         pthread_mutex_unlock(&w->mu);
         return err;

@@ -14,9 +14,9 @@
 #define ROOM_MIN  (32u << 10) /* less room than this at the end: move on */
 #define READS_MAX 8           /* reads in a row before others get their turn */
 
-void as_worker_rx_reset(struct as_worker *w)
+void as_worker_rx_reset(struct as_worker *w, struct as_worker_link *l)
 {
-    struct as_worker_rx *rx = &w->rx;
+    struct as_worker_rx *rx = &l->rx;
 
     rx->at = rx->end = rx->skip = rx->left = 0;
     if (rx->into && rx->into->orphan)
@@ -28,13 +28,13 @@ void as_worker_rx_reset(struct as_worker *w)
     }
 }
 
-void as_worker_rx_fini(struct as_worker *w)
+void as_worker_rx_fini(struct as_worker_link *l)
 {
-    as_blob_unref(w->rx.buf);
-    for (uint32_t i = 0; i < w->rx.n_spare; i++)
-        as_blob_unref(w->rx.spare[i]);
-    w->rx.buf = NULL;
-    w->rx.n_spare = 0;
+    as_blob_unref(l->rx.buf);
+    for (uint32_t i = 0; i < l->rx.n_spare; i++)
+        as_blob_unref(l->rx.spare[i]);
+    l->rx.buf = NULL;
+    l->rx.n_spare = 0;
 }
 
 static size_t idle(const struct as_blob *b)
@@ -45,17 +45,21 @@ static size_t idle(const struct as_blob *b)
 /* Buffers that only wait to be used again are not counted. */
 void as_worker_measure(struct as_worker *w)
 {
-    const struct as_worker_rx *rx = &w->rx;
-    size_t unused = rx->at == rx->end ? idle(rx->buf) : 0;
+    size_t unused = 0;
 
-    for (uint32_t i = 0; i < rx->n_spare; i++)
-        unused += idle(rx->spare[i]);
+    AS_WORKER_LINKS(w, l)
+    {
+        const struct as_worker_rx *rx = &l->rx;
+
+        unused += rx->at == rx->end ? idle(rx->buf) : 0;
+        for (uint32_t i = 0; i < rx->n_spare; i++)
+            unused += idle(rx->spare[i]);
+    }
     w->stat.live = as_live_bytes() - unused;
 }
 
-void as_worker_trim(struct as_worker *w)
+static void trim(struct as_worker_rx *rx)
 {
-    struct as_worker_rx *rx = &w->rx;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < rx->n_spare; i++) {
@@ -65,6 +69,11 @@ void as_worker_trim(struct as_worker *w)
             rx->spare[n++] = rx->spare[i];
     }
     rx->n_spare = n;
+}
+
+void as_worker_trim(struct as_worker *w)
+{
+    AS_WORKER_LINKS(w, l) trim(&l->rx);
     as_pages_trim();
 }
 
@@ -140,15 +149,16 @@ static int make_room(struct as_worker_rx *rx)
 }
 
 /* A DATA frame whose payload is not all here: what is, moves; the rest will be read in place. */
-static void begin_direct(struct as_worker *w, const struct as_frame *f, size_t total)
+static void begin_direct(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                         size_t total)
 {
-    struct as_worker_rx *rx = &w->rx;
+    struct as_worker_rx *rx = &l->rx;
     struct as_worker_req *q;
     size_t have = rx->end - rx->at - AS_FRAME_HEADER;
     size_t n = AS_MIN(have, (size_t)f->n);
     size_t pad = total - AS_FRAME_HEADER - f->n;
 
-    if (!as_worker_on_body(w, f, &q))
+    if (!as_worker_on_body(w, l, f, &q))
         return;
     memcpy(q->body->data + q->got, f->p, n);
     if (n < f->n) {
@@ -165,11 +175,12 @@ static bool is_body(const struct as_frame *f)
     return f->type == AS_FRAME_DATA && !(f->flags & AS_FRAME_F_MSG);
 }
 
-static bool passed_over(const struct as_worker *w, const struct as_frame *f)
+static bool passed_over(const struct as_worker *w, const struct as_worker_link *l,
+                        const struct as_frame *f)
 {
-    if (as_worker_filling(w, f->stream))
+    if (as_worker_filling(w, l, f->stream))
         return false;
-    AS_LIST_EACH(n, &w->waiting)
+    AS_LIST_EACH(n, &l->waiting)
     {
         if (AS_LIST_ENTRY(n, struct as_worker_req, node)->stream == f->stream)
             return false;
@@ -178,38 +189,38 @@ static bool passed_over(const struct as_worker *w, const struct as_frame *f)
 }
 
 /* Handles the frame at `at`. False: it is not complete, or the link has ended. */
-static bool parse_one(struct as_worker *w)
+static bool parse_one(struct as_worker *w, struct as_worker_link *l)
 {
-    struct as_worker_rx *rx = &w->rx;
+    struct as_worker_rx *rx = &l->rx;
     struct as_worker_req *q;
     struct as_frame f;
     size_t have = rx->end - rx->at;
     int64_t n = as_frame_peek(rx->buf->data + rx->at, have, &f);
 
     if (n < 0) {
-        as_worker_end(w, "the dispatcher sent a malformed frame header");
+        as_worker_end(w, l, "the dispatcher sent a malformed frame header");
         return false;
     }
     if (n == 0)
         return false;
     if ((size_t)n > have) {
-        if (is_body(&f) && !passed_over(w, &f))
-            begin_direct(w, &f, (size_t)n);
+        if (is_body(&f) && !passed_over(w, l, &f))
+            begin_direct(w, l, &f, (size_t)n);
         return false;
     }
     rx->at += (size_t)n;
     if (!is_body(&f)) {
-        as_worker_on_frame(w, &f, rx->buf);
-    } else if (as_worker_on_body(w, &f, &q)) {
+        as_worker_on_frame(w, l, &f, rx->buf);
+    } else if (as_worker_on_body(w, l, &f, &q)) {
         memcpy(q->body->data + q->got, f.p, f.n);
         as_worker_body_came(w, q, f.n);
     }
-    return w->sock >= 0;
+    return l->sock >= 0;
 }
 
-static void parse(struct as_worker *w)
+static void parse(struct as_worker *w, struct as_worker_link *l)
 {
-    struct as_worker_rx *rx = &w->rx;
+    struct as_worker_rx *rx = &l->rx;
 
     if (rx->skip) {
         size_t k = AS_MIN(rx->skip, rx->end - rx->at);
@@ -219,21 +230,21 @@ static void parse(struct as_worker *w)
         if (rx->skip)
             return;
     }
-    while (rx->at < rx->end && parse_one(w))
+    while (rx->at < rx->end && parse_one(w, l))
         ;
 }
 
 /* One read. True: there may be more. */
-static bool read_once(struct as_worker *w)
+static bool read_once(struct as_worker *w, struct as_worker_link *l)
 {
-    struct as_worker_rx *rx = &w->rx;
+    struct as_worker_rx *rx = &l->rx;
     struct iovec iov[2];
     int k = 0;
     size_t want = 0;
     ssize_t n;
 
     if (make_room(rx)) {
-        as_worker_end(w, "out of memory for a receive buffer");
+        as_worker_end(w, l, "out of memory for a receive buffer");
         return false;
     }
     if (rx->left)
@@ -242,14 +253,14 @@ static bool read_once(struct as_worker *w)
     for (int i = 0; i < k; i++)
         want += iov[i].iov_len;
     w->stat.reads++;
-    n = k == 1 ? recv(w->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
-               : recvmsg(w->sock, &(struct msghdr){.msg_iov = iov, .msg_iovlen = 2}, MSG_DONTWAIT);
+    n = k == 1 ? recv(l->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
+               : recvmsg(l->sock, &(struct msghdr){.msg_iov = iov, .msg_iovlen = 2}, MSG_DONTWAIT);
     rx->drained = n < (ssize_t)want;
     if (n <= 0) {
         if (n == 0)
-            as_worker_end(w, "the dispatcher closed the link");
+            as_worker_end(w, l, "the dispatcher closed the link");
         else if (errno != EAGAIN && errno != EINTR)
-            as_worker_end(w, strerror(errno));
+            as_worker_end(w, l, strerror(errno));
         return false;
     }
     if (rx->left) {
@@ -264,13 +275,18 @@ static bool read_once(struct as_worker *w)
     } else {
         rx->end += (size_t)n;
     }
-    parse(w);
-    return (size_t)n == want && w->sock >= 0;
+    parse(w, l);
+    return (size_t)n == want && l->sock >= 0;
 }
 
 void as_worker_pump(struct as_worker *w)
 {
     w->fresh = true;
-    for (int i = 0; i < READS_MAX && w->sock >= 0 && read_once(w); i++)
-        ;
+    AS_WORKER_LINKS(w, l)
+    {
+        for (int i = 0; i < READS_MAX && l->sock >= 0 && read_once(w, l); i++)
+            ;
+        if (__builtin_expect(l->beside, 0))
+            as_worker_move_on(w, l);
+    }
 }

@@ -21,9 +21,9 @@ void as_worker_tell(struct as_worker *w, struct as_worker_req *q, unsigned what)
         as_worker_wake(w);
 }
 
-static bool has_news(const struct as_worker *w, const struct as_worker_req *q)
+static bool has_news(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
 {
-    return !as_list_empty(&q->inputs) || q->inputs_over || q->link != w->link;
+    return !as_list_empty(&q->inputs) || q->inputs_over || !as_worker_live(q);
 }
 
 bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker_want what)
@@ -31,7 +31,7 @@ bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker
     bool is;
 
     pthread_mutex_lock(&w->mu);
-    is = what == AS_WANT_ROOM ? as_frame_window_open(&q->parts) || q->link != w->link
+    is = what == AS_WANT_ROOM ? as_frame_window_open(&q->parts) || !as_worker_live(q)
                               : has_news(w, q);
     if (!is)
         q->wants |= what;
@@ -55,9 +55,9 @@ struct as_worker_req *as_worker_ready(struct as_worker *w, unsigned *ret_what)
     return q;
 }
 
-static bool is_cancelled(const struct as_worker *w, const struct as_worker_req *q)
+static bool is_cancelled(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
 {
-    return atomic_load_explicit(&q->cancel, memory_order_relaxed) || q->link != w->link;
+    return atomic_load_explicit(&q->cancel, memory_order_relaxed) || !as_worker_live(q);
 }
 
 int as_worker_room(struct as_worker *w, struct as_worker_req *q)
@@ -88,12 +88,14 @@ static void await(struct as_worker *w, struct as_worker_req *q,
 
     if (runner && !has(w, q))
         as_worker_pump_and_send(w);
-    else if (w->out.bytes)
+    else if (as_worker_has_out(w))
         as_worker_send(w);
     while (!has(w, q)) {
         if (runner) { /* nobody else reads while it waits here */
             as_worker_park(w);
             as_worker_pump_and_send(w);
+            if (atomic_load_explicit(&w->moving, memory_order_relaxed))
+                as_worker_move(w);
         } else {
             w->n_awaiting++;
             pthread_cond_wait(&w->news, &w->mu);
@@ -140,12 +142,12 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
         return AS_ECANCELLED;
     if (!as_frame_window_open(&q->parts))
         return AS_EAGAIN;
-    err = as_frame_put_msg(&w->out, AS_FRAME_DATA, q->stream, &fixed, msg, owner);
+    err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, owner);
     if (err)
         return err;
     as_frame_window_take(&q->parts, as_frame_msg_cost(msg, false));
     now = as_worker_clock();
-    if (now - w->sent_at >= AS_WORKER_PART || w->out.bytes > PUBLISH_BYTES) {
+    if (now - w->sent_at >= AS_WORKER_PART || q->on->out.bytes > PUBLISH_BYTES) {
         w->sent_at = now;
         as_worker_send(w);
     } else {
@@ -164,7 +166,7 @@ int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as
 
     if (q->rehearsal)
         return as_worker_rehearse_part(q, msg);
-    if (len > w->peer_max)
+    if (len > q->on->peer_max)
         return AS_ETOOBIG;
     if (len > AS_FRAME_INLINE) { /* copied outside the lock; not in the arena, which only grows */
         t = malloc(msg->n_tensors * sizeof(*t));
@@ -192,8 +194,8 @@ void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
         return;
     }
     pthread_mutex_lock(&w->mu);
-    if (q->link == w->link)
-        as_frame_put_end(&w->out, q->stream, now - q->begun);
+    if (as_worker_live(q))
+        as_frame_put_end(&q->on->out, q->stream, now - q->begun);
     as_worker_done(w, q, now);
 }
 
@@ -209,23 +211,35 @@ static struct as_worker_req *find(const struct as_list *head, uint64_t stream)
     return NULL;
 }
 
-/* Of this link, waiting or started. */
-static struct as_worker_req *find_open(const struct as_worker *w, uint64_t stream)
+struct as_worker_req *as_worker_started(const struct as_worker *w, const struct as_worker_link *l,
+                                        uint64_t stream)
 {
-    struct as_worker_req *q = find(&w->running, stream);
+    AS_LIST_EACH(n, &w->running)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
 
-    if (q && q->link != w->link)
-        q = NULL;
-    return q ? q : find(&w->waiting, stream);
+        if (q->stream == stream && q->on == l && as_worker_live(q))
+            return q;
+    }
+    return NULL;
 }
 
-void as_worker_on_credit(struct as_worker *w, const struct as_frame *f)
+/* Of this link, waiting or started. */
+static struct as_worker_req *find_open(const struct as_worker *w, const struct as_worker_link *l,
+                                       uint64_t stream)
 {
-    struct as_worker_req *q = find_open(w, f->stream);
+    struct as_worker_req *q = as_worker_started(w, l, stream);
+
+    return q ? q : find(&l->waiting, stream);
+}
+
+void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    struct as_worker_req *q = find_open(w, l, f->stream);
     struct as_frame_credit c;
 
     if (as_frame_get_credit(f, &c) || !f->stream || (q && as_frame_window_add(&q->parts, &c))) {
-        as_worker_end(w, "the dispatcher sent a malformed CREDIT");
+        as_worker_end(w, l, "the dispatcher sent a malformed CREDIT");
         return;
     }
     if (q && as_frame_window_open(&q->parts))
@@ -234,20 +248,20 @@ void as_worker_on_credit(struct as_worker *w, const struct as_frame *f)
 
 /* --- inputs --- */
 
-static void grant(struct as_worker *w, struct as_worker_req *q, struct as_frame_window g)
+static void grant(struct as_worker_req *q, struct as_frame_window g)
 {
     struct as_frame_credit c = {.messages = (uint32_t)g.messages, .bytes = (uint64_t)g.bytes};
 
     q->window.messages += g.messages;
     q->window.bytes += g.bytes;
-    as_frame_put_credit(&w->out, q->stream, &c);
+    as_frame_put_credit(&q->on->out, q->stream, &c);
 }
 
 void as_worker_stream_begin(struct as_worker *w, struct as_worker_req *q)
 {
     q->window = q->owed = (struct as_frame_window){0};
     if (!q->inputs_over)
-        grant(w, q, w->inputs);
+        grant(q, w->inputs);
 }
 
 void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q)
@@ -258,18 +272,19 @@ void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q)
         as_worker_req_put(w, AS_LIST_ENTRY(n, struct as_worker_req, node));
     if (!q->filling)
         return;
-    if (w->rx.into == q->filling)
+    if (q->on && q->on->rx.into == q->filling)
         q->filling->orphan = true; /* the reader holds it until the frame is over */
     else
         as_worker_req_put(w, q->filling);
     q->filling = NULL;
 }
 
-struct as_worker_req *as_worker_filling(const struct as_worker *w, uint64_t stream)
+struct as_worker_req *as_worker_filling(const struct as_worker *w, const struct as_worker_link *l,
+                                        uint64_t stream)
 {
-    struct as_worker_req *q = find(&w->running, stream);
+    struct as_worker_req *q = as_worker_started(w, l, stream);
 
-    return q && q->link == w->link ? q->filling : NULL;
+    return q ? q->filling : NULL;
 }
 
 /* An input of q is whole. */
@@ -284,36 +299,37 @@ void as_worker_input_came(struct as_worker *w, struct as_worker_req *in)
 {
     struct as_worker_req *q;
 
-    if (in->orphan && !w->rx.left) {
+    if (in->orphan && !in->on->rx.left) {
         as_worker_req_put(w, in);
         return;
     }
     if (in->orphan || !in->complete)
         return;
-    q = find(&w->running, in->stream);
+    q = as_worker_started(w, in->on, in->stream);
     AS_ASSERT(q && q->filling == in);
     deliver(w, q, in);
 }
 
-void as_worker_on_input(struct as_worker *w, const struct as_frame *f, struct as_blob *buf)
+void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                        struct as_blob *buf)
 {
-    struct as_worker_req *q = find(&w->running, f->stream), *in;
+    struct as_worker_req *q = as_worker_started(w, l, f->stream), *in;
     const char *why = NULL;
     int err;
 
-    if (!q && f->stream <= w->top_stream && !find(&w->waiting, f->stream))
+    if (!q && f->stream <= l->top_stream && !find(&l->waiting, f->stream))
         return; /* its answer is over: the two crossed */
-    if (!q || q->link != w->link || !w->models[q->model].reg.streams_inputs || q->filling ||
-        q->inputs_over || !as_frame_window_open(&q->window)) {
-        as_worker_end(w, "the dispatcher sent a message that its stream does not take");
+    if (!q || !w->models[q->model].reg.streams_inputs || q->filling || q->inputs_over ||
+        !as_frame_window_open(&q->window)) {
+        as_worker_end(w, l, "the dispatcher sent a message that its stream does not take");
         return;
     }
-    in = as_worker_req_get(w);
+    in = as_worker_req_get(w, l);
     err = in ? as_worker_decode(w, in, f, buf, &why) : AS_ENOMEM;
     if (err) {
         if (in)
             as_worker_req_put(w, in);
-        as_worker_end(w, why ? why : "out of memory for an input");
+        as_worker_end(w, l, why ? why : "out of memory for an input");
         return;
     }
     in->is_input = true;
@@ -328,16 +344,17 @@ void as_worker_on_input(struct as_worker *w, const struct as_frame *f, struct as
         q->filling = in;
 }
 
-void as_worker_on_inputs_over(struct as_worker *w, const struct as_frame *f)
+void as_worker_on_inputs_over(struct as_worker *w, struct as_worker_link *l,
+                              const struct as_frame *f)
 {
-    struct as_worker_req *q = find_open(w, f->stream);
+    struct as_worker_req *q = find_open(w, l, f->stream);
     uint64_t service;
 
-    if (!q && f->stream <= w->top_stream)
+    if (!q && f->stream <= l->top_stream)
         return;
     if (!q || as_frame_get_end(f, &service) || !w->models[q->model].reg.streams_inputs ||
         q->inputs_over || q->filling) {
-        as_worker_end(w, "the dispatcher sent an END that its stream does not take");
+        as_worker_end(w, l, "the dispatcher sent an END that its stream does not take");
         return;
     }
     q->inputs_over = true;
@@ -368,9 +385,9 @@ void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q, struct a
     q->owed.messages++;
     q->owed.bytes += (int64_t)in->cost;
     as_worker_req_put(w, in);
-    if (q->link == w->link && !q->inputs_over &&
+    if (as_worker_live(q) && !q->inputs_over &&
         (2 * q->owed.messages >= w->inputs.messages || 2 * q->owed.bytes >= w->inputs.bytes)) {
-        grant(w, q, q->owed);
+        grant(q, q->owed);
         q->owed = (struct as_frame_window){0};
         as_worker_arm(w);
     }

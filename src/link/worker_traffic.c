@@ -34,18 +34,20 @@ int as_worker_set_traffic(struct as_worker *w, const struct as_worker_traffic *t
         memcpy(w->fallback, v.fallback, n);
     t.fallback.p = w->fallback;
     w->traffic = t;
-    if (w->state == AS_WORKER_LIVE && !same) {
-        as_frame_put_traffic(&w->out, &w->traffic);
-        as_worker_send(w);
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->state == AS_WORKER_LIVE && !same)
+            as_frame_put_traffic(&l->out, &w->traffic);
     }
+    as_worker_send(w);
     pthread_mutex_unlock(&w->mu);
     return 0;
 }
 
-void as_worker_tell_traffic(struct as_worker *w)
+void as_worker_tell_traffic(struct as_worker *w, struct as_worker_link *l)
 {
     const struct as_frame_traffic *t = &w->traffic;
 
     if (t->flags || t->mirror || t->fallback.n)
-        as_frame_put_traffic(&w->out, t);
+        as_frame_put_traffic(&l->out, t);
 }
