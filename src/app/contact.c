@@ -11,6 +11,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -32,6 +34,18 @@ as_ns as_contact_clock(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
+}
+
+int as_contact_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 /* --- which server --- */

@@ -72,5 +72,8 @@ uint16_t as_contact_place(const struct as_option_set *opts, char **ret_base);
 int as_contact_missing(const struct as_option_set *opts);
 
 as_ns as_contact_clock(void); /* CLOCK_MONOTONIC */
+/* For commands that end with Ctrl-C: a descriptor that tells of SIGINT and SIGTERM, which do not
+ * end the process any more, nor does a reader of ours that leaves (SIGPIPE). */
+int as_contact_signals(void);
 
 #endif

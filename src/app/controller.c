@@ -7,6 +7,7 @@
 #include "ctl/console.h"
 #include "ctl/crew.h"
 #include "ctl/exit_code.h"
+#include "ctl/journal.h"
 #include "ctl/failpoint.h"
 #include "ctl/runtime_dir.h"
 #include "ctl/spec_row.h"
@@ -21,6 +22,8 @@
 #include <unistd.h>
 
 struct controller {
+    struct as_journal journal;
+    struct as_console_shared console;
     struct as_log log;
     struct as_loop *loop;
     struct as_channel *channel;
@@ -286,8 +289,13 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     struct controller c = {.code = AS_CODE_OK};
     struct as_buf err;
 
-    c.log = as_console_shared_log("controller",
-                                  (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
+    c.console = (struct as_console_shared){"controller", &c.journal};
+    c.log =
+        as_console_shared_log(&c.console, (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
+    if (as_journal_open(&c.journal, as_option_str(opts, AS_OPT_RUNTIME_DIR),
+                        (uint16_t)as_option_u64(opts, AS_OPT_PORT), c.console.name,
+                        as_option_u64(opts, AS_OPT_LOG_KEEP), 0) < 0)
+        as_log_event(&c.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
     as_buf_init(&err);
     signal(SIGINT, SIG_IGN); /* Ctrl-C is the supervisor's: it tells us */
     if (read_app(&c, fds->app, &err) < 0 || as_loop_new(&c.loop, 0) < 0 ||
@@ -308,5 +316,6 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     as_buf_fini(&c.gpus);
     as_buf_fini(&c.cpus);
     free(c.python);
+    as_journal_close(&c.journal);
     return c.code;
 }

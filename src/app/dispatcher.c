@@ -4,6 +4,7 @@
 #include "app/conf.h"
 #include "base/err.h"
 #include "ctl/console.h"
+#include "ctl/journal.h"
 #include "ctl/note.h"
 #include "ctl/outbox.h"
 #include "ctl/runtime_dir.h"
@@ -41,6 +42,8 @@ enum phase { SERVING, DRAINING, STOPPING };
  * (budget, the fleet's flags). Other lanes hear and tell by letters. */
 struct dispatcher {
     const struct as_option_set *opts;
+    struct as_journal journal;
+    struct as_console_shared console;
     struct as_log log;
     struct lane *lanes;
     uint32_t n_lanes, n_drained, n_stopped; /* lanes that are that far */
@@ -630,8 +633,13 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
 {
     struct dispatcher d = {.fds = fds, .opts = opts};
 
-    d.log = as_console_shared_log("dispatcher",
-                                  (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
+    d.console = (struct as_console_shared){"dispatcher", &d.journal};
+    d.log =
+        as_console_shared_log(&d.console, (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
+    if (as_journal_open(&d.journal, as_option_str(opts, AS_OPT_RUNTIME_DIR),
+                        (uint16_t)as_option_u64(opts, AS_OPT_PORT), d.console.name,
+                        as_option_u64(opts, AS_OPT_LOG_KEEP), 0) < 0)
+        as_log_event(&d.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which drains us */
     d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);
@@ -653,5 +661,6 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     as_loop_run(d.lanes[0].loop);
     tear_down(&d);
     close_listeners(&d);
+    as_journal_close(&d.journal);
     return d.exit_code;
 }

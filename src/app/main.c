@@ -6,6 +6,7 @@
 #include "app/declare.h"
 #include "app/deploy.h"
 #include "app/dispatcher.h"
+#include "app/logs.h"
 #include "app/resume.h"
 #include "app/run.h"
 #include "app/shutdown.h"
@@ -74,6 +75,8 @@ const struct as_command as_commands[] = {
     {"upgrade", "",
      "let the program that now lies at the server's path take over; nothing is refused",
      AS_SCOPE_STATUS, 0, 0, false, as_upgrade_main},
+    {"logs", "", "print what the processes of a server have printed last", AS_SCOPE_LOGS, 0, 0,
+     false, as_logs_main},
     {"shutdown", "", "let a running server answer what it holds, and end", AS_SCOPE_SHUTDOWN, 0, 0,
      false, as_shutdown_main},
     {"check", "FILE", "read a deployment file and tell what is wrong with it", AS_SCOPE_CHECK, 1, 1,

@@ -4,9 +4,7 @@
 #include "ctl/exit_code.h"
 #include "io/runtime.h"
 
-#include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,25 +122,12 @@ static bool on_rest(void *ctx, const struct as_states *s)
     return v->watch && !v->failed;
 }
 
-/* Ctrl-C is how it ends, so it is heard of, not died of. */
-static int hear_signals(void)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int follow(const struct as_option_set *opts)
 {
     struct view v = {.watch = as_option_bool(opts, AS_OPT_WATCH),
                      .json = as_option_bool(opts, AS_OPT_JSON)};
     struct as_follow f = {
-        .on_rest = on_rest, .ctx = &v, .stop_fd = hear_signals(), .deadline = AS_NEVER};
+        .on_rest = on_rest, .ctx = &v, .stop_fd = as_contact_signals(), .deadline = AS_NEVER};
     int code = AS_CODE_FAILED;
 
     v.is_screen = v.watch && !v.json && isatty(STDOUT_FILENO);

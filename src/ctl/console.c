@@ -1,5 +1,7 @@
 #include "ctl/console.h"
 
+#include "ctl/journal.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -65,6 +67,7 @@ void as_console_init(struct as_console *c, struct as_loop *loop, int fd)
 
 void as_console_line(struct as_console *c, const char *name, struct as_str line)
 {
+    as_journal_line(c->journal, name ? name : "supervisor", AS_STR(""), line);
     if (c->broken)
         return;
     /* whole lines, the newest: the oldest say how the trouble began */
@@ -125,10 +128,15 @@ const char *as_console_stamp(char out[AS_CONSOLE_STAMP])
 /* Any thread: the kernel keeps the lines apart. */
 static void shared_sink(void *ctx, enum as_log_level level AS_UNUSED, const char *line, size_t n)
 {
+    const struct as_console_shared *s = ctx;
     char stamp[AS_CONSOLE_STAMP], head[64];
-    int k = snprintf(head, sizeof(head), "[%.24s] time=%s ", (const char *)ctx,
-                     as_console_stamp(stamp));
-    struct iovec iov[] = {{head, (size_t)k}, {(void *)(uintptr_t)line, n}};
+    int k = snprintf(head, sizeof(head), "[%.24s] ", s->name), all;
+    struct iovec iov[] = {{head, 0}, {(void *)(uintptr_t)line, n}};
+
+    all = k + snprintf(head + k, sizeof(head) - (size_t)k, "time=%s ", as_console_stamp(stamp));
+    iov[0].iov_len = (size_t)all;
+    as_journal_line(s->journal, s->name, (struct as_str){head + k, (size_t)(all - k)},
+                    (struct as_str){line, n > 0 ? n - 1 : 0});
 
     /* One call, at most PIPE_BUF: no line of another process comes in between. When nobody reads
      * our log there is nothing better to do than go on. */
@@ -136,7 +144,7 @@ static void shared_sink(void *ctx, enum as_log_level level AS_UNUSED, const char
         return;
 }
 
-struct as_log as_console_shared_log(const char *name, enum as_log_level level)
+struct as_log as_console_shared_log(struct as_console_shared *shared, enum as_log_level level)
 {
-    return (struct as_log){.level = level, .sink = shared_sink, .ctx = (void *)(uintptr_t)name};
+    return (struct as_log){.level = level, .sink = shared_sink, .ctx = shared};
 }

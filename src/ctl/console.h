@@ -13,11 +13,14 @@
 #define AS_CONSOLE_BUFFER ((size_t)1 << 20)
 #define AS_CONSOLE_STAMP  25u /* "2025-11-21T03:46:00.123Z" and NUL */
 
+struct as_journal;
+
 struct as_console {
     int fd; /* not owned */
     struct as_buf out;
-    uint64_t dropped; /* lines since the last notice */
-    bool broken;      /* nobody will read any more */
+    uint64_t dropped;           /* lines since the last notice */
+    bool broken;                /* nobody will read any more */
+    struct as_journal *journal; /* where lines are kept as well; NULL: nowhere; not owned */
     struct as_timer retry;
     bool closed;
 };
@@ -32,9 +35,14 @@ void as_console_close(struct as_console *c);
 /* A log whose lines go to the console as "[supervisor] time=… level=… event=…". */
 struct as_log as_console_log(struct as_console *c, enum as_log_level level);
 
-/* The same for a process that shares our stderr: "[name] time=… …" straight to it. The name stays
- * the caller's. Any thread of it. */
-struct as_log as_console_shared_log(const char *name, enum as_log_level level);
+/* The same for a process that shares our stderr: "[name] time=… …" straight to it, and to its
+ * journal, which may be NULL. `shared` and what it points to stay the caller's. Any thread of it.
+ */
+struct as_console_shared {
+    const char *name;
+    struct as_journal *journal;
+};
+struct as_log as_console_shared_log(struct as_console_shared *shared, enum as_log_level level);
 
 /* The wall clock now, UTC, as all processes put it into their log lines (docs/guide/logs.md; the
  * Python package does the same in log.py). Any thread. */

@@ -152,9 +152,8 @@ static const struct {
     char letter;
     enum as_option_id id;
 } letters[] = {
-    {'o', AS_OPT_OUTPUT_FILE},
-    {'y', AS_OPT_YES},
-    {'w', AS_OPT_WATCH},
+    {'o', AS_OPT_OUTPUT_FILE}, {'y', AS_OPT_YES},   {'w', AS_OPT_WATCH},
+    {'f', AS_OPT_FOLLOW},      {'n', AS_OPT_LINES},
 };
 
 /* "-x" and what follows it: as take. */

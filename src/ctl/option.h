@@ -304,6 +304,10 @@ enum as_option_type {
     X(THREADS, "threads", INT, 1, 64, "1", "", RDB, "Server", "event loops of the dispatcher")     \
     X(LOG_LEVEL, "log-level", ENUM, 0, 0, "info", "error|warn|info|debug",                         \
       RDB | AS_SCOPE_CONTROLLER, "Server", "what is logged to stderr")                             \
+    X(LOG_KEEP, "log-keep", SIZE, 0, 1 << 30, "256K", "off", RD | AS_SCOPE_CONTROLLER, "Server",   \
+      "newest output of each process that is kept for anyserve logs")                              \
+    X(MAX_OLD_LOGS, "max-old-logs", INT, 0, 10000, "64", "", R, "Server",                          \
+      "replicas that are gone, of which it is kept")                                               \
     X(DRY_RUN, "dry-run", BOOL, 0, 1, "off", "", DEPLOY, "Operating",                              \
       "show what would change, and change nothing")                                                \
     X(WAIT, "wait", BOOL, 0, 1, "on", "", DEPLOY, "Operating",                                     \
@@ -313,6 +317,13 @@ enum as_option_type {
     X(YES, "yes", BOOL, 0, 1, "off", "", SHUTDOWN, "Operating", "-y: do not ask")                  \
     X(WATCH, "watch", BOOL, 0, 1, "off", "", STATUS, "Operating",                                  \
       "-w: follow what is served: a table that stays true, or lines of changes")                   \
+    X(FOLLOW, "follow", BOOL, 0, 1, "off", "", LOGS, "Operating", "-f: print what comes as well")  \
+    X(REPLICA, "replica", STRING, 0, 255, "", "NAME", LOGS, "Operating",                           \
+      "of this replica only; also supervisor, dispatcher, controller")                             \
+    X(LINES, "lines", INT, 0, 1000000000, "100", "", LOGS, "Operating",                            \
+      "-n N: how many of the newest lines")                                                        \
+    X(TIMESTAMPS, "timestamps", BOOL, 0, 1, "off", "", LOGS, "Operating",                          \
+      "with the moment at which each line was read")                                               \
     X(URL, "url", STRING, 0, 300, "", "HOST:PORT", CB, "Call",                                     \
       "server to call; default the one on this machine that --runtime-dir and --port mean")        \
     X(PROTOCOL, "protocol", ENUM, 0, 0, "grpc", "grpc|http|http-binary", CB, "Call",               \

@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* One folder of ours: made when it is missing, refused when it is anybody else's. */
@@ -99,8 +100,38 @@ static void remove_folder(const struct as_runtime_dir *d, const char *name)
     rmdir(path);
 }
 
+struct entry { /* of getdents64(2) */
+    uint64_t ino, off;
+    uint16_t len;
+    uint8_t type;
+    char name[];
+};
+
+/* opendir takes memory, which a process that must end at once may not have. */
+static void remove_logs(const struct as_runtime_dir *d)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16], part[4096] __attribute__((aligned(8)));
+    long n;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOGS, d->path);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    while (fd >= 0 && (n = syscall(SYS_getdents64, fd, part, sizeof(part))) > 0) {
+        for (long at = 0; at < n;) {
+            const struct entry *e = (const struct entry *)(const void *)(part + at);
+
+            unlinkat(fd, e->name, 0);
+            at += e->len;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    rmdir(path);
+}
+
 static void remove_files(const struct as_runtime_dir *d)
 {
+    remove_logs(d);
     remove_file(d, AS_RUNTIME_LINK);
     remove_file(d, AS_RUNTIME_STATUS);
     remove_file(d, AS_RUNTIME_MANAGE);
@@ -157,6 +188,14 @@ static void remove_contexts(const struct as_runtime_dir *d)
         closedir(dir);
 }
 
+static int make_logs(const struct as_runtime_dir *d, struct as_buf *err)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOGS, d->path);
+    return own_folder(path, err);
+}
+
 int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, struct as_buf *err)
 {
     char probe[AS_RUNTIME_PATH_MAX];
@@ -188,6 +227,9 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
     }
     remove_contexts(d);
     remove_files(d);
+    rc = make_logs(d, err);
+    if (rc < 0)
+        as_runtime_close(d);
     return rc;
 }
 

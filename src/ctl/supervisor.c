@@ -1,6 +1,7 @@
 #include "ctl/supervisor.h"
 
 #include "ctl/exit_code.h"
+#include "ctl/journal.h"
 #include "ctl/memory.h"
 #include "ctl/supervisor_own.h"
 
@@ -452,6 +453,18 @@ static int cannot(const char *what)
     return AS_CODE_SYSTEM;
 }
 
+static void keep_lines(struct as_supervisor *s)
+{
+    const struct as_option_set *o = s->conf->opts;
+
+    s->console.journal = &s->journal;
+    if (as_journal_open(&s->journal, as_option_str(o, AS_OPT_RUNTIME_DIR),
+                        (uint16_t)as_option_u64(o, AS_OPT_PORT), "supervisor",
+                        as_option_u64(o, AS_OPT_LOG_KEEP),
+                        (uint32_t)as_option_u64(o, AS_OPT_MAX_OLD_LOGS)) < 0)
+        as_log_event(&s->log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
+}
+
 static int set_up(struct as_supervisor *s)
 {
     const struct as_supervisor_conf *conf = s->conf;
@@ -465,6 +478,7 @@ static int set_up(struct as_supervisor *s)
     as_console_init(&s->console, s->loop, STDERR_FILENO);
     s->log =
         as_console_log(&s->console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
+    keep_lines(s);
     as_task_init(&s->strays, reap_strays);
     as_supervisor_upgrade_init(s);
     if (make_parts(s) < 0)
@@ -510,5 +524,6 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
         as_service_free(s.fronts[i].service);
     as_service_free(s.controller);
     as_workers_free(s.workers);
+    as_journal_close(&s.journal);
     return s.code;
 }

@@ -6,6 +6,7 @@
 #ifndef AS_CTL_SUPERVISOR_OWN_H
 #define AS_CTL_SUPERVISOR_OWN_H
 
+#include "ctl/journal.h"
 #include "ctl/service.h"
 #include "ctl/supervisor.h"
 #include "ctl/workers.h"
@@ -45,6 +46,7 @@ struct as_supervisor {
     int code;
     struct as_loop *loop;
     struct as_console console;
+    struct as_journal journal;
     struct as_log log;
     struct as_sock signals;
     struct as_supervisor_front fronts[2];

@@ -1,5 +1,6 @@
 #include "ctl/workers.h"
 
+#include "ctl/journal.h"
 #include "ctl/spawn.h"
 #include "ctl/standing.h"
 
@@ -335,6 +336,7 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     w->restarts = m->restarts;
     w->end.known = false;
     say_token(w);
+    as_journal_begin(all->console->journal, w->name);
     rc = as_spawn_read(&s, m->text);
     if (rc < 0) {
         as_buf_str(&err, "nothing that could be started\n");
@@ -384,6 +386,7 @@ static void remove_place(struct as_workers *all, const struct as_ctl_message *m)
     if (!w || w->process)
         return;
     as_channel_say(all->dispatcher, m);
+    as_journal_forget(all->console->journal, w->name);
     free_worker(w);
 }
 

@@ -2,10 +2,10 @@
  *
  * <runtime-dir>/<port>/ holds `lock` (an advisory lock and the supervisor's pid), `link.sock` for
  * workers, `status.sock` for commands, `management.sock` for workers that register, `control.sock`
- * for who says what is to be served, `join-token`, `upgrade`,
- * and the folder `workers` for their sockets. The server's side of it is
- * ctl/runtime_dir.h; this one is for those who look: commands, and workers that join. Blocking
- * calls, without libuv.
+ * for who says what is to be served, `join-token`, `upgrade`, the folder `workers` for their
+ * sockets, and `logs` with the newest output of each process (ctl/journal.h). The server's side of
+ * it is ctl/runtime_dir.h; this one is for those who look: commands, and workers that join.
+ * Blocking calls, without libuv.
  */
 #ifndef AS_IO_RUNTIME_H
 #define AS_IO_RUNTIME_H
@@ -21,6 +21,7 @@
 #define AS_RUNTIME_TOKEN     "join-token"
 #define AS_RUNTIME_UPGRADE   "upgrade" /* how the last upgrade ended */
 #define AS_RUNTIME_WORKERS   "workers"
+#define AS_RUNTIME_LOGS      "logs"
 #define AS_RUNTIME_PATH_MAX  108u /* of a socket, with its NUL */
 #define AS_RUNTIME_TOKEN_LEN 64u  /* hex digits of join-token */
 

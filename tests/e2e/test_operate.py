@@ -11,6 +11,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
+import numpy as np
 import pytest
 
 from support import paths, procs, wait
@@ -480,3 +481,136 @@ def test_a_token_that_is_lost(serve, tmp_path):
     server.log.wait("event=no_control_token .*cannot open the token file")
     assert get(server, Authorization=BEARER) == (401, "the server has no token to compare with")
 
+
+
+# --- logs ---
+
+TALKER = """
+from anyserve import AnyServe
+app = AnyServe()
+print("hello")
+
+@app.model("talk")
+def talk(request):
+    print(bytes(request.inputs["text"].reshape(-1)[0]).decode(), flush=True)
+    return request.inputs
+"""
+
+
+@pytest.fixture
+def talker(serve, connect):
+    """(server, say): say(text, …) has lines printed by the one replica."""
+    def start(*options):
+        server = serve("talk.py", *options, source=TALKER)
+        client = connect(server)
+
+        def say(*texts):
+            for text in texts:
+                client.infer("talk", {"text": np.array([text.encode()], dtype=object)})
+        return server, say
+    return start
+
+
+def logs(server, *args, code=0):
+    return run("logs", *args, *at(server), code=code).stdout.splitlines()
+
+
+@pytest.mark.core
+def test_logs(talker):
+    server, say = talker()
+    say("one", "two", "three")
+    wait.until(lambda: "three" in logs(server, "--replica", "talk-0"), server.log.text)
+    assert logs(server, "--replica", "talk-0", "-n", "2") == ["two", "three"]
+    assert logs(server, "--lines", "0") == []
+    everything = logs(server)
+    assert everything[-3:] == ["[talk-0] one", "[talk-0] two", "[talk-0] three"]
+    assert any(re.match(r"\[controller\] time=\S+ level=info event=controller_ready ", line) for line in everything)
+    assert any(re.match(r"\[supervisor\] Ready: ", line) for line in everything)
+    assert any(re.match(r"\[dispatcher\] time=\S+ level=info event=worker_ready ", line) for line in everything)
+    stamped = logs(server, "--timestamps")
+    assert [line.split(" ", 1)[1] for line in stamped] == everything
+    assert stamped == sorted(stamped, key=lambda line: line[:24])
+    done = run("logs", "--replica", "talk-7", *at(server), code=66)
+    assert done.stderr == "anyserve: nothing of 'talk-7' is kept; there is: controller dispatcher supervisor talk-0\n"
+
+
+def test_logs_outlive_those_who_wrote_them(talker):
+    server, say = talker()
+    say("first life")
+    pid = server.worker()
+    procs.kill(pid)
+    procs.kill(server.dispatcher)
+    procs.kill(server.controller)
+    wait.until(lambda: server.controller and server.workers().get("talk-0") not in (None, pid), server.log.text)
+    wait.until(lambda: sum("event=controller_ready" in line for line in logs(server, "--replica", "controller")) == 2,
+               server.log.text)
+    assert "first life" in logs(server, "--replica", "talk-0")
+    assert any("event=dispatcher_exit" in line for line in logs(server, "--replica", "supervisor"))
+
+
+def test_follow_over_rotation_and_replacement(talker):
+    server, say = talker("--log-keep", "4K")
+    with Watch("logs", "-f", "--replica", "talk-0", *at(server)) as watch:
+        texts = [f"line {i} {'x' * (i % 50)}" for i in range(200)]  # several files full
+        for i, text in enumerate(texts):
+            say(text)
+            if i % 20 == 19:
+                watch.log.wait(f"^{text}$")  # more than is kept, unread, would be lost
+            if i == 100:
+                pid = server.worker()
+                procs.kill(pid)
+                wait.until(lambda: server.workers().get("talk-0") not in (None, pid), server.log.text)
+        assert [line for line in watch.log.lines if line.startswith("line")] == texts
+        kept = os.path.join(server.folder_of_port(), "logs")
+        assert {"talk-0.log", "talk-0.log.1"} <= set(os.listdir(kept))
+        assert sum(os.path.getsize(os.path.join(kept, f)) for f in os.listdir(kept) if f.startswith("talk")) <= 4096
+        assert 0 < len(logs(server, "--replica", "talk-0", "-n", "1000")) < 100
+        watch.end(0)
+
+
+def test_follow_a_new_replica_to_the_end(talker):
+    server, _ = talker()
+    with Watch("logs", "--follow", "-n", "0", *at(server)) as watch, Watch("logs", "-f", *at(server)) as all_of_it:
+        all_of_it.log.wait(r"\[controller\] .*event=controller_ready")
+        run("scale", "talk", "2", *at(server), code=0)
+        watch.log.wait(r"^\[talk-1\] hello$")
+        assert not watch.log.find("event=controller_ready")
+        server.stop()
+        watch.end(0, None)
+        all_of_it.end(0, None)
+        assert watch.log.lines[-1] == "anyserve: the server has ended"
+        assert watch.log.find(r"^\[dispatcher\] .*event=drained")
+
+
+def test_replicas_that_are_gone(serve):
+    server = serve("echo.py", "--max-old-logs", "1")
+    folder = os.path.join(server.folder_of_port(), "logs")
+
+    def replicas():
+        return sorted(f for f in os.listdir(folder) if f.startswith("echo"))
+    run("scale", "echo", "3", *at(server), code=0)
+    wait.until(lambda: replicas() == ["echo-0.log", "echo-1.log", "echo-2.log"], replicas)
+    wait.until(lambda: len(server.workers()) == 3, server.status)
+    run("scale", "echo", "1", *at(server), code=0)
+    wait.until(lambda: len(replicas()) == 2 and len(server.workers()) == 1, replicas)
+
+
+def test_nothing_is_kept(serve):
+    server = serve("echo.py", "--log-keep", "off")
+    assert os.listdir(os.path.join(server.folder_of_port(), "logs")) == []
+    assert logs(server) == []
+    done = run("logs", "--replica", "echo-0", *at(server), code=66)
+    assert "there is: nothing" in done.stderr
+
+
+def test_a_server_that_was_killed(serve):
+    """What it left is there until the next one takes its place."""
+    server = serve("echo.py")
+    with Watch("logs", "-f", *at(server)) as watch:
+        watch.log.wait("Ready: ")
+        procs.kill(server.supervisor)
+        watch.end(0, None)
+    assert any("Ready: " in line for line in logs(server, "--replica", "supervisor"))
+    server.is_spoiled = True
+    server.process.wait()
+    server.exit_code = -9

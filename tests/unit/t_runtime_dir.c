@@ -91,6 +91,24 @@ static void a_server_gets_a_private_folder_and_leaves_nothing(void **state AS_UN
     assert_int_equal(err.n, 0);
 }
 
+static void logs_go_with_the_server(void **state AS_UNUSED)
+{
+    struct as_runtime_dir d;
+    struct as_buf err = {0};
+    char path[160];
+
+    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    assert_int_equal(mode_of("8000/logs"), 0700);
+    for (int i = 0; i < 300; i++) { /* more than one read of the folder brings */
+        snprintf(path, sizeof(path), "%s/8000/logs/replica-with-a-name-of-some-length-%d.log", base,
+                 i);
+        close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    }
+    as_runtime_remove(&d);
+    assert_int_equal(mode_of("8000"), 0);
+    as_runtime_close(&d);
+}
+
 static void one_folder_is_one_servers(void **state AS_UNUSED)
 {
     struct as_runtime_dir d, other;
@@ -173,6 +191,7 @@ int main(void)
         cmocka_unit_test(the_place_follows_option_and_environment),
         cmocka_unit_test_setup_teardown(a_server_gets_a_private_folder_and_leaves_nothing,
                                         make_base, remove_base),
+        cmocka_unit_test_setup_teardown(logs_go_with_the_server, make_base, remove_base),
         cmocka_unit_test_setup_teardown(one_folder_is_one_servers, make_base, remove_base),
         cmocka_unit_test_setup_teardown(what_a_killed_server_left_is_taken_over, make_base,
                                         remove_base),
