@@ -12,6 +12,7 @@
 #include "edge/board.h"
 #include "edge/edge.h"
 #include "edge/status.h"
+#include "io/prompt.h"
 #include "io/sock.h"
 #include "link/fleet.h"
 
@@ -640,6 +641,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
                         (uint16_t)as_option_u64(opts, AS_OPT_PORT), d.console.name,
                         as_option_u64(opts, AS_OPT_LOG_KEEP), 0) < 0)
         as_log_event(&d.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
+    (void)as_prompt_thread(AS_PROMPT_SLICE);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which drains us */
     d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);

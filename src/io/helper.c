@@ -1,6 +1,7 @@
 #include "io/helper.h"
 
 #include "base/err.h"
+#include "io/prompt.h"
 
 #include <signal.h>
 
@@ -41,6 +42,7 @@ static void *run(void *arg)
     /* signals are for the thread with the loop */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
+    (void)as_prompt_thread(0); /* its work takes long, and others go first */
     while ((j = next(h)))
         work(h, j);
     return NULL;

@@ -1,6 +1,7 @@
 #include "link/deathwatch.h"
 
 #include "base/err.h"
+#include "io/prompt.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -85,6 +86,8 @@ static void *run(void *arg)
     /* signals are for the thread with the loop */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
+    /* or it would often wait for the very CPU on which the dead process gives up its memory */
+    (void)as_prompt_thread(AS_PROMPT_SLICE);
     while ((n = look(w, v)) > 0)
         syscall(SYS_futex_waitv, v, n, 0, NULL, CLOCK_MONOTONIC); /* any return: look again */
     return NULL;

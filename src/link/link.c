@@ -107,21 +107,61 @@ static enum as_loss loss_of(const struct as_link *l)
     return l->token->loss;
 }
 
+/* Of one that has ended: to people, and to the supervisor. */
+static void tell_end(const struct as_link *l, const struct as_link_last *e)
+{
+    struct as_fleet *f = l->up.fleet;
+    struct as_str name = as_str_of(l->up.name ? l->up.name : "?"), token = as_str_of(e->token);
+    char quoted[256];
+
+    as_log_event(f->log, l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
+                 "replica=%.*s pid=%u unanswered=%u reason=%s", AS_STR_FMT(name), l->pid, e->calls,
+                 as_log_quote(quoted, sizeof(quoted), as_str_of(e->reason)));
+    if (e->served)
+        f->ops.on_gone(f->ctx, name, token, as_str_of(e->reason));
+    if (e->retires)
+        f->ops.on_retired(f->ctx, name, token);
+}
+
+static void on_last(struct as_task *t)
+{
+    struct as_link *l = AS_CONTAINER(t, struct as_link, last.task);
+
+    tell_end(l, &l->last);
+    free(l->last.reason);
+    free(l->last.token);
+    maybe_free(l);
+}
+
+/* Clients first: who hears of a death (a reader of the log, the supervisor) is woken by that, and
+ * has the CPU before their answers are written, or the dead process has it, which gives up its
+ * memory. The task comes behind those that write them. */
+static void tell_end_later(struct as_link *l, const struct as_link_last *e)
+{
+    l->last = *e;
+    l->last.reason = as_str_dup(as_str_of(e->reason));
+    l->last.token = as_str_dup(as_str_of(e->token));
+    as_task_init(&l->last.task, on_last);
+    as_loop_defer(l->up.fleet->loop, &l->last.task);
+    l->closing++;
+}
+
 void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
 {
     struct as_fleet *f = l->up.fleet;
     uint64_t last = UINT64_MAX;
-    char quoted[256];
     struct as_str token = as_str_of(l->token ? l->token->token : "");
-    bool retires = l->up.retiring && l->n_calls; /* else that was told already */
+    struct as_link_last e = {.reason = (char *)(uintptr_t)reason,
+                             .token = (char *)(uintptr_t)token.p,
+                             .calls = l->n_calls,
+                             .served = l->up.replica != NULL,
+                             /* else that was told already */
+                             .retires = l->up.replica && l->up.retiring && l->n_calls};
 
     /* The page is read once, at the end: nobody writes it any more when the process is dead. Not
      * exact: the worker lies or lives, so every stream may have run. */
     if (loss != AS_LOSS_LINK && l->page)
         last = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
-    as_log_event(f->log, l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
-                 "replica=%s pid=%u unanswered=%u reason=%s", l->up.name ? l->up.name : "?", l->pid,
-                 l->n_calls, as_log_quote(quoted, sizeof(quoted), as_str_of(reason)));
     AS_ASSERT(!l->ended);
     /* before core hears of it: what it answers may come back here */
     l->ended = true;
@@ -143,10 +183,11 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
             l->token->number = l->up.deploy->number;
         }
         as_fleet_refresh(l->up.deploy);
-        f->ops.on_gone(f->ctx, as_str_of(l->up.name), token, as_str_of(reason));
-        if (retires)
-            f->ops.on_retired(f->ctx, as_str_of(l->up.name), token);
     }
+    if (l->dead)
+        tell_end_later(l, &e);
+    else
+        tell_end(l, &e);
     if (l->up.deploy)
         as_fleet_leave(l->up.deploy, as_loop_now(f->loop));
     l->token = NULL; /* it may go before we do */

@@ -62,6 +62,14 @@ struct as_link_care {
     enum as_fleet_idempotent idempotent;
 };
 
+/* What is told of its end, when clients have their answers. */
+struct as_link_last {
+    struct as_task task;
+    char *reason, *token;
+    uint32_t calls;       /* unanswered */
+    bool served, retires; /* the supervisor, the controller is to know */
+};
+
 struct as_link {
     struct as_upstream up; /* replica: from the first grant on; deploy and name: from HELLO on */
     struct as_sock sock;
@@ -95,7 +103,8 @@ struct as_link {
     char fallback[AS_FRAME_NAME];    /* its text */
     char *condemned;                 /* why its process has to end, or NULL; it is under way */
     bool killed;                     /* the supervisor was told */
-    struct as_arena scratch;         /* of the small part at hand */
+    struct as_link_last last;
+    struct as_arena scratch; /* of the small part at hand */
     uint8_t scratch_first[2048] __attribute__((aligned(16)));
 };
 
