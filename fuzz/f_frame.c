@@ -140,6 +140,7 @@ static void small(const struct as_frame *f)
     struct as_frame_hello hello;
     struct as_frame_error error;
     struct as_frame_options options;
+    struct as_frame_traffic traffic;
     struct as_str text;
     uint32_t n;
 
@@ -170,6 +171,10 @@ static void small(const struct as_frame *f)
                 !(options.has >> key & 1) || options.value[key] <= AS_FRAME_OPTION_MAX ||
                 (key == AS_FRAME_OPT_MAX_QUEUED && options.value[key] == AS_FRAME_QUEUED_ANY));
         AS_ASSERT(!(options.has & 1) && options.has >> AS_FRAME_OPTION_END == 0);
+    }
+    if (as_frame_get_traffic(f, &traffic) == 0) {
+        AS_ASSERT(traffic.canary <= AS_FRAME_SHARE && traffic.mirror <= AS_FRAME_SHARE);
+        touch_str(traffic.fallback);
     }
     if (as_frame_get_cancel(f, &n) == 0)
         /* a gRPC status, which indexes a table */

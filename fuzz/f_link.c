@@ -343,9 +343,13 @@ static void care(struct world *w, struct script *s)
                        : key == AS_FRAME_OPT_IDEMPOTENT ? time & 1
                                                         : time;
     o.has &= (1u << AS_FRAME_OPTION_END) - 1;
-    switch (byte(s) % 4) {
+    switch (byte(s) % 5) {
     case 0:
         as_frame_put_options(&w->out, &o);
+        break;
+    case 4:
+        as_frame_put_traffic(&w->out, &(struct as_frame_traffic){.mirror = (uint32_t)stream,
+                                                                 .fallback = AS_STR("other")});
         break;
     case 1:
         as_frame_put_control(&w->out, stream, &c);
@@ -376,7 +380,7 @@ static void say_raw(struct world *w, struct script *s, bool framed)
     p = as_outq_room(&w->out, total);
     memset(p, 0, total);
     p[0] = (uint8_t)n;
-    p[4] = byte(s) % 24;
+    p[4] = byte(s) % 26;
     p[5] = byte(s) & 0x83;
     p[8] = (uint8_t)stream_id(s);
     n = AS_MIN(n, s->n);

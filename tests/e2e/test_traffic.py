@@ -1,6 +1,7 @@
 """Canaries, mirrors and fallback among the versions of a model; the real server, gRPC and REST."""
 
 import json
+import queue
 import signal
 
 import grpc
@@ -224,6 +225,53 @@ def test_a_stream_falls_back_before_it_begins(traffic, connect, broken):
     conn.close()
     assert reply.status == 200 and reply.data.count(b"data: ") == 3, reply
     assert count(server, "fallbacks", "two") == 3
+    heal(server, broken)
+
+
+class Talk:
+    """A call of ModelStreamInfer, message by message."""
+
+    def __init__(self, client):
+        self.out = queue.SimpleQueue()
+        method = client.channel.stream_stream(f"/{oip.SERVICE}/ModelStreamInfer", lambda q: q.SerializeToString(),
+                                              oip.messages()["ModelStreamInferResponse"].FromString)
+        self.call = method(iter(self.out.get, None), timeout=wait.SECONDS)
+
+    def say(self, model, count):
+        self.out.put(oip.infer_request(model, {}, parameters={"count": count}))
+
+    def hear(self):
+        m = next(self.call)
+        assert not m.error_message, m.error_message
+        return int(oip.Answer(m.infer_response)["output0"][0]), m.infer_response.model_version
+
+    def end(self):
+        self.out.put(None)
+        assert list(self.call) == []
+
+
+def test_a_stream_of_requests_stays_where_its_first_one_went(traffic, connect, broken):
+    server = traffic(one={"sums": True}, two={"fallback": "one", "sums": True},
+                     three={"canary_percent": 50, "sums": True})
+    client = connect(server)
+    for version in ("2", "3"):  # by turns: the second call is the canary's
+        talk = Talk(client)
+        for i in range(1, 5):
+            talk.say("sums", 1)
+            assert talk.hear() == (i, version)
+        talk.end()
+    lose(server, broken)
+    seen = set()
+    for _ in range(2):
+        talk = Talk(client)
+        talk.say("sums", 5)
+        total, version = talk.hear()
+        seen.add(version)
+        for i in range(1, 4):
+            talk.say("sums", 1)
+            assert talk.hear() == (5 + i, version)
+        talk.end()
+    assert seen == {"1", "3"}
     heal(server, broken)
 
 

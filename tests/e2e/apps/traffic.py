@@ -1,16 +1,19 @@
 """Versions of a few models, each version in a deployment of its own: "one", "two", "three".
 
-TRAFFIC: a JSON object with the options of each deployment that is to be there. While the file TRAFFIC_BROKEN is there,
+TRAFFIC: a JSON object with the options of each deployment that is to be there; "queue" and "sums" are the models'. While the file TRAFFIC_BROKEN is there,
 no replica of "two" starts.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from typing import AsyncIterator
 
 import cue
 import numpy as np
 
-from anyserve import AnyServe, Error
+from anyserve import AnyServe, Error, Request
 
 NUMBERS = {"one": "1", "two": "2", "three": "3"}
 app = AnyServe()
@@ -40,7 +43,7 @@ def add(deployment, options):
         def __call__(self, x, request):
             return version(x, request)
 
-    app.deployment(deployment, **{k: v for k, v in options.items() if k != "queue"})
+    app.deployment(deployment, **{k: v for k, v in options.items() if k not in ("queue", "sums")})
     where = {"version": number, "deployment": deployment}
     app.model("m", max_queued_requests=options.get("queue"), **where)(Made)
 
@@ -48,6 +51,16 @@ def add(deployment, options):
     def numbers(request):
         for i in range(request.parameters["count"]):
             yield {"output0": np.array([i]), "version": np.array([int(number)])}
+
+    if not options.get("sums"):  # an async handler: more slots than one
+        return
+
+    @app.model("sums", **where)
+    async def sums(requests: AsyncIterator[Request]):
+        total = 0
+        async for r in requests:
+            total += r.parameters["count"]
+            yield np.array([total])
 
 
 for name, said in json.loads(os.environ["TRAFFIC"]).items():
