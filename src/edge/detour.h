@@ -18,8 +18,8 @@ struct as_detour {
     bool going;                   /* it goes on as soon as the fleet has released it */
     struct as_param *params;      /* room for those of an answer, and one more */
     uint32_t cap;
-    int err;                      /* the first refusal … */
-    as_ns retry_after;            /* … and what it said */
+    int err;           /* the first refusal … */
+    as_ns retry_after; /* … and what it said */
 };
 
 /* Before the inputs are checked: the default version may give way to a canary that takes them. */
