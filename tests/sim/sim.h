@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "core/deploy.h"
+#include "seeds.h"
 
 #define CALLS_MAX   400u
 #define WORKERS_MAX 96u /* incarnations in one run */
@@ -133,8 +134,7 @@ enum event_type {
 };
 
 struct event {
-    as_ns at;
-    uint64_t seq;
+    struct due due;
     enum event_type type;
     uint32_t n;   /* call or worker */
     uint64_t arg; /* stream, or on/off */
@@ -166,9 +166,8 @@ struct sim {
     struct as_rand rand;
     as_ns now, end, expire_at, timer_for;
     as_ns armed; /* what core asked for: deadlines and wakes; as_deploy_expire is called by then */
-    uint64_t seq, steps, last_order, last_batch;
-    struct event *heap;
-    uint32_t n_heap, cap_heap;
+    uint64_t steps, last_order, last_batch;
+    struct heap heap;
     struct scenario is;
     struct as_deploy *d;
     struct call calls[CALLS_MAX];

@@ -17,46 +17,11 @@ as_ns between(struct sim *s, as_ns lo, as_ns hi)
     return lo + as_rand_below(&s->rand, hi - lo + 1);
 }
 
-/* --- the heap of events --- */
-
-static bool earlier(const struct event *a, const struct event *b)
-{
-    return a->at != b->at ? a->at < b->at : a->seq < b->seq;
-}
-
 void at(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t arg)
 {
-    struct event e = {when, s->seq++, type, n, arg};
-    uint32_t i = s->n_heap++;
+    struct event e = {.type = type, .n = n, .arg = arg};
 
-    if (s->n_heap > s->cap_heap) {
-        s->cap_heap = s->cap_heap ? 2 * s->cap_heap : 256;
-        s->heap = as_xrealloc(s->heap, s->cap_heap * sizeof(s->heap[0]));
-    }
-    for (; i > 0 && earlier(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        s->heap[i] = s->heap[(i - 1) / 2];
-    s->heap[i] = e;
-}
-
-static struct event next_event(struct sim *s)
-{
-    struct event first = s->heap[0], e = s->heap[--s->n_heap];
-    uint32_t i = 0;
-
-    for (;;) {
-        uint32_t k = 2 * i + 1;
-
-        if (k >= s->n_heap)
-            break;
-        if (k + 1 < s->n_heap && earlier(&s->heap[k + 1], &s->heap[k]))
-            k++;
-        if (!earlier(&s->heap[k], &e))
-            break;
-        s->heap[i] = s->heap[k];
-        i = k;
-    }
-    s->heap[i] = e;
-    return first;
+    heap_put(&s->heap, when, &e, sizeof(e));
 }
 
 /* --- messages --- */
@@ -565,11 +530,12 @@ bool run(struct sim *s)
         AS_ASSERT(!s->is.cap[m] || !as_deploy_set_model(s->d, m, s->is.cap[m]));
         AS_ASSERT(!as_deploy_set_batch(s->d, m, &s->is.batch[m]));
     }
-    while (s->n_heap && s->d && !s->failed) {
-        struct event e = next_event(s);
+    while (s->heap.n && s->d && !s->failed) {
+        struct event e;
 
-        AS_ASSERT(e.at >= s->now);
-        s->now = e.at;
+        heap_take(&s->heap, &e, sizeof(e));
+        AS_ASSERT(e.due.at >= s->now);
+        s->now = e.due.at;
         s->steps++;
         step(s, &e);
         if (s->d) {
@@ -584,6 +550,6 @@ bool run(struct sim *s)
     }
     for (uint32_t i = 0; i < s->n_workers; i++)
         worker_free(s->workers[i]);
-    free(s->heap);
+    heap_fini(&s->heap);
     return !s->failed;
 }

@@ -2,11 +2,9 @@
 #include "plan.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <unistd.h>
 
-static uint64_t current; /* for the message when core asserts */
+static struct tally sum; /* of all runs */
 
 void trace(struct sim *s, const char *fmt, ...)
 {
@@ -36,28 +34,30 @@ void fail(struct sim *s, const char *fmt, ...)
 }
 
 /* A figure near zero means that the scenarios miss something. */
-static void add(struct tally *sum, const struct tally *t)
+static void add(const struct tally *t)
 {
-    sum->events += t->events;
-    sum->starts += t->starts;
-    sum->deaths += t->deaths;
-    sum->kills += t->kills;
-    sum->updates += t->updates;
-    sum->scales += t->scales;
-    sum->rollbacks += t->rollbacks;
-    sum->recoveries += t->recoveries;
-    sum->adopted += t->adopted;
-    sum->moves += t->moves;
-    sum->refused += t->refused;
-    sum->disconnects += t->disconnects;
-    sum->settled += t->settled;
-    sum->given_up += t->given_up;
-    sum->duplicates += t->duplicates;
-    sum->slowest = AS_MAX(sum->slowest, t->slowest);
+    sum.events += t->events;
+    sum.starts += t->starts;
+    sum.deaths += t->deaths;
+    sum.kills += t->kills;
+    sum.updates += t->updates;
+    sum.scales += t->scales;
+    sum.rollbacks += t->rollbacks;
+    sum.recoveries += t->recoveries;
+    sum.adopted += t->adopted;
+    sum.moves += t->moves;
+    sum.refused += t->refused;
+    sum.disconnects += t->disconnects;
+    sum.settled += t->settled;
+    sum.given_up += t->given_up;
+    sum.duplicates += t->duplicates;
+    sum.slowest = AS_MAX(sum.slowest, t->slowest);
 }
 
-static void print(const struct tally *t)
+static void print(void)
 {
+    const struct tally *t = &sum;
+
     printf("%" PRIu64 " events; %" PRIu64 " starts, %" PRIu64 " deaths, %" PRIu64
            " killed for a fault, %" PRIu64 " given up\n",
            t->events, t->starts, t->deaths, t->kills, t->given_up);
@@ -70,7 +70,7 @@ static void print(const struct tally *t)
     printf("slowest convergence after the last fault: %" PRIu64 " ms\n", t->slowest / AS_MS);
 }
 
-static bool run_seed(uint64_t seed, bool verbose, struct tally *sum)
+static bool run_seed(uint64_t seed, bool verbose)
 {
     static struct sim s; /* large, and cleared by the page */
     bool ok;
@@ -82,62 +82,13 @@ static bool run_seed(uint64_t seed, bool verbose, struct tally *sum)
     s.verbose = verbose;
     s.rand.s = seed * 0x9e3779b97f4a7c15u + 1;
     ok = run(&s);
-    add(sum, &s.tally);
+    add(&s.tally);
     return ok;
-}
-
-#define PATIENCE 60u /* seconds for one seed, which takes a millisecond */
-
-static void on_signal(int sig)
-{
-    char line[64];
-    int n = snprintf(line, sizeof(line), "seed %" PRIu64 ": core %s\n", current,
-                     sig == SIGABRT ? "asserted" : "does not end");
-
-    (void)!write(STDOUT_FILENO, line, (size_t)AS_MAX(n, 0));
-    _exit(1);
-}
-
-static int usage(void)
-{
-    fprintf(stderr, "usage: plan_sim [--seeds N] [--first S] [--verbose]\n");
-    return 2;
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t seeds = 1000, first = 1, passed = 0, failed = 0;
-    struct tally sum = {0};
-    bool verbose = false;
+    static const struct seeds seeds = {"plan_sim", run_seed, print};
 
-    for (int i = 1; i < argc; i++) {
-        struct as_str arg = as_str_of(argv[i]);
-        struct as_str value = as_str_of(i + 1 < argc ? argv[i + 1] : "");
-
-        if (as_str_eq(arg, AS_STR("--verbose")))
-            verbose = true;
-        else if (as_str_eq(arg, AS_STR("--seeds")) && !as_str_u64(value, &seeds))
-            i++;
-        else if (as_str_eq(arg, AS_STR("--first")) && !as_str_u64(value, &first))
-            i++;
-        else
-            return usage();
-    }
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    signal(SIGABRT, on_signal);
-    signal(SIGALRM, on_signal);
-    for (current = first; current - first < seeds && failed < 20; current++) {
-        alarm(PATIENCE);
-        if (run_seed(current, verbose, &sum)) {
-            passed++;
-            continue;
-        }
-        if (++failed == 1 && !verbose) {
-            printf("trace of seed %" PRIu64 ":\n", current);
-            run_seed(current, true, &sum);
-        }
-    }
-    print(&sum);
-    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
-    return failed ? 1 : 0;
+    return seeds_main(&seeds, argc, argv);
 }

@@ -12,6 +12,7 @@
 #ifndef AS_SIM_PLAN_H
 #define AS_SIM_PLAN_H
 
+#include "../seeds.h"
 #include "core/plan.h"
 
 #define DEPLOYS    2u
@@ -83,8 +84,7 @@ enum event_type {
 };
 
 struct event {
-    as_ns at;
-    uint64_t seq;
+    struct due due;
     enum event_type type;
     uint32_t token, deploy, epoch;
     uint64_t ask;
@@ -117,9 +117,7 @@ struct sim {
     bool verbose, failed, calm;
     struct as_rand rand;
     as_ns now;
-    uint64_t seq;
-    struct event *heap;
-    uint32_t n_heap, cap_heap;
+    struct heap heap;
     struct scenario is;
     /* supervisor, dispatcher, processes */
     struct proc procs[PROCS_MAX];

@@ -18,43 +18,9 @@ as_ns between(struct sim *s, as_ns lo, as_ns hi)
     return lo + as_rand_below(&s->rand, hi - lo + 1);
 }
 
-/* --- the heap of events: by time, then by order --- */
-
-static bool sooner(const struct event *a, const struct event *b)
-{
-    return a->at != b->at ? a->at < b->at : a->seq < b->seq;
-}
-
 void at(struct sim *s, as_ns when, struct event e)
 {
-    uint32_t i = s->n_heap++;
-
-    if (s->n_heap > s->cap_heap) {
-        s->cap_heap = 2 * s->cap_heap + 256;
-        s->heap = as_xrealloc(s->heap, s->cap_heap * sizeof(*s->heap));
-    }
-    e.at = when;
-    e.seq = s->seq++;
-    for (; i && sooner(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        s->heap[i] = s->heap[(i - 1) / 2];
-    s->heap[i] = e;
-}
-
-static struct event next(struct sim *s)
-{
-    struct event first = s->heap[0], last = s->heap[--s->n_heap];
-    uint32_t i = 0, c;
-
-    while ((c = 2 * i + 1) < s->n_heap) {
-        if (c + 1 < s->n_heap && sooner(&s->heap[c + 1], &s->heap[c]))
-            c++;
-        if (!sooner(&s->heap[c], &last))
-            break;
-        s->heap[i] = s->heap[c];
-        i = c;
-    }
-    s->heap[i] = last;
-    return first;
+    heap_put(&s->heap, when, &e, sizeof(e));
 }
 
 /* --- ways: first in, first out --- */
@@ -414,10 +380,11 @@ bool run(struct sim *s)
 {
     s->now = AS_SEC;
     invent(s);
-    while (s->n_heap && !s->failed) {
-        struct event e = next(s);
+    while (s->heap.n && !s->failed) {
+        struct event e;
 
-        s->now = e.at;
+        heap_take(&s->heap, &e, sizeof(e));
+        s->now = e.due.at;
         s->tally.events++;
         handle(s, &e);
         after_controller(s);
@@ -428,6 +395,6 @@ bool run(struct sim *s)
     s->ops_left = 0;
     for (uint32_t i = 0; i < DEPLOYS; i++)
         as_plan_free(s->plans[i]);
-    free(s->heap);
+    heap_fini(&s->heap);
     return !s->failed;
 }
