@@ -1,6 +1,7 @@
 #include "ctl/store.h"
 
 #include "ctl/failpoint.h"
+#include "io/runtime.h"
 
 #include <errno.h>
 #include <sqlite3.h>
@@ -163,22 +164,15 @@ static bool name_fits(struct as_str application, struct as_str deployment)
 
 char *as_store_folder(const char *option)
 {
-    const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const char *home = getenv("HOME");
     struct as_buf b;
     char *folder;
 
-    if (option[0])
-        return as_str_dup(as_str_of(option));
     as_buf_init(&b);
-    if (xdg && xdg[0] == '/')
-        as_buf_printf(&b, "%s/anyserve", xdg);
-    else if (geteuid() == 0)
-        as_buf_str(&b, "/var/lib/anyserve");
-    else if (home && home[0] == '/')
-        as_buf_printf(&b, "%s/.local/state/anyserve", home);
-    else
-        return NULL;
-    folder = as_str_dup(as_buf_slice(&b));
+    as_buf_printf(&b, "%s/.local/state/anyserve", home ? home : "");
+    as_buf_add(&b, "", 1);
+    folder = as_runtime_folder(option, "XDG_STATE_HOME", "/var/lib/anyserve",
+                               home && home[0] == '/' ? (const char *)b.p : NULL);
     as_buf_fini(&b);
     return folder;
 }

@@ -9,26 +9,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* $XDG_RUNTIME_DIR is per user and goes with the session (XDG base directory specification, which
- * also says that a relative path is to be ignored). */
+char *as_runtime_folder(const char *option, const char *variable, const char *of_root,
+                        const char *otherwise)
+{
+    const char *xdg = getenv(variable);
+    struct as_buf b;
+    char *folder;
+
+    if (!option[0] && xdg && xdg[0] == '/') {
+        as_buf_init(&b);
+        as_buf_printf(&b, "%s/anyserve", xdg);
+        folder = as_str_dup(as_buf_slice(&b));
+        as_buf_fini(&b);
+        return folder;
+    }
+    if (!option[0])
+        option = geteuid() == 0 ? of_root : otherwise;
+    return option ? as_str_dup(as_str_of(option)) : NULL;
+}
+
+/* Per user, and gone with the session. */
 char *as_runtime_base(const char *option)
 {
-    const char *xdg = getenv("XDG_RUNTIME_DIR");
-    struct as_buf b;
-    char *base;
+    char ours[64];
 
-    if (option[0])
-        return as_str_dup(as_str_of(option));
-    as_buf_init(&b);
-    if (xdg && xdg[0] == '/')
-        as_buf_printf(&b, "%s/anyserve", xdg);
-    else if (geteuid() == 0)
-        as_buf_str(&b, "/run/anyserve");
-    else
-        as_buf_printf(&b, "/tmp/anyserve-%u", (unsigned)geteuid());
-    base = as_str_dup(as_buf_slice(&b));
-    as_buf_fini(&b);
-    return base;
+    snprintf(ours, sizeof(ours), "/tmp/anyserve-%u", (unsigned)geteuid());
+    return as_runtime_folder(option, "XDG_RUNTIME_DIR", "/run/anyserve", ours);
 }
 
 int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16_t port,

@@ -25,6 +25,11 @@
 #define AS_RUNTIME_PATH_MAX  108u /* of a socket, with its NUL */
 #define AS_RUNTIME_TOKEN_LEN 64u  /* hex digits of join-token */
 
+/* A folder of ours by the XDG base directory specification: `option`, or when that is empty
+ * $variable/anyserve (a relative path is to be ignored, it says), `of_root` for root, else
+ * `otherwise`, which may be NULL: then there is none. The caller frees. */
+char *as_runtime_folder(const char *option, const char *variable, const char *of_root,
+                        const char *otherwise);
 /* Where servers are: `option`, or when that is empty $XDG_RUNTIME_DIR/anyserve, /run/anyserve for
  * root, else /tmp/anyserve-UID. The caller frees. */
 char *as_runtime_base(const char *option);
