@@ -697,10 +697,12 @@ void as_workers_close(struct as_workers *all)
 
 void as_workers_free(struct as_workers *all)
 {
+    struct as_list *n;
+
     if (!all)
         return;
-    while (!as_list_empty(&all->workers))
-        free_worker(AS_LIST_ENTRY(all->workers.next, struct worker, node));
+    while ((n = as_list_pop(&all->workers)))
+        free_worker(AS_LIST_ENTRY(n, struct worker, node));
     as_standing_fini(&all->standing);
     free(all);
 }

@@ -96,7 +96,7 @@ static void *work(void *arg)
 /* Slots may have been added since the ring was made. */
 static void grow(struct crew *c)
 {
-    struct as_worker_req **ring = as_xalloc(2 * c->cap * sizeof(struct as_worker_req *));
+    struct as_worker_req **ring = as_xalloc(2 * (size_t)c->cap * sizeof(struct as_worker_req *));
 
     for (uint32_t i = 0; i < c->n; i++)
         ring[i] = c->ring[(c->first + i) % c->cap];
@@ -109,6 +109,7 @@ static void grow(struct crew *c)
 static void hand_over(struct crew *c, struct as_worker_req *q)
 {
     pthread_mutex_lock(&c->mu);
+    AS_ASSERT(c->cap);
     if (c->n == c->cap)
         grow(c);
     c->ring[(c->first + c->n++) % c->cap] = q;
