@@ -1,9 +1,7 @@
 /* One call of a handler: its result or exception, its coroutine. */
 #include "native.h"
 
-/* --- exceptions become errors --- */
-
-static PyObject *own_cancelled; /* where asyncio is not loaded */
+/* --- no answer --- */
 
 /* Every way to the end of a request goes through here or native_answer: l->calls counts those that
  * are still to go, and the worker is not freed before it is 0. */
@@ -18,84 +16,6 @@ static void finish(Link *l, struct as_worker_req *q)
 {
     l->calls--;
     as_worker_finish(l->w, q);
-}
-
-/* Asks the SDK what the exception means to the client; it also logs. */
-static void ask(Link *l, struct model *m, PyObject *exc, struct verdict *v)
-{
-    Py_ssize_t n = 0;
-
-    v->keeps = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
-    if (v->keeps && PyArg_ParseTuple(v->keeps, "Is#", &v->code, &v->text.p, &n) && v->code >= 1 &&
-        v->code <= 16) {
-        v->text.n = (size_t)n;
-        return;
-    }
-    PyErr_WriteUnraisable(l->on_error);
-    v->code = 13;
-    v->text = AS_STR("the handler failed, and so did reporting why");
-}
-
-/* asyncio's exception, or NULL. A worker without an event loop does not import asyncio: that would
- * be a fifth of its start. */
-static PyObject *asyncio_cancelled(void)
-{
-    PyObject *name = PyUnicode_FromString("asyncio.exceptions");
-    PyObject *m = name ? PyImport_GetModule(name) : NULL;
-    PyObject *e = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
-
-    PyErr_Clear(); /* while another thread imports it */
-    Py_XDECREF(name);
-    Py_XDECREF(m);
-    return e;
-}
-
-void native_set_cancelled(void)
-{
-    PyObject *e = asyncio_cancelled();
-
-    PyErr_SetNone(e ? e : own_cancelled);
-    Py_XDECREF(e);
-}
-
-bool native_is_cancelled(PyObject *exc)
-{
-    PyObject *e = asyncio_cancelled();
-    bool is = PyErr_GivenExceptionMatches(exc, own_cancelled) ||
-              (e && PyErr_GivenExceptionMatches(exc, e));
-
-    Py_XDECREF(e);
-    return is;
-}
-
-bool native_raised_cancelled(void)
-{
-    PyObject *exc = native_raised();
-    bool is = native_is_cancelled(exc);
-
-    if (!is)
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-    Py_DECREF(exc);
-    return is;
-}
-
-void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *v)
-{
-    bool fatal = PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
-                 PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
-    bool cancelled = native_is_cancelled(exc);
-
-    *v = (struct verdict){.ends = fatal || cancelled};
-    /* codes of gRPC: 1 CANCELLED, 14 UNAVAILABLE (another worker may do it) */
-    if (cancelled) {
-        v->code = 1;
-        v->text = AS_STR("the handler was cancelled");
-    } else if (fatal) {
-        v->code = 14;
-        v->text = AS_STR("the worker is ending");
-    } else {
-        ask(l, m, exc, v);
-    }
 }
 
 /* Answers with exc, which it consumes. -1: it is set again, because it ends a task or the worker.
@@ -647,11 +567,3 @@ PyTypeObject native_call_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_doc = "A handler at work, as the coroutine of its task.",
 };
-
-int native_call_init(void)
-{
-    own_cancelled = PyErr_NewExceptionWithDoc(
-        "anyserve._native.Cancelled", "What asyncio.CancelledError is where asyncio is not loaded.",
-        PyExc_BaseException, NULL);
-    return own_cancelled ? 0 : -1;
-}

@@ -447,7 +447,7 @@ PyMODINIT_FUNC PyInit__native(void)
     native_output_error =
         PyErr_NewExceptionWithDoc("anyserve._native.OutputError",
                                   "A handler returned something that is no answer.", NULL, NULL);
-    if (!native_output_error || native_request_init() < 0 || native_call_init() < 0)
+    if (!native_output_error || native_request_init() < 0 || native_judge_init() < 0)
         return NULL;
     m = PyModule_Create(&module);
     if (!m || PyModule_AddObjectRef(m, "Link", (PyObject *)&link_type) < 0 ||

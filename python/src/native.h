@@ -131,11 +131,6 @@ extern PyTypeObject native_request_type, native_call_type, native_hold_type, nat
 extern PyObject *native_response_type; /* anyserve.Response */
 extern PyObject *native_output_error;  /* raised for a result that is no answer */
 
-/* asyncio.CancelledError, or what stands for it while asyncio is not loaded. */
-void native_set_cancelled(void);         /* raises it */
-bool native_is_cancelled(PyObject *exc); /* none is set */
-bool native_raised_cancelled(void);      /* the one that is set: then it is cleared */
-
 /* The current exception with its traceback, taken off; a new reference. */
 static inline PyObject *native_raised(void)
 {
@@ -188,7 +183,6 @@ PyObject *native_invoke(struct model *m, struct as_worker_req *q, Request *r, st
                         char *why, size_t cap);
 
 /* call.c */
-int native_call_init(void);
 /* Runs or starts a request; always leaves it answered, or owned by a Call. -1: an exception that
  * ends the worker. */
 int native_call_start(Link *l, struct as_worker_req *q);
@@ -196,6 +190,13 @@ void native_call_cancel(struct as_worker_req *q);
 void native_call_ready(struct as_worker_req *q, unsigned what);
 /* Every request that is not answered ends here. */
 void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text);
+
+/* judge.c */
+int native_judge_init(void);
+/* asyncio.CancelledError, or what stands for it while asyncio is not loaded. */
+void native_set_cancelled(void);         /* raises it */
+bool native_is_cancelled(PyObject *exc); /* none is set */
+bool native_raised_cancelled(void);      /* the one that is set: then it is cleared */
 /* What an exception means to the client. The SDK is asked once, and logs. */
 struct verdict {
     unsigned int code;

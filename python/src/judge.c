@@ -1,0 +1,90 @@
+/* What an exception of the user's code means to the client; what "cancelled" is. */
+#include "native.h"
+
+static PyObject *own_cancelled; /* where asyncio is not loaded */
+
+/* Asks the SDK what the exception means to the client; it also logs. */
+static void ask(Link *l, struct model *m, PyObject *exc, struct verdict *v)
+{
+    Py_ssize_t n = 0;
+
+    v->keeps = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
+    if (v->keeps && PyArg_ParseTuple(v->keeps, "Is#", &v->code, &v->text.p, &n) && v->code >= 1 &&
+        v->code <= 16) {
+        v->text.n = (size_t)n;
+        return;
+    }
+    PyErr_WriteUnraisable(l->on_error);
+    v->code = 13;
+    v->text = AS_STR("the handler failed, and so did reporting why");
+}
+
+/* asyncio's exception, or NULL. A worker without an event loop does not import asyncio: that would
+ * be a fifth of its start. */
+static PyObject *asyncio_cancelled(void)
+{
+    PyObject *name = PyUnicode_FromString("asyncio.exceptions");
+    PyObject *m = name ? PyImport_GetModule(name) : NULL;
+    PyObject *e = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
+
+    PyErr_Clear(); /* while another thread imports it */
+    Py_XDECREF(name);
+    Py_XDECREF(m);
+    return e;
+}
+
+void native_set_cancelled(void)
+{
+    PyObject *e = asyncio_cancelled();
+
+    PyErr_SetNone(e ? e : own_cancelled);
+    Py_XDECREF(e);
+}
+
+bool native_is_cancelled(PyObject *exc)
+{
+    PyObject *e = asyncio_cancelled();
+    bool is = PyErr_GivenExceptionMatches(exc, own_cancelled) ||
+              (e && PyErr_GivenExceptionMatches(exc, e));
+
+    Py_XDECREF(e);
+    return is;
+}
+
+bool native_raised_cancelled(void)
+{
+    PyObject *exc = native_raised();
+    bool is = native_is_cancelled(exc);
+
+    if (!is)
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+    Py_DECREF(exc);
+    return is;
+}
+
+void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *v)
+{
+    bool fatal = PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
+                 PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
+    bool cancelled = native_is_cancelled(exc);
+
+    *v = (struct verdict){.ends = fatal || cancelled};
+    /* codes of gRPC: 1 CANCELLED, 14 UNAVAILABLE (another worker may do it) */
+    if (cancelled) {
+        v->code = 1;
+        v->text = AS_STR("the handler was cancelled");
+    } else if (fatal) {
+        v->code = 14;
+        v->text = AS_STR("the worker is ending");
+    } else {
+        ask(l, m, exc, v);
+    }
+}
+
+int native_judge_init(void)
+{
+    own_cancelled = PyErr_NewExceptionWithDoc(
+        "anyserve._native.Cancelled", "What asyncio.CancelledError is where asyncio is not loaded.",
+        PyExc_BaseException, NULL);
+    return own_cancelled ? 0 : -1;
+}
