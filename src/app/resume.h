@@ -12,7 +12,7 @@
 #include "io/notify.h"
 
 struct as_resume {
-    const char *command; /* whose options these are: "run" */
+    const char *command; /* whose options these are: "run", "start" */
     const struct as_option_set *opts;
     const struct as_runtime_dir *dir;
     const struct as_notify *notify;

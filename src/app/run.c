@@ -268,7 +268,7 @@ static int supervise(struct run *r, struct as_buf *err)
                                       .program = as_resume_program(),
                                       .carry = as_resume_carry,
                                       .upgraded = as_resume_outcome};
-    struct as_resume resume = {"run", r->opts, &r->dir, &r->notify};
+    struct as_resume resume = {r->kind ? "start" : "run", r->opts, &r->dir, &r->notify};
     struct as_buf address;
     int code;
 

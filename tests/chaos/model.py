@@ -1,18 +1,32 @@
 """What the scenarios call: handlers that nap and give the request's id back.
 
 CHAOS_JOURNAL names a folder: each execution is a line with the request's id in a file of the worker's pid, written
-before anything else, so that it stays when the worker is killed. CHAOS_RSS: MiB that this worker holds.
+before anything else, so that it stays when the worker is killed. CHAOS_RSS: MiB that this worker holds. CHAOS_BREAK: how
+this version fails: "import" raises, "exit" ends without a word, "late" aborts half a second after it was imported.
 """
 
 import asyncio
 import ctypes
 import os
+import threading
 
 import numpy as np  # as nearly every model does
 from anyserve import AnyServe
 
 NAP = 0.020  # seconds
 
+def fail():
+    """As this version does."""
+    how = os.environ.get("CHAOS_BREAK")
+    if how == "import":
+        raise RuntimeError("this version is bad")
+    if how == "exit":
+        os._exit(3)
+    if how == "late":
+        threading.Timer(0.5, os.abort).start()
+
+
+fail()
 app = AnyServe()
 ballast = np.ones(int(os.environ.get("CHAOS_RSS", "0")) << 20, np.uint8)  # every page is there
 journal = None

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile  # noqa: F401, for the scenarios
 import threading
 import time
 from pathlib import Path

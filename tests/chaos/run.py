@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
-SCENARIOS = ("storm", "once", "restart", "detect", "dispatcher", "controller", "upgrade", "memory", "poison", "overload")
+SCENARIOS = ("storm", "once", "restart", "detect", "dispatcher", "controller", "update", "upgrade", "memory", "poison", "overload")
 SPECIAL = ("failpoints",)  # only by name: it needs a build of its own
 
 
