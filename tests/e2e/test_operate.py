@@ -614,3 +614,55 @@ def test_a_server_that_was_killed(serve):
     server.is_spoiled = True
     server.process.wait()
     server.exit_code = -9
+
+
+# --- deploy, with a server ---
+
+def write(file, version="1", apps=("shop", "extra"), **more):
+    file.write_text(json.dumps({"applications": [
+        {"name": app, "import_path": "deployed:app", "working_dir": str(paths.APPS),
+         "deployments": [{"name": "main", "version": version, **more}]} for app in apps[:1]] + [
+        {"name": app, "import_path": "deployed:app", "working_dir": str(paths.APPS), "env": {"SIDE": "1"}}
+        for app in apps[1:]]}))
+
+
+def test_deploy_for_real(serve, tmp_path):
+    file = tmp_path / "anyserve.yaml"
+    write(file)
+    server = serve(file, "--state-dir", tmp_path / "state", "--update-min-ready", "100ms", "--restart-backoff", "10ms",
+                   verb="start")
+    before = server.workers()
+    write(file, "2")
+    plan = run("deploy", "--dry-run", file, *at(server), code=0).stdout
+    assert re.search(r"^shop +main +changed +restart +version$", plan, re.M) and "0 added, 1 changed, 0 removed" in plan
+    assert server.workers() == before
+
+    done = run("deploy", file, *at(server), code=0)
+    assert re.search(r"^generation \d+ is healthy$", done.stdout, re.M)
+    assert "deployment shop/main: HEALTHY" in done.stderr and "extra" not in done.stderr
+    now = server.workers()
+    assert not set(now.values()) & {pid for name, pid in before.items() if name.startswith("main")}
+
+    config = run("config", *at(server), code=0).stdout
+    (tmp_path / "config.yaml").write_text(config)
+    assert "2 applications" in run("check", tmp_path / "config.yaml", code=0).stdout
+    assert "0 added, 0 changed, 0 removed, 2 unchanged" in run("deploy", tmp_path / "config.yaml", *at(server), code=0).stdout
+
+    write(file, "3", env={"BREAK_IMPORT": "1"})
+    done = run("deploy", file, *at(server), code=3)
+    assert "shop/main has failed; what was served before is served again:" in done.stderr
+    assert "RuntimeError: this version cannot be imported" in done.stderr
+    file.write_text("applications:\n- nmae: shop\n")
+    done = run("deploy", file, *at(server), code=78)
+    assert re.search(rf"^{file}:2:3: .*nmae", done.stderr, re.M)
+    write(file, "4")
+    file.write_text(file.read_text().replace("deployed:app", "no_such_module:app"))
+    assert "no_such_module" in run("deploy", file, *at(server), code=78).stderr
+    assert run("delete", "extra", *at(server), code=0)
+    with Watch("status", "-w", *at(server)) as watch:
+        watch.log.wait("application shop")
+        wait.until(lambda: "side-0" not in server.workers(), server.status)
+        watch.end(0)
+    write(file, "2", apps=("shop",))
+    assert server.workers() == {k: v for k, v in now.items() if k.startswith("main")}
+    assert "1 unchanged" in run("deploy", file, *at(server), code=0).stdout
