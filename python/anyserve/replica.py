@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any, Dict, MutableMapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, MutableMapping, NamedTuple, Optional
 
 __all__ = ["ReplicaContext", "get_replica_context"]
 
@@ -56,14 +56,24 @@ class Given(NamedTuple):
 
 
 _current: Optional[ReplicaContext] = None
+_become: Optional[Callable[[], None]] = None  # of a warm spare: waits until it is a replica
 
 
 def get_replica_context() -> ReplicaContext:
     """The replica that this process is; also while its module is imported. RuntimeError where
-    there is none: in a process that no server has started."""
+    there is none: in a process that no server has started. In a warm spare, which loads its code
+    before it is a replica, it waits until it is one."""
+    if _current is None and _become is not None:
+        _become()
     if _current is None:
         raise RuntimeError("get_replica_context() is for code that a worker runs; this process is no replica")
     return _current
+
+
+def wait_by(become: Callable[[], None]) -> None:
+    """The process is no replica yet: `become` waits until it is, and calls `enter`."""
+    global _become
+    _become = become
 
 
 def enter(context: ReplicaContext) -> None:
@@ -135,4 +145,4 @@ def read(environ: MutableMapping[str, str], deployment: Optional[str]) -> Given:
     return Given(context_of(said, context), said.get("user_config"), options)
 
 
-os.register_at_fork(after_in_child=lambda: globals().update(_current=None))
+os.register_at_fork(after_in_child=lambda: globals().update(_current=None, _become=None))

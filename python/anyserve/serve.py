@@ -85,6 +85,14 @@ def _construct(m: Model) -> Any:
              % (m.name, m.handler.__name__, user_traceback(e)))  # fmt: skip
 
 
+def make_handlers(deployment: Deployment) -> List[Any]:
+    """As they are called; classes are constructed."""
+    handlers = [_construct(m) for m in deployment.models]
+    if any(m.is_async for m in deployment.models):
+        import asyncio  # noqa: F401  a spare has the time
+    return handlers
+
+
 def _specs(side: Any, batched: bool) -> Any:
     """As requests carry them: with batching the declared shapes are of one item."""
     if side is None:
@@ -166,12 +174,12 @@ def _configure_logging(said: Dict[str, Any], context: replica.ReplicaContext) ->
 class Server:
     """One worker process at work: the link, and who drives it."""
 
-    def __init__(self, deployment: Deployment, given: replica.Given, path: str, token: str, name: str, debug: bool,
-                 stream_inputs: Tuple[int, int]):  # fmt: skip
+    def __init__(self, deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str,
+                 name: str, debug: bool, stream_inputs: Tuple[int, int]):  # fmt: skip
         said = {**deployment.options, **given.options}
         self.warmups = _warmups(deployment, said.get(replica.WARMUP))
         traced = _configure_logging(said, given.context)
-        handlers = [_construct(m) for m in deployment.models]
+        handlers = make_handlers(deployment) if made is None else made
         bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
         named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
         self.care = care.make(named, deployment.module, given, deployment.options)
@@ -328,11 +336,11 @@ class Server:
             loop.remove_reader(fd)
 
 
-def serve(deployment: Deployment, given: replica.Given, path: str, token: str, name: str, debug: bool,
-          stream_inputs: Tuple[int, int]) -> None:  # fmt: skip
-    """Serves until drained. Raises Stop when it cannot. stream_inputs: messages and bytes of one stream
-    that wait for a handler that takes one."""
-    server = Server(deployment, given, path, token, name, debug, stream_inputs)
+def serve(deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str, name: str,
+          debug: bool, stream_inputs: Tuple[int, int]) -> None:  # fmt: skip
+    """Serves until drained. Raises Stop when it cannot. made: its handlers; None: they are still to be
+    constructed. stream_inputs: messages and bytes of one stream that wait for a handler that takes one."""
+    server = Server(deployment, given, made, path, token, name, debug, stream_inputs)
     if server.needs_loop:
         import asyncio
 

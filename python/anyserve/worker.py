@@ -13,9 +13,9 @@ import contextlib
 import json
 import os
 import sys
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import replica
+from . import replica, spare
 from .target import (
     EX_INTERPRETER,
     EX_NOTFOUND,
@@ -121,6 +121,30 @@ def given_context(deployment: Optional[str]) -> replica.Given:
         stop(EX_USAGE, "%s: %s" % (replica.VARIABLE, e))
 
 
+def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Optional[List[Any]]]:
+    """What is served, as which replica; of a warm spare also its handlers, made before it was one."""
+    givens: List[replica.Given] = []
+
+    def enter() -> None:
+        givens.append(given_context(args.deployment))
+        replica.enter(givens[0].context)  # code may look while it is imported
+
+    waiting = spare.Spare(os.environ, enter) if spare.is_spare(os.environ) else None
+    if waiting:
+        replica.wait_by(waiting.become)
+    else:
+        enter()
+    deployment, handlers = choose(load(args.target), args.deployment), None
+    if waiting:
+        from .serve import make_handlers
+
+        handlers = make_handlers(deployment)
+        waiting.become()
+    given = replica.named(givens[0], deployment.name)
+    replica.enter(given.context)
+    return deployment, given, handlers
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     args = parse(argv)
     # A pipe to the supervisor: whole lines, as they come.
@@ -134,14 +158,10 @@ def main(argv: Optional[List[str]] = None) -> int:
         link = os.environ.get("ANYSERVE_LINK")
         if not link:
             stop(EX_USAGE, "ANYSERVE_LINK is not set: workers are started by `anyserve run`")
-        given = given_context(args.deployment)
-        replica.enter(given.context)  # code may look while it is imported
-        deployment = choose(load(args.target), args.deployment)
-        given = replica.named(given, deployment.name)
-        replica.enter(given.context)
+        deployment, given, handlers = prepare(args)
         from .serve import serve
 
-        serve(deployment, given, link, os.environ.pop("ANYSERVE_TOKEN", ""),
+        serve(deployment, given, handlers, link, os.environ.pop("ANYSERVE_TOKEN", ""),
               os.environ.get("ANYSERVE_REPLICA", ""), args.debug_errors,
               (args.stream_inputs, args.stream_input_bytes))  # fmt: skip
     except Stop as e:

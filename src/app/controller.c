@@ -193,6 +193,7 @@ static struct as_crew_conf crew_conf(struct controller *c, const struct as_optio
 {
     struct as_crew_conf conf = {
         .recipe = {.python = c->python,
+                   .spares = (uint32_t)as_option_u64(o, AS_OPT_WARM_SPARES),
                    .link = c->link,
                    .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
                    .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),

@@ -107,6 +107,8 @@ enum as_option_type {
       "a worker must be ready within this time")                                                   \
     X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", RC, "Workers",                          \
       "workers that are starting at once; 0: two per core, at least 2")                            \
+    X(WARM_SPARES, "warm-spares", INT, 0, 64, "0", "", RC, "Workers",                              \
+      "processes of each deployment that have loaded its code and wait to replace a dead replica") \
     X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RCB, "Workers",        \
       "from SIGTERM to SIGKILL of a worker")                                                       \
     X(MAX_START_FAILURES, "max-start-failures", INT, 0, 1000000, "5", "off", RC, "Workers",        \

@@ -192,6 +192,12 @@ void as_process_own_group(struct as_process *p, const struct as_cgroup *g)
     p->group = *g;
 }
 
+void as_process_adopt(struct as_process *p, const struct as_process_ops *ops, void *ctx)
+{
+    p->ops = *ops;
+    p->ctx = ctx;
+}
+
 pid_t as_process_pid(const struct as_process *p)
 {
     return p->pid;

@@ -41,6 +41,8 @@ struct as_process *as_process_resume(struct as_loop *loop, struct as_carried *c,
 /* Its control group, taken over: tells whether it ran out of the memory that it was given, and goes
  * with it. Before the loop turns again. */
 void as_process_own_group(struct as_process *p, const struct as_cgroup *g);
+/* Another owner from now on. */
+void as_process_adopt(struct as_process *p, const struct as_process_ops *ops, void *ctx);
 pid_t as_process_pid(const struct as_process *p);
 
 /* SIGKILL to its group, because of what it did: its end is a crash. The first `why` counts. */

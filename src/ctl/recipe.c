@@ -41,10 +41,22 @@ static void put_ours(const struct as_recipe *r, const struct as_recipe_replica *
     snprintf(item, sizeof(item), "ANYSERVE_LINK=%s", r->link);
     as_spawn_put_env(text, item);
     snprintf(item, sizeof(item), "ANYSERVE_TOKEN=%s", p->token);
-    as_spawn_put_env(text, item);
+    as_spawn_put_own(text, item);
     snprintf(item, sizeof(item), "ANYSERVE_REPLICA=%s", p->name);
-    as_spawn_put_env(text, item);
-    as_spawn_put_env(text, p->context);
+    as_spawn_put_own(text, item);
+    as_spawn_put_own(text, p->context);
+}
+
+/* Our SDK can wait for its place; what has devices of its own is like no other replica. */
+static uint32_t wanted_spares(const struct as_recipe *r, const struct as_spec_object *app,
+                              const struct as_spec_object *deployment,
+                              const struct as_recipe_replica *p)
+{
+    if (!as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH) || p->gpus || p->cpus)
+        return 0;
+    return as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_WARM_SPARES)
+               ? (uint32_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_WARM_SPARES)
+               : r->spares;
 }
 
 static bool sets(const char *const *env, const char *name)
@@ -63,6 +75,7 @@ void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app
                      struct as_buf *text)
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
+    uint32_t spares = wanted_spares(r, app, deployment, p);
     struct as_spec_spawn own;
 
     if (target)
@@ -84,6 +97,8 @@ void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app
     as_spec_spawn_fini(&own);
     if (r->batch)
         as_spawn_put_batch(text);
+    if (spares)
+        as_spawn_put_spares(text, spares);
 }
 
 size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_object *deployment)

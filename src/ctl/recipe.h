@@ -17,7 +17,8 @@ struct as_recipe { /* what the server says; strings are the caller's, and outliv
     bool debug_errors;
     uint32_t stream_inputs; /* what a worker is told of streams of inputs, link/worker.h */
     uint64_t stream_input_bytes;
-    bool batch; /* workers run as SCHED_BATCH, see io/proc */
+    uint32_t spares; /* that a deployment has which says nothing of them */
+    bool batch;      /* workers run as SCHED_BATCH, see io/proc */
 };
 
 struct as_recipe_replica { /* what one process has for itself */

@@ -1,6 +1,15 @@
 #include "ctl/spawn.h"
 
-enum { ARG = 'a', ENV = 'e', BATCH = 'b', DIR = 'd', CPUS = 'c', MEMORY = 'm' };
+enum {
+    ARG = 'a',
+    ENV = 'e',
+    BATCH = 'b',
+    DIR = 'd',
+    CPUS = 'c',
+    MEMORY = 'm',
+    OWN = 'o',
+    SPARES = 'w'
+};
 
 static void put(struct as_buf *text, char what, const char *s)
 {
@@ -16,6 +25,24 @@ void as_spawn_put_arg(struct as_buf *text, const char *arg)
 void as_spawn_put_env(struct as_buf *text, const char *env)
 {
     put(text, ENV, env);
+}
+
+void as_spawn_put_own(struct as_buf *text, const char *env)
+{
+    put(text, OWN, env);
+}
+
+static void put_number(struct as_buf *text, char what, uint64_t v)
+{
+    char number[24];
+
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)v);
+    put(text, what, number);
+}
+
+void as_spawn_put_spares(struct as_buf *text, uint32_t n)
+{
+    put_number(text, SPARES, n);
 }
 
 void as_spawn_put_batch(struct as_buf *text)
@@ -35,10 +62,7 @@ void as_spawn_put_cpus(struct as_buf *text, const char *list)
 
 void as_spawn_put_memory(struct as_buf *text, uint64_t bytes)
 {
-    char number[24];
-
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)bytes);
-    put(text, MEMORY, number);
+    put_number(text, MEMORY, bytes);
 }
 
 /* The vectors are as long as the text has strings: at most one is too long by the other's share. */
@@ -58,7 +82,7 @@ int as_spawn_read(struct as_spawn *ret_s, struct as_str text)
     for (; rc == 0 && p < end; p += strlen(p) + 1) {
         if (*p == ARG)
             s.argv[n_argv++] = p + 1;
-        else if (*p == ENV && strchr(p, '='))
+        else if ((*p == ENV || *p == OWN) && strchr(p, '='))
             s.env[n_env++] = p + 1;
         else if (*p == BATCH)
             s.batch = true;
@@ -66,6 +90,8 @@ int as_spawn_read(struct as_spawn *ret_s, struct as_str text)
             s.dir = p + 1;
         else if (*p == CPUS)
             s.cpus = p + 1;
+        else if (*p == SPARES)
+            ; /* as_spawn_spares */
         else if (*p == MEMORY)
             rc = as_str_u64(as_str_of(p + 1), &s.memory) < 0 ? AS_EPROTO : 0;
         else
@@ -85,4 +111,40 @@ void as_spawn_fini(struct as_spawn *s)
     free(s->argv);
     free(s->env);
     *s = (struct as_spawn){0};
+}
+
+/* Its length with the NUL; what follows the last one is not an item. */
+static size_t item_length(const char *p, const char *end)
+{
+    const char *nul = memchr(p, 0, (size_t)(end - p));
+
+    return nul ? (size_t)(nul - p) + 1 : 0;
+}
+
+void as_spawn_split(struct as_str text, struct as_buf *recipe, struct as_buf *own)
+{
+    size_t n;
+
+    for (const char *p = text.p, *end = text.p + text.n; p < end; p += n) {
+        n = item_length(p, end);
+        if (!n)
+            return;
+        if (*p == OWN)
+            as_buf_add(own, p + 1, n - 1);
+        else
+            as_buf_add(recipe, p, n);
+    }
+}
+
+uint32_t as_spawn_spares(struct as_str text)
+{
+    uint64_t v = 0;
+    size_t n;
+
+    for (const char *p = text.p, *end = text.p + text.n; p < end; p += n) {
+        n = item_length(p, end);
+        if (!n || (*p == SPARES && as_str_u64(as_str_of(p + 1), &v) < 0))
+            return 0;
+    }
+    return v < UINT32_MAX ? (uint32_t)v : 0;
 }

@@ -12,6 +12,9 @@
 /* Appends one item to the text. Not longer in sum than AS_CTL_TEXT_MAX: the writer looks. */
 void as_spawn_put_arg(struct as_buf *text, const char *arg); /* the first one: the program */
 void as_spawn_put_env(struct as_buf *text, const char *env); /* "NAME=value" */
+/* The same, of this process alone: a spare hears it when it takes the place (ctl/spares.h). */
+void as_spawn_put_own(struct as_buf *text, const char *env);
+void as_spawn_put_spares(struct as_buf *text, uint32_t n);   /* that the deployment wants */
 void as_spawn_put_batch(struct as_buf *text);                /* runs as SCHED_BATCH, see io/proc */
 void as_spawn_put_dir(struct as_buf *text, const char *dir); /* where it starts */
 void as_spawn_put_cpus(struct as_buf *text, const char *list); /* that it may run on: "0-3,8" */
@@ -27,5 +30,9 @@ struct as_spawn {
 /* 0, or AS_EPROTO: no such text, or one without a program. */
 int as_spawn_read(struct as_spawn *ret_s, struct as_str text);
 void as_spawn_fini(struct as_spawn *s);
+/* The recipe, less what is of one process alone, which goes to `own` as "NAME=value" with a NUL
+ * each. Of a text that cannot be read: something. */
+void as_spawn_split(struct as_str text, struct as_buf *recipe, struct as_buf *own);
+uint32_t as_spawn_spares(struct as_str text);
 
 #endif

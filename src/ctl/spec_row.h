@@ -105,6 +105,9 @@ enum as_spec_class {
     X(DEPLOYMENT, MAX_RESTARTS, "max_restarts", INT, -1, 1000000, "", "", LIGHT, 0,                \
       "a replica that failed to start is started again so often, then rests; -1: always; "         \
       "default: by `--max-start-failures`")                                                        \
+    X(DEPLOYMENT, WARM_SPARES, "warm_spares", INT, 0, 64, "", "", LIGHT, 0,                        \
+      "processes that have loaded its code and wait to replace a dead replica; counts from the "   \
+      "next start on; not with num_gpus or `cpu_affinity: auto`; default: `--warm-spares`")        \
     X(DEPLOYMENT, SHUTDOWN_WAIT, "graceful_shutdown_wait_loop_s", DURATION, 0, AS_SPEC_DAY, "0",   \
       "", LIGHT, 0,                                                                                \
       "how often a retired replica is asked again whether it is idle; 0: every second")            \

@@ -1,7 +1,8 @@
 #include "ctl/workers.h"
 
 #include "ctl/journal.h"
-#include "ctl/spawn.h"
+#include "ctl/launch.h"
+#include "ctl/spares.h"
 #include "ctl/standing.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ struct worker {
     char *name, *deployment;
     char *token;          /* of the process, or of the last one */
     char *note;           /* the controller's */
+    struct as_buf spawn;  /* what its process was started by */
     struct as_buf reason; /* how the last process ended, or why there is none */
     struct {
         bool known; /* one has ended, and the controller has not said what comes then */
@@ -40,9 +42,9 @@ struct as_workers {
     struct as_list workers;
     struct as_standing standing;
     struct as_task stopped;
-    uint32_t groups; /* control groups that were opened: their names' numbers */
-    bool unbound;    /* that there are none to be had was logged */
-    bool begun;      /* dispatchers may be told that they were told all */
+    struct as_launcher launcher;
+    struct as_spares *spares;
+    bool begun; /* dispatchers may be told that they were told all */
     bool stopping;
 };
 
@@ -177,6 +179,7 @@ static struct worker *get(struct as_workers *all, const struct as_ctl_message *m
         w->token = as_str_dup(AS_STR(""));
         w->note = as_str_dup(AS_STR(""));
         as_buf_init(&w->reason);
+        as_buf_init(&w->spawn);
         as_list_push(&all->workers, &w->node);
     }
     set_text(&w->deployment, m->deployment);
@@ -188,6 +191,7 @@ static void free_worker(struct worker *w)
     AS_ASSERT(!w->process);
     as_list_remove(&w->node);
     as_buf_fini(&w->reason);
+    as_buf_fini(&w->spawn);
     free(w->name);
     free(w->deployment);
     free(w->token);
@@ -232,6 +236,12 @@ static void ended(struct worker *w, int status, enum as_exit_kind kind, struct a
     say_exited(w);
 }
 
+static void look_for_the_end(struct as_workers *all)
+{
+    if (all->stopping && !any_runs(all) && !as_spares_any(all->spares))
+        as_loop_defer(all->loop, &all->stopped);
+}
+
 static void on_end(void *ctx, const struct as_process_end *e)
 {
     struct worker *w = ctx;
@@ -240,79 +250,77 @@ static void on_end(void *ctx, const struct as_process_end *e)
     as_log_event(all->log, AS_LOG_DEBUG, "process_end", "replica=%s pid=%d status=%d", w->name,
                  (int)as_process_pid(w->process), e->status);
     ended(w, e->status, e->kind, e->reason);
-    if (all->stopping && !any_runs(all))
-        as_loop_defer(all->loop, &all->stopped);
+    look_for_the_end(all);
 }
 
-/* A control group bounds all that a worker starts, and ends it; without one the kernel refuses
- * memory to each process of it alone. */
-static void bound(struct worker *w, uint64_t bytes, struct as_cgroup *group,
-                  struct as_proc_spec *spec)
-{
-    char name[200];
-    int e;
+/* --- spares --- */
 
-    snprintf(name, sizeof(name), "%u-%.100s", ++w->all->groups, w->name);
-    if (as_cgroup_open(group, "", name, bytes, &e) == 0) {
-        spec->cgroup = group;
-        return;
+static void on_spare_end(void *ctx)
+{
+    look_for_the_end(ctx);
+}
+
+static bool is_recipe_of(const struct worker *w, struct as_str recipe)
+{
+    struct as_buf mine, own;
+    bool is;
+
+    as_buf_init(&mine);
+    as_buf_init(&own);
+    as_spawn_split(as_buf_slice(&w->spawn), &mine, &own);
+    is = as_str_eq(as_buf_slice(&mine), recipe);
+    as_buf_fini(&mine);
+    as_buf_fini(&own);
+    return is;
+}
+
+static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str recipe)
+{
+    const struct as_workers *all = ctx;
+
+    AS_LIST_EACH(n, &all->workers)
+    {
+        const struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+
+        if (as_str_eq(as_str_of(w->deployment), deployment) && is_recipe_of(w, recipe))
+            return true;
     }
-    spec->memory = bytes;
-    if (!w->all->unbound)
-        as_log_event(w->all->log, AS_LOG_INFO, "memory_by_rlimit", "replica=%s reason=\"%s\"",
-                     w->name, strerror(e));
-    w->all->unbound = true;
+    return false;
 }
 
-static void tell_refusal(const struct as_spawn *s, int rc, int e, struct as_buf *err)
+/* Not while a replica of it starts: that one needs the CPU more, and comes by here. */
+static void fill_spares(struct worker *w)
 {
-    if (s->dir && access(s->dir, X_OK) < 0)
-        as_buf_printf(err, "cannot start in %s: %s\n", s->dir, strerror(errno));
-    else if (s->cpus && rc == AS_EINVALID)
-        as_buf_printf(err, "cannot run on the CPUs %s: %s\n", s->cpus, strerror(e));
-    else
-        as_buf_printf(err, "cannot start %s: %s\n", s->argv[0], strerror(e));
+    AS_LIST_EACH(n, &w->all->workers)
+    {
+        const struct worker *other = AS_LIST_ENTRY(n, struct worker, node);
+
+        if (other->state == AS_CTL_STARTING_STATE && strcmp(other->deployment, w->deployment) == 0)
+            return;
+    }
+    as_spares_fill(w->all->spares, as_str_of(w->deployment), as_buf_slice(&w->spawn));
 }
 
-static int start(struct worker *w, const struct as_spawn *s, struct as_buf *err)
+/* --- starts --- */
+
+static int start(struct worker *w, struct as_buf *err)
 {
     static const struct as_process_ops ops = {on_line, on_end};
-    struct as_proc_spec spec = {.path = s->argv[0],
-                                .argv = s->argv,
-                                .env = s->env,
-                                .in = -1,
-                                .group = true,
-                                .batch = s->batch,
-                                .dir = s->dir,
-                                .cpus = s->cpus,
-                                .death_signal = SIGKILL};
-    struct as_cgroup group = {.procs = -1};
-    struct as_proc p;
-    int out[2], e, rc;
+    struct as_str text = as_buf_slice(&w->spawn);
+    struct as_spawn s;
+    int rc = as_spawn_read(&s, text);
 
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        as_buf_printf(err, "cannot make a pipe: %s\n", strerror(errno));
-        return AS_EIO;
-    }
-    spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
-    if (s->memory)
-        bound(w, s->memory, &group, &spec);
-    rc = as_proc_spawn(&p, &spec, &e);
-    /* ours would keep the pipe open after the worker's end */
-    close(out[1]);
     if (rc < 0) {
-        close(out[0]);
-        as_cgroup_close(&group); /* nothing is in it */
-        tell_refusal(s, rc, e, err);
+        as_buf_str(err, "nothing that could be started\n");
         return rc;
     }
-    rc = as_process_watch(&w->process, w->all->loop, &p, out[0], w->all->conf.oom_seen, &ops, w);
-    if (rc < 0) {
-        as_cgroup_close(&group);
-        as_buf_str(err, "no descriptor left to watch it\n");
-    } else {
-        as_process_own_group(w->process, &group);
-    }
+    w->process = as_spares_take(w->all->spares, as_str_of(w->deployment), text, &ops, w);
+    if (w->process)
+        as_log_event(w->all->log, AS_LOG_INFO, "spare_used", "replica=%s pid=%d", w->name,
+                     (int)as_process_pid(w->process));
+    else
+        rc = as_launch(&w->all->launcher, w->name, &s, -1, &ops, w, &w->process, err);
+    as_spawn_fini(&s);
     return rc;
 }
 
@@ -322,7 +330,6 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct worker *w = get(all, m);
     struct as_ctl_message answer;
-    struct as_spawn s;
     struct as_buf err;
     int rc;
 
@@ -337,13 +344,9 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     w->end.known = false;
     say_token(w);
     as_journal_begin(all->console->journal, w->name);
-    rc = as_spawn_read(&s, m->text);
-    if (rc < 0) {
-        as_buf_str(&err, "nothing that could be started\n");
-    } else {
-        rc = start(w, &s, &err);
-        as_spawn_fini(&s);
-    }
+    set_reason(&w->spawn, m->text);
+    rc = start(w, &err);
+    as_spares_sweep(all->spares, is_spare_wanted, all);
     if (rc < 0) {
         /* as shells report a command that cannot be started */
         ended(w, 127 << 8, AS_EXIT_CODE, as_buf_slice(&err));
@@ -388,6 +391,7 @@ static void remove_place(struct as_workers *all, const struct as_ctl_message *m)
     as_channel_say(all->dispatcher, m);
     as_journal_forget(all->console->journal, w->name);
     free_worker(w);
+    as_spares_sweep(all->spares, is_spare_wanted, all);
 }
 
 /* A word about the process that has this token. */
@@ -397,6 +401,7 @@ static void hear_of(struct worker *w, const struct as_ctl_message *m)
     case AS_CTL_READY:
         if (w->state == AS_CTL_STARTING_STATE || w->state == AS_CTL_LOST_STATE)
             move(w, AS_CTL_READY_STATE);
+        fill_spares(w);
         break;
     case AS_CTL_GONE:
         if (w->state == AS_CTL_READY_STATE)
@@ -557,8 +562,8 @@ void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)
         if (w->process)
             stop(w, signal, timeout);
     }
-    if (!any_runs(all))
-        as_loop_defer(all->loop, &all->stopped);
+    as_spares_stop(all->spares);
+    look_for_the_end(all);
 }
 
 bool as_workers_has(const struct as_workers *all, pid_t pid)
@@ -570,7 +575,7 @@ bool as_workers_has(const struct as_workers *all, pid_t pid)
         if (w->process && as_process_pid(w->process) == pid)
             return true;
     }
-    return false;
+    return as_spares_has(all->spares, pid);
 }
 
 /* --- over an exec --- */
@@ -582,6 +587,7 @@ static void carry_worker(const struct worker *w, struct as_carry *c)
     as_carry_put(c, "token", as_str_of(w->token));
     as_carry_put(c, "note", as_str_of(w->note));
     as_carry_put(c, "reason", as_buf_slice(&w->reason));
+    as_carry_put(c, "spawn", as_buf_slice(&w->spawn));
     as_carry_put(c, "state", as_str_of(as_ctl_state_name(w->state)));
     as_carry_put_u64(c, "restarts", w->restarts);
     as_carry_put_u64(c, "ended", w->end.known);
@@ -598,11 +604,12 @@ void as_workers_carry(const struct as_workers *all, struct as_carry *c)
     uint64_t n = 0;
 
     AS_LIST_EACH(node, &all->workers) n++;
-    as_carry_put_u64(c, "groups", all->groups);
-    as_carry_put_u64(c, "unbound", all->unbound);
+    as_carry_put_u64(c, "groups", all->launcher.groups);
+    as_carry_put_u64(c, "unbound", all->launcher.unbound);
     as_carry_put_u64(c, "replicas", n);
     AS_LIST_EACH(node, &all->workers) carry_worker(AS_LIST_ENTRY(node, struct worker, node), c);
     as_standing_carry(&all->standing, c);
+    as_spares_carry(all->spares, c);
 }
 
 static enum as_ctl_state get_state(struct as_carried *c)
@@ -629,6 +636,7 @@ static void resume_worker(struct as_workers *all, struct as_carried *c)
     set_text(&w->token, as_carried_get(c, "token"));
     set_text(&w->note, as_carried_get(c, "note"));
     set_reason(&w->reason, as_carried_get(c, "reason"));
+    set_reason(&w->spawn, as_carried_get(c, "spawn"));
     state = get_state(c);
     w->restarts = (uint32_t)as_carried_get_u64(c, "restarts", UINT32_MAX);
     w->end.known = as_carried_get_u64(c, "ended", 1);
@@ -656,12 +664,13 @@ void as_workers_resume(struct as_workers *all, struct as_carried *c, struct as_c
     all->dispatcher = dispatcher;
     all->controller = controller;
     all->begun = true; /* an upgrade waits for that */
-    all->groups = (uint32_t)as_carried_get_u64(c, "groups", UINT32_MAX);
-    all->unbound = as_carried_get_u64(c, "unbound", 1);
+    all->launcher.groups = (uint32_t)as_carried_get_u64(c, "groups", UINT32_MAX);
+    all->launcher.unbound = as_carried_get_u64(c, "unbound", 1);
     n = as_carried_get_u64(c, "replicas", UINT32_MAX);
     for (uint64_t i = 0; i < n && !c->failed; i++)
         resume_worker(all, c);
     as_standing_resume(&all->standing, c);
+    as_spares_resume(all->spares, c);
 }
 
 static void on_stopped(struct as_task *t)
@@ -684,6 +693,8 @@ int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
     as_list_init(&all->workers);
     as_standing_init(&all->standing);
     as_task_init(&all->stopped, on_stopped);
+    all->launcher = (struct as_launcher){.loop = loop, .log = log, .oom_seen = conf->oom_seen};
+    as_spares_new(&all->spares, &all->launcher, console, on_spare_end, all);
     as_cgroup_sweep("");
     *ret_w = all;
     return 0;
@@ -704,5 +715,6 @@ void as_workers_free(struct as_workers *all)
     while ((n = as_list_pop(&all->workers)))
         free_worker(AS_LIST_ENTRY(n, struct worker, node));
     as_standing_fini(&all->standing);
+    as_spares_free(all->spares);
     free(all);
 }

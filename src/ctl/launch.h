@@ -1,0 +1,27 @@
+/* ctl/launch.h — the start of one worker process, as its SPAWN says.
+ *
+ * Pipes, control group and limits of a process that ctl/process then watches. Used for replicas
+ * (ctl/workers) and for those that wait to be one (ctl/spares). Thread: the loop's.
+ */
+#ifndef AS_CTL_LAUNCH_H
+#define AS_CTL_LAUNCH_H
+
+#include "base/log.h"
+#include "ctl/process.h"
+#include "ctl/spawn.h"
+
+struct as_launcher {
+    struct as_loop *loop;
+    const struct as_log *log;
+    uint64_t *oom_seen; /* ctl/process.h */
+    uint32_t groups;    /* control groups that were opened: their names' numbers */
+    bool unbound;       /* that there are none to be had was logged */
+};
+
+/* name: for people. in: becomes its standard input, stays the caller's; -1: /dev/null. 0; else the
+ * reason, a line, is appended to `err`. */
+int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s, int in,
+              const struct as_process_ops *ops, void *ctx, struct as_process **ret_p,
+              struct as_buf *err);
+
+#endif
