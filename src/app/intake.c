@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#define ERRORS_MAX 10u /* told of the whole */
+
 struct as_intake_known {
     char *name, *key; /* of the application; what its code depends on */
     struct as_app app;
@@ -110,6 +112,7 @@ static void end(struct as_intake *j, int err, struct as_str why)
 
 int as_intake_check(const struct as_spec *s, struct as_buf *err)
 {
+    int rc = as_spec_check_whole(s, ERRORS_MAX, err);
     size_t before = err->n;
 
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
@@ -128,7 +131,7 @@ int as_intake_check(const struct as_spec *s, struct as_buf *err)
                               n, AS_RECIPE_OWN_MAX);
         }
     }
-    return err->n > before ? AS_EINVALID : 0;
+    return err->n > before ? AS_EINVALID : rc;
 }
 
 void as_intake_where(struct as_app_where *ret_w, const char *python,

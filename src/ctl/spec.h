@@ -81,8 +81,8 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
                     const struct as_spec_limits *l, struct as_buf *err);
 
 /* When the code of all applications was laid in: what only the whole can say. 0, or AS_EINVALID
- * with lines in `err`. */
-int as_spec_check_whole(struct as_spec *s, const struct as_spec_limits *l, struct as_buf *err);
+ * with at most so many lines in `err`. */
+int as_spec_check_whole(const struct as_spec *s, uint32_t lines, struct as_buf *err);
 
 /* A spec of one application as `run` has it: what the code of `target` declares, nothing else. */
 int as_spec_of_code(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,

@@ -116,10 +116,10 @@ void as_spec_check_chains(struct as_spec_reader *r, const struct as_spec_object 
     free(c.all);
 }
 
-int as_spec_check_whole(struct as_spec *s, const struct as_spec_limits *l, struct as_buf *err)
+int as_spec_check_whole(const struct as_spec *s, uint32_t lines, struct as_buf *err)
 {
-    struct as_spec_errors e = {.out = err, .name = s->name, .max = l->errors};
-    struct as_spec_reader r = {.arena = &s->arena, .errors = &e, .limits = l};
+    struct as_spec_errors e = {.out = err, .name = s->name, .max = lines};
+    struct as_spec_reader r = {.errors = &e};
 
     as_spec_check_chains(&r, s->file, true);
     return as_spec_errors_end(&e);

@@ -191,7 +191,7 @@ int as_spec_of_code(struct as_spec **ret_s, const struct as_spec_limits *l, cons
         return rc;
     rc = as_spec_overlay(s, as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0), code, l, err);
     if (rc == 0)
-        rc = as_spec_check_whole(s, l, err);
+        rc = as_spec_check_whole(s, l->errors, err);
     if (rc < 0)
         as_spec_free(s);
     else

@@ -1,6 +1,7 @@
 """Canaries, mirrors and fallback among the versions of a model; the real server, gRPC and REST."""
 
 import json
+import os
 import queue
 import signal
 
@@ -8,7 +9,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import http, oip, procs, prometheus, wait
+from support import http, oip, paths, procs, prometheus, wait
 
 pytestmark = pytest.mark.core
 
@@ -337,6 +338,45 @@ def test_copies_are_paid_for_or_not_made(traffic, connect):
     assert count(server, "mirrored", "three") == 0
     assert by_grpc(server, client) == "1"
     settled(server, "mirrored", 1)
+
+
+# --- while it serves ---
+
+def test_a_canary_grows_and_is_promoted_without_a_restart(serve, connect, tmp_path):
+    """By files that are deployed; those that make no sense change nothing."""
+    names = ("one", "two")
+
+    def say(**two):
+        return {"applications": [{"name": "shop", "import_path": "traffic:app", "working_dir": str(paths.APPS),
+                                  "env": {"TRAFFIC": json.dumps({n: {} for n in names})},
+                                  "deployments": [{"name": "one"}, {"name": "two", **two}]}]}
+
+    def deploy(**two):
+        conn = http.Unix(os.path.join(server.folder_of_port(), "control.sock"))
+        conn.request("PUT", "/api/serve/applications/", json.dumps(say(**two)))
+        reply = conn.getresponse()
+        text = reply.read().decode()
+        conn.close()
+        return reply.status, text
+
+    file = tmp_path / "anyserve.yaml"
+    file.write_text(json.dumps(say(canary_percent=0)))
+    server = serve(file, "--state-dir", tmp_path / "state", verb="start")
+    client, before = connect(server), server.workers()
+    assert {by_grpc(server, client) for _ in range(10)} == {"1"}
+    for percent in (50, 100):
+        assert deploy(canary_percent=percent)[0] == 200
+        server.log.wait(rf"event=traffic deployment=two canary=yes canary_percent={percent}\.000")
+        got = [by_grpc(server, client) for _ in range(20)].count("2")
+        assert abs(got - 20 * percent // 100) <= 2  # any 20 turns in a row
+    status, text = deploy(fallback="onn")
+    assert status == 400 and "there is no deployment 'onn'; did you mean one?" in text, text
+    status, text = deploy(fallback="two")
+    assert status == 400 and "deployments in a circle: two → two" in text, text
+    assert deploy()[0] == 200  # the canary is no canary any more
+    server.log.wait("event=traffic deployment=two canary=no")
+    assert {by_grpc(server, client) for _ in range(5)} == {"2"}
+    assert server.workers() == before
 
 
 # --- what cannot be ---
