@@ -73,7 +73,6 @@ void as_resume_carry(void *resume, struct as_carry *c)
 struct resumed {
     struct as_supervisor_conf conf;
     struct as_option_set opts;
-    bool starts; /* it is a server that `start` started; else `run` */
     char **argv; /* the options', which point into it */
     int argc;
     struct as_runtime_dir dir;
@@ -93,13 +92,25 @@ static void get_words(struct resumed *r, const char *count, const char *key)
     r->argv[r->argc] = NULL;
 }
 
+/* Commands that supervise. */
+static const struct {
+    const char *command;
+    uint32_t scope;
+} kinds[] = {{"run", AS_SCOPE_RUN}, {"start", AS_SCOPE_START}};
+
 static void get_options(struct resumed *r, struct as_buf *err)
 {
     struct as_str command = as_carried_get(&r->in, "command");
     struct as_buf why;
 
-    r->starts = as_str_eq(command, AS_STR("start"));
-    if (!r->starts && !as_str_eq(command, AS_STR("run")))
+    r->resume = (struct as_resume){NULL, &r->opts, &r->dir, &r->notify};
+    for (size_t i = 0; i < AS_COUNT(kinds) && !r->resume.command; i++) {
+        if (as_str_eq(command, as_str_of(kinds[i].command))) {
+            r->resume.command = kinds[i].command;
+            as_option_init(&r->opts, kinds[i].scope);
+        }
+    }
+    if (!r->resume.command)
         as_carried_fail(&r->in, "command", "is none that can be taken over");
     r->argv = NULL;
     get_words(r, "options", "option");
@@ -109,7 +120,6 @@ static void get_options(struct resumed *r, struct as_buf *err)
     if (r->in.failed)
         return;
     as_buf_init(&why);
-    as_option_init(&r->opts, r->starts ? AS_SCOPE_START : AS_SCOPE_RUN);
     if (as_option_parse(&r->opts, r->argc, r->argv, &why) < 0) {
         r->in.failed = true;
         as_buf_printf(err, "an option of the running server is not known any more: %.*s",
@@ -143,10 +153,7 @@ static int run(struct resumed *r, int fd, struct as_buf *err)
     r->dir.path = as_carried_dup(&r->in, "runtime-path");
     r->dir.lock = as_carried_get_fd(&r->in, "runtime-lock");
     get_notify(r);
-    r->resume = (struct as_resume){r->starts ? "start" : "run", &r->opts, &r->dir, &r->notify};
     r->conf.opts = &r->opts;
-    /* what `start` serves is in its state folder */
-    r->conf.target = r->opts.n_args && !r->starts ? r->opts.args[0] : NULL;
     r->conf.notify = &r->notify;
     r->conf.carry = as_resume_carry;
     r->conf.upgraded = as_resume_outcome;

@@ -273,7 +273,6 @@ static int supervise(struct run *r, struct as_buf *err)
     int code;
 
     conf.ctx = &resume;
-
     if (conf.app < 0 || !conf.program) {
         free(conf.program);
         return AS_CODE_SYSTEM;

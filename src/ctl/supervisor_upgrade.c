@@ -80,6 +80,7 @@ static void carry_conf(const struct as_supervisor *s, struct as_carry *c)
     as_carry_put(c, "version", AS_STR(AS_VERSION)); /* for people who look */
     as_carry_put(c, "program", as_str_of(conf->program));
     as_carry_put(c, "address", as_str_of(conf->address));
+    as_carry_put(c, "target", as_str_of(conf->target));
     as_carry_put_fd(c, "app", conf->app);
     as_carry_put_fd(c, "signals", conf->signal_fd);
     as_carry_put_u64(c, "listeners", conf->listeners.n);
@@ -255,6 +256,7 @@ void as_supervisor_upgrade(struct as_supervisor *s)
 
 void as_supervisor_conf_resume(struct as_supervisor_conf *conf, struct as_carried *in)
 {
+    struct as_str target;
     uint64_t n;
 
     *conf = (struct as_supervisor_conf){.app = -1, .signal_fd = -1};
@@ -263,6 +265,8 @@ void as_supervisor_conf_resume(struct as_supervisor_conf *conf, struct as_carrie
     (void)as_carried_get(in, "version");
     conf->program = as_carried_dup(in, "program");
     conf->address = as_carried_dup(in, "address");
+    target = as_carried_get(in, "target");
+    conf->target = target.n ? as_str_dup(target) : NULL;
     conf->app = as_carried_get_fd(in, "app");
     conf->signal_fd = as_carried_get_fd(in, "signals");
     n = as_carried_get_u64(in, "listeners", AS_HANDOVER_MAX);
@@ -290,6 +294,7 @@ void as_supervisor_conf_fini(struct as_supervisor_conf *conf)
         close(conf->signal_fd);
     free(conf->program);
     free((char *)(uintptr_t)conf->address);
+    free((char *)(uintptr_t)conf->target);
 }
 
 bool as_supervisor_resume(struct as_supervisor *s, struct as_carried *in)

@@ -1,5 +1,6 @@
 """`anyserve upgrade`: supervisor, controller and dispatcher become another image; clients and workers do not notice."""
 
+import json
 import os
 import shutil
 import signal
@@ -285,3 +286,23 @@ def test_a_server_that_is_not_ready_is_not_upgraded(staged, stage):
         scene.go()
         assert call.exception() is None
     server.ended()
+
+
+def test_a_server_of_a_deployment_file(serve, connect, tmp_path):
+    """`anyserve start`: its generation, its replicas, and who may change it, go along."""
+    import failpoints
+    file = tmp_path / "anyserve.yaml"
+    file.write_text(json.dumps({"applications": [{
+        "name": "shop", "import_path": "echo:app", "working_dir": str(paths.APPS),
+        "deployments": [{"name": "echo", "num_replicas": 2}]}]}))
+    server = serve(file, "--state-dir", tmp_path / "state", verb="start")
+    server.wait_all_ready()
+    before = server.workers()
+    for _ in range(2):
+        upgrade(server)
+    assert server.workers() == before
+    d = failpoints.ask(server, "GET", "/api/serve/applications/")["applications"]["shop"]["deployments"]["echo"]
+    assert (d["status"], d["target_num_replicas"], len(d["replicas"])) == ("HEALTHY", 2, 2)
+    failpoints.ask(server, "POST", "/api/v1/applications/shop/deployments/echo/scale", {"target_num_replicas": 1})
+    wait.until(lambda: len(server.workers()) == 1, server.status)
+    assert connect(server).infer("echo", {"x": np.float32([3])})["x"] == 3
