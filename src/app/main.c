@@ -6,6 +6,7 @@
 #include "app/declare.h"
 #include "app/deploy.h"
 #include "app/dispatcher.h"
+#include "app/doctor.h"
 #include "app/logs.h"
 #include "app/resume.h"
 #include "app/run.h"
@@ -79,6 +80,8 @@ const struct as_command as_commands[] = {
      false, as_logs_main},
     {"shutdown", "", "let a running server answer what it holds, and end", AS_SCOPE_SHUTDOWN, 0, 0,
      false, as_shutdown_main},
+    {"doctor", "", "check this machine, and the server that runs there; say what to do",
+     AS_SCOPE_DOCTOR, 0, 0, false, as_doctor_main},
     {"check", "FILE", "read a deployment file and tell what is wrong with it", AS_SCOPE_CHECK, 1, 1,
      false, as_check_main},
     {"build", "TARGET", "write the deployment file of a Python file or module", AS_SCOPE_BUILD, 1,

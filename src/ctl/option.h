@@ -83,7 +83,7 @@ enum as_option_type {
       RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
       "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                                      \
     X(STATE_DIR, "state-dir", STRING, 0, 4095, "", "DIR",                                          \
-      START | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC, "Deployment",                                  \
+      START | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC | AS_SCOPE_DOCTOR, "Deployment",                \
       "what is served is kept here; default $XDG_STATE_HOME/anyserve, for root /var/lib/anyserve") \
     X(STATE_GENERATIONS, "state-generations", INT, 2, 100000, "100", "", RC, "Deployment",         \
       "changes of what is served that are kept; more for what is needed to go back")               \
@@ -97,8 +97,8 @@ enum as_option_type {
       "an update that fails is taken back: what was healthy before is served again")               \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,       \
       "Workers", "replicas of each deployment")                                                    \
-    X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD, "Workers",              \
-      "interpreter; default the one of this script, $VIRTUAL_ENV, python3")                        \
+    X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD | AS_SCOPE_DOCTOR,       \
+      "Workers", "interpreter; default the one of this script, $VIRTUAL_ENV, python3")             \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \
       "send tracebacks of handlers to clients")                                                    \
     X(WORKER_SCHEDULING, "worker-scheduling", ENUM, 0, 0, "batch", "batch|normal", RC, "Workers",  \

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 
@@ -666,3 +667,48 @@ def test_deploy_for_real(serve, tmp_path):
     write(file, "2", apps=("shop",))
     assert server.workers() == {k: v for k, v in now.items() if k.startswith("main")}
     assert "1 unchanged" in run("deploy", file, *at(server), code=0).stdout
+
+
+# --- doctor ---
+
+def doctor(*args, code=0):
+    done = run("doctor", "--json", *args, code=code, env={**os.environ, "PYTHONPATH": str(paths.SDK)})
+    return {c["check"]: c for c in json.loads(done.stdout)}
+
+
+def test_doctor_of_a_server(serve, tmp_path):
+    server = serve("echo.py")
+    here = *at(server), "--python", sys.executable, "--state-dir", tmp_path
+    found = doctor(*here)
+    assert set(found) == {"python", "kernel", "files", "memlock", "memory", "cgroup", "shm", "runtime", "state", "server",
+                          "control"}
+    assert (found["server"]["verdict"], found["control"]["verdict"]) == ("ok", "ok")
+    assert found["server"]["text"] == f"the server on port {server.port} is ready"
+    text = run("doctor", *here, code=0, env={**os.environ, "PYTHONPATH": str(paths.SDK)}).stdout
+    assert re.search(r"^ok    python    .*: Python 3", text, re.M) and re.search(r"\d+ ok, \d warnings, 0 failures\n$", text)
+    os.kill(server.controller, signal.SIGSTOP)
+    try:
+        found = doctor(*here, code=1)
+    finally:
+        os.kill(server.controller, signal.SIGCONT)
+    assert found["control"]["verdict"] == "fail" and "logs --replica controller" in found["control"]["advice"]
+
+
+def test_doctor_of_a_machine(tmp_path):
+    here = "--runtime-dir", tmp_path, "--python", sys.executable, "--state-dir", tmp_path / "not" / "yet"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = doctor(*here, "--port", port)
+        assert found["port"]["verdict"] == "warn" and "another program has it" in found["port"]["text"]
+    found = doctor(*here, "--port", port)
+    assert (found["port"]["verdict"], found["server"]["text"]) == ("ok", f"none runs on port {port} in {tmp_path}")
+    assert found["state"]["verdict"] == "ok" and not (tmp_path / "not").exists() and not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("args, check, text", [
+    (("--python", "/bin/false"), "python", "cannot load anyserve"), (("--python", "/no/such"), "python", "cannot be started"),
+    (("--runtime-dir", "/proc/x"), "runtime", "/proc cannot be written to"), (("--state-dir", "/proc/x"), "state", "/proc cannot be written to")])
+def test_doctor_finds(tmp_path, args, check, text):
+    given = dict([("--runtime-dir", tmp_path), ("--python", sys.executable), ("--state-dir", tmp_path), args])
+    found = doctor(*(str(word) for pair in given.items() for word in pair), "--port", "1", code=1)
+    assert found[check]["verdict"] == "fail" and text in found[check]["text"] and found[check]["advice"]
