@@ -1,6 +1,7 @@
 /* app/main.c — the command line: which command, its options, its help. */
 
 #include "app/command.h"
+#include "app/completion.h"
 #include "app/control.h"
 #include "app/controller.h"
 #include "app/declare.h"
@@ -91,6 +92,10 @@ const struct as_command as_commands[] = {
      as_infer_main},
     {"bench", "MODEL", "put load on a model and measure its answers", AS_SCOPE_BENCH, 1, 1, false,
      as_bench_main},
+    {"completion", "SHELL", "print what makes bash, zsh or fish complete this command", 0, 1, 1,
+     false, as_completion_main},
+    {"complete", "WHAT", "print names for that (asked by the shell)", AS_SCOPE_CHANGE, 1, 1, true,
+     as_complete_main},
     {"version", "", "print the version", 0, 0, 0, false, cmd_version},
     {"help", "[COMMAND]", "explain a command", 0, 0, 1, false, cmd_help},
     {"options", "", "print the documentation page of all options", 0, 0, 0, true, cmd_options},

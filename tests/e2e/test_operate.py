@@ -712,3 +712,57 @@ def test_doctor_finds(tmp_path, args, check, text):
     given = dict([("--runtime-dir", tmp_path), ("--python", sys.executable), ("--state-dir", tmp_path), args])
     found = doctor(*(str(word) for pair in given.items() for word in pair), "--port", "1", code=1)
     assert found[check]["verdict"] == "fail" and text in found[check]["text"] and found[check]["advice"]
+
+
+# --- completion ---
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory):
+    """complete("anyserve", "lo") → what bash would offer for the last word, by its own machinery."""
+    script = tmp_path_factory.mktemp("bash") / "anyserve"
+    script.write_text(run("completion", "bash", code=0).stdout)
+
+    def complete(*words):
+        line = f'source {script}; words=("$@"); COMP_WORDS=("${{words[@]}}"); COMP_CWORD=$(($# - 1));' \
+               ' f=$(complete -p anyserve); f=${f#*-F }; ${f%% *}; printf "%s\\n" "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", line, "bash", str(paths.BINARY), *words], capture_output=True, text=True,
+                              timeout=wait.SECONDS, cwd=paths.APPS)
+        assert done.returncode == 0 and not done.stderr, done
+        return done.stdout.split()
+    return complete
+
+
+def test_completion_of_words(complete):
+    assert complete("lo") == ["logs"]
+    assert "dispatcher" not in complete("") and {"deploy", "doctor"} <= set(complete(""))
+    assert complete("help", "sh") == ["shutdown"]
+    assert complete("completion", "") == ["bash", "zsh", "fish"]
+    assert set(complete("status", "--")) == {"--help", "--port", "--control", "--control-token-file", "--runtime-dir",
+                                             "--watch", "--json"}
+    assert complete("run", "--log-level", "w") == ["warn"]
+    assert complete("run", "--log-level", "=", "d") == ["debug"]
+    assert complete("run", "--log-level", "=") == ["error", "warn", "info", "debug"]
+    assert complete("run", "--debug-errors", "--rout") == ["--router"]  # a switch takes no value
+    assert complete("run", "--port", "80") == []
+    assert complete("run", "ech") == ["echo.py"] == complete("deploy", "--timeout", "3s", "ech")
+    assert complete("run", "--runtime-dir", "/us") == ["/usr"]
+    assert complete("deploy", "echo.py", "ech") == []  # there is one argument
+    assert complete("nonsense", "x") == []
+
+
+def test_completion_of_names(complete, server, tmp_path):
+    there = at(server)
+    assert complete("scale", *there, "e") == ["echo"]
+    assert complete("scale", *there, "echo", "") == []
+    assert complete("delete", *there, "") == ["default"]
+    assert complete("logs", *there, "--replica", "e") == ["echo-0"]
+    assert complete("logs", *there, "--replica", "") == ["supervisor", "dispatcher", "controller", "echo-0"]
+    assert complete("scale", "--runtime-dir", str(tmp_path), "") == []
+
+
+def test_every_shell(complete):
+    commands = set(complete(""))
+    fish = run("completion", "fish", code=0).stdout
+    assert commands == set(re.findall(r"__fish_use_subcommand -fa (\S+)", fish))
+    assert run("completion", "zsh", code=0).stdout.startswith("#compdef anyserve\n")
+    assert "bash, zsh, fish" in run("completion", "tcsh", code=2).stderr

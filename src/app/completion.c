@@ -1,0 +1,327 @@
+#include "app/completion.h"
+
+#include "app/command.h"
+#include "app/follow.h"
+#include "ctl/exit_code.h"
+#include "ctl/option_row.h"
+
+#define ASK_WAIT AS_SEC /* a person waits at the prompt */
+
+/* --- what there is --- */
+
+static bool is_known(const struct as_command *c, size_t option)
+{
+    const struct as_option_row *row = &as_option_rows[option];
+
+    return (row->scope & c->scope) && !(row->scope & AS_SCOPE_HIDDEN);
+}
+
+static bool is_switch(const struct as_option_row *row)
+{
+    return row->type == AS_OPTION_BOOL;
+}
+
+/* What the value of an option or an argument is: the words of an enum, else what completes it. */
+static const char *kind_of(const char *name)
+{
+    static const char *const rows[][2] = {
+        {"FILE", "file"},      {"PATH", "file"},       {"DIR", "dir"},     {"TARGET", "file"},
+        {"DEPLOYMENT", "ask"}, {"APPLICATION", "ask"}, {"REPLICA", "ask"},
+    };
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        if (strcmp(rows[i][0], name) == 0)
+            return rows[i][1];
+    }
+    return "";
+}
+
+static void put_words(struct as_buf *b, const char *words)
+{
+    for (size_t i = 0; as_option_word(words, i).p; i++)
+        as_buf_printf(b, "%s%.*s", i ? " " : "", AS_STR_FMT(as_option_word(words, i)));
+}
+
+/* "file", "dir", "ask REPLICA", "words a b c", or "" */
+static void put_value_kind(struct as_buf *b, const struct as_option_row *row)
+{
+    const char *place = as_option_placeholder(row);
+
+    if (row->type == AS_OPTION_ENUM) {
+        as_buf_str(b, "words ");
+        put_words(b, row->words);
+    } else if (row == &as_option_rows[AS_OPT_REPLICA]) {
+        as_buf_str(b, "ask REPLICA");
+    } else {
+        as_buf_str(b, kind_of(place));
+    }
+}
+
+/* The arguments of a command in their order, likewise, '|' between. */
+static void put_args(struct as_buf *b, const struct as_command *c)
+{
+    const char *p = c->args;
+
+    for (uint32_t n = 0; *p; n++) {
+        char word[32];
+        size_t len = strcspn(p, " ");
+
+        snprintf(word, sizeof(word), "%.*s", (int)len, p);
+        if (word[0] == '[') { /* may be left out */
+            memmove(word, word + 1, len);
+            word[strcspn(word, "]")] = 0;
+        }
+        as_buf_str(b, n ? "|" : "");
+        if (strcmp(word, "COMMAND") == 0) {
+            as_buf_str(b, "words");
+            for (uint32_t i = 0; i < as_commands_n; i++) {
+                if (!as_commands[i].hidden)
+                    as_buf_printf(b, " %s", as_commands[i].name);
+            }
+        } else if (strcmp(word, "SHELL") == 0) {
+            as_buf_str(b, "words bash zsh fish");
+        } else {
+            as_buf_printf(b, "%s%s%s", kind_of(word), strcmp(kind_of(word), "ask") ? "" : " ",
+                          strcmp(kind_of(word), "ask") ? "" : word);
+        }
+        p += len;
+        p += strspn(p, " ");
+    }
+}
+
+/* --- bash, and zsh by its own reader of bash's --- */
+
+/* One function, `_anyserve_of COMMAND`, that sets what is known of a command; one that completes by
+ * it. In the words before the cursor an option with a value takes two. */
+static const char bash_head[] =
+    "# Completion of anyserve for bash; printed by `anyserve completion bash`.\n"
+    "_anyserve_of() { # sets commands; or, of a command, options, values (option=kind) and args\n"
+    "    commands='' options='' values='' args=''\n"
+    "    case $1 in\n";
+static const char bash_tail[] =
+    "    esac\n"
+    "}\n"
+    "_anyserve_reply() { # WORD KIND…: what of this kind begins with the word\n"
+    "    local word=$1 kind=$2\n"
+    "    shift 2\n"
+    "    case $kind in\n"
+    "    file) COMPREPLY=($(compgen -f -- \"$word\")); compopt -o filenames 2>/dev/null ;;\n"
+    "    dir) COMPREPLY=($(compgen -d -- \"$word\")); compopt -o filenames 2>/dev/null ;;\n"
+    "    words) COMPREPLY=($(compgen -W \"$*\" -- \"$word\")) ;;\n"
+    "    ask) COMPREPLY=($(compgen -W \"$(\"$program\" complete \"$1\" \"${where[@]}\" "
+    "2>/dev/null)\" "
+    "-- \"$word\")) ;;\n"
+    "    esac\n"
+    "}\n"
+    "_anyserve() {\n"
+    "    local commands options values args word=${COMP_WORDS[COMP_CWORD]} "
+    "program=${COMP_WORDS[0]}\n"
+    "    local i=1 n=0 key value entry kinds where=()\n"
+    "    COMPREPLY=()\n"
+    "    if ((COMP_CWORD == 1)); then\n"
+    "        _anyserve_of ''\n"
+    "        _anyserve_reply \"$word\" words $commands\n"
+    "        return\n"
+    "    fi\n"
+    "    _anyserve_of \"${COMP_WORDS[1]}\"\n"
+    "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+    "        key=${COMP_WORDS[i]}\n"
+    "        [[ $key == = ]] && { ((i++)); continue; } # bash makes words of --key=value\n"
+    "        if [[ $key != -* ]]; then\n"
+    "            ((n++))\n"
+    "        elif [[ \" $values\" == *\" $key=\"* ]]; then\n"
+    "            ((i++))\n"
+    "            [[ ${COMP_WORDS[i]} == = ]] && ((i++))\n"
+    "            if ((i >= COMP_CWORD)); then # its value is what is asked for\n"
+    "                [[ $word == = ]] && word=''\n"
+    "                while IFS= read -r entry; do\n"
+    "                    [[ $entry == \"$key=\"* ]] && _anyserve_reply \"$word\" ${entry#*=}\n"
+    "                done < <(tr ',' '\\n' <<<\"${values// --/,--}\")\n"
+    "                return\n"
+    "            fi\n"
+    "            case $key in --port | --runtime-dir | --control | --control-token-file)\n"
+    "                where+=(\"$key\" \"${COMP_WORDS[i]}\") ;;\n"
+    "            esac\n"
+    "        fi\n"
+    "    done\n"
+    "    if [[ $word == -* ]]; then\n"
+    "        _anyserve_reply \"$word\" words $options\n"
+    "        return\n"
+    "    fi\n"
+    "    IFS='|' read -ra kinds <<<\"$args\"\n"
+    "    [[ -n ${kinds[n]} ]] && _anyserve_reply \"$word\" ${kinds[n]}\n"
+    "}\n"
+    "complete -F _anyserve anyserve\n";
+
+static void put_bash(struct as_buf *b)
+{
+    as_buf_str(b, bash_head);
+    as_buf_str(b, "    '') commands='");
+    for (uint32_t i = 0; i < as_commands_n; i++) {
+        if (!as_commands[i].hidden)
+            as_buf_printf(b, "%s%s", i ? " " : "", as_commands[i].name);
+    }
+    as_buf_str(b, "' ;;\n");
+    for (uint32_t i = 0; i < as_commands_n; i++) {
+        const struct as_command *c = &as_commands[i];
+
+        if (c->hidden)
+            continue;
+        as_buf_printf(b, "    %s)\n        args='", c->name);
+        put_args(b, c);
+        as_buf_str(b, "'\n        options='--help");
+        for (size_t k = 0; k < AS_OPT_COUNT; k++) {
+            if (is_known(c, k))
+                as_buf_printf(b, " --%s", as_option_rows[k].key);
+        }
+        as_buf_str(b, "'\n        values='");
+        for (size_t k = 0; k < AS_OPT_COUNT; k++) {
+            if (!is_known(c, k) || is_switch(&as_option_rows[k]))
+                continue;
+            as_buf_printf(b, "--%s=", as_option_rows[k].key);
+            put_value_kind(b, &as_option_rows[k]);
+            as_buf_str(b, " ");
+        }
+        as_buf_str(b, "' ;;\n");
+    }
+    as_buf_str(b, bash_tail);
+}
+
+static void put_zsh(struct as_buf *b)
+{
+    as_buf_str(b, "#compdef anyserve\n"
+                  "# Completion of anyserve for zsh; printed by `anyserve completion zsh`.\n"
+                  "autoload -Uz bashcompinit && bashcompinit\n");
+    put_bash(b);
+}
+
+/* --- fish --- */
+
+static void put_quoted(struct as_buf *b, const char *text)
+{
+    as_buf_str(b, "'");
+    for (const char *p = text; *p; p++)
+        as_buf_printf(b, *p == '\'' || *p == '\\' ? "\\%c" : "%c", *p);
+    as_buf_str(b, "'");
+}
+
+static void put_fish_values(struct as_buf *b, const char *kind)
+{
+    if (strncmp(kind, "words ", 6) == 0)
+        as_buf_printf(b, " -xa '%s'", kind + 6);
+    else if (strncmp(kind, "ask ", 4) == 0)
+        as_buf_printf(b, " -xa '(anyserve complete %s 2>/dev/null)'", kind + 4);
+    else if (strcmp(kind, "dir") == 0)
+        as_buf_str(b, " -xa '(__fish_complete_directories)'");
+    else if (strcmp(kind, "file") == 0)
+        as_buf_str(b, " -rF");
+    else
+        as_buf_str(b, " -x");
+}
+
+static void put_fish_command(struct as_buf *b, const struct as_command *c)
+{
+    struct as_buf kind;
+
+    as_buf_printf(b, "complete -c anyserve -n __fish_use_subcommand -fa %s -d ", c->name);
+    put_quoted(b, c->doc);
+    as_buf_str(b, "\n");
+    as_buf_init(&kind);
+    put_args(&kind, c);
+    as_buf_add(&kind, "", 1);
+    kind.p[strcspn((char *)kind.p, "|")] = 0; /* of the first; numbers come behind it */
+    if (kind.p[0]) {
+        as_buf_printf(b, "complete -c anyserve -n '__fish_seen_subcommand_from %s'", c->name);
+        put_fish_values(b, (char *)kind.p);
+        as_buf_str(b, "\n");
+    }
+    for (size_t k = 0; k < AS_OPT_COUNT; k++) {
+        if (!is_known(c, k))
+            continue;
+        as_buf_printf(b, "complete -c anyserve -n '__fish_seen_subcommand_from %s' -l %s", c->name,
+                      as_option_rows[k].key);
+        if (!is_switch(&as_option_rows[k])) {
+            as_buf_drop(&kind, kind.n);
+            put_value_kind(&kind, &as_option_rows[k]);
+            as_buf_add(&kind, "", 1);
+            put_fish_values(b, (char *)kind.p);
+        }
+        as_buf_str(b, " -d ");
+        put_quoted(b, as_option_rows[k].doc);
+        as_buf_str(b, "\n");
+    }
+    as_buf_fini(&kind);
+}
+
+static void put_fish(struct as_buf *b)
+{
+    as_buf_str(b, "# Completion of anyserve for fish; printed by `anyserve completion fish`.\n"
+                  "complete -c anyserve -f\n");
+    for (uint32_t i = 0; i < as_commands_n; i++) {
+        if (!as_commands[i].hidden)
+            put_fish_command(b, &as_commands[i]);
+    }
+}
+
+/* --- the commands --- */
+
+int as_completion_main(struct as_option_set *opts)
+{
+    static const struct {
+        const char *name;
+        void (*put)(struct as_buf *b);
+    } shells[] = {{"bash", put_bash}, {"zsh", put_zsh}, {"fish", put_fish}};
+    struct as_buf b;
+
+    for (size_t i = 0; i < AS_COUNT(shells); i++) {
+        if (strcmp(shells[i].name, opts->args[0]) != 0)
+            continue;
+        as_buf_init(&b);
+        shells[i].put(&b);
+        fwrite(b.p, 1, b.n, stdout);
+        as_buf_fini(&b);
+        return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+    }
+    fprintf(stderr, "anyserve: '%s' is no shell that is known: bash, zsh, fish\n", opts->args[0]);
+    return AS_CODE_USAGE;
+}
+
+/* Quickly, or not at all. */
+static bool enough(void *ctx AS_UNUSED, const struct as_states *s AS_UNUSED)
+{
+    return false;
+}
+
+static void put_name(struct as_buf *b, const struct as_state *st)
+{
+    if (st->kind == AS_STATE_REPLICA)
+        as_buf_printf(b, "%s\n", st->replica);
+    else if (st->kind == AS_STATE_DEPLOYMENT && strcmp(st->application, "default") != 0)
+        as_buf_printf(b, "%s/%s\n", st->application, st->deployment);
+    else
+        as_buf_printf(b, "%s\n",
+                      st->kind == AS_STATE_DEPLOYMENT ? st->deployment : st->application);
+}
+
+int as_complete_main(struct as_option_set *opts)
+{
+    static const char *const kinds[] = {[AS_STATE_APPLICATION] = "APPLICATION",
+                                        [AS_STATE_DEPLOYMENT] = "DEPLOYMENT",
+                                        [AS_STATE_REPLICA] = "REPLICA"};
+    struct as_follow f = {
+        .on_rest = enough, .stop_fd = -1, .deadline = as_contact_clock() + ASK_WAIT};
+    struct as_buf b;
+
+    as_buf_init(&b);
+    if (strcmp(opts->args[0], kinds[AS_STATE_REPLICA]) == 0)
+        as_buf_str(&b, "supervisor\ndispatcher\ncontroller\n"); /* they have logs, too */
+    as_follow_run(&f, opts);
+    for (uint32_t i = 0; i < f.states.n; i++) {
+        if (strcmp(opts->args[0], kinds[f.states.all[i]->kind]) == 0)
+            put_name(&b, f.states.all[i]);
+    }
+    as_follow_fini(&f);
+    fwrite(b.p, 1, b.n, stdout);
+    as_buf_fini(&b);
+    return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+}
