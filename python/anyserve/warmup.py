@@ -99,12 +99,12 @@ def _elements(where: str, datatype: str, values: List[Any]) -> bytes:
         return _integers(where, datatype, values)
     if datatype in _FLOATS:
         return _floats(where, datatype, values)
-    of = {"BOOL": (bool, "true nor false"), "BYTES": (str, "text")}.get(datatype)
+    of = {"BOOL": (bool, "neither true nor false"), "BYTES": (str, "no text")}.get(datatype)
     if of is None:
         _refuse("%s: there is no datatype %r", where, datatype)
     for i, v in enumerate(values):
         if not isinstance(v, of[0]):
-            _refuse("%s: data[%d]: %r is no %s", where, i, v, of[1])
+            _refuse("%s: data[%d]: %r is %s", where, i, v, of[1])
     if datatype == "BOOL":
         return bytes(values)
     texts = [v.encode("utf-8") for v in values]
@@ -177,8 +177,9 @@ def _read(models: Sequence[Model], entry: Dict[str, Any], where: str) -> Warmup:
     if not isinstance(request.get("id", ""), str):
         _refuse("id must be a text")
     _check_outputs(request.get("outputs", []), models[number])
-    return Warmup(where, number, models[number].name, int(entry.get("count", 1)), [_tensor(t) for t in request["inputs"]],
-                  _parameters(request.get("parameters", {})), request.get("id", ""))  # fmt: skip
+    return Warmup(where, number, models[number].name, int(entry.get("count", 1)),
+                  [_tensor(t) for t in request["inputs"]], _parameters(request.get("parameters", {})),
+                  request.get("id", ""))  # fmt: skip
 
 
 def plan(models: Sequence[Model], said: Any) -> List[Warmup]:

@@ -139,8 +139,8 @@ def test_json(start):
 
 
 def test_what_the_worker_says_is_json_too(start):
-    worker = start(APP + "\n@app.model('raise')\ndef r(request):\n    raise ValueError('no')\n" + config(encoding="JSON"),
-                   env=context())
+    source = APP + "\n@app.model('raise')\ndef r(request):\n    raise ValueError('no')\n"
+    worker = start(source + config(encoding="JSON"), env=context())
     with pytest.raises(Exception, match="raised ValueError: no"):
         worker.infer("raise")
     (row,) = parsed(worker, 1)
@@ -149,7 +149,8 @@ def test_what_the_worker_says_is_json_too(start):
 
 
 @pytest.mark.parametrize("model, texts", [
-    ("threads", ["in a thread"]), ("stream", ["before", "behind"]), ("later", ["first", "second", "in a task of its own", "in a thread"]),
+    ("threads", ["in a thread"]), ("stream", ["before", "behind"]),
+    ("later", ["first", "second", "in a task of its own", "in a thread"]),
     ("eager", ["first", "second"]), ("astream", ["before", "behind"]),
 ])
 def test_requests_are_told_from_each_other(start, model, texts):

@@ -153,8 +153,9 @@ def get(request):
 
 
 @pytest.mark.parametrize("datatype, data, want", [
-    ("UINT64", [2**64 - 1], [2**64 - 1]), ("INT8", [-128, 127], [-128, 127]), ("FP16", [65504, 0.1], [65504, np.float16(0.1)]),
-    ("FP64", [1e308, -0.0], [1e308, -0.0]), ("BOOL", [True, False], [True, False]), ("INT32", [[1, 2], [3, 4]], [1, 2, 3, 4]),
+    ("UINT64", [2**64 - 1], [2**64 - 1]), ("INT8", [-128, 127], [-128, 127]),
+    ("FP16", [65504, 0.1], [65504, np.float16(0.1)]), ("FP64", [1e308, -0.0], [1e308, -0.0]),
+    ("BOOL", [True, False], [True, False]), ("INT32", [[1, 2], [3, 4]], [1, 2, 3, 4]),
     ("FP32", 7, [7.0]), ("BF16", [1.0, 1.00390625, 1.01171875], [0x3F80, 0x3F80, 0x3F82]),
 ])
 def test_elements(start, datatype, data, want):
@@ -226,8 +227,8 @@ calls = []
         raise ValueError("no weights")
     return x
 """ + warm({"model": "seen", "request": {"inputs": []}}, {"model": "m", "count": 5, "request": x(1.0)})
-    assert_stops(start, source, 70,
-                 "warmup_requests[1]: model 'm' failed in run 3 of 5: INTERNAL: model 'm' raised ValueError: no weights",
+    assert_stops(start, source, 70, "warmup_requests[1]: model 'm' failed in run 3 of 5: INTERNAL: "
+                 "model 'm' raised ValueError: no weights",
                  'raise ValueError("no weights")')  # the traceback, in the log
 
 
@@ -260,11 +261,14 @@ def test_a_stream_is_checked_to_its_end(start, kind):
     ("sync", x(1.0, 2.0, shape=[2, 2]), "input 'x': 2 elements in data, shape [2, 2] needs 4"),
     ("sync", x([1, 2], [3]), "input 'x': data is not nested evenly"),
     ("sync", x(300, datatype="UINT8"), "input 'x': data[0]: 300 does not fit UINT8"),
-    ("sync", x(1.0, datatype="INT8"), "data[0]: 1.0 is no integer"), ("sync", x(True), "data[0]: True is no number"),
-    ("sync", x(1e39), "data[0]: 1e+39 does not fit FP32"), ("sync", x(65520, datatype="FP16"), "does not fit FP16"),
-    ("sync", x(3.4e38, datatype="BF16"), "does not fit BF16"), ("sync", x(1, datatype="BOOL"), "data[0]: 1 is no true nor false"),
-    ("sync", x(1, datatype="BYTES"), "data[0]: 1 is no text"), ("sync", x(1, datatype="FP8"), "there is no datatype 'FP8'"),
-    ("sync", x(1.0, outputs=[{"name": "z"}]), "model 'm' has no output 'z'"), ("sync", x(1.0, id=5), "id must be a text"),
+    ("sync", x(1.0, datatype="INT8"), "data[0]: 1.0 is no integer"),
+    ("sync", x(True), "data[0]: True is no number"), ("sync", x(1e39), "data[0]: 1e+39 does not fit FP32"),
+    ("sync", x(65520, datatype="FP16"), "does not fit FP16"), ("sync", x(3.4e38, datatype="BF16"), "does not fit BF16"),
+    ("sync", x(1, datatype="BOOL"), "data[0]: 1 is neither true nor false"),
+    ("sync", x(1, datatype="BYTES"), "data[0]: 1 is no text"),
+    ("sync", x(1, datatype="FP8"), "there is no datatype 'FP8'"),
+    ("sync", x(1.0, outputs=[{"name": "z"}]), "model 'm' has no output 'z'"),
+    ("sync", x(1.0, id=5), "id must be a text"),
     ("sync", x(1.0, parameters={"a": [1]}), "parameter 'a' is a boolean, a number or a text, not [1]"),
     ("sync", {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1], "data": []}]}, "shape must be an array"),
     ("sync", {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1]}]}, "input 'x': data is missing"),
