@@ -1,9 +1,7 @@
 #include "ctl/workers.h"
 
 #include "ctl/journal.h"
-#include "ctl/launch.h"
-#include "ctl/spares.h"
-#include "ctl/standing.h"
+#include "ctl/workers_own.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,46 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* One replica: its place is for as long as the controller wants it, its processes come and go. */
-struct worker {
-    struct as_list node;
-    struct as_workers *all;
-    struct as_process *process; /* NULL: waits, is given up, or has just died */
-    enum as_ctl_state state;
-    bool held; /* the former dispatcher may have requests of it */
-    uint32_t restarts;
-    char *name, *deployment;
-    char *token;          /* of the process, or of the last one */
-    char *note;           /* the controller's */
-    struct as_buf spawn;  /* what its process was started by */
-    struct as_buf reason; /* how the last process ended, or why there is none */
-    struct {
-        bool known; /* one has ended, and the controller has not said what comes then */
-        pid_t pid;
-        int status;
-        enum as_exit_kind kind;
-    } end;
-};
-
-struct as_workers {
-    struct as_workers_conf conf;
-    struct as_loop *loop;
-    struct as_console *console;
-    const struct as_log *log;
-    struct as_channel *dispatcher, *controller; /* NULL: not there */
-    struct as_channel *former;                  /* the dispatcher that was relieved */
-    struct as_list workers;
-    struct as_standing standing;
-    struct as_task stopped;
-    struct as_launcher launcher;
-    struct as_spares *spares;
-    bool begun; /* dispatchers may be told that they were told all */
-    bool stopping;
-};
-
 /* --- what is said --- */
 
-static struct as_ctl_message message(const struct worker *w, enum as_ctl_type type)
+static struct as_ctl_message message(const struct as_workers_row *w, enum as_ctl_type type)
 {
     return (struct as_ctl_message){.type = type,
                                    .state = w->state,
@@ -62,7 +23,7 @@ static struct as_ctl_message message(const struct worker *w, enum as_ctl_type ty
 
 /* For the dispatcher. The token, not the replica's name, tells one life of a worker from the next.
  */
-static void say_token(struct worker *w)
+static void say_token(struct as_workers_row *w)
 {
     struct as_ctl_message m = message(w, AS_CTL_TOKEN);
 
@@ -72,7 +33,7 @@ static void say_token(struct worker *w)
 
 /* How it ended says whether a request may be to blame: our own SIGKILL is no more a request's doing
  * than somebody else's. */
-static void say_forget(struct worker *w)
+static void say_forget(struct as_workers_row *w)
 {
     struct as_ctl_message m = message(w, AS_CTL_FORGET);
     bool killed = WIFSIGNALED(w->end.status) && WTERMSIG(w->end.status) == SIGKILL;
@@ -83,7 +44,7 @@ static void say_forget(struct worker *w)
     as_channel_say(w->all->former, &m);
 }
 
-static void say_replica(struct worker *w)
+static void say_replica(struct as_workers_row *w)
 {
     struct as_ctl_message m = message(w, AS_CTL_REPLICA);
 
@@ -91,7 +52,7 @@ static void say_replica(struct worker *w)
     as_channel_say(w->all->dispatcher, &m);
 }
 
-static void say_exited(struct worker *w)
+static void say_exited(struct as_workers_row *w)
 {
     struct as_ctl_message m = message(w, AS_CTL_EXITED);
 
@@ -104,7 +65,7 @@ static void say_exited(struct worker *w)
 }
 
 /* What the controller has noted, for the status page. */
-static void say_note(struct worker *w)
+static void say_note(struct as_workers_row *w)
 {
     struct as_ctl_message m = message(w, AS_CTL_NOTE);
 
@@ -118,88 +79,7 @@ static void say_told(struct as_workers *all)
         as_channel_say(all->dispatcher, &(struct as_ctl_message){.type = AS_CTL_TOLD});
 }
 
-/* --- the table --- */
-
-static struct worker *find(const struct as_workers *all, struct as_str name)
-{
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
-
-        if (as_str_eq(as_str_of(w->name), name))
-            return w;
-    }
-    return NULL;
-}
-
-/* The one whose process has this token: a word about an earlier life finds nobody. */
-static struct worker *find_running(const struct as_workers *all, struct as_str token)
-{
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
-
-        if (w->process && as_str_eq(as_str_of(w->token), token))
-            return w;
-    }
-    return NULL;
-}
-
-static bool any_runs(const struct as_workers *all)
-{
-    AS_LIST_EACH(n, &all->workers)
-    {
-        if (AS_LIST_ENTRY(n, struct worker, node)->process)
-            return true;
-    }
-    return false;
-}
-
-static void set_text(char **text, struct as_str s)
-{
-    free(*text);
-    *text = as_str_dup(s);
-}
-
-static void set_reason(struct as_buf *b, struct as_str s)
-{
-    as_buf_drop(b, b->n);
-    as_buf_add(b, s.p, s.n);
-}
-
-static struct worker *get(struct as_workers *all, const struct as_ctl_message *m)
-{
-    struct worker *w = find(all, m->replica);
-
-    if (!w) {
-        w = as_xalloc(sizeof(*w));
-        w->all = all;
-        w->state = AS_CTL_WAITING_STATE;
-        w->name = as_str_dup(m->replica);
-        w->token = as_str_dup(AS_STR(""));
-        w->note = as_str_dup(AS_STR(""));
-        as_buf_init(&w->reason);
-        as_buf_init(&w->spawn);
-        as_list_push(&all->workers, &w->node);
-    }
-    set_text(&w->deployment, m->deployment);
-    return w;
-}
-
-static void free_worker(struct worker *w)
-{
-    AS_ASSERT(!w->process);
-    as_list_remove(&w->node);
-    as_buf_fini(&w->reason);
-    as_buf_fini(&w->spawn);
-    free(w->name);
-    free(w->deployment);
-    free(w->token);
-    free(w->note);
-    free(w);
-}
-
-static void move(struct worker *w, enum as_ctl_state to)
+static void move(struct as_workers_row *w, enum as_ctl_state to)
 {
     bool runs = to != AS_CTL_WAITING_STATE && to != AS_CTL_DOWN_STATE;
 
@@ -214,13 +94,13 @@ static void move(struct worker *w, enum as_ctl_state to)
 
 static void on_line(void *ctx, struct as_str line)
 {
-    struct worker *w = ctx;
+    struct as_workers_row *w = ctx;
 
     as_console_line(w->all->console, w->name, line);
 }
 
-/* Also of one that could not even be started. */
-static void ended(struct worker *w, int status, enum as_exit_kind kind, struct as_str reason)
+void as_workers_ended(struct as_workers_row *w, int status, enum as_exit_kind kind,
+                      struct as_str reason)
 {
     w->end.pid = w->process ? as_process_pid(w->process) : 0;
     w->process = NULL;
@@ -228,7 +108,7 @@ static void ended(struct worker *w, int status, enum as_exit_kind kind, struct a
     w->end.known = true;
     w->end.status = status;
     w->end.kind = kind;
-    set_reason(&w->reason, reason);
+    as_workers_set_bytes(&w->reason, reason);
     /* nobody may use what a dead process could have leaked, whether there is a controller or not */
     say_forget(w);
     w->state = AS_CTL_WAITING_STATE;
@@ -238,20 +118,22 @@ static void ended(struct worker *w, int status, enum as_exit_kind kind, struct a
 
 static void look_for_the_end(struct as_workers *all)
 {
-    if (all->stopping && !any_runs(all) && !as_spares_any(all->spares))
+    if (all->stopping && !as_workers_any_runs(all) && !as_spares_any(all->spares))
         as_loop_defer(all->loop, &all->stopped);
 }
 
 static void on_end(void *ctx, const struct as_process_end *e)
 {
-    struct worker *w = ctx;
+    struct as_workers_row *w = ctx;
     struct as_workers *all = w->all;
 
     as_log_event(all->log, AS_LOG_DEBUG, "process_end", "replica=%s pid=%d status=%d", w->name,
                  (int)as_process_pid(w->process), e->status);
-    ended(w, e->status, e->kind, e->reason);
+    as_workers_ended(w, e->status, e->kind, e->reason);
     look_for_the_end(all);
 }
+
+const struct as_process_ops as_workers_process_ops = {on_line, on_end};
 
 /* --- spares --- */
 
@@ -260,7 +142,7 @@ static void on_spare_end(void *ctx)
     look_for_the_end(ctx);
 }
 
-static bool is_recipe_of(const struct worker *w, struct as_str recipe)
+static bool is_recipe_of(const struct as_workers_row *w, struct as_str recipe)
 {
     struct as_buf mine, own;
     bool is;
@@ -280,7 +162,7 @@ static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str r
 
     AS_LIST_EACH(n, &all->workers)
     {
-        const struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+        const struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         if (as_str_eq(as_str_of(w->deployment), deployment) && is_recipe_of(w, recipe))
             return true;
@@ -289,11 +171,11 @@ static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str r
 }
 
 /* Not while a replica of it starts: that one needs the CPU more, and comes by here. */
-static void fill_spares(struct worker *w)
+static void fill_spares(struct as_workers_row *w)
 {
     AS_LIST_EACH(n, &w->all->workers)
     {
-        const struct worker *other = AS_LIST_ENTRY(n, struct worker, node);
+        const struct as_workers_row *other = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         if (other->state == AS_CTL_STARTING_STATE && strcmp(other->deployment, w->deployment) == 0)
             return;
@@ -303,9 +185,8 @@ static void fill_spares(struct worker *w)
 
 /* --- starts --- */
 
-static int start(struct worker *w, struct as_buf *err)
+static int start(struct as_workers_row *w, struct as_buf *err)
 {
-    static const struct as_process_ops ops = {on_line, on_end};
     struct as_str text = as_buf_slice(&w->spawn);
     struct as_spawn s;
     int rc = as_spawn_read(&s, text);
@@ -314,12 +195,14 @@ static int start(struct worker *w, struct as_buf *err)
         as_buf_str(err, "nothing that could be started\n");
         return rc;
     }
-    w->process = as_spares_take(w->all->spares, as_str_of(w->deployment), text, &ops, w);
+    w->process =
+        as_spares_take(w->all->spares, as_str_of(w->deployment), text, &as_workers_process_ops, w);
     if (w->process)
         as_log_event(w->all->log, AS_LOG_INFO, "spare_used", "replica=%s pid=%d", w->name,
                      (int)as_process_pid(w->process));
     else
-        rc = as_launch(&w->all->launcher, w->name, &s, -1, &ops, w, &w->process, err);
+        rc = as_launch(&w->all->launcher, w->name, &s, -1, &as_workers_process_ops, w, &w->process,
+                       err);
     as_spawn_fini(&s);
     return rc;
 }
@@ -328,7 +211,7 @@ static int start(struct worker *w, struct as_buf *err)
  * be there sooner than we are back. */
 static void spawn(struct as_workers *all, const struct as_ctl_message *m)
 {
-    struct worker *w = get(all, m);
+    struct as_workers_row *w = as_workers_get(all, m);
     struct as_ctl_message answer;
     struct as_buf err;
     int rc;
@@ -339,17 +222,17 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     as_list_remove(&w->node); /* a new controller hears of the oldest process first */
     as_list_push(&all->workers, &w->node);
     as_buf_init(&err);
-    set_text(&w->token, m->token);
+    as_workers_set_text(&w->token, m->token);
     w->restarts = m->restarts;
     w->end.known = false;
     say_token(w);
     as_journal_begin(all->console->journal, w->name);
-    set_reason(&w->spawn, m->text);
+    as_workers_set_bytes(&w->spawn, m->text);
     rc = start(w, &err);
     as_spares_sweep(all->spares, is_spare_wanted, all);
     if (rc < 0) {
         /* as shells report a command that cannot be started */
-        ended(w, 127 << 8, AS_EXIT_CODE, as_buf_slice(&err));
+        as_workers_ended(w, 127 << 8, AS_EXIT_CODE, as_buf_slice(&err));
     } else {
         move(w, AS_CTL_STARTING_STATE);
         say_note(w);
@@ -360,7 +243,7 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     as_buf_fini(&err);
 }
 
-static void stop(struct worker *w, int signal, as_ns timeout)
+static void stop(struct as_workers_row *w, int signal, as_ns timeout)
 {
     as_process_stop(w->process, signal, timeout);
     move(w, AS_CTL_STOPPING_STATE);
@@ -371,31 +254,31 @@ static void stop(struct worker *w, int signal, as_ns timeout)
 /* A replica without a process: why, and whether one will come. */
 static void place(struct as_workers *all, const struct as_ctl_message *m)
 {
-    struct worker *w = get(all, m);
+    struct as_workers_row *w = as_workers_get(all, m);
 
     if (w->process || (m->state != AS_CTL_WAITING_STATE && m->state != AS_CTL_DOWN_STATE))
         return;
     w->end.known = false; /* decided */
     w->state = m->state;
     w->restarts = m->restarts;
-    set_reason(&w->reason, m->text);
+    as_workers_set_bytes(&w->reason, m->text);
     say_replica(w);
 }
 
 static void remove_place(struct as_workers *all, const struct as_ctl_message *m)
 {
-    struct worker *w = find(all, m->replica);
+    struct as_workers_row *w = as_workers_find(all, m->replica);
 
     if (!w || w->process)
         return;
     as_channel_say(all->dispatcher, m);
     as_journal_forget(all->console->journal, w->name);
-    free_worker(w);
+    as_workers_free_row(w);
     as_spares_sweep(all->spares, is_spare_wanted, all);
 }
 
 /* A word about the process that has this token. */
-static void hear_of(struct worker *w, const struct as_ctl_message *m)
+static void hear_of(struct as_workers_row *w, const struct as_ctl_message *m)
 {
     switch (m->type) {
     case AS_CTL_READY:
@@ -420,7 +303,7 @@ static void hear_of(struct worker *w, const struct as_ctl_message *m)
 
 void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
 {
-    struct worker *w;
+    struct as_workers_row *w;
 
     switch (m->type) {
     case AS_CTL_SPAWN:
@@ -430,8 +313,8 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
         place(all, m);
         break;
     case AS_CTL_NOTE: /* also before the first SPAWN */
-        w = get(all, m);
-        set_text(&w->note, m->text);
+        w = as_workers_get(all, m);
+        as_workers_set_text(&w->note, m->text);
         say_note(w);
         break;
     case AS_CTL_REMOVE:
@@ -444,7 +327,7 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
         as_standing_hear(&all->standing, m, all->dispatcher);
         break;
     default:
-        w = find_running(all, m->token);
+        w = as_workers_find_running(all, m->token);
         if (w)
             hear_of(w, m);
     }
@@ -454,7 +337,7 @@ static void tell_dispatcher(struct as_workers *all)
 {
     AS_LIST_EACH(n, &all->workers)
     {
-        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         if (w->process)
             say_token(w);
@@ -475,7 +358,7 @@ void as_workers_dispatcher(struct as_workers *all, struct as_channel *channel)
     }
     AS_LIST_EACH(n, &all->workers)
     {
-        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         /* the processes live on and come back to the next dispatcher by themselves */
         if (w->state == AS_CTL_READY_STATE)
@@ -488,7 +371,7 @@ void as_workers_relieve(struct as_workers *all, struct as_channel *channel)
     all->former = all->dispatcher;
     AS_LIST_EACH(n, &all->workers)
     {
-        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         w->held = w->process != NULL;
         if (w->state == AS_CTL_READY_STATE)
@@ -501,12 +384,12 @@ void as_workers_relieve(struct as_workers *all, struct as_channel *channel)
 void as_workers_former_gone(struct as_workers *all)
 {
     all->former = NULL;
-    AS_LIST_EACH(n, &all->workers) AS_LIST_ENTRY(n, struct worker, node)->held = false;
+    AS_LIST_EACH(n, &all->workers) AS_LIST_ENTRY(n, struct as_workers_row, node)->held = false;
 }
 
 bool as_workers_hear_former(struct as_workers *all, const struct as_ctl_message *m)
 {
-    struct worker *w = find_running(all, m->token);
+    struct as_workers_row *w = as_workers_find_running(all, m->token);
 
     if (w && m->type == AS_CTL_KILL)
         hear_of(w, m);
@@ -519,7 +402,7 @@ bool as_workers_hear_former(struct as_workers *all, const struct as_ctl_message 
 
 bool as_workers_believe(const struct as_workers *all, const struct as_ctl_message *m)
 {
-    const struct worker *w = find_running(all, m->token);
+    const struct as_workers_row *w = as_workers_find_running(all, m->token);
 
     return m->type != AS_CTL_RETIRED || !w || !w->held;
 }
@@ -539,7 +422,7 @@ void as_workers_controller(struct as_workers *all, struct as_channel *channel)
         return;
     AS_LIST_EACH(n, &all->workers)
     {
-        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
         struct as_ctl_message m = message(w, AS_CTL_RUNS);
 
         m.token = as_str_of(w->token);
@@ -557,7 +440,7 @@ void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)
     all->stopping = true;
     AS_LIST_EACH(n, &all->workers)
     {
-        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         if (w->process)
             stop(w, signal, timeout);
@@ -570,107 +453,12 @@ bool as_workers_has(const struct as_workers *all, pid_t pid)
 {
     AS_LIST_EACH(n, &all->workers)
     {
-        struct worker *w = AS_LIST_ENTRY(n, struct worker, node);
+        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         if (w->process && as_process_pid(w->process) == pid)
             return true;
     }
     return as_spares_has(all->spares, pid);
-}
-
-/* --- over an exec --- */
-
-static void carry_worker(const struct worker *w, struct as_carry *c)
-{
-    as_carry_put(c, "replica", as_str_of(w->name));
-    as_carry_put(c, "deployment", as_str_of(w->deployment));
-    as_carry_put(c, "token", as_str_of(w->token));
-    as_carry_put(c, "note", as_str_of(w->note));
-    as_carry_put(c, "reason", as_buf_slice(&w->reason));
-    as_carry_put(c, "spawn", as_buf_slice(&w->spawn));
-    as_carry_put(c, "state", as_str_of(as_ctl_state_name(w->state)));
-    as_carry_put_u64(c, "restarts", w->restarts);
-    as_carry_put_u64(c, "ended", w->end.known);
-    as_carry_put_u64(c, "end-pid", (uint64_t)w->end.pid);
-    as_carry_put_u64(c, "end-status", (uint32_t)w->end.status);
-    as_carry_put_u64(c, "end-kind", w->end.kind);
-    as_carry_put_u64(c, "runs", w->process != NULL);
-    if (w->process)
-        as_process_carry(w->process, c);
-}
-
-void as_workers_carry(const struct as_workers *all, struct as_carry *c)
-{
-    uint64_t n = 0;
-
-    AS_LIST_EACH(node, &all->workers) n++;
-    as_carry_put_u64(c, "groups", all->launcher.groups);
-    as_carry_put_u64(c, "unbound", all->launcher.unbound);
-    as_carry_put_u64(c, "replicas", n);
-    AS_LIST_EACH(node, &all->workers) carry_worker(AS_LIST_ENTRY(node, struct worker, node), c);
-    as_standing_carry(&all->standing, c);
-    as_spares_carry(all->spares, c);
-}
-
-static enum as_ctl_state get_state(struct as_carried *c)
-{
-    struct as_str name = as_carried_get(c, "state");
-
-    for (int s = 0; s < AS_CTL_STATES; s++) {
-        if (as_str_eq(name, as_str_of(as_ctl_state_name((enum as_ctl_state)s))))
-            return (enum as_ctl_state)s;
-    }
-    as_carried_fail(c, "state", "is none of a replica");
-    return AS_CTL_WAITING_STATE;
-}
-
-static void resume_worker(struct as_workers *all, struct as_carried *c)
-{
-    static const struct as_process_ops ops = {on_line, on_end};
-    struct as_ctl_message m = {.replica = as_carried_get(c, "replica")};
-    enum as_ctl_state state;
-    struct worker *w;
-
-    m.deployment = as_carried_get(c, "deployment");
-    w = get(all, &m);
-    set_text(&w->token, as_carried_get(c, "token"));
-    set_text(&w->note, as_carried_get(c, "note"));
-    set_reason(&w->reason, as_carried_get(c, "reason"));
-    set_reason(&w->spawn, as_carried_get(c, "spawn"));
-    state = get_state(c);
-    w->restarts = (uint32_t)as_carried_get_u64(c, "restarts", UINT32_MAX);
-    w->end.known = as_carried_get_u64(c, "ended", 1);
-    w->end.pid = (pid_t)as_carried_get_u64(c, "end-pid", INT32_MAX);
-    w->end.status = (int)as_carried_get_u64(c, "end-status", UINT32_MAX);
-    w->end.kind = (enum as_exit_kind)as_carried_get_u64(c, "end-kind", AS_EXIT_STOPPED);
-    if (as_carried_get_u64(c, "runs", 1)) {
-        w->process = as_process_resume(all->loop, c, all->conf.oom_seen, &ops, w);
-        if (w->process)
-            w->state = state;
-        else if (!c->dry && !c->failed) /* it cannot be watched, and was killed */
-            ended(w, SIGKILL, AS_EXIT_CRASH, AS_STR("no descriptor left to watch it\n"));
-    } else if (state == AS_CTL_WAITING_STATE || state == AS_CTL_DOWN_STATE) {
-        w->state = state;
-    } else {
-        as_carried_fail(c, "state", "needs a process");
-    }
-}
-
-void as_workers_resume(struct as_workers *all, struct as_carried *c, struct as_channel *dispatcher,
-                       struct as_channel *controller)
-{
-    uint64_t n;
-
-    all->dispatcher = dispatcher;
-    all->controller = controller;
-    all->begun = true; /* an upgrade waits for that */
-    all->launcher.groups = (uint32_t)as_carried_get_u64(c, "groups", UINT32_MAX);
-    all->launcher.unbound = as_carried_get_u64(c, "unbound", 1);
-    n = as_carried_get_u64(c, "replicas", UINT32_MAX);
-    for (uint64_t i = 0; i < n && !c->failed; i++)
-        resume_worker(all, c);
-    as_standing_resume(&all->standing, c);
-    as_spares_resume(all->spares, c);
 }
 
 static void on_stopped(struct as_task *t)
@@ -713,7 +501,7 @@ void as_workers_free(struct as_workers *all)
     if (!all)
         return;
     while ((n = as_list_pop(&all->workers)))
-        free_worker(AS_LIST_ENTRY(n, struct worker, node));
+        as_workers_free_row(AS_LIST_ENTRY(n, struct as_workers_row, node));
     as_standing_fini(&all->standing);
     as_spares_free(all->spares);
     free(all);
