@@ -111,6 +111,30 @@ static void a_replica_is_told_who_it_is_and_what_was_said(void **state AS_UNUSED
         "{\"count\":2,\"request\":{\"inputs\":[]}},{\"request\":{\"id\":\"x\"}}]}");
 }
 
+static void check_changes(const char *text, bool user_config, const char *want)
+{
+    struct as_spec *s = parse(text);
+    struct as_place_facts facts = {.rank = 1, .world = 3};
+    struct as_buf b = {0};
+
+    as_spec_put_changes(deployment_of(s, 0, 0), &facts, user_config, &b);
+    as_buf_add(&b, "", 1);
+    assert_string_equal((char *)b.p, want);
+    as_buf_fini(&b);
+    as_spec_free(s);
+}
+
+#define RANKS "{\"rank\":1,\"world_size\":3,\"local_rank\":1,\"node_rank\":0,"
+
+static void a_running_one_is_told_its_config_only_when_that_changes(void **state AS_UNUSED)
+{
+    check_changes(DEPLOYMENT("user_config: 5, version: x, request_timeout_s: 2"), true,
+                  RANKS "\"user_config\":5,\"options\":{\"request_timeout_s\":2}}");
+    check_changes(DEPLOYMENT("user_config: 5"), false, RANKS "\"options\":{}}");
+    /* it had one, and has none any more */
+    check_changes(DEPLOYMENT("version: x"), true, RANKS "\"user_config\":null,\"options\":{}}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +142,7 @@ int main(void)
         cmocka_unit_test(keys_take_its_place),
         cmocka_unit_test(classes_become_hashes),
         cmocka_unit_test(a_replica_is_told_who_it_is_and_what_was_said),
+        cmocka_unit_test(a_running_one_is_told_its_config_only_when_that_changes),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

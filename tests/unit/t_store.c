@@ -386,6 +386,28 @@ static void a_newer_layout_is_refused(void **state AS_UNUSED)
     check_refused(AS_EPROTO, "newer AnyServe (layout 3");
 }
 
+/* The first layout did not know what was healthy before. */
+static void an_older_layout_is_brought_up_to_date(void **state AS_UNUSED)
+{
+    static const char older[] =
+        "ALTER TABLE healthy DROP COLUMN before; PRAGMA user_version = 1;"
+        "INSERT INTO generation(time_ms, cause, spec) VALUES(1, 'old', 'spec');"
+        "INSERT INTO healthy VALUES('app', 'echo', 1);";
+    uint64_t g = 0, before = 9;
+    struct as_store *s;
+    sqlite3 *db;
+
+    as_store_close(open_store(2));
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    s = open_store(2);
+    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err), 0);
+    assert_int_equal(g, 1);
+    assert_int_equal(before, 0);
+    as_store_close(s);
+}
+
 /* A limit on the size of files stands for a full disk. */
 static void a_full_disk_changes_nothing(void **state AS_UNUSED)
 {
@@ -453,6 +475,7 @@ int main(void)
         IN_FOLDER(a_damaged_file_is_named_and_left_alone),
         IN_FOLDER(other_files_are_refused),
         IN_FOLDER(a_newer_layout_is_refused),
+        IN_FOLDER(an_older_layout_is_brought_up_to_date),
         IN_FOLDER(a_full_disk_changes_nothing),
         cmocka_unit_test(the_default_folder_follows_xdg),
     };
