@@ -47,8 +47,8 @@ static void refuse(struct as_supervisor *s, const char *why)
 
     as_log_event(&s->log, AS_LOG_ERROR, "upgrade_failed", "reason=%s action=\"%s\"",
                  as_log_quote(quoted, sizeof(quoted), as_str_of(why)),
-                 s->upgrade.stage == AS_UPGRADE_DISPATCHER ? "the former dispatcher serves on"
-                                                           : "everything is as before");
+                 s->upgrade.stage > AS_UPGRADE_CHECKING ? "the former dispatcher serves on"
+                                                        : "everything is as before");
     as_buf_init(&line);
     as_buf_printf(&line, "failed %s", why);
     tell(s, &line);
@@ -143,6 +143,8 @@ static void on_patience(struct as_timer *t)
 
     if (s->upgrade.stage == AS_UPGRADE_MOVING)
         say_told(s, 0, false);
+    else if (s->upgrade.stage == AS_UPGRADE_CONTROLLER)
+        refuse(s, "the new controller does not start; its log lines are above");
     if (s->upgrade.stage != AS_UPGRADE_CHECKING)
         return;
     if (as_service_idle(s->front->service) && as_service_idle(s->controller)) {
@@ -322,6 +324,8 @@ bool as_supervisor_resume(struct as_supervisor *s, struct as_carried *in)
     s->upgrade.stage = AS_UPGRADE_CONTROLLER;
     as_log_event(&s->log, AS_LOG_INFO, "upgrade_resumed", "version=%s", AS_VERSION);
     as_service_renew(s->controller, AS_SEC);
+    as_timer_set(&s->upgrade.patience,
+                 as_loop_now(s->loop) + AS_SEC + as_supervisor_ns(s, AS_OPT_START_TIMEOUT));
     return true;
 }
 
@@ -344,6 +348,7 @@ void as_supervisor_controller_serves(struct as_supervisor *s)
         refuse(s, "no descriptors left for a second dispatcher");
         return;
     }
+    as_timer_set(&s->upgrade.patience, AS_NEVER);
     move(s, AS_UPGRADE_DISPATCHER);
     as_supervisor_make_front(s, s->other, &copies);
     as_service_start(s->other->service);

@@ -373,7 +373,7 @@ void as_workers_relieve(struct as_workers *all, struct as_channel *channel)
     {
         struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
-        w->held = w->process != NULL;
+        w->held = w->state == AS_CTL_READY_STATE;
         if (w->state == AS_CTL_READY_STATE)
             w->state = AS_CTL_LOST_STATE;
     }
