@@ -116,7 +116,7 @@ static const char bash_tail[] =
     "_anyserve() {\n"
     "    local commands options values args word=${COMP_WORDS[COMP_CWORD]} "
     "program=${COMP_WORDS[0]}\n"
-    "    local i=1 n=0 key value entry kinds where=()\n"
+    "    local i=1 n=0 key entry where=()\n"
     "    COMPREPLY=()\n"
     "    if ((COMP_CWORD == 1)); then\n"
     "        _anyserve_of ''\n"
@@ -148,8 +148,10 @@ static const char bash_tail[] =
     "        _anyserve_reply \"$word\" words $options\n"
     "        return\n"
     "    fi\n"
-    "    IFS='|' read -ra kinds <<<\"$args\"\n"
-    "    [[ -n ${kinds[n]} ]] && _anyserve_reply \"$word\" ${kinds[n]}\n"
+    "    for ((i = 0; i < n; i++)); do\n"
+    "        if [[ $args == *'|'* ]]; then args=${args#*|}; else args=''; fi\n"
+    "    done\n"
+    "    _anyserve_reply \"$word\" ${args%%|*}\n"
     "}\n"
     "complete -F _anyserve anyserve\n";
 
@@ -189,8 +191,7 @@ static void put_bash(struct as_buf *b)
 
 static void put_zsh(struct as_buf *b)
 {
-    as_buf_str(b, "#compdef anyserve\n"
-                  "# Completion of anyserve for zsh; printed by `anyserve completion zsh`.\n"
+    as_buf_str(b, "# Completion of anyserve for zsh; printed by `anyserve completion zsh`.\n"
                   "autoload -Uz bashcompinit && bashcompinit\n");
     put_bash(b);
 }
