@@ -67,16 +67,17 @@ static void on_end(void *ctx, const struct as_process_end *e)
 {
     struct as_describer *d = ctx;
     struct as_app app = {0};
+    struct as_str how, last;
     struct as_buf why;
     int rc = AS_EINVALID;
 
     d->process = NULL;
+    as_output_report(e->reason, &how, &last);
     as_buf_init(&why);
     if (d->done && WIFEXITED(e->status) && WEXITSTATUS(e->status) == 0)
         rc = read_description(d, &app, &why);
     else if (d->done)
-        as_buf_printf(&why, "%s -m anyserve.worker: %.*s", d->python,
-                      (int)strcspn(e->reason.p, "\n"), e->reason.p);
+        as_buf_printf(&why, "%s -m anyserve.worker: %.*s", d->python, AS_STR_FMT(how));
     if (d->done && rc < 0) {
         as_buf_str(&why, "\n");
         as_buf_add(&why, d->printed.p, d->printed.n);
