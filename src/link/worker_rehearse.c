@@ -88,6 +88,25 @@ static int keep_msg(struct as_worker_req *q, const struct as_msg *msg)
     return 0;
 }
 
+/* The front sees to that before it looks at the signature: so do we. */
+static int check_data(const struct as_msg *msg, char *why, size_t cap)
+{
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        const struct as_tensor *t = &msg->tensors[i];
+        size_t size = as_dtype_size(t->dtype);
+        uint64_t n;
+
+        if ((size || t->dtype == AS_DT_BYTES) && t->ndim <= AS_MAX_DIMS &&
+            !as_tensor_elements(t->dtype, t->shape, t->ndim, &n) &&
+            (size ? n * size == t->nbytes : !as_tensor_check_bytes(t->data, t->nbytes, n)))
+            continue;
+        snprintf(why, cap, "input '%.*s': its bytes are not of this datatype and shape",
+                 (int)AS_MIN(t->name.n, (size_t)100), t->name.p);
+        return AS_EINVALID;
+    }
+    return 0;
+}
+
 static int begin(struct as_worker *w, uint32_t model, const struct as_msg *msg,
                  struct as_worker_rehearsal *r, struct as_worker_req **ret_q)
 {
@@ -129,7 +148,9 @@ int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg 
     r = as_xalloc(sizeof(*r));
     *r = (struct as_worker_rehearsal){
         .done = done, .ctx = ctx, .model = model_of(&w->models[model].reg)};
-    err = as_model_check_inputs(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why));
+    err = check_data(msg, why, sizeof(why));
+    if (!err)
+        err = as_model_check_inputs(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why));
     if (!err && r->model.batching.max_size)
         err = as_model_items(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why), &items);
     if (err)

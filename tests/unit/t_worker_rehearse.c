@@ -138,6 +138,12 @@ static void what_does_not_fit_is_refused(void **state)
     assert_string_equal(as_worker_error(p->w), "model 'add' has no input 'y' (inputs: x)");
     assert_int_equal(rehearse(p, ADD, NULL, &q), AS_EINVALID);
     assert_string_equal(as_worker_error(p->w), "input 'x' of model 'add' is missing");
+    t = tensor("x", 1, 4);
+    for (t.nbytes = 3; t.nbytes <= 5; t.nbytes += 2) {
+        assert_int_equal(rehearse(p, ADD, &t, &q), AS_EINVALID);
+        assert_string_equal(as_worker_error(p->w),
+                            "input 'x': its bytes are not of this datatype and shape");
+    }
     t = tensor("x", 2, 4); /* as many as the batch takes, and one more */
     assert_int_equal(rehearse(p, MANY, &t, &q), 0);
     as_worker_fail(p->w, q, AS_STATUS_INTERNAL, AS_STR(""));
