@@ -34,7 +34,6 @@ struct controller {
     struct as_edge *edge;                                   /* for the control API */
     char token[AS_TOKEN_MAX + 1], host[AS_LISTEN_HOST_MAX]; /* of its door over TCP; "": none */
     char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX];
-    char *python;
     struct as_buf gpus, cpus; /* lists */
     int code;
 };
@@ -148,22 +147,6 @@ static void on_change(void *ctx)
     as_control_events_changed(((struct controller *)ctx)->orders.api.events);
 }
 
-/* An interpreter named by a relative path is meant from where the server was started, not from a
- * deployment's working_dir. The caller frees. */
-static char *python_of(const struct as_option_set *o)
-{
-    const char *python = as_option_str(o, AS_OPT_PYTHON);
-    char cwd[4096];
-    struct as_buf b;
-
-    as_buf_init(&b);
-    if (python[0] != '/' && strchr(python, '/') && getcwd(cwd, sizeof(cwd)))
-        as_buf_printf(&b, "%s/", cwd);
-    as_buf_str(&b, python);
-    as_buf_add(&b, "", 1);
-    return (char *)b.p;
-}
-
 /* As lists, for replicas that take devices of their own. */
 static void find_devices(struct controller *c)
 {
@@ -192,7 +175,7 @@ static void find_devices(struct controller *c)
 static struct as_crew_conf crew_conf(struct controller *c, const struct as_option_set *o)
 {
     struct as_crew_conf conf = {
-        .recipe = {.python = c->python,
+        .recipe = {.python = as_option_str(o, AS_OPT_PYTHON),
                    .spares = (uint32_t)as_option_u64(o, AS_OPT_WARM_SPARES),
                    .link = c->link,
                    .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
@@ -260,7 +243,6 @@ static void find_paths(struct controller *c, const struct as_option_set *o)
                               (uint16_t)as_option_u64(o, AS_OPT_PORT), AS_RUNTIME_LINK) == 0);
     memcpy(c->folder, c->link, sizeof(c->folder));
     c->folder[strlen(c->folder) - strlen("/" AS_RUNTIME_LINK)] = 0;
-    c->python = python_of(o);
     find_devices(c);
 }
 
@@ -316,7 +298,6 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     as_app_fini(&c.app);
     as_buf_fini(&c.gpus);
     as_buf_fini(&c.cpus);
-    free(c.python);
     as_journal_close(&c.journal);
     return c.code;
 }

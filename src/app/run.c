@@ -340,6 +340,7 @@ static int run(struct run *r, struct as_buf *err)
     }
     /* without a target as well: one may be deployed later */
     as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
+    as_interp_anchor(&r->python); /* applications may have a folder of their own */
     rc = listen_ports(r, err);
     if (rc == AS_CODE_OK)
         rc = open_runtime(r, err);

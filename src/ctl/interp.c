@@ -2,6 +2,8 @@
 
 #include "base/buf.h"
 
+#include <unistd.h>
+
 void as_interp_choose(struct as_interp *ret_i, const char *option)
 {
     /* $ANYSERVE_PYTHON is set by the console script: the interpreter that the package was installed
@@ -25,6 +27,20 @@ void as_interp_choose(struct as_interp *ret_i, const char *option)
         ret_i->why = "$PATH";
     }
     ret_i->path = as_str_dup(as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+void as_interp_anchor(struct as_interp *i)
+{
+    char cwd[4096];
+    struct as_buf b;
+
+    if (i->path[0] == '/' || !strchr(i->path, '/') || !getcwd(cwd, sizeof(cwd)))
+        return;
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s/%s", cwd, i->path);
+    free(i->path);
+    i->path = as_str_dup(as_buf_slice(&b));
     as_buf_fini(&b);
 }
 

@@ -13,6 +13,8 @@ struct as_interp {
 };
 
 void as_interp_choose(struct as_interp *ret_i, const char *option); /* option may be "" */
+/* A relative path is meant from where we are, also for a process that starts elsewhere. */
+void as_interp_anchor(struct as_interp *i);
 void as_interp_fini(struct as_interp *i);
 
 #endif

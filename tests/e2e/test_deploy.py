@@ -301,6 +301,20 @@ def test_started_again_from_its_state(start, connect):
     healthy(server, generation=4)
 
 
+def test_what_cannot_start_does_not_end_the_server(start, connect):
+    """It is ready when that is known, and the next deploy mends it."""
+    server = start(spec(env={"BREAK_IMPORT": "1"}))
+    server.expect_error("worker_exit .*given up")
+    assert "this version cannot be imported" in deployment(server, "main")["message"]
+    assert api(server, "GET", APPLICATIONS)[1]["applications"]["shop"]["status"] == "DEPLOY_FAILED"
+    client = connect(server)
+    assert ask(client, "side")["application"] == "extra"
+    put(server, spec())
+    healthy(server)
+    assert ask(client)["top"] == 1
+    server.forget_fds()
+
+
 def test_a_server_that_starts_with_nothing(start, connect):
     server = start(None)
     assert api(server, "GET", APPLICATIONS)[1]["applications"] == {}
@@ -335,6 +349,13 @@ def test_a_new_application_does_not_make_the_server_unready(start):
     healthy(server, "echo", 1, "third")
     put(server, spec())
     wait.until(lambda: len(server.workers()) == 3, server.status)
+
+
+def test_a_relative_interpreter_with_a_working_dir(start):
+    server = start(spec(), "--python", os.path.relpath(sys.executable, paths.E2E), cwd=paths.E2E)
+    healthy(server)
+    assert put(server, spec(version="2"))["shop/main"] == ("changed", "restart")
+    healthy(server, generation=2)
 
 
 def test_what_run_serves_is_changed_too(serve, connect):

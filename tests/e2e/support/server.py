@@ -187,6 +187,10 @@ class Server:
             same = [len(a) for a, b in zip(seen, seen[1:]) if a == b]
             self._fds[pid] = min(same, default=max(map(len, seen)))
 
+    def forget_fds(self):
+        """It has more replicas at rest than before, and a link each."""
+        self._fds.clear()
+
     def unsettled(self):
         """What is not back at rest yet, as text; empty when everything is."""
         state = self.status()
