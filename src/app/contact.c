@@ -402,16 +402,17 @@ int as_contact_ask(const struct as_option_set *opts, const struct as_contact_req
 enum as_contact_end as_contact_watch(const struct as_option_set *opts,
                                      const struct as_contact_request *q,
                                      const struct as_contact_stream *s,
-                                     struct as_contact_answer *ret_a)
+                                     struct as_contact_answer *ret_a, int *ret_code)
 {
     struct talk t = {.q = q, .stream = s};
     struct way w;
-    int code = open_way(&w, opts, q), e;
+    int e;
 
     *ret_a = (struct as_contact_answer){0};
-    e = code == AS_CODE_OK ? converse(&t, &w) : 0;
+    *ret_code = open_way(&w, opts, q);
+    e = *ret_code == AS_CODE_OK ? converse(&t, &w) : 0;
     close_way(&w);
-    if (code != AS_CODE_OK)
+    if (*ret_code != AS_CODE_OK)
         return AS_CONTACT_ABSENT;
     hand_over(&t, ret_a);
     if (e == ECANCELED)

@@ -45,7 +45,7 @@ enum as_contact_end {
     AS_CONTACT_SIGNAL,   /* stop_fd became readable */
     AS_CONTACT_DEADLINE, /* the time is over */
     AS_CONTACT_REFUSED,  /* no such stream: the answer says why */
-    AS_CONTACT_ABSENT    /* nobody to ask */
+    AS_CONTACT_ABSENT    /* nobody to ask, as stderr says; *ret_code has the exit code */
 };
 
 struct as_contact_stream {
@@ -60,7 +60,7 @@ struct as_contact_stream {
 enum as_contact_end as_contact_watch(const struct as_option_set *opts,
                                      const struct as_contact_request *q,
                                      const struct as_contact_stream *s,
-                                     struct as_contact_answer *ret_a);
+                                     struct as_contact_answer *ret_a, int *ret_code);
 
 /* --- which server --- */
 

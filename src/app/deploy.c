@@ -169,7 +169,7 @@ static int wait_for(const struct as_option_set *opts, const struct as_changes *c
                           .ctx = &w,
                           .stop_fd = -1,
                           .deadline = deadline_of(opts)};
-    int code = AS_CODE_FAILED;
+    int code;
 
     switch (as_follow_run(&f, opts)) {
     case AS_CONTACT_STOPPED:
@@ -179,7 +179,8 @@ static int wait_for(const struct as_option_set *opts, const struct as_changes *c
         fprintf(stderr, "anyserve: not healthy within --timeout; the server goes on with it\n");
         code = AS_CODE_TIMEOUT;
         break;
-    default:
+    default: /* stderr says why */
+        code = f.code;
         break;
     }
     if (w.failed)

@@ -1,5 +1,6 @@
 #include "app/follow.h"
 
+#include "ctl/exit_code.h"
 #include "io/runtime.h"
 
 #include <poll.h>
@@ -76,8 +77,9 @@ enum as_contact_end as_follow_run(struct as_follow *f, const struct as_option_se
 
     for (;;) {
         struct as_contact_answer a;
-        enum as_contact_end end = as_contact_watch(opts, &q, &s, &a);
+        enum as_contact_end end = as_contact_watch(opts, &q, &s, &a, &f->code);
 
+        f->code = end == AS_CONTACT_ABSENT ? f->code : AS_CODE_FAILED;
         if (end == AS_CONTACT_REFUSED)
             refused(&a);
         as_contact_fini(&a);

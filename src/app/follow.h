@@ -22,6 +22,7 @@ struct as_follow {
     int stop_fd;    /* as in as_contact_stream */
     as_ns deadline; /* likewise */
     bool heard;     /* something, on this stream */
+    int code;       /* the exit code of a command that cannot go on, with ABSENT, REFUSED, BROKEN */
 };
 
 /* Zeroed but for what the caller sets; as_follow_fini in any case. STOPPED, SIGNAL, DEADLINE;

@@ -76,7 +76,7 @@ const struct as_command as_commands[] = {
      as_rollback_main},
     {"upgrade", "",
      "let the program that now lies at the server's path take over; nothing is refused",
-     AS_SCOPE_STATUS, 0, 0, false, as_upgrade_main},
+     AS_SCOPE_UPGRADE, 0, 0, false, as_upgrade_main},
     {"logs", "", "print what the processes of a server have printed last", AS_SCOPE_LOGS, 0, 0,
      false, as_logs_main},
     {"shutdown", "", "let a running server answer what it holds, and end", AS_SCOPE_SHUTDOWN, 0, 0,

@@ -128,7 +128,7 @@ static int follow(const struct as_option_set *opts)
                      .json = as_option_bool(opts, AS_OPT_JSON)};
     struct as_follow f = {
         .on_rest = on_rest, .ctx = &v, .stop_fd = as_contact_signals(), .deadline = AS_NEVER};
-    int code = AS_CODE_FAILED;
+    int code;
 
     v.is_screen = v.watch && !v.json && isatty(STDOUT_FILENO);
     if (v.json)
@@ -145,6 +145,7 @@ static int follow(const struct as_option_set *opts)
         code = v.failed ? AS_CODE_FAILED : AS_CODE_OK;
         break;
     default: /* stderr says why */
+        code = f.code;
         break;
     }
     close(f.stop_fd);

@@ -27,6 +27,7 @@
 #define AS_SCOPE_LOGS       0x80000u
 #define AS_SCOPE_SHUTDOWN   0x100000u
 #define AS_SCOPE_DOCTOR     0x200000u
+#define AS_SCOPE_UPGRADE    0x800000u
 #define AS_SCOPE_START      0x400000u
 
 /* R: whatever starts a server */
@@ -42,7 +43,8 @@
 /* who asks a server by its control API, on this machine or another; who finds one on this one */
 #define AS_SCOPE_FAR (AS_SCOPE_STATUS | AS_SCOPE_CHANGE | AS_SCOPE_DEPLOY)
 #define AS_SCOPE_FIND                                                                              \
-    (AS_SCOPE_FAR | AS_SCOPE_WORKERS | AS_SCOPE_LOGS | AS_SCOPE_SHUTDOWN | AS_SCOPE_DOCTOR)
+    (AS_SCOPE_FAR | AS_SCOPE_WORKERS | AS_SCOPE_LOGS | AS_SCOPE_SHUTDOWN | AS_SCOPE_DOCTOR |       \
+     AS_SCOPE_UPGRADE)
 #define AS_SCOPE_I  AS_SCOPE_INFER
 #define AS_SCOPE_IB (AS_SCOPE_INFER | AS_SCOPE_BENCH)
 #define AS_SCOPE_CB (AS_SCOPE_IB | AS_SCOPE_BASIC)    /* what every call has */

@@ -453,7 +453,8 @@ def test_commands_that_cannot(remote, token_file, tmp_path):
             (("--control", "nonsense", "--control-token-file", token_file), 2, "is no ADDRESS:PORT"),
             (("--control", "127.0.0.1:1", "--control-token-file", token_file), 1, "cannot connect to 127.0.0.1:1"),
             (("--control", remote.control, "--control-token-file", tmp_path / "none"), 78, "cannot open the token file")]:
-        assert text in run("scale", "echo", "1", *args, code=code).stderr
+        for command in [("scale", "echo", "1"), ("status", "-w"), ("status",)]:
+            assert text in run(*command, *args, code=code).stderr
 
 
 def test_servers_that_do_not_start(token_file, tmp_path):
