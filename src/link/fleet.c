@@ -536,6 +536,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->listen_fd = -1;
     f->rand.s = conf->seed;
     atomic_init(&f->n_deploys, 0);
+    as_list_init(&f->untold);
     as_list_init(&f->upstreams);
     as_list_init(&f->tokens);
     as_list_init(&f->clients);
@@ -574,6 +575,7 @@ void as_fleet_free(struct as_fleet *f)
         return;
     AS_ASSERT(as_list_empty(&f->clients));
     as_fleet_stop(f);
+    as_link_tell_all(f);
     as_task_cancel(&f->tidy);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         as_deploy_free(f->deploys[i]->core);

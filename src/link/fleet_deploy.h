@@ -84,9 +84,10 @@ struct as_fleet {
     struct as_deathwatch *watch; /* NULL: pidfd only */
     uv_poll_t *listener;
     int listen_fd;
-    struct as_timer tick; /* pings */
-    struct as_task tidy;  /* deployments that are to go */
-    struct as_rand rand;  /* of moments */
+    struct as_timer tick;  /* pings */
+    struct as_task tidy;   /* deployments that are to go */
+    struct as_list untold; /* links whose end nobody has heard of yet */
+    struct as_rand rand;   /* of moments */
     uint64_t epoch;
     uint32_t unanswered;
     bool draining;

@@ -127,10 +127,22 @@ static void on_last(struct as_task *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, last.task);
 
+    as_list_remove(&l->last.node);
     tell_end(l, &l->last);
     free(l->last.reason);
     free(l->last.token);
     maybe_free(l);
+}
+
+void as_link_tell_all(struct as_fleet *f)
+{
+    AS_LIST_EACH(n, &f->untold)
+    {
+        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, last.node);
+
+        as_task_cancel(&l->last.task);
+        on_last(&l->last.task);
+    }
 }
 
 /* Clients first: who hears of a death (a reader of the log, the supervisor) is woken by that, and
@@ -141,6 +153,7 @@ static void tell_end_later(struct as_link *l, const struct as_link_last *e)
     l->last = *e;
     l->last.reason = as_str_dup(as_str_of(e->reason));
     l->last.token = as_str_dup(as_str_of(e->token));
+    as_list_push(&l->up.fleet->untold, &l->last.node);
     as_task_init(&l->last.task, on_last);
     as_loop_defer(l->up.fleet->loop, &l->last.task);
     l->closing++;

@@ -64,6 +64,7 @@ struct as_link_care {
 
 /* What is told of its end, when clients have their answers. */
 struct as_link_last {
+    struct as_list node; /* of the fleet's untold */
     struct as_task task;
     char *reason, *token;
     uint32_t calls;       /* unanswered */
@@ -113,6 +114,7 @@ void as_link_accept(struct as_fleet *f, int fd);
 /* Ends it now: reason is logged and told. AS_LOSS_LINK: it may still run any of its streams; else
  * the process is dead or has let go of them (the status page is final). */
 void as_link_end(struct as_link *l, const char *reason, enum as_loss loss);
+void as_link_tell_all(struct as_fleet *f); /* what is still to be told of ends: now */
 /* Its process is dead. What it had written still counts; then it ends. */
 void as_link_died(struct as_link *l);
 /* The peer broke the rules: the link ends, a worker of ours is killed. */

@@ -15,7 +15,9 @@ void as_tally_answer(struct as_tally *t, as_ns latency, uint32_t status, const c
         status = UNKNOWN;
     if (status == 0)
         add(&t->latency, latency);
-    else if (!t->text[status][0])
+    else
+        add(&t->refused, latency);
+    if (status && !t->text[status][0])
         snprintf(t->text[status], AS_TALLY_TEXT, "%s", text);
     t->status[status]++;
 }
