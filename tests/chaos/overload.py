@@ -5,17 +5,20 @@ as the client sees it) with a hint when to come back; the dispatcher's memory do
 request is served as before.
 """
 
-import threading
+import json
+import subprocess
 import time
 
+import grpc
 import numpy as np
 import rig
 
-from support import oip
+from support import oip, paths
 from support.load import Load
 
 COUNT = 60
-WORKERS, QUEUE, FACTOR, CALIBRATION, DEADLINE = 4, 32, 3, 4, 10
+WORKERS, QUEUE, FACTOR, CALIBRATION, DEADLINE, HINTS = 4, 32, 3, 4, 10, 5
+CONNECTIONS = {"grpc": 8, "http": 128}  # one of HTTP/1.1 carries one call at a time
 WORK = 0.050  # seconds of a handler
 
 
@@ -52,39 +55,67 @@ def recovery(server):
     return sent - begin
 
 
+class Flood:
+    """`anyserve bench` as an open loop: a client that does not hold itself up."""
+
+    def __init__(self, server, protocol, rate, seconds):
+        command = [paths.BINARY, "bench", "work", "--url", server.address, "--protocol", protocol, "--input", "id:INT64:[1]=[1]",
+                   "--rate", round(rate), "--duration", f"{seconds}s", "--warmup", "0", "--connections", CONNECTIONS[protocol], "--timeout",
+                   f"{DEADLINE}s", "--json"]
+        self._process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE)
+
+    @property
+    def goes_on(self):
+        return self._process.poll() is None
+
+    def end(self):
+        out = json.loads(self._process.stdout.read())
+        self._process.wait()
+        return out
+
+    def abandon(self):
+        self._process.kill()
+        self._process.wait()
+
+
+def hints(server, flood, n):
+    """Of n calls that are refused while the flood goes on: the milliseconds after which each may come back."""
+    found = []
+    with oip.Client(server.address) as client:
+        while len(found) < n and flood.goes_on:
+            try:
+                client.infer("work", {"id": np.array([0])})
+            except grpc.RpcError as e:
+                assert e.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, e
+                found.append(int(dict(e.trailing_metadata())["grpc-retry-pushback-ms"]))
+    return found
+
+
 def part(server, protocol, options):
     seconds = options.count or COUNT
     most = capacity(server)
     before = rss(server)
-    load = rig.Load(server.address, protocol, "work", FACTOR * most, DEADLINE)
+    flood = Flood(server, protocol, FACTOR * most, seconds)
     try:
-        time.sleep(seconds)
-        ended = []
-        waiter = threading.Thread(target=lambda: ended.append(load.end()))
-        waiter.start()
-        back = recovery(server)
-        waiter.join()
-    finally:
-        load.abandon()
-    outcome = ended[0]
-    until = load.began + load.seconds
-    served = sum(not r[2] and r[0] + r[1] < until for r in outcome.rows)
-    refused = [r for r in outcome.rows if r[2].startswith(("RESOURCE_EXHAUSTED", "503"))]
-    times = sorted(r[1] for r in refused)
-    goodput, p99, grown = served / load.seconds / most, 1e3 * rig.quantile(times, .99), rss(server) - before
-    result = rig.Result("overload", f"{server.name} {protocol}", capacity_per_s=round(most, 1), calls=len(outcome.rows),
-                        goodput=round(goodput, 3), refused=len(refused), refused_p50_ms=round(1e3 * rig.quantile(times, .5), 2),
-                        refused_p99_ms=round(p99, 2), recovery_s=round(back, 2), grown_mib=round(grown, 1),
-                        load=round(outcome.share, 3))
-    result.valid = outcome.valid
+        told = hints(server, flood, HINTS)
+        out = flood.end()
+    except BaseException:
+        flood.abandon()
+        raise
+    back = recovery(server)
+    refused = sum(e["count"] for e in out["errors"].values())
+    goodput, p99, grown = out["per_second"] / most, out["errors_us"]["p99"] / 1e3, rss(server) - before
+    result = rig.Result("overload", f"{server.name} {protocol}", capacity_per_s=round(most, 1), calls=out["due"],
+                        goodput=round(goodput, 3), refused=refused, refused_p50_ms=round(out["errors_us"]["p50"] / 1e3, 2),
+                        refused_p99_ms=round(p99, 2), recovery_s=round(back, 2), grown_mib=round(grown, 1), late=out["late"])
     if goodput < 0.95:
         result.fault(f"goodput {goodput:.3f} of capacity, under 0.95")
     if p99 > 5:
         result.fault(f"refusals' p99 {p99:.1f} ms, over 5")
-    if not refused or any(not r[6] or int(r[6]) < 1 for r in refused):
+    if len(told) < HINTS or min(told) < 1:
         result.fault("refusals without a hint")
-    if len(refused) + sum(not r[2] for r in outcome.rows) < len(outcome.rows):
-        result.fault(f"other errors: {outcome.examples()}")
+    if set(out["errors"]) != {"UNAVAILABLE" if protocol == "http" else "RESOURCE_EXHAUSTED"} or out["unanswered"] or out["unsent"]:
+        result.fault(f"other errors: {out['errors']}, {out['unanswered']} unanswered, {out['unsent']} unsent")
     if back > 1:
         result.fault(f"back to normal after {back:.2f} s")
     if grown > 16:
