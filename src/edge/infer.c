@@ -311,7 +311,9 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
                     void (*released)(struct as_call *c))
 {
     char why[WHY_MAX];
-    int err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
+    /* that version has it, whichever would take it if it came by itself */
+    int err =
+        as_model_check_inputs(to->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
 
     if (err) {
         as_exchange_fail(x, err, "%s", why);

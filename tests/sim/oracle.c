@@ -185,8 +185,22 @@ static bool would_be_ripe(const struct sim *s, const struct call *c)
     return items >= enough(b);
 }
 
+/* Somebody takes calls, though he may have his hands full. */
+static bool serves(const struct sim *s)
+{
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *w = s->workers[i];
+
+        if (w->registered && w->granted && !w->draining)
+            return true;
+    }
+    return false;
+}
+
 int expect_submit(const struct sim *s, const struct call *c)
 {
+    if (c->q.elsewhere && !serves(s))
+        return AS_EUNAVAILABLE;
     if (s->down)
         return AS_EUNAVAILABLE;
     if (c->q.deadline <= s->now)
@@ -444,6 +458,10 @@ void note_answer(struct sim *s, struct call *c, int err)
         s->books.lost++;
         if (!c->doomed)
             fail(s, "call %u may not have run", n);
+    } else if (err == AS_EUNAVAILABLE && c->q.elsewhere && !serves(s)) {
+        /* another deployment gets it: it must not run twice by that, idempotent or not */
+        if (c->runs && !(s->down || s->freeing))
+            fail(s, "call %u leaves, and has run", n);
     } else if (err != AS_EUNAVAILABLE || !(s->down || s->freeing)) {
         fail(s, "call %u ends with %s", n, as_err_name(err));
     }
