@@ -13,8 +13,8 @@
 #define AS_PROMPT_SLICE (100 * AS_US) /* the shortest that the kernel takes */
 
 /* The calling thread, and those that it makes from now on. `slice`: about as long as it runs at a
- * time, to 100 ms; 0: as the others. 0; AS_EUNIMPLEMENTED where the kernel has no such thing, or the thread runs
- * by another policy than the usual ones: nothing has changed then. */
+ * time, to 100 ms; 0: as the others. 0; AS_EUNIMPLEMENTED where the kernel has no such thing, or
+ * the thread runs by another policy than the usual ones: nothing has changed then. */
 int as_prompt_thread(as_ns slice);
 
 #endif
