@@ -261,7 +261,7 @@ def test_runtime_files(server):
     assert os.stat(server.runtime).st_mode & 0o777 == 0o700
     folder = server.folder_of_port()
     assert os.stat(folder).st_mode & 0o777 == 0o700
-    assert sorted(os.listdir(folder)) == ["control.sock", "join-token", "link.sock", "lock", "management.sock", "status.sock",
+    assert sorted(os.listdir(folder)) == ["control.sock", "join-token", "link.sock", "lock", "logs", "management.sock", "status.sock",
                                           "workers"]
     assert os.stat(os.path.join(folder, "join-token")).st_mode & 0o777 == 0o600
     assert os.stat(os.path.join(folder, "workers")).st_mode & 0o777 == 0o700
