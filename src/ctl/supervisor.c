@@ -498,17 +498,19 @@ static int set_up(struct as_supervisor *s)
 int as_supervisor_run(const struct as_supervisor_conf *conf)
 {
     struct as_supervisor s = {.conf = conf, .code = AS_CODE_OK};
+    int rc;
 
     if (as_loop_new(&s.loop, 0) < 0)
         return cannot("an event loop");
-    s.code = set_up(&s);
-    if (s.code == AS_CODE_OK && !(conf->carried && conf->carried->dry))
+    rc = set_up(&s);
+    if (rc != AS_CODE_OK && conf->carried)
+        _exit(rc); /* what was running ends with us: nothing of it is ours to take down */
+    if (rc != AS_CODE_OK)
+        s.code = rc; /* whatever it ends with once it runs is set meanwhile */
+    else if (!(conf->carried && conf->carried->dry))
         as_loop_run(s.loop);
-    if (s.code == AS_CODE_OK) {
+    if (rc == AS_CODE_OK)
         as_sock_close(&s.signals, NULL);
-    } else if (conf->carried) {
-        _exit(s.code); /* what was running ends with us: nothing of it is ours to take down */
-    }
     /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
      * has let go, and only then may the memory go. */
     as_workers_close(s.workers);
