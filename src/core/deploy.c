@@ -238,7 +238,7 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
         d->stat.expired++;
         return refuse(q, AS_EDEADLINE);
     }
-    if (__builtin_expect((d->blame.n | d->n_graves) != 0, 0)) {
+    if (__builtin_expect(d->blame.n != 0, 0)) {
         int err = as_trial_look(d, q, now);
 
         if (err || q->blame)

@@ -14,25 +14,6 @@ static uint32_t most_trials(const struct as_deploy *d)
     return AS_MAX(as_deploy_ready(d) / SHARE, 1);
 }
 
-/* Something like it was executing when a worker died, of which nobody has said yet why. As one of a
- * crowd it could end the next worker before the word comes. whole: by its hash, too. */
-static bool is_in_a_grave(const struct as_deploy *d, const struct as_print *p, bool whole)
-{
-    for (const struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
-        const struct as_grave *g =
-            AS_LIST_ENTRY((struct as_list *)(uintptr_t)n, struct as_grave, node);
-
-        for (uint32_t i = 0; i < g->n_prints; i++) {
-            const struct as_print *other = &g->prints[i];
-
-            if (other->size == p->size && other->model == p->model &&
-                (!whole || (other->lo == p->lo && other->hi == p->hi)))
-                return true;
-        }
-    }
-    return false;
-}
-
 int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_print p = {0};
@@ -40,17 +21,14 @@ int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now)
 
     if (q->blame)
         return q->blame->state == AS_BLAME_CONDEMNED ? AS_EPOISON : 0;
-    if ((!d->blame.n && !d->n_graves) || !d->ops.print)
+    if (!d->blame.n || !d->ops.print)
         return 0;
     as_blame_expire(&d->blame, now);
-    p.size = d->ops.print(d->ctx, q, NULL);
-    p.model = q->model;
-    if (!as_blame_may_know(&d->blame, p.model, p.size) && !is_in_a_grave(d, &p, false))
+    if (!as_blame_may_know(&d->blame, q->model, d->ops.print(d->ctx, q, NULL)))
         return 0;
-    d->ops.print(d->ctx, q, &p);
+    p.size = d->ops.print(d->ctx, q, &p);
+    p.model = q->model;
     e = as_blame_find(&d->blame, &p, now);
-    if (!e && is_in_a_grave(d, &p, true))
-        e = as_blame_suspect(&d->blame, &p, now);
     if (!e)
         return 0;
     if (e->state == AS_BLAME_CONDEMNED)

@@ -317,31 +317,6 @@ static void test_an_innocent_neighbour_is_cleared(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* A crowd of pills: what is like one that waits for the word is not let loose before it. */
-static void test_what_is_like_the_dead_runs_alone_before_the_verdict(void **state AS_UNUSED)
-{
-    struct world *w = world_new();
-    uint64_t first, second;
-
-    make(w, "abcd", true, 5);
-    make(w, "x", true, 6);
-    for (char r = 'A'; r <= 'D'; r++)
-        join(w, r, 2, 0);
-    submit(w, 'a');
-    first = die(w, 'A', 'a', AS_LOSS_UNTOLD);
-    submit_all(w, "bcx");
-    expect(w, "a>A b>B x>C"); /* c waits for what becomes of b */
-    assert_int_equal(as_deploy_suspects(w->d), 1);
-    second = die(w, 'B', 'b', AS_LOSS_UNTOLD);
-    as_deploy_verdict(w->d, first, AS_LOSS_CRASHED, w->now);
-    as_deploy_verdict(w->d, second, AS_LOSS_CRASHED, w->now);
-    done(w, 'x');
-    assert_int_equal(as_deploy_suspects(w->d), 0);
-    assert_int_equal(as_deploy_parked(w->d), 0);
-    assert_int_equal(submit(w, 'd'), AS_EPOISON);
-    world_free(w);
-}
-
 static void test_a_late_verdict_still_blames(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -520,7 +495,6 @@ int main(void)
         cmocka_unit_test(test_copies_in_the_queue_become_suspects),
         cmocka_unit_test(test_an_acquittal_is_for_all_that_are_alike),
         cmocka_unit_test(test_an_innocent_neighbour_is_cleared),
-        cmocka_unit_test(test_what_is_like_the_dead_runs_alone_before_the_verdict),
         cmocka_unit_test(test_a_late_verdict_still_blames),
         cmocka_unit_test(test_without_a_verdict_it_goes_alone_where_a_replica_is_idle),
         cmocka_unit_test(test_a_suspect_that_nobody_blamed_leaves_no_trace),
