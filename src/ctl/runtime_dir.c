@@ -116,6 +116,10 @@ static void remove_logs(const struct as_runtime_dir *d)
 
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOGS, d->path);
     fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        close(STDIN_FILENO); /* nobody reads it at the end */
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
     while (fd >= 0 && (n = syscall(SYS_getdents64, fd, part, sizeof(part))) > 0) {
         for (long at = 0; at < n;) {
             const struct entry *e = (const struct entry *)(const void *)(part + at);

@@ -565,9 +565,12 @@ class Run:
         if self.phase == "drain":
             self.seen = self.page.disarm()
         if code != 0:
-            if self.phase != "drain" or code not in CODES:
+            if code == -signal.SIGABRT and self.role == "run" and self.by_libuv() and self.phase == "drain":
+                self.outcomes.append("aborted by libuv")
+            elif self.phase != "drain" or code not in CODES:
                 raise Wrong(f"drained with exit code {code}")
-            self.outcomes.append(f"drain ended with {code}")
+            else:
+                self.outcomes.append(f"drain ended with {code}")
         self.check_gone()
 
     def ended_itself(self):
