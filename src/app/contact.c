@@ -473,3 +473,14 @@ int as_contact_print(const struct as_contact_request *q, const struct as_contact
         fputc('\n', stdout);
     return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
 }
+
+int as_contact_show(const struct as_option_set *opts, const struct as_contact_request *q)
+{
+    struct as_contact_answer a;
+    int code = as_contact_ask(opts, q, &a);
+
+    if (code == AS_CODE_OK)
+        code = as_contact_print(q, &a);
+    as_contact_fini(&a);
+    return code;
+}

@@ -24,7 +24,6 @@ static int tell(const struct as_option_set *opts, const char *verb, struct as_st
     struct as_rest_match m = named(opts->args[0]);
     struct as_buf target;
     struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
-    struct as_contact_answer a;
     int code;
 
     if (!m.application.n || !m.deployment.n) {
@@ -36,10 +35,7 @@ static int tell(const struct as_option_set *opts, const char *verb, struct as_st
     as_buf_str(&target, verb);
     as_buf_add(&target, "", 1);
     q.target = (const char *)target.p;
-    code = as_contact_ask(opts, &q, &a);
-    if (code == AS_CODE_OK)
-        code = as_contact_print(&q, &a);
-    as_contact_fini(&a);
+    code = as_contact_show(opts, &q);
     as_buf_fini(&target);
     return code;
 }

@@ -285,11 +285,6 @@ int as_config_main(struct as_option_set *opts)
 {
     struct as_contact_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/config"};
-    struct as_contact_answer a;
-    int code = as_contact_ask(opts, &q, &a);
 
-    if (code == AS_CODE_OK)
-        code = as_contact_print(&q, &a);
-    as_contact_fini(&a);
-    return code;
+    return as_contact_show(opts, &q);
 }

@@ -18,16 +18,10 @@ static int print_page(const struct as_option_set *opts, const char *page)
 {
     char target[64];
     struct as_contact_request q = {.socket = AS_RUNTIME_STATUS, .method = "GET", .target = target};
-    struct as_contact_answer a;
-    int code;
 
     snprintf(target, sizeof(target), "%s%s", page,
              as_option_bool(opts, AS_OPT_JSON) ? "" : "?format=text");
-    code = as_contact_ask(opts, &q, &a);
-    if (code == AS_CODE_OK)
-        code = as_contact_print(&q, &a);
-    as_contact_fini(&a);
-    return code;
+    return as_contact_show(opts, &q);
 }
 
 /* --- following --- */
@@ -158,13 +152,8 @@ static int print_applications(const struct as_option_set *opts)
 {
     struct as_contact_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/applications/"};
-    struct as_contact_answer a;
-    int code = as_contact_ask(opts, &q, &a);
 
-    if (code == AS_CODE_OK)
-        code = as_contact_print(&q, &a);
-    as_contact_fini(&a);
-    return code;
+    return as_contact_show(opts, &q);
 }
 
 int as_status_main(struct as_option_set *opts)
