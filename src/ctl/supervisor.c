@@ -503,14 +503,15 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     if (as_loop_new(&s.loop, 0) < 0)
         return cannot("an event loop");
     rc = set_up(&s);
-    if (rc != AS_CODE_OK && conf->carried)
-        _exit(rc); /* what was running ends with us: nothing of it is ours to take down */
-    if (rc != AS_CODE_OK)
-        s.code = rc; /* whatever it ends with once it runs is set meanwhile */
-    else if (!(conf->carried && conf->carried->dry))
-        as_loop_run(s.loop);
-    if (rc == AS_CODE_OK)
+    if (rc == AS_CODE_OK) {
+        if (!(conf->carried && conf->carried->dry))
+            as_loop_run(s.loop); /* which sets what we end with */
         as_sock_close(&s.signals, NULL);
+    } else if (conf->carried) {
+        _exit(rc); /* what was running ends with us: nothing of it is ours to take down */
+    } else {
+        s.code = rc;
+    }
     /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
      * has let go, and only then may the memory go. */
     as_workers_close(s.workers);
