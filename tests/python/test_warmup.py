@@ -113,7 +113,7 @@ def test_every_kind_of_handler(start, kind):
     worker = start(source)  # greets: it has granted slots
     before = {"class": [["made"], ["well"]]}.get(kind, [])
     assert seen(worker) == before + [["m", [1.0, 2.0]]] * 3
-    assert "event=warmed_up requests=3" in worker.output
+    worker.wait_output("event=warmed_up requests=3")
     if kind in ("sync", "class", "threads", "async", "eager"):  # and goes on serving
         assert worker.infer("m", {"x": np.float32([1, 2])})
 
