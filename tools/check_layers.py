@@ -23,9 +23,10 @@ BELOW = {
     "core": ["base"],
     "link": ["io", "wire", "core", "base"],
     "edge": ["link", "io", "wire", "core", "base"],
-    "ctl": ["link", "io", "wire", "core", "base"],
-    "tool": ["ctl", "io", "wire", "base"],
-    "app": ["tool", "ctl", "edge", "link", "io", "wire", "core", "base"],
+    "conf": ["wire", "core", "base"],
+    "ctl": ["conf", "link", "io", "wire", "core", "base"],
+    "tool": ["ctl", "conf", "io", "wire", "base"],
+    "app": ["tool", "ctl", "conf", "edge", "link", "io", "wire", "core", "base"],
     "python": [],
 }
 # base/pages is an allocator: it maps anonymous memory, never a descriptor.

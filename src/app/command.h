@@ -5,7 +5,7 @@
 #ifndef AS_APP_COMMAND_H
 #define AS_APP_COMMAND_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 struct as_command {
     const char *name, *args, *doc; /* args: "DEPLOYMENT N", words with spaces between */

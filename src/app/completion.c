@@ -2,8 +2,8 @@
 
 #include "app/command.h"
 #include "app/follow.h"
-#include "ctl/exit_code.h"
-#include "ctl/option_row.h"
+#include "conf/exit_code.h"
+#include "conf/option_row.h"
 
 #define ASK_WAIT AS_SEC /* a person waits at the prompt */
 

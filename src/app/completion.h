@@ -6,7 +6,7 @@
 #ifndef AS_APP_COMPLETION_H
 #define AS_APP_COMPLETION_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 int as_completion_main(struct as_option_set *opts); /* SHELL; the exit code */
 /* WHAT: "DEPLOYMENT", "APPLICATION" or "REPLICA": names of the server that the options mean, one a

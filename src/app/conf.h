@@ -6,7 +6,7 @@
 #ifndef AS_APP_CONF_H
 #define AS_APP_CONF_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 #include "edge/edge.h"
 #include "io/shm.h"
 #include "link/fleet.h"

@@ -1,6 +1,6 @@
 #include "app/contact.h"
 
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "ctl/token.h"
 #include "io/connect.h"
 #include "io/listen.h"

@@ -8,7 +8,7 @@
 #define AS_APP_CONTACT_H
 
 #include "base/buf.h"
-#include "ctl/option.h"
+#include "conf/option.h"
 
 struct as_contact_request {
     const char *socket; /* a file of io/runtime.h; over TCP only AS_RUNTIME_CONTROL can be asked */

@@ -1,7 +1,7 @@
 #include "app/control.h"
 
 #include "app/contact.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "edge/route.h"
 #include "io/runtime.h"
 

@@ -2,7 +2,7 @@
 #ifndef AS_APP_CONTROL_H
 #define AS_APP_CONTROL_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* Arguments: "[APPLICATION/]DEPLOYMENT", for scale the number of replicas. The exit code. */
 int as_scale_main(struct as_option_set *opts);

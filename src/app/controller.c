@@ -3,14 +3,14 @@
 
 #include "app/conf.h"
 #include "app/orders.h"
+#include "conf/exit_code.h"
+#include "conf/spec_row.h"
 #include "ctl/channel.h"
 #include "ctl/console.h"
 #include "ctl/crew.h"
-#include "ctl/exit_code.h"
-#include "ctl/journal.h"
 #include "ctl/failpoint.h"
+#include "ctl/journal.h"
 #include "ctl/runtime_dir.h"
-#include "ctl/spec_row.h"
 #include "ctl/token.h"
 #include "edge/control_events.h"
 #include "io/listen.h"
@@ -121,7 +121,7 @@ static as_ns spec_default(enum as_spec_key key)
     return strtoull(as_spec_rows[key].def, NULL, 10) * AS_SEC;
 }
 
-/* The command line's; what a deployment says takes its place (ctl/spec_plan.h). */
+/* The command line's; what a deployment says takes its place (conf/spec_plan.h). */
 static struct as_plan_policy policy(const struct as_option_set *o)
 {
     as_ns start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT);

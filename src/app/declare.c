@@ -1,9 +1,9 @@
 #include "app/declare.h"
 
+#include "conf/exit_code.h"
+#include "conf/spec.h"
 #include "ctl/describe.h"
-#include "ctl/exit_code.h"
 #include "ctl/interp.h"
-#include "ctl/spec.h"
 #include "ctl/supervisor.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef AS_APP_DECLARE_H
 #define AS_APP_DECLARE_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* All return the exit code. */
 int as_check_main(struct as_option_set *opts);  /* FILE: reads it and tells what is wrong */

@@ -1,7 +1,7 @@
 #include "app/deploy.h"
 
 #include "app/follow.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "edge/control.h"
 #include "edge/route.h"
 #include "io/runtime.h"

@@ -2,7 +2,7 @@
 #ifndef AS_APP_DEPLOY_H
 #define AS_APP_DEPLOY_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* Each returns the exit code. */
 int as_deploy_main(struct as_option_set *opts); /* FILE */

@@ -1,6 +1,6 @@
 #include "app/desired.h"
 
-#include "ctl/spec_diff.h"
+#include "conf/spec_diff.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #define AS_APP_DESIRED_H
 
 #include "base/log.h"
-#include "ctl/spec.h"
+#include "conf/spec.h"
 #include "ctl/store.h"
 
 /* What the server itself wrote is not bounded as what people send. */

@@ -1,6 +1,6 @@
 #include "app/detach.h"
 
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "ctl/store.h"
 
 #include <errno.h>

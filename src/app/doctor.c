@@ -1,7 +1,7 @@
 #include "app/doctor.h"
 
 #include "app/contact.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "ctl/interp.h"
 #include "ctl/memory.h"
 #include "ctl/store.h"

@@ -5,7 +5,7 @@
 #ifndef AS_APP_DOCTOR_H
 #define AS_APP_DOCTOR_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* 0; 1: a check failed. Warnings are no failure. */
 int as_doctor_main(struct as_option_set *opts);

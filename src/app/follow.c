@@ -1,6 +1,6 @@
 #include "app/follow.h"
 
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "io/runtime.h"
 
 #include <poll.h>

@@ -1,7 +1,7 @@
 #include "app/intake.h"
 
+#include "conf/spec_diff.h"
 #include "ctl/recipe.h"
-#include "ctl/spec_diff.h"
 #include "edge/control.h"
 #include "wire/json.h"
 

@@ -9,8 +9,8 @@
 #ifndef AS_APP_INTAKE_H
 #define AS_APP_INTAKE_H
 
+#include "conf/spec.h"
 #include "ctl/describe.h"
-#include "ctl/spec.h"
 #include "io/loop.h"
 
 struct as_intake;

@@ -1,7 +1,7 @@
 #include "app/logs.h"
 
 #include "app/contact.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "ctl/journal.h"
 #include "io/runtime.h"
 

@@ -7,7 +7,7 @@
 #ifndef AS_APP_LOGS_H
 #define AS_APP_LOGS_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* The exit code; 0 when --follow is interrupted, or the server has ended. */
 int as_logs_main(struct as_option_set *opts);

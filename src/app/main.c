@@ -14,7 +14,7 @@
 #include "app/shutdown.h"
 #include "app/start.h"
 #include "app/status.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "ctl/failpoint.h"
 #include "ctl/handover.h"
 #include "ctl/memory.h"

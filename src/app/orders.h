@@ -8,10 +8,10 @@
 #ifndef AS_APP_ORDERS_H
 #define AS_APP_ORDERS_H
 
-#include "app/intake.h"
 #include "app/desired.h"
+#include "app/intake.h"
+#include "conf/option.h"
 #include "ctl/crew.h"
-#include "ctl/option.h"
 #include "edge/control.h"
 
 #define AS_ORDERS_APPLICATION "default" /* of a server that `run` started */

@@ -1,6 +1,6 @@
 #include "app/resume.h"
 
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "ctl/supervisor.h"
 
 #include <errno.h>

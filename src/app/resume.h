@@ -6,8 +6,8 @@
 #ifndef AS_APP_RESUME_H
 #define AS_APP_RESUME_H
 
+#include "conf/option.h"
 #include "ctl/carry.h"
-#include "ctl/option.h"
 #include "ctl/runtime_dir.h"
 #include "io/notify.h"
 

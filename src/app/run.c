@@ -1,13 +1,13 @@
 #include "app/run.h"
 
 #include "app/resume.h"
+#include "conf/exit_code.h"
+#include "conf/spec.h"
 #include "ctl/banner.h"
-#include "ctl/exit_code.h"
 #include "ctl/interp.h"
-#include "ctl/token.h"
 #include "ctl/runtime_dir.h"
-#include "ctl/spec.h"
 #include "ctl/supervisor.h"
+#include "ctl/token.h"
 #include "io/listen.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef AS_APP_RUN_H
 #define AS_APP_RUN_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* A server of another kind: whose desired state is not the command line's. */
 struct as_run_kind {

@@ -1,7 +1,7 @@
 #include "app/shutdown.h"
 
 #include "app/contact.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "io/runtime.h"
 
 #include <errno.h>

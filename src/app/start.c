@@ -4,8 +4,8 @@
 #include "app/detach.h"
 #include "app/intake.h"
 #include "app/run.h"
-#include "ctl/exit_code.h"
-#include "ctl/spec_diff.h"
+#include "conf/exit_code.h"
+#include "conf/spec_diff.h"
 
 #include <errno.h>
 #include <inttypes.h>

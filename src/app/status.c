@@ -1,7 +1,7 @@
 #include "app/status.h"
 
 #include "app/follow.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "io/runtime.h"
 
 #include <sys/ioctl.h>

@@ -6,7 +6,7 @@
 #ifndef AS_APP_STATUS_H
 #define AS_APP_STATUS_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* The exit code of each. --watch ends with 0 when it is interrupted, with 1 when the server has
  * gone. */

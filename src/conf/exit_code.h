@@ -1,10 +1,10 @@
-/* ctl/exit_code.h — what the exit codes of `anyserve` mean.
+/* conf/exit_code.h — what the exit codes of `anyserve` mean.
  *
  * The numbers follow sysexits.h where it has one. A worker uses the same ones to say why it cannot
  * start; those marked fatal end a server that has not been ready yet: trying again cannot help.
  */
-#ifndef AS_CTL_EXIT_CODE_H
-#define AS_CTL_EXIT_CODE_H
+#ifndef AS_CONF_EXIT_CODE_H
+#define AS_CONF_EXIT_CODE_H
 
 #include "base/defs.h"
 

@@ -1,7 +1,7 @@
-#include "ctl/option.h"
+#include "conf/option.h"
 
 #include "base/near.h"
-#include "ctl/option_row.h"
+#include "conf/option_row.h"
 
 #define X(id, key, type, min, max, def, words, scope, group, doc)                                  \
     [AS_OPT_##id] = {key,                                                                          \

@@ -1,11 +1,11 @@
-/* ctl/option.h — the one table of options.
+/* conf/option.h — the one table of options.
  *
  * A row feeds the parser, validation, --help, the documentation page and the command line of child
  * processes. Values are numbers in base units (bytes, nanoseconds, counts) or strings that point
  * into the parsed argv, which must outlive the set. One thread.
  */
-#ifndef AS_CTL_OPTION_H
-#define AS_CTL_OPTION_H
+#ifndef AS_CONF_OPTION_H
+#define AS_CONF_OPTION_H
 
 #include "base/buf.h"
 #include "base/err.h"

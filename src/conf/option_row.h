@@ -1,11 +1,11 @@
-/* ctl/option_row.h — the rows behind ctl/option.h and how a value is read and written.
+/* conf/option_row.h — the rows behind conf/option.h and how a value is read and written.
  *
  * For the files of the option module and their test; everybody else asks the set.
  */
-#ifndef AS_CTL_OPTION_ROW_H
-#define AS_CTL_OPTION_ROW_H
+#ifndef AS_CONF_OPTION_ROW_H
+#define AS_CONF_OPTION_ROW_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 struct as_option_row {
     const char *key;

@@ -1,7 +1,7 @@
-#include "ctl/option.h"
+#include "conf/option.h"
 
-#include "ctl/exit_code.h"
-#include "ctl/option_row.h"
+#include "conf/exit_code.h"
+#include "conf/option_row.h"
 
 /* where descriptions begin; longer names push theirs to the right */
 #define HELP_COLUMN 36

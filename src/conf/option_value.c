@@ -1,4 +1,4 @@
-#include "ctl/option_row.h"
+#include "conf/option_row.h"
 
 struct unit {
     const char *name;

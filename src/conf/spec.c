@@ -1,8 +1,8 @@
-#include "ctl/spec.h"
+#include "conf/spec.h"
 
 #include "base/near.h"
-#include "ctl/option.h"
-#include "ctl/spec_own.h"
+#include "conf/option.h"
+#include "conf/spec_own.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
-/* ctl/spec.h — what is to be served, as a deployment file declares it.
+/* conf/spec.h — what is to be served, as a deployment file declares it.
  *
  * A file is YAML (or JSON, which is read as YAML): applications, and in each the deployments. Every
- * key is one row of the table in ctl/spec_row.h. A key's value comes from the file, else from the
+ * key is one row of the table in conf/spec_row.h. A key's value comes from the file, else from the
  * code (the Python objects, as_spec_overlay), else from the row. Whole files are read or nothing:
  * the errors of a text are told together, each with file, line, column and key. Pure, but for
  * as_spec_load.
@@ -11,14 +11,14 @@
  *         app = as_spec_object(spec->file, AS_SPEC_FILE_APPLICATIONS, i) …
  *             n = as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS)
  */
-#ifndef AS_CTL_SPEC_H
-#define AS_CTL_SPEC_H
+#ifndef AS_CONF_SPEC_H
+#define AS_CONF_SPEC_H
 
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "ctl/describe.h"
-#include "ctl/spec_row.h"
+#include "conf/declared.h"
+#include "conf/spec_row.h"
 
 /* Who said it. A later one wins over an earlier one. */
 enum as_spec_from { AS_SPEC_FROM_DEFAULT, AS_SPEC_FROM_CODE, AS_SPEC_FROM_FILE };

@@ -1,5 +1,5 @@
-/* ctl/spec_check.c — what no single row of a deployment file can see. */
-#include "ctl/spec_own.h"
+/* conf/spec_check.c — what no single row of a deployment file can see. */
+#include "conf/spec_own.h"
 
 #define CPUS_MOST 1024 /* CPU_SETSIZE */
 

@@ -1,12 +1,12 @@
-/* ctl/spec_diff.h — what a new spec changes of an old one, and what that costs.
+/* conf/spec_diff.h — what a new spec changes of an old one, and what that costs.
  *
  * Values are compared by what they mean, not by how or where they are written: a default that is
  * spelled out is no change, nor is another order of keys. Pure.
  */
-#ifndef AS_CTL_SPEC_DIFF_H
-#define AS_CTL_SPEC_DIFF_H
+#ifndef AS_CONF_SPEC_DIFF_H
+#define AS_CONF_SPEC_DIFF_H
 
-#include "ctl/spec.h"
+#include "conf/spec.h"
 
 /* The costliest class of all keys that differ, the application's included (import_path, env, …),
  * for the same deployment in two specs. The keys' names, comma between, are appended to `keys` (may

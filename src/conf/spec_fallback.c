@@ -1,8 +1,8 @@
-/* ctl/spec_fallback.c — who falls back to whom: that they are there, and that no chain comes back
+/* conf/spec_fallback.c — who falls back to whom: that they are there, and that no chain comes back
  * to itself. */
 #include "base/near.h"
+#include "conf/spec_own.h"
 #include "core/traffic.h"
-#include "ctl/spec_own.h"
 
 struct chains {
     struct as_spec_reader *r;

@@ -1,9 +1,9 @@
-/* ctl/spec_own.h — between the files of the spec module, and its tests. */
-#ifndef AS_CTL_SPEC_OWN_H
-#define AS_CTL_SPEC_OWN_H
+/* conf/spec_own.h — between the files of the spec module, and its tests. */
+#ifndef AS_CONF_SPEC_OWN_H
+#define AS_CONF_SPEC_OWN_H
 
-#include "ctl/spec.h"
-#include "ctl/spec_tree.h"
+#include "conf/spec.h"
+#include "conf/spec_tree.h"
 
 struct as_spec_reader {
     struct as_arena *arena;

@@ -1,6 +1,6 @@
-/* ctl/spec_page.c — docs/guide/deployment-file.md is this text and nothing else. */
-#include "ctl/option_row.h"
-#include "ctl/spec_own.h"
+/* conf/spec_page.c — docs/guide/deployment-file.md is this text and nothing else. */
+#include "conf/option_row.h"
+#include "conf/spec_own.h"
 
 static const char head[] =
     "# Deployment file\n\n"

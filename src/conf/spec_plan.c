@@ -1,7 +1,7 @@
-#include "ctl/spec_plan.h"
+#include "conf/spec_plan.h"
 
-#include "ctl/spec_diff.h"
-#include "ctl/spec_own.h"
+#include "conf/spec_diff.h"
+#include "conf/spec_own.h"
 #include "wire/json.h"
 
 void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *app,

@@ -1,6 +1,6 @@
-/* ctl/spec_print.c — a spec as YAML and as JSON. */
-#include "ctl/option_row.h"
-#include "ctl/spec_own.h"
+/* conf/spec_print.c — a spec as YAML and as JSON. */
+#include "conf/option_row.h"
+#include "conf/spec_own.h"
 #include "wire/json.h"
 
 void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value *v,

@@ -1,4 +1,4 @@
-#include "ctl/spec_row.h"
+#include "conf/spec_row.h"
 
 #define X(level, id, key, type, min, max, def, words, cls, flags, doc)                             \
     [AS_SPEC_##level##_##id] = {AS_SPEC_LEVEL_##level, key, AS_SPEC_##type, (int64_t)(min),        \

@@ -1,11 +1,11 @@
-/* ctl/spec_row.h — the one table of keys of a deployment file.
+/* conf/spec_row.h — the one table of keys of a deployment file.
  *
  * A row feeds the parser, validation, the comparison of two files, `anyserve schema`, `anyserve
  * build`, the checks of the Python objects and the documentation page. Names are Ray Serve's where
  * it has one.
  */
-#ifndef AS_CTL_SPEC_ROW_H
-#define AS_CTL_SPEC_ROW_H
+#ifndef AS_CONF_SPEC_ROW_H
+#define AS_CONF_SPEC_ROW_H
 
 #include "base/str.h"
 

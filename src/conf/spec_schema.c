@@ -1,6 +1,6 @@
-/* ctl/spec_schema.c — the table as JSON Schema. */
-#include "ctl/option_row.h"
-#include "ctl/spec_own.h"
+/* conf/spec_schema.c — the table as JSON Schema. */
+#include "conf/option_row.h"
+#include "conf/spec_own.h"
 #include "wire/json.h"
 
 #define VARIABLE "^(?!ANYSERVE_)[A-Za-z_][A-Za-z0-9_]*$"

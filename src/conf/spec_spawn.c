@@ -1,4 +1,4 @@
-#include "ctl/spec_spawn.h"
+#include "conf/spec_spawn.h"
 
 #define WHOLE 1000
 

@@ -1,10 +1,10 @@
-/* ctl/spec_spawn.h — what a deployment's keys mean for the process of a replica: environment,
+/* conf/spec_spawn.h — what a deployment's keys mean for the process of a replica: environment,
  * folder, CPUs, memory; and which GPUs and CPUs it gets of those there are. Pure.
  */
-#ifndef AS_CTL_SPEC_SPAWN_H
-#define AS_CTL_SPEC_SPAWN_H
+#ifndef AS_CONF_SPEC_SPAWN_H
+#define AS_CONF_SPEC_SPAWN_H
 
-#include "ctl/spec.h"
+#include "conf/spec.h"
 
 /* --- devices that replicas take, whole or in parts --- */
 

@@ -1,4 +1,4 @@
-#include "ctl/spec_tree.h"
+#include "conf/spec_tree.h"
 
 #include <math.h>
 #include <yaml.h>

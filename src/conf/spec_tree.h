@@ -1,12 +1,12 @@
-/* ctl/spec_tree.h — a YAML text as a tree of nodes that know where they stand.
+/* conf/spec_tree.h — a YAML text as a tree of nodes that know where they stand.
  *
  * One document of YAML in block or flow form, so JSON too. Left out on purpose: anchors and aliases
  * (a small text could mean a huge one), tags, keys that are no scalars, two equal keys. Scalars are
  * told as written; what a plain one means is resolved by YAML 1.2's core schema (`no` is a word,
  * `true` is not), as the reader of the value asks. Pure.
  */
-#ifndef AS_CTL_SPEC_TREE_H
-#define AS_CTL_SPEC_TREE_H
+#ifndef AS_CONF_SPEC_TREE_H
+#define AS_CONF_SPEC_TREE_H
 
 #include "base/arena.h"
 #include "base/buf.h"

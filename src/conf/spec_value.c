@@ -1,5 +1,5 @@
-#include "ctl/option_row.h"
-#include "ctl/spec_own.h"
+#include "conf/option_row.h"
+#include "conf/spec_own.h"
 #include "wire/json.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #ifndef AS_CTL_CATALOG_H
 #define AS_CTL_CATALOG_H
 
-#include "ctl/spec.h"
+#include "conf/spec.h"
 
 /* 0 and a whole spec (as_spec_overlay), which becomes the catalog's; else AS_E…: there is none, as
  * has been logged. */

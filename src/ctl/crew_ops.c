@@ -1,6 +1,6 @@
 /* What the plans order, as messages. */
+#include "conf/exit_code.h"
 #include "ctl/crew_own.h"
-#include "ctl/exit_code.h"
 #include "ctl/note.h"
 #include "ctl/output.h"
 #include "ctl/runtime_dir.h"

@@ -8,8 +8,8 @@
 #define AS_CTL_CREW_OWN_H
 
 #include "base/buf.h"
+#include "conf/spec_spawn.h"
 #include "ctl/crew.h"
-#include "ctl/spec_spawn.h"
 
 #define AS_CREW_TOKEN_BYTES 16u
 

@@ -1,8 +1,8 @@
 /* A process for a place: what it is started with, what it takes of the machine, and what it is told
  * later. */
+#include "conf/spec_plan.h"
 #include "ctl/context.h"
 #include "ctl/crew_own.h"
-#include "ctl/spec_plan.h"
 
 #include <errno.h>
 #include <inttypes.h>

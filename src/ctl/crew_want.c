@@ -1,7 +1,7 @@
 /* Which deployments there are: those of the generation that is wanted, and those that end. */
+#include "conf/spec_diff.h"
+#include "conf/spec_plan.h"
 #include "ctl/crew_own.h"
-#include "ctl/spec_diff.h"
-#include "ctl/spec_plan.h"
 
 struct as_catalog *as_crew_catalog(struct as_crew *c)
 {

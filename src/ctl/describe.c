@@ -1,7 +1,6 @@
 #include "ctl/describe.h"
 
-#include "core/registry.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "io/proc.h"
 
 #include <errno.h>
@@ -11,112 +10,6 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Also for one that was only begun. */
-void as_app_fini(struct as_app *app)
-{
-    for (uint32_t i = 0; i < app->n; i++) {
-        for (uint32_t k = 0; k < app->deployments[i].n_models; k++)
-            free(app->deployments[i].models[k]);
-        free(app->deployments[i].models);
-        free(app->deployments[i].name);
-        free(app->deployments[i].options);
-    }
-    free(app->deployments);
-    *app = (struct as_app){0};
-}
-
-/* The text comes from a program of ours, but run by an interpreter that the user chose: a module of
- * the same name, an older version. It is told as what was read. */
-static int refuse(struct as_buf *err, const char *what, struct as_str name)
-{
-    as_buf_printf(err, "the worker described %s '%.*s'", what, AS_STR_FMT(name));
-    return AS_EINVALID;
-}
-
-/* Order is kept: the banner's example calls the first. */
-static int add_model(struct as_app_deployment *d, struct as_str model, struct as_buf *err)
-{
-    if (model.n == 0 || !memchr(model.p, ':', model.n))
-        return refuse(err, "a model without a version:", model);
-    if (d->n_models == AS_APP_MODELS_MAX)
-        return refuse(err, "too many models; the first of them over the limit is", model);
-    d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
-    d->models[d->n_models++] = as_str_dup(model);
-    return 0;
-}
-
-/* One line that has a tab. */
-static int add_deployment(struct as_app *app, struct as_str line, struct as_buf *err)
-{
-    const char *tab = memchr(line.p, '\t', line.n), *end = line.p + line.n;
-    struct as_str name = {line.p, (size_t)(tab - line.p)};
-    struct as_app_deployment *d;
-    int rc = 0;
-
-    if (name.n == 0 || name.n > AS_NAME_MAX)
-        return refuse(err, "a deployment with a bad name:", name);
-    if (app->n == AS_APP_DEPLOYMENTS_MAX)
-        return refuse(err, "too many deployments; the first of them over the limit is", name);
-    app->deployments = as_xrealloc(app->deployments, (app->n + 1) * sizeof(*d));
-    d = &app->deployments[app->n++];
-    *d = (struct as_app_deployment){.name = as_str_dup(name)};
-    for (const char *p = tab + 1; rc == 0 && p <= end;) {
-        const char *next = p < end ? memchr(p, '\t', (size_t)(end - p)) : NULL;
-        struct as_str model = {p, (size_t)((next ? next : end) - p)};
-
-        if (p == tab + 1 && model.n && model.p[0] == '{')
-            d->options = as_str_dup(model); /* read, and checked, by ctl/spec */
-        else
-            rc = add_model(d, model, err);
-        p = (next ? next : end) + 1;
-    }
-    return rc == 0 && d->n_models == 0 ? refuse(err, "a deployment without a model:", name) : rc;
-}
-
-/* Lines without a tab are not ours: what the user's module printed to a stdout of its own making.
- */
-int as_app_parse(struct as_app *ret_app, struct as_str text,
-                 void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err)
-{
-    struct as_app app = {0};
-    const char *p = text.p, *end = text.p + text.n;
-    int rc = 0;
-
-    while (rc == 0 && p < end) {
-        const char *nl = memchr(p, '\n', (size_t)(end - p));
-        struct as_str line = {p, (size_t)((nl ? nl : end) - p)};
-
-        if (memchr(line.p, '\t', line.n))
-            rc = add_deployment(&app, line, err);
-        else if (other && line.n)
-            other(ctx, line);
-        p = (nl ? nl : end) + 1;
-    }
-    if (rc == 0 && app.n == 0) {
-        as_buf_str(err, "the worker described no model");
-        rc = AS_EINVALID;
-    }
-    if (rc == 0)
-        *ret_app = app;
-    else
-        as_app_fini(&app);
-    return rc;
-}
-
-void as_app_write(const struct as_app *app, struct as_buf *b)
-{
-    for (uint32_t i = 0; i < app->n; i++) {
-        const struct as_app_deployment *d = &app->deployments[i];
-
-        as_buf_str(b, d->name);
-        if (d->options)
-            as_buf_printf(b, "\t%s", d->options);
-        for (uint32_t k = 0; k < d->n_models; k++)
-            as_buf_printf(b, "\t%s", d->models[k]);
-        as_buf_str(b, "\n");
-    }
-}
 
 static void to_stderr(void *ctx, struct as_str line)
 {
@@ -160,7 +53,6 @@ static int watch(struct as_proc *p, int out, int signal_fd, struct as_buf *text)
     }
 }
 
-/* The child's end as our exit code. */
 /* The worker program's own codes say what is wrong and it has written why; everything else means
  * that it did not get to run, for which the interpreter is the first suspect. */
 static int verdict(const char *python, int status, struct as_buf *err)

@@ -1,41 +1,11 @@
-/* ctl/describe.h — what an application file serves, asked of the worker program before it is
- * served.
- *
- * `PYTHON -m anyserve.worker TARGET --describe=lines` prints a line per deployment: its name, the
- * options that the code sets for it as a JSON object (left out when there are none), then
- * model:version for each model, separated by tabs. Lines without a tab are what the user's module
- * printed while it was imported.
+/* ctl/describe.h — asks the worker program what an application's code declares, before it is
+ * served: `PYTHON -m anyserve.worker TARGET --describe=lines`.
  */
 #ifndef AS_CTL_DESCRIBE_H
 #define AS_CTL_DESCRIBE_H
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "conf/declared.h"
 #include "io/loop.h"
-
-#define AS_APP_DEPLOYMENTS_MAX 256u
-#define AS_APP_MODELS_MAX      1024u      /* of one deployment */
-#define AS_APP_BYTES_MAX       (4u << 20) /* of the whole description */
-
-struct as_app_deployment {
-    char *name;
-    char *options; /* a JSON object as it was told, keys of ctl/spec_row.h; NULL: none */
-    char **models; /* "name:version" */
-    uint32_t n_models;
-};
-
-struct as_app {
-    struct as_app_deployment *deployments;
-    uint32_t n;
-};
-
-/* Pure. Lines that are not ours are handed to `other` (may be NULL). 0; AS_EINVALID: `err` says
- * what is wrong with the description. */
-int as_app_parse(struct as_app *ret_app, struct as_str text,
-                 void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err);
-/* The text that as_app_parse takes back. */
-void as_app_write(const struct as_app *app, struct as_buf *b);
-void as_app_fini(struct as_app *app);
 
 struct as_app_where { /* how the code is loaded */
     const char *python, *target;

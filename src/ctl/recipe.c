@@ -1,8 +1,8 @@
 #include "ctl/recipe.h"
 
+#include "conf/spec_spawn.h"
 #include "ctl/message.h"
 #include "ctl/spawn.h"
-#include "ctl/spec_spawn.h"
 #include "io/runtime.h"
 
 #include <inttypes.h>

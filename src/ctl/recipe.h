@@ -6,7 +6,7 @@
 #ifndef AS_CTL_RECIPE_H
 #define AS_CTL_RECIPE_H
 
-#include "ctl/spec.h"
+#include "conf/spec.h"
 
 /* Bytes that a deployment's own keys (command or import_path, working_dir, env) may take of it. */
 #define AS_RECIPE_OWN_MAX 40000u

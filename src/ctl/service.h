@@ -9,10 +9,10 @@
 #define AS_CTL_SERVICE_H
 
 #include "base/log.h"
+#include "conf/option.h"
 #include "ctl/channel.h"
 #include "ctl/child.h"
 #include "ctl/handover.h"
-#include "ctl/option.h"
 
 struct as_service;
 

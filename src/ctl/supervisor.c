@@ -1,6 +1,6 @@
 #include "ctl/supervisor.h"
 
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "ctl/journal.h"
 #include "ctl/memory.h"
 #include "ctl/supervisor_own.h"

@@ -16,9 +16,9 @@
 #ifndef AS_CTL_SUPERVISOR_H
 #define AS_CTL_SUPERVISOR_H
 
+#include "conf/option.h"
 #include "ctl/carry.h"
 #include "ctl/handover.h"
-#include "ctl/option.h"
 #include "io/notify.h"
 
 struct as_supervisor_conf {
@@ -48,7 +48,7 @@ int as_supervisor_signals_again(int fd);
 void as_supervisor_conf_resume(struct as_supervisor_conf *conf, struct as_carried *in);
 void as_supervisor_conf_fini(struct as_supervisor_conf *conf);
 
-/* Runs until everything has ended; returns the exit code (ctl/exit_code.h). */
+/* Runs until everything has ended; returns the exit code (conf/exit_code.h). */
 int as_supervisor_run(const struct as_supervisor_conf *conf);
 
 #endif

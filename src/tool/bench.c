@@ -1,6 +1,6 @@
 #include "tool/bench.h"
 
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "tool/drive.h"
 #include "tool/fault.h"
 #include "tool/print.h"

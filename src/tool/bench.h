@@ -2,7 +2,7 @@
 #ifndef AS_TOOL_BENCH_H
 #define AS_TOOL_BENCH_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* opts: parsed for AS_SCOPE_BENCH, one argument, the model. Returns the exit code: 0 every call was
  * answered; 1 some failed, were never answered or never sent; else as as_infer_main: the first

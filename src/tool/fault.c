@@ -1,7 +1,7 @@
 #include "tool/fault.h"
 
 #include "base/err.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 
 static const char *name_of(int code)
 {

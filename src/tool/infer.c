@@ -1,6 +1,6 @@
 #include "tool/infer.h"
 
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "tool/fault.h"
 #include "tool/print.h"
 #include "tool/query.h"

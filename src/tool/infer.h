@@ -2,7 +2,7 @@
 #ifndef AS_TOOL_INFER_H
 #define AS_TOOL_INFER_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 
 /* opts: parsed for AS_SCOPE_INFER, one argument, the model. Returns the exit code: 0 answered;
  * 2 an input or option is wrong; 66 a file cannot be read; 1 the answer cannot be read;

@@ -8,7 +8,7 @@
 #ifndef AS_TOOL_QUERY_H
 #define AS_TOOL_QUERY_H
 
-#include "ctl/option.h"
+#include "conf/option.h"
 #include "tool/input.h"
 #include "tool/unary.h"
 #include "wire/oip.h"

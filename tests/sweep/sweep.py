@@ -44,7 +44,7 @@ NAMES = {"dispatcher": "dispatcher", "controller": "controller", "run": "supervi
 PHASES = ["start", "serve", "drain"]
 KINDS = ["alloc", "call", "interrupt", "short"]
 BOUND = 10  # seconds: what takes longer hangs
-# Exit codes of src/ctl/exit_code.h that a failed start may end in, and what they say.
+# Exit codes of src/conf/exit_code.h that a failed start may end in, and what they say.
 CODES = {1: "failed", 66: "not found", 69: "interpreter", 71: "system", 75: "busy", 78: "configuration"}
 STATUSES = {8: "RESOURCE_EXHAUSTED", 13: "INTERNAL", 14: "UNAVAILABLE"}
 FRAMES = 24

@@ -1,9 +1,9 @@
-/* tests/unit/spec_case.h — texts as specs, and what is told of them, for the tests of ctl/spec. */
+/* tests/unit/spec_case.h — texts as specs, and what is told of them, for the tests of conf/spec. */
 #ifndef AS_TESTS_SPEC_CASE_H
 #define AS_TESTS_SPEC_CASE_H
 
-#include "ctl/option.h"
-#include "ctl/spec.h"
+#include "conf/option.h"
+#include "conf/spec.h"
 
 #include "unit.h"
 

@@ -1,8 +1,8 @@
 /* Specification of ctl/crew: what the controller says to what it hears. Of several generations:
  * t_crew_generations.c. */
-#include "crew_world.h"
-#include "ctl/exit_code.h"
+#include "conf/exit_code.h"
 #include "ctl/spawn.h"
+#include "crew_world.h"
 
 #include <signal.h>
 

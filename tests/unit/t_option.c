@@ -1,7 +1,7 @@
-/* Specification of ctl/option: reading, bounds, messages, the way to child processes, texts. */
-#include "ctl/option.h"
+/* Specification of conf/option: reading, bounds, messages, the way to child processes, texts. */
+#include "conf/option.h"
 
-#include "ctl/option_row.h"
+#include "conf/option_row.h"
 #include "unit.h"
 
 /* Parses one command line of `run`; returns the result, its message is in `err`. */

@@ -1,5 +1,6 @@
-/* Specification of ctl/spec: what a deployment file says, and what is told of one that is wrong. */
-#include "ctl/spec.h"
+/* Specification of conf/spec: what a deployment file says, and what is told of one that is wrong.
+ */
+#include "conf/spec.h"
 
 #include "spec_case.h"
 

@@ -1,5 +1,5 @@
-/* Specification of ctl/spec_diff: what a new file changes, and what that costs. */
-#include "ctl/spec_diff.h"
+/* Specification of conf/spec_diff: what a new file changes, and what that costs. */
+#include "conf/spec_diff.h"
 
 #include "spec_case.h"
 

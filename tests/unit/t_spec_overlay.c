@@ -1,5 +1,5 @@
-/* Specification of ctl/spec_overlay: what the code declares goes below what the file says. */
-#include "ctl/spec.h"
+/* Specification of conf/spec_overlay: what the code declares goes below what the file says. */
+#include "conf/spec.h"
 
 #include "spec_case.h"
 

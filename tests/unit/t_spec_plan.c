@@ -1,7 +1,7 @@
-/* Specification of ctl/spec_plan: a deployment's keys as a target of core/plan, and as what a
+/* Specification of conf/spec_plan: a deployment's keys as a target of core/plan, and as what a
  * worker is told.
  */
-#include "ctl/spec_plan.h"
+#include "conf/spec_plan.h"
 
 #include "spec_case.h"
 

@@ -1,6 +1,6 @@
-/* Specification of what is printed of ctl/spec: YAML that reads back the same, JSON, the schema,
+/* Specification of what is printed of conf/spec: YAML that reads back the same, JSON, the schema,
  * the page. */
-#include "ctl/spec_diff.h"
+#include "conf/spec_diff.h"
 #include "wire/json.h"
 
 #include "spec_case.h"

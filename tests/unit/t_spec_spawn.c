@@ -1,5 +1,5 @@
-/* Specification of ctl/spec_spawn: what the keys of a deployment mean for a replica's process. */
-#include "ctl/spec_spawn.h"
+/* Specification of conf/spec_spawn: what the keys of a deployment mean for a replica's process. */
+#include "conf/spec_spawn.h"
 
 #include "spec_case.h"
 

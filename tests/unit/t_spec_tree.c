@@ -1,6 +1,7 @@
-/* Specification of ctl/spec_tree: which YAML is read, what scalars mean, what is refused and where.
+/* Specification of conf/spec_tree: which YAML is read, what scalars mean, what is refused and
+ * where.
  */
-#include "ctl/spec_tree.h"
+#include "conf/spec_tree.h"
 
 #include "unit.h"
 
