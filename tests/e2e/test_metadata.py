@@ -185,11 +185,6 @@ def test_wrong_content_type_on_a_grpc_path(http, content_type):
     assert reply.headers[":status"] == "415"
 
 
-def test_a_wrong_content_type_is_refused_at_once(http):
-    """The status comes while the body is still to be sent."""
-    assert http.reply(http.open_grpc(content_type="application/json")).headers[":status"] == "415"
-
-
 @pytest.mark.parametrize("content_type", ["application/grpc", "application/grpc+proto", "application/grpc;x=y"])
 def test_content_types_of_grpc(http, content_type):
     reply = http.grpc(prefixed(b""), method="ServerLive", content_type=content_type)
