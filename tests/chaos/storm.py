@@ -2,8 +2,8 @@
 
 4 workers, 200 requests/s, a handler that naps for 20 ms. At 4 kills/s the slowest hundredth may take 100 ms. At 10
 kills/s, more than workers can be started on two cores, every request must still be answered within its deadline of 10
-s. The same load and kills go to plain workers behind HAProxy, which are started again at once; nothing is demanded of
-those.
+s. The same load and kills go to plain workers behind HAProxy, which are started again at once, and to a server that
+keeps a warm spare; nothing is demanded of the former.
 """
 
 import time
@@ -14,6 +14,8 @@ import rig
 COUNT = 1000
 RATE, WORKERS, DEADLINE, CALM = 200, 4, 10, 3
 PATIENT = ("--max-queued-requests", str(2 * RATE * DEADLINE))  # the deadline alone bounds who waits
+
+SPARE = ("--warm-spares", "1")
 
 
 def storm(server, protocol, kills_per_s, count, seed):
@@ -39,10 +41,12 @@ def part(server, protocol, kills_per_s, options):
 
 def run(options):
     for kills_per_s in (4, 10):
-        for protocol in ("grpc", "http"):
-            if not options.wants(f"AnyServe {protocol} {kills_per_s}/s"):
+        for protocol, more in (("grpc", ()), ("http", ()), ("http", SPARE)):
+            name = "AnyServe with a spare" if more else "AnyServe"
+            if not options.wants(f"{name} {protocol} {kills_per_s}/s"):
                 continue
-            with rig.serving(rig.AnyServe("--log-level", "error", *PATIENT, workers=WORKERS)) as server:
+            with rig.serving(rig.AnyServe("--log-level", "error", *PATIENT, *more, workers=WORKERS)) as server:
+                server.name = name
                 result, outcome = part(server, protocol, kills_per_s, options)
                 if outcome.errors:
                     result.fault(f"{len(outcome.errors)} errors: {outcome.examples()}")
