@@ -132,6 +132,7 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
             as_deploy_clear(d, q);
             d->stat.completed++;
             as_hist_add(&d->stat.total, now - q->arrived);
+            as_hist_add(&d->stat.link, now - q->sent - AS_MIN(service, now - q->sent));
         } else {
             as_deploy_end(d, q);
         }

@@ -51,6 +51,7 @@ struct as_stat {
     struct as_hist queue;   /* arrival to (last) dispatch */
     struct as_hist total;   /* arrival to completion */
     struct as_hist service; /* handler time as the worker measured it */
+    struct as_hist link;    /* (last) dispatch to completion, less the handler time */
     uint64_t batches;       /* calls of models with batching; those of one request too */
     struct as_hist batch;   /* their items; one item counts as AS_US, so bucket i is <= 2^i */
 };

@@ -51,7 +51,7 @@
     X(REMOVE, C, SD)  /* replica: there is no such place any more; it has no process */            \
     X(DOWN, C, SD)    /* deployment, text: all given up; its requests are refused */               \
     X(UP, C, SD)      /* deployment: one is READY again; takes DOWN back */                        \
-    X(STATUS, C, SD)  /* deployment ("": of the application, whose name is in replica), text =     \
+    X(STATUS, C, SD)  /* replica = its application, deployment ("": of the application), text =    \
                          status, trigger, message with a space between, "": there is none any      \
                          more; ns: since when */                                                   \
     X(COMPLETE, C, S) /* number = replicas: all are READY, for the first time */                   \

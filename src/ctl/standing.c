@@ -4,7 +4,7 @@
 
 struct deployment { /* what a new dispatcher is told of it; named "": of an application */
     struct as_list node;
-    char *name, *application; /* the latter only where the former is "" */
+    char *name, *application; /* "": not told yet */
     bool down;                /* every replica was given up */
     struct as_buf why, status;
     as_ns since; /* of the status */
@@ -55,7 +55,7 @@ static struct deployment *get_deployment(struct as_standing *s, const struct as_
         return d;
     d = as_xalloc(sizeof(*d));
     d->name = as_str_dup(m->deployment);
-    d->application = as_str_dup(m->deployment.n ? AS_STR("") : m->replica);
+    d->application = as_str_dup(m->type == AS_CTL_STATUS ? m->replica : AS_STR(""));
     as_buf_init(&d->why);
     as_buf_init(&d->status);
     as_list_push(&s->deployments, &d->node);
@@ -87,6 +87,10 @@ static void set_status(struct as_standing *s, const struct as_ctl_message *m,
 {
     struct deployment *d = get_deployment(s, m);
 
+    if (!d->application[0]) { /* DOWN came first, which does not say it */
+        free(d->application);
+        d->application = as_str_dup(m->replica);
+    }
     d->since = m->ns;
     keep(&d->status, m->text);
     say_status(dispatcher, d);
@@ -174,7 +178,8 @@ void as_standing_resume(struct as_standing *s, struct as_carried *c)
     uint64_t n = as_carried_get_u64(c, "deployments", UINT32_MAX);
 
     for (uint64_t i = 0; i < n && !c->failed; i++) {
-        struct as_ctl_message m = {.deployment = as_carried_get(c, "deployment")};
+        struct as_ctl_message m = {.type = AS_CTL_STATUS,
+                                   .deployment = as_carried_get(c, "deployment")};
         struct deployment *d;
 
         m.replica = as_carried_get(c, "application");

@@ -137,6 +137,13 @@ void as_board_status(struct as_board *b, struct as_str application, struct as_st
     as_list_push(&b->statuses, &s->node);
 }
 
+struct as_str as_board_application(struct as_board *b, struct as_str deployment)
+{
+    struct as_board_status *s = find_status(b, AS_STR(""), deployment);
+
+    return s ? as_str_of(s->application) : AS_STR("");
+}
+
 /* --- JSON --- */
 
 struct json {

@@ -50,12 +50,20 @@ void as_board_rank(struct as_board *b, struct as_str replica, uint32_t rank, uin
 void as_board_status(struct as_board *b, struct as_str application, struct as_str deployment,
                      struct as_str text, as_ns since);
 
+/* The application of a deployment of ours; "" else. Valid until a status is set. */
+struct as_str as_board_application(struct as_board *b, struct as_str deployment);
+
 void as_board_json(struct as_board *b, as_ns now, struct as_buf *out); /* /status */
 void as_board_text(struct as_board *b, as_ns now, struct as_buf *out); /* /status?format=text */
 /* board_workers.c: every worker, also the processes that have not connected; /workers and
  * /workers?format=text */
 void as_board_workers_json(struct as_board *b, as_ns now, struct as_buf *out);
 void as_board_workers_text(struct as_board *b, as_ns now, struct as_buf *out);
+/* board_probe.c: for load balancers. Whether requests should come here: models are known, and the
+ * server does not drain. /-/healthz has a word on it, /-/routes the path of each model and the
+ * application that serves its default version ("": workers that joined). */
+bool as_board_health(struct as_board *b, struct as_buf *out);
+bool as_board_routes(struct as_board *b, struct as_buf *out);
 void as_board_metrics(struct as_board *b, as_ns now,
                       struct as_buf *out); /* /metrics, Prometheus text 0.0.4 */
 

@@ -250,6 +250,10 @@ static void deployments(struct as_board *b, struct as_buf *o)
          offsetof(struct as_stat, total)},
         {"anyserve_service_duration_seconds", "Handler time as the replica measured it.",
          offsetof(struct as_stat, service)},
+        {"anyserve_dispatch_duration_seconds",
+         "Dispatch to the replica's answer, less the handler time: the way there and back, and the "
+         "wait behind other requests of the replica.",
+         offsetof(struct as_stat, link)},
     };
     static const struct {
         const char *name, *help;

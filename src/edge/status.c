@@ -164,6 +164,8 @@ static const char *reason_of(int status)
         return "Method Not Allowed";
     case 431:
         return "Request Header Fields Too Large";
+    case 503:
+        return "Service Unavailable";
     default:
         return "Bad Request";
     }
@@ -189,6 +191,12 @@ static int render(struct conn *c, struct as_str target, struct as_buf *body, con
     } else if (as_str_eq(target, AS_STR("/workers"))) {
         *ret_type = "application/json";
         as_board_workers_json(b, now, body);
+    } else if (as_str_eq(target, AS_STR("/-/healthz"))) {
+        *ret_type = "text/plain; charset=utf-8";
+        return as_board_health(b, body) ? 200 : 503;
+    } else if (as_str_eq(target, AS_STR("/-/routes"))) {
+        *ret_type = "application/json";
+        return as_board_routes(b, body) ? 200 : 503;
     } else {
         return 404;
     }
@@ -204,7 +212,7 @@ static void answer(struct conn *c, int status, struct as_str target)
     as_buf_init(&head);
     if (!status)
         status = render(c, target, &body, &type);
-    if (status != 200)
+    if (!body.n)
         as_buf_printf(&body, "{\"error\":\"%s\"}\n", reason_of(status));
     as_buf_printf(&head,
                   "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"

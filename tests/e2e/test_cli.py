@@ -289,6 +289,15 @@ def test_status_port(server):
 
 
 @pytest.mark.core
+def test_probes(server):
+    assert over_tcp(server, "/-/healthz") == (200, "success\n")
+    # the application is told a moment after the models
+    wait.until(lambda: over_tcp(server, "/-/routes") == (200, '{"/v2/models/talk":"default"}\n'),
+               lambda: over_tcp(server, "/-/routes"))
+    assert over_tcp(server, "/-/healthz", "evil.example")[0] == over_tcp(server, "/-/routes", "evil.example")[0] == 403
+
+
+@pytest.mark.core
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "LocalHost:8002", "[::1]:8002"])
 def test_our_own_host(server, host):
     assert over_tcp(server, "/status", host)[0] == 200
@@ -355,12 +364,28 @@ def test_metrics(server, connect):
     assert grown("anyserve_requests_total", method="ModelInfer", code="NOT_FOUND") == 1
     assert grown("anyserve_completed_total", deployment="talking") == 5
     assert grown("anyserve_request_duration_seconds_count", deployment="talking") == 5
+    queue, dispatch, service, request = (grown(f"anyserve_{part}_duration_seconds_sum", deployment="talking")
+                                         for part in ("queue", "dispatch", "service", "request"))
+    assert min(dispatch, service) > 0 and queue + dispatch + service > request - 1e-6
     assert prometheus.total(after, "anyserve_replicas_ready", deployment="talking") == 2
     assert prometheus.total(after, "anyserve_connections") >= 1
     assert prometheus.total(after, "anyserve_build_info") == 1
     assert prometheus.total(after, "anyserve_exchanges") == prometheus.total(before, "anyserve_exchanges") == 0
     assert prometheus.total(after, "anyserve_live_bytes") > 0
     assert grown("anyserve_received_bytes_total") > 500 and grown("anyserve_sent_bytes_total") > 200
+
+
+@pytest.mark.core
+def test_every_metric_is_documented(server):
+    """docs/OPERATING.md has exactly those that there are, with their kinds and labels."""
+    text, labels = server.metrics(), {}
+    for name, inside in re.findall(r"^(anyserve_\w+?)(?:_bucket|_sum|_count)?(?:{(.*?)})? ", text, re.M):
+        labels.setdefault(name, set()).update(re.findall(r"(\w+)=", inside))
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
+    rows = re.findall(r"^\| `(anyserve_\w+)` \| (\w+) \| (.*?) \|", (paths.ROOT / "docs/OPERATING.md").read_text(), re.M)
+    assert {name: kind for name, kind, _ in rows} == types
+    for name, _, told in rows:
+        assert labels.get(name, set()) - {"le"} <= set(re.findall(r"`(\w+)`", told)), name
 
 
 def test_metrics_of_workers(server, connect):

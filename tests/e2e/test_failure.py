@@ -385,6 +385,8 @@ def test_drain(staged, stage, signum):
         while len(http.goaways) < 2:
             assert http.read()
         assert http.goaways == [2**31 - 1, stream]
+        assert server.get("/-/healthz") == (503, "draining\n")
+        assert server.get("/-/routes")[0] == 503
         scene.go()
         assert http.reply(stream).grpc_status == 0
         while http.read():

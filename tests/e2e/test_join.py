@@ -25,6 +25,8 @@ def test_a_server_without_models_is_ready(server, client):
     assert server.log.find(r"Ready: .* \(waits for workers")
     assert client.call("ServerReady").ready
     assert client.refused("nobody", CALL).code() == grpc.StatusCode.NOT_FOUND
+    assert server.get("/-/healthz") == (503, "no routes yet\n")
+    assert server.get("/-/routes") == (503, "{}\n")
 
 
 def test_named_after_its_model(server, client):
@@ -34,6 +36,8 @@ def test_named_after_its_model(server, client):
         worker.answer(worker.take())
         assert np.array_equal(oip.Answer(call.result())["x"], CALL["x"])
         assert server.deployment("team/echo:2")["queued"] == 0
+        assert server.get("/-/healthz") == (200, "success\n")
+        assert server.get("/-/routes") == (200, '{"/v2/models/team/echo":""}\n')
 
 
 def test_without_a_name_it_is_named_after_the_first_model(server, client):
