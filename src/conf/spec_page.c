@@ -30,7 +30,7 @@ static const char head[] =
     "          - count: 3\n"
     "            request: {inputs: [{name: x, datatype: FP32, shape: [1], data: [0.5]}]}\n"
     "  - name: resize\n"
-    "    command: [/opt/resize/worker, --quality, 80] # a program that speaks a worker protocol\n"
+    "    command: [/opt/resize/worker, --quality, 80] # any program that is a worker on the link\n"
     "    deployments:\n"
     "      - name: resize\n"
     "        num_replicas: 2\n"

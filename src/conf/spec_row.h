@@ -60,7 +60,7 @@ enum as_spec_class {
     X(APPLICATION, IMPORT_PATH, "import_path", STRING, 1, 4095, "", "", RESTART, 0,                \
       "Python code: `module:app`, `module`, `file.py` or `file.py:app`")                           \
     X(APPLICATION, COMMAND, "command", TEXTS, 1, 1024, "", "", RESTART, 0,                         \
-      "or a program and its arguments that speaks a worker protocol")                              \
+      "or a program and its arguments: a worker on the link, as the C library makes one")          \
     X(APPLICATION, WORKING_DIR, "working_dir", STRING, 1, 4095, "", "", RESTART, 0,                \
       "where workers start, and where import_path is looked for")                                  \
     X(APPLICATION, ENV, "env", MAP, 0, 1024, "", "", RESTART, 0,                                   \
