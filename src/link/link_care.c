@@ -420,6 +420,15 @@ void as_link_no_answer(struct as_link *l, const char *why)
         answered(l, AS_EUNAVAILABLE, as_str_of(why));
 }
 
+/* What a worker says of its refusal; one that says nothing may not know the question at all. */
+static struct as_str refusal(const struct as_frame_control *c)
+{
+    if (c->text.n)
+        return c->text;
+    return c->code == AS_STATUS_UNIMPLEMENTED ? AS_STR("the worker cannot be reconfigured")
+                                              : AS_STR("the worker refuses it without a reason");
+}
+
 /* A reply that comes too late, or to nothing, changes nothing. */
 void as_link_on_control(struct as_link *l, const struct as_frame *f)
 {
@@ -430,7 +439,7 @@ void as_link_on_control(struct as_link *l, const struct as_frame *f)
         return;
     }
     if (l->care.ask && f->stream == l->care.ask) {
-        answered(l, c.code ? AS_EHANDLER : 0, c.text);
+        answered(l, c.code ? AS_EHANDLER : 0, c.code ? refusal(&c) : c.text);
         as_link_rotate(l);
     } else if (l->care.check && f->stream == l->care.check && c.op == AS_CONTROL_HEALTH) {
         l->care.check = 0;

@@ -112,6 +112,16 @@ def test_a_light_change_is_told(server, client):
     assert set(replicas(server).values()) == before
 
 
+def test_one_that_cannot_be_told_needs_another_version(server, client):
+    serves(server, spec(env={"DEAF": "1"}))
+    before = set(replicas(server).values())
+    assert put(server, spec(env={"DEAF": "1"}, user_config={"top": 1}))["shop/main"] == ("changed", "reconfigure")
+    assert "the worker cannot be reconfigured" in failed(server)
+    assert set(replicas(server).values()) == before and "user_config" not in json.loads(ask(client)["context"])
+    serves(server, spec(env={"DEAF": "1"}, user_config={"top": 1}, version="told"))
+    assert json.loads(ask(client)["context"])["user_config"] == {"top": 1}
+
+
 @pytest.mark.parametrize("bad, why", [  # each from a version of its own: what failed is told until the next
     ({"env": {"FAIL": "no weights"}}, "exit code 3.*no weights"),
     ({"command": ["/no/such/worker"]}, "cannot start /no/such/worker: No such file or directory"),

@@ -206,6 +206,18 @@ static void a_question_is_answered_under_its_id(void **state AS_UNUSED)
     UNTIL(w.answers == 3);
     assert_int_equal(w.err, AS_EHANDLER);
     assert_string_equal(w.why, "Traceback");
+    ask("t0", 44, "{}"); /* why is told, whatever is not said */
+    reply(h, expect_ask(h, "{}"), AS_CONTROL_RECONFIGURE, AS_STATUS_UNIMPLEMENTED, "");
+    UNTIL(w.answers == 4);
+    assert_string_equal(w.why, "the worker cannot be reconfigured");
+    ask("t0", 45, "{}");
+    reply(h, expect_ask(h, "{}"), AS_CONTROL_RECONFIGURE, 9, "");
+    UNTIL(w.answers == 5);
+    assert_string_equal(w.why, "the worker refuses it without a reason");
+    ask("t0", 46, "{}");
+    reply(h, expect_ask(h, "{}"), AS_CONTROL_RECONFIGURE, 0, "");
+    UNTIL(w.answers == 6);
+    assert_string_equal(w.why, "");
     assert_int_equal(ready_replicas(), 1);
     end();
 }

@@ -3,7 +3,7 @@
  *
  *   told MODEL [WORD …]
  *
- * FAIL in the environment: it says so and ends.
+ * FAIL in the environment: it says so and ends. DEAF: it cannot be told anything while it serves.
  */
 #include <anyserve/worker.h>
 #include <stdio.h>
@@ -84,6 +84,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "loading %s\n%s\n", words, getenv("FAIL"));
         return 3;
     }
+    if (getenv("DEAF"))
+        conf.reconfigure = NULL;
     if (as_worker_new(&w, &conf) || as_worker_add(w, &model))
         return 1;
     err = as_worker_run(w);
