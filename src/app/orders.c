@@ -78,9 +78,10 @@ static int rollback(struct as_orders *o, const struct as_control_request *q, str
 
 /* --- a file --- */
 
-/* The whole text `text` is to be; json: the answer. */
+/* The whole text `text` is to be; json: the answer. again: it makes a generation though it is what
+ * is served. */
 static int deploy(struct as_orders *o, const struct as_buf *cause, const struct as_buf *text,
-                  bool dry, struct as_buf *json, struct as_buf *err)
+                  bool dry, bool again, struct as_buf *json, struct as_buf *err)
 {
     struct as_spec *to;
     struct as_buf changes;
@@ -93,7 +94,7 @@ static int deploy(struct as_orders *o, const struct as_buf *cause, const struct 
     as_json_put_open(&changes, '{');
     n = as_intake_put_changes(o->desired.spec, to, &changes);
     as_spec_free(to);
-    if (n && !dry)
+    if (!dry && (again || n))
         rc = change(o, cause, text, err);
     if (!dry)
         as_json_put_at_u64(&changes, "generation", o->desired.generation);
@@ -127,7 +128,7 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
         as_desired_text(s, &text);
     as_spec_free(s);
     if (err == 0)
-        err = deploy(o, &cause, &text, o->dry, &json, &wrong);
+        err = deploy(o, &cause, &text, o->dry, !o->dry && as_crew_forgive(o->crew), &json, &wrong);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     answer(k, err, &json, &wrong);
@@ -175,7 +176,7 @@ static int delete (struct as_orders *o, const struct as_control_request *q, stru
                   AS_STR_FMT(q->application.n ? q->application : AS_STR("everything")));
     rc = as_desired_without(&o->desired, q->application, &text, err);
     if (rc == 0)
-        rc = deploy(o, &cause, &text, false, json, err);
+        rc = deploy(o, &cause, &text, false, false, json, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;

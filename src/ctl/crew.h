@@ -57,6 +57,9 @@ void as_crew_free(struct as_crew *c);
  * were asked to be are left alone, whatever they are at. The first call comes before the first
  * as_crew_hear. `spec` is whole, and taken over. */
 void as_crew_want(struct as_crew *c, uint64_t generation, struct as_spec *spec);
+/* Somebody deploys: with the next as_crew_want the failures of updates that were taken back are
+ * told no longer, whether a deployment differs or not. How many there are. */
+uint32_t as_crew_forgive(struct as_crew *c);
 /* Before the first as_crew_hear: what is kept of a deployment. stable, previous: generations, 0:
  * none is known; failed: why the last update was taken back, or empty. */
 void as_crew_recall(struct as_crew *c, struct as_str deployment, uint64_t stable, uint64_t previous,

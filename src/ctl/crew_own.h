@@ -23,8 +23,9 @@ struct as_crew_deployment {
     struct as_plan *plan;
     char *name, *application;
     bool deleting;
-    bool down;   /* DOWN was said, by us or the controller before us, and not taken back */
-    bool listed; /* in the generation that is looked through */
+    bool down;     /* DOWN was said, by us or the controller before us, and not taken back */
+    bool listed;   /* in the generation that is looked through */
+    bool forgiven; /* the next one takes its last update's failure off it */
     /* what the owner is to hear at the end of the turn */
     bool settled;
     uint64_t failed; /* the generation that was rolled back, or 0 */

@@ -112,8 +112,9 @@ static void want(struct as_crew *c, const struct as_catalog_page *page)
         free(d->application);
         d->application = as_str_dup(app);
     }
-    if (unchanged(d, page))
+    if (unchanged(d, page) && !d->forgiven)
         return;
+    d->forgiven = false;
     t = target_of(d, page, c->generation);
     was = as_plan_target(d->plan);
     /* what a failed update goes back to is as large as people ask for now */
@@ -123,6 +124,19 @@ static void want(struct as_crew *c, const struct as_catalog_page *page)
     AS_ASSERT(as_plan_set_target(d->plan, &t, now) == 0); /* the keys' bounds are the plan's */
     if (is_new && c->told)
         join_in(d);
+}
+
+uint32_t as_crew_forgive(struct as_crew *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct as_crew_deployment *d = c->deployments[i];
+
+        d->forgiven = !d->deleting && as_plan_condition(d->plan)->rolled_back;
+        n += d->forgiven;
+    }
+    return n;
 }
 
 /* First clients are told: what they ask for from here on is unknown. Then its replicas, which

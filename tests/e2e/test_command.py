@@ -122,15 +122,15 @@ def test_one_that_cannot_be_told_needs_another_version(server, client):
     assert json.loads(ask(client)["context"])["user_config"] == {"top": 1}
 
 
-@pytest.mark.parametrize("bad, why", [  # each from a version of its own: what failed is told until the next
+@pytest.mark.parametrize("bad, why", [
     ({"env": {"FAIL": "no weights"}}, "exit code 3.*no weights"),
     ({"command": ["/no/such/worker"]}, "cannot start /no/such/worker: No such file or directory"),
     ({"command": ["/bin/true"]}, "exit code 0"),
     ({"working_dir": "/no/such/folder"}, "cannot start in /no/such/folder: No such file or directory")])
 def test_one_that_does_not_come_is_taken_back(server, client, bad, why):
-    serves(server, spec(user_config={"before": why}))
+    serves(server, spec())  # HEALTHY again, also where it is what the last failure went back to
     before = replicas(server)
-    what = spec(env=bad.get("env"), user_config={"before": why})
+    what = spec(env=bad.get("env"))
     what["applications"][0].update({k: v for k, v in bad.items() if k != "env"})
     assert put(server, what)["shop/main"] == ("changed", "restart")
     message = failed(server)

@@ -103,6 +103,11 @@ static void an_update_that_fails_is_told_and_stays_taken_back(void **state AS_UN
     want(w, 3, SHOP("version: one"));
     assert_string_equal(said(w), "");
     assert_non_null(strstr(w->status, "DEPLOY_FAILED"));
+    assert_int_equal(as_crew_forgive(w->crew), 1);
+    want(w, 4, SHOP("version: one")); /* somebody deploys what is served */
+    assert_string_equal(said(w), "");
+    assert_string_equal(w->status, "HEALTHY CONFIG_UPDATE_COMPLETED ");
+    assert_int_equal(as_crew_forgive(w->crew), 0);
     close_world(w);
 }
 
