@@ -81,8 +81,11 @@ static void on_done(void *ctx, uint32_t status, struct as_str text)
 {
     PyObject *exc = PyErr_Occurred() ? native_raised() : NULL;
     struct told *t = ctx;
-    PyObject *r = PyObject_CallFunction(t->done, "is#", (int)status, text.p, (Py_ssize_t)text.n);
+    /* whatever its bytes are, its maker must hear of the end */
+    PyObject *why = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
+    PyObject *r = why ? PyObject_CallFunction(t->done, "iO", (int)status, why) : NULL;
 
+    Py_XDECREF(why);
     if (!r)
         PyErr_WriteUnraisable(t->done);
     Py_XDECREF(r);

@@ -165,13 +165,19 @@ int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg 
 
 /* --- answered --- */
 
-/* The first thing that goes wrong is what its maker hears of. */
+/* The first thing that goes wrong is what its maker hears of; cut, but not inside a character. */
 static void note(struct as_worker_rehearsal *r, uint32_t status, struct as_str why)
 {
+    size_t n = AS_MIN(why.n, sizeof(r->why) - 1);
+
     if (r->status)
         return;
     r->status = status;
-    snprintf(r->why, sizeof(r->why), "%.*s", AS_STR_FMT(why));
+    while (n && n < why.n && ((uint8_t)why.p[n] & 0xc0) == 0x80)
+        n--;
+    if (n)
+        memcpy(r->why, why.p, n);
+    r->why[n] = 0;
 }
 
 static bool fits(struct as_worker_rehearsal *r, const struct as_msg *msg)

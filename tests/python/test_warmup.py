@@ -243,6 +243,13 @@ def test_an_answer_is_checked(start, body, why):
                  "warmup_requests[0]: model 'm' failed in run 1 of 1: " + why)
 
 
+@pytest.mark.parametrize("shift", ["", "x"])
+def test_a_long_error_is_cut_between_two_characters(start, shift):
+    source = KINDS["sync"].replace("return x + 1", f"raise ValueError({shift!r} + 'é' * 600)")
+    assert_stops(start, APP + source + warm(model="m", request=x(1.0)), 70,
+                 f"failed in run 1 of 1: INTERNAL: model 'm' raised ValueError: {shift}ééé")
+
+
 @pytest.mark.parametrize("kind", ["stream", "async stream"])
 def test_a_stream_is_checked_to_its_end(start, kind):
     source = KINDS[kind].replace('note("m", x)', 'raise ValueError("at the end")')

@@ -63,7 +63,7 @@ static int setup(void **state)
 /* How the last one ended. */
 static struct {
     uint32_t n, status;
-    char text[256];
+    char text[1024];
 } end;
 
 static void on_done(void *ctx, uint32_t status, struct as_str text)
@@ -173,6 +173,28 @@ static void its_maker_hears_what_failed(void **state)
     assert_string_equal(end.text, "model 'add' has no output 'z' (outputs: x)");
 }
 
+static void a_long_text_is_cut_between_two_characters(void **state)
+{
+    struct pair *p = *state;
+    struct as_tensor t = tensor("x", 1, 4);
+    struct as_worker_req *q;
+    char text[601];
+    size_t n;
+
+    for (size_t i = 0; i < 600; i += 2)
+        memcpy(text + i, "\xc3\xa9", 2);
+    for (size_t shift = 0; shift < 2; shift++) { /* one of them has a character where it is cut */
+        assert_int_equal(rehearse(p, ADD, &t, &q), 0);
+        text[0] = shift ? 'e' : '\xc3';
+        text[1] = shift ? 'e' : '\xa9';
+        as_worker_fail(p->w, q, AS_STATUS_INTERNAL, (struct as_str){text + shift, 600 - shift});
+        n = strlen(end.text);
+        assert_in_range(n, 509, 511);
+        assert_int_equal((uint8_t)end.text[n - 1], 0xa9);
+        assert_memory_equal(end.text, text + shift, n);
+    }
+}
+
 static void a_stream_is_heard_to_its_end(void **state)
 {
     struct pair *p = *state;
@@ -238,6 +260,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_request_is_a_copy_of_what_was_said, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(its_maker_hears_what_failed, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(a_long_text_is_cut_between_two_characters, setup,
+                                        pair_teardown),
         cmocka_unit_test_setup_teardown(a_stream_is_heard_to_its_end, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(a_stream_of_inputs_has_one, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(nothing_of_it_reaches_the_link, setup, pair_teardown),
