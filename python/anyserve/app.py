@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 DEFAULT_ONGOING_ASYNC = 100
 MAX_ONGOING = 65535
-VERBS = {"infer", "ready", "generate", "generate_stream", "stats", "load", "unload", "config", "trace"}
+VERBS = {"config", "generate", "generate_stream", "infer", "infer_stream", "load", "ready", "setting", "stats", "trace",
+         "unload"}  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9._/-]{1,128}\Z")
 _DEPLOYMENT = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
 _VERSION = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")

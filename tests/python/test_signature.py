@@ -58,7 +58,7 @@ def test_names_with_and_without_version(name, want):
 
 
 @pytest.mark.parametrize("name", ["", "x" * 129, "a b", "ä", "/a", "a/", "a//b", "a/../b", ".", "a/versions", "infer",
-                                  "a/ready", "m:", "m:" + "v" * 65, "m:a/b", "m:1:2", None, 7])  # fmt: skip
+                                  "a/ready", "a/setting", "infer_stream", "m:", "m:" + "v" * 65, "m:a/b", "m:1:2", None, 7])  # fmt: skip
 def test_bad_names_are_refused(name):
     with pytest.raises(DeclarationError):
         declare(name)
