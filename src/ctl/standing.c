@@ -87,7 +87,7 @@ static void set_status(struct as_standing *s, const struct as_ctl_message *m,
 {
     struct deployment *d = get_deployment(s, m);
 
-    if (!d->application[0]) { /* DOWN came first, which does not say it */
+    if (!as_str_eq(as_str_of(d->application), m->replica)) { /* DOWN came first, or it has moved */
         free(d->application);
         d->application = as_str_dup(m->replica);
     }

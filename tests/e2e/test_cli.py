@@ -377,15 +377,10 @@ def test_metrics(server, connect):
 
 @pytest.mark.core
 def test_every_metric_is_documented(server):
-    """docs/OPERATING.md has exactly those that there are, with their kinds and labels."""
-    text, labels = server.metrics(), {}
-    for name, inside in re.findall(r"^(anyserve_\w+?)(?:_bucket|_sum|_count)?(?:{(.*?)})? ", text, re.M):
-        labels.setdefault(name, set()).update(re.findall(r"(\w+)=", inside))
-    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
-    rows = re.findall(r"^\| `(anyserve_\w+)` \| (\w+) \| (.*?) \|", (paths.ROOT / "docs/OPERATING.md").read_text(), re.M)
-    assert {name: kind for name, kind, _ in rows} == types
-    for name, _, told in rows:
-        assert labels.get(name, set()) - {"le"} <= set(re.findall(r"`(\w+)`", told)), name
+    """As a row of a table of docs/OPERATING.md, with its type; and nothing else is."""
+    printed = set(re.findall(r"^# TYPE (\S+) (\S+)$", server.metrics(), re.M))
+    rows = re.findall(r"^\| (`anyserve_.*?`) \| (\w+) \|", (paths.ROOT / "docs/OPERATING.md").read_text(), re.M)
+    assert {(name, kind) for names, kind in rows for name in re.findall("`(.*?)`", names)} == printed
 
 
 def test_metrics_of_workers(server, connect):
