@@ -187,6 +187,10 @@ static int submit_suspect(struct as_deploy *d, struct as_request *q, int err, as
         d->stat.quarantined++;
         return refuse(q, err);
     }
+    if (as_absent_is_gone(d, q)) {
+        as_trial_forget(d, q);
+        return refuse(q, AS_EUNAVAILABLE);
+    }
     if (is_full(d)) {
         as_trial_forget(d, q);
         d->stat.refused++;
@@ -206,6 +210,8 @@ static int submit_batched(struct as_deploy *d, struct as_request *q, as_ns now)
 
     AS_ASSERT(q->items && q->items <= b->conf.max_size);
     q->release = as_batch_release(&b->conf, q->deadline, b->service, now);
+    if (as_absent_is_gone(d, q))
+        return refuse(q, AS_EUNAVAILABLE);
     l = as_queue_lane_for(&d->queue, q);
     if (is_full(d) && !(as_lane_ripens(l, q) && as_dispatch_free_for(d, q))) {
         d->stat.refused++;
@@ -248,6 +254,8 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
         return submit_batched(d, q, now);
     r = as_dispatch_free_for(d, q);
     if (!r) {
+        if (as_absent_is_gone(d, q))
+            return refuse(q, AS_EUNAVAILABLE);
         if (is_full(d)) {
             d->stat.refused++;
             return refuse(q, AS_EFULL);

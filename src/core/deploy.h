@@ -100,6 +100,10 @@ int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoin
  * as_batch_check refuses; a max_size of 0 changes nothing. A model's cap counts batches. */
 int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_batch_conf *conf);
 
+/* No replica that takes requests serves the model, nor will one: what waits for it is answered with
+ * AS_EUNAVAILABLE, and what comes is refused so, until a replica serves it again. */
+void as_deploy_drop_model(struct as_deploy *d, uint32_t model, as_ns now);
+
 /* Another bound of the queue, as in as_deploy_conf; at least 1, or -1. What waits stays, however
  * much it is; new requests are refused until fewer wait than that. */
 void as_deploy_set_max_queued(struct as_deploy *d, int64_t max_queued);
@@ -130,6 +134,9 @@ void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now);
 int as_replica_new(struct as_replica **ret_r, struct as_deploy *d, struct as_str name, void *link);
 void *as_replica_link(const struct as_replica *r);
 struct as_str as_replica_name(const struct as_replica *r);
+/* Whether its worker serves the model, which as_deploy_set_model has been told: until now it did.
+ * What r does not serve is never sent to it, and waits for one that does. */
+void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_ns now);
 void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now);
 /* true: nothing new is sent to it. What waits there is recalled when another has a free slot. */
 void as_replica_drain(struct as_replica *r, bool draining, as_ns now);
@@ -164,8 +171,10 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
 void as_deploy_verdict(struct as_deploy *d, uint64_t number, enum as_loss loss, as_ns now);
 
 /* Inspection. */
-bool as_deploy_serves(
-    const struct as_deploy *d); /* a replica takes requests, or has them in full */
+/* A replica takes requests of the model, or has them in full. */
+bool as_deploy_serves(const struct as_deploy *d, uint32_t model);
+/* Some replica does not serve some model. */
+bool as_deploy_is_mixed(const struct as_deploy *d);
 struct as_str as_deploy_name(const struct as_deploy *d);
 uint32_t as_deploy_queued(const struct as_deploy *d);    /* queue only, suspects included */
 uint32_t as_deploy_suspects(const struct as_deploy *d);  /* that wait for a replica of their own */

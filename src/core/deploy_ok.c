@@ -45,18 +45,20 @@ static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
 
 static bool models_ok(const struct as_replica *r)
 {
-    uint32_t total = 0;
+    uint32_t total = 0, absent = 0;
 
     if (!r->of_model)
-        return r->deploy->queue.n_lanes == 0;
-    for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++)
-        total += r->of_model[m];
+        return r->deploy->queue.n_lanes == 0 && !r->n_absent;
+    for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++) {
+        total += r->of_model[m].calls;
+        absent += r->of_model[m].absent;
+    }
     AS_LIST_EACH(it, &r->sent)
     {
-        if (!r->of_model[AS_LIST_ENTRY(it, struct as_request, node)->model])
+        if (!r->of_model[AS_LIST_ENTRY(it, struct as_request, node)->model].calls)
             return false;
     }
-    return total == as_replica_calls(r);
+    return total == as_replica_calls(r) && absent == r->n_absent;
 }
 
 static bool replica_ok(const struct as_replica *r)
@@ -95,7 +97,7 @@ static bool balanced(const struct as_replica *r)
 
 bool as_deploy_ok(const struct as_deploy *d)
 {
-    uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0;
+    uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0, absent = 0;
 
     if (!as_queue_ok(&d->queue) || !as_heap_ok(&d->deadlines) || (d->down && as_deploy_queued(d)) ||
         !as_trial_ok(d) || !as_grave_ok(d))
@@ -108,13 +110,14 @@ bool as_deploy_ok(const struct as_deploy *d)
         ongoing += as_replica_ongoing(r);
         prefetched += as_replica_waiting(r);
         recalled += r->recalled;
+        absent += r->n_absent;
         if (r->free_at != AS_NOWHERE) {
             n_free++;
             idle += r->width - as_replica_calls(r);
         }
     }
     if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||
-        n_free != d->n_free)
+        n_free != d->n_free || absent != d->n_absent)
         return false;
     for (uint32_t i = 0; idle > d->recalled && i < d->n_all; i++) {
         if (!balanced(d->all[i]))

@@ -102,7 +102,7 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
 
     r->used = ++d->uses;
     if (r->of_model)
-        r->of_model[q->model]++;
+        r->of_model[q->model].calls++;
     if (as_replica_calls(r) < r->slots)
         d->ongoing++;
     else
@@ -311,7 +311,7 @@ static void leave_slot(struct as_replica *r, struct as_request *q)
 
     as_list_remove(&q->node);
     if (r->of_model)
-        r->of_model[q->model]--;
+        r->of_model[q->model].calls--;
     if (q->batch)
         as_list_push(&d->batches, &q->batch->node);
     q->batch = NULL;
@@ -339,7 +339,7 @@ void as_dispatch_detach(struct as_request *q)
     } else {
         as_list_remove(&q->node);
         if (r->of_model)
-            r->of_model[q->model]--;
+            r->of_model[q->model].calls--;
         r->unanswered--;
         if (r->unanswered < r->slots)
             d->ongoing--;
@@ -374,6 +374,10 @@ void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
+    if (as_absent_is_gone(d, q)) {
+        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        return;
+    }
     if (d->batched) {
         q->release = 0; /* it has waited before */
         as_queue_push(&d->queue, q);
@@ -408,7 +412,7 @@ void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
-    if (__builtin_expect(q->spare || q->elsewhere, 0) && as_elsewhere_leaves(d, q)) {
+    if (as_absent_is_gone(d, q) || as_elsewhere_leaves(d, q)) {
         as_deploy_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
@@ -556,7 +560,7 @@ static void count_models(struct as_replica *r)
     {
         const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
 
-        r->of_model[q->model] += !q->batch || q->batch != last;
+        r->of_model[q->model].calls += !q->batch || q->batch != last;
         last = q->batch;
     }
 }

@@ -2,12 +2,13 @@
  * for which nobody waits. */
 #include "core/replica.h"
 
-bool as_deploy_serves(const struct as_deploy *d)
+bool as_deploy_serves(const struct as_deploy *d, uint32_t model)
 {
     for (uint32_t i = 0; i < d->n_all; i++) {
         const struct as_replica *r = d->all[i];
 
-        if (r->slots && !r->draining && r->breaker.state != AS_BREAKER_OPEN)
+        if (r->slots && !r->draining && r->breaker.state != AS_BREAKER_OPEN &&
+            as_replica_has(r, model))
             return true;
     }
     return false;
@@ -22,19 +23,19 @@ int as_elsewhere_look(struct as_deploy *d, const struct as_request *q, bool is_f
         d->stat.mirror_dropped += !room;
         return room ? 0 : AS_EFULL;
     }
-    return as_deploy_serves(d) ? 0 : AS_EUNAVAILABLE;
+    return as_deploy_serves(d, q->model) ? 0 : AS_EUNAVAILABLE;
 }
 
 bool as_elsewhere_leaves(const struct as_deploy *d, const struct as_request *q)
 {
-    return q->spare || (q->elsewhere && !q->ran && !as_deploy_serves(d));
+    return q->spare || (q->elsewhere && !q->ran && !as_deploy_serves(d, q->model));
 }
 
 void as_elsewhere_sweep(struct as_deploy *d, as_ns now)
 {
     struct as_list all, *n;
 
-    if (!d->queue.n || as_deploy_serves(d))
+    if (!d->queue.n || (!d->n_absent && as_deploy_serves(d, 0)))
         return;
     as_list_init(&all);
     as_queue_take(&d->queue, &all);
@@ -53,4 +54,6 @@ void as_elsewhere_sweep(struct as_deploy *d, as_ns now)
         if (l->batching)
             as_dispatch_hold(d, l, now);
     }
+    if (d->batched) /* what was put back may have come due */
+        as_dispatch_flow(d, now);
 }

@@ -33,7 +33,7 @@ static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
         if (as_replica_may_rise(d, q, as_replay_rule(loss, AS_PROGRESS_STARTED, q->idempotent))) {
             /* it may be what ended the worker: if it costs no more than an idle replica, it goes
              * alone, so that another death is a proof */
-            if (loss == AS_LOSS_UNKNOWN && !n_alone && as_trial_has_room(d)) {
+            if (loss == AS_LOSS_UNKNOWN && !n_alone && as_trial_has_room(d, q->model)) {
                 as_trial_suspect(d, q, now);
                 n_alone += q->blame != NULL;
             }

@@ -272,8 +272,8 @@ struct as_request *as_lane_first(const struct as_lane *l)
 }
 
 /* Of one lane, or the FIFO; NULL: nothing. held: also what is held back. */
-static struct as_request *first(const struct as_queue *u, const uint32_t *of_model, uint32_t slots,
-                                bool held)
+static struct as_request *first(const struct as_queue *u, const struct as_share *of_model,
+                                uint32_t slots, bool held)
 {
     for (uint32_t p = 0; u->n && p < AS_PRIORITIES; p++) {
         struct as_request *best = first_of(&u->fifo[p]);
@@ -283,7 +283,8 @@ static struct as_request *first(const struct as_queue *u, const uint32_t *of_mod
             const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
             struct as_request *q = l->holding && !held ? NULL : first_of(&l->fifo[p]);
 
-            if (q && (!best || q->order < best->order) && as_lane_fits(l, of_model, slots))
+            if (q && (!best || q->order < best->order) &&
+                (!of_model || as_lane_fits(l, of_model, slots)))
                 best = q;
         }
         if (best)
@@ -292,7 +293,7 @@ static struct as_request *first(const struct as_queue *u, const uint32_t *of_mod
     return NULL;
 }
 
-struct as_request *as_queue_first(const struct as_queue *u, const uint32_t *of_model,
+struct as_request *as_queue_first(const struct as_queue *u, const struct as_share *of_model,
                                   uint32_t slots)
 {
     return first(u, of_model, slots, false);
@@ -301,6 +302,16 @@ struct as_request *as_queue_first(const struct as_queue *u, const uint32_t *of_m
 struct as_request *as_queue_any(const struct as_queue *u)
 {
     return first(u, NULL, 0, true);
+}
+
+struct as_request *as_queue_of_model(const struct as_queue *u, uint32_t model)
+{
+    const struct as_lane *l = u->lanes[model];
+    struct as_request *q = as_lane_first(l);
+
+    for (uint32_t k = 0; !q && l->batching && k < l->batching->n_kinds; k++)
+        q = as_lane_first(l->batching->kinds[k]);
+    return q;
 }
 
 void as_queue_take(struct as_queue *u, struct as_list *all)

@@ -1,11 +1,11 @@
 /* core/queue.h — requests that wait for a replica: strict priorities, first come first served.
  *
  * All models share one FIFO per priority. A model whose cap can bite (it is below the slots of some
- * replica) gets lanes of its own, so that its requests are stepped over without a walk; the order
- * number keeps "first come" exact across lanes. A model with batching (core/batch.h) gets a lane
- * for each kind of request that waits, so that a batch is the front of one lane, and nothing of it
- * is stepped over. A lane that is not ripe gives nothing. The queue owns its lanes, never the
- * requests.
+ * replica), or that some replica does not serve, gets lanes of its own, so that its requests are
+ * stepped over without a walk; the order number keeps "first come" exact across lanes. A model with
+ * batching (core/batch.h) gets a lane for each kind of request that waits, so that a batch is the
+ * front of one lane, and nothing of it is stepped over. A lane that is not ripe gives nothing. The
+ * queue owns its lanes, never the requests.
  */
 #ifndef AS_CORE_QUEUE_H
 #define AS_CORE_QUEUE_H
@@ -19,6 +19,12 @@
 
 struct as_batching;
 
+/* What one replica has of one model. */
+struct as_share {
+    uint32_t calls; /* unanswered */
+    bool absent;    /* its worker does not serve it */
+};
+
 struct as_lane {
     struct as_list fifo[AS_PRIORITIES];
     struct as_list node; /* in active while it holds requests */
@@ -31,6 +37,7 @@ struct as_lane {
     as_ns hold;     /* none of the others is ready before; AS_NEVER */
     bool single;    /* of many kinds: one by one, at once */
     bool holding;   /* it has requests and is not ripe */
+    bool gone;      /* of the lane in as_queue.lanes: the model is served no more */
 };
 
 /* What a model with batching has beside the lane in as_queue.lanes, which takes the kinds that are
@@ -68,19 +75,24 @@ static inline const struct as_lane *as_queue_lane(const struct as_queue *u, uint
     return model < u->n_lanes ? u->lanes[model] : NULL;
 }
 
-/* May a replica with so many slots, and `of_model` unanswered calls by model, take one more of
- * the lane's model? A cap that the slots cannot exceed restricts nothing. */
-static inline bool as_lane_fits(const struct as_lane *l, const uint32_t *of_model, uint32_t slots)
+/* May a replica with so many slots, and `of_model` by model, take one more of the lane's model? A
+ * cap that the slots cannot exceed restricts nothing. */
+static inline bool as_lane_fits(const struct as_lane *l, const struct as_share *of_model,
+                                uint32_t slots)
 {
-    return l->cap >= slots || of_model[l->model] < l->cap;
+    const struct as_share *s = &of_model[l->model];
+
+    return !s->absent && (l->cap >= slots || s->calls < l->cap);
 }
 
 /* What such a replica takes next: the oldest of the most urgent priority whose model has room and
- * whose lane is ripe. of_model may be NULL when there are no lanes. NULL: nothing for it. */
-struct as_request *as_queue_first(const struct as_queue *u, const uint32_t *of_model,
+ * whose lane is ripe. of_model NULL: there are no lanes, or all fit. NULL: nothing for it. */
+struct as_request *as_queue_first(const struct as_queue *u, const struct as_share *of_model,
                                   uint32_t slots);
 /* The very first, whatever its model; NULL: empty. */
 struct as_request *as_queue_any(const struct as_queue *u);
+/* The oldest of the most urgent of a model with a lane; with batching, of some kind. NULL: none. */
+struct as_request *as_queue_of_model(const struct as_queue *u, uint32_t model);
 /* All that wait, into `all` in an order that is kept when they are pushed again one by one. */
 void as_queue_take(struct as_queue *u, struct as_list *all);
 bool as_queue_ok(const struct as_queue *u);

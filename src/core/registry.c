@@ -392,18 +392,32 @@ int as_registry_with(struct as_registry *g, const struct as_model *m, struct as_
     return 0;
 }
 
-struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment)
+static struct as_registry *without(struct as_registry *g, uint32_t deployment, bool all,
+                                   uint32_t index)
 {
     struct as_registry *next = snapshot_new(g->n);
 
     for (uint32_t i = 0; i < g->n; i++) {
-        if (g->at[i]->m.deployment != deployment)
+        const struct as_model *m = &g->at[i]->m;
+
+        if (m->deployment != deployment || !(all || m->index == index))
             next->at[next->n++] = box_ref(g->at[i]);
     }
     if (next->n < g->n)
         return seal(next);
     as_registry_unref(next);
     return as_registry_ref(g);
+}
+
+struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment)
+{
+    return without(g, deployment, true, 0);
+}
+
+struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t deployment,
+                                              uint32_t index)
+{
+    return without(g, deployment, false, index);
 }
 
 struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,

@@ -89,6 +89,9 @@ struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str 
 /* A snapshot in which all models of a deployment say this; g itself when they do already. */
 struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,
                                             const struct as_traffic *t);
+/* A snapshot without this model of a deployment; g itself when it has none such. */
+struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t deployment,
+                                              uint32_t index);
 /* A snapshot without the models of one deployment; g itself when it has none. */
 struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment);
 

@@ -23,6 +23,7 @@ int as_replica_new(struct as_replica **ret_r, struct as_deploy *d, struct as_str
     as_list_init(&r->sent);
     d->all[d->n_all++] = r;
     as_dispatch_restrict(d);
+    as_absent_begin(r);
     *ret_r = r;
     return 0;
 }
@@ -222,6 +223,7 @@ static void forget(struct as_replica *r)
     }
     d->n_all--;
     d->n_out -= r->breaker.state != AS_BREAKER_CLOSED;
+    d->n_absent -= r->n_absent;
     d->stat.deaths++;
 }
 

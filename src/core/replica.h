@@ -1,7 +1,8 @@
 /* core/replica.h — the inside of a deployment, for the files of this folder only.
  *
  * deploy.c holds the requests' lives (submit, cancel, expire), replica.c the replicas' lives,
- * dispatch.c who gets what, deploy_ok.c the invariants. Two rules hold between public calls:
+ * dispatch.c who gets what, absent.c who has which model, deploy_ok.c the invariants. Two rules
+ * hold between public calls:
  *
  * 1. A replica with a free slot or prefetch room has nothing in the queue that it could take. So a
  *    new request may go straight to any replica with room without passing an older one.
@@ -45,8 +46,9 @@ struct as_replica {
     struct as_request *tried; /* a suspect that it is kept free for, or has to itself; NULL */
     uint64_t used;            /* deploy->uses at the last dispatch */
     uint64_t last_stream;
-    as_ns service;      /* moving average, weight 1/8; 0 unknown */
-    uint32_t *of_model; /* calls by model; NULL while the deployment has no lanes */
+    as_ns service;             /* moving average, weight 1/8; 0 unknown */
+    struct as_share *of_model; /* by model; NULL while the deployment has no lanes */
+    uint32_t n_absent;         /* models that its worker does not serve */
 };
 
 struct as_deploy {
@@ -76,8 +78,9 @@ struct as_deploy {
     struct as_drain drain;
     struct as_median *medians; /* of service times, by model */
     uint32_t n_medians;
-    uint32_t n_out; /* replicas whose breaker is not closed */
-    bool batched;   /* some model has batching: nothing is prefetched */
+    uint32_t n_out;    /* replicas whose breaker is not closed */
+    uint32_t n_absent; /* sum over the replicas; 0: all serve the same models */
+    bool batched;      /* some model has batching: nothing is prefetched */
     bool down;
     struct as_stat stat;
 };
@@ -102,7 +105,13 @@ static inline bool as_replica_open(const struct as_replica *r)
     return !r->draining && !r->held && !r->tried && r->breaker.state != AS_BREAKER_OPEN;
 }
 
-/* Has the request's model room under its cap? */
+/* Does its worker serve the model? */
+static inline bool as_replica_has(const struct as_replica *r, uint32_t model)
+{
+    return !r->of_model || !r->of_model[model].absent;
+}
+
+/* Does it serve the request's model, with room under its cap? */
 static inline bool as_replica_fits(const struct as_replica *r, const struct as_request *q)
 {
     const struct as_lane *l;
@@ -182,6 +191,18 @@ bool as_dispatch_recallable(const struct as_deploy *d, const struct as_request *
 /* Lanes for all models whose cap is below most_slots. */
 void as_dispatch_restrict(struct as_deploy *d);
 
+/* --- absent.c: models that not every replica serves --- */
+
+/* q's model is served by nobody, nor will be. */
+static inline bool as_absent_is_gone(const struct as_deploy *d, const struct as_request *q)
+{
+    const struct as_lane *l = as_queue_lane(&d->queue, q->model);
+
+    return l && l->gone;
+}
+/* r is new: it does not serve what is gone, until it is said that it does. */
+void as_absent_begin(struct as_replica *r);
+
 /* --- eject.c: replicas that fail or are slow (core/breaker.h, core/outlier.h) --- */
 
 void as_eject_model(struct as_deploy *d, uint32_t model); /* there is such a model */
@@ -207,8 +228,8 @@ void as_eject_last(struct as_deploy *d, as_ns now);
 /* Is q like one that ended workers? 0; AS_EPOISON: it is refused. q->blame says whether it is a
  * suspect. Costs a hash where its model and size are those of one. */
 int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now);
-/* Could one more be tried at once, in a replica that is idle? */
-bool as_trial_has_room(const struct as_deploy *d);
+/* Could one more, of this model, be tried at once, in a replica that is idle? */
+bool as_trial_has_room(const struct as_deploy *d, uint32_t model);
 /* q, in no list, becomes a suspect though nobody has blamed it; or not, where the table is full. */
 void as_trial_suspect(struct as_deploy *d, struct as_request *q, as_ns now);
 /* q (QUEUED, in no list, a suspect) waits for a replica of its own. as_trial_go must follow. */

@@ -38,12 +38,12 @@ int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now)
     return 0;
 }
 
-bool as_trial_has_room(const struct as_deploy *d)
+bool as_trial_has_room(const struct as_deploy *d, uint32_t model)
 {
     if (!d->ops.print || !d->conf.blame.max || d->n_suspects || d->n_trials >= most_trials(d))
         return false;
     for (uint32_t i = 0; i < d->n_free; i++) {
-        if (!d->free[i]->unanswered)
+        if (!d->free[i]->unanswered && as_replica_has(d->free[i], model))
             return true;
     }
     return false;
@@ -121,29 +121,31 @@ void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now)
 
 /* --- the trial --- */
 
-/* The first whose like is not on trial. */
-static struct as_request *next(struct as_deploy *d)
-{
-    AS_LIST_EACH(n, &d->suspects)
-    {
-        if (!request_of(n)->blame->trying)
-            return request_of(n);
-    }
-    return NULL;
-}
-
-/* The one that will be idle first, as far as one can tell. */
-static struct as_replica *choose(const struct as_deploy *d)
+/* The one that will be idle first, as far as one can tell, of those that serve the model. */
+static struct as_replica *choose(const struct as_deploy *d, uint32_t model)
 {
     struct as_replica *best = NULL;
 
     for (uint32_t i = 0; i < d->n_all; i++) {
         struct as_replica *r = d->all[i];
 
-        if (r->slots && as_replica_open(r) && (!best || r->unanswered < best->unanswered))
+        if (r->slots && as_replica_open(r) && as_replica_has(r, model) &&
+            (!best || r->unanswered < best->unanswered))
             best = r;
     }
     return best;
+}
+
+/* The first whose like is not on trial, and for which there is a replica. */
+static struct as_request *next(const struct as_deploy *d, struct as_replica **ret_r)
+{
+    for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
+        struct as_request *q = request_of(n);
+
+        if (!q->blame->trying && (*ret_r = choose(d, q->model)))
+            return q;
+    }
+    return NULL;
 }
 
 static void begin(struct as_replica *r, as_ns now)
@@ -168,7 +170,7 @@ void as_trial_go(struct as_deploy *d, as_ns now)
     struct as_request *q;
     struct as_replica *r;
 
-    while (d->n_trials < most_trials(d) && (q = next(d)) && (r = choose(d))) {
+    while (d->n_trials < most_trials(d) && (q = next(d, &r))) {
         r->tried = q;
         q->blame->trying = true;
         d->n_trials++;
@@ -324,6 +326,7 @@ void as_trial_convict(struct as_deploy *d, const struct as_print *prints, uint32
 bool as_trial_ok(const struct as_deploy *d)
 {
     uint32_t suspects = 0, trials = 0;
+    struct as_replica *r;
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next, suspects++) {
         const struct as_request *q = request_of(n);
@@ -332,8 +335,7 @@ bool as_trial_ok(const struct as_deploy *d)
             return false;
     }
     for (uint32_t i = 0; i < d->n_all; i++) {
-        const struct as_replica *r = d->all[i];
-
+        r = d->all[i];
         if (!r->tried)
             continue;
         trials++;
@@ -344,5 +346,5 @@ bool as_trial_ok(const struct as_deploy *d)
             return false;
     }
     return suspects == d->n_suspects && trials == d->n_trials && as_blame_ok(&d->blame) &&
-           (!suspects || trials || !choose(d));
+           (!suspects || trials || !next(d, &r));
 }

@@ -298,9 +298,11 @@ void as_fleet_link_ready(struct as_link *l)
     /* the supervisor will say so too; until then requests would be refused beside a ready worker */
     as_fleet_down(f, as_str_of(l->up.deploy->name), false);
     as_buf_init(&models);
-    for (uint32_t i = 0; i < l->up.deploy->n_models; i++)
-        as_buf_printf(&models, "%s%s:%s", i ? " " : "", l->up.deploy->models[i].name,
-                      l->up.deploy->models[i].version);
+    for (uint32_t i = 0; i < l->up.deploy->n_models; i++) {
+        if (as_upstream_has(&l->up, i))
+            as_buf_printf(&models, "%s%s:%s", models.n ? " " : "", l->up.deploy->models[i].name,
+                          l->up.deploy->models[i].version);
+    }
     f->ops.on_ready(f->ctx, as_str_of(l->up.name), as_str_of(l->token ? l->token->token : ""),
                     as_buf_slice(&models));
     as_buf_fini(&models);
@@ -401,6 +403,7 @@ void as_fleet_exited(struct as_fleet *f, struct as_str token, uint32_t kind)
 void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss)
 {
     struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_fleet_deploy *d;
 
     if (!t)
         return;
@@ -408,7 +411,10 @@ void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss)
     if (t->link)
         as_link_died(t->link);
     tell_verdict(f, t);
+    d = as_fleet_find(f, as_str_of(t->deployment));
     free_token(t);
+    if (d)
+        as_fleet_review(d);
 }
 
 void as_upstream_retired(struct as_upstream *u)
@@ -432,6 +438,7 @@ void as_fleet_retire(struct as_fleet *f, struct as_str token)
     }
     l->up.retiring = true;
     as_link_rotate(l);
+    as_fleet_review(l->up.deploy);
     as_upstream_less(&l->up);
 }
 

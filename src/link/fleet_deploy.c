@@ -95,13 +95,31 @@ static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register
     return 0;
 }
 
+static struct as_batch_conf batching_of(const struct as_frame_register *r)
+{
+    struct as_batch_conf c = {.max_size = r->batching.max_size,
+                              .max_wait = r->batching.max_wait,
+                              .n_preferred = r->batching.n_preferred,
+                              .ragged = r->batching.ragged};
+
+    static_assert(AS_FRAME_PREFERRED == AS_BATCH_PREFERRED, "specification");
+    memcpy(c.preferred, r->batching.preferred, sizeof(c.preferred));
+    return c;
+}
+
+/* What core was told of a number stays; one that has gone comes back under it only as it was. */
 static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
-                                         const struct as_frame_register *r)
+                                         const struct as_frame_register *r,
+                                         const struct as_batch_conf *batching)
 {
     for (uint32_t i = 0; i < d->n_models; i++) {
-        if (as_str_eq(as_str_of(d->models[i].name), r->name) &&
-            as_str_eq(as_str_of(d->models[i].version), r->version))
-            return &d->models[i];
+        struct as_fleet_model *m = &d->models[i];
+
+        if (!as_str_eq(as_str_of(m->name), r->name) ||
+            !as_str_eq(as_str_of(m->version), r->version))
+            continue;
+        if (!m->gone || (m->max_ongoing == r->max_ongoing && as_batch_eq(&m->batching, batching)))
+            return m;
     }
     return NULL;
 }
@@ -117,7 +135,8 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
                       uint32_t *ret_target, const char **ret_why)
 {
     struct as_fleet *f = d->fleet;
-    struct as_fleet_model *known = find_model(d, r);
+    struct as_batch_conf batching = batching_of(r);
+    struct as_fleet_model *known = find_model(d, r, &batching);
     struct as_model m = {.name = r->name,
                          .version = r->version,
                          .platform = r->platform,
@@ -130,6 +149,7 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
                          .streams_inputs = r->streams_inputs,
                          .has_inputs = r->has_inputs,
                          .has_outputs = r->has_outputs,
+                         .batching = batching,
                          .inputs = r->inputs,
                          .outputs = r->outputs,
                          .n_inputs = r->n_inputs,
@@ -137,12 +157,6 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
     struct as_registry *g;
     int err;
 
-    static_assert(AS_FRAME_PREFERRED == AS_BATCH_PREFERRED, "specification");
-    m.batching = (struct as_batch_conf){.max_size = r->batching.max_size,
-                                        .max_wait = r->batching.max_wait,
-                                        .n_preferred = r->batching.n_preferred,
-                                        .ragged = r->batching.ragged};
-    memcpy(m.batching.preferred, r->batching.preferred, sizeof(m.batching.preferred));
     *ret_why = "";
     if (!known && d->n_models == AS_DEPLOY_MODELS_MAX) {
         *ret_why = "too many models in one deployment";
@@ -160,11 +174,15 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
         d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
         d->models[d->n_models++] = (struct as_fleet_model){.name = as_str_dup(r->name),
                                                            .version = as_str_dup(r->version),
-                                                           .max_ongoing = r->max_ongoing};
+                                                           .max_ongoing = r->max_ongoing,
+                                                           .batching = batching,
+                                                           .missed = AS_NEVER};
         err = as_deploy_set_model(d->core, m.index, cap_of(r));
         AS_ASSERT(!err);
-        err = as_deploy_set_batch(d->core, m.index, &m.batching);
+        err = as_deploy_set_batch(d->core, m.index, &batching);
         AS_ASSERT(!err);
+    } else {
+        known->gone = false;
     }
     if (g == f->registry)
         as_registry_unref(g);
@@ -214,6 +232,7 @@ void as_fleet_enter(struct as_fleet_deploy *d)
 void as_fleet_leave(struct as_fleet_deploy *d, as_ns since)
 {
     AS_ASSERT(d->n_upstreams > 0);
+    as_fleet_review(d);
     d->seen = AS_MAX(d->seen, since);
     if (--d->n_upstreams > 0 || as_fleet_flag(&d->expected) || (d->deleted && !d->gone))
         return;
@@ -306,5 +325,7 @@ void as_fleet_tidy(struct as_task *t)
         if (d->name && d->deserted != AS_NEVER && !as_fleet_flag(&d->expected) &&
             (d->deserted == 0 || now - d->deserted >= f->conf.grace))
             as_fleet_vacate(d);
+        else if (d->name)
+            as_fleet_drop_models(d);
     }
 }

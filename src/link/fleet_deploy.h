@@ -19,6 +19,9 @@ struct as_upstream;
 struct as_fleet_model {
     char *name, *version;
     uint32_t max_ongoing;
+    struct as_batch_conf batching;
+    as_ns missed; /* since when no worker that stays has it; AS_NEVER: one has */
+    bool gone;    /* not in the registry: nobody served it any more */
     struct as_model_stat stat;
 };
 
@@ -143,6 +146,11 @@ void as_fleet_registered(struct as_fleet_deploy *d);
 void as_fleet_vacate(struct as_fleet_deploy *d);
 void as_fleet_tidy(struct as_task *t); /* those whose time is over */
 void as_fleet_free_models(struct as_fleet_deploy *d);
+/* Who serves what may have changed: models that nobody has and nobody will bring are unknown after
+ * this turn. Workers of ours bring none back when all have registered that are there to stay; for
+ * those that came by themselves the fleet's grace time is waited for. */
+void as_fleet_review(struct as_fleet_deploy *d);
+void as_fleet_drop_models(struct as_fleet_deploy *d); /* the same, now; not inside core */
 /* The upstream has let go of c, whose verdict is set: core takes it back, or the client gets it.
  * t: what the worker measured; retry: as_replica_done. */
 void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_times t, bool retry);

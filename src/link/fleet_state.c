@@ -102,9 +102,12 @@ void as_fleet_each_model(struct as_fleet *f,
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         const struct as_fleet_deploy *d = f->deploys[i];
 
-        for (uint32_t k = 0; k < d->n_models; k++)
-            fn(arg,
-               &(struct as_fleet_model_row){as_str_of(d->name), as_str_of(d->models[k].name),
-                                            as_str_of(d->models[k].version), &d->models[k].stat});
+        for (uint32_t k = 0; k < d->n_models; k++) {
+            const struct as_fleet_model *m = &d->models[k];
+
+            if (!m->gone) /* its name may be there again, under another number */
+                fn(arg, &(struct as_fleet_model_row){as_str_of(d->name), as_str_of(m->name),
+                                                     as_str_of(m->version), &m->stat});
+        }
     }
 }

@@ -179,6 +179,8 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     if (!err) {
         as_link_say_traffic(l);
         err = as_fleet_register(l->up.deploy, &r, &answer.target, &why);
+        if (!err)
+            as_upstream_add_model(&l->up, answer.target);
     }
     answer.model = r.model;
     answer.code = as_err_grpc(err);
@@ -216,6 +218,8 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         as_link_end(l, "too many replicas", AS_LOSS_KILLED);
         return;
     }
+    if (first)
+        as_upstream_join(&l->up);
     l->state = AS_LINK_READY;
     l->last_rx = now;
     /* the handshake is over */
@@ -232,5 +236,6 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         if (l->up.retiring)
             as_link_rotate(l);
         as_fleet_link_ready(l);
+        as_fleet_review(l->up.deploy);
     }
 }

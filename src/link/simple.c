@@ -314,7 +314,7 @@ struct join {
     struct as_fleet_deploy *d;
     char name[AS_NAME_MAX + AS_VERSION_MAX + 2]; /* of the deployment */
     int fd;
-    uint32_t pid;
+    uint32_t pid, target;
     char *why;
     size_t cap;
 };
@@ -372,7 +372,6 @@ static int try_register(struct join *j)
 {
     struct as_frame_register m = j->o.model;
     const char *text;
-    uint32_t target;
     int err;
 
     j->d = as_fleet_deploy(j->f, as_str_of(j->name));
@@ -381,7 +380,7 @@ static int try_register(struct join *j)
     as_fleet_enter(j->d);
     m.budget = 0;
     m.max_ongoing = AS_DEPLOY_SLOTS_MAX;
-    err = as_fleet_register(j->d, &m, &target, &text);
+    err = as_fleet_register(j->d, &m, &j->target, &text);
     if (!err)
         return 0;
     as_fleet_leave(j->d, 0);
@@ -441,6 +440,8 @@ static void let_in(struct join *j, struct as_simple *s)
     struct as_fleet *f = j->f;
 
     as_list_push(&f->upstreams, &s->up.node);
+    as_upstream_add_model(&s->up, j->target);
+    as_upstream_join(&s->up);
     as_simple_know(s);
     as_simple_conn_adopt(s, j->fd);
     wake_for_lease(s);

@@ -46,7 +46,8 @@ struct as_upstream {
     struct as_replica *replica;     /* NULL: it has no slots yet */
     char *name;                     /* of the replica; NULL: not known yet */
     bool retiring;                  /* takes nothing new; told when nothing is unanswered */
-    struct as_list node;            /* the fleet's list */
+    uint64_t models[AS_DEPLOY_MODELS_MAX / 64]; /* a bit for each that its worker has registered */
+    struct as_list node;                        /* the fleet's list */
 };
 
 void as_upstream_retired(struct as_upstream *u);
@@ -56,6 +57,16 @@ static inline void as_upstream_less(struct as_upstream *u)
     if (u->retiring && !as_replica_unanswered(u->replica))
         as_upstream_retired(u);
 }
+
+/* Has its worker registered that model? */
+static inline bool as_upstream_has(const struct as_upstream *u, uint32_t model)
+{
+    return u->models[model / 64] >> model % 64 & 1u;
+}
+/* It has: core hears of it, of this replica and of those beside it that have not. */
+void as_upstream_add_model(struct as_upstream *u, uint32_t model);
+/* Its replica is new: what of the deployment's models it does not serve. */
+void as_upstream_join(struct as_upstream *u);
 
 static inline struct as_upstream *as_upstream_of(const struct as_replica *r)
 {

@@ -164,6 +164,51 @@ def test_a_version_rolls_without_a_failure(start):
     assert causes(server)[0] == "rollback main to generation 1"
 
 
+def test_versions_with_other_models(start):
+    """A model that only one version has is never asked of the other's replicas."""
+    def mixed(models):
+        return {"applications": [{"name": "shop", "import_path": "named:app", "working_dir": str(paths.APPS),
+                                  "env": {"MODELS": models}, "deployments": [{"name": "main"}]}]}
+
+    def call(name):
+        def call(client, n):
+            outcomes[name].append(("wrong", None))
+            outcomes[name][-1] = ("OK", int(client.infer(name, {"x": np.array([1.0])})["pid"][0]))
+        return call
+
+    outcomes = {"old": [], "both": [], "new": []}
+    server = start(mixed("old,both"))
+    healthy(server, replicas=1)
+    before = pids(server, "main")
+    with Load(server.address, call("old"), 1) as old, Load(server.address, call("both"), 2) as both, \
+            Load(server.address, call("new"), 1) as new:
+        both.wait_more(20)
+        new.wait_more(5, "NOT_FOUND")
+        put(server, mixed("both,new"))
+        new.wait_more(5)
+        healthy(server, replicas=1, generation=2)
+        old.wait_more(5, "NOT_FOUND")
+        both.wait_more(20)
+    after = pids(server, "main")
+    assert set(both.outcomes) == {"OK"}, both.outcomes
+    assert set(new.outcomes) == {"OK", "NOT_FOUND"}, new.outcomes
+    assert set(old.outcomes) <= {"OK", "NOT_FOUND", "UNAVAILABLE"} and old.count("UNAVAILABLE") <= 1, old.outcomes
+    asked = {name: {pid for outcome, pid in calls if outcome == "OK"} for name, calls in outcomes.items()}
+    assert asked["old"] == before and asked["new"] == after and asked["both"] == before | after
+    answers = [outcome for outcome, _ in outcomes["new"]]
+    assert answers == sorted(answers, reverse=True)  # unknown, then served: never anything else again
+    assert server.workers() and server.log.find("event=model_gone deployment=main model=old version=1")
+    assert not server.log.find("event=worker_exit")
+    put(server, mixed("old"))  # it is back, and the others go
+    healthy(server, replicas=1, generation=3)
+    with oip.Client(server.address) as client:
+        client.infer("old", {"x": np.array([1.0])})
+        for name in ("both", "new"):
+            with pytest.raises(grpc.RpcError) as e:
+                client.infer(name, {"x": np.array([1.0])})
+            assert e.value.code() == grpc.StatusCode.NOT_FOUND
+
+
 @pytest.mark.parametrize("bad, why", [
     ({"env": {"BREAK_IMPORT": "1"}}, "this version cannot be imported"),
     ({"env": {"HANG": "1"}}, "it was not ready in time"),

@@ -49,6 +49,8 @@ static bool fits(const struct sim *s, const struct worker *w, const struct call 
 {
     uint32_t cap = s->is.cap[c->q.model];
 
+    if (w->lacks[c->q.model])
+        return false;
     return !cap || cap >= w->most_granted || held_of_model(s, w, c->q.model) < cap;
 }
 
@@ -185,13 +187,13 @@ static bool would_be_ripe(const struct sim *s, const struct call *c)
     return items >= enough(b);
 }
 
-/* Somebody takes calls, though he may have his hands full. */
-static bool serves(const struct sim *s)
+/* Somebody takes calls like c, though he may have his hands full. */
+static bool serves(const struct sim *s, const struct call *c)
 {
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
 
-        if (w->registered && w->granted && !w->draining)
+        if (w->registered && w->granted && !w->draining && !w->lacks[c->q.model])
             return true;
     }
     return false;
@@ -199,7 +201,7 @@ static bool serves(const struct sim *s)
 
 int expect_submit(const struct sim *s, const struct call *c)
 {
-    if (c->q.elsewhere && !serves(s))
+    if (c->q.elsewhere && !serves(s, c))
         return AS_EUNAVAILABLE;
     if (s->down)
         return AS_EUNAVAILABLE;
@@ -331,7 +333,8 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
     if (!has_room(s, w))
         fail(s, "call %u is sent to worker %u, which has no room", n, w->number);
     if (!fits(s, w, c))
-        fail(s, "call %u is sent to worker %u over the model's cap", n, w->number);
+        fail(s, "call %u is sent to worker %u over the model's cap, or that has not the model", n,
+             w->number);
     if (c->q.bound)
         fail(s, "call %u is sent again and has begun to answer", n);
     if (c->runs && !c->q.idempotent)
@@ -458,7 +461,7 @@ void note_answer(struct sim *s, struct call *c, int err)
         s->books.lost++;
         if (!c->doomed)
             fail(s, "call %u may not have run", n);
-    } else if (err == AS_EUNAVAILABLE && c->q.elsewhere && !serves(s)) {
+    } else if (err == AS_EUNAVAILABLE && c->q.elsewhere && !serves(s, c)) {
         /* another deployment gets it: it must not run twice by that, idempotent or not */
         if (c->runs && !(s->down || s->freeing))
             fail(s, "call %u leaves, and has run", n);

@@ -90,6 +90,16 @@ static void invent_batches(struct sim *s)
     }
 }
 
+/* Workers of two versions: some have models that others have not, and get or lose some. */
+static void invent_models(struct sim *s)
+{
+    uint32_t changes = (uint32_t)PICK(s, 0, 1, 10);
+
+    s->is.lacking = (uint32_t)PICK(s, 100, 400, 900);
+    for (uint32_t i = 0; i < changes; i++)
+        at(s, between(s, 0, s->end), E_MODEL, below(s, 1000), below(s, s->is.n_models));
+}
+
 /* Rarely more than one kind of trouble at a time, so that each is met under load. */
 static void invent_trouble(struct sim *s)
 {
@@ -138,5 +148,7 @@ void invent(struct sim *s)
     invent_trouble(s);
     if (chance(s, 500))
         invent_batches(s);
+    if (chance(s, 250))
+        invent_models(s);
     at(s, s->end, E_CLOSE, 0, 0);
 }

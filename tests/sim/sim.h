@@ -111,6 +111,7 @@ struct worker {
     /* oracle: what core knows of it */
     uint32_t granted, prefetch, most_granted;
     bool draining, recalling;
+    bool lacks[MODELS_MAX]; /* models that it does not serve */
     uint32_t recalled;
     uint32_t *bound; /* calls in stream order */
     uint32_t n_bound, cap_bound;
@@ -129,6 +130,7 @@ enum event_type {
     E_GRANT,
     E_DRAIN,
     E_DOWN,
+    E_MODEL,
     E_VERDICT,
     E_CLOSE
 };
@@ -157,7 +159,8 @@ struct scenario {
     uint32_t blind;  /* per mille of deaths whose page is lost */
     uint32_t untold; /* per mille of those whose cause is told later, or never */
     as_ns verdict_wait, verdict_patience;
-    bool stop_early; /* the deployment is freed with work in it */
+    uint32_t lacking; /* per mille of models that a worker comes without */
+    bool stop_early;  /* the deployment is freed with work in it */
 };
 
 struct sim {
@@ -202,6 +205,8 @@ void worker_hear(struct sim *s, struct worker *w, struct message *m); /* keeps n
 void worker_start(struct sim *s, struct worker *w);
 void worker_finish(struct sim *s, struct worker *w, uint64_t stream);
 void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t prefetch);
+/* What core is told: whether it serves the model. */
+void worker_serve(struct sim *s, struct worker *w, uint32_t model, bool serves);
 void worker_kill(struct sim *s, struct worker *w);
 
 /* --- oracle.c --- */

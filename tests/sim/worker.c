@@ -241,6 +241,15 @@ void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t pref
 }
 
 /* What it had written may be lost from any point on; what was on its way to it is lost. */
+void worker_serve(struct sim *s, struct worker *w, uint32_t model, bool serves)
+{
+    if (w->lacks[model] != serves)
+        return;
+    trace(s, "worker %u %s model %u", w->number, serves ? "gets" : "loses", model);
+    w->lacks[model] = !serves;
+    as_replica_set_model(w->replica, model, serves, s->now);
+}
+
 void worker_kill(struct sim *s, struct worker *w)
 {
     struct message *m = w->to_core.head;

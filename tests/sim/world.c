@@ -370,6 +370,10 @@ static void spawn(struct sim *s)
     if (as_replica_new(&w->replica, s->d, AS_STR("worker"), w))
         fail(s, "no replica");
     w->registered = true;
+    for (uint32_t m = 0; m < s->is.n_models && !s->closing; m++) {
+        if (chance(s, s->is.lacking))
+            worker_serve(s, w, m, false);
+    }
     worker_grant(s, w, w->is.slots, w->is.prefetch);
 }
 
@@ -404,6 +408,8 @@ static void trouble(struct sim *s, const struct event *e)
         worker_kill(s, w);
     else if (e->type == E_DRAIN)
         set_drain(s, w, e->arg);
+    else if (e->type == E_MODEL && w->registered)
+        worker_serve(s, w, (uint32_t)e->arg, w->lacks[e->arg]);
     else if (!w->is.eager)
         worker_grant(s, w, below(s, w->is.slots + 1), below(s, w->is.prefetch + 1));
 }
@@ -433,6 +439,8 @@ static void close_world(struct sim *s)
         struct worker *w = s->workers[i];
 
         if (w->alive) {
+            for (uint32_t m = 0; m < s->is.n_models && w->registered; m++)
+                worker_serve(s, w, m, true);
             set_drain(s, w, false);
             worker_grant(s, w, w->is.slots, w->is.prefetch);
         }

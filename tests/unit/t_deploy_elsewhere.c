@@ -50,11 +50,11 @@ static void test_a_replica_that_drains_serves_nobody(void **state AS_UNUSED)
 
     join(w, 'X', 1, 0);
     as_replica_drain(rep(w, 'X'), true, w->now);
-    assert_false(as_deploy_serves(w->d));
+    assert_false(as_deploy_serves(w->d, 0));
     elsewhere(w, "a");
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
     as_replica_drain(rep(w, 'X'), false, w->now);
-    assert_true(as_deploy_serves(w->d));
+    assert_true(as_deploy_serves(w->d, 0));
     world_free(w);
 }
 

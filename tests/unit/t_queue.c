@@ -29,7 +29,7 @@ static struct as_request *enter(struct pool *p, uint32_t i, uint32_t model, uint
     return q;
 }
 
-static struct as_request *take(struct pool *p, const uint32_t *of_model, uint32_t slots)
+static struct as_request *take(struct pool *p, const struct as_share *of_model, uint32_t slots)
 {
     struct as_request *q = as_queue_first(&p->queue, of_model, slots);
 
@@ -88,7 +88,7 @@ static void test_a_replay_goes_back_to_its_place(void **state AS_UNUSED)
 static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
 {
     struct pool *p = pool_new();
-    uint32_t of_model[MODELS] = {0};
+    struct as_share of_model[MODELS] = {0};
 
     enter(p, 0, 1, 1);
     enter(p, 1, 0, 1);
@@ -97,22 +97,39 @@ static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
     assert_true(as_queue_ok(&p->queue));
     enter(p, 3, 1, 0);
 
-    of_model[1] = 2; /* full */
+    of_model[1].calls = 2; /* full */
     assert_ptr_equal(as_queue_first(&p->queue, of_model, 3), &p->q[1]);
     assert_ptr_equal(as_queue_first(&p->queue, of_model, 2), &p->q[3]); /* cap >= slots */
-    of_model[1] = 1;
+    of_model[1].calls = 1;
     assert_ptr_equal(take(p, of_model, 3), &p->q[3]);
     assert_ptr_equal(take(p, of_model, 3), &p->q[0]);
     assert_ptr_equal(take(p, of_model, 3), &p->q[1]);
-    of_model[1] = 2;
+    of_model[1].calls = 2;
     assert_null(take(p, of_model, 3));
     assert_ptr_equal(as_queue_any(&p->queue), &p->q[2]);
+    assert_ptr_equal(as_queue_of_model(&p->queue, 1), &p->q[2]);
+    pool_free(p);
+}
+
+static void test_a_model_that_a_replica_lacks_is_stepped_over(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+    struct as_share all[MODELS] = {0}, some[MODELS] = {[1] = {.absent = true}};
+
+    as_queue_restrict(&p->queue, 1, UINT32_MAX); /* no cap that could bite */
+    enter(p, 0, 1, 1);
+    enter(p, 1, 0, 1);
+    assert_ptr_equal(as_queue_first(&p->queue, all, 3), &p->q[0]);
+    assert_ptr_equal(take(p, some, 3), &p->q[1]);
+    assert_null(take(p, some, 3));
+    assert_ptr_equal(take(p, all, 3), &p->q[0]);
+    assert_null(as_queue_of_model(&p->queue, 1));
     pool_free(p);
 }
 
 /* What as_queue_first should say: a scan of everything. */
-static struct as_request *naive_first(struct pool *p, const uint32_t *cap, const uint32_t *of_model,
-                                      uint32_t slots)
+static struct as_request *naive_first(struct pool *p, const uint32_t *cap,
+                                      const struct as_share *of_model, uint32_t slots)
 {
     struct as_request *best = NULL;
 
@@ -120,7 +137,8 @@ static struct as_request *naive_first(struct pool *p, const uint32_t *cap, const
         struct as_request *q = &p->q[i];
         uint32_t c = cap[q->model];
 
-        if (q->state != AS_REQ_QUEUED || (c && c < slots && of_model[q->model] >= c))
+        if (q->state != AS_REQ_QUEUED || (c && c < slots && of_model[q->model].calls >= c) ||
+            (c && of_model[q->model].absent))
             continue;
         if (!best || q->priority < best->priority ||
             (q->priority == best->priority && q->order < best->order))
@@ -139,10 +157,12 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
     for (uint32_t step = 0; step < 100000; step++) {
         uint32_t i = (uint32_t)as_rand_below(&rand, POOL);
         struct as_request *q = &p->q[i];
-        uint32_t of_model[MODELS], slots = 1 + (uint32_t)as_rand_below(&rand, 4);
+        struct as_share of_model[MODELS];
+        uint32_t slots = 1 + (uint32_t)as_rand_below(&rand, 4);
 
         for (uint32_t m = 0; m < MODELS; m++)
-            of_model[m] = (uint32_t)as_rand_below(&rand, 4);
+            of_model[m] =
+                (struct as_share){(uint32_t)as_rand_below(&rand, 4), as_rand_below(&rand, 5) == 0};
         if (q->state == AS_REQ_QUEUED && as_rand_below(&rand, 2)) { /* cancelled */
             as_queue_remove(&p->queue, q);
             q->state = AS_REQ_SENT;
@@ -225,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_urgent_first_then_first_come),
         cmocka_unit_test(test_a_replay_goes_back_to_its_place),
         cmocka_unit_test(test_a_capped_model_is_stepped_over),
+        cmocka_unit_test(test_a_model_that_a_replica_lacks_is_stepped_over),
         cmocka_unit_test(test_it_equals_a_naive_array_over_random_operations),
         cmocka_unit_test(test_the_heap_gives_the_earliest_of_what_is_in),
         cmocka_unit_test(test_leaving_the_heap_twice_is_harmless),

@@ -283,6 +283,26 @@ static void test_a_deployment_leaves(void **state AS_UNUSED)
     as_registry_unref(NULL);
 }
 
+static void test_a_model_of_a_deployment_leaves(void **state AS_UNUSED)
+{
+    struct as_registry *g = as_registry_new(), *less;
+    struct as_model second = model("n", "1", 1);
+
+    second.index = 1;
+    add(&g, model("m", "1", 1), NULL);
+    add(&g, second, NULL);
+    add(&g, model("m", "2", 0), NULL);
+    less = as_registry_without_model(g, 1, 0);
+    assert_int_equal(as_registry_count(less), 2);
+    assert_string_equal(version_of(less, "m", ""), "2"); /* another deployment's number 0 */
+    assert_string_equal(version_of(less, "n", ""), "1");
+    as_registry_unref(g);
+    g = as_registry_without_model(less, 1, 0);
+    assert_ptr_equal(g, less);
+    as_registry_unref(g);
+    as_registry_unref(less);
+}
+
 static void test_a_model_is_unloaded_and_loaded(void **state AS_UNUSED)
 {
     struct as_registry *g = as_registry_new(), *off, *same, *on;
@@ -404,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_the_same_again_gives_the_same_snapshot),
         cmocka_unit_test(test_what_differs_is_refused),
         cmocka_unit_test(test_a_deployment_leaves),
+        cmocka_unit_test(test_a_model_of_a_deployment_leaves),
         cmocka_unit_test(test_a_model_is_unloaded_and_loaded),
         cmocka_unit_test(test_a_snapshot_lives_until_its_last_reader),
         cmocka_unit_test(test_signatures_are_checked),
