@@ -31,6 +31,19 @@ static const struct as_plan_policy *policy(const struct as_place *pl)
     return &pl->plan->target.policy;
 }
 
+/* By whose times it drains: those of the version that it runs, as they were asked for last. */
+static const struct as_plan_policy *own_policy(const struct as_place *pl)
+{
+    const struct as_plan *p = pl->plan;
+    const struct as_plan_target *const all[] = {&p->target, &p->before, &p->stable, &p->previous};
+
+    for (size_t i = 0; i < AS_COUNT(all); i++) {
+        if (all[i]->generation && all[i]->version == pl->facts.version)
+            return &all[i]->policy;
+    }
+    return policy(pl);
+}
+
 static void move(struct as_place *pl, enum as_place_state to, as_ns due)
 {
     enum as_place_state from = pl->state;
@@ -173,7 +186,7 @@ static void stop(struct as_place *pl, as_ns now)
 
 static void ask_to_drain(struct as_place *pl, as_ns now)
 {
-    pl->again = now + policy(pl)->drain_again;
+    pl->again = now + own_policy(pl)->drain_again;
     pl->plan->ops.retire(pl->plan->ctx, pl);
 }
 
@@ -192,9 +205,18 @@ void as_place_retire(struct as_place *pl, as_ns now)
     } else if (!pl->plan->serving) { /* it has nothing that anybody waits for */
         stop(pl, now);
     } else { /* whatever its state: it may have become ready, and have requests, just now */
-        move(pl, AS_PLACE_DRAINING, now + policy(pl)->drain_timeout);
+        move(pl, AS_PLACE_DRAINING, now + own_policy(pl)->drain_timeout);
         ask_to_drain(pl, now);
     }
+}
+
+/* How long it has drained already nobody knows: it is given the whole time. */
+void as_place_resume(struct as_place *pl, as_ns now)
+{
+    if (pl->state != AS_PLACE_DRAINING)
+        return;
+    pl->due = now + own_policy(pl)->drain_timeout;
+    pl->again = now;
 }
 
 void as_place_spoil(struct as_place *pl)

@@ -38,7 +38,8 @@ struct as_plan {
     struct as_starts *starts;
     struct as_rand rand;
     struct as_plan_target target, stable, previous; /* generation 0: there is none */
-    bool acting;                                    /* as_plan_run was called */
+    struct as_plan_target before; /* the last target of another version, reached or not */
+    bool acting;                  /* as_plan_run was called */
     bool serving;
     bool deleting;
     bool proven;  /* the target's version has had an available replica */
@@ -60,6 +61,7 @@ struct as_place *as_place_put(struct as_plan *p,
                               uint32_t number);       /* in the table, without a rank */
 void as_place_free(struct as_place *pl);              /* out of the table; no op */
 void as_place_retire(struct as_place *pl, as_ns now); /* it may be gone after this */
+void as_place_resume(struct as_place *pl, as_ns now); /* adopted, and all targets are known */
 void as_place_spoil(struct as_place *pl);             /* its process is to be replaced */
 void as_place_tell(struct as_place *pl, as_ns now);   /* configure, from RUNNING */
 void as_place_tick(struct as_place *pl, as_ns now);
@@ -81,6 +83,8 @@ bool as_rollout_failed(struct as_place *pl, uint32_t failures, struct as_str rea
 bool as_rollout_old(const struct as_place *pl);   /* another is to be in its stead */
 as_ns as_rollout_next(const struct as_place *pl); /* when it becomes available by time alone */
 bool as_rollout_settled(const struct as_plan *p);
+/* t is asked for from here on. */
+void as_plan_aim(struct as_plan *p, const struct as_plan_target *t);
 /* Something has happened that people are told. */
 void as_plan_say(struct as_plan *p, enum as_condition_cause cause, struct as_str text, as_ns now);
 

@@ -66,6 +66,13 @@ static void say_scaled(struct as_plan *p, uint32_t from, bool automatic, as_ns n
                 AS_STR(""), now);
 }
 
+void as_plan_aim(struct as_plan *p, const struct as_plan_target *t)
+{
+    if (p->target.version != t->version)
+        p->before = p->target;
+    p->target = *t;
+}
+
 int as_plan_set_target(struct as_plan *p, const struct as_plan_target *t, as_ns now)
 {
     struct as_plan_target was = p->target;
@@ -74,7 +81,7 @@ int as_plan_set_target(struct as_plan *p, const struct as_plan_target *t, as_ns 
 
     if (as_plan_check(t))
         return AS_EINVALID;
-    p->target = *t;
+    as_plan_aim(p, t);
     p->deleting = false;
     if (was.version != t->version)
         p->proven = p->stable.generation && p->stable.version == t->version;
@@ -176,8 +183,6 @@ static void adopt_state(struct as_place *pl, as_ns now)
         pl->due = now;
     } else if (pl->facts.retiring) {
         pl->state = AS_PLACE_DRAINING;
-        pl->due = now + pl->plan->target.policy.drain_timeout;
-        pl->again = now;
     } else {
         pl->state = pl->facts.ready ? AS_PLACE_LOST : AS_PLACE_STARTING;
     }
@@ -219,6 +224,8 @@ void as_plan_run(struct as_plan *p, as_ns now)
 {
     AS_ASSERT(p->target.generation);
     p->acting = true;
+    for (uint32_t i = 0; i < p->n; i++)
+        as_place_resume(p->places[i], now);
     if (count_live(p) < p->target.replicas && p->condition.status == AS_STATUS_HEALTHY)
         as_plan_say(p, AS_CAUSE_REPLICA_FAILED, AS_STR("replicas have ended meanwhile"), now);
     as_plan_tick(p, now);

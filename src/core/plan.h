@@ -64,9 +64,10 @@ struct as_plan_policy {
     struct as_restart_conf restart; /* give_up: max_restarts; 0 never */
     as_ns start_timeout;            /* READY after a start, or again after LOST; else killed */
     as_ns configure_timeout;        /* an answer to configure; else killed */
-    as_ns drain_timeout;            /* graceful_shutdown_timeout_s: from retire to stop */
-    as_ns drain_again;              /* graceful_shutdown_wait_loop_s: retire is repeated; > 0 */
-    as_ns stop_timeout;             /* from SIGTERM to SIGKILL */
+    /* Of a replica, by the last target of the version that it runs: */
+    as_ns drain_timeout;    /* graceful_shutdown_timeout_s: from retire to stop */
+    as_ns drain_again;      /* graceful_shutdown_wait_loop_s: retire is repeated; > 0 */
+    as_ns stop_timeout;     /* from SIGTERM to SIGKILL */
     as_ns min_ready;        /* a new version's replica is available after so long; 0: at once */
     uint32_t roll_percent;  /* 1 … 100 */
     uint32_t roll_failures; /* > 0 */

@@ -349,7 +349,7 @@ static void roll_back(struct as_plan *p, struct as_str reason, as_ns now)
 {
     uint64_t from = p->target.generation;
 
-    p->target = p->stable;
+    as_plan_aim(p, &p->stable);
     p->proven = true;
     as_plan_say(p, AS_CAUSE_ROLLED_BACK, reason, now);
     p->ops.rolled_back(p->ctx, from, p->target.generation, reason);

@@ -349,6 +349,52 @@ static void test_other_limits_alone_change_nothing(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
+/* Who drains does so by the times of its own version, whatever the next one asks for. */
+static void test_old_replicas_drain_by_their_own_times(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    w.t.generation = 2; /* a light change reaches them, though none of them is told anything */
+    w.t.policy.drain_timeout = 7 * AS_SEC;
+    w.t.policy.drain_again = 5 * AS_SEC;
+    deploy(&w);
+    w.t.policy.drain_timeout = AS_SEC;
+    w.t.policy.drain_again = AS_SEC / 2;
+    update(&w);
+    ready(&w, 3);
+    said(&w, "*2 UPDATING +3 -2");
+    pass(&w, 5 * AS_SEC);
+    said(&w, "-2");
+    pass(&w, 2 * AS_SEC - 1);
+    said(&w, "");
+    pass(&w, 1);
+    said(&w, "!2");
+    world_fini(&w);
+}
+
+static void test_so_do_those_of_an_update_that_was_overtaken(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    w.t.policy.drain_timeout = 3 * AS_SEC;
+    update(&w);
+    said(&w, "UPDATING +3");
+    ready(&w, 3);
+    ends(&w, 2);
+    said(&w, "-2 ~2 +2");
+    w.t.policy.drain_timeout = AS_SEC;
+    w.t.generation = w.t.version = w.t.config = 9;
+    deploy(&w); /* 2, which is not ready yet, and 3 were for nothing */
+    w.n = 0;
+    pass(&w, 2 * AS_SEC);
+    said(&w, "-2");
+    pass(&w, AS_SEC);
+    said(&w, "!2");
+    world_fini(&w);
+}
+
 /* --- by hand --- */
 
 static void test_rollback_by_hand(void **state_ AS_UNUSED)
@@ -455,6 +501,8 @@ int main(void)
         cmocka_unit_test(test_a_config_that_is_never_answered),
         cmocka_unit_test(test_another_config_before_the_first_is_answered),
         cmocka_unit_test(test_other_limits_alone_change_nothing),
+        cmocka_unit_test(test_old_replicas_drain_by_their_own_times),
+        cmocka_unit_test(test_so_do_those_of_an_update_that_was_overtaken),
         cmocka_unit_test(test_rollback_by_hand),
         cmocka_unit_test(test_what_is_gone_back_to_is_as_large_as_now),
         cmocka_unit_test(test_restart_replaces_all_surge_first),
