@@ -1,5 +1,6 @@
 #include "app/control.h"
 
+#include "app/await.h"
 #include "app/contact.h"
 #include "conf/exit_code.h"
 #include "edge/route.h"
@@ -19,11 +20,26 @@ static struct as_rest_match named(const char *text)
         .deployment = as_str_of(slash ? slash + 1 : text)};
 }
 
+/* It has begun. */
+static int see_through(const struct as_option_set *opts, const struct as_rest_match *m)
+{
+    char *app = as_str_dup(m->application), *deployment = as_str_dup(m->deployment);
+    bool wait = as_option_bool(opts, AS_OPT_WAIT);
+    int code = wait ? as_await_deployment(opts, app, deployment) : AS_CODE_OK;
+
+    if (code == AS_CODE_OK)
+        printf("%s/%s %s\n", app, deployment, wait ? "is healthy" : "changes");
+    free(app);
+    free(deployment);
+    return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
+}
+
 static int tell(const struct as_option_set *opts, const char *verb, struct as_str body)
 {
     struct as_rest_match m = named(opts->args[0]);
     struct as_buf target;
     struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
+    struct as_contact_answer a;
     int code;
 
     if (!m.application.n || !m.deployment.n) {
@@ -35,7 +51,10 @@ static int tell(const struct as_option_set *opts, const char *verb, struct as_st
     as_buf_str(&target, verb);
     as_buf_add(&target, "", 1);
     q.target = (const char *)target.p;
-    code = as_contact_show(opts, &q);
+    code = as_contact_ask(opts, &q, &a);
+    if (code == AS_CODE_OK)
+        code = a.status == 200 ? see_through(opts, &m) : as_contact_print(&q, &a);
+    as_contact_fini(&a);
     as_buf_fini(&target);
     return code;
 }

@@ -1,6 +1,7 @@
 #include "app/deploy.h"
 
-#include "app/follow.h"
+#include "app/await.h"
+#include "app/contact.h"
 #include "conf/exit_code.h"
 #include "edge/control.h"
 #include "edge/route.h"
@@ -14,20 +15,6 @@
 
 #define APPLICATIONS "/api/serve/applications/"
 #define FILE_MAX     ((size_t)64 << 20) /* the most that --max-spec-bytes of a server may be */
-
-static as_ns wait_of(const struct as_option_set *o)
-{
-    as_ns wait = as_option_ns(o, AS_OPT_WAIT_TIMEOUT);
-
-    return wait ? wait : AS_NEVER;
-}
-
-static as_ns deadline_of(const struct as_option_set *o)
-{
-    as_ns wait = wait_of(o);
-
-    return wait == AS_NEVER ? AS_NEVER : as_contact_clock() + wait;
-}
 
 /* --- the file --- */
 
@@ -90,111 +77,19 @@ static int refused(const struct as_contact_answer *a, const char *path)
     return a->status == 400 ? AS_CODE_CONFIG : AS_CODE_FAILED;
 }
 
-/* --- waiting --- */
-
-struct waiting {
-    const struct as_changes *changes;
-    bool failed;
-};
-
-/* Nothing of it is to stay. */
-static bool is_removed(const struct as_changes *c, const char *application)
-{
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (strcmp(c->all[i].application, application) == 0 && c->all[i].step != AS_CHANGE_REMOVED)
-            return false;
-    }
-    return true;
-}
-
-static void on_change(void *ctx, const struct as_state *st, bool gone)
-{
-    struct waiting *w = ctx;
-    struct as_buf line;
-
-    if (!as_changes_touch(w->changes, st->application))
-        return;
-    as_buf_init(&line);
-    as_states_line(st, gone, &line);
-    fprintf(stderr, "  %.*s", AS_STR_FMT(as_buf_slice(&line)));
-    as_buf_fini(&line);
-}
-
-/* True: there is more to wait for. */
-static bool is_pending(struct waiting *w, const struct as_states *s, const char *application)
-{
-    const struct as_state *app = as_states_application(s, application);
-
-    if (is_removed(w->changes, application))
-        return app != NULL;
-    if (app && strcmp(app->status, "DEPLOY_FAILED") == 0)
-        w->failed = true;
-    return !app || strcmp(app->status, "RUNNING") != 0;
-}
-
-/* One failure is the end, whatever the others become. */
-static bool on_rest(void *ctx, const struct as_states *s)
-{
-    struct waiting *w = ctx;
-    bool pending = false;
-
-    for (uint32_t i = 0; i < w->changes->n; i++) {
-        const struct as_change *c = &w->changes->all[i];
-
-        if (c->step != AS_CHANGE_UNCHANGED)
-            pending = is_pending(w, s, c->application) || pending;
-    }
-    return pending && !w->failed;
-}
-
-/* In full: of a traceback every line counts. */
-static void print_failures(const struct as_changes *c, const struct as_states *s)
-{
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct as_state *st = s->all[i];
-
-        if (st->kind != AS_STATE_DEPLOYMENT || strcmp(st->status, "DEPLOY_FAILED") != 0 ||
-            !as_changes_touch(c, st->application))
-            continue;
-        fprintf(stderr, "anyserve: %s/%s has failed%s:\n%s\n", st->application, st->deployment,
-                st->rolled_back ? "; what was served before is served again" : "", st->message);
-    }
-}
-
-static int wait_for(const struct as_option_set *opts, const struct as_changes *c)
-{
-    struct waiting w = {.changes = c};
-    struct as_follow f = {.on_change = on_change,
-                          .on_rest = on_rest,
-                          .ctx = &w,
-                          .stop_fd = -1,
-                          .deadline = deadline_of(opts)};
-    int code;
-
-    switch (as_follow_run(&f, opts)) {
-    case AS_CONTACT_STOPPED:
-        code = w.failed ? AS_CODE_DEPLOY_FAILED : AS_CODE_OK;
-        break;
-    case AS_CONTACT_DEADLINE:
-        fprintf(stderr, "anyserve: not healthy within --timeout; the server goes on with it\n");
-        code = AS_CODE_TIMEOUT;
-        break;
-    default: /* stderr says why */
-        code = f.code;
-        break;
-    }
-    if (w.failed)
-        print_failures(c, &f.states);
-    as_follow_fini(&f);
-    return code;
-}
-
 /* --- the commands --- */
 
 static bool say(const struct as_buf *text)
 {
     fwrite(text->p, 1, text->n, stdout);
     return fflush(stdout) == 0;
+}
+
+static int not_understood(const struct as_contact_answer *a)
+{
+    fprintf(stderr, "anyserve: the server's answer is not understood: %.*s\n",
+            (int)AS_MIN(a->body.n, (size_t)200), a->body.p);
+    return AS_CODE_FAILED;
 }
 
 /* What an accepted file means, and then what becomes of it. */
@@ -207,9 +102,7 @@ static int carry_on(const struct as_option_set *opts, const struct as_contact_an
 
     as_buf_init(&text);
     if (as_changes_read(&c, a->body) < 0) {
-        fprintf(stderr, "anyserve: the server's answer is not understood: %.*s\n",
-                (int)AS_MIN(a->body.n, (size_t)200), a->body.p);
-        code = AS_CODE_FAILED;
+        code = not_understood(a);
     } else if (json) {
         as_buf_add(&text, a->body.p, a->body.n);
         if (text.n && text.p[text.n - 1] != '\n')
@@ -221,7 +114,7 @@ static int carry_on(const struct as_option_set *opts, const struct as_contact_an
         code = AS_CODE_FAILED;
     if (code == AS_CODE_OK && !is_dry && as_option_bool(opts, AS_OPT_WAIT) &&
         as_changes_count(&c, AS_CHANGE_UNCHANGED) < c.n)
-        code = wait_for(opts, &c);
+        code = as_await_changes(opts, &c);
     if (code == AS_CODE_OK && !is_dry && !json)
         printf("generation %lld %s\n", (long long)c.generation,
                as_option_bool(opts, AS_OPT_WAIT) ? "is healthy" : "has begun");
@@ -236,7 +129,7 @@ int as_deploy_main(struct as_option_set *opts)
         .socket = AS_RUNTIME_CONTROL,
         .method = "PUT",
         .target = as_option_bool(opts, AS_OPT_DRY_RUN) ? APPLICATIONS "?dry_run=1" : APPLICATIONS,
-        .wait = wait_of(opts)}; /* it loads the code first */
+        .wait = as_await_limit(opts)}; /* it loads the code first */
     struct as_contact_answer a = {0};
     struct as_buf text;
     int code;
@@ -257,6 +150,23 @@ int as_deploy_main(struct as_option_set *opts)
     return code;
 }
 
+/* Of an application that is to go. */
+static int see_it_end(const struct as_option_set *opts, const struct as_contact_answer *a)
+{
+    bool wait = as_option_bool(opts, AS_OPT_WAIT);
+    struct as_changes c;
+    int code;
+
+    if (as_changes_read(&c, a->body) < 0)
+        code = not_understood(a);
+    else
+        code = wait ? as_await_changes(opts, &c) : AS_CODE_OK;
+    as_changes_fini(&c);
+    if (code == AS_CODE_OK)
+        printf("%s %s\n", opts->args[0], wait ? "is gone" : "goes");
+    return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
+}
+
 int as_delete_main(struct as_option_set *opts)
 {
     struct as_rest_match m = {.application = as_str_of(opts->args[0])};
@@ -275,7 +185,7 @@ int as_delete_main(struct as_option_set *opts)
     q.target = (const char *)target.p;
     code = as_contact_ask(opts, &q, &a);
     if (code == AS_CODE_OK)
-        code = a.status == 200 ? AS_CODE_OK : as_contact_print(&q, &a);
+        code = a.status == 200 ? see_it_end(opts, &a) : as_contact_print(&q, &a);
     as_contact_fini(&a);
     as_buf_fini(&target);
     return code;

@@ -22,12 +22,13 @@
 #define AS_SCOPE_CHECK      0x1000u
 #define AS_SCOPE_BUILD      0x2000u
 #define AS_SCOPE_WORKERS    0x10000u
-#define AS_SCOPE_CHANGE     0x20000u /* whatever is asked of the control API */
+#define AS_SCOPE_CHANGE     0x20000u /* what is changed by the control API … */
 #define AS_SCOPE_DEPLOY     0x40000u
 #define AS_SCOPE_LOGS       0x80000u
 #define AS_SCOPE_SHUTDOWN   0x100000u
 #define AS_SCOPE_DOCTOR     0x200000u
 #define AS_SCOPE_UPGRADE    0x800000u
+#define AS_SCOPE_READ       0x1000000u /* … and what is only asked of it */
 #define AS_SCOPE_START      0x400000u
 
 /* R: whatever starts a server */
@@ -41,7 +42,7 @@
     (AS_SCOPE_CHECK | AS_SCOPE_BUILD |                                                             \
      AS_SCOPE_RC) /* whoever reads what a deployment file may say */
 /* who asks a server by its control API, on this machine or another; who finds one on this one */
-#define AS_SCOPE_FAR (AS_SCOPE_STATUS | AS_SCOPE_CHANGE | AS_SCOPE_DEPLOY)
+#define AS_SCOPE_FAR (AS_SCOPE_STATUS | AS_SCOPE_READ | AS_SCOPE_CHANGE | AS_SCOPE_DEPLOY)
 #define AS_SCOPE_FIND                                                                              \
     (AS_SCOPE_FAR | AS_SCOPE_WORKERS | AS_SCOPE_LOGS | AS_SCOPE_SHUTDOWN | AS_SCOPE_DOCTOR |       \
      AS_SCOPE_UPGRADE)
@@ -314,10 +315,11 @@ enum as_option_type {
       "replicas that are gone, of which it is kept")                                               \
     X(DRY_RUN, "dry-run", BOOL, 0, 1, "off", "", DEPLOY, "Operating",                              \
       "show what would change, and change nothing")                                                \
-    X(WAIT, "wait", BOOL, 0, 1, "on", "", DEPLOY, "Operating",                                     \
-      "until it is healthy, or has failed; --no-wait: until it has begun")                         \
+    X(WAIT, "wait", BOOL, 0, 1, "on", "", DEPLOY | AS_SCOPE_CHANGE, "Operating",                   \
+      "until it is healthy, gone, or has failed; --no-wait: until it has begun")                   \
     X(WAIT_TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off",                          \
-      DEPLOY | AS_SCOPE_SHUTDOWN, "Operating", "longest wait; what was begun goes on")             \
+      DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SHUTDOWN, "Operating",                                   \
+      "longest wait; what was begun goes on")                                                      \
     X(YES, "yes", BOOL, 0, 1, "off", "", SHUTDOWN, "Operating", "-y: do not ask")                  \
     X(WATCH, "watch", BOOL, 0, 1, "off", "", STATUS, "Operating",                                  \
       "-w: follow what is served: a table that stays true, or lines of changes")                   \

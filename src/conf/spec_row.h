@@ -112,7 +112,9 @@ enum as_spec_class {
       "", LIGHT, 0,                                                                                \
       "how often a retired replica is asked again whether it is idle; 0: every second")            \
     X(DEPLOYMENT, SHUTDOWN_TIMEOUT, "graceful_shutdown_timeout_s", DURATION, 0, AS_SPEC_DAY, "20", \
-      "", LIGHT, 0, "a retired replica has so long for what it executes; then it is ended")        \
+      "", LIGHT, 0,                                                                                \
+      "a retired replica has so long for what it executes, then it is ended; in an update the "    \
+      "time of its own version counts")                                                            \
     X(DEPLOYMENT, ROLLING_UPDATE, "rolling_update_percentage", NUMBER, 1, 1000, "0.2", "", LIGHT,  \
       0, "part of the replicas that an update replaces at once, above 0 to 1; at least one")       \
     X(DEPLOYMENT, NUM_CPUS, "num_cpus", NUMBER, 1, 1024000, "", "", RESTART, 0,                    \

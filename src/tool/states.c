@@ -206,6 +206,19 @@ const struct as_state *as_states_application(const struct as_states *s, const ch
     return NULL;
 }
 
+const struct as_state *as_states_deployment(const struct as_states *s, const char *application,
+                                            const char *name)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct as_state *st = s->all[i];
+
+        if (st->kind == AS_STATE_DEPLOYMENT && strcmp(st->application, application) == 0 &&
+            strcmp(st->deployment, name) == 0)
+            return st;
+    }
+    return NULL;
+}
+
 /* --- for people --- */
 
 static uint32_t running(const struct as_states *s, const struct as_state *deployment)

@@ -50,6 +50,8 @@ enum as_states_news as_states_event(struct as_states *s, struct as_str json,
 const struct as_state *as_states_lapsed(struct as_states *s);
 
 const struct as_state *as_states_application(const struct as_states *s, const char *name);
+const struct as_state *as_states_deployment(const struct as_states *s, const char *application,
+                                            const char *name); /* NULL: there is none */
 
 /* A table of `columns` and at most `lines` (0: all): what does not fit is counted. */
 void as_states_table(const struct as_states *s, uint32_t columns, uint32_t lines,

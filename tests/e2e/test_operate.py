@@ -293,7 +293,7 @@ def test_a_failed_deploy(control, deploy):
 def test_it_takes_too_long(control, deploy):
     control.answers[PUT] = 200, {"generation": 7, "changes": [change("ranker")]}
     control.streams = [[row("DEPLOYING"), SYNCED, None]]
-    assert "not healthy within --timeout" in deploy("--timeout", "100ms", code=4).stderr
+    assert "not done within --timeout" in deploy("--timeout", "100ms", code=4).stderr
 
 
 def test_a_bad_file(control, deploy, tmp_path):
@@ -326,11 +326,48 @@ def test_files_that_cannot_be_sent(control, tmp_path):
 
 
 def test_delete_and_config(control):
-    control.answers[("DELETE", "/api/serve/applications/a%20b")] = 200, {}
+    control.answers[("DELETE", "/api/serve/applications/a%20b")] = 200, {"generation": 2, "changes": [
+        change("d", application="a b", step="removed"), change("d", application="other", step="unchanged")]}
     control.answers[("GET", "/api/serve/config")] = 200, "applications: []"
-    assert run("delete", "a b", "--runtime-dir", control.runtime, code=0).stdout == ""
+    control.streams = [[row("DELETING", application="a b"), row("UNHEALTHY", application="other"), SYNCED,
+                        row("GONE", application="a b"), None]]
+    done = run("delete", "a b", "--runtime-dir", control.runtime, code=0)
+    assert (done.stdout, done.stderr) == ("a b is gone\n", "  application a b: DELETING\n  application a b: GONE\n")
+    assert run("delete", "a b", "--no-wait", "--runtime-dir", control.runtime, code=0).stdout == "a b goes\n"
     assert "answered 404: not found" in run("delete", "c", "--runtime-dir", control.runtime, code=1).stderr
     assert run("config", "--runtime-dir", control.runtime, code=0).stdout == "applications: []\n"
+
+
+# --- scale, restart, rollback: one deployment ---
+
+@pytest.fixture
+def change_ranker(control):
+    verbs = {"scale": ("ranker", "2"), "restart": ("ranker",), "rollback": ("ranker",)}
+    for verb in verbs:
+        control.answers[("POST", f"/api/v1/applications/shop/deployments/ranker/{verb}")] = 200, {}
+
+    def change_ranker(verb, *options, code):
+        (name, *more) = verbs[verb]
+        return run(verb, f"shop/{name}", *more, *options, "--runtime-dir", control.runtime, code=code)
+    return change_ranker
+
+
+@pytest.mark.parametrize("verb", ["scale", "restart", "rollback"])
+def test_a_change_of_one_deployment_is_waited_for(control, change_ranker, verb):
+    """Whatever its application's other deployments are."""
+    control.streams = [[row("DEPLOY_FAILED"), row("UPDATING", "ranker"), row("DEPLOY_FAILED", "side"),
+                        row("UPDATING", "ranker", application="other"), SYNCED, row("STARTING", "ranker", "ranker-1", pid=5)],
+                       [row("DEPLOY_FAILED"), row("HEALTHY", "ranker"), row("DEPLOY_FAILED", "side"),
+                        row("STARTING", "ranker", "ranker-1", pid=5), SYNCED, None]]
+    done = change_ranker(verb, code=0)
+    assert done.stdout == "shop/ranker is healthy\n"
+    assert "  replica shop/ranker/ranker-1: STARTING, pid 5\n" in done.stderr
+    assert "side" not in done.stderr and "other" not in done.stderr and "application" not in done.stderr
+    assert change_ranker(verb, "--no-wait", code=0).stdout == "shop/ranker changes\n"
+    control.streams = [[row("UPDATING", "ranker"), SYNCED, None]]
+    assert "not done within --timeout" in change_ranker(verb, "--timeout", "50ms", code=4).stderr
+    control.streams = [[row("UPDATING", "ranker"), SYNCED, row("DEPLOY_FAILED", "ranker", message="no\nweights"), None]]
+    assert change_ranker(verb, code=3).stderr.endswith("anyserve: shop/ranker has failed:\nno\nweights\n")
 
 
 # --- shutdown ---

@@ -104,6 +104,9 @@ static void another_stream_tells_only_what_is_new(void **state AS_UNUSED)
     assert_int_equal(states.n, 2);
     assert_non_null(as_states_application(&states, "shop"));
     assert_null(as_states_application(&states, "other"));
+    assert_string_equal(as_states_deployment(&states, "shop", "rank")->deployment, "rank");
+    assert_null(as_states_deployment(&states, "shop", "rank-0"));
+    assert_null(as_states_deployment(&states, "other", "rank"));
 }
 
 static void a_table_fits_its_screen(void **state AS_UNUSED)
