@@ -97,12 +97,13 @@ static int64_t now_ms(void)
 /* The first change of a server that `run` started: what it began with is generation 1. */
 static int make_store(struct as_desired *d, struct as_buf *err)
 {
+    struct as_store_entry e = {
+        .cause = AS_STR("run"), .spec = as_str_of(d->initial), .time_ms = now_ms()};
     uint64_t generation;
     int rc = as_store_open(&d->store, d->folder, d->keep, err);
 
     if (rc == 0)
-        rc = as_store_put(d->store, AS_STR("run"), as_str_of(d->initial), now_ms(), &generation,
-                          err);
+        rc = as_store_put(d->store, &e, &generation, err);
     if (rc < 0) {
         as_store_close(d->store);
         d->store = NULL;
@@ -110,14 +111,17 @@ static int make_store(struct as_desired *d, struct as_buf *err)
     return rc;
 }
 
-int as_desired_put(struct as_desired *d, struct as_str cause, struct as_str text,
-                   struct as_buf *err)
+int as_desired_put(struct as_desired *d, struct as_str cause, const struct as_store_failure *failed,
+                   struct as_str text, struct as_buf *err)
 {
+    struct as_store_entry e = {.cause = cause, .spec = text, .time_ms = now_ms()};
     uint64_t generation;
     int rc = d->store ? 0 : make_store(d, err);
 
+    if (failed)
+        e.failed = *failed;
     if (rc == 0)
-        rc = as_store_put(d->store, cause, text, now_ms(), &generation, err);
+        rc = as_store_put(d->store, &e, &generation, err);
     return rc < 0 ? rc : take(d, generation, text, err);
 }
 

@@ -34,9 +34,10 @@ int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, st
                      const struct as_log *log, struct as_buf *err);
 void as_desired_close(struct as_desired *d);
 
-/* A new generation with this text, which becomes the newest. */
-int as_desired_put(struct as_desired *d, struct as_str cause, struct as_str text,
-                   struct as_buf *err);
+/* A new generation with this text, which becomes the newest. failed: the update that it takes back,
+ * or NULL. */
+int as_desired_put(struct as_desired *d, struct as_str cause, const struct as_store_failure *failed,
+                   struct as_str text, struct as_buf *err);
 /* One's own copy of a generation; 0: of the newest. AS_ENOTFOUND: it is not kept any more. */
 int as_desired_load(struct as_desired *d, uint64_t generation, struct as_spec **ret_s,
                     struct as_buf *err);

@@ -6,20 +6,17 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#define REASON_MAX 800u /* bytes of a reason that are kept as a cause */
-
-/* "update of APP/DEPLOYMENT failed, back to generation N: REASON" */
-#define FAILED_BEGIN "update of "
-#define FAILED_END   " failed, back to generation "
+#define REASON_MAX 800u /* bytes of a reason that are told in a cause */
 
 /* --- a change --- */
 
-/* Stored, then done. */
-static int change(struct as_orders *o, const struct as_buf *cause, const struct as_buf *text,
+/* Stored, then done. failed: what it takes back, or NULL. */
+static int change(struct as_orders *o, const struct as_buf *cause,
+                  const struct as_store_failure *failed, const struct as_buf *text,
                   struct as_buf *err)
 {
     struct as_spec *s;
-    int rc = as_desired_put(&o->desired, as_buf_slice(cause), as_buf_slice(text), err);
+    int rc = as_desired_put(&o->desired, as_buf_slice(cause), failed, as_buf_slice(text), err);
 
     if (rc == 0)
         rc = as_desired_load(&o->desired, 0, &s, err);
@@ -38,7 +35,7 @@ static int scale(struct as_orders *o, const struct as_control_request *q, struct
     as_buf_printf(&cause, "scale %.*s to %u", AS_STR_FMT(q->deployment), q->replicas);
     rc = as_desired_scaled(&o->desired, q->application, q->deployment, q->replicas, &text, err);
     if (rc == 0)
-        rc = change(o, &cause, &text, err);
+        rc = change(o, &cause, NULL, &text, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
@@ -46,7 +43,8 @@ static int scale(struct as_orders *o, const struct as_control_request *q, struct
 
 /* The deployment is as `generation` has it, whoever wants that. */
 static int go_back(struct as_orders *o, struct as_str application, struct as_str deployment,
-                   uint64_t generation, const struct as_buf *cause, struct as_buf *err)
+                   uint64_t generation, const struct as_buf *cause,
+                   const struct as_store_failure *failed, struct as_buf *err)
 {
     struct as_buf text;
     int rc;
@@ -55,7 +53,7 @@ static int go_back(struct as_orders *o, struct as_str application, struct as_str
     rc = as_desired_back(&o->desired, application, deployment, generation,
                          as_crew_replicas(o->crew, deployment), &text, err);
     if (rc == 0)
-        rc = change(o, cause, &text, err);
+        rc = change(o, cause, failed, &text, err);
     as_buf_fini(&text);
     return rc;
 }
@@ -71,7 +69,7 @@ static int rollback(struct as_orders *o, const struct as_control_request *q, str
     as_buf_init(&cause);
     as_buf_printf(&cause, "rollback %.*s to generation %" PRIu64, AS_STR_FMT(q->deployment),
                   generation);
-    rc = go_back(o, q->application, q->deployment, generation, &cause, err);
+    rc = go_back(o, q->application, q->deployment, generation, &cause, NULL, err);
     as_buf_fini(&cause);
     return rc;
 }
@@ -95,7 +93,7 @@ static int deploy(struct as_orders *o, const struct as_buf *cause, const struct 
     n = as_intake_put_changes(o->desired.spec, to, &changes);
     as_spec_free(to);
     if (!dry && (again || n))
-        rc = change(o, cause, text, err);
+        rc = change(o, cause, NULL, text, err);
     if (!dry)
         as_json_put_at_u64(&changes, "generation", o->desired.generation);
     as_json_put_close(&changes, '}');
@@ -239,6 +237,14 @@ static bool put_entry(void *arg, const struct as_store_entry *e)
     as_json_put_key(json, "time_ms");
     as_json_put_i64(json, e->time_ms);
     as_json_put_at_string(json, "cause", e->cause);
+    if (e->failed.deployment.n) {
+        as_json_put_key(json, "failed");
+        as_json_put_open(json, '{');
+        as_json_put_at_string(json, "application", e->failed.application);
+        as_json_put_at_string(json, "deployment", e->failed.deployment);
+        as_json_put_at_string(json, "message", e->failed.why);
+        as_json_put_close(json, '}');
+    }
     as_json_put_close(json, '}');
     return true;
 }
@@ -350,9 +356,9 @@ void as_orders_settled(struct as_orders *o, const struct as_crew_news *n)
 }
 
 /* Not in the middle of a character. */
-static struct as_str cut(struct as_str s)
+static struct as_str cut(struct as_str s, size_t max)
 {
-    size_t n = AS_MIN(s.n, (size_t)REASON_MAX);
+    size_t n = AS_MIN(s.n, max);
 
     while (n < s.n && n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80)
         n--;
@@ -361,6 +367,7 @@ static struct as_str cut(struct as_str s)
 
 void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
 {
+    struct as_store_failure failed = {n->application, n->deployment, cut(n->why, AS_STORE_WHY_MAX)};
     struct as_buf cause, err;
     char text[512];
 
@@ -370,10 +377,10 @@ void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
                  as_log_quote(text, sizeof(text), n->why));
     as_buf_init(&cause);
     as_buf_init(&err);
-    as_buf_printf(&cause, FAILED_BEGIN "%.*s/%.*s" FAILED_END "%" PRIu64 ": %.*s",
+    as_buf_printf(&cause, "update of %.*s/%.*s failed, back to generation %" PRIu64 ": %.*s",
                   AS_STR_FMT(n->application), AS_STR_FMT(n->deployment), n->generation,
-                  AS_STR_FMT(cut(n->why)));
-    if (go_back(o, n->application, n->deployment, n->generation, &cause, &err) < 0)
+                  AS_STR_FMT(cut(n->why, REASON_MAX)));
+    if (go_back(o, n->application, n->deployment, n->generation, &cause, &failed, &err) < 0)
         log_lost(o, "that an update failed", &err);
     as_buf_fini(&cause);
     as_buf_fini(&err);
@@ -381,27 +388,20 @@ void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
 
 /* --- its life --- */
 
-struct failures {
-    struct as_buf *list; /* "DEPLOYMENT\0REASON\0" each */
-};
-
-/* Updates that failed since the last time that somebody changed something. */
+/* Updates that failed since the last time that somebody changed something: "DEPLOYMENT\0WHY\0"
+ * each. A name is a deployment's of the whole server. */
 static bool collect_failure(void *arg, const struct as_store_entry *e)
 {
-    char *cause = as_str_dup(e->cause), *name = cause + strlen(FAILED_BEGIN), *end, *reason;
-    struct failures *f = arg;
-    bool failed = strncmp(cause, FAILED_BEGIN, strlen(FAILED_BEGIN)) == 0;
+    const struct as_store_failure *f = &e->failed;
+    struct as_buf *list = arg;
 
-    end = failed ? strstr(name, FAILED_END) : NULL;
-    reason = end ? strstr(end, ": ") : NULL;
-    if (reason && memchr(name, '/', (size_t)(end - name))) {
-        *end = 0;
-        name = strchr(name, '/') + 1;
-        as_buf_add(f->list, name, strlen(name) + 1);
-        as_buf_add(f->list, reason + 2, strlen(reason + 2) + 1);
-    }
-    free(cause);
-    return reason != NULL;
+    if (!f->deployment.n)
+        return false;
+    as_buf_printf(list, "%.*s", AS_STR_FMT(f->deployment));
+    as_buf_add(list, "", 1);
+    as_buf_printf(list, "%.*s", AS_STR_FMT(f->why));
+    as_buf_add(list, "", 1);
+    return true;
 }
 
 static struct as_str failure_of(const struct as_buf *list, const char *deployment)
@@ -409,11 +409,11 @@ static struct as_str failure_of(const struct as_buf *list, const char *deploymen
     const char *p = (const char *)list->p, *end = p + list->n;
 
     while (p < end) {
-        const char *reason = p + strlen(p) + 1;
+        const char *why = p + strlen(p) + 1;
 
         if (strcmp(p, deployment) == 0)
-            return as_str_of(reason);
-        p = reason + strlen(reason) + 1;
+            return as_str_of(why);
+        p = why + strlen(why) + 1;
     }
     return AS_STR("");
 }
@@ -440,7 +440,6 @@ static void recall(struct as_orders *o, const struct as_spec_object *app,
 static int tell_crew(struct as_orders *o, struct as_buf *err)
 {
     struct as_buf failures;
-    struct failures f = {&failures};
     struct as_spec *s;
     int rc = as_desired_load(&o->desired, 0, &s, err);
 
@@ -450,7 +449,7 @@ static int tell_crew(struct as_orders *o, struct as_buf *err)
     if (!o->desired.store)
         return 0;
     as_buf_init(&failures);
-    rc = as_store_each(o->desired.store, collect_failure, &f, err);
+    rc = as_store_each(o->desired.store, collect_failure, &failures, err);
     s = o->desired.spec;
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++)
         recall(o, as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i), &failures);

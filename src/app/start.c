@@ -128,7 +128,7 @@ static int keep(struct as_desired *d, const char *file, struct as_buf *text, str
         as_buf_str(text, "{\"applications\": []}");
     as_buf_init(&cause);
     as_buf_printf(&cause, "start %.900s", file ? file : "without anything");
-    rc = as_desired_put(d, as_buf_slice(&cause), as_buf_slice(text), err);
+    rc = as_desired_put(d, as_buf_slice(&cause), NULL, as_buf_slice(text), err);
     as_buf_fini(&cause);
     if (rc < 0)
         return rc;

@@ -11,19 +11,34 @@
 #include <unistd.h>
 
 #define APPLICATION_ID 0x416e5376 /* "AnSv", in the file's head: what kind of file it is */
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 
 /* AUTOINCREMENT: a number that was given is never given again, even when its row is gone. */
 static const char schema[] =
     "CREATE TABLE generation(id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,"
-    " cause TEXT NOT NULL, spec TEXT NOT NULL) STRICT;"
+    " cause TEXT NOT NULL, spec TEXT NOT NULL, failed_application TEXT NOT NULL DEFAULT '',"
+    " failed_deployment TEXT NOT NULL DEFAULT '', failed_why TEXT NOT NULL DEFAULT '') STRICT;"
     "CREATE TABLE healthy(application TEXT NOT NULL, deployment TEXT NOT NULL,"
     " generation INTEGER NOT NULL REFERENCES generation(id), before INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(application, deployment)) STRICT, WITHOUT ROWID;";
 
-/* From version 1, which did not know what was healthy before. */
-static const char upgrade[] = "ALTER TABLE healthy ADD COLUMN before INTEGER NOT NULL DEFAULT 0;"
-                              "PRAGMA user_version = 2;";
+/* From version i + 1 to the next. Version 1 did not know what was healthy before. Version 2 had of
+ * a failed update only the cause "update of APP/DEPLOYMENT failed, back to generation N: WHY". */
+static const char *const upgrades[SCHEMA_VERSION - 1] = {
+    "ALTER TABLE healthy ADD COLUMN before INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 2;",
+    "ALTER TABLE generation ADD COLUMN failed_application TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE generation ADD COLUMN failed_deployment TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE generation ADD COLUMN failed_why TEXT NOT NULL DEFAULT '';"
+    "WITH named(id, name, rest) AS (SELECT id,"
+    "  substr(cause, 11, instr(cause, ' failed, back to generation ') - 11),"
+    "  substr(cause, instr(cause, ' failed, back to generation ') + 28) FROM generation"
+    "  WHERE cause GLOB 'update of ?*/?* failed, back to generation ?*: *')"
+    "UPDATE generation SET failed_application = substr(name, 1, instr(name, '/') - 1),"
+    "  failed_deployment = substr(name, instr(name, '/') + 1),"
+    "  failed_why = substr(rest, instr(rest, ': ') + 2)"
+    "  FROM named WHERE named.id = generation.id;"
+    "PRAGMA user_version = 3;",
+};
 
 enum statement {
     BEGIN,
@@ -40,17 +55,19 @@ enum statement {
     STATEMENTS
 };
 
+#define COLUMNS "id, time_ms, cause, failed_application, failed_deployment, failed_why"
 static const char *const sql[STATEMENTS] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     [ROLLBACK] = "ROLLBACK",
-    [PUT] = "INSERT INTO generation(time_ms, cause, spec) VALUES(?1, ?2, ?3)",
+    [PUT] = "INSERT INTO generation(time_ms, cause, failed_application, failed_deployment,"
+            " failed_why, spec) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [PRUNE] = "DELETE FROM generation WHERE id NOT IN (SELECT id FROM generation ORDER BY id DESC"
               " LIMIT ?1) AND id NOT IN (SELECT generation FROM healthy)"
               " AND id NOT IN (SELECT before FROM healthy)",
-    [NEWEST] = "SELECT id, time_ms, cause, spec FROM generation ORDER BY id DESC LIMIT 1",
-    [GET] = "SELECT id, time_ms, cause, spec FROM generation WHERE id = ?1",
-    [EACH] = "SELECT id, time_ms, cause FROM generation ORDER BY id DESC",
+    [NEWEST] = "SELECT " COLUMNS ", spec FROM generation ORDER BY id DESC LIMIT 1",
+    [GET] = "SELECT " COLUMNS ", spec FROM generation WHERE id = ?1",
+    [EACH] = "SELECT " COLUMNS " FROM generation ORDER BY id DESC",
     [SET_HEALTHY] = "INSERT INTO healthy VALUES(?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET"
                     " generation = excluded.generation, before = excluded.before"
                     " WHERE generation <> excluded.generation OR before <> excluded.before",
@@ -143,9 +160,10 @@ static void entry_of(sqlite3_stmt *q, struct as_store_entry *ret_e)
 {
     *ret_e = (struct as_store_entry){.generation = (uint64_t)sqlite3_column_int64(q, 0),
                                      .time_ms = sqlite3_column_int64(q, 1),
-                                     .cause = text_of(q, 2)};
-    if (sqlite3_column_count(q) > 3)
-        ret_e->spec = text_of(q, 3);
+                                     .cause = text_of(q, 2),
+                                     .failed = {text_of(q, 3), text_of(q, 4), text_of(q, 5)}};
+    if (sqlite3_column_count(q) > 6)
+        ret_e->spec = text_of(q, 6);
 }
 
 /* Rows of the call before are let go, or no write could end. */
@@ -308,7 +326,9 @@ static int check_version(struct as_store *s, struct as_buf *err)
         return AS_EPROTO;
     }
     rc = check_pages(s, err);
-    return rc == 0 && version == 1 ? execute(s, upgrade, err) : rc;
+    for (; rc == 0 && version < SCHEMA_VERSION; version++)
+        rc = execute(s, upgrades[version - 1], err);
+    return rc;
 }
 
 /* EXCLUSIVE: one process has the file, and needs no shared memory beside it. FULL: what was said to
@@ -394,15 +414,17 @@ void as_store_close(struct as_store *s)
 
 /* --- generations --- */
 
-static int insert(struct as_store *s, struct as_str cause, struct as_str spec, int64_t time_ms,
-                  struct as_buf *err)
+static int insert(struct as_store *s, const struct as_store_entry *e, struct as_buf *err)
 {
     sqlite3_stmt *q = reset(s, PUT);
     int rc;
 
-    sqlite3_bind_int64(q, 1, time_ms);
-    bind_text(q, 2, cause);
-    bind_text(q, 3, spec);
+    sqlite3_bind_int64(q, 1, e->time_ms);
+    bind_text(q, 2, e->cause);
+    bind_text(q, 3, e->failed.application);
+    bind_text(q, 4, e->failed.deployment);
+    bind_text(q, 5, e->failed.why);
+    bind_text(q, 6, e->spec);
     rc = run(s, PUT, err);
     if (rc)
         return rc;
@@ -411,25 +433,41 @@ static int insert(struct as_store *s, struct as_str cause, struct as_str spec, i
     return run(s, PRUNE, err);
 }
 
-int as_store_put(struct as_store *s, struct as_str cause, struct as_str spec, int64_t time_ms,
-                 uint64_t *ret_generation, struct as_buf *err)
+static int check_sizes(const struct as_store_entry *e, struct as_buf *err)
+{
+    const struct {
+        const char *what;
+        struct as_str text;
+        uint32_t max;
+    } all[] = {{"the specification", e->spec, AS_STORE_SPEC_MAX},
+               {"the cause", e->cause, AS_STORE_CAUSE_MAX},
+               {"the reason of a failure", e->failed.why, AS_STORE_WHY_MAX}};
+
+    AS_ASSERT(name_fits(e->failed.application, e->failed.deployment));
+    for (size_t i = 0; i < AS_COUNT(all); i++) {
+        if (all[i].text.n <= all[i].max)
+            continue;
+        as_buf_printf(err, "%s has %zu bytes; at most %u can be stored", all[i].what, all[i].text.n,
+                      all[i].max);
+        return AS_ETOOBIG;
+    }
+    return 0;
+}
+
+int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *ret_generation,
+                 struct as_buf *err)
 {
     struct as_buf ignored = {0};
     int64_t id = 0;
-    int rc;
+    int rc = check_sizes(e, err);
 
-    if (spec.n > AS_STORE_SPEC_MAX || cause.n > AS_STORE_CAUSE_MAX) {
-        as_buf_printf(err, "%s has %zu bytes; at most %u can be stored",
-                      spec.n > AS_STORE_SPEC_MAX ? "the specification" : "the cause",
-                      spec.n > AS_STORE_SPEC_MAX ? spec.n : cause.n,
-                      spec.n > AS_STORE_SPEC_MAX ? AS_STORE_SPEC_MAX : AS_STORE_CAUSE_MAX);
-        return AS_ETOOBIG;
-    }
+    if (rc)
+        return rc;
     release(s);
     rc = run(s, BEGIN, err);
     if (rc)
         return rc;
-    rc = insert(s, cause, spec, time_ms, err);
+    rc = insert(s, e, err);
     id = sqlite3_last_insert_rowid(s->db);
     as_failpoint("store");
     if (rc == 0)

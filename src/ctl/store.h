@@ -14,15 +14,22 @@
 
 #define AS_STORE_FILE      "state.db"
 #define AS_STORE_CAUSE_MAX 1024u       /* bytes */
+#define AS_STORE_WHY_MAX   4096u       /* bytes */
 #define AS_STORE_NAME_MAX  255u        /* bytes of an application or deployment */
 #define AS_STORE_SPEC_MAX  (16u << 20) /* bytes of one generation's text */
 
 struct as_store;
 
+/* An update of this deployment has failed, which the generation took back. All empty: none has. */
+struct as_store_failure {
+    struct as_str application, deployment, why;
+};
+
 struct as_store_entry {
     uint64_t generation;       /* 1, 2, …; never given twice */
     int64_t time_ms;           /* Unix time */
-    struct as_str cause, spec; /* valid until the next call on the store */
+    struct as_str cause, spec; /* these texts are valid until the next call on the store */
+    struct as_store_failure failed;
 };
 
 /* The folder of the option, or when that is empty: $XDG_STATE_HOME/anyserve,
@@ -40,10 +47,10 @@ int as_store_make_folder(const char *folder, struct as_buf *err);
 int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, struct as_buf *err);
 void as_store_close(struct as_store *s); /* NULL is fine */
 
-/* A new generation. 0 and its number; AS_ETOOBIG; AS_EIO (disk full …), AS_EPROTO: nothing has
- * changed. */
-int as_store_put(struct as_store *s, struct as_str cause, struct as_str spec, int64_t time_ms,
-                 uint64_t *ret_generation, struct as_buf *err);
+/* A new generation, whose number e does not say. 0 and that number; AS_ETOOBIG; AS_EIO (disk full
+ * …), AS_EPROTO: nothing has changed. */
+int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *ret_generation,
+                 struct as_buf *err);
 /* 0: the newest one. AS_ENOTFOUND when there is none, or when it is kept no longer. */
 int as_store_get(struct as_store *s, uint64_t generation, struct as_store_entry *ret_e,
                  struct as_buf *err);

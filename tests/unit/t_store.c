@@ -52,11 +52,18 @@ static struct as_store *open_store(uint32_t keep)
     return s;
 }
 
+static int put_texts(struct as_store *s, struct as_str cause, struct as_str spec, uint64_t *ret_g)
+{
+    struct as_store_entry e = {.cause = cause, .spec = spec, .time_ms = 1700000000123};
+
+    return as_store_put(s, &e, ret_g, &err);
+}
+
 static uint64_t put(struct as_store *s, const char *cause, const char *spec)
 {
     uint64_t generation;
 
-    if (as_store_put(s, as_str_of(cause), as_str_of(spec), 1700000000123, &generation, &err))
+    if (put_texts(s, as_str_of(cause), as_str_of(spec), &generation))
         fail_msg("%s", said());
     return generation;
 }
@@ -102,11 +109,11 @@ static void text_is_kept_byte_by_byte(void **state AS_UNUSED)
     struct as_store_entry e;
     uint64_t g;
 
-    assert_int_equal(as_store_put(s, AS_STR(""), spec, 0, &g, &err), 0);
+    assert_int_equal(put_texts(s, AS_STR(""), spec, &g), 0);
     assert_int_equal(as_store_get(s, g, &e, &err), 0);
     assert_true(as_str_eq(e.spec, spec));
     assert_int_equal(e.cause.n, 0);
-    assert_int_equal(as_store_put(s, AS_STR(""), (struct as_str){NULL, 0}, 0, &g, &err), 0);
+    assert_int_equal(put_texts(s, AS_STR(""), (struct as_str){NULL, 0}, &g), 0);
     assert_int_equal(as_store_get(s, g, &e, &err), 0);
     assert_int_equal(e.spec.n, 0);
     as_store_close(s);
@@ -234,15 +241,15 @@ static void limits_hold_at_n_and_n_plus_1(void **state AS_UNUSED)
     uint64_t g = 0;
 
     memset(big, 'x', AS_STORE_SPEC_MAX + 1);
-    assert_int_equal(as_store_put(s, AS_STR("c"), text, 0, &g, &err), 0);
+    assert_int_equal(put_texts(s, AS_STR("c"), text, &g), 0);
     assert_int_equal(as_store_get(s, g, &e, &err), 0);
     assert_int_equal(e.spec.n, AS_STORE_SPEC_MAX);
     text.n++;
-    assert_int_equal(as_store_put(s, AS_STR("c"), text, 0, &g, &err), AS_ETOOBIG);
+    assert_int_equal(put_texts(s, AS_STR("c"), text, &g), AS_ETOOBIG);
     text.n = AS_STORE_CAUSE_MAX;
-    assert_int_equal(as_store_put(s, text, AS_STR("s"), 0, &g, &err), 0);
+    assert_int_equal(put_texts(s, text, AS_STR("s"), &g), 0);
     text.n++;
-    assert_int_equal(as_store_put(s, text, AS_STR("s"), 0, &g, &err), AS_ETOOBIG);
+    assert_int_equal(put_texts(s, text, AS_STR("s"), &g), AS_ETOOBIG);
     assert_int_equal(g, 2);
     free(big);
     as_store_close(s);
@@ -381,18 +388,23 @@ static void a_newer_layout_is_refused(void **state AS_UNUSED)
 
     as_store_close(open_store(2));
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    check_refused(AS_EPROTO, "newer AnyServe (layout 3");
+    check_refused(AS_EPROTO, "newer AnyServe (layout 4");
 }
 
+#define WITHOUT_FAILURES                                                                           \
+    "ALTER TABLE generation DROP COLUMN failed_application;"                                       \
+    "ALTER TABLE generation DROP COLUMN failed_deployment;"                                        \
+    "ALTER TABLE generation DROP COLUMN failed_why;"
+
 /* The first layout did not know what was healthy before. */
-static void an_older_layout_is_brought_up_to_date(void **state AS_UNUSED)
+static void the_first_layout_is_brought_up_to_date(void **state AS_UNUSED)
 {
     static const char older[] =
-        "ALTER TABLE healthy DROP COLUMN before; PRAGMA user_version = 1;"
-        "INSERT INTO generation(time_ms, cause, spec) VALUES(1, 'old', 'spec');"
-        "INSERT INTO healthy VALUES('app', 'echo', 1);";
+        WITHOUT_FAILURES "ALTER TABLE healthy DROP COLUMN before; PRAGMA user_version = 1;"
+                         "INSERT INTO generation(time_ms, cause, spec) VALUES(1, 'old', 'spec');"
+                         "INSERT INTO healthy VALUES('app', 'echo', 1);";
     uint64_t g = 0, before = 9;
     struct as_store *s;
     sqlite3 *db;
@@ -406,6 +418,81 @@ static void an_older_layout_is_brought_up_to_date(void **state AS_UNUSED)
     assert_int_equal(g, 1);
     assert_int_equal(before, 0);
     as_store_close(s);
+}
+
+static void check_failure(struct as_store *s, uint64_t generation, const char *application,
+                          const char *deployment, const char *why)
+{
+    struct as_store_entry e;
+
+    assert_int_equal(as_store_get(s, generation, &e, &err), 0);
+    assert_true(as_str_eq(e.failed.application, as_str_of(application)));
+    assert_true(as_str_eq(e.failed.deployment, as_str_of(deployment)));
+    assert_true(as_str_eq(e.failed.why, as_str_of(why)));
+    assert_true(as_str_eq(e.spec, AS_STR("spec")));
+}
+
+/* The second one told of a failed update in its cause alone. */
+static void the_second_layout_is_brought_up_to_date(void **state AS_UNUSED)
+{
+    static const char older[] = WITHOUT_FAILURES
+        "PRAGMA user_version = 2; INSERT INTO generation(time_ms, cause, spec) VALUES"
+        "(1, 'deploy', 'spec'),"
+        "(2, 'update of shop/main failed, back to generation 1: exit 1: no''\nfile: x/y', 'spec'),"
+        "(3, 'update of shop/a failed, back to generation 1: update of b/c failed, back to"
+        " generation 7: no', 'spec'),"
+        "(4, 'update of everything', 'spec'),"
+        "(5, 'scale update of a/b failed, back to generation 2: c', 'spec');";
+    struct as_store *s;
+    sqlite3 *db;
+
+    as_store_close(open_store(9));
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    s = open_store(9);
+    check_failure(s, 1, "", "", "");
+    check_failure(s, 2, "shop", "main", "exit 1: no'\nfile: x/y");
+    check_failure(s, 3, "shop", "a", "update of b/c failed, back to generation 7: no");
+    check_failure(s, 4, "", "", "");
+    check_failure(s, 5, "", "", "");
+    as_store_close(s);
+    as_store_close(open_store(9)); /* once */
+}
+
+static bool take_why(void *arg, const struct as_store_entry *e)
+{
+    as_buf_printf(arg, "%.*s:%.*s ", AS_STR_FMT(e->failed.deployment), AS_STR_FMT(e->failed.why));
+    return true;
+}
+
+static void what_failed_is_kept_with_what_took_it_back(void **state AS_UNUSED)
+{
+    struct as_store_entry e = {.cause = AS_STR("back"),
+                               .spec = AS_STR("spec"),
+                               .failed = {AS_STR("shop"), AS_STR("main"), AS_STR("line\nline")}};
+    char *text = calloc(1, AS_STORE_WHY_MAX + 1);
+    struct as_store *s = open_store(9);
+    struct as_buf all;
+    uint64_t g;
+
+    as_buf_init(&all);
+    put(s, "deploy", "spec");
+    assert_int_equal(as_store_put(s, &e, &g, &err), 0);
+    check_failure(s, 1, "", "", "");
+    check_failure(s, 2, "shop", "main", "line\nline");
+    assert_int_equal(as_store_each(s, take_why, &all, &err), 0);
+    assert_true(as_str_eq(as_buf_slice(&all), AS_STR("main:line\nline : ")));
+    memset(text, 'x', AS_STORE_WHY_MAX + 1);
+    e.failed.why = (struct as_str){text, AS_STORE_WHY_MAX};
+    assert_int_equal(as_store_put(s, &e, &g, &err), 0);
+    e.failed.why.n++;
+    assert_int_equal(as_store_put(s, &e, &g, &err), AS_ETOOBIG);
+    assert_non_null(strstr(said(), "the reason of a failure has 4097 bytes; at most 4096"));
+    assert_int_equal(g, 3);
+    as_store_close(s);
+    as_buf_fini(&all);
+    free(text);
 }
 
 /* A limit on the size of files stands for a full disk. */
@@ -424,7 +511,7 @@ static void a_full_disk_changes_nothing(void **state AS_UNUSED)
     small.rlim_max = old.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     err.n = 0;
-    assert_int_equal(as_store_put(s, AS_STR("big"), as_str_of(big), 0, &g, &err), AS_EIO);
+    assert_int_equal(put_texts(s, AS_STR("big"), as_str_of(big), &g), AS_EIO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_non_null(strstr(said(), file));
     assert_int_equal(g, 99);
@@ -475,7 +562,9 @@ int main(void)
         IN_FOLDER(a_damaged_file_is_named_and_left_alone),
         IN_FOLDER(other_files_are_refused),
         IN_FOLDER(a_newer_layout_is_refused),
-        IN_FOLDER(an_older_layout_is_brought_up_to_date),
+        IN_FOLDER(the_first_layout_is_brought_up_to_date),
+        IN_FOLDER(the_second_layout_is_brought_up_to_date),
+        IN_FOLDER(what_failed_is_kept_with_what_took_it_back),
         IN_FOLDER(a_full_disk_changes_nothing),
         cmocka_unit_test(the_default_folder_follows_xdg),
     };
