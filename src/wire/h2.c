@@ -37,6 +37,7 @@ void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s)
     h->n_open--;
     if (s->later)
         as_h2_later_free(s);
+    as_h2_known_unref(s->known);
     as_arena_fini(&s->arena);
     h->n_early -= s->early;
     if (h->last == s)
@@ -135,6 +136,7 @@ void as_h2_free(struct as_h2 *h)
         as_h2_stream_free(h, s);
     }
     AS_ASSERT(h->n_early == 0);
+    as_h2_heads_forget(&h->heads);
     nghttp2_session_del(h->session);
     as_h2_pool_fini(&h->pool);
     while (h->free) {
@@ -179,10 +181,12 @@ int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *r
     h->now = now;
     h->guard.n_blocks = 0;
     while (at < n && !h->dead && !h->breach && !h->calmed) {
+        /* bytes until the next frame's head; one whose head is cut is not looked for */
+        size_t skip = h->guard.n_head ? SIZE_MAX : h->guard.skip;
         size_t k = as_h2_guard_scan(&h->guard, p + at, n - at, now, h->n_open);
 
         /* Negative only for what ends the session at once; other breaches queue a GOAWAY. */
-        if (k && nghttp2_session_mem_recv(h->session, p + at, k) < 0) {
+        if (k && !as_h2_head_recv(h, p + at, k, skip)) {
             h->dead = true;
             h->breach = h->breach ? h->breach : AS_H2_PROTOCOL;
         }

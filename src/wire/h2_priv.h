@@ -2,7 +2,8 @@
  *
  * h2.c: the connection and its stream records; h2_recv.c, h2_send.c: nghttp2's callbacks for the
  * two directions; h2_rules.c: HTTP's rules on what h2_recv.c takes; h2_later.c: answers that come
- * over time; h2_tail.c: trailers that were sent before; h2_mem.c: nghttp2's memory. A stream's
+ * over time; h2_head.c: request heads that came before; h2_tail.c: trailers that were sent before;
+ * h2_mem.c: nghttp2's memory. A stream's
  * record lives from its first header to on_stream_close and is then used for the next stream. It
  * keeps headers, trailers and body pieces in itself as far as they fit, so that a usual request
  * allocates nothing.
@@ -75,6 +76,7 @@ struct as_h2_stream {
     bool starved;    /* the same for want of memory */
     char status[3];
 
+    struct as_h2_known *known; /* holds the head's fields, or NULL: the stream does */
     struct as_h2_rules rules;
     struct as_http_head head;
     uint32_t n_fields;
@@ -109,6 +111,16 @@ struct as_h2_memo {
     char text[64]; /* names and values, one behind the other */
 };
 
+/* The header block that requests of this connection repeat: h2_head.c. */
+#define AS_H2_BLOCK_MAX 192u
+struct as_h2_heads {
+    struct as_h2_known *known; /* its fields; NULL: it came once */
+    bool is_known;             /* nghttp2 reads such a frame, without its bytes … */
+    bool is_new;               /* … or with them, and it comes for the second time */
+    uint8_t n;                 /* bytes of it; 0: there is none */
+    uint8_t block[AS_H2_BLOCK_MAX];
+};
+
 struct as_h2 {
     nghttp2_session *session;
     struct as_h2_conf conf;
@@ -128,6 +140,7 @@ struct as_h2 {
     struct as_list drained;   /* open answers whose owner may write more */
     bool dead;                /* the session must not be used any more */
     bool over;                /* a GOAWAY with an error was sent */
+    struct as_h2_heads heads;
     struct as_h2_memo memo;
     struct as_outq *q; /* where as_h2_send puts bytes; NULL outside of it */
     size_t max;        /* and until how many wait there */
@@ -209,6 +222,17 @@ void as_h2_tail_put(struct as_h2 *h, const struct as_h2_stream *s);
 void as_h2_tail_offer(struct as_h2 *h, const struct as_h2_stream *s);
 /* Every frame that nghttp2 has packed, but for DATA: what it says of the compression table. */
 void as_h2_tail_note(struct as_h2 *h, const uint8_t *frame, size_t n);
+/* n bytes from the client go to nghttp2. The first `skip` of them end a frame that began before;
+ * SIZE_MAX: it is not known where one begins. False: the session is over. */
+bool as_h2_head_recv(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip);
+/* A stream has begun with the known block: gets its fields. */
+void as_h2_head_take(struct as_h2 *h, struct as_h2_stream *s);
+/* The fields of s, which are those of the block that came twice, are kept. */
+void as_h2_head_learn(struct as_h2 *h, const struct as_h2_stream *s);
+/* Does this header block leave the compression table as it is? False when it is malformed, too. */
+bool as_h2_head_is_steady(const uint8_t *block, size_t n);
+void as_h2_heads_forget(struct as_h2_heads *m);
+void as_h2_known_unref(struct as_h2_known *k); /* NULL: nothing */
 void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s);
 
 void as_h2_recv_callbacks(nghttp2_session_callbacks *cb);

@@ -110,6 +110,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
     s->began = h->now;
+    if (h->heads.is_known)
+        as_h2_head_take(h, s);
     as_h2_guard_opened(&h->guard);
     h->last = s;
     return 0;
@@ -185,6 +187,8 @@ static void begin_request(struct as_h2 *h, struct as_h2_stream *s, bool end)
         as_h2_answer(h, s->id, &a);
         return;
     }
+    if (h->heads.is_new)
+        as_h2_head_learn(h, s);
     s->req = h->ops->on_request(h->conn, s->id, &s->head);
     AS_ASSERT(s->req || s->answered);
     if (end)

@@ -34,8 +34,8 @@ AS_UNUSED static size_t literal(uint8_t *to, const char *name, const char *value
     return 3 + a + b;
 }
 
-static void raw_request(struct pair *t, uint32_t stream, uint8_t flags, const char *name,
-                        const char *value)
+AS_UNUSED static void raw_request(struct pair *t, uint32_t stream, uint8_t flags, const char *name,
+                                  const char *value)
 {
     uint8_t block[256];
     size_t n = literal(block, ":method", "POST");
