@@ -171,6 +171,8 @@ int as_carried_read(struct as_carried *ret_c, int fd, bool dry, struct as_buf *e
         as_buf_add(&c.text, part, (size_t)n);
     if (n < 0)
         as_buf_printf(err, "the running supervisor's state cannot be read: %s", strerror(errno));
+    else if (n > 0)
+        as_buf_printf(err, "the running supervisor's state has more than %zu bytes", AS_CARRY_MAX);
     *ret_c = c;
     ret_c->rest = as_buf_slice(&ret_c->text);
     if (n == 0 && as_carried_get_u64(ret_c, "anyserve-supervisor", UINT64_MAX) != AS_CARRY_FORMAT)

@@ -31,6 +31,9 @@ static void move(struct as_supervisor *s, enum as_upgrade_stage to)
 {
     AS_ASSERT(moves[s->upgrade.stage] & (1u << to));
     s->upgrade.stage = to;
+    /* what one stage waits for must not end another one: least of all the check of a later upgrade
+     */
+    as_timer_set(&s->upgrade.patience, AS_NEVER);
 }
 
 /* For whoever asked: a line, "VERSION …" or why not. */
@@ -236,6 +239,7 @@ void as_supervisor_upgrade(struct as_supervisor *s)
         return;
     }
     s->upgrade.began = as_loop_now(s->loop);
+    as_buf_drop(&s->upgrade.said, s->upgrade.said.n);
     as_log_event(&s->log, AS_LOG_INFO, "upgrade", "program=%s", s->conf->program);
     write_state(s, &c);
     file = as_carry_file(&c);
@@ -348,7 +352,6 @@ void as_supervisor_controller_serves(struct as_supervisor *s)
         refuse(s, "no descriptors left for a second dispatcher");
         return;
     }
-    as_timer_set(&s->upgrade.patience, AS_NEVER);
     move(s, AS_UPGRADE_DISPATCHER);
     as_supervisor_make_front(s, s->other, &copies);
     as_service_start(s->other->service);

@@ -53,16 +53,23 @@ def test_clients_and_workers_do_not_notice(serve, protocol):
 
 
 @pytest.fixture
-def copied(tmp_path, monkeypatch, serve):
-    """A server that was started from a copy of the program, whose path can get another one."""
-    path = tmp_path / "anyserve"
-    shutil.copy2(paths.BINARY, path)
-    original = paths.BINARY
-    monkeypatch.setattr(paths, "BINARY", path)
-    server = serve("echo.py", env={"ANYSERVE_TEST_UPGRADE": "1"})
-    server.wait_all_ready()
-    monkeypatch.setattr(paths, "BINARY", original)
-    return server, path
+def copied_with(tmp_path, monkeypatch, serve):
+    """copied_with(options…) → a server that was started from a copy of the program, whose path can get another one."""
+    def copied(*options):
+        path = tmp_path / "anyserve"
+        shutil.copy2(paths.BINARY, path)
+        original = paths.BINARY
+        monkeypatch.setattr(paths, "BINARY", path)
+        server = serve("echo.py", *options, env={"ANYSERVE_TEST_UPGRADE": "1"})
+        server.wait_all_ready()
+        monkeypatch.setattr(paths, "BINARY", original)
+        return server, path
+    return copied
+
+
+@pytest.fixture
+def copied(copied_with):
+    return copied_with()
 
 
 def become(path, text):
@@ -104,6 +111,19 @@ def test_one_that_cannot_take_over_is_refused(copied, connect, script, reason):
     assert "not upgraded: " in done.stderr
     assert (server.supervisor, server.dispatcher, server.controller, server.workers()) == before
     assert connect(server).infer("echo", {"x": np.float32([3])})["x"] == 3
+
+
+def test_an_upgrade_before_does_not_end_the_check_of_this_one(copied_with):
+    """The time that one upgrade had for its workers is over while the next one is being checked."""
+    server, path = copied_with("--drain-timeout", "500ms")
+    upgrade(server)
+    before = (server.supervisor, server.dispatcher, server.controller, server.workers())
+    server.expect_error("upgrade_failed")
+    become(path, "#!/bin/sh\nsleep 0.7\necho 'never' >&2\nexit 1\n")
+    done, _ = scenario.upgrade(server)
+    assert done.returncode == 1 and "cannot take over (exit code 1): never" in done.stderr, done
+    assert (server.supervisor, server.dispatcher, server.controller, server.workers()) == before
+    server.note_fds()
 
 
 @pytest.fixture

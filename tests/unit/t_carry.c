@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* What is written in between is read by `look`; the error, or "". */
@@ -109,6 +110,22 @@ static void another_format_is_refused(void **state AS_UNUSED)
     assert_non_null(strstr(over(&c, look_at_nothing), "it has no 'anyserve-supervisor'"));
 }
 
+/* Sparse: it takes no memory of the machine's. */
+static void what_is_too_large_is_told(void **state AS_UNUSED)
+{
+    struct as_carried in;
+    struct as_buf why;
+    int fd = memfd_create("t_carry", MFD_CLOEXEC);
+
+    as_buf_init(&why);
+    assert_int_equal(ftruncate(fd, (off_t)AS_CARRY_MAX + 1), 0);
+    assert_int_equal(as_carried_read(&in, fd, true, &why), AS_EPROTO);
+    as_buf_add(&why, "", 1);
+    assert_non_null(strstr((char *)why.p, "has more than 67108864 bytes"));
+    as_buf_fini(&why);
+    close(fd);
+}
+
 static void look_at_rubbish(struct as_carried *in)
 {
     assert_int_equal(as_carried_get(in, "a").n, 0);
@@ -172,6 +189,7 @@ int main(void)
         cmocka_unit_test(another_key_is_an_error),
         cmocka_unit_test(numbers_are_bounded),
         cmocka_unit_test(another_format_is_refused),
+        cmocka_unit_test(what_is_too_large_is_told),
         cmocka_unit_test(lengths_are_checked),
         cmocka_unit_test(descriptors_live_through_an_exec),
     };
