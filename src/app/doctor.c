@@ -333,24 +333,16 @@ static void check_folders(struct doctor *d)
              "%s is too long a path for sockets", base);
     else
         check_folder(d, "runtime", base, false);
-    check_folder(d, "state", state, true);
+    if (state)
+        check_folder(d, "state", state, true);
+    else
+        tell(d, "state", WARN, "set $HOME, or choose a --state-dir",
+             "there is no home folder for what `anyserve start` serves");
     free(base);
     free(state);
 }
 
 /* --- a server --- */
-
-static bool lives(const char *base, uint16_t port)
-{
-    uint16_t ports[256];
-    uint32_t n = as_runtime_ports(base, ports, AS_COUNT(ports));
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (ports[i] == port)
-            return true;
-    }
-    return false;
-}
 
 static void check_port(struct doctor *d, uint16_t port)
 {
@@ -406,7 +398,7 @@ static void check_server(struct doctor *d)
     uint16_t port = as_contact_place(d->opts, &base);
     bool ready = false;
 
-    if (!lives(base, port)) {
+    if (!as_runtime_lives(base, port)) {
         tell(d, "server", OK, "", "none runs on port %u in %s", port, base);
         check_port(d, port);
         free(base);

@@ -289,18 +289,6 @@ static void hear(struct logs *l)
     }
 }
 
-static bool is_alive(const struct logs *l)
-{
-    uint16_t ports[256];
-    uint32_t n = as_runtime_ports(l->base, ports, AS_COUNT(ports));
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (ports[i] == l->port)
-            return true;
-    }
-    return false;
-}
-
 /* A server that ends removes its folder; one that is killed only lets go of its lock. What was
  * written until then is printed. */
 static void follow(struct logs *l)
@@ -314,7 +302,7 @@ static void follow(struct logs *l)
 
         if (n > 0 && p[1].revents)
             return;
-        is_last = l->gone || (n == 0 && !is_alive(l));
+        is_last = l->gone || (n == 0 && !as_runtime_lives(l->base, l->port));
         hear(l);
         for (uint32_t i = 0; i < l->n; i++) {
             if (l->all[i].is_dirty || is_last || l->gone)

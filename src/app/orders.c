@@ -1,12 +1,17 @@
 #include "app/orders.h"
 
+#include "conf/spec_row.h"
 #include "io/runtime.h"
 #include "wire/json.h"
 
 #include <inttypes.h>
 #include <unistd.h>
 
-#define REASON_MAX 800u /* bytes of a reason that are told in a cause */
+#define REASON_MAX 640u /* bytes of a reason that are told in a cause */
+static_assert(sizeof("update of / failed, back to generation 18446744073709551615: ") +
+                      2 * AS_SPEC_NAME_MAX + REASON_MAX <=
+                  AS_STORE_CAUSE_MAX,
+              "a failed update can be stored, whatever it is called");
 
 /* --- a change --- */
 

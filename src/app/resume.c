@@ -1,5 +1,6 @@
 #include "app/resume.h"
 
+#include "app/contact.h"
 #include "conf/exit_code.h"
 #include "ctl/supervisor.h"
 
@@ -67,6 +68,7 @@ void as_resume_carry(void *resume, struct as_carry *c)
     as_carry_put_fd(c, "runtime-lock", r->dir->lock);
     as_carry_put(c, "notify",
                  (struct as_str){(const char *)&r->notify->addr, (size_t)r->notify->n});
+    as_carry_put_fd(c, "hold", r->hold);
     as_option_argv_free(options);
 }
 
@@ -103,7 +105,7 @@ static void get_options(struct resumed *r, struct as_buf *err)
     struct as_str command = as_carried_get(&r->in, "command");
     struct as_buf why;
 
-    r->resume = (struct as_resume){NULL, &r->opts, &r->dir, &r->notify};
+    r->resume = (struct as_resume){NULL, &r->opts, &r->dir, &r->notify, -1};
     for (size_t i = 0; i < AS_COUNT(kinds) && !r->resume.command; i++) {
         if (as_str_eq(command, as_str_of(kinds[i].command))) {
             r->resume.command = kinds[i].command;
@@ -153,6 +155,7 @@ static int run(struct resumed *r, int fd, struct as_buf *err)
     r->dir.path = as_carried_dup(&r->in, "runtime-path");
     r->dir.lock = as_carried_get_fd(&r->in, "runtime-lock");
     get_notify(r);
+    r->resume.hold = as_carried_get_fd(&r->in, "hold");
     r->conf.opts = &r->opts;
     r->conf.notify = &r->notify;
     r->conf.carry = as_resume_carry;
@@ -160,7 +163,7 @@ static int run(struct resumed *r, int fd, struct as_buf *err)
     r->conf.ctx = &r->resume;
     r->conf.carried = &r->in;
     if (r->dry) {
-        r->dir.lock = -1; /* it is another process's */
+        r->dir.lock = r->resume.hold = -1; /* they are another process's */
         r->conf.signal_fd = as_supervisor_signals();
     } else {
         if (!r->in.failed && as_supervisor_signals_again(r->conf.signal_fd) < 0)
@@ -182,7 +185,7 @@ static void tidy(void *ctx)
 
 int as_resume_main(struct as_option_set *opts)
 {
-    struct resumed r = {.dir = {.lock = -1}};
+    struct resumed r = {.dir = {.lock = -1}, .resume = {.hold = -1}};
     struct as_buf err;
     uint64_t fd;
     int code;
@@ -201,6 +204,8 @@ int as_resume_main(struct as_option_set *opts)
     as_fatal_tidy(NULL, NULL);
     as_buf_fini(&err);
     as_runtime_close(&r.dir);
+    if (r.resume.hold >= 0)
+        close(r.resume.hold);
     as_supervisor_conf_fini(&r.conf);
     as_option_argv_free(r.argv);
     return code;
@@ -246,25 +251,18 @@ static bool read_file(const char *path, char *out, size_t cap)
 /* Which server, and its supervisor. */
 static int find(const struct as_option_set *opts, char path[PATH_BYTES], pid_t *ret_pid)
 {
-    char *base = as_runtime_base(as_option_str(opts, AS_OPT_RUNTIME_DIR));
-    uint16_t ports[64], port;
-    uint32_t n = as_runtime_ports(base, ports, AS_COUNT(ports));
-    char lock[PATH_BYTES], text[32];
+    char lock[PATH_BYTES], text[32], *base;
+    uint16_t port = as_contact_place(opts, &base);
+    bool lives = as_runtime_lives(base, port);
     uint64_t pid;
-    bool ok;
 
-    port = as_runtime_choose(opts->v[AS_OPT_PORT].given, (uint16_t)as_option_u64(opts, AS_OPT_PORT),
-                             ports, n);
     snprintf(lock, sizeof(lock), "%s/%u/" AS_RUNTIME_LOCK, base, port);
     snprintf(path, PATH_BYTES, "%s/%u/" AS_RUNTIME_UPGRADE, base, port);
-    ok = false;
-    for (uint32_t i = 0; i < n; i++)
-        ok = ok || ports[i] == port;
-    if (!ok)
-        fprintf(stderr, "anyserve: no server on port %u in %s.\n", port, base);
     free(base);
-    if (!ok)
+    if (!lives) {
+        as_contact_missing(opts);
         return AS_CODE_FAILED;
+    }
     if (!read_file(lock, text, sizeof(text)) ||
         as_str_u64((struct as_str){text, strcspn(text, "\n")}, &pid) < 0 || pid <= 1 ||
         pid > INT32_MAX) {

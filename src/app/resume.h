@@ -16,6 +16,7 @@ struct as_resume {
     const struct as_option_set *opts;
     const struct as_runtime_dir *dir;
     const struct as_notify *notify;
+    int hold; /* stays open (app/run.h); -1: there is none */
 };
 
 void as_resume_carry(void *resume, struct as_carry *c);      /* for as_supervisor_conf */

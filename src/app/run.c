@@ -29,7 +29,8 @@ struct run {
     struct as_handover listeners;
     struct as_notify notify;
     struct as_app app;
-    int signal_fd;
+    int signal_fd, end_fd; /* all that the supervisor takes; those that end a server */
+    int hold;              /* of the kind; -1: none */
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
     char *workers;                     /* the folder of their sockets */
     struct as_buf management, control; /* their addresses, as they were bound; empty: off */
@@ -268,7 +269,7 @@ static int supervise(struct run *r, struct as_buf *err)
                                       .program = as_resume_program(),
                                       .carry = as_resume_carry,
                                       .upgraded = as_resume_outcome};
-    struct as_resume resume = {r->kind ? "start" : "run", r->opts, &r->dir, &r->notify};
+    struct as_resume resume = {r->kind ? "start" : "run", r->opts, &r->dir, &r->notify, r->hold};
     struct as_buf address;
     int code;
 
@@ -334,7 +335,8 @@ static int run(struct run *r, struct as_buf *err)
                 "told anything\n");
     /* first: signals that come while a module loads are read, not died of */
     r->signal_fd = as_supervisor_signals();
-    if (r->signal_fd < 0) {
+    r->end_fd = r->signal_fd < 0 ? -1 : as_supervisor_enders();
+    if (r->end_fd < 0) {
         as_buf_printf(err, "cannot watch for signals: %s", strerror(errno));
         return AS_CODE_SYSTEM;
     }
@@ -347,11 +349,11 @@ static int run(struct run *r, struct as_buf *err)
     if (rc == AS_CODE_OK && r->target)
         rc = as_app_describe(&r->app,
                              &(struct as_app_where){.python = r->python.path, .target = r->target},
-                             r->signal_fd, err);
+                             r->end_fd, err);
     if (rc == AS_CODE_OK && r->target)
         rc = check_options(r, err);
     if (rc == AS_CODE_OK && r->kind) {
-        rc = r->kind->prepare(r->opts, r->python.path, r->signal_fd, &r->summary, err);
+        rc = r->kind->prepare(r->opts, r->python.path, r->end_fd, &r->hold, &r->summary, err);
         as_buf_add(&r->summary, "", 1);
     }
     if (rc == AS_CODE_OK) {
@@ -367,7 +369,9 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
                     .kind = kind,
                     .target = !kind && opts->n_args ? opts->args[0] : NULL,
                     .dir = {.lock = -1},
-                    .signal_fd = -1};
+                    .signal_fd = -1,
+                    .end_fd = -1,
+                    .hold = -1};
     struct as_buf err;
     int rc;
 
@@ -392,6 +396,10 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     free(r.workers);
     if (r.signal_fd >= 0)
         close(r.signal_fd);
+    if (r.end_fd >= 0)
+        close(r.end_fd);
+    if (r.hold >= 0)
+        close(r.hold);
     as_buf_fini(&err);
     return rc;
 }

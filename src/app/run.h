@@ -8,8 +8,10 @@
 /* A server of another kind: whose desired state is not the command line's. */
 struct as_run_kind {
     /* Called when the ports are taken and the folder is there; decides what is served. `banner`
-     * gets the lines that say it. An exit code, with a text in `err` unless it was told. */
-    int (*prepare)(struct as_option_set *opts, const char *python, int signal_fd,
+     * gets the lines that say it. *ret_hold: a descriptor that is kept, over upgrades too, until
+     * the server has ended; set as soon as there is one. An exit code, with a text in `err` unless
+     * it was told. */
+    int (*prepare)(struct as_option_set *opts, const char *python, int end_fd, int *ret_hold,
                    struct as_buf *banner, struct as_buf *err);
 };
 /* kind NULL: `run`. Returns the exit code. */

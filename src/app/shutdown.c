@@ -41,18 +41,6 @@ static pid_t listener(const struct found *f)
     return who.pid;
 }
 
-static bool is_locked(const struct found *f)
-{
-    uint16_t ports[256];
-    uint32_t n = as_runtime_ports(f->base, ports, AS_COUNT(ports));
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (ports[i] == f->port)
-            return true;
-    }
-    return false;
-}
-
 /* A number in a file proves nothing: it may be another process's by now. The kernel says who
  * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
  * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
@@ -63,9 +51,9 @@ static int find(struct found *f, const struct as_option_set *opts)
     f->pid = listener(f);
     if (f->pid > 0)
         f->fd = (int)syscall(SYS_pidfd_open, f->pid, 0);
-    if (f->fd >= 0 && is_locked(f))
+    if (f->fd >= 0 && as_runtime_lives(f->base, f->port))
         return AS_CODE_OK;
-    if (f->pid <= 0 || !is_locked(f))
+    if (f->pid <= 0 || !as_runtime_lives(f->base, f->port))
         return as_contact_missing(opts);
     fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)f->pid,
             strerror(errno));

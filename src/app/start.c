@@ -36,7 +36,7 @@ static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_
 /* --- the file --- */
 
 static int describe(struct as_spec *s, const struct as_spec_limits *limits, const char *python,
-                    int signal_fd, struct as_buf *err)
+                    int end_fd, struct as_buf *err)
 {
     int code = AS_CODE_OK;
 
@@ -49,7 +49,7 @@ static int describe(struct as_spec *s, const struct as_spec_limits *limits, cons
 
         if (python_code) {
             as_intake_where(&where, python, app);
-            code = as_app_describe(&code_says, &where, signal_fd, err);
+            code = as_app_describe(&code_says, &where, end_fd, err);
             as_intake_where_fini(&where);
         }
         if (code != AS_CODE_OK)
@@ -64,7 +64,7 @@ static int describe(struct as_spec *s, const struct as_spec_limits *limits, cons
     return code;
 }
 
-static int read_file(const struct as_option_set *opts, const char *python, int signal_fd,
+static int read_file(const struct as_option_set *opts, const char *python, int end_fd,
                      struct as_buf *text, struct as_buf *err)
 {
     struct as_spec_limits limits;
@@ -77,7 +77,7 @@ static int read_file(const struct as_option_set *opts, const char *python, int s
         return rc == AS_EINVALID    ? AS_CODE_CONFIG
                : rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND
                                     : AS_CODE_FAILED;
-    code = describe(s, &limits, python, signal_fd, err);
+    code = describe(s, &limits, python, end_fd, err);
     if (code == AS_CODE_OK)
         as_desired_text(s, text);
     as_spec_free(s);
@@ -158,15 +158,17 @@ static void put_applications(const struct as_spec *s, struct as_buf *banner)
     }
 }
 
-static int prepare(struct as_option_set *opts, const char *python, int signal_fd,
+static int prepare(struct as_option_set *opts, const char *python, int end_fd, int *ret_hold,
                    struct as_buf *banner, struct as_buf *err)
 {
     const char *file = opts->n_args ? opts->args[0] : NULL;
     const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
     struct as_desired d;
     struct as_buf text;
-    int rc, code = AS_CODE_OK;
+    int rc = as_store_hold(folder, ret_hold, err), code = AS_CODE_OK;
 
+    if (rc < 0)
+        return rc == AS_EEXISTS ? AS_CODE_BUSY : AS_CODE_CONFIG;
     as_buf_init(&text);
     rc = as_desired_open(&d, folder, (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS), NULL,
                          err);
@@ -175,7 +177,7 @@ static int prepare(struct as_option_set *opts, const char *python, int signal_fd
     else if (rc < 0)
         code = rc == AS_EEXISTS ? AS_CODE_BUSY : AS_CODE_CONFIG;
     if (code == AS_CODE_OK && file)
-        code = read_file(opts, python, signal_fd, &text, err);
+        code = read_file(opts, python, end_fd, &text, err);
     if (code == AS_CODE_OK && keep(&d, file, &text, banner, err) < 0)
         code = AS_CODE_FAILED;
     if (code == AS_CODE_OK) {

@@ -38,8 +38,10 @@ static int watch(struct as_proc *p, int out, int signal_fd, struct as_buf *text)
             else if (n == 0)
                 pfd[0].fd = -1;
             /* a module that prints without end; the verdict follows from its death */
-            if (text->n > AS_APP_BYTES_MAX)
+            if (text->n > AS_APP_BYTES_MAX) {
                 as_proc_signal(p, SIGKILL);
+                pfd[0].fd = -1; /* what has left its group may go on */
+            }
         } else if (pfd[1].revents) {
             return 0;
         }

@@ -4,9 +4,11 @@
 #include "io/runtime.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,6 +86,12 @@ struct as_store {
 
 /* --- errors --- */
 
+static int in_use(const char *path, struct as_buf *err)
+{
+    as_buf_printf(err, "another server uses %s; choose another --state-dir", path);
+    return AS_EEXISTS;
+}
+
 static int failed(const struct as_store *s, const char *what, struct as_buf *err)
 {
     int rc = sqlite3_errcode(s->db);
@@ -91,8 +99,7 @@ static int failed(const struct as_store *s, const char *what, struct as_buf *err
     switch (rc & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        as_buf_printf(err, "another server uses %s; choose another --state-dir", s->path);
-        return AS_EEXISTS;
+        return in_use(s->path, err);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         as_buf_printf(err,
@@ -251,6 +258,33 @@ int as_store_make_folder(const char *folder, struct as_buf *err)
     return rc == 0 ? check_folder(folder, err) : rc;
 }
 
+int as_store_hold(const char *folder, int *ret_fd, struct as_buf *err)
+{
+    int rc = as_store_make_folder(folder, err), fd, e = 0;
+    struct as_buf path;
+
+    if (rc < 0)
+        return rc;
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_STORE_HOLD, folder);
+    as_buf_add(&path, "", 1);
+    fd = open((const char *)path.p, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        e = errno;
+    if (!e) {
+        *ret_fd = fd;
+    } else if (fd >= 0 && e == EWOULDBLOCK) {
+        rc = in_use(folder, err);
+    } else {
+        as_buf_printf(err, "cannot lock %s: %s", (const char *)path.p, strerror(e));
+        rc = e == EACCES || e == EPERM ? AS_EDENIED : AS_EIO;
+    }
+    if (rc < 0 && fd >= 0)
+        close(fd);
+    as_buf_fini(&path);
+    return rc;
+}
+
 static int execute(struct as_store *s, const char *text, struct as_buf *err)
 {
     return sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(s, "open", err);
@@ -379,11 +413,9 @@ int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, st
 {
     struct as_store *s;
     mode_t mask;
-    int rc = make_folder(folder, err);
+    int rc = as_store_make_folder(folder, err);
 
     AS_ASSERT(keep > 0);
-    if (rc == 0)
-        rc = check_folder(folder, err);
     if (rc)
         return rc;
     s = as_xalloc(sizeof(*s));

@@ -411,14 +411,24 @@ static int make_parts(struct as_supervisor *s)
                         on_signal);
 }
 
+/* Those that end a server. Whoever has us ignore SIGHUP (nohup) wants us to outlive the terminal:
+ * one that is blocked would come all the same. */
+static void enders(sigset_t *ret_set)
+{
+    struct sigaction hup;
+
+    sigemptyset(ret_set);
+    sigaddset(ret_set, SIGTERM);
+    sigaddset(ret_set, SIGINT);
+    if (sigaction(SIGHUP, NULL, &hup) < 0 || hup.sa_handler != SIG_IGN)
+        sigaddset(ret_set, SIGHUP);
+}
+
 static int block(sigset_t *ret_set)
 {
     sigset_t set;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
+    enders(&set);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
     /* blocked before the first fork and read as bytes: no handler of ours ever interrupts anything.
@@ -435,6 +445,14 @@ int as_supervisor_signals(void)
 
     if (block(&set) < 0)
         return -1;
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int as_supervisor_enders(void)
+{
+    sigset_t set;
+
+    enders(&set);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

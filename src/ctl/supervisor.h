@@ -9,9 +9,10 @@
  *      ▼
  *   ENDED
  *
- * A second signal kills at once. SIGUSR1 ends the rest of replicas that were given up. SIGUSR2: all
- * three become what the program is now, workers and clients stay (docs/ARCHITECTURE.md). It decides
- * nothing about replicas: that is the controller's. One thread; the only process that forks.
+ * A second signal kills at once. SIGHUP counts unless it was ignored when we were started. SIGUSR1
+ * ends the rest of replicas that were given up. SIGUSR2: all three become what the program is now,
+ * workers and clients stay (docs/ARCHITECTURE.md). It decides nothing about replicas: that is the
+ * controller's. One thread; the only process that forks.
  */
 #ifndef AS_CTL_SUPERVISOR_H
 #define AS_CTL_SUPERVISOR_H
@@ -39,6 +40,10 @@ struct as_supervisor_conf {
 
 /* Blocks the signals that the supervisor takes and returns a signalfd for them, or -1. */
 int as_supervisor_signals(void);
+
+/* A second signalfd, for the time before the supervisor runs: only for those of them that end a
+ * server, so that the others wait for it. -1: errno. */
+int as_supervisor_enders(void);
 
 /* In an image that took over: the signalfd gives what this one takes. 0 or -1. */
 int as_supervisor_signals_again(int fd);

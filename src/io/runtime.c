@@ -82,6 +82,14 @@ static bool locked(const char *base, const char *port)
     return held;
 }
 
+bool as_runtime_lives(const char *base, uint16_t port)
+{
+    char name[8];
+
+    snprintf(name, sizeof(name), "%u", port);
+    return locked(base, name);
+}
+
 static int by_number(const void *a, const void *b)
 {
     const uint16_t *x = a, *y = b;

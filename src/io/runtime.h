@@ -44,6 +44,8 @@ int as_runtime_read_token(const char *base, uint16_t port,
 
 /* Ports under `base` whose server lives (lock held), ascending; returns how many, at most `cap`. */
 uint32_t as_runtime_ports(const char *base, uint16_t *out, uint32_t cap);
+/* Whether that on `port` does. */
+bool as_runtime_lives(const char *base, uint16_t port);
 /* Which of these a command means: `port` when that was given, else the only one, else `port`. */
 uint16_t as_runtime_choose(bool given, uint16_t port, const uint16_t *ports, uint32_t n);
 

@@ -468,6 +468,47 @@ def test_one_server_per_state(start, tmp_path):
     assert done.returncode == 75 and "another server uses" in done.stderr, done
 
 
+def test_one_server_per_state_also_without_a_controller(start, tmp_path):
+    """Nobody has the store open while a controller is dead: here for as long as its supervisor is stopped."""
+    server = start(spec())
+    healthy(server)
+    first = server.controller
+    os.kill(server.supervisor, signal.SIGSTOP)
+    try:
+        procs.kill(first)
+        done = run("start", "--state-dir", tmp_path / "state", "--runtime-dir", tmp_path / "run", "--port", "0",
+                   "--status-port", "0", "--python", sys.executable)
+        assert done.returncode == 75 and "another server uses" in done.stderr, done
+    finally:
+        os.kill(server.supervisor, signal.SIGCONT)
+    wait.until(lambda: server.controller not in (None, first), server.log.text)
+    healthy(server)
+
+
+def test_a_failed_update_is_kept_whatever_its_names_are(start, tmp_path):
+    name = "n" * 128
+    (tmp_path / "long_names.py").write_text(f"""
+import os
+import anyserve
+if os.environ.get("BREAK"):
+    raise RuntimeError("\\n".join(["x" * 200] * 10))
+app = anyserve.AnyServe()
+
+@app.model("m", deployment="{name}")
+def m(x):
+    return x
+""")
+
+    def long(**env):
+        return {"applications": [{"name": name, "import_path": "long_names:app", "working_dir": str(tmp_path),
+                                  "deployments": [{"name": name, "env": env}]}]}
+    server = start(long(), "--update-failures", "1")
+    put(server, long(BREAK="1"))
+    wait.until(lambda: deployment(server, name, name)["status"] == "DEPLOY_FAILED", server.log.text)
+    (cause, *_) = causes(server)
+    assert cause.startswith(f"update of {name}/{name} failed, back to generation 1: ") and "xxx" in cause
+
+
 def test_detached(tmp_path):
     file = tmp_path / "anyserve.yaml"
     file.write_text(json.dumps(spec()))

@@ -5,10 +5,12 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 
@@ -750,6 +752,19 @@ def test_doctor_finds(tmp_path, args, check, text):
     given = dict([("--runtime-dir", tmp_path), ("--python", sys.executable), ("--state-dir", tmp_path), args])
     found = doctor(*(str(word) for pair in given.items() for word in pair), "--port", "1", code=1)
     assert found[check]["verdict"] == "fail" and text in found[check]["text"] and found[check]["advice"]
+
+
+def test_doctor_of_a_user_without_a_home(tmp_path):
+    with tempfile.TemporaryDirectory(prefix="as-", dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy2(paths.BINARY, folder)
+        env = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_STATE_HOME")}
+        other = {"user": 65534} if os.geteuid() == 0 else {}
+        done = subprocess.run([program, "doctor", "--json", "--runtime-dir", "/tmp", "--port", "1"], capture_output=True,
+                              text=True, env=env, cwd="/", timeout=wait.SECONDS, **other)
+    assert done.returncode in (0, 1) and not done.stderr, done
+    (state,) = (c for c in json.loads(done.stdout) if c["check"] == "state")
+    assert state["verdict"] == "warn" and "no home folder" in state["text"] and "--state-dir" in state["advice"]
 
 
 # --- completion ---

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +50,55 @@ static void the_program_is_asked_and_its_exit_code_is_ours(void **state AS_UNUSE
     assert_int_equal(describe(&app, "kill -INT $PPID; exec sleep 1000", fd, ""),
                      AS_CODE_SIGNAL + SIGINT);
     close(fd);
+}
+
+static void signals_that_end_no_server_wait_for_it(void **state AS_UNUSED)
+{
+    struct signalfd_siginfo si;
+    struct as_app app;
+    int all = as_supervisor_signals(), fd = as_supervisor_enders();
+
+    assert_int_equal(
+        describe(&app, "kill -USR1 $PPID; kill -USR2 $PPID; printf 'd\\tm:1\\n'", fd, ""), 0);
+    as_app_fini(&app);
+    for (bool usr1 = false, usr2 = false; !usr1 || !usr2;) {
+        assert_int_equal(read(all, &si, sizeof(si)), sizeof(si));
+        usr1 = usr1 || si.ssi_signo == SIGUSR1;
+        usr2 = usr2 || si.ssi_signo == SIGUSR2;
+    }
+    assert_int_equal(describe(&app, "kill -TERM $PPID; exec sleep 1000", fd, ""),
+                     AS_CODE_SIGNAL + SIGTERM);
+    close(fd);
+    close(all);
+}
+
+/* nohup: then the end of a terminal does not end us. */
+static void an_ignored_hangup_stays_ignored(void **state AS_UNUSED)
+{
+    struct signalfd_siginfo si;
+    struct as_app app;
+    sigset_t hup;
+    int all, fd;
+
+    sigemptyset(&hup);
+    sigaddset(&hup, SIGHUP);
+    sigprocmask(SIG_UNBLOCK, &hup, NULL);
+    signal(SIGHUP, SIG_IGN);
+    all = as_supervisor_signals();
+    fd = as_supervisor_enders();
+    assert_int_equal(describe(&app, "kill -HUP $PPID; printf 'd\\tm:1\\n'", fd, ""), 0);
+    as_app_fini(&app);
+    while (read(all, &si, sizeof(si)) == sizeof(si))
+        assert_int_not_equal(si.ssi_signo, SIGHUP);
+    close(fd);
+    close(all);
+    signal(SIGHUP, SIG_DFL);
+    all = as_supervisor_signals();
+    fd = as_supervisor_enders();
+    assert_int_equal(describe(&app, "kill -HUP $PPID; exec sleep 1000", fd, ""),
+                     AS_CODE_SIGNAL + SIGHUP);
+    close(fd);
+    close(all);
 }
 
 static void a_missing_interpreter_is_told(void **state AS_UNUSED)
@@ -101,6 +151,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_program_is_asked_and_its_exit_code_is_ours),
+        cmocka_unit_test(signals_that_end_no_server_wait_for_it),
+        cmocka_unit_test(an_ignored_hangup_stays_ignored),
         cmocka_unit_test(a_missing_interpreter_is_told),
         cmocka_unit_test(the_banner_says_what_and_where),
     };

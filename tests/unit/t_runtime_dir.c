@@ -122,7 +122,10 @@ static void one_folder_is_one_servers(void **state AS_UNUSED)
     assert_int_equal(ports[0], 70);
     assert_int_equal(ports[1], 8000);
     assert_int_equal(as_runtime_ports(base, ports, 1), 1);
+    assert_true(as_runtime_lives(base, 70) && as_runtime_lives(base, 8000));
+    assert_false(as_runtime_lives(base, 7));
     as_runtime_close(&other);
+    assert_false(as_runtime_lives(base, 70));
     assert_int_equal(as_runtime_ports(base, ports, 2), 1);
     as_runtime_close(&d);
     assert_int_equal(as_runtime_ports(base, ports, 2), 0);
