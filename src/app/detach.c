@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -144,20 +145,30 @@ static void leave(int log, const char *manager)
     setenv("NOTIFY_SOCKET", manager, 1);
 }
 
-static int watch(struct watch *w, const char *path)
+/* Before the other process is there: it must not be left alone by a Ctrl-C that comes just then. It
+ * blocks them itself (ctl/supervisor.h). */
+static int watch_signals(void)
 {
     sigset_t set;
-    int code;
 
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int watch(struct watch *w, const char *path)
+{
+    int code;
+
     w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
-    if (w->pidfd < 0)
+    if (w->pidfd < 0) {
+        fprintf(stderr, "anyserve: process %d is started, but cannot be watched: %s\n", (int)w->pid,
+                strerror(errno));
         return AS_CODE_SYSTEM;
+    }
     code = wait_ready(w);
     if (code == AS_DETACHED)
         fprintf(stderr, "anyserve: in the background, pid %d; it prints to %s\n", (int)w->pid,
@@ -185,10 +196,13 @@ int as_detach(const char *folder, struct as_buf *err)
         free(path);
         return AS_CODE_SYSTEM;
     }
+    w.signals = watch_signals();
     fflush(NULL);
     w.pid = fork();
     if (w.pid == 0) {
         close(w.ready);
+        if (w.signals >= 0)
+            close(w.signals);
         leave(w.log, manager);
         free(path);
         return 0;

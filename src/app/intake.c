@@ -27,21 +27,25 @@ struct as_intake {
 
 /* --- what is known of code --- */
 
+static void fini_known(struct as_intake_known *k)
+{
+    free(k->name);
+    free(k->key);
+    as_app_fini(&k->app);
+}
+
 void as_intake_memory_fini(struct as_intake_memory *m)
 {
-    for (uint32_t i = 0; i < m->n; i++) {
-        free(m->known[i].name);
-        free(m->known[i].key);
-        as_app_fini(&m->known[i].app);
-    }
+    for (uint32_t i = 0; i < m->n; i++)
+        fini_known(&m->known[i]);
     free(m->known);
     *m = (struct as_intake_memory){0};
 }
 
+/* With its length: it may be anything. */
 static void put_word(struct as_buf *b, const char *word)
 {
-    as_buf_str(b, word ? word : "");
-    as_buf_str(b, "\n");
+    as_buf_printf(b, "%zu:%s", word ? strlen(word) : 0, word ? word : "");
 }
 
 /* Another key: the code may say something else. A change of code is told by `version`. */
@@ -91,6 +95,20 @@ static void remember(struct as_intake_memory *m, const struct as_spec_object *ap
     k->app = *code;
 }
 
+/* What is served no longer is not remembered. */
+static void forget_others(struct as_intake_memory *m, const struct as_spec *s)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, as_str_of(m->known[i].name)))
+            m->known[kept++] = m->known[i];
+        else
+            fini_known(&m->known[i]);
+    }
+    m->n = kept;
+}
+
 /* --- the way --- */
 
 static void free_job(struct as_intake *j)
@@ -103,8 +121,10 @@ static void end(struct as_intake *j, int err, struct as_str why)
 {
     struct as_spec *s = err ? NULL : j->spec;
 
-    if (!err)
+    if (s) {
+        forget_others(j->memory, s);
         j->spec = NULL;
+    }
     *j->self = NULL;
     j->done(j->ctx, err, s, why);
     free_job(j);

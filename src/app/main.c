@@ -356,11 +356,25 @@ static int execute(const struct as_command *c, int argc, char *const *argv)
     return c->run(&opts);
 }
 
+/* Where one of the first three descriptors is closed, a socket or a file that is opened later would
+ * take its place, and get what is printed. Read only: to print to a closed one stays a failure. */
+static void keep_standard(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDONLY); /* not close-on-exec: children need them as well */
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
     const struct as_command *c;
 
+    keep_standard();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)

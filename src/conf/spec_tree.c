@@ -457,8 +457,8 @@ double as_spec_scalar_f64(const struct as_spec_node *n)
 {
     int64_t i;
 
-    if (n->text.n > 2 && n->text.p[1] == 'o' && as_spec_scalar_i64(n, &i) == 0)
-        return (double)i;
+    if (n->text.n > 2 && n->text.p[1] == 'o')
+        return as_spec_scalar_i64(n, &i) == 0 ? (double)i : HUGE_VAL;
     return strtod(n->text.p, NULL); /* copied with a NUL behind it; 0x too */
 }
 

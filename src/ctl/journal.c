@@ -148,8 +148,11 @@ static void write_line(struct as_journal *j, uint32_t i, struct as_str head, str
 
     if (j->open[i].size && j->open[i].size + n > j->keep / 2)
         rotate(j, i);
+    /* the one after the last may have been refused, which need not last */
+    if (j->open[i].fd < 0 && open_slot(j, i) < 0)
+        return;
     as_console_stamp(stamp);
-    written = j->open[i].fd < 0 ? -1 : writev(j->open[i].fd, iov, AS_COUNT(iov));
+    written = writev(j->open[i].fd, iov, AS_COUNT(iov));
     if (written > 0)
         j->open[i].size += (uint64_t)written;
 }

@@ -3,14 +3,16 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
 
-from support import paths, prometheus, wait
+from support import oip, paths, prometheus, wait
 from support.server import http_get
 
 MODEL = """
@@ -439,6 +441,63 @@ def test_module_that_prints(serve, connect):
     """What a module prints while it is imported is no part of the description."""
     server = serve("chatty.py", source="print('a\\tb:1')\nprint('deployment')\n" + MODEL)
     assert connect(server).infer("m", {"x": np.ones(1)})["x"] == 1
+
+
+def test_signals_while_the_code_loads(serve, tmp_path, connect):
+    """Those that mean something to a server wait for it, and do not end it."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    server = serve("slow.py", wait_ready=False, source=f"print('loading', flush=True)\nopen({str(gate)!r}).close()\n" + MODEL)
+    server.log.wait("^loading$")
+    server.expect_error("upgrade_failed")
+    os.kill(server.supervisor, signal.SIGUSR1)
+    os.kill(server.supervisor, signal.SIGUSR2)
+    open(gate, "w").close()  # of the description; the worker comes by here, too
+    server.log.wait("event=upgrade_failed reason=\"the server is not ready yet\"")
+    open(gate, "w").close()
+    server.wait_ready()
+    assert connect(server).infer("m", {"x": np.ones(1)})["x"] == 1
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_standard_descriptors(tmp_path, closed):
+    """What is opened first is not taken for them."""
+    with tempfile.TemporaryDirectory(prefix="as-", dir="/tmp") as runtime, socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+        s.close()
+        command = [paths.BINARY, "run", "echo.py", "--port", port, "--status-port", "0", "--runtime-dir", runtime, "--python",
+                   sys.executable]
+        process = subprocess.Popen(["sh", "-c", f'exec "$@" {closed}', "sh", *map(str, command)], cwd=paths.APPS,
+                                   stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(paths.SDK)})
+        try:
+            def is_ready():
+                return "ready" in run("status", "--runtime-dir", runtime, "--port", port)
+            wait.until(is_ready, lambda: process.poll())
+            with oip.Client(f"127.0.0.1:{port}") as client:
+                wait.until(lambda: client.call("ServerReady").ready, lambda: process.poll())
+                assert client.infer("echo", {"x": np.float32([3])})["x"] == 3
+            with open(f"/proc/{process.pid}/task/{process.pid}/children") as f:
+                ours = [process.pid, *map(int, f.read().split())]
+            taken = [os.readlink(f"/proc/{pid}/fd/{n}") for pid in ours for n in (0, 1, 2)]
+            assert len(ours) == 4 and not [path for path in taken if re.match("socket:|anon_inode:", path)], taken
+        finally:
+            process.terminate()
+            assert process.wait(wait.SECONDS) == 0
+
+
+def test_a_hangup_that_was_ignored(serve, connect):
+    """As nohup does it: the server outlives its terminal."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        server = serve("echo.py")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    os.kill(server.supervisor, signal.SIGHUP)
+    os.kill(server.supervisor, signal.SIGUSR1)
+    server.log.wait("event=revive")  # it has read what came before
+    assert connect(server).infer("echo", {"x": np.float32([3])})["x"] == 3
+    assert "event=drain" not in server.log.text()
 
 
 def test_host(serve, connect):

@@ -165,6 +165,21 @@ static void two_writers_of_a_name_do_not_lose_a_file(void **state AS_UNUSED)
     as_journal_close(&other);
 }
 
+static void a_file_that_cannot_be_had_is_tried_again(void **state AS_UNUSED)
+{
+    char path[128];
+
+    begin(64, 1);
+    say("own", "first");
+    snprintf(path, sizeof(path), "%s/own.log", folder);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0); /* nobody can write to that */
+    say("own", "lost, at the end of the file");
+    assert_int_equal(rmdir(path), 0);
+    say("own", "back");
+    assert_string_equal(lines_of("own.log"), "back|");
+}
+
 static void of_what_is_gone_the_newest_are_kept(void **state AS_UNUSED)
 {
     begin(4096, 2);
@@ -268,6 +283,7 @@ int main(void)
         T(a_line_is_not_longer_than_a_file),
         T(more_names_than_open_files),
         T(two_writers_of_a_name_do_not_lose_a_file),
+        T(a_file_that_cannot_be_had_is_tried_again),
         T(of_what_is_gone_the_newest_are_kept),
         T(one_that_says_nothing_is_known),
         T(none_of_what_is_gone),

@@ -121,6 +121,21 @@ static void whole_numbers_have_64_bits(void **state AS_UNUSED)
     check_i64("0xffffffffffffffffff", AS_EINVALID, 0);
 }
 
+static double as_real(const char *text)
+{
+    struct as_spec_node n = {.plain = true, .text = as_str_of(text)};
+
+    return as_spec_scalar_f64(&n);
+}
+
+static void what_has_more_bits_is_not_small_as_a_real_one(void **state AS_UNUSED)
+{
+    assert_true(as_real("0o17") == 15);
+    assert_true(as_real("0xff") == 255);
+    assert_true(as_real("0o7777777777777777777777") > 1e18);
+    assert_true(as_real("0xffffffffffffffffff") > 1e18);
+}
+
 static void an_empty_text_is_nothing(void **state AS_UNUSED)
 {
     assert_int_equal(as_spec_scalar(ok("")), AS_SPEC_NULL);
@@ -213,6 +228,7 @@ int main(void)
         cmocka_unit_test(json_is_yaml),
         cmocka_unit_test(scalars_are_of_the_core_schema),
         cmocka_unit_test(whole_numbers_have_64_bits),
+        cmocka_unit_test(what_has_more_bits_is_not_small_as_a_real_one),
         cmocka_unit_test(an_empty_text_is_nothing),
         cmocka_unit_test(what_could_grow_or_surprise_is_refused),
         cmocka_unit_test(two_equal_keys_are_told_each),
