@@ -44,6 +44,7 @@ static int set_up_lanes(struct as_dispatcher *d)
         struct as_lane *l = &d->lanes[i];
 
         l->d = d;
+        l->former = l->heir = -1;
         if (i && as_loop_new(&l->loop, i))
             return AS_EIO;
         if (as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budget, &d->log))
@@ -154,7 +155,7 @@ static void close_listeners(const struct as_dispatcher *d)
 
 int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds)
 {
-    struct as_dispatcher d = {.fds = fds, .opts = opts};
+    struct as_dispatcher d = {.fds = fds, .opts = opts, .former = -1, .heir = -1};
 
     d.console = (struct as_console_shared){"dispatcher", &d.journal};
     d.log =

@@ -1,6 +1,9 @@
 /* The end: drain, then stop every lane, then the links, then the loops. */
 #include "app/dispatcher_own.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 void as_lane_post(struct as_lane *to, struct as_letter *letter,
                   void (*open)(struct as_letter *, void *))
 {
@@ -79,7 +82,19 @@ static void open_drain(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_lane *l = AS_CONTAINER(letter, struct as_lane, drain);
 
-    as_edge_drain(l->edge, lane_drained, l);
+    as_edge_drain(l->edge, l->heir, lane_drained, l);
+    l->heir = -1;
+}
+
+/* A duplicate for each lane, as of the listeners; the last one that is closed tells the other side.
+ */
+static void share(struct as_dispatcher *d)
+{
+    if (d->heir < 0)
+        return;
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        d->lanes[i].heir = fcntl(d->heir, F_DUPFD_CLOEXEC, 0);
+    as_dispatcher_hold(&d->heir, -1);
 }
 
 void as_dispatcher_close_doors(struct as_dispatcher *d)
@@ -101,6 +116,8 @@ void as_dispatcher_drain(struct as_dispatcher *d)
     d->board.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "draining", "unanswered=%u", as_fleet_unanswered(d->fleet));
     as_timer_set(&d->drain_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
+    as_dispatcher_hold(&d->former, -1);
+    share(d);
     for (uint32_t i = 0; i < d->n_lanes; i++)
         as_lane_post(&d->lanes[i], &d->lanes[i].drain, open_drain);
     if (!d->yielding)

@@ -30,6 +30,7 @@ struct as_lane { /* one loop with its thread and its clients */
      * overtaken by the stop */
     struct as_letter listen, drain, drained, stop, stopped;
     int grpc[AS_DISPATCHER_LISTENERS]; /* its own duplicates, until it listens */
+    int former, heir;                  /* its own, until it adopts, or drains; -1: none */
     pthread_t thread;
 };
 
@@ -63,6 +64,8 @@ struct as_dispatcher {
     bool relieves;         /* another dispatcher, which serves until we do */
     bool yielding;         /* another dispatcher has the workers' door */
     bool closed;           /* the inherited listeners for clients */
+    int former, heir;      /* sockets by which clients come from the dispatcher that we relieve, and
+                              go to the one that relieves us: edge/relay.h; -1: none */
     const struct as_dispatcher_fds *fds;
     uv_signal_t sigterm;
     enum as_dispatcher_phase phase;
@@ -76,6 +79,8 @@ void as_lane_post(struct as_lane *to, struct as_letter *letter,
 
 /* --- dispatcher_word.c --- */
 
+/* *fd becomes `next`; what it was is closed. */
+void as_dispatcher_hold(int *fd, int next);
 extern const struct as_fleet_ops as_dispatcher_fleet_ops; /* ctx: the dispatcher */
 void as_dispatcher_on_control(struct as_sock *s, int events);
 void as_dispatcher_on_doors_timeout(struct as_timer *t);

@@ -47,6 +47,9 @@ static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
             as_fatal_system("a listener for clients", errno);
         close(l->grpc[k]);
     }
+    if (l->former >= 0 && as_edge_adopt(l->edge, l->former))
+        as_log_event(&l->d->log, AS_LOG_WARN, "adopt_failed", "reason=\"%s\"", strerror(errno));
+    l->former = -1;
 }
 
 /* A duplicate for each lane: closing one says nothing to the others, and the kernel gives each new
@@ -62,9 +65,12 @@ static void let_clients_in(struct as_dispatcher *d)
 
         for (uint32_t k = 0; k < d->fds->n_grpc; k++)
             l->grpc[k] = fcntl(d->fds->grpc[k], F_DUPFD_CLOEXEC, 0);
+        if (d->former >= 0)
+            l->former = fcntl(d->former, F_DUPFD_CLOEXEC, 0);
         as_lane_post(l, &l->listen, open_listen);
     }
     as_dispatcher_close_doors(d);
+    as_dispatcher_hold(&d->former, -1);
     if (d->relieves)
         as_dispatcher_tell(d, AS_CTL_OPENED, AS_STR(""), AS_STR(""), AS_STR(""));
 }
@@ -109,6 +115,13 @@ static void let_workers_in(struct as_dispatcher *d)
     d->told = true;
 }
 
+void as_dispatcher_hold(int *fd, int next)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = next;
+}
+
 /* Clients come later when workers are awaited; how long that may take is told, too. */
 static void told(struct as_dispatcher *d, const struct as_ctl_message *m)
 {
@@ -133,7 +146,7 @@ static void yield_workers(struct as_dispatcher *d)
         return;
     d->yielding = true;
     as_status_stop_listening(d->status);
-    as_edge_drain(d->management, NULL, NULL);
+    as_edge_drain(d->management, -1, NULL, NULL);
     m.id = !as_fleet_move(d->fleet, &m.number);
     as_dispatcher_say(d, &m);
     as_log_event(&d->log, AS_LOG_INFO, "yields", "unanswered=%u foreign=%u drains=%u",
@@ -170,7 +183,8 @@ static void on_answer(void *ctx, struct as_str replica, struct as_str token, uin
     as_dispatcher_say(ctx, &m);
 }
 
-static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m)
+/* `fd` came with it, or is -1; only two messages have one. */
+static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, int *fd)
 {
     struct as_place_facts facts;
 
@@ -224,9 +238,17 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m)
             as_fleet_ask(d->fleet, m->token, m->id, op, body);
         break;
     case AS_CTL_TOLD:
+        if (!d->open && *fd >= 0) {
+            as_dispatcher_hold(&d->former, *fd);
+            *fd = -1;
+        }
         told(d, m);
         break;
     case AS_CTL_YIELD:
+        if (d->phase == AS_DISPATCHER_SERVING && *fd >= 0) {
+            as_dispatcher_hold(&d->heir, *fd);
+            *fd = -1;
+        }
         yield_workers(d);
         if (m->number)
             as_dispatcher_drain(d);
@@ -246,13 +268,13 @@ void as_dispatcher_on_control(struct as_sock *s, int events)
     struct as_dispatcher *d = AS_CONTAINER(s, struct as_dispatcher, control);
     uint8_t buf[AS_CTL_MESSAGE_MAX];
     struct as_ctl_message m;
-    int err;
+    int err, fd;
 
     if (events & UV_WRITABLE) {
         as_outbox_flush(&d->out, s->fd); /* its end shows below */
         watch_control(d);
     }
-    while ((err = as_ctl_receive(s->fd, buf, &m)) != AS_EAGAIN) {
+    while ((err = as_ctl_receive_fd(s->fd, buf, &m, &fd)) != AS_EAGAIN) {
         if (err == AS_EOF) {
             /* while draining it may go first: its last word was to end */
             if (d->phase == AS_DISPATCHER_SERVING)
@@ -260,10 +282,12 @@ void as_dispatcher_on_control(struct as_sock *s, int events)
             as_sock_watch(s, 0);
             return;
         }
-        if (err)
+        if (err) {
             as_log_event(&d->log, AS_LOG_WARN, "control_malformed", "err=%s", as_err_name(err));
-        else
-            on_message(d, &m);
+            continue;
+        }
+        on_message(d, &m, &fd);
+        as_dispatcher_hold(&fd, -1);
     }
 }
 

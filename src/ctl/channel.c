@@ -130,6 +130,13 @@ void as_channel_say(struct as_channel *c, const struct as_ctl_message *m)
         watch(c);
 }
 
+void as_channel_say_fd(struct as_channel *c, const struct as_ctl_message *m, int fd)
+{
+    if (fd < 0 || !c || c->closed || as_outbox_waits(&c->out) ||
+        as_ctl_send_fd(c->sock.fd, m, fd) < 0)
+        as_channel_say(c, m);
+}
+
 bool as_channel_idle(const struct as_channel *c)
 {
     return !c->closed && !as_outbox_waits(&c->out) && !as_task_is_due(&c->end);

@@ -23,6 +23,8 @@ int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
 int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,
                       const struct as_channel_ops *ops, void *ctx);
 void as_channel_say(struct as_channel *c, const struct as_ctl_message *m); /* c may be NULL */
+/* As well; a duplicate of `fd` goes along, unless the message has to wait: then it goes without. */
+void as_channel_say_fd(struct as_channel *c, const struct as_ctl_message *m, int fd);
 /* Over an exec: everything that was said has been taken by the socket, which is this one. */
 bool as_channel_idle(const struct as_channel *c);
 int as_channel_fd(const struct as_channel *c);

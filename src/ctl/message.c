@@ -1,8 +1,11 @@
 #include "ctl/message.h"
 
+#include "io/rights.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* Little-endian: u16 format, u16 type, u32 state, u32 pid, u32 restarts, u32 number, u32 kind, u64
  * id, u64 ns, four times u16 length, then the bytes of the four strings, nothing behind
@@ -166,6 +169,32 @@ int as_ctl_send(int fd, const struct as_ctl_message *m)
     uint8_t buf[AS_CTL_MESSAGE_MAX];
 
     return as_ctl_send_bytes(fd, buf, as_ctl_encode(m, buf));
+}
+
+int as_ctl_send_fd(int fd, const struct as_ctl_message *m, int passed)
+{
+    uint8_t buf[AS_CTL_MESSAGE_MAX];
+
+    return as_rights_send(fd, buf, as_ctl_encode(m, buf), &passed, 1);
+}
+
+int as_ctl_receive_fd(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m,
+                      int *ret_fd)
+{
+    int fds[AS_RIGHTS_MAX];
+    uint32_t n_fds = 0;
+    bool lost;
+    int64_t n = as_rights_receive(fd, buf, AS_CTL_MESSAGE_MAX, fds, &n_fds, &lost);
+    int rc = n < 0 ? (int)n : as_ctl_decode(buf, (size_t)n, ret_m);
+
+    /* one is kept: nobody sends more */
+    for (uint32_t i = 0; i < n_fds; i++) {
+        if (rc < 0 || i)
+            close(fds[i]);
+    }
+    if (!rc)
+        *ret_fd = n_fds ? fds[0] : -1;
+    return rc;
 }
 
 int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m)

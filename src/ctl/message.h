@@ -70,7 +70,9 @@
     X(REVIVE, S, C)     /* given-up replicas rest no longer */                                     \
     /* one dispatcher relieves another */                                                          \
     X(YIELD, S, D)  /* to the former one; number 0: workers go to the other one, MOVED is the      \
-                       answer; 1: clients do; it ends when the rest is answered */                 \
+                       answer; 1: clients do; it ends when the rest is answered. A descriptor may  \
+                       come with it: a socket for clients, edge/relay.h. With TOLD: its other end  \
+                       */                                                                          \
     X(MOVED, D, S)  /* lets no worker in any more; number: those that will come to the other one   \
                        and are not ours; id 1: some come only when it has ended, so it ends now */ \
     X(OPENED, D, S) /* clients are let in */
@@ -122,9 +124,15 @@ int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m);
 /* One datagram on a non-blocking socket: 0, AS_EAGAIN (the socket is full), AS_EOF. */
 int as_ctl_send(int fd, const struct as_ctl_message *m);
 int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n); /* one that is encoded already */
+/* As as_ctl_send; a duplicate of the descriptor `passed` goes along. */
+int as_ctl_send_fd(int fd, const struct as_ctl_message *m, int passed);
 /* 0, AS_EAGAIN (nothing there), AS_EOF (the other end is gone), AS_EPROTO (skip it). Strings point
  * into `buf`. Descriptors that a peer attaches are closed by the kernel (none are asked for). */
 int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m);
+/* As well; *ret_fd, set with 0 only, is the descriptor that came along, the caller's from here on,
+ * or -1. */
+int as_ctl_receive_fd(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m,
+                      int *ret_fd);
 
 /* The text of ASK: 0 and its body, which points into it, or AS_EUNIMPLEMENTED for a question that
  * there is not. */

@@ -206,11 +206,12 @@ bool as_service_has(const struct as_service *s, pid_t pid)
 
 /* --- an upgrade --- */
 
-void as_service_yield(struct as_service *s, uint32_t number, as_ns timeout)
+void as_service_yield(struct as_service *s, uint32_t number, int fd, as_ns timeout)
 {
     s->stopping = true;
     close_fds(s);
-    as_channel_say(s->channel, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = number});
+    as_channel_say_fd(s->channel, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = number},
+                      fd);
     as_child_stop(&s->child, 0, timeout);
 }
 

@@ -46,8 +46,9 @@ void as_service_start(struct as_service *s);
  * copies of the descriptors are closed. */
 void as_service_drain(struct as_service *s, as_ns timeout);
 void as_service_stop(struct as_service *s); /* SIGKILL */
-/* YIELD, as ctl/message.h says; on_down as after as_service_drain. May be repeated. */
-void as_service_yield(struct as_service *s, uint32_t number, as_ns timeout);
+/* YIELD, as ctl/message.h says; on_down as after as_service_drain. May be repeated. fd: goes along
+ * (ctl/channel.h), or -1. */
+void as_service_yield(struct as_service *s, uint32_t number, int fd, as_ns timeout);
 /* The next life, by what the program is now; on_serving tells when it is there. */
 void as_service_renew(struct as_service *s, as_ns timeout);
 bool as_service_is_ready(const struct as_service *s);

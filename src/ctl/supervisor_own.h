@@ -67,6 +67,7 @@ struct as_supervisor {
         struct as_buf said; /* by the check: its last line */
         struct as_timer patience;
         uint32_t attempts; /* to become idle */
+        int relay; /* for the next dispatcher: connections of the former one come by it; -1: none */
     } upgrade;
 };
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,10 +135,19 @@ static void become(struct as_supervisor *s)
     refuse(s, why);
 }
 
+static void close_relay(struct as_supervisor *s)
+{
+    if (s->upgrade.relay >= 0)
+        close(s->upgrade.relay);
+    s->upgrade.relay = -1;
+}
+
 static void say_told(struct as_supervisor *s, uint32_t foreign, bool waits)
 {
-    as_channel_say(s->front->channel,
-                   &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = foreign, .id = waits});
+    as_channel_say_fd(s->front->channel,
+                      &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = foreign, .id = waits},
+                      s->upgrade.relay);
+    close_relay(s);
 }
 
 static void on_patience(struct as_timer *t)
@@ -357,6 +367,23 @@ void as_supervisor_controller_serves(struct as_supervisor *s)
     as_service_start(s->other->service);
 }
 
+/* Both get their end of a socket by which clients pass; without it the former one closes what is
+ * idle. */
+static void yield_workers(struct as_supervisor *s, struct as_service *former)
+{
+    /* the time to move, the time to drain, and one more for whatever comes in between */
+    as_ns timeout = 2 * (as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) +
+                         as_supervisor_ns(s, AS_OPT_HANDSHAKE_TIMEOUT) + YIELD_MARGIN);
+    int fd[2] = {-1, -1};
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
+        as_log_event(&s->log, AS_LOG_WARN, "no_relay", "reason=\"%s\"", strerror(errno));
+    s->upgrade.relay = fd[1];
+    as_service_yield(former, 0, fd[0], timeout);
+    if (fd[0] >= 0)
+        close(fd[0]);
+}
+
 /* It is there: it is told of the workers, and the former one that it lets them go. */
 void as_supervisor_front_serves(struct as_supervisor *s, struct as_supervisor_front *f)
 {
@@ -368,10 +395,7 @@ void as_supervisor_front_serves(struct as_supervisor *s, struct as_supervisor_fr
     s->other = former;
     s->front = f;
     as_workers_relieve(s->workers, f->channel);
-    /* the time to move, the time to drain, and one more for whatever comes in between */
-    as_service_yield(former->service, 0,
-                     2 * (as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) +
-                          as_supervisor_ns(s, AS_OPT_HANDSHAKE_TIMEOUT) + YIELD_MARGIN));
+    yield_workers(s, former->service);
     as_supervisor_tell_controller(s);
 }
 
@@ -392,7 +416,7 @@ void as_supervisor_opened(struct as_supervisor *s)
     if (s->upgrade.stage != AS_UPGRADE_MOVING)
         return;
     move(s, AS_UPGRADE_YIELDING);
-    as_service_yield(s->other->service, 1,
+    as_service_yield(s->other->service, 1, -1,
                      as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
 }
 
@@ -436,24 +460,27 @@ void as_supervisor_upgrade_over(struct as_supervisor *s)
         as_service_stop(s->other->service);
         break;
     case AS_UPGRADE_MOVING:
-        as_service_yield(s->other->service, 1,
+        as_service_yield(s->other->service, 1, -1,
                          as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
         break;
     default:
         break;
     }
+    close_relay(s);
     if (s->upgrade.stage != AS_UPGRADE_NONE)
         refuse(s, "the server ends");
 }
 
 void as_supervisor_upgrade_init(struct as_supervisor *s)
 {
+    s->upgrade.relay = -1;
     as_buf_init(&s->upgrade.said);
     as_timer_init(&s->upgrade.patience, s->loop, on_patience);
 }
 
 void as_supervisor_upgrade_fini(struct as_supervisor *s)
 {
+    close_relay(s);
     as_buf_fini(&s->upgrade.said);
     as_timer_close(&s->upgrade.patience, NULL);
 }

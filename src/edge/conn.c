@@ -176,7 +176,7 @@ static void on_flush(struct as_task *t)
         finish(c); /* a client that has said GOAWAY may say more: a PING must not meet a reset */
     else if (c->eof && !c->out.bytes && !wants_write(c))
         as_conn_close(c, AS_CLOSE_CLIENT); /* what was on its way is out; nobody waits for more */
-    else if (c->h1)
+    else if (c->h1 && !(c->edge->draining && as_relay_pass(&c->edge->relay, c)))
         as_conn_h1_watch(c);
 }
 
@@ -192,8 +192,19 @@ void as_conn_end(struct as_conn *c, enum as_close why, bool calm)
     on_flush(&c->flush);
 }
 
+bool as_conn_rests(const struct as_conn *c)
+{
+    if (c->sock.closing || c->ending || c->eof || c->n_open || c->out.bytes || c->kept_n)
+        return false;
+    return c->h1 ? as_h1_rests(c->h1) : !c->h2 && !c->n_first;
+}
+
 void as_conn_drain(struct as_conn *c, bool final)
 {
+    /* it moves as soon as it rests. One that could not so far, or whose client does not let it
+     * rest, ends here. */
+    if (c->h1 && as_relay_is_open(&c->edge->relay) && !(final && (c->kept_n || as_conn_rests(c))))
+        return;
     c->why = AS_CLOSE_DRAIN;
     if (c->h2)
         (final ? as_h2_shutdown_final : as_h2_shutdown_notice)(c->h2);
@@ -309,7 +320,7 @@ static void on_event(struct as_sock *s, int events)
         on_readable(c);
 }
 
-void as_conn_accept(struct as_edge *e, int fd)
+struct as_conn *as_conn_accept(struct as_edge *e, int fd)
 {
     struct as_conn *c = calloc(1, sizeof(*c));
     bool trusted = false;
@@ -318,12 +329,12 @@ void as_conn_accept(struct as_edge *e, int fd)
     if (!c || !as_door_admits(e, fd, &trusted)) {
         free(c);
         close(fd);
-        return;
+        return NULL;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (as_sock_open(&c->sock, e->loop, fd, on_event)) {
         free(c);
-        return;
+        return NULL;
     }
     c->edge = e;
     c->trusted = trusted;
@@ -333,4 +344,5 @@ void as_conn_accept(struct as_edge *e, int fd)
     as_list_push(&e->fresh, &c->node);
     e->n_conns++;
     as_count(&e->stat.accepted, 1);
+    return c;
 }

@@ -40,6 +40,18 @@ int as_conn_h1_open(struct as_conn *c)
     return err;
 }
 
+int as_conn_h1_resume(struct as_conn *c)
+{
+    int err = as_conn_h1_open(c);
+
+    if (err)
+        return err;
+    as_h1_resume(c->h1);
+    as_list_remove(&c->node);
+    as_list_push(&c->edge->conns, &c->node);
+    return 0;
+}
+
 /* Behind what is kept already, which is less than one read. False: closed. */
 static bool keep(struct as_conn *c, const uint8_t *p, size_t n)
 {

@@ -35,6 +35,7 @@ const char *as_close_name(uint32_t why)
         [AS_CLOSE_CLIENT] = "client",
         [AS_CLOSE_IDLE] = "idle",
         [AS_CLOSE_DRAIN] = "drain",
+        [AS_CLOSE_MOVED] = "moved",
         [AS_CLOSE_EVICTED] = "evicted",
         [AS_CLOSE_HEADER_TIMEOUT] = "header_timeout",
         [AS_CLOSE_SEND_TIMEOUT] = "send_timeout",
@@ -160,6 +161,22 @@ static void refuse(struct as_edge *e, int fd)
                      "reason=max_connections connections=%u skipped=%lu", e->n_conns, skipped);
 }
 
+struct as_conn *as_edge_admit(struct as_edge *e, int fd)
+{
+    struct as_conn *c;
+
+    if (e->n_conns >= e->conf.max_connections && !make_room(e)) {
+        refuse(e, fd);
+        return NULL;
+    }
+    c = as_conn_accept(e, fd);
+    if (e->sweep.at == AS_NEVER) {
+        e->swept = as_loop_now(e->loop);
+        as_timer_set(&e->sweep, e->swept + e->sweep_every);
+    }
+    return c;
+}
+
 static void on_listener(struct as_sock *s, int events AS_UNUSED)
 {
     struct as_edge *e = AS_CONTAINER(s, struct as_listener, sock)->edge;
@@ -174,15 +191,7 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
         }
         if (fd < 0)
             return;
-        if (e->n_conns >= e->conf.max_connections && !make_room(e)) {
-            refuse(e, fd);
-            continue;
-        }
-        as_conn_accept(e, fd);
-        if (e->sweep.at == AS_NEVER) {
-            e->swept = as_loop_now(e->loop);
-            as_timer_set(&e->sweep, e->swept + e->sweep_every);
-        }
+        as_edge_admit(e, fd);
     }
 }
 
@@ -199,6 +208,11 @@ int as_edge_listen(struct as_edge *e, int fd)
     if (!err)
         e->n_listeners++;
     return err;
+}
+
+int as_edge_adopt(struct as_edge *e, int fd)
+{
+    return as_relay_adopt(&e->relay, fd);
 }
 
 static void on_registry(struct as_client *c)
@@ -234,6 +248,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
         return err;
     }
     as_timer_init(&e->sweep, loop, on_sweep);
+    as_relay_init(&e->relay, e);
     as_linger_init(&e->linger, loop, e->rx, AS_EDGE_RX, conf->linger_timeout, conf->max_lingering);
     *ret_e = e;
     return 0;
@@ -249,7 +264,7 @@ static void close_all(struct as_list *conns)
     AS_LIST_EACH(n, conns) as_conn_close(AS_LIST_ENTRY(n, struct as_conn, node), AS_CLOSE_DRAIN);
 }
 
-void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
+void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void *arg)
 {
     e->draining = e->ending = true;
     e->drained = drained;
@@ -258,10 +273,15 @@ void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg)
         as_sock_close(&e->listeners[i].sock, NULL);
     e->n_listeners = 0;
     if (!e->n_conns) {
+        if (heir >= 0)
+            close(heir);
         if (drained)
             drained(arg);
         return;
     }
+    as_relay_begin(&e->relay, heir);
+    if (!e->n_conns) /* drained was called with the last one */
+        return;
     notice(&e->fresh);
     notice(&e->conns);
     as_stream_change_all(e);
@@ -295,6 +315,7 @@ void as_edge_close(struct as_edge *e)
     as_helper_close(&e->helper);
     as_timer_close(&e->sweep, NULL);
     as_linger_close(&e->linger);
+    as_relay_close(&e->relay);
 }
 
 void as_edge_free(struct as_edge *e)

@@ -134,6 +134,7 @@ enum as_close {
     AS_CLOSE_CLIENT, /* by the client, or an error of the socket */
     AS_CLOSE_IDLE,
     AS_CLOSE_DRAIN, /* the server ends */
+    AS_CLOSE_MOVED, /* it is open: the dispatcher that relieves us has it */
     AS_CLOSE_EVICTED,
     AS_CLOSE_HEADER_TIMEOUT,
     AS_CLOSE_SEND_TIMEOUT,
@@ -147,8 +148,8 @@ const char *as_close_name(uint32_t why); /* NULL: no reason has this number */
 #define AS_GRPC_CODES 17u
 const char *as_rpc_name(enum as_rpc rpc); /* unique: the label of metrics */
 
-struct as_edge_stat { /* base/counter.h */
-    uint64_t accepted;
+struct as_edge_stat {  /* base/counter.h */
+    uint64_t accepted; /* adopted ones, too */
     uint64_t closed;
     uint64_t refused;                               /* over max_connections */
     uint64_t requests[AS_RPC_COUNT][AS_GRPC_CODES]; /* by gRPC status */
@@ -169,9 +170,13 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
                 const struct as_log *log);
 /* Accepts from a shared listening socket (not owned), TCP or unix. */
 int as_edge_listen(struct as_edge *e, int fd);
+/* Takes clients that the dispatcher before us sends by this socket (edge/relay.h), which is the
+ * edge's from here on. */
+int as_edge_adopt(struct as_edge *e, int fd);
 /* Graceful end: no accept, GOAWAY; `drained` (may be NULL) is called on this loop
- * when no connection is left. */
-void as_edge_drain(struct as_edge *e, void (*drained)(void *arg), void *arg);
+ * when no connection is left. heir: a socket to a dispatcher that takes connections over, which is
+ * the edge's from here on, or -1. */
+void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void *arg);
 /* The server ends, though this edge serves on: it says that neither server nor models are ready. */
 void as_edge_announce_end(struct as_edge *e);
 /* Closes every connection at once. When as_edge_held is 0 (the fleet has released all requests):

@@ -5,6 +5,7 @@
 
 #include "edge/edge.h"
 #include "edge/linger.h"
+#include "edge/relay.h"
 #include "edge/squeeze.h"
 #include "io/helper.h"
 #include "io/sock.h"
@@ -66,6 +67,7 @@ struct as_edge {
     void *drained_arg;
     uint8_t *rx; /* read buffer, shared: h1 and h2 copy what they keep */
     struct as_linger linger;
+    struct as_relay relay;
 };
 
 struct as_conn {
@@ -91,8 +93,13 @@ struct as_conn {
     size_t kept_at, kept_n;
 };
 
-/* A connected socket; the connection lives until it ends by itself, or is refused by its door. */
-void as_conn_accept(struct as_edge *e, int fd);
+/* A connected socket; the connection lives until it ends by itself. NULL: it was closed, since the
+ * door refuses it, or memory is short. */
+struct as_conn *as_conn_accept(struct as_edge *e, int fd);
+/* As well, when there is room for one more connection; NULL: there was none, either. */
+struct as_conn *as_edge_admit(struct as_edge *e, int fd);
+/* Nothing of it is here but the socket: no request, no byte of one, nothing that it has to hear. */
+bool as_conn_rests(const struct as_conn *c);
 /* Bytes from the socket. */
 void as_conn_received(struct as_conn *c, size_t n);
 /* At once; counted and, when the client is to blame, logged. why: as_close_name. */
@@ -114,6 +121,7 @@ bool as_conn_is_stuck(struct as_conn *c, as_ns now); /* and closed for that */
 /* conn_h1.c, conn_h2.c: the two protocols of conn.c. Each begins with the first n bytes read, that
  * lie at p. */
 int as_conn_h1_open(struct as_conn *c);
+int as_conn_h1_resume(struct as_conn *c); /* requests have come on it, elsewhere */
 int as_conn_h2_open(struct as_conn *c);
 void as_conn_h1_feed(struct as_conn *c, const uint8_t *p, size_t n);
 void as_conn_h2_feed(struct as_conn *c, const uint8_t *p, size_t n);

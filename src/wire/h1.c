@@ -384,6 +384,17 @@ bool as_h1_greeted(const struct as_h1 *h)
     return h->greeted;
 }
 
+bool as_h1_rests(const struct as_h1 *h)
+{
+    return h->state == AS_H1_LINE && h->head_since == AS_NEVER && h->rq.out == AS_H1_NONE &&
+           !h->text.n && !h->closing;
+}
+
+void as_h1_resume(struct as_h1 *h)
+{
+    h->greeted = true;
+}
+
 void as_h1_shutdown_notice(struct as_h1 *h)
 {
     h->closing = true;

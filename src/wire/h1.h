@@ -61,6 +61,11 @@ const char *as_h1_breach(const struct as_h1 *h);
 as_ns as_h1_head_since(const struct as_h1 *h);
 /* A complete request has come on this connection, ever. */
 bool as_h1_greeted(const struct as_h1 *h);
+/* Between two requests, or before the first: no byte of one is here, none of an answer is left, and
+ * the connection is to go on. So it may go on in another as_h1; for one that has been greeted
+ * as_h1_resume says so to the new one. */
+bool as_h1_rests(const struct as_h1 *h);
+void as_h1_resume(struct as_h1 *h);
 
 /* As in wire/h2.h; trailers of an answer are not sent. An answer gets its content-length, whatever
  * its headers say (but for HEAD: they know what GET would have had). One that is begun and written

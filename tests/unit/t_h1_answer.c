@@ -261,6 +261,41 @@ static void test_a_client_that_says_close(void **state)
     }
 }
 
+/* Where the connection may go on in another as_h1: between two requests, and nowhere else. */
+static void test_rest(void **state)
+{
+    struct h1_case c = {.ends_answer_nothing = true};
+
+    (void)state;
+    h1_open(&c);
+    assert_true(as_h1_rests(c.h));
+    assert_false(as_h1_greeted(c.h));
+    feed(&c, "G");
+    assert_false(as_h1_rests(c.h));
+    feed(&c, &GET[1]);
+    assert_false(as_h1_rests(c.h)); /* a handler works on it */
+    h1_ok(&c);
+    assert_false(as_h1_rests(c.h)); /* the answer is not out */
+    h1_take(&c, SIZE_MAX);
+    assert_true(as_h1_rests(c.h));
+    h1_close(&c);
+    c = (struct h1_case){.null_request = true}; /* the rest of a body is forgotten */
+    h1_open(&c);
+    feed(&c, POST(5) "01");
+    h1_take(&c, SIZE_MAX);
+    assert_false(as_h1_rests(c.h));
+    feed(&c, "234");
+    assert_true(as_h1_rests(c.h));
+    as_h1_shutdown_notice(c.h); /* the client will be told that it ends here */
+    assert_false(as_h1_rests(c.h));
+    h1_close(&c);
+    c = (struct h1_case){0}; /* the other one knows that requests have come */
+    h1_open(&c);
+    as_h1_resume(c.h);
+    assert_true(as_h1_greeted(c.h) && as_h1_rests(c.h));
+    h1_close(&c);
+}
+
 static void test_graceful_end(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
@@ -573,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_a_reset_ends_the_connection_and_not_the_answer),
         cmocka_unit_test(test_http_1_0_is_served_and_closed),
         cmocka_unit_test(test_a_client_that_says_close),
+        cmocka_unit_test(test_rest),
         cmocka_unit_test(test_graceful_end),
         cmocka_unit_test(test_the_next_request_waits_for_the_answer),
         cmocka_unit_test(test_a_body_goes_to_its_place),

@@ -1,8 +1,10 @@
 /* Specification of ctl/message: datagrams between our processes, whole or refused. */
 #include "ctl/message.h"
 
+#include "io/rights.h"
 #include "unit.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -159,6 +161,35 @@ static void over_the_socket(void **state AS_UNUSED)
     close(fd[1]);
 }
 
+static void a_descriptor_goes_along(void **state AS_UNUSED)
+{
+    uint8_t buf[AS_CTL_MESSAGE_MAX];
+    struct as_ctl_message back;
+    int fd[2], passed = -1;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd), 0);
+    assert_int_equal(as_ctl_receive_fd(fd[1], buf, &back, &passed), AS_EAGAIN);
+    assert_int_equal(as_ctl_send_fd(fd[0], &sample, fd[0]), 0);
+    assert_int_equal(as_ctl_receive_fd(fd[1], buf, &back, &passed), 0);
+    check_equal(&sample, &back);
+    assert_true(passed > fd[1]);
+    assert_int_equal(as_ctl_send(passed, &sample), 0); /* it is fd[0] */
+    close(passed);
+    assert_int_equal(as_ctl_receive_fd(fd[1], buf, &back, &passed), 0);
+    assert_int_equal(passed, -1);
+    /* who asks for none is not given one, and one with what is no message is closed */
+    passed = dup(fd[0]);
+    close(passed);
+    assert_int_equal(as_ctl_send_fd(fd[0], &sample, fd[0]), 0);
+    assert_int_equal(as_ctl_receive(fd[1], buf, &back), 0);
+    assert_int_equal(as_rights_send(fd[0], "hello", 5, fd, 2), 0);
+    assert_int_equal(as_ctl_receive_fd(fd[1], buf, &back, &passed), AS_EPROTO);
+    assert_int_equal(fcntl(passed, F_GETFD), -1);
+    close(fd[0]);
+    assert_int_equal(as_ctl_receive_fd(fd[1], buf, &back, &passed), AS_EOF);
+    close(fd[1]);
+}
+
 static void a_question_is_a_word_and_a_body(void **state AS_UNUSED)
 {
     enum as_control_op op = AS_CONTROL_LOG_LEVEL;
@@ -185,6 +216,7 @@ int main(void)
         cmocka_unit_test(hostile_bytes_do_no_harm),
         cmocka_unit_test(everything_has_a_speaker_and_another_hearer),
         cmocka_unit_test(over_the_socket),
+        cmocka_unit_test(a_descriptor_goes_along),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
