@@ -32,6 +32,7 @@ MAX_MESSAGE = 2**62  # whatever the server lets through: memory is bounded there
 CONNECT_TIMEOUT = 10.0  # seconds for the whole greeting
 BACKOFF = (0.01, 0.02, 0.05, 0.1, 0.25)  # seconds between attempts; the last one repeats
 TEXT_MAX = 16000  # bytes of an error text that a client is sent
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _native.set_response_type(Response)
 collections.abc.Coroutine.register(_native.Call)
@@ -171,6 +172,14 @@ def _configure_logging(said: Dict[str, Any], context: replica.ReplicaContext) ->
     return logging_config.configure(said.get("logging_config"), context)
 
 
+def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
+    """It ends anyway: a signal that asks for that would meet an event loop that is being closed."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    for signum in STOP_SIGNALS:
+        loop.remove_signal_handler(signum)
+        signal.signal(signum, signal.SIG_IGN)
+
+
 class Server:
     """One worker process at work: the link, and who drives it."""
 
@@ -229,7 +238,7 @@ class Server:
 
             warmup.run(self.link.rehearse, self.warmups)
         self.link.on_ask(lambda op, text, ask: self.link.reply(ask, *alone.run(self.care.answer(op, text))))
-        for signum in (signal.SIGTERM, signal.SIGINT):
+        for signum in STOP_SIGNALS:
             self.link.stop_on(signum)
         while self.connect():
             if self.link.run() == "drained" or self.link.stopping:
@@ -314,7 +323,7 @@ class Server:
             from . import warmup
 
             await warmup.run_async(self.link.rehearse, self.warmups)
-        for signum in (signal.SIGTERM, signal.SIGINT):
+        for signum in STOP_SIGNALS:
             loop.add_signal_handler(signum, ask_to_stop)
         loop.add_reader(fd, turn)
         try:
@@ -334,6 +343,7 @@ class Server:
                 self.lost()
         finally:
             loop.remove_reader(fd)
+            _stop_listening(loop)
 
 
 def serve(deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str, name: str,

@@ -92,6 +92,25 @@ def test_the_dispatchers_drain_ends_it(start, source):
     assert w.drain() == 0
 
 
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_after_the_drain_changes_nothing(start, signum):
+    """The server that ends says both; the event loop is being closed by then."""
+    w = start(ASYNC + f"""
+import asyncio
+class Loop(asyncio.SelectorEventLoop):
+    def close(self):
+        os.kill(os.getpid(), {int(signum)})
+        self._close_self_pipe()  # as a part of close(), which other things follow
+        os.kill(os.getpid(), {int(signum)})
+        self._make_self_pipe()
+        super().close()
+        os.kill(os.getpid(), {int(signum)})
+asyncio.get_event_loop_policy()._loop_factory = Loop
+""")
+    assert w.drain() == 0
+    assert "ignored" not in w.output, w.output
+
+
 @BOTH
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_an_idle_worker(start, source, signum):
