@@ -542,6 +542,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->log = log;
     f->listen_fd = -1;
     f->rand.s = conf->seed;
+    f->registration = as_loop_now(loop) / AS_US;
     atomic_init(&f->n_deploys, 0);
     as_list_init(&f->untold);
     as_list_init(&f->upstreams);

@@ -91,7 +91,10 @@ struct as_fleet {
     struct as_task tidy;   /* deployments that are to go */
     struct as_list untold; /* links whose end nobody has heard of yet */
     struct as_rand rand;   /* of moments */
-    uint64_t epoch;
+    uint64_t epoch; /* of the last link */
+    /* Epoch of the last registration of a simple worker. It begins with the time, in us since the
+     * machine started: no dispatcher before this one has given as high a one. */
+    uint64_t registration;
     uint32_t unanswered;
     bool draining;
     atomic_bool open; /* workers are let in: all tokens are known */

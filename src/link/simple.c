@@ -420,7 +420,7 @@ static struct as_simple *make(struct join *j)
     s->version = as_str_dup(m->version);
     s->address = as_str_dup(j->o.address);
     s->rest = (struct as_str){s->address + (j->rest.p - j->o.address.p), j->rest.n};
-    s->epoch = ++f->epoch;
+    s->epoch = ++f->registration;
     s->pid = j->pid;
     s->slots = m->budget;
     s->answered = as_loop_now(f->loop);

@@ -187,6 +187,24 @@ static void test_a_later_registration_replaces_the_earlier(void **state AS_UNUSE
     end_with(&h);
 }
 
+/* A word about what a dispatcher before this one has taken is never about what this one has. */
+static void test_epochs_outlive_the_dispatcher(void **state)
+{
+    uint64_t first;
+    struct hand h;
+
+    begin_alone(&h, false);
+    first = h.epoch;
+    end_with(&h);
+    tear_down(state);
+    set_up(state);
+    begin_alone(&h, false);
+    assert_true(h.epoch > first);
+    assert_int_equal(leave(&h, first), AS_ENOTFOUND);
+    assert_int_equal(replicas(), 1);
+    end_with(&h);
+}
+
 /* Nobody beats for the earlier one any more, and what it holds may take its time. */
 static void test_what_is_replaced_is_not_asked_for_heartbeats(void **state AS_UNUSED)
 {
@@ -433,6 +451,7 @@ int main(void)
         T(test_forgotten_after_the_grace_time),
         T(test_unregistering),
         T(test_a_later_registration_replaces_the_earlier),
+        T(test_epochs_outlive_the_dispatcher),
         T(test_what_is_replaced_is_not_asked_for_heartbeats),
         T(test_another_signature),
         T(test_slots_of_its_own),
