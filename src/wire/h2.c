@@ -38,6 +38,7 @@ void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s)
     if (s->later)
         as_h2_later_free(s);
     as_h2_known_unref(s->known);
+    as_h2_said_drop_lead(h, s);
     as_arena_fini(&s->arena);
     h->n_early -= s->early;
     if (h->last == s)

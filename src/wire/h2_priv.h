@@ -2,11 +2,10 @@
  *
  * h2.c: the connection and its stream records; h2_recv.c, h2_send.c: nghttp2's callbacks for the
  * two directions; h2_rules.c: HTTP's rules on what h2_recv.c takes; h2_later.c: answers that come
- * over time; h2_head.c: request heads that came before; h2_tail.c: trailers that were sent before;
- * h2_mem.c: nghttp2's memory. A stream's
- * record lives from its first header to on_stream_close and is then used for the next stream. It
- * keeps headers, trailers and body pieces in itself as far as they fit, so that a usual request
- * allocates nothing.
+ * over time; h2_head.c: request heads that came before; h2_said.c: header blocks that were sent
+ * before; h2_mem.c: nghttp2's memory. A stream's record lives from its first header to
+ * on_stream_close and is then used for the next stream. It keeps headers, trailers and body pieces
+ * in itself as far as they fit, so that a usual request allocates nothing.
  */
 #ifndef AS_WIRE_H2_PRIV_H
 #define AS_WIRE_H2_PRIV_H
@@ -60,6 +59,13 @@ struct as_h2_later {
     bool finished;
 };
 
+/* How a stream's answer began. */
+enum as_h2_lead {
+    AS_H2_LEAD_OWN,   /* by nghttp2 */
+    AS_H2_LEAD_OFFER, /* … with the fields of the memo */
+    AS_H2_LEAD_EMPTY, /* by nghttp2 without fields: they are the memo's */
+};
+
 struct as_h2_stream {
     struct as_list node;       /* in as_h2.open */
     struct as_h2_stream *next; /* in as_h2.free */
@@ -90,6 +96,7 @@ struct as_h2_stream {
     uint64_t body_sent;
     nghttp2_nv *trailers;
     uint32_t n_trailers;
+    enum as_h2_lead lead;
     bool tail; /* the trailers go out behind the frame that nghttp2 takes for the last one */
 
     struct as_h2_later *later; /* an answer that comes over time, or NULL */
@@ -100,15 +107,22 @@ struct as_h2_stream {
     uint8_t mem[AS_H2_INLINE_MEM] __attribute__((aligned(16)));
 };
 
-/* Trailers of this connection that need no packing any more: h2_tail.c. */
+/* Header blocks of this connection that need no packing any more: h2_said.c. */
 #define AS_H2_MEMO_FIELDS 4u
 struct as_h2_memo {
-    bool stale;         /* the client has sent SETTINGS, and no header block of ours followed */
-    uint32_t n_fields;  /* 0: nothing is known */
-    uint32_t n_offered; /* the same, while it is not known yet how nghttp2 has packed them */
+    bool is_known;   /* the block is how nghttp2 packs the text */
+    bool is_offered; /* the next frame has these fields */
+    uint8_t n_text;  /* fields of the text, and bytes of the block; 0: there is none */
     uint8_t block[AS_H2_MEMO_FIELDS];
     uint8_t name_len[AS_H2_MEMO_FIELDS], value_len[AS_H2_MEMO_FIELDS];
-    char text[64]; /* names and values, one behind the other */
+    size_t used;    /* bytes of the text */
+    char text[112]; /* names and values, one behind the other */
+};
+struct as_h2_said {
+    bool stale;       /* the client has sent SETTINGS, and no header block of ours followed */
+    bool is_lead;     /* the next frame is to be filled with the lead */
+    uint32_t n_leads; /* streams with the lead's text that are not packed yet */
+    struct as_h2_memo lead, tail; /* an answer's head, and trailers */
 };
 
 /* The header block that requests of this connection repeat: h2_head.c. */
@@ -141,7 +155,7 @@ struct as_h2 {
     bool dead;                /* the session must not be used any more */
     bool over;                /* a GOAWAY with an error was sent */
     struct as_h2_heads heads;
-    struct as_h2_memo memo;
+    struct as_h2_said said;
     struct as_outq *q; /* where as_h2_send puts bytes; NULL outside of it */
     size_t max;        /* and until how many wait there */
     struct as_h2_pool pool;
@@ -215,13 +229,23 @@ int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_a
                  const nghttp2_data_provider *body);
 /* The last frame of a body: trailers, if there are any, follow. 0 or nghttp2's error. */
 int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags);
-/* Can the stream's trailers go out by as_h2_tail_put, which writes their frame to h->q? */
-bool as_h2_tail_known(const struct as_h2 *h, const struct as_h2_stream *s);
-void as_h2_tail_put(struct as_h2 *h, const struct as_h2_stream *s);
-/* nghttp2 has packed these trailers; the next call brings their frame. */
-void as_h2_tail_offer(struct as_h2 *h, const struct as_h2_stream *s);
-/* Every frame that nghttp2 has packed, but for DATA: what it says of the compression table. */
-void as_h2_tail_note(struct as_h2 *h, const uint8_t *frame, size_t n);
+/* Is the answer's head known? Then nghttp2 is given no fields for it; it has to have a body. */
+bool as_h2_said_lead(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a);
+/* nghttp2 has packed the head of an answer; the next as_h2_said_put brings its frame. */
+void as_h2_said_packed_lead(struct as_h2 *h, struct as_h2_stream *s);
+/* The stream's head is packed, or never will be. */
+static inline void as_h2_said_drop_lead(struct as_h2 *h, struct as_h2_stream *s)
+{
+    h->said.n_leads -= s->lead != AS_H2_LEAD_OWN;
+    s->lead = AS_H2_LEAD_OWN;
+}
+/* Can the stream's trailers go out by as_h2_said_put_tail, which writes their frame to h->q? */
+bool as_h2_said_tail(const struct as_h2 *h, const struct as_h2_stream *s);
+void as_h2_said_put_tail(struct as_h2 *h, const struct as_h2_stream *s);
+/* nghttp2 has packed these trailers; the next as_h2_said_put brings their frame. */
+void as_h2_said_offer_tail(struct as_h2 *h, const struct as_h2_stream *s);
+/* Every frame that nghttp2 has packed, but for DATA, goes to h->q. */
+void as_h2_said_put(struct as_h2 *h, const uint8_t *frame, size_t n);
 /* n bytes from the client go to nghttp2. The first `skip` of them end a frame that began before;
  * SIZE_MAX: it is not known where one begins. False: the session is over. */
 bool as_h2_head_recv(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip);

@@ -210,7 +210,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         return 0;
     }
     if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
-        h->memo.stale = true;
+        h->said.stale = true;
     if (frame->hd.type > NGHTTP2_HEADERS || (!end && frame->hd.type == NGHTTP2_DATA) || h->breach)
         return 0;
     s = as_h2_find(h, frame->hd.stream_id);

@@ -49,7 +49,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
     else
         append_body(h->q, s, length);
     if (s->tail)
-        as_h2_tail_put(h, s);
+        as_h2_said_put_tail(h, s);
     return h->q->bytes >= h->max ? NGHTTP2_ERR_PAUSE : 0;
 }
 
@@ -58,7 +58,7 @@ int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (!s->n_trailers)
         return 0;
-    s->tail = as_h2_tail_known(h, s);
+    s->tail = as_h2_said_tail(h, s);
     if (s->tail)
         return 0;
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -124,11 +124,19 @@ static int on_last_frame(struct as_h2 *h, const nghttp2_frame *frame)
     if (!s)
         return 0;
     if (trailers)
-        as_h2_tail_offer(h, s);
+        as_h2_said_offer_tail(h, s);
     if (s->early && nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
                                               NGHTTP2_NO_ERROR))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     return 0;
+}
+
+static void on_head(struct as_h2 *h, int32_t id)
+{
+    struct as_h2_stream *s = as_h2_find(h, id);
+
+    if (s && s->lead)
+        as_h2_said_packed_lead(h, s);
 }
 
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -138,6 +146,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     (void)session;
     if (frame->hd.type <= NGHTTP2_HEADERS) {
         as_h2_guard_answer(&h->guard);
+        if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_RESPONSE)
+            on_head(h, frame->hd.stream_id);
         if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
             return on_last_frame(h, frame);
     } else if (frame->hd.type == NGHTTP2_RST_STREAM) {
@@ -194,8 +204,7 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
             h->dead = true;
             break;
         }
-        as_h2_tail_note(h, p, (size_t)n);
-        as_outq_copy(q, p, (size_t)n);
+        as_h2_said_put(h, p, (size_t)n);
     }
     if (h->dead && !h->breach)
         h->breach = AS_H2_PROTOCOL;
@@ -250,16 +259,18 @@ int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_a
     const nghttp2_extpri turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
     uint32_t n = a->n_headers + 1;
 
+    s->status[0] = (char)('0' + a->status / 100);
+    s->status[1] = (char)('0' + a->status / 10 % 10);
+    s->status[2] = (char)('0' + a->status % 10);
+    if (s->body_left >= TURNS_MIN || s->later)
+        nghttp2_session_change_extpri_stream_priority(h->session, (int32_t)s->id, &turns, 1);
+    if (body && as_h2_said_lead(h, s, a))
+        return nghttp2_submit_response(h->session, (int32_t)s->id, NULL, 0, body);
     if (n > NV_ON_STACK)
         nv = as_h2_alloc(s, n * sizeof(*nv), _Alignof(nghttp2_nv));
     if (!nv || !keep_fields(s, a->headers, a->n_headers, nv + 1))
         return NGHTTP2_ERR_NOMEM;
-    s->status[0] = (char)('0' + a->status / 100);
-    s->status[1] = (char)('0' + a->status / 10 % 10);
-    s->status[2] = (char)('0' + a->status % 10);
     nv[0] = (nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)s->status, 7, 3, NO_COPY};
-    if (s->body_left >= TURNS_MIN || s->later)
-        nghttp2_session_change_extpri_stream_priority(h->session, (int32_t)s->id, &turns, 1);
     return nghttp2_submit_response(h->session, (int32_t)s->id, nv, n, body);
 }
 
