@@ -1,5 +1,6 @@
 #include "io/notify.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +47,8 @@ int as_notify_say(const struct as_notify *n, const char *state)
         return AS_EIO;
     sent = sendto(fd, state, len, MSG_NOSIGNAL, (const struct sockaddr *)&n->addr, n->n) ==
            (ssize_t)len;
+    /* an abstract name goes with whoever has it, who wanted to hear of the start only */
+    sent = sent || (errno == ECONNREFUSED && n->addr.sun_path[0] == 0);
     close(fd);
     return sent ? 0 : AS_EIO;
 }

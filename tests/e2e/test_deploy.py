@@ -532,3 +532,4 @@ def test_detached(tmp_path):
         finally:
             os.kill(pid, signal.SIGTERM)
         wait.until(lambda: not procs.alive(pid), "the server to end")
+        assert "notify_failed" not in (tmp_path / "state" / "server.log").read_text()

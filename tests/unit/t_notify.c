@@ -71,6 +71,8 @@ static void an_abstract_name_begins_with_an_at(void **state AS_UNUSED)
     assert_int_equal(as_notify_say(&n, "READY=1"), 0);
     check_heard(fd, "READY=1");
     close(fd);
+    /* nothing is left of it: nobody waits for another word */
+    assert_int_equal(as_notify_say(&n, "STOPPING=1"), 0);
 }
 
 static void without_a_manager_nothing_happens(void **state AS_UNUSED)
