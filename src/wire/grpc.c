@@ -101,6 +101,15 @@ static size_t sequence_len(uint8_t c)
     return c >= 0xc2 && c < 0xe0 ? 2 : 1;
 }
 
+/* A field's value may neither begin nor end with a space (RFC 9113, 8.2.1): who keeps to that drops
+ * the field, or resets the stream. */
+static bool is_plain(struct as_str text, size_t i)
+{
+    uint8_t c = (uint8_t)text.p[i];
+
+    return c == ' ' ? i > 0 && i + 1 < text.n : c > 0x20 && c <= 0x7e && c != '%';
+}
+
 size_t as_grpc_encode_message(char *out, size_t max, struct as_str text)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -110,7 +119,7 @@ size_t as_grpc_encode_message(char *out, size_t max, struct as_str text)
         uint8_t c = (uint8_t)text.p[i];
         size_t len = 1;
 
-        if (c >= 0x20 && c <= 0x7e && c != '%') {
+        if (is_plain(text, i)) {
             if (w == max)
                 break;
             out[w++] = (char)c;
@@ -130,6 +139,8 @@ size_t as_grpc_encode_message(char *out, size_t max, struct as_str text)
             out[w++] = hex[(uint8_t)text.p[i] & 15];
         }
     }
+    while (w && out[w - 1] == ' ') /* it was cut there */
+        w--;
     return w;
 }
 

@@ -38,8 +38,9 @@ void as_grpc_prefix(uint8_t out[AS_GRPC_PREFIX], uint32_t len);
  * AS_NEVER), else AS_EINVALID. */
 int as_grpc_timeout(struct as_str value, as_ns *ret_timeout);
 
-/* grpc-message: every byte outside 0x20–0x7e and '%' as %XX, upper case. At most `max` bytes are
- * written, never half an escape, never part of a UTF-8 sequence. Returns bytes written. */
+/* grpc-message: every byte outside 0x20–0x7e and '%', and a space at either end, as %XX, upper
+ * case. At most `max` bytes are written, never half an escape, never part of a UTF-8 sequence.
+ * Returns bytes written. */
 #define AS_GRPC_MESSAGE_MAX 4096u
 size_t as_grpc_encode_message(char *out, size_t max, struct as_str text);
 

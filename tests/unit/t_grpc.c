@@ -174,6 +174,18 @@ static void test_messages_are_percent_encoded(void **state)
     check_message("\xe2\x82\xac \xf0\x9f\x98\x80", 100, "%E2%82%AC %F0%9F%98%80");
 }
 
+/* A field's value has none at its ends, or it is no field. */
+static void test_spaces_at_the_ends_are_encoded(void **state)
+{
+    (void)state;
+    check_message(" a b ", 100, "%20a b%20");
+    check_message(" ", 100, "%20");
+    check_message("   ", 100, "%20 %20");
+    check_message("a ", 3, "a");
+    check_message("a  b", 3, "a"); /* cut there */
+    check_message("a  b", 4, "a  b");
+}
+
 static void test_bytes_that_are_no_utf8_are_encoded_too(void **state)
 {
     (void)state;
@@ -338,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_other_flag_bytes_are_bad_at_once),
         cmocka_unit_test(test_timeouts),
         cmocka_unit_test(test_messages_are_percent_encoded),
+        cmocka_unit_test(test_spaces_at_the_ends_are_encoded),
         cmocka_unit_test(test_bytes_that_are_no_utf8_are_encoded_too),
         cmocka_unit_test(test_messages_are_cut_at_whole_characters),
         cmocka_unit_test(test_content_types),
