@@ -14,6 +14,7 @@
 #include "app/shutdown.h"
 #include "app/start.h"
 #include "app/status.h"
+#include "base/near.h"
 #include "conf/exit_code.h"
 #include "ctl/failpoint.h"
 #include "ctl/handover.h"
@@ -124,10 +125,25 @@ static const struct as_command *find(const char *name)
     return NULL;
 }
 
+static int refuse(const char *name)
+{
+    struct as_near near = {.key = as_str_of(name)};
+    struct as_str best;
+
+    for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
+        if (!as_commands[i].hidden)
+            as_near_offer(&near, as_str_of(as_commands[i].name));
+    }
+    best = as_near_best(&near);
+    fprintf(stderr, "anyserve: no command '%s'%s%.*s%s\nTry: anyserve help\n", name,
+            best.n ? "; did you mean '" : "", AS_STR_FMT(best), best.n ? "'?" : "");
+    return AS_CODE_USAGE;
+}
+
 static void help_all(struct as_buf *b)
 {
     as_buf_printf(b,
-                  "AnyServe %s: serves Python models over KServe v2 gRPC\n\n"
+                  "AnyServe %s: serves models over gRPC and HTTP (KServe v2)\n\n"
                   "usage: anyserve COMMAND [options]\n\n",
                   AS_VERSION);
     for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
@@ -150,7 +166,8 @@ static void help_one(struct as_buf *b, const struct as_command *c, bool all)
     if (!c->scope)
         return;
     as_buf_str(b, "\n");
-    all = all || (c->scope & AS_SCOPE_FIND); /* they have few */
+    /* they have few */
+    all = all || (c->scope & (AS_SCOPE_FIND | AS_SCOPE_CHECK | AS_SCOPE_BUILD));
     as_option_help(b, c->scope, all);
     if (!all)
         as_buf_str(b, "\n--help-all shows every option; anyserve help the exit codes.\n");
@@ -176,7 +193,7 @@ static int cmd_help(struct as_option_set *opts)
     struct as_buf b;
 
     if (opts->n_args && !c)
-        return usage("no such command");
+        return refuse(opts->args[0]);
     as_buf_init(&b);
     if (c)
         help_one(&b, c, opts->help_all);
@@ -381,8 +398,7 @@ int main(int argc, char **argv)
         name = "version";
     c = find(name);
     if (!c) {
-        fprintf(stderr, "anyserve: no command '%s'\nTry: anyserve help\n", name);
-        return AS_CODE_USAGE;
+        return refuse(name);
     }
     as_loop_own_memory();
     sigaction(SIGABRT, &(struct sigaction){.sa_handler = on_abort, .sa_flags = (int)SA_RESETHAND},

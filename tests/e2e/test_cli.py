@@ -144,6 +144,18 @@ def test_interpreter_without_numpy(start, tmp_path):
     assert "numpy" in out
 
 
+def test_unknown_command():
+    assert "no command 'stauts'; did you mean 'status'?" in run("stauts", code=2)
+    assert "did you mean 'deploy'?" in run("help", "deplyo", code=2)
+    assert "did you mean" not in run("frobnicate", code=2)
+    assert "did you mean" not in run("dispatchr", code=2)  # not for people
+
+
+@pytest.mark.parametrize("command", ["run", "check", "build"])
+def test_help_shows_options(command):
+    assert "--max-" in run(command, "--help", code=0)
+
+
 def test_unknown_option(start):
     assert "--workers" in start(MODEL, "--worker", "2", code=2)
     assert "--max-queued-requests" in start(MODEL, "--max-queue-requests", "2", code=2)
