@@ -53,8 +53,7 @@ attack: all     ## hostile clients beside healthy ones, SECONDS each (default 30
 	@ANYSERVE_BUILD=build/release python tests/attack/run.py --seconds $(or $(SECONDS),30) $(NAMES)
 chaos: all debug ## processes die under load, beside HAProxy; NAMES=…, COUNT kills of each part; takes three quarters of an hour
 	@tools/setup.sh chaos
-	@$(if $(NAMES),$(if $(filter-out failpoints,$(NAMES)),$(chaos_run) $(filter-out failpoints,$(NAMES))),$(chaos_run))
-	@$(if $(NAMES),$(if $(filter failpoints,$(NAMES)),$(chaos_debug)),$(chaos_debug))
+	@code=0; $(if $(chaos_other),$(chaos_run),true) || code=$$?; $(if $(chaos_failpoints),$(chaos_debug),true) || code=$$?; exit $$code
 sweep: all      ## let every allocation and system call fail once, in each process of a server
 	@python tests/sweep/sweep.py --build build/release
 workers: all    ## workers in every language, hostile ones, ones that come and go, and what reusing connections is worth
@@ -66,5 +65,7 @@ clean:          ## remove builds; the Python environment stays
 
 comma := ,
 chaos_args = $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only '$(ONLY)')
-chaos_run = ANYSERVE_BUILD=build/release python tests/chaos/run.py $(chaos_args)
+chaos_other = $(if $(NAMES),$(filter-out failpoints,$(NAMES)),all)
+chaos_failpoints = $(if $(NAMES),$(filter failpoints,$(NAMES)),$(if $(ONLY),,failpoints))
+chaos_run = ANYSERVE_BUILD=build/release python tests/chaos/run.py $(chaos_args) $(filter-out all,$(chaos_other))
 chaos_debug = ANYSERVE_BUILD=build/debug python tests/chaos/run.py $(chaos_args) failpoints

@@ -1,35 +1,36 @@
-"""The controller dies at each of its failpoints while a deployment is scaled, restarted, and repaired: clients notice nothing.
+"""The controller dies at each of its failpoints while a server is scaled, updated, broken, mended, upgraded, begun and ended.
 
-2 workers of idempotent handlers, 100 requests/s. For each point of src/ctl/failpoint.h: COUNT times, each with its own seed,
-something is asked for (other numbers of replicas, a rolling restart), a worker or the controller may be killed beside
-it, and the controller ends itself when it comes to the point for the first or second time. Who asked and was not
-answered asks again. No call may fail; from the controller's death to everything being as asked for: at most 2 s for the
-slowest hundredth, on a machine where a worker starts in a quarter of a second. Points that nothing of this comes to are
-named: what leads there is in tests/e2e.
+Clients notice nothing: 2 workers of idempotent handlers, 100 requests/s, none may fail, and the dispatcher stays the
+process that it was. Each phase (`phases`) asks for something of its own (`orders`), and has the points of
+src/ctl/failpoint.h that this leads to. For each of them: COUNT deaths, each with its own seed. A worker or the controller
+may be killed beside it; the controller ends itself when it comes to the point for the first or second time. Who asked and
+was not answered asks again. From the controller's death to everything being as asked for: at most 2 s, on a machine where
+a worker starts in a quarter of a second. What was asked for without a death is `calm`, for comparison.
 
-Needs a build with -Dfailpoints=true: ANYSERVE_BUILD=build/debug.
+    scale    other numbers of replicas; a rolling restart
+    update   rolling updates by version, bad ones that are taken back, another config, a rollback
+    frail    an application is deployed that cannot start; it is revived; it is deleted
+    hang     an update whose replicas are never ready, and are killed after 2 s: a time that begins anew with the next
+             controller, and is allowed on top
+    upgrade  `anyserve upgrade`; here clients call again, as the dispatcher is another one afterwards
+    start    a server begins (without load)
+    stop     it ends: with exit code 0, and nothing is left of it
+    fatal    `run` of what cannot start ends with the code that it has without a death
+
+Needs a build with -Dfailpoints=true: ANYSERVE_BUILD=build/debug. --only takes "PHASE POINT".
 """
 
-import contextlib
-import http.client
-import json
-import os
 import random
-import re
-import signal
-import socket
 import subprocess
-import tempfile
-import threading
-import time
 
+import phases
 import rig
-from support import paths, wait
+from phases import what
+from support import paths
 
 COUNT = 20
-RATE = 100
-MOST = 2.0  # seconds
-BEFORE_IT_IS_KILLED = {"RUNS", "TOLD", "DISPATCHER", "SERVING", "STATUS", "NOTE"}  # a new controller comes there first
+TRIES = 4  # times COUNT, at most, until a point has its deaths
+CALM = 5  # one order in ten, beginning with the sixth, is also given without a death
 
 
 def points():
@@ -38,157 +39,62 @@ def points():
     return out.stdout.split() if out.returncode == 0 else []
 
 
-class Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=10)
-        self._path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-def ask(server, method, path, body=None):
-    """The JSON of the answer; OSError or HTTPException when the controller ends meanwhile."""
-    with contextlib.closing(Unix(os.path.join(server.folder_of_port(), "control.sock"))) as c:
-        c.request(method, path, json.dumps(body) if body else None)
-        r = c.getresponse()
-        text = r.read()
-        assert r.status == 200, (r.status, text)
-        return json.loads(text)
+def deaths(phase, name, point, count, seed):
+    """[(seconds, how to see it again)], `count` of them if the point is met often enough."""
+    took = []
+    for i in range(TRIES * count):
+        if len(took) == count:
+            break
+        if i % 10 == CALM:
+            phase.calmly_ordered(point, random.Random(f"{seed} {name} {point} calm {i}"))
+        seconds = phase.play(point, random.Random(f"{seed} {name} {point} {i}"))
+        took += [(seconds, f"{point} {i}")] if seconds is not None else []
+    return took
 
 
-def ask_until_answered(server, method, path, body=None):
-    while True:
-        try:
-            return ask(server, method, path, body)
-        except (OSError, http.client.HTTPException):
-            time.sleep(0.01)
+def times(name, took):
+    took = sorted(took)
+    return {f"{name}_{text}_ms": round(1e3 * rig.quantile(took, q)) for text, q in (("p50", .5), ("p99", .99), ("max", 1))}
 
 
-class Armed:
-    """The file that the server's controllers look at."""
-
-    def __init__(self):
-        self.path = os.path.join(tempfile.mkdtemp(prefix="as-"), "failpoint")
-        self.env = {"ANYSERVE_FAILPOINT": self.path}
-
-    def arm(self, point, count):
-        with open(self.path + ".new", "w", encoding="ascii") as f:
-            f.write(f"{point}:{count}")
-        os.rename(self.path + ".new", self.path)
-
-    @property
-    def waits(self):
-        return os.path.exists(self.path)
-
-    def disarm(self):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
+def judge(result, by_point, count, phase):
+    took = sorted(t for rows in by_point.values() for t in rows)
+    if few := {point: len(rows) for point, rows in by_point.items() if len(rows) < count}:
+        result.fault(f"not met {count} times: {few}")
+    if late := [f"{which} {seconds:.2f} s" for seconds, which in took if seconds > phase.most]:
+        result.fault(f"{len(late)} of {len(took)} took over {phase.most} s: {', '.join(late[-5:])}")
+    if phase.outcome and phase.outcome.errors:
+        result.fault(f"{len(phase.outcome.errors)} errors: {phase.outcome.examples()}")
+    if not phase.same:
+        result.fault("the dispatcher is another one now")
 
 
-class Work:
-    """What is asked of the server in one round, and when it is done."""
-
-    def __init__(self, server, pick, name, replicas, is_stored):
-        self.server, self.name, self.replicas = server, name, replicas
-        self.path = f"/api/v1/applications/default/deployments/{name}"
-        self.is_restart = not is_stored and pick.random() < 0.4  # a restart is not stored
-        if not self.is_restart:
-            self.replicas = pick.choice([n for n in (1, 2, 3) if n != replicas])
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        if self.is_restart:
-            ask_until_answered(self.server, "POST", self.path + "/restart", {})
-        else:
-            ask_until_answered(self.server, "POST", self.path + "/scale", {"target_num_replicas": self.replicas})
-
-    def deployment(self):
-        return ask_until_answered(self.server, "GET", "/api/serve/applications/")["applications"]["default"][
-            "deployments"][self.name]
-
-    def is_done(self):
-        if self._thread.is_alive():
-            return False
-        d = self.deployment()
-        return d["status"] == "HEALTHY" and d["target_num_replicas"] == self.replicas and \
-            [r["state"] for r in d["replicas"]] == ["RUNNING"] * self.replicas
-
-
-def kill_beside(server, pick, point):
-    """Leads to the points that only a death leads to."""
-    what = re.sub(r"^\w+-", "", point)
-    if what in BEFORE_IT_IS_KILLED:
-        victim = server.controller
-    elif what in ("EXITED", "PLACE", "GONE") or pick.random() < 0.3:
-        victim = pick.choice(sorted(server.workers().values()) or [None])
-    else:
-        return
-    if victim:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(victim, signal.SIGKILL)
-
-
-def back_to(server, n):
-    """As many replicas, and so descriptors, as at the beginning: that is looked at in the end."""
-    ask_until_answered(server, "POST", "/api/v1/applications/default/deployments/model/scale", {"target_num_replicas": n})
-    wait.until(lambda: len(server.workers()) == n and server.all_ready(), server.status)
-
-
-def play(server, armed, point, seed, name, replicas):
-    """(replicas that there are then, seconds from the death until then or None: it did not come to the point)"""
-    pick = random.Random(seed)
-    armed.arm(point, pick.choice((1, 1, 2)))
-    work, died = Work(server, pick, name, replicas, point.startswith("store")), None
-    kill_beside(server, pick, point)
-
-    def look():
-        nonlocal died
-        if died is None and not armed.waits:
-            died = time.monotonic()
-        return work.is_done()
-
-    wait.until(look, lambda: f"{point}, seed {seed}: {server.status()}", 60)
-    took = died and time.monotonic() - died
-    armed.disarm()
-    return work.replicas, took
+def part(name, armed, chosen, options):
+    phase, count, by_point = phases.PHASES[name](armed), options.count or COUNT, {}
+    with phase.serving():
+        for point in chosen:
+            by_point[point] = deaths(phase, name, point, count, options.seed)
+    result = rig.Result("failpoints", name, points=len(chosen), deaths=sum(map(len, by_point.values())),
+                        **times("whole", (seconds for rows in by_point.values() for seconds, _ in rows)),
+                        calm=len(phase.calm), **times("calm", phase.calm),
+                        took_ms={p: [round(1e3 * s) for s, _ in rows] for p, rows in by_point.items()})
+    if phase.outcome:
+        result.figures |= phase.outcome.figures()
+        result.add(phase.outcome)
+    judge(result, by_point, count, phase)
+    return result
 
 
 def run(options):
-    armed, all_points = Armed(), points()
+    armed, all_points = phases.Armed(), points()
     if not all_points:
         result = rig.Result("failpoints", "no such build")
         result.fault("this build has no failpoints: configure one with -Dfailpoints=true")
         yield result
         return
-    replicas, took, never = 2, [], []
-    with rig.serving(rig.AnyServe("--log-level", "error", workers=2, env=armed.env)) as server:
-        rig.wait_workers(server, 2)
-        dispatcher, load = server.dispatcher, rig.Load(server.address, "grpc", "nap", RATE)
-        try:
-            for point in filter(options.wants, all_points):
-                before = len(took)
-                for i in range(options.count or COUNT):
-                    replicas, seconds = play(server, armed, point, f"{options.seed} {point} {i}", "model", replicas)
-                    took += [seconds] if seconds is not None else []
-                never += [point] if len(took) == before else []
-            outcome = load.end()
-            back_to(server, 2)
-        finally:
-            load.abandon()
-        same = server.dispatcher == dispatcher
-    took.sort()
-    result = rig.Result("failpoints", "scale, restart", points=len(all_points), deaths=len(took),
-                        whole_p50_ms=round(1e3 * rig.quantile(took, .5)), whole_p99_ms=round(1e3 * rig.quantile(took, .99)),
-                        never=",".join(never), **outcome.figures())
-    result.add(outcome)
-    if outcome.errors:
-        result.fault(f"{len(outcome.errors)} errors: {outcome.examples()}")
-    if rig.quantile(took, .99) > MOST:
-        result.fault(f"as asked for after {rig.quantile(took, .99):.2f} s, over {MOST}")
-    if not same:
-        result.fault("the dispatcher is another one now")
-    yield result
+    met = {point for phase in phases.PHASES.values() for point in all_points if what(point) in phase.types}
+    assert met == set(all_points), f"no phase has {set(all_points) - met}"
+    for name, phase in phases.PHASES.items():
+        chosen = [p for p in all_points if what(p) in phase.types and options.wants(f"{name} {p}")]
+        if chosen:
+            yield part(name, armed, chosen, options)

@@ -2,13 +2,16 @@
 
 CHAOS_JOURNAL names a folder: each execution is a line with the request's id in a file of the worker's pid, written
 before anything else, so that it stays when the worker is killed. CHAOS_RSS: MiB that this worker holds. CHAOS_BREAK: how
-this version fails: "import" raises, "exit" ends without a word, "late" aborts half a second after it was imported.
+this version fails: "import" raises, "exit" ends without a word, "late" aborts half a second after it was imported, "hang" is never
+ready; "worker" ends without a word, but not while it is only described.
 """
 
 import asyncio
 import ctypes
 import os
+import sys
 import threading
+import time
 
 import numpy as np  # as nearly every model does
 from anyserve import AnyServe
@@ -20,8 +23,10 @@ def fail():
     how = os.environ.get("CHAOS_BREAK")
     if how == "import":
         raise RuntimeError("this version is bad")
-    if how == "exit":
+    if how == "exit" or (how == "worker" and "--describe=lines" not in sys.orig_argv):
         os._exit(3)
+    if how == "hang":
+        time.sleep(3600)
     if how == "late":
         threading.Timer(0.5, os.abort).start()
 

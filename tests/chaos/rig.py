@@ -27,9 +27,9 @@ class AnyServe(Server):
 
     name = "AnyServe"
 
-    def __init__(self, *options, workers=4, journal=None, rss=0, env=None, model="model.py"):
+    def __init__(self, *options, workers=4, journal=None, rss=0, env=None, model="model.py", wait_ready=True):
         env = {**(env or {}), "CHAOS_RSS": str(rss), **({"CHAOS_JOURNAL": str(journal)} if journal else {})}
-        super().__init__(HERE / model, "--workers", str(workers), *options, env=env, cwd=HERE)
+        super().__init__(HERE / model, "--workers", str(workers), *options, env=env, cwd=HERE, wait_ready=wait_ready)
 
 
 class Load:
@@ -151,7 +151,7 @@ class Result:
         return "FAILED" if self.faults else "ok" if self.valid else "INVALID"
 
     def line(self):
-        shown = " ".join(f"{k}={v}" for k, v in self.figures.items() if k != "examples")
+        shown = " ".join(f"{k}={v}" for k, v in self.figures.items() if k not in ("examples", "took_ms"))
         faults = "".join(f"\n    {f}" for f in self.faults)
         return f"{self.verdict:7} {self.scenario:10} {self.part:24} {shown}{faults}"
 

@@ -6,6 +6,7 @@
 Each scenario is a file beside this one and says what must hold. A line for each of its parts: ok; FAILED with what
 did not hold; INVALID when the load did not reach 90 % of what was planned, so that nothing was shown. --count is the
 number of kills of a part; without it as many as the scenario's own COUNT. --only takes the parts whose names match.
+Exit codes: 0 all is ok; 1 something is not, or a scenario broke off (the others are played nevertheless); 2 nothing was played.
 """
 
 import argparse
@@ -13,13 +14,30 @@ import importlib
 import random
 import re
 import sys
+import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
-SCENARIOS = ("storm", "once", "restart", "detect", "dispatcher", "controller", "update", "upgrade", "memory", "poison", "overload")
+SCENARIOS = ("storm", "once", "restart", "detect", "dispatcher", "controller", "update", "upgrade", "memory", "poison",
+             "overload", "hung")
 SPECIAL = ("failpoints",)  # only by name: it needs a build of its own
+
+
+def play(name, options):
+    """The verdict of each part."""
+    try:
+        for result in importlib.import_module(name).run(options):
+            print(result.line(), flush=True)
+            if options.json:
+                with open(options.json, "a", encoding="utf-8") as out:
+                    out.write(result.json() + "\n")
+            yield result.verdict
+    except Exception:
+        traceback.print_exc()
+        print(f"FAILED  {name:10} it broke off", flush=True)
+        yield "FAILED"
 
 
 def main():
@@ -35,15 +53,11 @@ def main():
         if name not in SCENARIOS + SPECIAL:
             parser.error(f"{name!r} is no scenario: {', '.join(SCENARIOS + SPECIAL)}")
     print(f"chaos: --seed {options.seed}", flush=True)
-    bad = 0
-    for name in options.names or SCENARIOS:
-        for result in importlib.import_module(name).run(options):
-            bad += result.verdict != "ok"
-            print(result.line(), flush=True)
-            if options.json:
-                with open(options.json, "a", encoding="utf-8") as out:
-                    out.write(result.json() + "\n")
-    return 1 if bad else 0
+    verdicts = [verdict for name in options.names or SCENARIOS for verdict in play(name, options)]
+    if not verdicts:
+        print("nothing was played: no part has such a name", flush=True)
+        return 2
+    return 1 if set(verdicts) != {"ok"} else 0
 
 
 if __name__ == "__main__":

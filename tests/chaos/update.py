@@ -22,13 +22,13 @@ APPLICATIONS = "/api/serve/applications/"
 class Deployed(rig.Server):
     """A server that `start` started, with the model file of this folder."""
 
-    def __init__(self, folder, *options, replicas=REPLICAS):
+    def __init__(self, folder, *options, replicas=REPLICAS, env=None, wait_ready=True):
         self.replicas = replicas
         file = os.path.join(folder, "anyserve.yaml")
         with open(file, "w", encoding="utf-8") as f:
             json.dump(self.spec("first"), f)
         super().__init__(file, "--state-dir", os.path.join(folder, "state"), "--restart-backoff", "10ms", "--update-failures", "2",
-                         *options, verb="start")
+                         *options, verb="start", env=env, wait_ready=wait_ready)
 
     def spec(self, version, how=None):
         return {"applications": [{"import_path": "model.py", "working_dir": str(rig.HERE), "deployments": [
