@@ -14,7 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* One folder of ours: made when it is missing, refused when it is anybody else's. */
+#define TRIES 100 /* to take a folder that others take and leave */
+
+/* One folder of ours: made when it is missing, refused when it is anybody else's. AS_ENOTFOUND:
+ * another server has just removed it. */
 /* In /tmp anybody can make the folder before us: hence lstat (no symbolic link is followed), owner
  * and mode. Nothing is put into it before all three are right. */
 static int own_folder(const char *path, struct as_buf *err)
@@ -26,8 +29,10 @@ static int own_folder(const char *path, struct as_buf *err)
         return errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EIO;
     }
     if (lstat(path, &st) < 0) {
+        bool gone = errno == ENOENT;
+
         as_buf_printf(err, "cannot look at the runtime folder %s: %s", path, strerror(errno));
-        return AS_EIO;
+        return gone ? AS_ENOTFOUND : AS_EIO;
     }
     if (!S_ISDIR(st.st_mode)) {
         as_buf_printf(err,
@@ -47,32 +52,40 @@ static int own_folder(const char *path, struct as_buf *err)
     return 0;
 }
 
-/* 0; AS_EEXISTS when another process holds the lock. */
+/* Who ends removes the file that it has locked: a lock on that one would be nobody else's. */
+static bool is_removed(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
+/* 0; AS_EEXISTS when another process holds the lock; AS_ENOTFOUND: it has just gone with all. */
 static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
 {
     char pid[16];
     /* by the folder's descriptor: the path cannot be turned into another folder in between */
-    int dir = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), n;
+    int dir = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), n, e;
 
     d->lock = dir < 0
                   ? -1
                   : openat(dir, AS_RUNTIME_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    e = errno;
     if (dir >= 0)
         close(dir);
     if (d->lock < 0) {
-        as_buf_printf(err, "cannot open %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(errno));
-        return AS_EIO;
+        as_buf_printf(err, "cannot open %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(e));
+        return e == ENOENT ? AS_ENOTFOUND : AS_EIO;
     }
-    if (flock(d->lock, LOCK_EX | LOCK_NB) < 0) {
-        bool busy = errno == EWOULDBLOCK;
-
-        if (busy)
+    e = flock(d->lock, LOCK_EX | LOCK_NB) < 0 ? errno : is_removed(d->lock) ? ENOENT : 0;
+    if (e) {
+        if (e == EWOULDBLOCK)
             as_buf_printf(err, "another server holds %s", d->path);
         else
-            as_buf_printf(err, "cannot lock %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(errno));
+            as_buf_printf(err, "cannot lock %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(e));
         close(d->lock);
         d->lock = -1;
-        return busy ? AS_EEXISTS : AS_EIO;
+        return e == EWOULDBLOCK ? AS_EEXISTS : e == ENOENT ? AS_ENOTFOUND : AS_EIO;
     }
     /* for people who look, and for `anyserve upgrade` */
     n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
@@ -81,6 +94,21 @@ static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
         return AS_EIO;
     }
     return 0;
+}
+
+/* Again when a server that ends takes folder and file away in between. */
+static int own_port(struct as_runtime_dir *d, struct as_buf *err)
+{
+    size_t before = err->n;
+    int rc = AS_ENOTFOUND;
+
+    for (int i = 0; rc == AS_ENOTFOUND && i < TRIES; i++) {
+        err->n = before;
+        rc = own_folder(d->path, err);
+        if (rc == 0)
+            rc = take_lock(d, err);
+    }
+    return rc;
 }
 
 static void remove_file(const struct as_runtime_dir *d, const char *name)
@@ -222,12 +250,10 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
     /* the folder above first: a private one in somebody else's is not private */
     rc = own_folder(d->base, err);
     if (rc == 0)
-        rc = own_folder(d->path, err);
-    if (rc == 0)
-        rc = take_lock(d, err);
+        rc = own_port(d, err);
     if (rc < 0) {
         as_runtime_close(d);
-        return rc;
+        return rc == AS_ENOTFOUND ? AS_EIO : rc;
     }
     remove_contexts(d);
     remove_files(d);
@@ -300,8 +326,8 @@ int as_runtime_workers(const struct as_runtime_dir *d, const char *option, char 
 void as_runtime_remove(const struct as_runtime_dir *d)
 {
     remove_files(d);
-    remove_file(d, AS_RUNTIME_LOCK);
     remove_folder(d, AS_RUNTIME_WORKERS);
+    remove_file(d, AS_RUNTIME_LOCK); /* last: from then on all of it may be the next one's */
     rmdir(d->path);
 }
 

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,6 +133,47 @@ static void one_folder_is_one_servers(void **state AS_UNUSED)
     assert_int_equal(as_runtime_ports("/nonexistent", ports, 2), 0);
 }
 
+/* The one that ends removes the file that the next one has opened already. */
+static void two_that_come_and_go_never_have_it_both(void **state AS_UNUSED)
+{
+    struct {
+        _Atomic uint32_t holders, both, had;
+    } *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid[2];
+
+    for (size_t k = 0; k < AS_COUNT(pid); k++) {
+        pid[k] = fork();
+        for (int i = 0; pid[k] == 0 && i < 300; i++) {
+            struct as_runtime_dir d;
+            struct as_buf err = {0};
+            int rc = as_runtime_open(&d, base, 8000, &err);
+
+            if (rc == 0) {
+                shared->both += ++shared->holders > 1;
+                shared->had++;
+                shared->holders--;
+                as_runtime_close(&d);
+            } else if (rc != AS_EEXISTS) {
+                fprintf(stderr, "%.*s\n", AS_STR_FMT(as_buf_slice(&err)));
+                _exit(1);
+            }
+            as_buf_fini(&err);
+        }
+        if (pid[k] == 0)
+            _exit(0);
+    }
+    for (size_t k = 0; k < AS_COUNT(pid); k++) {
+        int status;
+
+        assert_int_equal(waitpid(pid[k], &status, 0), pid[k]);
+        assert_int_equal(status, 0);
+    }
+    assert_true(shared->had > 0);
+    assert_int_equal(shared->both, 0);
+    munmap(shared, sizeof(*shared));
+}
+
 static void what_a_killed_server_left_is_taken_over(void **state AS_UNUSED)
 {
     struct as_runtime_dir d;
@@ -196,6 +238,8 @@ int main(void)
                                         make_base, remove_base),
         cmocka_unit_test_setup_teardown(logs_go_with_the_server, make_base, remove_base),
         cmocka_unit_test_setup_teardown(one_folder_is_one_servers, make_base, remove_base),
+        cmocka_unit_test_setup_teardown(two_that_come_and_go_never_have_it_both, make_base,
+                                        remove_base),
         cmocka_unit_test_setup_teardown(what_a_killed_server_left_is_taken_over, make_base,
                                         remove_base),
         cmocka_unit_test_setup_teardown(links_files_and_strangers_are_refused, make_base,
