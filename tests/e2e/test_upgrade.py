@@ -1,17 +1,18 @@
 """`anyserve upgrade`: supervisor, controller and dispatcher become another image; clients and workers do not notice."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import stat
-import subprocess
 
 import numpy as np
 import pytest
 
 import chaos
 from support import link, oip, paths, procs, wait
+from support.upgrading import Upgrade, wait_next
 
 import upgrade as scenario  # noqa: E402, of tests/chaos
 
@@ -128,32 +129,9 @@ def test_an_upgrade_before_does_not_end_the_check_of_this_one(copied_with):
 
 @pytest.fixture
 def begin_upgrade():
-    """begin_upgrade(server) → finish(): the command beside the test; it ends when the former dispatcher has."""
-    begun = []
-
-    def begin(server):
-        command = [paths.BINARY, "upgrade", "--runtime-dir", server.runtime, "--port", server.port]
-        begun.append(subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-
-        def finish():
-            out, err = begun[-1].communicate(timeout=wait.SECONDS)
-            assert (begun[-1].returncode, err) == (0, ""), err
-        return finish
-    yield begin
-    for process in begun:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-
-
-def another_dispatcher(server, old):
-    """Status answers from the next one."""
-    def look():
-        try:
-            return server.dispatcher != old and server.all_ready()
-        except (OSError, IndexError, ValueError):
-            return False
-    wait.until(look, lambda: server.log.text())
+    """begin_upgrade(server) → finish(): the command beside the test."""
+    with contextlib.ExitStack() as stack:
+        yield lambda server: stack.enter_context(Upgrade(server)).finish
 
 
 @pytest.mark.core
@@ -165,7 +143,7 @@ def test_what_is_under_way_is_finished_beside_the_next_one(staged, stage, begin_
         call = client.begin("staged", {})
         (scene,) = stage.started(1)
         finish = begin_upgrade(server)
-        another_dispatcher(server, old)
+        wait_next(server, old)
         with oip.Client(server.address) as other:
             for n in range(20):
                 assert other.infer("fast", {"x": np.array([n])})["output0"] == n + 1
@@ -233,7 +211,7 @@ def test_slots_are_those_of_the_worker(staged, stage, begin_upgrade):
         calls = [client.begin("staged", {}) for _ in range(3)]
         first = stage.started(3)
         finish = begin_upgrade(server)
-        another_dispatcher(server, old)
+        wait_next(server, old)
         with oip.Client(server.address) as other:
             calls += [other.begin("staged", {}) for _ in range(3)]
             wait.until(lambda: server.deployment()["ongoing"] + server.deployment()["prefetched"] >= 3, server.status)

@@ -65,9 +65,10 @@ class Log:
 
 
 class Server:
-    """target None: a server without models of its own. verb: "start", then it is a deployment file."""
+    """target None: a server without models of its own. verb: "start", then it is a deployment file. binary: another path
+    of the program."""
 
-    def __init__(self, target, *options, env=None, cwd=paths.APPS, wait_ready=True, verb="run"):
+    def __init__(self, target, *options, env=None, cwd=paths.APPS, wait_ready=True, verb="run", binary=None):
         self.folder = tempfile.mkdtemp(prefix="as-", dir="/tmp")  # short: the limit of a socket's path is 108
         self.runtime = os.path.join(self.folder, "run")
         self.mark = f"ANYSERVE_TEST={uuid.uuid4().hex}"
@@ -79,7 +80,7 @@ class Server:
         python_path = os.pathsep.join([str(paths.SDK), str(paths.APPS)])
         self.env = {**os.environ, "PYTHONPATH": python_path, name: value, **(env or {})}
         self.env.pop("VIRTUAL_ENV", None)
-        command = [paths.BINARY, verb, *([target] if target else []), "--port", "0", "--status-port", "0", "--runtime-dir",
+        command = [binary or paths.BINARY, verb, *([target] if target else []), "--port", "0", "--status-port", "0", "--runtime-dir",
                    self.runtime, "--python", sys.executable, *options]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, env=self.env, cwd=cwd,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
