@@ -46,6 +46,9 @@ static int add_deployment(struct as_app *app, struct as_str line, struct as_buf 
 
     if (name.n == 0 || name.n > AS_NAME_MAX)
         return refuse(err, "a deployment with a bad name:", name);
+    if (memchr(line.p, 0, line.n)) /* texts end there for whoever reads them later */
+        return refuse(err, "a NUL byte, of deployment",
+                      (struct as_str){name.p, strnlen(name.p, name.n)});
     if (app->n == AS_APP_DEPLOYMENTS_MAX)
         return refuse(err, "too many deployments; the first of them over the limit is", name);
     app->deployments = as_xrealloc(app->deployments, (app->n + 1) * sizeof(*d));

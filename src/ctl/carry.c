@@ -177,6 +177,8 @@ int as_carried_read(struct as_carried *ret_c, int fd, bool dry, struct as_buf *e
     ret_c->rest = as_buf_slice(&ret_c->text);
     if (n == 0 && as_carried_get_u64(ret_c, "anyserve-supervisor", UINT64_MAX) != AS_CARRY_FORMAT)
         as_carried_fail(ret_c, "anyserve-supervisor", "is another format than this version's");
+    if (n > 0)
+        as_carried_fail(ret_c, "state", "is longer than any that can be");
     if (n == 0 && !ret_c->failed)
         return 0;
     as_carried_fini(ret_c);

@@ -135,6 +135,8 @@ static void resume_worker(struct as_workers *all, struct as_carried *c)
     struct as_workers_row *w;
 
     m.deployment = as_carried_get(c, "deployment");
+    if (as_workers_find(all, m.replica))
+        as_carried_fail(c, "replica", "is there twice");
     w = as_workers_get(all, &m);
     as_workers_set_text(&w->token, as_carried_get(c, "token"));
     as_workers_set_text(&w->note, as_carried_get(c, "note"));

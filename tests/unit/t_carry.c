@@ -147,6 +147,24 @@ static void lengths_are_checked(void **state AS_UNUSED)
     }
 }
 
+static void a_state_is_bounded(void **state AS_UNUSED)
+{
+    int file = memfd_create("state", MFD_CLOEXEC);
+    struct as_carried in;
+    struct as_buf err = {0};
+
+    for (size_t more = 0; more < 2; more++) {
+        as_buf_drop(&err, err.n);
+        assert_int_equal(ftruncate(file, (off_t)(AS_CARRY_MAX + more)), 0);
+        assert_int_equal(as_carried_read(&in, file, true, &err), AS_EPROTO);
+        as_buf_add(&err, "", 1);
+        assert_non_null(strstr((char *)err.p, more ? "'state' is longer than any that can be"
+                                                   : "it has no 'anyserve-supervisor'"));
+    }
+    as_buf_fini(&err);
+    close(file);
+}
+
 static int flags(int fd)
 {
     return fcntl(fd, F_GETFD);
@@ -191,6 +209,7 @@ int main(void)
         cmocka_unit_test(another_format_is_refused),
         cmocka_unit_test(what_is_too_large_is_told),
         cmocka_unit_test(lengths_are_checked),
+        cmocka_unit_test(a_state_is_bounded),
         cmocka_unit_test(descriptors_live_through_an_exec),
     };
 

@@ -68,6 +68,8 @@ static void nonsense_is_refused(void **state AS_UNUSED)
     check_refused(AS_STR("echo\t\n"), "without a version");
     check_refused(AS_STR("echo\techo\n"), "without a version: 'echo'");
     check_refused(AS_STR("echo\techo:1\t\n"), "without a version");
+    check_refused((struct as_str){"ec\0ho\te:1\n", 10}, "a NUL byte, of deployment 'ec'");
+    check_refused((struct as_str){"echo\te\0:1\n", 10}, "a NUL byte, of deployment 'echo'");
     check_refused(AS_STR("echo\t{}\n"), "without a model: 'echo'");
     check_refused(AS_STR("echo\tm:1\t{}\n"), "without a version: '{}'");
 }

@@ -1,0 +1,113 @@
+/* fuzz/f_carry.c — any bytes as the state of a running supervisor: refused with a sentence, or
+ * read; in a dry read, as the next image makes it before anything is given up.
+ *
+ * The first byte says how the rest is a state, and which part of it. Bytes as they are seldom get
+ * past the first length; so there are lines, too, "KEY VALUE", that become values of right length.
+ */
+#include "base/err.h"
+#include "ctl/supervisor.h"
+#include "ctl/workers.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define SENTENCE "the running supervisor's state cannot be read: "
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void put_lines(struct as_carry *c, const char *p, const char *end)
+{
+    while (p < end) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p)), *stop = nl ? nl : end;
+        const char *blank = memchr(p, ' ', (size_t)(stop - p)), *from = blank ? blank + 1 : stop;
+        char key[64];
+
+        snprintf(key, sizeof(key), "%.*s", (int)AS_MIN((blank ? blank : stop) - p, (ptrdiff_t)60),
+                 p);
+        as_carry_put(c, key, (struct as_str){from, (size_t)(stop - from)});
+        p = stop + 1;
+    }
+}
+
+static void write_state(struct as_carry *c, const uint8_t *data, size_t size, bool lines)
+{
+    as_carry_init(c);
+    if (lines) {
+        put_lines(c, (const char *)data, (const char *)data + size);
+    } else {
+        as_buf_drop(&c->text, c->text.n);
+        as_buf_add(&c->text, data, size);
+    }
+}
+
+static void read_conf(struct as_carried *in)
+{
+    struct as_supervisor_conf conf;
+
+    as_supervisor_conf_resume(&conf, in);
+    AS_ASSERT(conf.program && conf.address);
+    /* numbers of another process's descriptors: none of ours is touched */
+    AS_ASSERT(conf.app == -1 && conf.signal_fd == -1 && conf.listeners.n == 0);
+    as_supervisor_conf_fini(&conf);
+}
+
+static void on_stopped(void *ctx AS_UNUSED)
+{
+    AS_ASSERT(0); /* nothing has run */
+}
+
+/* Replicas and their processes, what they printed last, deployments, spares. */
+static void read_workers(struct as_carried *in)
+{
+    struct as_console console;
+    struct as_workers *workers;
+    struct as_loop *loop;
+    struct as_log log = {.level = AS_LOG_ERROR};
+    uint64_t oom_seen = 0;
+    struct as_workers_conf conf = {.oom_seen = &oom_seen, .on_stopped = on_stopped};
+    int rc = as_loop_new(&loop, 0);
+
+    AS_ASSERT(rc == 0);
+    as_console_init(&console, loop, -1);
+    console.broken = true;
+    rc = as_workers_new(&workers, loop, &conf, &console, &log);
+    AS_ASSERT(rc == 0);
+    as_workers_resume(workers, in, NULL, NULL);
+    AS_ASSERT(!as_workers_has(workers, getpid()));
+    as_workers_close(workers);
+    as_console_close(&console);
+    as_loop_free(loop);
+    as_workers_free(workers);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct as_carried in;
+    struct as_carry c;
+    struct as_buf err;
+    int file, rc;
+
+    if (!size)
+        return 0;
+    write_state(&c, data + 1, size - 1, data[0] & 1);
+    file = as_carry_file(&c);
+    AS_ASSERT(file >= 0);
+    as_buf_init(&err);
+    rc = as_carried_read(&in, file, true, &err);
+    if (rc == 0) {
+        if (data[0] & 2)
+            read_conf(&in);
+        else
+            read_workers(&in);
+        rc = in.failed ? AS_EPROTO : 0;
+        AS_ASSERT(!in.failed || in.rest.n == 0);
+        as_carried_fini(&in);
+    }
+    /* one sentence, whatever is wrong behind it */
+    AS_ASSERT(rc == 0 ? err.n == 0 : err.n > sizeof(SENTENCE));
+    AS_ASSERT(rc == 0 || memcmp(err.p, SENTENCE, sizeof(SENTENCE) - 1) == 0);
+    as_buf_fini(&err);
+    as_carry_fini(&c);
+    close(file);
+    return 0;
+}
