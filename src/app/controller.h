@@ -13,6 +13,7 @@
 struct as_controller_fds {
     int app;                          /* what as_app_write wrote */
     int control;                      /* SOCK_SEQPACKET to the supervisor (ctl/message.h) */
+    int log;                          /* for log lines */
     int api[AS_CONTROLLER_LISTENERS]; /* for who says what is to be served: edge/control.h */
     uint32_t n_api;
 };

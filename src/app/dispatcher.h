@@ -19,6 +19,7 @@ struct as_dispatcher_fds {
     uint32_t n_management;
     int link;    /* unix listener for workers */
     int control; /* SOCK_SEQPACKET to the supervisor (ctl/message.h) */
+    int log;     /* for log lines */
 };
 
 /* Serves until DRAIN is done (exit code 0) or the control socket ends: then kills the process

@@ -259,7 +259,7 @@ static void resolve_limits(struct as_option_set *o)
 /* The handover as the dispatcher wants it; descriptors get back what exec took from them. */
 static bool sort_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_fds)
 {
-    struct as_dispatcher_fds fds = {.link = -1, .control = -1};
+    struct as_dispatcher_fds fds = {.link = -1, .control = -1, .log = STDERR_FILENO};
 
     for (uint32_t i = 0; i < h->n; i++) {
         int fd = h->fd[i];
@@ -277,6 +277,8 @@ static bool sort_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_
             fds.link = fd;
         else if (h->kind[i] == AS_HANDOVER_CONTROL)
             fds.control = fd;
+        else if (h->kind[i] == AS_HANDOVER_LOG)
+            fds.log = fd;
         else
             return false;
     }
@@ -300,7 +302,7 @@ static int cmd_dispatcher(struct as_option_set *opts)
 
 static bool sort_controller_fds(const struct as_handover *h, struct as_controller_fds *ret_fds)
 {
-    struct as_controller_fds fds = {.app = -1, .control = -1};
+    struct as_controller_fds fds = {.app = -1, .control = -1, .log = STDERR_FILENO};
 
     for (uint32_t i = 0; i < h->n; i++) {
         if (fcntl(h->fd[i], F_SETFD, FD_CLOEXEC) < 0)
@@ -309,6 +311,8 @@ static bool sort_controller_fds(const struct as_handover *h, struct as_controlle
             fds.app = h->fd[i];
         else if (h->kind[i] == AS_HANDOVER_CONTROL)
             fds.control = h->fd[i];
+        else if (h->kind[i] == AS_HANDOVER_LOG)
+            fds.log = h->fd[i];
         else if (h->kind[i] == AS_HANDOVER_API && fds.n_api < AS_CONTROLLER_LISTENERS)
             fds.api[fds.n_api++] = h->fd[i];
         else

@@ -91,8 +91,9 @@ static void die(struct as_child *c, struct as_child_death *d, struct as_str reas
 
 static void on_line(void *ctx, struct as_str line)
 {
-    (void)ctx; /* it writes to our stderr itself: its last words need nobody to pass them on */
-    (void)line;
+    struct as_child *c = ctx;
+
+    c->ops.line(c, line);
 }
 
 static void on_end(void *ctx, const struct as_process_end *e)
@@ -116,14 +117,14 @@ static void spawn(struct as_child *c)
     static const struct as_process_ops ops = {on_line, on_end};
     struct as_proc p;
     struct as_buf err;
-    int rc;
+    int rc, out = -1;
 
     as_buf_init(&err);
     c->starts++;
     as_restart_started(&c->restart);
-    rc = c->ops.spawn(c, &p, &err);
+    rc = c->ops.spawn(c, &p, &out, &err);
     if (rc == 0)
-        rc = as_process_watch(&c->process, c->loop, &p, -1, c->conf.oom_seen, &ops, c);
+        rc = as_process_watch(&c->process, c->loop, &p, out, c->conf.oom_seen, &ops, c);
     if (rc < 0) {
         if (err.n == 0)
             as_buf_str(&err, "no descriptor left to watch it");

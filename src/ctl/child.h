@@ -36,8 +36,10 @@ struct as_child_death {
 };
 
 struct as_child_ops {
-    /* Starts the process, which prints to where we do. 0 or an error with its text. */
-    int (*spawn)(struct as_child *c, struct as_proc *ret_p, struct as_buf *err);
+    /* Starts the process. *ret_out: the end of a pipe that it prints to; -1: none. 0 or an error
+     * with its text. */
+    int (*spawn)(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err);
+    void (*line)(struct as_child *c, struct as_str line);             /* that it printed there */
     void (*died)(struct as_child *c, const struct as_child_death *d); /* the move comes after it */
     void (*moved)(struct as_child *c, enum as_ctl_state from);        /* may not free c */
 };

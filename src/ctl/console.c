@@ -140,7 +140,7 @@ static void shared_sink(void *ctx, enum as_log_level level AS_UNUSED, const char
 
     /* One call, at most PIPE_BUF: no line of another process comes in between. When nobody reads
      * our log there is nothing better to do than go on. */
-    if (writev(STDERR_FILENO, iov, 2) < 0)
+    if (writev(s->fd, iov, 2) < 0)
         return;
 }
 

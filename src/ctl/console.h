@@ -35,10 +35,11 @@ void as_console_close(struct as_console *c);
 /* A log whose lines go to the console as "[supervisor] time=… level=… event=…". */
 struct as_log as_console_log(struct as_console *c, enum as_log_level level);
 
-/* The same for a process that shares our stderr: "[name] time=… …" straight to it, and to its
+/* The same for a process that was given our stderr: "[name] time=… …" straight to it, and to its
  * journal, which may be NULL. `shared` and what it points to stay the caller's. Any thread of it.
  */
 struct as_console_shared {
+    int fd; /* not owned */
     const char *name;
     struct as_journal *journal;
 };

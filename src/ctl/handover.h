@@ -15,7 +15,8 @@
     X(MANAGEMENT, "management") /* listener for workers that register, TCP or unix */              \
     X(API, "api")               /* listener for who says what is to be served, TCP or unix */      \
     X(APP, "app")               /* memfd: what the controller reads first */                       \
-    X(CONTROL, "control")       /* to the supervisor */
+    X(CONTROL, "control")       /* to the supervisor */                                            \
+    X(LOG, "log")               /* where log lines go */
 
 enum as_handover_kind {
 #define X(id, name) AS_HANDOVER_##id,
@@ -24,7 +25,7 @@ enum as_handover_kind {
         AS_HANDOVER_KINDS
 };
 
-#define AS_HANDOVER_MAX 24u
+#define AS_HANDOVER_MAX 25u
 
 struct as_handover {
     enum as_handover_kind kind[AS_HANDOVER_MAX];

@@ -1,5 +1,7 @@
 #include "ctl/service.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -66,26 +68,30 @@ static char **make_argv(const struct as_service *s, const struct as_handover *h,
 
 static const struct as_channel_ops channel_ops = {on_message, on_channel_end};
 
-static int spawn(struct as_child *child, struct as_proc *ret_p, struct as_buf *err)
+static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, struct as_buf *err)
 {
     struct as_service *s = service_of(child);
     struct as_handover h = s->conf.fds;
-    struct as_proc_spec spec = {.path = s->conf.program,
-                                .in = -1,
-                                .out = -1,
-                                .err = -1,
-                                .group = true,
-                                .death_signal = s->conf.death_signal};
+    struct as_proc_spec spec = {
+        .path = s->conf.program, .in = -1, .group = true, .death_signal = s->conf.death_signal};
     struct as_buf fds;
     char **argv;
-    int fd, e, rc;
+    int out[2], fd, e, rc;
 
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
+        return AS_EIO;
+    }
+    spec.out = spec.err = out[1];
     /* a new pair for each life: what an old one still had to say dies with it */
     if (as_channel_open(&s->channel, s->loop, &channel_ops, s, &fd) < 0) {
         as_buf_str(err, "cannot make the control socket");
+        close(out[0]);
+        close(out[1]);
         return AS_EIO;
     }
     as_handover_add(&h, AS_HANDOVER_CONTROL, fd);
+    as_handover_add(&h, AS_HANDOVER_LOG, s->conf.console->fd);
     as_buf_init(&fds);
     argv = make_argv(s, &h, &fds);
     spec.argv = (const char *const *)argv;
@@ -94,29 +100,44 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, struct as_buf *e
     /* told before it runs: what it has to know comes before anything else */
     s->ops.on_channel(s->ctx, s->channel);
     rc = as_proc_spawn(ret_p, &spec, &e);
-    /* its end; the channel ends when the process does */
+    /* its ends: what we would hold of them would outlive it */
     close(fd);
+    close(out[1]);
     as_option_argv_free(argv);
     as_buf_fini(&fds);
-    if (rc < 0)
+    if (rc < 0) {
         as_buf_printf(err, "cannot start %s: %s", s->conf.program, strerror(e));
-    return rc;
+        close(out[0]);
+        return rc;
+    }
+    *ret_out = out[0];
+    return 0;
+}
+
+static void on_line(struct as_child *child, struct as_str line)
+{
+    const struct as_service *s = service_of(child);
+
+    as_console_line(s->conf.console, s->conf.name, line);
 }
 
 static void on_died(struct as_child *child, const struct as_child_death *d)
 {
     struct as_service *s = service_of(child);
-    char reason[256], event[64];
-    struct as_str why = {(const char *)child->reason.p, child->reason.n - 1};
+    char reason[256], last[512], event[64];
+    struct as_str why, end;
+
+    as_output_report(as_buf_slice(&child->reason), &why, &end);
 
     as_channel_close(s->channel);
     s->channel = NULL;
     snprintf(event, sizeof(event), "%s_exit", s->conf.name);
     if (d->kind != AS_EXIT_STOPPED)
         as_log_event(s->log, d->gave_up ? AS_LOG_ERROR : AS_LOG_WARN, event,
-                     "pid=%d reason=%s restart_ms=%llu", (int)child->pid,
+                     "pid=%d reason=%s restart_ms=%llu%s%s", (int)child->pid,
                      as_log_quote(reason, sizeof(reason), why),
-                     (unsigned long long)(d->delay / AS_MS));
+                     (unsigned long long)(d->delay / AS_MS), end.n ? " last=" : "",
+                     end.n ? as_log_quote(last, sizeof(last), end) : "");
     s->ops.on_channel(s->ctx, NULL);
 }
 
@@ -144,7 +165,7 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
                    const struct as_log *log)
 {
     static const struct as_child_ops child_ops = {
-        .spawn = spawn, .died = on_died, .moved = on_moved};
+        .spawn = spawn, .line = on_line, .died = on_died, .moved = on_moved};
     struct as_service *s = as_xalloc(sizeof(*s));
 
     s->conf = *conf;

@@ -1,6 +1,10 @@
 /* ctl/service.h — the dispatcher's or the controller's process, as the supervisor has it: a child
  * with a control socket.
  *
+ * It writes its log itself, to where we print and to its journal, so that nobody's log waits for
+ * us. Whatever else it prints, a failed assertion, a library's last words, comes to us by a pipe,
+ * and goes the same ways under its name.
+ *
  * Always exactly one, brought back whatever happens once it has served. Each life gets copies of
  * the same descriptors: for the dispatcher these are the listeners, so that its death refuses no
  * connection (the kernel queues them until the next life accepts). Thread: the loop's.
@@ -12,6 +16,7 @@
 #include "conf/option.h"
 #include "ctl/channel.h"
 #include "ctl/child.h"
+#include "ctl/console.h"
 #include "ctl/handover.h"
 
 struct as_service;
@@ -20,10 +25,11 @@ struct as_service_conf {
     const char *name;    /* of the command, and in the log: "dispatcher" */
     const char *program; /* what is executed: "/proc/self/exe" */
     const struct as_option_set *opts;
-    uint32_t scope;         /* of the options that it is told */
-    const char *arg;        /* behind them, or NULL */
-    struct as_handover fds; /* closed by as_service_drain, _stop or _close */
-    int death_signal;       /* that it gets when we die; 0: it sees the end of its socket only */
+    uint32_t scope;             /* of the options that it is told */
+    const char *arg;            /* behind them, or NULL */
+    struct as_handover fds;     /* closed by as_service_drain, _stop or _close */
+    struct as_console *console; /* takes what it prints; its descriptor gets the log */
+    int death_signal; /* that it gets when we die; 0: it sees the end of its socket only */
     struct as_child_conf child;
 };
 

@@ -373,6 +373,7 @@ void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_fron
                                    .opts = s->conf->opts,
                                    .scope = AS_SCOPE_DISPATCHER,
                                    .fds = *fds,
+                                   .console = &s->console,
                                    .child = as_supervisor_child_conf(s)};
 
     f->s = s;
@@ -394,6 +395,7 @@ static int make_parts(struct as_supervisor *s)
                                          .opts = conf->opts,
                                          .scope = AS_SCOPE_CONTROLLER,
                                          .arg = conf->target,
+                                         .console = &s->console,
                                          .death_signal = SIGKILL,
                                          .child = as_supervisor_child_conf(s)};
     /* a dry run has none */

@@ -636,6 +636,18 @@ def test_replicas_that_are_gone(serve):
     wait.until(lambda: len(replicas()) == 2 and len(server.workers()) == 1, replicas)
 
 
+def test_what_is_no_log_line_is_kept_too(serve):
+    """The last words of a process that aborts, of whatever kind."""
+    server = serve("echo.py")
+    for name, pid in [("dispatcher", server.dispatcher), ("controller", server.controller)]:
+        os.kill(pid, signal.SIGABRT)
+        server.log.wait(rf"^\[supervisor\] .*event={name}_exit .*reason=\"signal 6 \(SIGABRT\)\" .*last=\"anyserve: aborted: ")
+        assert server.log.find(rf"^\[{name}\] anyserve: aborted: ")
+        wait.until(lambda: getattr(server, name) not in (None, pid), server.log.text)
+        assert any(re.search("Z anyserve: aborted: |^anyserve: aborted: ", line)
+                   for line in logs(server, "--replica", name, "-n", "1000"))
+
+
 def test_nothing_is_kept(serve):
     server = serve("echo.py", "--log-keep", "off")
     assert os.listdir(os.path.join(server.folder_of_port(), "logs")) == []

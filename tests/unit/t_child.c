@@ -17,6 +17,8 @@ struct world {
     uint64_t oom_seen;
     struct as_rand rand;
     bool stop_on_death;
+    bool talks; /* it prints to a pipe */
+    char lines[128];
 };
 
 static struct world *world_of(struct as_child *c)
@@ -24,18 +26,34 @@ static struct world *world_of(struct as_child *c)
     return AS_CONTAINER(c, struct world, child);
 }
 
-static int spawn(struct as_child *c, struct as_proc *ret_p, struct as_buf *err)
+static int spawn(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err)
 {
     const char *argv[] = {"sh", "-c", world_of(c)->script, NULL};
     struct as_proc_spec spec = {
         .path = "/bin/sh", .argv = argv, .in = -1, .out = -1, .err = -1, .group = true};
-    int e;
+    int e, rc, out[2] = {-1, -1};
 
     if (!world_of(c)->script) {
         as_buf_str(err, "no script");
         return AS_ENOTFOUND;
     }
-    return as_proc_spawn(ret_p, &spec, &e);
+    if (world_of(c)->talks) {
+        assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+        spec.out = spec.err = out[1];
+    }
+    rc = as_proc_spawn(ret_p, &spec, &e);
+    if (out[1] >= 0)
+        close(out[1]);
+    *ret_out = out[0];
+    return rc;
+}
+
+static void on_line(struct as_child *c, struct as_str line)
+{
+    struct world *w = world_of(c);
+    size_t n = strlen(w->lines);
+
+    snprintf(w->lines + n, sizeof(w->lines) - n, "%.*s|", AS_STR_FMT(line));
 }
 
 static void on_died(struct as_child *c, const struct as_child_death *d)
@@ -56,7 +74,8 @@ static void on_moved(struct as_child *c, enum as_ctl_state from AS_UNUSED)
 
 static struct world *open_world(const char *script)
 {
-    static const struct as_child_ops ops = {.spawn = spawn, .died = on_died, .moved = on_moved};
+    static const struct as_child_ops ops = {
+        .spawn = spawn, .line = on_line, .died = on_died, .moved = on_moved};
     struct world *w = as_xalloc(sizeof(*w));
     struct as_child_conf conf = {
         .restart = {.base = AS_MS, .max = 4 * AS_MS, .healthy = AS_SEC, .give_up = 3},
@@ -232,6 +251,18 @@ static void stopping_a_waiting_one_ends_the_wait(void **state AS_UNUSED)
     close_world(w);
 }
 
+static void what_it_prints_is_passed_on(void **state AS_UNUSED)
+{
+    struct world *w = open_world("echo one; echo two >&2; printf three; exit 3");
+
+    w->talks = w->stop_on_death = true;
+    as_child_start(&w->child);
+    run_until(w, AS_CTL_DOWN_STATE);
+    assert_string_equal(w->lines, "one|two|three|");
+    assert_string_equal(reason(w), "exit code 3\none\ntwo\nthree\n");
+    close_world(w);
+}
+
 static void the_owner_may_stop_it_on_hearing_of_its_death(void **state AS_UNUSED)
 {
     struct world *w = open_world("exit 1");
@@ -260,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_lost_one_has_the_deadline_of_a_start),
         cmocka_unit_test(a_stopped_one_is_not_started_again),
         cmocka_unit_test(stopping_a_waiting_one_ends_the_wait),
+        cmocka_unit_test(what_it_prints_is_passed_on),
         cmocka_unit_test(the_owner_may_stop_it_on_hearing_of_its_death),
     };
 
