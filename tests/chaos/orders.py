@@ -101,7 +101,9 @@ def model(state):
 
 
 def is_running(deployment, replicas):
-    return [r["state"] for r in deployment["replicas"]] == ["RUNNING"] * replicas
+    """So many, and each has a rank of its own, from 0 on."""
+    found = deployment["replicas"]
+    return [r["state"] for r in found] == ["RUNNING"] * replicas and sorted(r["rank"] for r in found) == list(range(replicas))
 
 
 def path_of(verb):
