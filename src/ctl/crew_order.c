@@ -166,54 +166,43 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
 }
 
 /* Of the deployment that is worst off: the one that gives the application its status. */
-static struct as_str message_of(const struct as_crew *c, const char *application)
+static struct as_str message_of(const struct as_crew *c, uint32_t first, uint32_t n)
 {
     const struct as_condition *worst = NULL;
 
-    for (uint32_t i = 0; i < c->n; i++) {
+    for (uint32_t i = first; i < first + n; i++) {
         const struct as_condition *k = as_plan_condition(c->deployments[i]->plan);
         bool failed = k->status == AS_STATUS_DEPLOY_FAILED;
 
-        if (strcmp(c->deployments[i]->application, application) == 0 &&
-            (failed || k->status == AS_STATUS_UNHEALTHY) && (!worst || failed))
+        if ((failed || k->status == AS_STATUS_UNHEALTHY) && (!worst || failed))
             worst = k;
     }
     return worst ? as_condition_text(worst) : AS_STR("");
 }
 
-static void put_application(const struct as_crew *c, const char *name, struct as_buf *b)
+static void put_application(const struct as_crew *c, uint32_t first, uint32_t n, struct as_buf *b)
 {
-    as_json_put_name(b, as_str_of(name));
+    struct as_str name = as_str_of(c->deployments[first]->application);
+
+    as_json_put_name(b, name);
     as_json_put_open(b, '{');
-    as_json_put_at_string(b, "name", as_str_of(name));
+    as_json_put_at_string(b, "name", name);
     as_json_put_at_string(b, "status",
-                          as_str_of(as_application_status_name(as_crew_status(c, name))));
-    as_json_put_at_string(b, "message", message_of(c, name));
+                          as_str_of(as_application_status_name(as_crew_status(c, first, n))));
+    as_json_put_at_string(b, "message", message_of(c, first, n));
     as_json_put_key(b, "deployments");
     as_json_put_open(b, '{');
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (strcmp(c->deployments[i]->application, name) == 0)
-            put_deployment(c, c->deployments[i], b);
-    }
+    for (uint32_t i = first; i < first + n; i++)
+        put_deployment(c, c->deployments[i], b);
     as_json_put_close(b, '}');
     as_json_put_close(b, '}');
-}
-
-/* In the order of their first deployments: whether this is the first one of its application. */
-static bool is_first(const struct as_crew *c, uint32_t i)
-{
-    for (uint32_t k = 0; k < i; k++) {
-        if (strcmp(c->deployments[k]->application, c->deployments[i]->application) == 0)
-            return false;
-    }
-    return true;
 }
 
 void as_crew_show(const struct as_crew *c, struct as_buf *json)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (is_first(c, i))
-            put_application(c, c->deployments[i]->application, json);
+    for (uint32_t i = 0, n; i < c->n; i += n) {
+        n = as_crew_together(c, i);
+        put_application(c, i, n, json);
     }
 }
 
@@ -256,18 +245,13 @@ static void tell_deployment(const struct as_crew_deployment *d,
 void as_crew_each(const struct as_crew *c, void (*fn)(void *arg, const struct as_crew_row *r),
                   void *arg)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        const char *name = c->deployments[i]->application;
-
-        if (!is_first(c, i))
-            continue;
+    for (uint32_t i = 0, n; i < c->n; i += n) {
+        n = as_crew_together(c, i);
         fn(arg, &(struct as_crew_row){
-                    .application = as_str_of(name),
-                    .status = as_str_of(as_application_status_name(as_crew_status(c, name))),
-                    .message = message_of(c, name)});
-        for (uint32_t k = i; k < c->n; k++) {
-            if (strcmp(c->deployments[k]->application, name) == 0)
-                tell_deployment(c->deployments[k], fn, arg);
-        }
+                    .application = as_str_of(c->deployments[i]->application),
+                    .status = as_str_of(as_application_status_name(as_crew_status(c, i, n))),
+                    .message = message_of(c, i, n)});
+        for (uint32_t k = i; k < i + n; k++)
+            tell_deployment(c->deployments[k], fn, arg);
     }
 }

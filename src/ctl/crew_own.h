@@ -66,7 +66,7 @@ struct as_crew {
     struct as_starts starts;
     struct as_rand rand;
     struct as_spec_devices gpus, cpus;
-    struct as_crew_deployment **deployments;
+    struct as_crew_deployment **deployments; /* those of one application beside each other */
     uint32_t n, n_started;
     struct as_crew_application *applications;
     uint32_t n_applications;
@@ -83,6 +83,8 @@ extern const struct as_plan_ops as_crew_plan_ops; /* ctx: the deployment */
 
 /* --- crew_want.c --- */
 struct as_crew_deployment *as_crew_find(const struct as_crew *c, struct as_str name);
+/* How many are of the same application as the one at `first`, which is its first one. */
+uint32_t as_crew_together(const struct as_crew *c, uint32_t first);
 /* One that is wanted no longer, but of which processes run: it is to end. */
 struct as_crew_deployment *as_crew_leftover(struct as_crew *c, struct as_str name,
                                             const struct as_place_facts *facts);
@@ -111,7 +113,8 @@ void as_crew_say_applications(struct as_crew *c);
 void as_crew_say_place(struct as_place *pl); /* it waits, or is given up, and why */
 void as_crew_say_delete(struct as_crew_deployment *d, bool gone);
 void as_crew_say_down(struct as_crew_deployment *d, bool down, struct as_str why);
-enum as_application_status as_crew_status(const struct as_crew *c, const char *application);
+/* Of the application whose deployments are those n from `first` on. */
+enum as_application_status as_crew_status(const struct as_crew *c, uint32_t first, uint32_t n);
 
 /* --- crew_ops.c --- */
 /* Every place has a life from the first time on that something is said or heard of it. */

@@ -50,32 +50,32 @@ static void say_text(const struct as_crew *c, const char *application, const cha
                                                 .text = text});
 }
 
-/* *ret_n: of its deployments. */
-static enum as_application_status look(const struct as_crew *c, const char *name, uint32_t *ret_n)
+enum as_application_status as_crew_status(const struct as_crew *c, uint32_t first, uint32_t n)
 {
-    const struct as_condition **all = as_xalloc((c->n + 1) * sizeof(const struct as_condition *));
+    const struct as_condition **all = as_xalloc((n + 1) * sizeof(const struct as_condition *));
     enum as_application_status s;
-    uint32_t n = 0, ending = 0;
+    uint32_t ending = 0;
 
-    for (uint32_t i = 0; i < c->n; i++) {
-        const struct as_crew_deployment *d = c->deployments[i];
+    for (uint32_t i = 0; i < n; i++) {
+        const struct as_crew_deployment *d = c->deployments[first + i];
 
-        if (strcmp(d->application, name) != 0)
-            continue;
         ending += d->deleting;
-        all[n++] = as_plan_condition(d->plan);
+        all[i] = as_plan_condition(d->plan);
     }
     s = as_application_status_of(all, n, n && ending == n);
     free(all);
-    *ret_n = n;
     return s;
 }
 
-enum as_application_status as_crew_status(const struct as_crew *c, const char *application)
+/* Its deployments, of which *ret_first is the first one; 0: it has none. */
+static uint32_t find(const struct as_crew *c, const char *name, uint32_t *ret_first)
 {
-    uint32_t n;
+    uint32_t i = 0;
 
-    return look(c, application, &n);
+    while (i < c->n && strcmp(c->deployments[i]->application, name) != 0)
+        i++;
+    *ret_first = i;
+    return i < c->n ? as_crew_together(c, i) : 0;
 }
 
 static struct as_crew_application *known(struct as_crew *c, const char *name)
@@ -95,8 +95,8 @@ static struct as_crew_application *known(struct as_crew *c, const char *name)
 static bool say_application(const struct as_crew *c, struct as_crew_application *a, as_ns now)
 {
     char text[64]; /* no trigger, no message */
-    uint32_t n;
-    enum as_application_status s = look(c, a->name, &n);
+    uint32_t first, n = find(c, a->name, &first);
+    enum as_application_status s = as_crew_status(c, first, n);
 
     if (n && s != a->said) {
         a->said = s;
@@ -113,7 +113,7 @@ void as_crew_say_applications(struct as_crew *c)
     as_ns now = as_loop_now(c->loop);
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < c->n; i++)
+    for (uint32_t i = 0; i < c->n; i += as_crew_together(c, i))
         known(c, c->deployments[i]->application);
     for (uint32_t i = 0; i < c->n_applications; i++) {
         struct as_crew_application *a = &c->applications[i];

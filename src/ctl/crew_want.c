@@ -17,6 +17,44 @@ struct as_crew_deployment *as_crew_find(const struct as_crew *c, struct as_str n
     return NULL;
 }
 
+uint32_t as_crew_together(const struct as_crew *c, uint32_t first)
+{
+    const char *name = c->deployments[first]->application;
+    uint32_t i = first + 1;
+
+    while (i < c->n && strcmp(c->deployments[i]->application, name) == 0)
+        i++;
+    return i - first;
+}
+
+/* Behind the last one of its application, for which there is room. */
+static void put_in(struct as_crew *c, struct as_crew_deployment *d)
+{
+    uint32_t at = c->n;
+
+    while (at > 0 && strcmp(c->deployments[at - 1]->application, d->application) != 0)
+        at--;
+    at = at ? at : c->n;
+    memmove(&c->deployments[at + 1], &c->deployments[at],
+            (c->n - at) * sizeof(struct as_crew_deployment *));
+    c->deployments[at] = d;
+    c->n++;
+}
+
+static void move_to(struct as_crew *c, struct as_crew_deployment *d, struct as_str application)
+{
+    uint32_t i = 0;
+
+    while (c->deployments[i] != d)
+        i++;
+    c->n--;
+    memmove(&c->deployments[i], &c->deployments[i + 1],
+            (c->n - i) * sizeof(struct as_crew_deployment *));
+    free(d->application);
+    d->application = as_str_dup(application);
+    put_in(c, d);
+}
+
 static struct as_crew_deployment *add(struct as_crew *c, struct as_str name,
                                       struct as_str application)
 {
@@ -31,7 +69,7 @@ static struct as_crew_deployment *add(struct as_crew *c, struct as_str name,
     AS_ASSERT(
         as_plan_new(&d->plan, name, &c->starts, as_rand_next(&c->rand), &as_crew_plan_ops, d) == 0);
     c->deployments = as_xrealloc(c->deployments, (c->n + 1) * sizeof(struct as_crew_deployment *));
-    c->deployments[c->n++] = d;
+    put_in(c, d);
     return d;
 }
 
@@ -108,10 +146,8 @@ static void want(struct as_crew *c, const struct as_catalog_page *page)
     if (!d)
         d = add(c, name, app);
     d->listed = true;
-    if (!as_str_eq(as_str_of(d->application), app)) {
-        free(d->application);
-        d->application = as_str_dup(app);
-    }
+    if (!as_str_eq(as_str_of(d->application), app))
+        move_to(c, d, app);
     if (unchanged(d, page) && !d->forgiven)
         return;
     d->forgiven = false;

@@ -84,6 +84,49 @@ static void what_does_not_differ_goes_on(void **state AS_UNUSED)
     close_world(w);
 }
 
+static void collect(void *arg, const struct as_crew_row *r)
+{
+    if (r->replica.n)
+        return;
+    as_buf_printf(arg, "%.*s%s%.*s=%.*s ", AS_STR_FMT(r->application), r->deployment.n ? "/" : "",
+                  AS_STR_FMT(r->deployment), AS_STR_FMT(r->status));
+}
+
+static void check_each(const struct world *w, const char *wanted)
+{
+    struct as_buf b = {0};
+
+    as_crew_each(w->crew, collect, &b);
+    as_buf_add(&b, "", 1);
+    assert_string_equal((char *)b.p, wanted);
+    as_buf_fini(&b);
+}
+
+/* Whenever they came, and wherever they were before. */
+static void what_one_application_has_is_told_together(void **state AS_UNUSED)
+{
+    struct world *w = open_spec(SHOP("version: one"));
+
+#define ONE "{name: echo, num_replicas: 2, version: one}"
+#define TWO(shop, other)                                                                           \
+    "applications: [{name: shop, command: [/bin/echo-worker, --fast], working_dir: /srv,"          \
+    " env: {A: '1'}, deployments: [" shop "]}, {name: other, command: [x], deployments: [" other   \
+    "]}]"
+    want(w, 2, TWO(ONE, "{name: b, num_replicas: 0}, {name: c, num_replicas: 0}"));
+    check_each(w, "shop=RUNNING shop/echo=HEALTHY other=RUNNING other/b=HEALTHY other/c=HEALTHY ");
+    want(w, 3,
+         TWO(ONE ", {name: d, num_replicas: 0}",
+             "{name: b, num_replicas: 0}, {name: c, num_replicas: 0}"));
+    check_each(w, "shop=RUNNING shop/echo=HEALTHY shop/d=HEALTHY "
+                  "other=RUNNING other/b=HEALTHY other/c=HEALTHY ");
+    want(w, 4,
+         TWO(ONE ", {name: d, num_replicas: 0}, {name: b, num_replicas: 0}",
+             "{name: c, num_replicas: 0}"));
+    check_each(w, "shop=RUNNING shop/echo=HEALTHY shop/d=HEALTHY shop/b=HEALTHY "
+                  "other=RUNNING other/c=HEALTHY ");
+    close_world(w);
+}
+
 static void an_update_that_fails_is_told_and_stays_taken_back(void **state AS_UNUSED)
 {
     struct world *w = open_spec(SHOP("version: one"));
@@ -176,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_is_what_its_generation_says),
         cmocka_unit_test(what_does_not_differ_goes_on),
+        cmocka_unit_test(what_one_application_has_is_told_together),
         cmocka_unit_test(an_update_that_fails_is_told_and_stays_taken_back),
         cmocka_unit_test(what_is_removed_drains_and_is_forgotten),
         cmocka_unit_test(what_a_new_controller_does_not_want_drains),
