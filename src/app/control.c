@@ -5,57 +5,163 @@
 #include "conf/exit_code.h"
 #include "edge/route.h"
 #include "io/runtime.h"
+#include "tool/record.h"
 
 #include <stdlib.h>
 
 #define PATTERN "/api/v1/applications/{application}/deployments/{deployment}/"
 
-/* "shop/ranker", or "ranker" of the application `default`. */
-static struct as_rest_match named(const char *text)
-{
-    const char *slash = strchr(text, '/');
+/* Names of what is served: application, deployment. */
+struct named {
+    char *application, *deployment;
+};
 
-    return (struct as_rest_match){
-        .application = slash ? (struct as_str){text, (size_t)(slash - text)} : AS_STR("default"),
-        .deployment = as_str_of(slash ? slash + 1 : text)};
+static void fini(struct named *n)
+{
+    free(n->application);
+    free(n->deployment);
+}
+
+/* The reader goes on only: each of these walks over all of its object. */
+static bool lists(struct as_record *r, struct as_json_value *deployments, struct as_str name)
+{
+    struct as_json_items it;
+    bool found = false;
+
+    if (as_json_items(r->json, deployments, &it))
+        return false;
+    while (as_json_next(r->json, &it) > 0)
+        found = found || as_str_eq(it.key, name);
+    return found;
+}
+
+static bool has(struct as_record *r, struct as_json_value *application, struct as_str deployment)
+{
+    struct as_json_items it;
+    bool found = false;
+
+    if (as_json_items(r->json, application, &it))
+        return false;
+    while (as_json_next(r->json, &it) > 0) {
+        if (as_str_eq(it.key, AS_STR("deployments")))
+            found = lists(r, &it.value, deployment);
+    }
+    return found;
+}
+
+static char *owner_among(struct as_record *r, struct as_json_value *applications,
+                         struct as_str deployment)
+{
+    struct as_json_items it;
+    char *owner = NULL;
+
+    if (as_json_items(r->json, applications, &it))
+        return NULL;
+    while (as_json_next(r->json, &it) > 0) {
+        struct as_str name = it.key;
+
+        if (has(r, &it.value, deployment) && !owner)
+            owner = as_str_dup(name);
+    }
+    return owner;
+}
+
+/* The application that has a deployment of this name, of those that an answer lists; or NULL. */
+static char *owner_in(struct as_str answer, struct as_str deployment)
+{
+    struct as_json_value root;
+    struct as_json_items it;
+    struct as_record r;
+    char *owner = NULL;
+
+    if (as_record_open(&r, answer, &root) == 0 && as_json_items(r.json, &root, &it) == 0) {
+        while (!owner && as_json_next(r.json, &it) > 0) {
+            if (as_str_eq(it.key, AS_STR("applications")))
+                owner = owner_among(&r, &it.value, deployment);
+        }
+    }
+    as_record_close(&r);
+    return owner;
+}
+
+/* A file has each deployment's name once, so the server knows which application is meant. */
+static int ask_owner(const struct as_option_set *opts, struct named *n)
+{
+    struct as_contact_request q = {
+        .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/applications/"};
+    struct as_contact_answer a;
+    int code = as_contact_ask(opts, &q, &a);
+
+    if (code == AS_CODE_OK && a.status != 200)
+        code = as_contact_print(&q, &a);
+    else if (code == AS_CODE_OK)
+        n->application = owner_in(a.body, as_str_of(n->deployment));
+    if (code == AS_CODE_OK && !n->application) {
+        fprintf(stderr, "anyserve: there is no deployment '%s'\n", n->deployment);
+        code = AS_CODE_FAILED;
+    }
+    as_contact_fini(&a);
+    return code;
+}
+
+/* [APPLICATION/]DEPLOYMENT. An exit code; fini in any case. */
+static int read_named(const struct as_option_set *opts, struct named *ret_n)
+{
+    const char *text = opts->args[0], *slash = strchr(text, '/');
+
+    *ret_n = (struct named){.deployment = as_str_dup(as_str_of(slash ? slash + 1 : text))};
+    if (slash == text || !ret_n->deployment[0]) {
+        fprintf(stderr, "anyserve: '%s' is not [APPLICATION/]DEPLOYMENT\n", text);
+        return AS_CODE_USAGE;
+    }
+    if (!slash)
+        return ask_owner(opts, ret_n);
+    ret_n->application = as_str_dup((struct as_str){text, (size_t)(slash - text)});
+    return AS_CODE_OK;
 }
 
 /* It has begun. */
-static int see_through(const struct as_option_set *opts, const struct as_rest_match *m)
+static int see_through(const struct as_option_set *opts, const struct named *n)
 {
-    char *app = as_str_dup(m->application), *deployment = as_str_dup(m->deployment);
     bool wait = as_option_bool(opts, AS_OPT_WAIT);
-    int code = wait ? as_await_deployment(opts, app, deployment) : AS_CODE_OK;
+    int code = wait ? as_await_deployment(opts, n->application, n->deployment) : AS_CODE_OK;
 
     if (code == AS_CODE_OK)
-        printf("%s/%s %s\n", app, deployment, wait ? "is healthy" : "changes");
-    free(app);
-    free(deployment);
+        printf("%s/%s %s\n", n->application, n->deployment, wait ? "is healthy" : "changes");
     return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
 }
 
-static int tell(const struct as_option_set *opts, const char *verb, struct as_str body)
+static int order(const struct as_option_set *opts, const struct named *n, const char *verb,
+                 struct as_str body)
 {
-    struct as_rest_match m = named(opts->args[0]);
-    struct as_buf target;
     struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
     struct as_contact_answer a;
+    struct as_buf target;
     int code;
 
-    if (!m.application.n || !m.deployment.n) {
-        fprintf(stderr, "anyserve: '%s' is not [APPLICATION/]DEPLOYMENT\n", opts->args[0]);
-        return AS_CODE_USAGE;
-    }
     as_buf_init(&target);
-    as_route_put(&target, PATTERN, false, &m);
+    as_route_put(&target, PATTERN, false,
+                 &(struct as_rest_match){.application = as_str_of(n->application),
+                                         .deployment = as_str_of(n->deployment)});
     as_buf_str(&target, verb);
     as_buf_add(&target, "", 1);
     q.target = (const char *)target.p;
     code = as_contact_ask(opts, &q, &a);
     if (code == AS_CODE_OK)
-        code = a.status == 200 ? see_through(opts, &m) : as_contact_print(&q, &a);
+        code = a.status == 200 ? see_through(opts, n) : as_contact_print(&q, &a);
     as_contact_fini(&a);
     as_buf_fini(&target);
+    return code;
+}
+
+static int tell(const struct as_option_set *opts, const char *verb, struct as_str body)
+{
+    struct named n;
+    int code = read_named(opts, &n);
+
+    if (code == AS_CODE_OK)
+        code = order(opts, &n, verb, body);
+    fini(&n);
     return code;
 }
 

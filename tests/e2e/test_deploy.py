@@ -123,6 +123,24 @@ def test_two_applications(start, connect):
     assert {(a["name"], a["status"]) for a in server.status()["applications"]} == {("shop", "RUNNING"), ("extra", "RUNNING")}
 
 
+def test_a_deployment_is_known_by_its_own_name(start):
+    """Whichever application it is of."""
+    server = start(spec())
+    healthy(server)
+
+    def scale(*args):
+        done = run("scale", *args, "--runtime-dir", server.runtime)
+        return done.returncode, done.stdout.strip(), done.stderr.strip().splitlines()[-1:]
+
+    assert scale("side", "2")[:2] == (0, "extra/side is healthy")
+    healthy(server, "side", app="extra")
+    assert scale("main", "1", "--no-wait")[:2] == (0, "shop/main changes")
+    assert scale("shop/main", "2")[:2] == (0, "shop/main is healthy")
+    assert scale("shop/side", "2") == (1, "", ["anyserve: control.sock answered 404: there is no deployment 'side'"])
+    assert scale("other", "2") == (1, "", ["anyserve: there is no deployment 'other'"])
+    assert scale("side", "1")[0] == 0
+
+
 def test_light_changes_restart_nothing(start, connect):
     server = start(spec())
     healthy(server)
