@@ -178,6 +178,13 @@ static void print_key(const struct as_spec_row *row, const struct as_spec_value 
     as_buf_str(out, "\n");
 }
 
+/* `all`: defaults too; but a mapping that was never said is none, and would be one if it were
+ * (logging_config). */
+static bool is_told(const struct as_spec_row *row, const struct as_spec_value *v, bool all)
+{
+    return v->set && (v->from != AS_SPEC_FROM_DEFAULT || (all && row->type != AS_SPEC_OBJECT));
+}
+
 static void print_object(const struct as_spec_object *o, uint32_t depth, bool item, bool all,
                          struct as_buf *out)
 {
@@ -185,7 +192,7 @@ static void print_object(const struct as_spec_object *o, uint32_t depth, bool it
     bool any = false;
 
     for (uint32_t i = 0; i < width; i++) {
-        if (!o->v[i].set || (!all && o->v[i].from == AS_SPEC_FROM_DEFAULT))
+        if (!is_told(&as_spec_rows[first + i], &o->v[i], all))
             continue;
         indent(out, depth);
         if (item)

@@ -92,6 +92,7 @@ static void defaults_are_written_out(void **state AS_UNUSED)
     as_buf_add(&out, "", 1);
     assert_non_null(strstr((char *)out.p, "        health_check_period_s: 10\n"));
     assert_null(strstr((char *)out.p, "num_gpus"));
+    assert_null(strstr((char *)out.p, "logging_config")); /* workers would have one */
     again = parse((char *)out.p);
     assert_int_equal(as_spec_compare(app_of(s, 0), deployment_of(s, 0, 0), app_of(again, 0),
                                      deployment_of(again, 0, 0), NULL),
