@@ -120,7 +120,9 @@ void as_dispatcher_drain(struct as_dispatcher *d)
     share(d);
     for (uint32_t i = 0; i < d->n_lanes; i++)
         as_lane_post(&d->lanes[i], &d->lanes[i].drain, open_drain);
-    if (!d->yielding)
+    if (d->yielding)
+        as_simple_yield(d->fleet, as_dispatcher_fewer, d);
+    else
         as_edge_announce_end(d->management);
 }
 

@@ -16,7 +16,7 @@
 #include "edge/edge.h"
 #include "edge/status.h"
 #include "io/sock.h"
-#include "link/fleet.h"
+#include "link/simple.h"
 
 #include <pthread.h>
 
@@ -79,6 +79,8 @@ void as_lane_post(struct as_lane *to, struct as_letter *letter,
 
 /* --- dispatcher_word.c --- */
 
+/* For as_simple_yield. */
+void as_dispatcher_fewer(void *dispatcher, struct as_str worker, uint64_t epoch, uint32_t n);
 /* *fd becomes `next`; what it was is closed. */
 void as_dispatcher_hold(int *fd, int next);
 extern const struct as_fleet_ops as_dispatcher_fleet_ops; /* ctx: the dispatcher */

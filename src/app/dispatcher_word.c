@@ -136,6 +136,37 @@ static void told(struct as_dispatcher *d, const struct as_ctl_message *m)
     open_doors(d);
 }
 
+/* --- workers of the management service --- */
+
+static void bequeath(void *dispatcher, const struct as_simple_legacy *l)
+{
+    struct as_ctl_message m = {
+        .type = AS_CTL_LEGACY, .replica = l->worker, .token = l->address, .text = l->said};
+
+    m.id = l->epoch;
+    if (l->address.n <= AS_CTL_NAME_MAX && l->said.n <= AS_CTL_TEXT_MAX)
+        as_dispatcher_say(dispatcher, &m);
+    /* else it registers anew when nobody knows it at its next heartbeat */
+}
+
+void as_dispatcher_fewer(void *dispatcher, struct as_str worker, uint64_t epoch, uint32_t n)
+{
+    struct as_ctl_message m = {.type = AS_CTL_FEWER, .replica = worker, .number = n};
+
+    m.id = epoch;
+    as_dispatcher_say(dispatcher, &m);
+}
+
+static void inherit(struct as_dispatcher *d, const struct as_ctl_message *m)
+{
+    struct as_simple_legacy l = {m->replica, m->token, m->text, m->id};
+    char why[512] = "", quoted[600];
+
+    if (as_simple_inherit(d->fleet, &l, why, sizeof(why)))
+        as_log_event(&d->log, AS_LOG_WARN, "worker_not_inherited", "replica=%.*s reason=%s",
+                     AS_STR_FMT(m->replica), as_log_quote(quoted, sizeof(quoted), as_str_of(why)));
+}
+
 /* Another dispatcher has the same listeners, and serves as soon as the workers are there. Those
  * that cannot serve two dispatchers come when we have ended. */
 static void yield_workers(struct as_dispatcher *d)
@@ -148,6 +179,7 @@ static void yield_workers(struct as_dispatcher *d)
     as_status_stop_listening(d->status);
     as_edge_drain(d->management, -1, NULL, NULL);
     m.id = !as_fleet_move(d->fleet, &m.number);
+    as_simple_each_legacy(d->fleet, bequeath, d);
     as_dispatcher_say(d, &m);
     as_log_event(&d->log, AS_LOG_INFO, "yields", "unanswered=%u foreign=%u drains=%u",
                  as_fleet_unanswered(d->fleet), m.number, (unsigned)m.id);
@@ -252,6 +284,15 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         yield_workers(d);
         if (m->number)
             as_dispatcher_drain(d);
+        break;
+    case AS_CTL_LEGACY:
+        inherit(d, m);
+        break;
+    case AS_CTL_FEWER:
+        as_simple_lent(d->fleet, m->replica, m->id, m->number);
+        break;
+    case AS_CTL_RELIEVED:
+        as_simple_lent(d->fleet, (struct as_str){0}, 0, 0);
         break;
     case AS_CTL_DRAIN:
         as_dispatcher_drain(d);

@@ -75,7 +75,11 @@
                        */                                                                          \
     X(MOVED, D, S)  /* lets no worker in any more; number: those that will come to the other one   \
                        and are not ours; id 1: some come only when it has ended, so it ends now */ \
-    X(OPENED, D, S) /* clients are let in */
+    X(OPENED, D, S) /* clients are let in */                                                       \
+    X(LEGACY, D, S) /* of the former one, for the other, who hears it: a worker of the management  \
+                       service: replica, token = its address, id = its epoch, text = REGISTER */   \
+    X(FEWER, D, S)  /* as well: so many requests of it are still in hand: replica, id, number */   \
+    X(RELIEVED, S, D) /* the former one has ended */
 
 enum as_ctl_type {
     AS_CTL_NONE,

@@ -278,6 +278,8 @@ static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
             as_supervisor_moved(s, m->number, m->id);
         else if (m->type == AS_CTL_OPENED && f == s->front)
             as_supervisor_opened(s);
+    } else if (m->type == AS_CTL_LEGACY || m->type == AS_CTL_FEWER) {
+        as_supervisor_legacy(s, f, m);
     } else if (f == s->front) {
         pass_on(s, m);
     } else if (as_workers_hear_former(s->workers, m)) {

@@ -93,6 +93,9 @@ void as_supervisor_front_serves(struct as_supervisor *s, struct as_supervisor_fr
 void as_supervisor_other_down(struct as_supervisor *s, bool gave_up);
 void as_supervisor_moved(struct as_supervisor *s, uint32_t foreign, bool drains);
 void as_supervisor_opened(struct as_supervisor *s);
+/* What a dispatcher says to the one that relieves it. */
+void as_supervisor_legacy(struct as_supervisor *s, const struct as_supervisor_front *f,
+                          const struct as_ctl_message *m);
 /* The server drains or ends: an upgrade that is under way is given up. */
 void as_supervisor_upgrade_over(struct as_supervisor *s);
 

@@ -420,6 +420,15 @@ void as_supervisor_opened(struct as_supervisor *s)
                      as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
 }
 
+void as_supervisor_legacy(struct as_supervisor *s, const struct as_supervisor_front *f,
+                          const struct as_ctl_message *m)
+{
+    bool takes = s->upgrade.stage == AS_UPGRADE_MOVING || s->upgrade.stage == AS_UPGRADE_YIELDING;
+
+    if (f == s->other && takes)
+        as_channel_say(s->front->channel, m);
+}
+
 static void done(struct as_supervisor *s)
 {
     as_ns took = as_loop_now(s->loop) - s->upgrade.began;
@@ -443,6 +452,7 @@ void as_supervisor_other_down(struct as_supervisor *s, bool gave_up)
     } else if (stage == AS_UPGRADE_MOVING || stage == AS_UPGRADE_YIELDING) {
         if (stage == AS_UPGRADE_MOVING) /* whoever is not there by now comes by itself */
             say_told(s, 0, false);
+        as_channel_say(s->front->channel, &(struct as_ctl_message){.type = AS_CTL_RELIEVED});
         move(s, AS_UPGRADE_NONE);
         done(s);
     }

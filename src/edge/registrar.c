@@ -186,6 +186,11 @@ static void carry_out(struct as_exchange *x, enum as_management_rpc rpc,
     };
 
     AS_ASSERT(x->edge->client.local);
+    /* what the other one was told must stay true; it answers as soon as they connect again */
+    if (x->edge->draining && rpc != AS_MANAGEMENT_HEARTBEAT) {
+        as_exchange_fail(x, AS_EUNAVAILABLE, "another dispatcher takes over: try again");
+        return;
+    }
     calls[rpc](x, q);
 }
 

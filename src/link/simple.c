@@ -22,9 +22,13 @@ static as_ns now_of(const struct as_simple *s)
     return as_loop_now(s->up.fleet->loop);
 }
 
+/* Heartbeats go to the dispatcher that relieves us. */
 static struct as_lease_conf lease_conf(const struct as_fleet *f)
 {
-    return (struct as_lease_conf){.heartbeat = f->conf.heartbeat_timeout, .grace = f->conf.grace};
+    bool yields = f->simple && f->simple->fewer;
+
+    return (struct as_lease_conf){.heartbeat = yields ? 0 : f->conf.heartbeat_timeout,
+                                  .grace = f->conf.grace};
 }
 
 /* --- log --- */
@@ -57,6 +61,7 @@ void as_simple_handle_closed(struct as_simple *s)
     free(s->model);
     free(s->version);
     free(s->address);
+    as_buf_fini(&s->said);
     free(s);
 }
 
@@ -99,6 +104,7 @@ static void begin_to_leave(struct as_simple *s)
 
 void as_simple_settled(struct as_simple *s)
 {
+    as_simple_tell(s);
     if (s->leaving && !s->ended && as_list_empty(&s->busy) && as_list_empty(&s->waiting))
         end(s, "unregistered", 0);
 }
@@ -225,7 +231,7 @@ static void op_drain(struct as_upstream *u AS_UNUSED)
 {
 }
 
-/* It comes with its next heartbeat, which nobody knows there. */
+/* The other one is told of it: as_simple_each_legacy. */
 static bool op_move(struct as_upstream *u AS_UNUSED, uint32_t *foreign AS_UNUSED)
 {
     return true;
@@ -313,6 +319,7 @@ struct join {
     struct as_simple *old;    /* that it replaces, or NULL */
     struct as_fleet_deploy *d;
     char name[AS_NAME_MAX + AS_VERSION_MAX + 2]; /* of the deployment */
+    uint64_t epoch; /* that it had with the dispatcher before us; 0: it is new */
     int fd;
     uint32_t pid, target;
     char *why;
@@ -420,9 +427,10 @@ static struct as_simple *make(struct join *j)
     s->version = as_str_dup(m->version);
     s->address = as_str_dup(j->o.address);
     s->rest = (struct as_str){s->address + (j->rest.p - j->o.address.p), j->rest.n};
-    s->epoch = ++f->registration;
+    s->epoch = j->epoch ? j->epoch : ++f->registration;
     s->pid = j->pid;
     s->slots = m->budget;
+    s->lent = j->epoch ? s->slots : 0;
     s->answered = as_loop_now(f->loop);
     s->handles = 1;
     as_list_init(&s->known);
@@ -431,6 +439,8 @@ static struct as_simple *make(struct join *j)
     as_list_init(&s->idle);
     as_lease_begin(&s->lease, s->answered);
     as_timer_init(&s->timer, f->loop, on_timer);
+    as_buf_init(&s->said);
+    as_simple_keep(s, m);
     return s;
 }
 
@@ -448,17 +458,17 @@ static void let_in(struct join *j, struct as_simple *s)
     as_log_event(f->log, AS_LOG_INFO, "worker_ready",
                  "replica=%s kind=simple deployment=%s pid=%u slots=%u epoch=%llu", s->worker,
                  j->d->name, s->pid, s->slots, (unsigned long long)s->epoch);
-    as_replica_grant(s->up.replica, s->slots, 0, s->answered);
+    as_replica_grant(s->up.replica, s->slots - s->lent, 0, s->answered);
     as_fleet_refresh(j->d);
     as_fleet_registered(j->d);
     if (j->old)
         begin_to_leave(j->old);
 }
 
-int as_simple_join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t *ret_epoch,
-                   char *why, size_t cap)
+static int join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t epoch,
+                uint64_t *ret_epoch, char *why, size_t cap)
 {
-    struct join j = {.f = f, .o = *o, .fd = -1, .why = why, .cap = cap};
+    struct join j = {.f = f, .o = *o, .epoch = epoch, .fd = -1, .why = why, .cap = cap};
     struct as_simple *s;
     int err = check_names(&j);
 
@@ -485,6 +495,18 @@ int as_simple_join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t
     let_in(&j, s);
     *ret_epoch = s->epoch;
     return 0;
+}
+
+int as_simple_join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t *ret_epoch,
+                   char *why, size_t cap)
+{
+    return join(f, o, 0, ret_epoch, why, cap);
+}
+
+int as_simple_join_as(struct as_fleet *f, const struct as_simple_offer *o, uint64_t epoch,
+                      char *why, size_t cap)
+{
+    return join(f, o, epoch, &epoch, why, cap);
 }
 
 int as_simple_leave(struct as_fleet *f, struct as_str worker, struct as_str model,

@@ -49,6 +49,32 @@ int as_simple_leave(struct as_fleet *f, struct as_str worker, struct as_str mode
 bool as_simple_beat(struct as_fleet *f, struct as_str worker, const struct as_str *models,
                     uint32_t n);
 
+/* --- another dispatcher takes over ---
+ *
+ * The next one has a worker with none of its slots at first, and gets them as the former one has no
+ * request for them any more: so a worker has no more requests than slots while there are two. (A
+ * client that the former one still has may send it more: those come on top.) */
+
+/* A registration, as it is handed on. */
+struct as_simple_legacy {
+    struct as_str worker, address;
+    struct as_str said; /* what it said of its model: a REGISTER frame */
+    uint64_t epoch;
+};
+/* Of all that may be spoken of; the texts are valid in fn only. */
+void as_simple_each_legacy(struct as_fleet *f,
+                           void (*fn)(void *arg, const struct as_simple_legacy *l), void *arg);
+/* The former one: fn is called at once for each worker with the number of requests that it has in
+ * hand here, and again whenever that has become less. Connections do not rest any more. */
+void as_simple_yield(struct as_fleet *f,
+                     void (*fewer)(void *arg, struct as_str worker, uint64_t epoch, uint32_t n),
+                     void *arg);
+/* The next one: as as_simple_join, with its former epoch; all slots are lent. `said` may be
+ * anything: AS_EPROTO. */
+int as_simple_inherit(struct as_fleet *f, const struct as_simple_legacy *l, char *why, size_t cap);
+/* So many slots of it still are, or fewer; no worker: of all. Of one that is not there: nothing. */
+void as_simple_lent(struct as_fleet *f, struct as_str worker, uint64_t epoch, uint32_t n);
+
 /* Connections to all of them since the start, for metrics. */
 struct as_simple_stat {
     uint64_t opened, reused; /* reused: requests that found one */

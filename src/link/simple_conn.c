@@ -552,11 +552,12 @@ void as_simple_conn_retry(struct as_simple *s)
 as_ns as_simple_conn_expire(struct as_simple *s, as_ns now)
 {
     as_ns idle = s->up.fleet->conf.simple_idle;
+    bool yields = s->up.fleet->simple->fewer; /* who serves one after the other waits for its end */
 
-    while (idle && !as_list_empty(&s->idle)) {
+    while ((idle || yields) && !as_list_empty(&s->idle)) {
         struct as_simple_conn *conn = AS_LIST_ENTRY(s->idle.prev, struct as_simple_conn, node);
 
-        if (now - conn->rests < idle)
+        if (!yields && now - conn->rests < idle)
             return conn->rests + idle;
         conn_close(conn, &stat_of(s)->idle);
     }

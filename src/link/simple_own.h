@@ -46,9 +46,12 @@ struct as_simple {
     struct as_lease lease;
     struct as_timer timer; /* the lease, idle connections, connections that wait */
     char *worker, *model, *version, *address;
+    struct as_buf said; /* its registration as a REGISTER frame; empty: too large for one */
     struct as_str rest; /* of the address, below the folder */
     uint64_t epoch, stream;
     uint32_t pid, slots, n_conns;
+    uint32_t lent;    /* slots that the dispatcher before us still uses */
+    uint32_t kept;    /* requests in hand, as the one that relieves us was told last */
     uint32_t handles; /* of the event loop, that refer to it */
     as_ns answered;   /* when its socket last gave a sign of life */
     as_ns complained; /* when a fault of its was logged last … */
@@ -63,6 +66,9 @@ struct as_simple_roster {
     struct as_list bucket[256]; /* as_simple.known by the hash of the worker's id */
     struct as_simple_stat stat;
     uint8_t rx[AS_SIMPLE_READ]; /* of whichever connection is read */
+    /* as_simple_yield; NULL: no other dispatcher has come */
+    void (*fewer)(void *arg, struct as_str worker, uint64_t epoch, uint32_t n);
+    void *arg;
 };
 
 /* The roster, made when it is needed first. */
@@ -80,6 +86,14 @@ void as_simple_conn_retry(struct as_simple *s);              /* those that wait 
 as_ns as_simple_conn_expire(struct as_simple *s, as_ns now); /* returns when the next one is due */
 /* All of them end: requests are given back to core, as far as that can be. */
 void as_simple_conn_end_all(struct as_simple *s);
+
+/* As as_simple_join; epoch 0: the next one, else this one, and all its slots are lent. */
+int as_simple_join_as(struct as_fleet *f, const struct as_simple_offer *o, uint64_t epoch,
+                      char *why, size_t cap);
+
+/* For another dispatcher (simple_move.c): its registration; that it may have less in hand. */
+void as_simple_keep(struct as_simple *s, const struct as_frame_register *model);
+void as_simple_tell(struct as_simple *s);
 
 /* The worker (simple.c). */
 void as_simple_wake(struct as_simple *s, as_ns when);         /* the timer fires no later */
