@@ -153,3 +153,22 @@ def test_one_that_never_came_says_why(serve, tmp_path):
     put(server, spec(num_replicas=1))
     healthy(server, replicas=1)
     server.forget_fds()
+
+
+def test_without_a_rollback_it_is_tried_on_beside_what_serves(serve, tmp_path, connect):
+    (tmp_path / "anyserve.yaml").write_text(json.dumps(spec()))
+    server = serve(tmp_path / "anyserve.yaml", "--state-dir", tmp_path / "state", *QUICK, "--update-failures", "2",
+                   "--no-update-rollback", "--max-start-failures", "0", "--restart-backoff-max", "20ms", verb="start")
+    healthy(server)
+    before, client = replicas(server), connect(server)
+    assert put(server, spec(env={"FAIL": "no weights"}))["shop/main"] == ("changed", "restart")
+    for _ in range(4):  # twice as often as an update that is taken back
+        server.log.wait(r"event=worker_exit replica=main-\d .*last=\"no weights\"", len(server.log.lines))
+    d = deployment(server, "main")
+    assert "no weights" in d["message"] and d["status"] != "HEALTHY", d
+    assert set(before.values()) <= set(replicas(server).values()) and ask(client)["size"] == "large"
+    assert causes(server)[0] == "deploy"
+    put(server, spec(env={"SIZE": "small"}))
+    healthy(server)
+    assert ask(client)["size"] == "small" and not set(before.values()) & set(replicas(server).values())
+    server.forget_fds()
