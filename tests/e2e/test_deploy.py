@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -551,3 +552,21 @@ def test_detached(tmp_path):
             os.kill(pid, signal.SIGTERM)
         wait.until(lambda: not procs.alive(pid), "the server to end")
         assert "notify_failed" not in (tmp_path / "state" / "server.log").read_text()
+
+
+@pytest.mark.parametrize("size, begins_anew", [(16 << 20, False), ((16 << 20) + 1, True)])
+def test_a_long_log_of_a_detached_server_begins_anew(tmp_path, size, begins_anew):
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    (state / "server.log").touch()
+    os.truncate(state / "server.log", size)
+    with tempfile.TemporaryDirectory(prefix="as-", dir="/tmp") as runtime:
+        done = run("start", "--state-dir", state, "--runtime-dir", runtime, "--port", "0", "--status-port", "0",
+                   "--python", sys.executable, "--detach")
+        pid = int(re.search(r"\bpid (\d+)", done.stderr)[1])
+        os.kill(pid, signal.SIGTERM)
+        wait.until(lambda: not procs.alive(pid), "the server to end")
+    assert done.returncode == 0, done
+    assert (state / "server.log.1").exists() == begins_anew
+    assert ((state / "server.log").stat().st_size < 1 << 20) == begins_anew
+    assert "Ready: " in (state / "server.log").read_bytes()[0 if begins_anew else size:].decode()
