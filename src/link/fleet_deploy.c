@@ -181,6 +181,7 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
         AS_ASSERT(!err);
         err = as_deploy_set_batch(d->core, m.index, &batching);
         AS_ASSERT(!err);
+        as_fleet_new_model(d, m.index);
     } else {
         known->gone = false;
     }

@@ -20,7 +20,8 @@ struct as_fleet_model {
     char *name, *version;
     uint32_t max_ongoing;
     struct as_batch_conf batching;
-    as_ns missed; /* since when no worker that stays has it; AS_NEVER: one has */
+    as_ns missed; /* since when no worker that stays has it; AS_NEVER: one has; 0: its last one ends
+                   */
     bool gone;    /* not in the registry: nobody served it any more */
     struct as_model_stat stat;
 };
@@ -91,7 +92,7 @@ struct as_fleet {
     struct as_task tidy;   /* deployments that are to go */
     struct as_list untold; /* links whose end nobody has heard of yet */
     struct as_rand rand;   /* of moments */
-    uint64_t epoch; /* of the last link */
+    uint64_t epoch;        /* of the last link */
     /* Epoch of the last registration of a simple worker. It begins with the time, in us since the
      * machine started: no dispatcher before this one has given as high a one. */
     uint64_t registration;
@@ -149,9 +150,12 @@ void as_fleet_registered(struct as_fleet_deploy *d);
 void as_fleet_vacate(struct as_fleet_deploy *d);
 void as_fleet_tidy(struct as_task *t); /* those whose time is over */
 void as_fleet_free_models(struct as_fleet_deploy *d);
+/* Nobody has it yet, before anybody hears that there is such a model. */
+void as_fleet_new_model(struct as_fleet_deploy *d, uint32_t model);
 /* Who serves what may have changed: models that nobody has and nobody will bring are unknown after
- * this turn. Workers of ours bring none back when all have registered that are there to stay; for
- * those that came by themselves the fleet's grace time is waited for. */
+ * this turn. Nobody will when all processes have registered that are there to stay, and the last
+ * one that had the model is asked to end; if it has died instead, the fleet's grace time is waited
+ * for, since it may come again. */
 void as_fleet_review(struct as_fleet_deploy *d);
 void as_fleet_drop_models(struct as_fleet_deploy *d); /* the same, now; not inside core */
 /* The upstream has let go of c, whose verdict is set: core takes it back, or the client gets it.

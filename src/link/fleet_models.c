@@ -12,18 +12,20 @@ void as_upstream_join(struct as_upstream *u)
 
 void as_upstream_add_model(struct as_upstream *u, uint32_t model)
 {
-    as_ns now = as_loop_now(u->fleet->loop);
-
-    if (as_upstream_has(u, model))
-        return;
     u->models[model / 64] |= 1ull << model % 64;
     u->deploy->models[model].missed = AS_NEVER;
-    AS_LIST_EACH(n, &u->fleet->upstreams)
-    {
-        struct as_upstream *o = AS_LIST_ENTRY(n, struct as_upstream, node);
+    if (u->replica)
+        as_replica_set_model(u->replica, model, true, as_loop_now(u->fleet->loop));
+}
 
-        if (o->deploy == u->deploy && o->replica)
-            as_replica_set_model(o->replica, model, as_upstream_has(o, model), now);
+void as_fleet_new_model(struct as_fleet_deploy *d, uint32_t model)
+{
+    AS_LIST_EACH(n, &d->fleet->upstreams)
+    {
+        const struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+
+        if (u->deploy == d && u->replica)
+            as_replica_set_model(u->replica, model, false, as_loop_now(d->fleet->loop));
     }
 }
 
@@ -42,22 +44,30 @@ static bool is_awaited(const struct as_fleet_deploy *d)
     return false;
 }
 
-/* What workers that stay have, a bit each. False: there is none such. */
-static bool sum_up(const struct as_fleet_deploy *d, uint64_t *ret_models)
-{
-    bool some = false;
+/* A bit for each model that somebody has: among workers that stay, among those that are to end. */
+struct held {
+    uint64_t stay[AS_DEPLOY_MODELS_MAX / 64], end[AS_DEPLOY_MODELS_MAX / 64];
+    bool served; /* somebody stays, and has slots */
+};
 
-    memset(ret_models, 0, AS_DEPLOY_MODELS_MAX / 8);
+static bool has(const uint64_t *bits, uint32_t model)
+{
+    return bits[model / 64] >> model % 64 & 1u;
+}
+
+static void sum_up(const struct as_fleet_deploy *d, struct held *ret_h)
+{
+    *ret_h = (struct held){0};
     for (struct as_list *n = d->fleet->upstreams.next; n != &d->fleet->upstreams; n = n->next) {
         const struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+        uint64_t *bits = u->retiring ? ret_h->end : ret_h->stay;
 
-        if (u->deploy != d || u->retiring)
+        if (u->deploy != d)
             continue;
         for (size_t i = 0; i < AS_COUNT(u->models); i++)
-            ret_models[i] |= u->models[i];
-        some = some || u->replica;
+            bits[i] |= u->models[i];
+        ret_h->served = ret_h->served || (u->replica && !u->retiring);
     }
-    return some;
 }
 
 static void drop(struct as_fleet_deploy *d, uint32_t model)
@@ -76,27 +86,34 @@ static void drop(struct as_fleet_deploy *d, uint32_t model)
     as_deploy_drop_model(d->core, model, as_loop_now(f->loop));
 }
 
+/* Since when nobody that stays has it. 0: long ago, because who had it last was asked to end; one
+ * that has died may come again. */
+static as_ns missed(const struct as_fleet_model *m, const struct held *h, uint32_t i, as_ns now)
+{
+    if (has(h->stay, i))
+        return AS_NEVER;
+    return has(h->end, i) ? 0 : AS_MIN(m->missed, now);
+}
+
 /* Not where the last one goes: core may be in the middle of something. */
 void as_fleet_drop_models(struct as_fleet_deploy *d)
 {
-    bool ours = as_fleet_flag(&d->expected);
     as_ns now = as_loop_now(d->fleet->loop);
-    uint64_t models[AS_DEPLOY_MODELS_MAX / 64];
+    struct held h;
+    bool awaited;
 
-    if (!d->core || d->deleted || !as_deploy_is_mixed(d->core) || is_awaited(d) ||
-        !sum_up(d, models))
+    if (!d->core || d->deleted || !as_deploy_is_mixed(d->core))
         return;
+    sum_up(d, &h);
+    awaited = !h.served || is_awaited(d);
     for (uint32_t i = 0; i < d->n_models; i++) {
         struct as_fleet_model *m = &d->models[i];
 
         if (m->gone)
             continue;
-        if (models[i / 64] >> i % 64 & 1u) {
-            m->missed = AS_NEVER;
-            continue;
-        }
-        m->missed = AS_MIN(m->missed, now);
-        if (ours || now - m->missed >= d->fleet->conf.grace)
+        m->missed = missed(m, &h, i, now);
+        if (!awaited && m->missed != AS_NEVER &&
+            (m->missed == 0 || now - m->missed >= d->fleet->conf.grace))
             drop(d, i);
     }
 }

@@ -179,8 +179,6 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     if (!err) {
         as_link_say_traffic(l);
         err = as_fleet_register(l->up.deploy, &r, &answer.target, &why);
-        if (!err)
-            as_upstream_add_model(&l->up, answer.target);
     }
     answer.model = r.model;
     answer.code = as_err_grpc(err);
@@ -191,6 +189,8 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
                      AS_STR_FMT(r.name), AS_STR_FMT(r.version), answer.message.p);
     as_arena_fini(&a);
     as_frame_put_registered(&l->out, &answer);
+    if (!err) /* not before: it must know the target by which it is asked */
+        as_upstream_add_model(&l->up, answer.target);
     as_link_touch(l);
 }
 

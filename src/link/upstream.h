@@ -63,7 +63,7 @@ static inline bool as_upstream_has(const struct as_upstream *u, uint32_t model)
 {
     return u->models[model / 64] >> model % 64 & 1u;
 }
-/* It has: core hears of it, of this replica and of those beside it that have not. */
+/* It has, and knows that it has: its replica may be given requests from here on. */
 void as_upstream_add_model(struct as_upstream *u, uint32_t model);
 /* Its replica is new: what of the deployment's models it does not serve. */
 void as_upstream_join(struct as_upstream *u);

@@ -275,7 +275,7 @@ AS_UNUSED static struct as_frame_register model(bool idempotent)
                                       .budget = 4};
 }
 
-static struct as_frame_options no_options;
+AS_UNUSED static struct as_frame_options no_options;
 
 /* A worker that has said HELLO, which is not sent yet. */
 AS_UNUSED static struct hand *greet(int i, const char *token)

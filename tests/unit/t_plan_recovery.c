@@ -102,6 +102,32 @@ static void test_one_that_was_to_end_goes_on_ending(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
+/* By its own version's time, which is known when all is. */
+static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(3);
+    struct as_plan_target t = usual;
+    struct world w;
+
+    world_init(&w);
+    w.t.generation = w.t.version = 2;
+    w.t.replicas = 0;
+    w.t.policy.drain_timeout = AS_SEC;
+    deploy(&w);
+    as_plan_serving(w.p, true, w.now);
+    f.retiring = true;
+    assert_int_equal(adopt(&w, f), 0);
+    t.policy.drain_timeout = 3 * AS_SEC;
+    as_plan_restore(w.p, &t, NULL, AS_STR(""), w.now);
+    as_plan_run(w.p, w.now);
+    w.n = 0;
+    pass(&w, 3 * AS_SEC - 1);
+    said(&w, "-3"); /* again */
+    pass(&w, 1);
+    said(&w, "!3");
+    world_fini(&w);
+}
+
 /* Of a rank that it may have been told nobody knows: it is told again, and both are taken. */
 static void test_one_that_was_moving(void **state_ AS_UNUSED)
 {
@@ -290,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_what_nobody_claims_is_made_again),
         cmocka_unit_test(test_one_that_starts_is_waited_for),
         cmocka_unit_test(test_one_that_was_to_end_goes_on_ending),
+        cmocka_unit_test(test_so_it_does_by_its_own_time),
         cmocka_unit_test(test_one_that_was_moving),
         cmocka_unit_test(test_one_that_may_have_another_config_is_told_again),
         cmocka_unit_test(test_two_of_one_rank),
