@@ -51,7 +51,7 @@ crowd: all      ## CALLS random requests (default a million), in batches and not
 	@python tests/crowd/crowd.py --calls $(or $(CALLS),1000000)
 attack: all     ## hostile clients beside healthy ones, SECONDS each (default 30)
 	@ANYSERVE_BUILD=build/release python tests/attack/run.py --seconds $(or $(SECONDS),30) $(NAMES)
-chaos: all debug ## processes die under load, beside HAProxy; NAMES=…, COUNT kills of each part; takes three quarters of an hour
+chaos: all debug ## processes die under load, beside HAProxy; NAMES=…, COUNT kills of each part; takes an hour and a half
 	@tools/setup.sh chaos
 	@code=0; $(if $(chaos_other),$(chaos_run),true) || code=$$?; $(if $(chaos_failpoints),$(chaos_debug),true) || code=$$?; exit $$code
 sweep: all      ## let every allocation and system call fail once, in each process of a server
