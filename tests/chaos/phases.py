@@ -199,6 +199,9 @@ class Hang(Phase):
 class Upgrading(orders.Order):
     """`anyserve upgrade`: until the former dispatcher has ended."""
 
+    def prepare(self):
+        self.former = self.server.dispatcher
+
     def ask(self):
         done, _ = upgrade.upgrade(self.server)
         if "are being started" in done.stderr:
@@ -207,7 +210,7 @@ class Upgrading(orders.Order):
         return {}
 
     def is_reached(self, state):
-        return super().is_reached(state) and self.server.all_ready()
+        return super().is_reached(state) and self.server.all_ready() and self.server.dispatcher != self.former
 
 
 class Upgrade(Phase):
