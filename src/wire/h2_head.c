@@ -175,19 +175,15 @@ static bool is_plain(const struct as_h2 *h, const uint8_t *frame)
                (uint32_t)nghttp2_session_get_last_proc_stream_id(h->session);
 }
 
-/* A header block of n bytes that nghttp2 has still to read. True: nghttp2 needs not see its bytes,
- * or it is one to learn. */
+/* Notes a header block of n bytes. True: it came before, so that its frame goes by itself. */
 static bool look(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
     struct as_h2_heads *m = &h->heads;
     const uint8_t *block = frame + FRAME_HEAD;
     bool is_plain_one = is_plain(h, frame);
 
-    if (is_plain_one && n && n == m->n && memcmp(m->block, block, n) == 0) {
-        m->is_known = m->known;
-        m->is_new = !m->known;
+    if (is_plain_one && n && n == m->n && memcmp(m->block, block, n) == 0)
         return true;
-    }
     as_h2_heads_forget(m);
     if (is_plain_one && n && n <= AS_H2_BLOCK_MAX && as_h2_head_is_steady(block, n)) {
         memcpy(m->block, block, n);
@@ -196,15 +192,18 @@ static bool look(struct as_h2 *h, const uint8_t *frame, size_t n)
     return false;
 }
 
-/* One frame for which `look` was true. */
-static bool recv_head(struct as_h2 *h, const uint8_t *frame, size_t n)
+/* The flags are of this frame: those before it are handed on already. */
+static bool hand_on_head(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
+    struct as_h2_heads *m = &h->heads;
     uint8_t empty[FRAME_HEAD] = {0};
     bool ok;
 
     memcpy(empty + 3, frame + 3, FRAME_HEAD - 3);
-    ok = h->heads.is_known ? hand_on(h, empty, sizeof(empty)) : hand_on(h, frame, FRAME_HEAD + n);
-    h->heads.is_known = h->heads.is_new = false; /* a stream that is refused takes nothing */
+    m->is_known = m->known;
+    m->is_new = !m->known;
+    ok = m->known ? hand_on(h, empty, sizeof(empty)) : hand_on(h, frame, FRAME_HEAD + n);
+    m->is_known = m->is_new = false; /* a stream that is refused takes nothing */
     return ok;
 }
 
@@ -228,7 +227,7 @@ bool as_h2_head_recv(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip)
             (type == NGHTTP2_HEADERS && FRAME_HEAD + len > rest)) {
             as_h2_heads_forget(&h->heads);
         } else if (type == NGHTTP2_HEADERS && look(h, p + at, len)) {
-            if (!hand_on(h, p + from, at - from) || !recv_head(h, p + at, len))
+            if (!hand_on(h, p + from, at - from) || !hand_on_head(h, p + at, len))
                 return false;
             from = at + FRAME_HEAD + len;
         }

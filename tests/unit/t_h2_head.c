@@ -1,5 +1,6 @@
 /* Specification of wire/h2_head: request heads that come again. What the owner sees must not depend
  * on whether a block was unpacked or known. */
+#include "base/rand.h"
 #include "h2_raw.h"
 #include "wire/h2_priv.h"
 
@@ -174,6 +175,39 @@ static void a_known_head_may_announce_a_length(void **state AS_UNUSED)
     pair_free(t);
 }
 
+static size_t add_frame(uint8_t *to, uint32_t id, const uint8_t *block, size_t n)
+{
+    memset(to, 0, 9);
+    to[2] = (uint8_t)n;
+    to[3] = NGHTTP2_HEADERS;
+    to[4] = NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS;
+    to[8] = (uint8_t)id;
+    memcpy(to + 9, block, n);
+    return 9 + n;
+}
+
+/* Each gets its own fields, though nghttp2 is handed several frames at once. */
+static void many_frames_in_one_read(void **state AS_UNUSED)
+{
+    static const uint8_t order[] = {0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0, 0, 0};
+    struct pair *t = pair_greeted();
+    uint8_t block[2][128], all[AS_COUNT(order) * 100];
+    size_t n[2], len = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        n[i] = pseudo(block[i]);
+        n[i] += literal(block[i] + n[i], "x-a", i ? "1" : "0");
+    }
+    for (uint32_t i = 0; i < AS_COUNT(order); i++)
+        len += add_frame(all + len, 2 * i + 1, block[order[i]], n[order[i]]);
+    pair_feed(t, all, len);
+    for (uint32_t i = 0; i < AS_COUNT(order); i++)
+        assert_string_equal(text(t, 2 * i + 1), order[i] ? "POST|/m|http|host|||||\nx-a: 1"
+                                                         : "POST|/m|http|host|||||\nx-a: 0");
+    assert_true(knows(t));
+    pair_free(t);
+}
+
 /* However the bytes are cut, also in the middle of a frame's head. */
 static void frames_in_pieces_are_not_known(void **state AS_UNUSED)
 {
@@ -336,6 +370,77 @@ static void a_client_that_repeats_itself(void **state AS_UNUSED)
     pair_free(t);
 }
 
+/* One request of a few kinds, what the owner has to see of it, and whether it is taken back. */
+static int32_t any_request(struct pair *t, struct as_rand *r, struct pair_upload *u, char *ret_text,
+                           size_t cap)
+{
+    static const char *const paths[] = {"/m", "/m", "/m", "/other"}, *const timeouts[] = {
+                                                                         NULL, NULL, NULL,
+                                                                         NULL, "1S", "20m"};
+    const char *path = paths[as_rand_below(r, AS_COUNT(paths))];
+    const char *timeout = timeouts[as_rand_below(r, AS_COUNT(timeouts))];
+    nghttp2_nv nv[6] = {
+        pair_nv(":method", "POST"), pair_nv(":scheme", "http"),
+        pair_nv(":path", path),     pair_nv(":authority", "host"),
+        pair_nv("te", "trailers"),  pair_nv("grpc-timeout", timeout ? timeout : "")};
+    nghttp2_data_provider body = {.source = {.ptr = u}, .read_callback = pair_read};
+    int32_t id;
+
+    snprintf(ret_text, cap, "POST|%s|http|host||trailers|%s||", path, timeout ? timeout : "");
+    u->left = as_rand_below(r, 4) ? as_rand_below(r, 300) : as_rand_below(r, 40000);
+    id = nghttp2_submit_request(t->client, NULL, nv, timeout ? 6 : 5, &body, NULL);
+    assert_true(id > 0);
+    return id;
+}
+
+/* All that the client has to say, in reads of `slice` bytes. */
+static void say_all(struct pair *t)
+{
+    struct as_buf all = {0};
+    const uint8_t *p;
+    ssize_t n;
+
+    while ((n = nghttp2_session_mem_send(t->client, &p)) > 0)
+        as_buf_add(&all, p, (size_t)n);
+    if (all.n)
+        pair_feed(t, all.p, all.n);
+    as_buf_fini(&all);
+}
+
+/* Requests of some kinds, in reads of any length. */
+static void any_order_and_any_cut(void **state AS_UNUSED)
+{
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct pair *t = pair_new();
+        struct as_rand r = {seed};
+        struct pair_upload u[300];
+        char want[300][96];
+        unsigned known = 0;
+
+        t->mode = PAIR_HOLD;
+        for (size_t i = 0; i < AS_COUNT(u);) {
+            size_t few = 1 + as_rand_below(&r, 12), some = AS_MIN(few, AS_COUNT(u) - i);
+
+            for (size_t k = 0; k < some; k++) {
+                int32_t id = any_request(t, &r, &u[i + k], want[i + k], sizeof(want[0]));
+
+                assert_int_equal(id, 2 * (i + k) + 1);
+            }
+            i += some;
+            t->slice = as_rand_below(&r, 3) ? 100000 : 1 + as_rand_below(&r, 400);
+            say_all(t);
+            pair_pump(t);
+            known += knows(t);
+            for (size_t k = i - some; k < i; k++)
+                pair_trailers_only(t, (uint32_t)(2 * k + 1));
+        }
+        for (uint32_t i = 0; i < AS_COUNT(u); i++)
+            assert_string_equal(text(t, 2 * i + 1), want[i]);
+        assert_true(known > 0);
+        pair_free(t);
+    }
+}
+
 /* After GOAWAY: the known head goes nowhere, and the table is as it was. */
 static void a_stream_that_is_not_taken_gets_nothing(void **state AS_UNUSED)
 {
@@ -367,12 +472,14 @@ int main(void)
         cmocka_unit_test(trailers_change_the_table),
         cmocka_unit_test(a_known_block_as_trailers_is_malformed),
         cmocka_unit_test(a_known_head_may_announce_a_length),
+        cmocka_unit_test(many_frames_in_one_read),
         cmocka_unit_test(frames_in_pieces_are_not_known),
         cmocka_unit_test(unusual_frames_are_not_known),
         cmocka_unit_test(a_malformed_head_is_never_known),
         cmocka_unit_test(large_heads_are_unpacked_each_time),
         cmocka_unit_test(what_changes_the_table),
         cmocka_unit_test(a_client_that_repeats_itself),
+        cmocka_unit_test(any_order_and_any_cut),
         cmocka_unit_test(a_stream_that_is_not_taken_gets_nothing),
     };
 
