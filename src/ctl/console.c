@@ -28,6 +28,8 @@ static void flush(struct as_console *c, int wait_ms)
         n = write(c->fd, c->out.p + at, AS_MIN(c->out.n - at, (size_t)PIPE_BUF));
         if (n > 0)
             at += (size_t)n;
+        else if (errno == ENOSPC || errno == EDQUOT)
+            break; /* a file on a full disk, which somebody will make room on */
         else if (errno != EINTR && errno != EAGAIN)
             c->broken = true;
     }

@@ -114,6 +114,26 @@ static void a_stalled_reader_costs_lines_not_time(void **state AS_UNUSED)
     close_world(w);
 }
 
+static void a_full_disk_is_waited_for(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    int there = dup(w->console.fd), full = open("/dev/full", O_WRONLY);
+
+    assert_int_equal(dup2(full, w->console.fd), w->console.fd);
+    as_console_line(&w->console, "echo-0", AS_STR("one"));
+    as_console_line(&w->console, "echo-0", AS_STR("two"));
+    assert_int_equal(dup2(there, w->console.fd), w->console.fd); /* somebody made room */
+    while (w->console.out.n) {
+        as_timer_set(&w->turn, as_loop_now(w->loop) + 5 * AS_MS);
+        as_loop_run(w->loop);
+    }
+    take(w);
+    assert_true(as_str_eq(as_buf_slice(&w->got), AS_STR("[echo-0] one\n[echo-0] two\n")));
+    close(there);
+    close(full);
+    close_world(w);
+}
+
 static void a_reader_that_is_gone_is_forgotten(void **state AS_UNUSED)
 {
     struct world *w = open_world();
@@ -132,6 +152,7 @@ int main(void)
         cmocka_unit_test(lines_carry_a_name),
         cmocka_unit_test(log_lines_carry_the_time),
         cmocka_unit_test(a_stalled_reader_costs_lines_not_time),
+        cmocka_unit_test(a_full_disk_is_waited_for),
         cmocka_unit_test(a_reader_that_is_gone_is_forgotten),
     };
 
