@@ -79,6 +79,7 @@ static int open_slot(struct as_journal *j, uint32_t i)
                     0600);
 
     j->open[i].fd = fd;
+    j->open[i].torn = false;
     j->open[i].size = fd >= 0 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     return fd;
 }
@@ -138,11 +139,9 @@ static void rotate(struct as_journal *j, uint32_t i)
 static void write_line(struct as_journal *j, uint32_t i, struct as_str head, struct as_str line)
 {
     char stamp[AS_CONSOLE_STAMP];
-    struct iovec iov[] = {{stamp, AS_JOURNAL_STAMP},
-                          {(void *)(uintptr_t) " ", 1},
-                          {(void *)(uintptr_t)head.p, head.n},
-                          {(void *)(uintptr_t)line.p, line.n},
-                          {(void *)(uintptr_t) "\n", 1}};
+    struct iovec iov[] = {{(void *)(uintptr_t) "\n", 0},       {stamp, AS_JOURNAL_STAMP},
+                          {(void *)(uintptr_t) " ", 1},        {(void *)(uintptr_t)head.p, head.n},
+                          {(void *)(uintptr_t)line.p, line.n}, {(void *)(uintptr_t) "\n", 1}};
     uint64_t n = AS_JOURNAL_STAMP + 2 + head.n + line.n;
     ssize_t written;
 
@@ -152,9 +151,13 @@ static void write_line(struct as_journal *j, uint32_t i, struct as_str head, str
     if (j->open[i].fd < 0 && open_slot(j, i) < 0)
         return;
     as_console_stamp(stamp);
+    iov[0].iov_len = j->open[i].torn; /* what comes next is no part of it */
+    n += iov[0].iov_len;
     written = writev(j->open[i].fd, iov, AS_COUNT(iov));
-    if (written > 0)
-        j->open[i].size += (uint64_t)written;
+    if (written <= 0)
+        return;
+    j->open[i].size += (uint64_t)written;
+    j->open[i].torn = (uint64_t)written < n;
 }
 
 void as_journal_line(struct as_journal *j, const char *name, struct as_str head, struct as_str line)

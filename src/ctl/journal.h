@@ -28,6 +28,7 @@ struct as_journal {
         char file[AS_JOURNAL_FILE];
         int fd;
         uint64_t size, used; /* `used`: the number of its last line */
+        bool torn;           /* of the last line only a part was taken: a full disk */
     } open[AS_JOURNAL_OPEN];
     uint64_t n_lines;
     char (*gone)[AS_JOURNAL_FILE]; /* the oldest first */

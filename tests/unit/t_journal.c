@@ -6,8 +6,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -165,6 +167,25 @@ static void two_writers_of_a_name_do_not_lose_a_file(void **state AS_UNUSED)
     as_journal_close(&other);
 }
 
+/* The bound on a file's size stands for a full disk. */
+static void a_torn_line_ends_before_the_next_one(void **state AS_UNUSED)
+{
+    struct rlimit was, small;
+
+    signal(SIGXFSZ, SIG_IGN);
+    begin(4096, 1);
+    say("own", "first");
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    small = (struct rlimit){31 + 28, was.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    say("own", "torn, and lost");
+    say("own", "lost");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    say("own", "second");
+    say("own", "third");
+    assert_string_equal(lines_of("own.log"), "first|tor|second|third|");
+}
+
 static void a_file_that_cannot_be_had_is_tried_again(void **state AS_UNUSED)
 {
     char path[128];
@@ -283,6 +304,7 @@ int main(void)
         T(a_line_is_not_longer_than_a_file),
         T(more_names_than_open_files),
         T(two_writers_of_a_name_do_not_lose_a_file),
+        T(a_torn_line_ends_before_the_next_one),
         T(a_file_that_cannot_be_had_is_tried_again),
         T(of_what_is_gone_the_newest_are_kept),
         T(one_that_says_nothing_is_known),
