@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define AS_CARRY_FORMAT 2u
+#define AS_CARRY_FORMAT 3u
 #define AS_CARRY_MAX    ((size_t)64 << 20) /* bytes; more is no state of ours */
 
 struct as_carry {

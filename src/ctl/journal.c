@@ -227,6 +227,25 @@ void as_journal_forget(struct as_journal *j, const char *name)
     pthread_mutex_unlock(&j->lock);
 }
 
+void as_journal_carry(const struct as_journal *j, struct as_carry *c)
+{
+    as_carry_put_u64(c, "logs-gone", j->n_gone);
+    for (uint32_t i = 0; i < j->n_gone; i++)
+        as_carry_put(c, "log", as_str_of(j->gone[i]));
+}
+
+void as_journal_resume(struct as_journal *j, struct as_carried *c)
+{
+    uint64_t n = as_carried_get_u64(c, "logs-gone", UINT32_MAX);
+
+    for (uint64_t i = 0; i < n && !c->failed; i++) {
+        struct as_str file = as_carried_get(c, "log");
+
+        if (j->n_gone < j->max_gone && j->gone && file.n < AS_JOURNAL_FILE)
+            snprintf(j->gone[j->n_gone++], AS_JOURNAL_FILE, "%.*s", AS_STR_FMT(file));
+    }
+}
+
 /* --- its life --- */
 
 int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const char *own,

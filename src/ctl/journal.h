@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "ctl/carry.h"
 
 #include <pthread.h>
 
@@ -48,6 +49,11 @@ void as_journal_line(struct as_journal *j, const char *name, struct as_str head,
 void as_journal_begin(struct as_journal *j, const char *name);
 /* Nothing of this name runs any more. Its lines are kept until max_gone others have gone. */
 void as_journal_forget(struct as_journal *j, const char *name);
+
+/* Over an exec (ctl/carry.h): of what is gone, or its files would stay for ever. _resume on one
+ * that is open. */
+void as_journal_carry(const struct as_journal *j, struct as_carry *c);
+void as_journal_resume(struct as_journal *j, struct as_carried *c);
 
 /* The file of a name: what a path or a shell could stumble over as %XX, what is too long cut. */
 void as_journal_file(char ret_file[AS_JOURNAL_FILE], const char *name);

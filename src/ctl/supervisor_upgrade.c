@@ -102,6 +102,7 @@ static void write_state(const struct as_supervisor *s, struct as_carry *c)
     as_carry_put_u64(c, "upgrade-began", s->upgrade.began);
     as_carry_put(c, "console", as_buf_slice(&s->console.out));
     as_carry_put_u64(c, "console-dropped", s->console.dropped);
+    as_journal_carry(&s->journal, c);
     as_service_carry(s->front->service, c);
     as_service_carry(s->controller, c);
     as_workers_carry(s->workers, c);
@@ -325,6 +326,7 @@ bool as_supervisor_resume(struct as_supervisor *s, struct as_carried *in)
     console = as_carried_get(in, "console");
     as_buf_add(&s->console.out, console.p, console.n);
     s->console.dropped = as_carried_get_u64(in, "console-dropped", UINT64_MAX);
+    as_journal_resume(&s->journal, in);
     dispatcher = as_service_resume(s->front->service, in);
     controller = as_service_resume(s->controller, in);
     s->front->channel = dispatcher;

@@ -230,6 +230,36 @@ static void of_what_is_gone_the_newest_are_kept(void **state AS_UNUSED)
     assert_string_equal(lines_of("r-5.log"), "x|");
 }
 
+static void what_is_gone_is_known_over_an_exec(void **state AS_UNUSED)
+{
+    struct as_buf why = {0};
+    struct as_carried in;
+    struct as_carry out;
+    int fd;
+
+    begin(4096, 2);
+    say("a", "of a");
+    say("b", "of b");
+    as_journal_forget(&j, "a");
+    as_journal_forget(&j, "b");
+    as_carry_init(&out);
+    as_journal_carry(&j, &out);
+    fd = as_carry_file(&out);
+    as_carry_fini(&out);
+    as_journal_close(&j);
+    assert_int_equal(as_carried_read(&in, fd, false, &why), 0);
+    close(fd);
+    begin(4096, 2);
+    as_journal_resume(&j, &in);
+    assert_false(in.failed);
+    as_carried_fini(&in);
+    say("c", "of c");
+    as_journal_forget(&j, "c");
+    assert_string_equal(lines_of("a.log"), "-");
+    assert_string_equal(lines_of("b.log"), "of b|");
+    assert_string_equal(lines_of("c.log"), "of c|");
+}
+
 static void one_that_says_nothing_is_known(void **state AS_UNUSED)
 {
     begin(4096, 1);
@@ -307,6 +337,7 @@ int main(void)
         T(a_torn_line_ends_before_the_next_one),
         T(a_file_that_cannot_be_had_is_tried_again),
         T(of_what_is_gone_the_newest_are_kept),
+        T(what_is_gone_is_known_over_an_exec),
         T(one_that_says_nothing_is_known),
         T(none_of_what_is_gone),
         T(nothing_is_kept),
