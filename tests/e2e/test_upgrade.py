@@ -1,6 +1,7 @@
 """`anyserve upgrade`: supervisor, controller and dispatcher become another image; clients and workers do not notice."""
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 import chaos
 from support import link, oip, paths, procs, wait
+from support.http import Unix
 from support.upgrading import Upgrade, wait_next
 
 import upgrade as scenario  # noqa: E402, of tests/chaos
@@ -34,6 +36,25 @@ def upgrade(server):
     done, _ = scenario.upgrade(server)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert done.stdout.startswith("upgraded to ")
+
+
+def ask(server, method, path, body=None):
+    """The JSON that the control API answers; OSError or HTTPException when the controller ends meanwhile."""
+    with contextlib.closing(Unix(os.path.join(server.folder_of_port(), "control.sock"))) as c:
+        c.request(method, path, json.dumps(body) if body else None)
+        r = c.getresponse()
+        text = r.read()
+    assert r.status == 200, text
+    return json.loads(text)
+
+
+def ask_until_answered(*args):
+    def is_answered():
+        try:
+            return ask(*args) is not None
+        except (OSError, http.client.HTTPException):
+            return False
+    wait.until(is_answered, lambda: args)
 
 
 @pytest.mark.core
@@ -249,15 +270,14 @@ def test_what_the_supervisor_knows_goes_along(serve, connect, tmp_path):
 
 
 def test_what_was_asked_for_goes_along(serve):
-    import failpoints
     server = serve("echo.py")
     path = "/api/v1/applications/default/deployments/echo/scale"
-    failpoints.ask(server, "POST", path, {"target_num_replicas": 2})
+    ask(server, "POST", path, {"target_num_replicas": 2})
     wait.until(lambda: len(server.workers()) == 2, server.status)
     before = server.workers()
     upgrade(server)
     assert server.workers() == before
-    failpoints.ask_until_answered(server, "POST", path, {"target_num_replicas": 1})
+    ask_until_answered(server, "POST", path, {"target_num_replicas": 1})
     wait.until(lambda: len(server.workers()) == 1, server.status)
 
 
@@ -288,7 +308,6 @@ def test_a_server_that_is_not_ready_is_not_upgraded(staged, stage):
 
 def test_a_server_of_a_deployment_file(serve, connect, tmp_path):
     """`anyserve start`: its generation, its replicas, and who may change it, go along."""
-    import failpoints
     file = tmp_path / "anyserve.yaml"
     file.write_text(json.dumps({"applications": [{
         "name": "shop", "import_path": "echo:app", "working_dir": str(paths.APPS),
@@ -299,8 +318,8 @@ def test_a_server_of_a_deployment_file(serve, connect, tmp_path):
     for _ in range(2):
         upgrade(server)
     assert server.workers() == before
-    d = failpoints.ask(server, "GET", "/api/serve/applications/")["applications"]["shop"]["deployments"]["echo"]
+    d = ask(server, "GET", "/api/serve/applications/")["applications"]["shop"]["deployments"]["echo"]
     assert (d["status"], d["target_num_replicas"], len(d["replicas"])) == ("HEALTHY", 2, 2)
-    failpoints.ask(server, "POST", "/api/v1/applications/shop/deployments/echo/scale", {"target_num_replicas": 1})
+    ask(server, "POST", "/api/v1/applications/shop/deployments/echo/scale", {"target_num_replicas": 1})
     wait.until(lambda: len(server.workers()) == 1, server.status)
     assert connect(server).infer("echo", {"x": np.float32([3])})["x"] == 3
