@@ -43,12 +43,31 @@ static int complain(int code, const struct as_buf *err)
     return code;
 }
 
+/* A server of ours, as its folder says. */
+static bool is_ours(const struct run *r, enum as_option_id id, uint16_t port)
+{
+    char *base = as_runtime_base(as_option_str(r->opts, AS_OPT_RUNTIME_DIR));
+    bool lives = id == AS_OPT_PORT && as_runtime_lives(base, port);
+
+    free(base);
+    return lives;
+}
+
 /* Every text names the option that changes it. */
-static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
+static int busy(const struct run *r, enum as_option_id id, const char *host, uint16_t port, int rc,
+                int e)
 {
     const char *key = as_option_key(id);
     bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
 
+    if (rc == AS_EEXISTS && is_ours(r, id, port)) {
+        fprintf(stderr,
+                "anyserve: a server runs on port %u already.\n"
+                "  Look at it, or end it:  anyserve status --port %u, anyserve shutdown --port %u\n"
+                "  Choose another one:     --port N   (0: any free port)\n",
+                port, port, port);
+        return AS_CODE_BUSY;
+    }
     if (rc == AS_EEXISTS) {
         fprintf(stderr,
                 "anyserve: port %u on %s is taken by another program.\n"
@@ -80,7 +99,7 @@ static int listen_tcp(struct run *r, enum as_option_id id, const char *host, uin
 
     n = as_listen_tcp(host, *port, fds, HOST_ADDRESSES, port, &e);
     if (n < 0)
-        return busy(id, host, *port, n, e);
+        return busy(r, id, host, *port, n, e);
     for (int i = 0; i < n; i++)
         as_handover_add(&r->listeners, kind, fds[i]);
     return AS_CODE_OK;
