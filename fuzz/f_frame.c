@@ -128,6 +128,22 @@ static void registration(const struct as_frame *f)
     as_arena_fini(&a);
 }
 
+/* One encoding here, too. */
+static void check_traffic(const struct as_frame *f, const struct as_frame_traffic *t)
+{
+    struct as_frame again;
+    struct as_outq q;
+    struct iovec v;
+
+    as_outq_init(&q);
+    as_frame_put_traffic(&q, t);
+    AS_ASSERT(as_outq_iov(&q, &v, 1) == 1);
+    AS_ASSERT(as_frame_next(v.iov_base, v.iov_len, &again) == (int64_t)v.iov_len);
+    AS_ASSERT(again.n == f->n && memcmp(again.p, f->p, f->n) == 0);
+    AS_ASSERT(as_frame_judge(&again) == AS_FRAME_KNOWN);
+    as_outq_fini(&q);
+}
+
 /* The type is not looked at: a decoder that relied on its caller for that would be one call away
  * from reading past the end. */
 static void small(const struct as_frame *f)
@@ -175,6 +191,7 @@ static void small(const struct as_frame *f)
     if (as_frame_get_traffic(f, &traffic) == 0) {
         AS_ASSERT(traffic.canary <= AS_FRAME_SHARE && traffic.mirror <= AS_FRAME_SHARE);
         touch_str(traffic.fallback);
+        check_traffic(f, &traffic);
     }
     if (as_frame_get_cancel(f, &n) == 0)
         /* a gRPC status, which indexes a table */

@@ -328,6 +328,19 @@ static void say_small(struct world *w, struct script *s)
     }
 }
 
+/* Who gets copies, canaries and what it cannot serve: also itself, and one that is not there. */
+static void say_traffic(struct world *w, uint32_t how)
+{
+    static const char *const others[] = {"other", "", "app", "m:1"};
+    bool canary = how & 4;
+    struct as_frame_traffic t = {.flags = canary ? AS_FRAME_CANARY : 0,
+                                 .canary = canary ? AS_FRAME_SHARE / 2 : 0,
+                                 .mirror = how == 7 ? AS_FRAME_SHARE : how,
+                                 .fallback = as_str_of(others[how % 4])};
+
+    as_frame_put_traffic(&w->out, &t);
+}
+
 /* Options and replies of the worker's, questions and retirement of the controller's. The times are
  * 0, an hour, or too long: none of them passes while we look. */
 static void care(struct world *w, struct script *s)
@@ -348,8 +361,7 @@ static void care(struct world *w, struct script *s)
         as_frame_put_options(&w->out, &o);
         break;
     case 4:
-        as_frame_put_traffic(&w->out, &(struct as_frame_traffic){.mirror = (uint32_t)stream,
-                                                                 .fallback = AS_STR("other")});
+        say_traffic(w, (uint32_t)stream);
         break;
     case 1:
         as_frame_put_control(&w->out, stream, &c);

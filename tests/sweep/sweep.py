@@ -5,7 +5,7 @@
                          [--jobs N] [--report FILE]
 
 A run is a server of its own (supervisor, dispatcher, controller, a C worker in Python's place): start, thirteen requests, SIGTERM.
-In one phase of it call number n of one process fails. Whatever comes of it must be one of the outcomes of
+In one phase of it call number n of one process fails; `deploy` is a deployment file that replaces the worker. Whatever comes of it must be one of the outcomes of
 docs/TESTING.md; what is left behind must be nothing; and the next request must be answered right.
 """
 
@@ -38,12 +38,15 @@ sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 from support import oip, procs  # noqa: E402
 from support.h2client import H2, messages_of, prefixed  # noqa: E402
+from support.http import Unix  # noqa: E402
 
 ROLES = ["dispatcher", "controller", "run", "worker"]  # as in the command line; "run" is the supervisor
 NAMES = {"dispatcher": "dispatcher", "controller": "controller", "run": "supervisor", "worker": "worker"}
-PHASES = ["start", "serve", "drain"]
+PHASES = ["start", "serve", "deploy", "drain"]
+DEPLOYS = ["controller", "run", "dispatcher"]  # who has to do with it; a new worker is the phase "start" again
 KINDS = ["alloc", "call", "interrupt", "short"]
 BOUND = 10  # seconds: what takes longer hangs
+PART = 200  # calls of one part that a quick sweep chooses from
 # Exit codes of src/conf/exit_code.h that a failed start may end in, and what they say.
 CODES = {1: "failed", 66: "not found", 69: "interpreter", 71: "system", 75: "busy", 78: "configuration"}
 STATUSES = {8: "RESOURCE_EXHAUSTED", 13: "INTERNAL", 14: "UNAVAILABLE"}
@@ -372,7 +375,8 @@ class Run:
         command = [self.sweep.binary, "run", "sweep.py", "--port", self.port, "--status-port", "off", "--runtime-dir",
                    os.path.join(self.folder, "run"), "--python", self.sweep.worker, "--restart-backoff", "1ms",
                    "--restart-backoff-max", "50ms", "--goaway-grace", "5ms", "--stop-timeout", "3s",
-                   "--handshake-timeout", "2s", "--start-timeout", "3s", "--drain-timeout", "3s"]
+                   "--handshake-timeout", "2s", "--start-timeout", "3s", "--drain-timeout", "3s", "--update-min-ready", "10ms",
+                   "--state-generations", "4"]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, env=env,
                                         cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         start_new_session=True)
@@ -457,8 +461,8 @@ class Run:
 
     def check_descriptors(self):
         self.client.close()
-        if self.kind == "call" and self.phase == "start":
-            return  # a restarted process need not have the same ones: a status socket may be missing
+        if (self.kind == "call" and self.phase == "start") or self.phase == "deploy":
+            return  # a restarted process need not have the same ones: a status socket may be missing; or it has a store
         until = time.monotonic() + 3
         while self.sweep.rest and (now := self.descriptors()) != self.sweep.rest:
             if time.monotonic() > until:
@@ -541,6 +545,20 @@ class Run:
             self.seen = self.page.disarm()
             self.settle()
             self.check_all_right()
+        elif self.phase == "deploy":
+            self.page.arm(self.kind, self.at)
+            what = self.deploy("two")
+            if what == "right":
+                self.wait_deployed("two", BOUND)
+            self.seen = self.page.disarm()
+            if self.process.poll() is not None:
+                self.ended_itself()
+                return
+            if what != "right":
+                self.outcomes.append(what)
+            self.settle()
+            self.deploy_again()
+            self.check_all_right()
         elif self.phase == "serve":
             self.page.arm(self.kind, self.at)
             what = self.client.all()
@@ -572,6 +590,59 @@ class Run:
             else:
                 self.outcomes.append(f"drain ended with {code}")
         self.check_gone()
+
+    # --- a deployment file ---
+
+    def control(self, method, body=None):
+        """(status, answer) of the control API; None: the connection ended, or there is no controller now."""
+        c = Unix(os.path.join(self.folder, "run", str(self.port), "control.sock"))
+        try:
+            c.request(method, "/api/serve/applications/", body)
+            c.sock.settimeout(BOUND)
+            reply = c.getresponse()
+            return reply.status, json.loads(reply.read())
+        except (TimeoutError, socket.timeout):
+            raise Wrong("the control API does not answer: it hangs") from None
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):
+            return None
+        finally:
+            c.close()
+
+    def deploy(self, version):
+        app = {"import_path": "sweep.py", "deployments": [{"name": "app", "version": version}]}
+        answer = self.control("PUT", json.dumps({"applications": [app]}))
+        if answer is None:
+            return "deploy: connection closed"
+        status, text = answer
+        if status == 200:
+            if [c["step"] for c in text["changes"]] not in (["changed"], ["unchanged"]):
+                raise Wrong(f"deploy: {text}")
+            return "right"
+        # 401: who cannot be told to be of our user has to show a token
+        if status not in (400, 401, 409, 500, 503) or not text.get("error"):
+            raise Wrong(f"deploy: HTTP {status} {text}")
+        return f"deploy: HTTP {status}"
+
+    def wait_deployed(self, version, seconds):
+        """Until it serves, or was taken back; False: neither."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.process.poll() is None:
+            status, answer = self.control("GET") or (None, None)
+            d = answer["applications"]["default"]["deployments"]["app"] if status == 200 else None
+            if d and d["status"] in ("HEALTHY", "DEPLOY_FAILED") and [r["state"] for r in d["replicas"]] == ["RUNNING"]:
+                return d["status"]
+            time.sleep(0.005)
+        return None
+
+    def deploy_again(self):
+        """Without a fault it is served, whatever was before."""
+        until = time.monotonic() + BOUND
+        while (what := self.deploy("three")) != "right":
+            if time.monotonic() > until:
+                raise Wrong(f"no deploy within {BOUND} s of the fault: {what}")
+            time.sleep(0.005)
+        if (status := self.wait_deployed("three", BOUND)) != "HEALTHY":
+            raise Wrong(f"the next deploy is not served: {status}, {self.control('GET')}")
 
     def ended_itself(self):
         """The supervisor's own fault while serving: all ends, in order."""
@@ -686,12 +757,15 @@ class Sweep:
     def plan(self):
         o = self.options
         todo = []
-        parts = list(itertools.product(o.role, o.phase, o.kind))
+        parts = [(role, phase, kind) for role, phase, kind in itertools.product(o.role, o.phase, o.kind)
+                 if phase != "deploy" or role in DEPLOYS]
         with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
             counts = list(pool.map(lambda part: self.count(*part), parts))
         for (role, phase, kind), n in zip(parts, counts):
             self.results[role, phase, kind]["calls"] = n
-            todo += [(role, phase, kind, at) for at in (o.at or range(1, n + 1)) if at <= max(n, max(o.at or [0]))]
+            # a quick sweep is not spent on the one part that is longer than all others together
+            every = max(1, -(-n // PART)) if o.quick else 1
+            todo += [(role, phase, kind, at) for at in (o.at or range(1, n + 1, every)) if at <= max(n, max(o.at or [0]))]
         return todo
 
     def sweep(self):
