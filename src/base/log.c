@@ -33,7 +33,7 @@ enum as_log_level as_log_level_now(const struct as_log *log)
     return __atomic_load_n(&log->level, __ATOMIC_RELAXED);
 }
 
-static bool plain(struct as_str s)
+bool as_log_is_plain(struct as_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         uint8_t c = (uint8_t)s.p[i];
@@ -49,7 +49,7 @@ const char *as_log_quote(char *out, size_t cap, struct as_str s)
     size_t k = 0;
 
     AS_ASSERT(cap >= 8);
-    if (plain(s)) {
+    if (as_log_is_plain(s)) {
         size_t n = AS_MIN(s.n, cap - 1);
 
         memcpy(out, s.p, n);

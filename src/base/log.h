@@ -23,6 +23,8 @@ struct as_log {
 void as_log_event(const struct as_log *log, enum as_log_level level, const char *event,
                   const char *fields, ...) AS_PRINTF(4, 5);
 
+/* It can be a value as it is: one word of printable ASCII, without quotes, '=' and '\\'. */
+bool as_log_is_plain(struct as_str s);
 /* `s` as a value: bare when it is plain, else in quotes; cut at what fits. Returns `out`. */
 const char *as_log_quote(char *out, size_t cap, struct as_str s);
 

@@ -92,7 +92,8 @@ static const char *admit(struct as_link *l, const struct as_frame_hello *h)
     } else if (!f->join_token || !as_str_eq(h->token, as_str_of(f->join_token))) {
         return "wrong token";
     }
-    if (!t && (!replica.n || replica.n > AS_NAME_MAX))
+    /* logs and pages show it as it is */
+    if (!t && (replica.n > AS_NAME_MAX || !as_log_is_plain(replica)))
         return "bad replica name";
     /* one that came by itself and names none: its first model does */
     why = deployment.n || t ? join(l, deployment) : NULL;
@@ -156,6 +157,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     struct as_frame_register r;
     struct as_arena a;
     const char *why = "", *refusal;
+    char name[AS_NAME_MAX + 8], version[AS_VERSION_MAX + 8];
     int err;
 
     if (l->state == AS_LINK_HELLO) {
@@ -185,8 +187,9 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     answer.message = as_str_of(err ? (why[0] ? why : as_err_text(err)) : "");
     if (err)
         as_log_event(l->up.fleet->log, AS_LOG_WARN, "model_refused",
-                     "replica=%s model=%.*s version=%.*s reason=\"%s\"", l->up.name,
-                     AS_STR_FMT(r.name), AS_STR_FMT(r.version), answer.message.p);
+                     "replica=%s model=%s version=%s reason=\"%s\"", l->up.name,
+                     as_log_quote(name, sizeof(name), r.name),
+                     as_log_quote(version, sizeof(version), r.version), answer.message.p);
     as_arena_fini(&a);
     as_frame_put_registered(&l->out, &answer);
     if (!err) /* not before: it must know the target by which it is asked */

@@ -20,10 +20,15 @@ static void say(const struct as_link *l)
 void as_link_on_traffic(struct as_link *l, const struct as_frame *f)
 {
     struct as_frame_traffic t;
+    const char *why;
 
     static_assert(AS_FRAME_SHARE == AS_TRAFFIC_ALL, "specification");
     if (l->state == AS_LINK_HELLO || as_frame_get_traffic(f, &t)) {
         as_link_refuse(l, "malformed TRAFFIC, or TRAFFIC before HELLO");
+        return;
+    }
+    if (t.fallback.n && as_registry_check_deployment(t.fallback, &why)) {
+        as_link_refuse(l, "TRAFFIC with a fallback that no deployment can be called");
         return;
     }
     if (t.fallback.n)

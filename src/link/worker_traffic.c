@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* What names of deployments are made of; the rest of their rules is the server's to know. */
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:/"
+
 static bool is_same(const struct as_frame_traffic *a, const struct as_frame_traffic *b)
 {
     return a->flags == b->flags && a->canary == b->canary && a->mirror == b->mirror &&
@@ -22,7 +25,7 @@ int as_worker_set_traffic(struct as_worker *w, const struct as_worker_traffic *t
         v.mirror > AS_FRAME_SHARE || (v.canary && !v.is_canary))
         return AS_EINVALID;
     n = v.fallback ? strlen(v.fallback) : 0;
-    if (n > AS_FRAME_NAME)
+    if (n > AS_FRAME_NAME || (n && strspn(v.fallback, LETTERS) != n))
         return AS_EINVALID;
     t.flags = v.is_canary ? AS_FRAME_CANARY : 0;
     t.canary = v.canary;

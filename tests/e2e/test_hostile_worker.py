@@ -322,6 +322,8 @@ STRANGERS = {
     "version_0": (says(lambda s: link.hello(s.join_token(), "r", "d", low=0, high=3)), "HELLO"),
     "versions_reversed": (says(lambda s: link.hello(s.join_token(), "r", "d", low=3, high=1)), "HELLO"),
     "no_replica_name": (lambda s: Worker(s, replica=""), "bad replica name"),
+    "a_replica_name_of_two_lines": (lambda s: Worker(s, replica="x\nlevel=error"), "bad replica name"),
+    "a_long_replica_name": (lambda s: Worker(s, replica="x" * 129), "bad replica name"),
     "bad_deployment": (lambda s: Worker(s, deployment="a b"), "bad deployment name"),
     "name_of_257": (lambda s: Worker(s, replica="r" * 257), "HELLO"),
     "cut_hello": (says(link.frame(link.HELLO, struct.pack("<I", link.MAGIC))), "HELLO"),

@@ -111,6 +111,18 @@ static void words_that_make_no_sense_end_the_link(void **state AS_UNUSED)
     end();
 }
 
+static void a_fallback_has_a_name_that_deployments_can_have(void **state AS_UNUSED)
+{
+    struct as_frame_traffic t = {.fallback = AS_STR("x\nlevel=error")};
+    struct hand *h;
+
+    begin(usual());
+    h = join(0, "join", false, &no_options);
+    as_frame_put_traffic(&h->out, &t);
+    UNTIL(w.gone == 1);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +132,7 @@ int main(void)
         cmocka_unit_test(who_leaves_takes_its_words_along),
         cmocka_unit_test(words_before_ready_wait_for_it),
         cmocka_unit_test(words_that_make_no_sense_end_the_link),
+        cmocka_unit_test(a_fallback_has_a_name_that_deployments_can_have),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

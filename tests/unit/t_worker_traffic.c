@@ -83,6 +83,8 @@ static void it_has_bounds(void **state)
     name[AS_FRAME_NAME] = 'x';
     name[AS_FRAME_NAME + 1] = '\0';
     assert_int_equal(as_worker_set_traffic(p->w, &t), AS_EINVALID);
+    t.fallback = "a b"; /* no deployment is called so */
+    assert_int_equal(as_worker_set_traffic(p->w, &t), AS_EINVALID);
     t.size = 4;
     assert_int_equal(as_worker_set_traffic(p->w, &t), AS_EINVALID);
 }
