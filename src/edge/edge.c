@@ -266,6 +266,7 @@ static void close_all(struct as_list *conns)
 
 void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void *arg)
 {
+    as_relay_end_adopting(&e->relay);
     e->draining = e->ending = true;
     e->drained = drained;
     e->drained_arg = arg;
@@ -279,13 +280,13 @@ void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void
             drained(arg);
         return;
     }
+    e->drain_final = as_loop_now(e->loop) + e->conf.goaway_grace;
     as_relay_begin(&e->relay, heir);
     if (!e->n_conns) /* drained was called with the last one */
         return;
     notice(&e->fresh);
     notice(&e->conns);
     as_stream_change_all(e);
-    e->drain_final = as_loop_now(e->loop) + e->conf.goaway_grace;
     as_timer_set(&e->sweep, e->drain_final);
 }
 

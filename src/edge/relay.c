@@ -107,8 +107,6 @@ static void on_retry(struct as_timer *t)
 
 void as_relay_begin(struct as_relay *r, int fd)
 {
-    if (!r->in.closing) /* what still comes is for whoever accepts */
-        as_sock_close(&r->in, NULL);
     if (fd < 0)
         return;
     r->out = fd;
@@ -139,18 +137,17 @@ static void adopt(struct as_edge *e, int fd, char how)
         as_conn_close(c, AS_CLOSE_CLIENT);
 }
 
-/* One datagram per turn, so that requests are not starved, and other loops get their share. */
-static void on_former(struct as_sock *s, int events AS_UNUSED)
+/* One datagram. False: none is there. */
+static bool take(struct as_relay *r)
 {
-    struct as_relay *r = AS_CONTAINER(s, struct as_relay, in);
     char how[AS_RIGHTS_MAX];
     int fds[AS_RIGHTS_MAX];
     uint32_t n_fds = 0;
     bool lost = false;
-    int64_t n = as_rights_receive(s->fd, how, sizeof(how), fds, &n_fds, &lost);
+    int64_t n = as_rights_receive(r->in.fd, how, sizeof(how), fds, &n_fds, &lost);
 
     if (n == AS_EAGAIN)
-        return;
+        return false;
     if (lost) /* their clients see the end of their connections */
         as_log_event(r->edge->log, AS_LOG_ERROR, "adopt_failed",
                      "reason=\"no descriptors left\" sent=%d adopted=%u", (int)n, n_fds);
@@ -161,7 +158,24 @@ static void on_former(struct as_sock *s, int events AS_UNUSED)
             close(fds[i]);
     }
     if (n == AS_EOF)
-        as_sock_close(s, NULL);
+        as_sock_close(&r->in, NULL);
+    return n != AS_EOF;
+}
+
+/* One per turn, so that requests are not starved, and other loops get their share. */
+static void on_former(struct as_sock *s, int events AS_UNUSED)
+{
+    (void)take(AS_CONTAINER(s, struct as_relay, in));
+}
+
+void as_relay_end_adopting(struct as_relay *r)
+{
+    if (r->in.closing)
+        return;
+    while (take(r))
+        ;
+    if (!r->in.closing)
+        as_sock_close(&r->in, NULL);
 }
 
 int as_relay_adopt(struct as_relay *r, int fd)

@@ -32,6 +32,8 @@ void as_relay_close(struct as_relay *r); /* asynchronous: the loop then runs to 
 
 /* Connections come by fd, which is the relay's from here on. 0, AS_EIO. Once. */
 int as_relay_adopt(struct as_relay *r, int fd);
+/* No more of them than have been sent by now. */
+void as_relay_end_adopting(struct as_relay *r);
 /* The edge drains: all that rest go by fd, which is the relay's from here on, now, and the others
  * as soon as they rest (as_relay_pass). -1: nobody takes them. */
 void as_relay_begin(struct as_relay *r, int fd);
