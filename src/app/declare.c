@@ -7,6 +7,8 @@
 #include "ctl/supervisor.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int complain(struct as_buf *err, int code)
@@ -18,21 +20,67 @@ static int complain(struct as_buf *err, int code)
     return code;
 }
 
+/* All of it, and closes it. False: errno. */
+static bool write_to(int fd, const struct as_buf *text)
+{
+    size_t at = 0;
+    ssize_t n = 1;
+    int e;
+
+    while (at < text->n && n > 0) {
+        n = write(fd, text->p + at, text->n - at);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    e = n == 0 ? ENOSPC : errno;
+    if (close(fd) < 0 && at == text->n)
+        return false;
+    errno = e;
+    return at == text->n;
+}
+
+/* Beside it first: half a file would be taken for one, and what was there before is kept. */
+static bool replace(const char *path, mode_t mode, const struct as_buf *text)
+{
+    struct as_buf beside;
+    char *fresh;
+    int fd, e;
+    bool ok;
+
+    as_buf_init(&beside);
+    as_buf_printf(&beside, "%s.new", path);
+    as_buf_add(&beside, "", 1);
+    fresh = (char *)beside.p;
+    fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+    ok = fd >= 0 && write_to(fd, text) && rename(fresh, path) == 0;
+    e = errno;
+    if (fd >= 0 && !ok)
+        unlink(fresh);
+    as_buf_fini(&beside);
+    errno = e;
+    return ok;
+}
+
+/* A device, a pipe, what a link leads to: it is written to, and stays what it is. */
+static bool put_file(const char *path, const struct as_buf *text)
+{
+    struct stat st;
+    bool there = lstat(path, &st) == 0;
+    int fd;
+
+    if (!there || S_ISREG(st.st_mode))
+        return replace(path, there ? st.st_mode & 0777 : 0666, text);
+    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    return fd >= 0 && write_to(fd, text);
+}
+
 /* To stdout, or all or nothing to a file. */
 static int deliver(struct as_buf *text, const char *path)
 {
-    FILE *f = path[0] ? fopen(path, "we") : stdout;
-    bool ok = f && fwrite(text->p, 1, text->n, f) == text->n && fflush(f) == 0;
-    int e = errno;
+    bool ok = path[0] ? put_file(path, text)
+                      : fwrite(text->p, 1, text->n, stdout) == text->n && fflush(stdout) == 0;
 
-    if (f && f != stdout && fclose(f) != 0) {
-        e = errno;
-        ok = false;
-    }
     if (!ok)
-        fprintf(stderr, "anyserve: %s: %s\n", path[0] ? path : "stdout", strerror(e));
-    if (!ok && f && path[0])
-        unlink(path); /* half a file would be taken for one */
+        fprintf(stderr, "anyserve: %s: %s\n", path[0] ? path : "stdout", strerror(errno));
     as_buf_fini(text);
     return ok ? AS_CODE_OK : AS_CODE_FAILED;
 }

@@ -394,6 +394,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
     const struct as_command *c;
+    int rc;
 
     keep_standard();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
@@ -407,5 +408,7 @@ int main(int argc, char **argv)
     as_loop_own_memory();
     sigaction(SIGABRT, &(struct sigaction){.sa_handler = on_abort, .sa_flags = (int)SA_RESETHAND},
               NULL);
-    return execute(c, argc > 1 ? argc - 2 : 0, argv + 2);
+    rc = execute(c, argc > 1 ? argc - 2 : 0, argv + 2);
+    /* half of what was asked for is not it, whichever write it was that failed */
+    return rc == AS_CODE_OK && (fflush(stdout) || ferror(stdout)) ? AS_CODE_FAILED : rc;
 }

@@ -146,6 +146,14 @@ def test_interpreter_without_numpy(start, tmp_path):
     assert "numpy" in out
 
 
+@pytest.mark.parametrize("command", [("version",), ("help",), ("options",), ("schema",), ("completion", "bash"),
+                                     ("run", "--help-all")])
+def test_what_cannot_be_printed(command):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([paths.BINARY, *command], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+
+
 def test_unknown_command():
     assert "no command 'stauts'; did you mean 'status'?" in run("stauts", code=2)
     assert "did you mean 'deploy'?" in run("help", "deplyo", code=2)
@@ -176,10 +184,6 @@ def test_bad_value(start, args, texts):
 
 def test_unknown_host(start):
     assert "203.0.113.1" in start(MODEL, "--host", "203.0.113.1", code=78)
-
-
-def test_unknown_command():
-    assert "nope" in run("nope", code=2)
 
 
 # --- help ---

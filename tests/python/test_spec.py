@@ -1,7 +1,10 @@
 """One table of keys: the server's reader, its JSON Schema and the Python objects take and refuse the same."""
 
 import json
+import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import textwrap
@@ -228,8 +231,8 @@ def test_a_file_is_built_from_code_and_reads_back(run, tmp_path):  # noqa: F811
     lines = run({"shop.py": CODE}, "shop.py", "--describe=lines").stdout.splitlines()
     assert lines[0].split("\t")[0] == "shop" and lines[2] == "plain\tc:1"
 
-    def build(*args):
-        return subprocess.run([BINARY, "build", *args], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    def build(*args, **kwargs):
+        return subprocess.run([BINARY, "build", *args], cwd=tmp_path, capture_output=True, text=True, timeout=60, **kwargs,
                               env={"PYTHONPATH": str(PACKAGE), "PATH": "/usr/bin:/bin",
                                    "ANYSERVE_PYTHON": sys.executable})  # fmt: skip
 
@@ -253,6 +256,24 @@ def test_a_file_is_built_from_code_and_reads_back(run, tmp_path):  # noqa: F811
     assert p.returncode == 1 and p.stderr == "anyserve: /nowhere/x.yaml: No such file or directory\n"
     assert build("nothing.py").returncode == 66
     assert build().returncode == 2
+
+    # what cannot be written is told; what was there stays, a link as well, and what it leads to
+    def small():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    p = build("shop.py:app", "-o", "anyserve.yaml", preexec_fn=small)
+    assert p.returncode == 1 and p.stderr == "anyserve: anyserve.yaml: File too large\n"
+    assert (tmp_path / "anyserve.yaml").read_text() == text
+    (tmp_path / "full").symlink_to("/dev/full")
+    p = build("shop.py:app", "-o", "full")
+    assert p.returncode == 1 and p.stderr == "anyserve: full: No space left on device\n"
+    (tmp_path / "other.yaml").symlink_to("anyserve.yaml")
+    (tmp_path / "anyserve.yaml").write_text("another one")
+    assert build("shop.py:app", "-o", "other.yaml").returncode == 0
+    assert (tmp_path / "anyserve.yaml").read_text() == text
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".new")]
+    assert (tmp_path / "full").is_symlink() and (tmp_path / "other.yaml").is_symlink()
 
 
 @pytest.mark.parametrize(
