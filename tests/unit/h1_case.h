@@ -184,4 +184,33 @@ static inline const char *h1_text(struct as_buf *b)
     return (const char *)b->p;
 }
 
+#define GET     "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+#define POST(n) "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: " #n "\r\n\r\n"
+
+static inline size_t h1_say(struct h1_case *c, const char *z)
+{
+    return h1_feed(c, z, strlen(z), strlen(z));
+}
+
+static inline void h1_check_sent(struct h1_case *c, const char *want)
+{
+    assert_string_equal(h1_text(&c->sent), want);
+    c->sent.n = 0;
+}
+
+static inline void h1_check_seen(struct h1_case *c, const char *want)
+{
+    assert_string_equal(h1_text(&c->seen), want);
+    c->seen.n = 0;
+}
+
+static inline struct as_blob *h1_blob(const char *z, size_t n)
+{
+    struct as_blob *b = as_blob_new(n);
+
+    assert_non_null(b);
+    memcpy(b->data, z, n);
+    return b;
+}
+
 #endif
