@@ -1,7 +1,7 @@
 #include "app/detach.h"
 
 #include "conf/exit_code.h"
-#include "ctl/store.h"
+#include "ctl/state_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,7 +182,7 @@ int as_detach(const char *folder, struct as_buf *err)
     char manager[128], *path;
     int code;
 
-    if (as_store_make_folder(folder, err) < 0)
+    if (as_state_dir_make(folder, err) < 0)
         return AS_CODE_CONFIG;
     w.log = open_log(folder, &path, err);
     if (w.log < 0) {

@@ -4,7 +4,7 @@
 #include "conf/exit_code.h"
 #include "ctl/interp.h"
 #include "ctl/memory.h"
-#include "ctl/store.h"
+#include "ctl/state_dir.h"
 #include "io/cgroup.h"
 #include "io/listen.h"
 #include "io/proc.h"
@@ -325,7 +325,7 @@ static void check_folder(struct doctor *d, const char *check, const char *folder
 static void check_folders(struct doctor *d)
 {
     char *base = as_runtime_base(as_option_str(d->opts, AS_OPT_RUNTIME_DIR));
-    char *state = as_store_folder(as_option_str(d->opts, AS_OPT_STATE_DIR));
+    char *state = as_state_dir_of(as_option_str(d->opts, AS_OPT_STATE_DIR));
     char path[AS_RUNTIME_PATH_MAX];
 
     if (as_runtime_path(path, base, UINT16_MAX, AS_RUNTIME_MANAGE) < 0)

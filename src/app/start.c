@@ -6,6 +6,7 @@
 #include "app/run.h"
 #include "conf/exit_code.h"
 #include "conf/spec_diff.h"
+#include "ctl/state_dir.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 /* The same folder for the controller, wherever it is. */
 static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_buf *err)
 {
-    char *folder = as_store_folder(as_option_str(opts, AS_OPT_STATE_DIR)), cwd[4096];
+    char *folder = as_state_dir_of(as_option_str(opts, AS_OPT_STATE_DIR)), cwd[4096];
     struct as_buf b;
 
     if (!folder) {
@@ -165,7 +166,7 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
     struct as_desired d;
     struct as_buf text;
-    int rc = as_store_hold(folder, ret_hold, err), code = AS_CODE_OK;
+    int rc = as_state_dir_hold(folder, ret_hold, err), code = AS_CODE_OK;
 
     if (rc < 0)
         return rc == AS_EEXISTS ? AS_CODE_BUSY : AS_CODE_CONFIG;

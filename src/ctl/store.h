@@ -13,7 +13,6 @@
 #include "base/err.h"
 
 #define AS_STORE_FILE      "state.db"
-#define AS_STORE_HOLD      "server.lock"
 #define AS_STORE_CAUSE_MAX 1024u       /* bytes */
 #define AS_STORE_WHY_MAX   4096u       /* bytes */
 #define AS_STORE_NAME_MAX  255u        /* bytes of an application or deployment */
@@ -33,18 +32,6 @@ struct as_store_entry {
     struct as_store_failure failed;
 };
 
-/* The folder of the option, or when that is empty: $XDG_STATE_HOME/anyserve,
- * ~/.local/state/anyserve (XDG base directory specification), for root /var/lib/anyserve. NULL:
- * there is no home folder. The caller frees it. */
-char *as_store_folder(const char *option);
-
-/* The folder, made (0700) when it is missing, is ours alone to write to. Else AS_EDENIED, AS_EIO,
- * and `err` says why. */
-int as_store_make_folder(const char *folder, struct as_buf *err);
-/* The folder is a server's, from before it looks at what is kept there until it closes the
- * descriptor (close-on-exec): the lock of an open store goes with each controller that dies. 0;
- * AS_EEXISTS: it is another one's; AS_EDENIED, AS_EIO. */
-int as_store_hold(const char *folder, int *ret_fd, struct as_buf *err);
 /* Makes folder (0700) and file when they are missing. `keep` > 0 generations are kept, and those
  * that are some deployment's healthy one. 0; AS_EEXISTS: another process has it open; AS_EDENIED:
  * the folder is not ours, or others may write there; AS_EPROTO: the file is damaged, of something

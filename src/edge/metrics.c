@@ -186,88 +186,89 @@ static void gauges_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
     as_buf_printf(e->out, "} %u\n", v);
 }
 
+/* --- of each deployment --- */
+
+static const struct {
+    const char *name, *help;
+    size_t offset;
+} counters[] = {
+    {"anyserve_deployment_accepted_total", "Requests not refused for want of room or workers.",
+     offsetof(struct as_stat, accepted)},
+    {"anyserve_rejected_requests_total", "Requests refused because the queue was full.",
+     offsetof(struct as_stat, refused)},
+    {"anyserve_dispatched_total", "Requests sent to a replica, replays included.",
+     offsetof(struct as_stat, dispatched)},
+    {"anyserve_completed_total", "Answers of replicas that were delivered.",
+     offsetof(struct as_stat, completed)},
+    {"anyserve_failed_total", "Requests that ended without a replica's answer.",
+     offsetof(struct as_stat, failed)},
+    {"anyserve_expired_total", "Requests whose deadline passed.",
+     offsetof(struct as_stat, expired)},
+    {"anyserve_cancelled_total", "Requests whose client left.",
+     offsetof(struct as_stat, cancelled)},
+    {"anyserve_replayed_total", "Requests sent again to another replica.",
+     offsetof(struct as_stat, replayed)},
+    {"anyserve_recalled_total", "Prefetched requests asked back.",
+     offsetof(struct as_stat, recalled)},
+    {"anyserve_lost_total", "Requests that a dead replica may have executed.",
+     offsetof(struct as_stat, lost)},
+    {"anyserve_replica_deaths_total", "Replicas whose link ended.",
+     offsetof(struct as_stat, deaths)},
+    {"anyserve_replays_refused_total",
+     "Lost requests that might have run again, but for --retry-attempts or the budget.",
+     offsetof(struct as_stat, worn)},
+    {"anyserve_blamed_total", "Requests that were executing when a replica ended itself.",
+     offsetof(struct as_stat, blamed)},
+    {"anyserve_trials_total", "Suspects that had a replica for themselves.",
+     offsetof(struct as_stat, trials)},
+    {"anyserve_quarantined_total", "Requests refused because their like ends replicas.",
+     offsetof(struct as_stat, quarantined)},
+    {"anyserve_handlers_hung_total",
+     "Requests given up because their handler ran for longer than the execution timeout.",
+     offsetof(struct as_stat, hung)},
+    {"anyserve_health_checks_failed_total", "Health checks that said no, or nothing in time.",
+     offsetof(struct as_stat, sick)},
+    {"anyserve_ejections_total", "Times that a replica was taken out for failing or slowness.",
+     offsetof(struct as_stat, ejected)},
+    {"anyserve_fallbacks_total",
+     "Requests that it could not serve, given to another deployment instead.",
+     offsetof(struct as_stat, fallbacks)},
+    {"anyserve_mirrored_total", "Copies of other versions' requests that it executed.",
+     offsetof(struct as_stat, mirrored)},
+    {"anyserve_mirror_dropped_total", "Copies dropped because no slot was free.",
+     offsetof(struct as_stat, mirror_dropped)},
+    {"anyserve_mirror_failed_total", "Copies that ended with an error.",
+     offsetof(struct as_stat, mirror_failed)},
+};
+static const struct {
+    const char *name, *help;
+    size_t offset;
+} hists[] = {
+    {"anyserve_queue_duration_seconds", "Arrival to dispatch.", offsetof(struct as_stat, queue)},
+    {"anyserve_request_duration_seconds", "Arrival to the replica's answer.",
+     offsetof(struct as_stat, total)},
+    {"anyserve_service_duration_seconds", "Handler time as the replica measured it.",
+     offsetof(struct as_stat, service)},
+    {"anyserve_dispatch_duration_seconds",
+     "Dispatch to the replica's answer, less the handler time: the way there and back, and the "
+     "wait behind other requests of the replica.",
+     offsetof(struct as_stat, link)},
+};
+static const struct {
+    const char *name, *help;
+} gauges[] = {
+    /* by the number of gauges_of */
+    {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
+    {"anyserve_ongoing_requests", "Requests that execute."},
+    {"anyserve_replicas_ready", "Replicas that take requests."},
+    {"anyserve_suspect_requests", "Requests that wait for a replica of their own."},
+    {"anyserve_parked_requests", "Requests that wait to be told why their replica died."},
+    {"anyserve_quarantined_fingerprints", "Requests that are refused as their like ends replicas."},
+    {"anyserve_replicas", "Replicas that are connected."},
+};
+
 static void deployments(struct as_board *b, struct as_buf *o)
 {
-    static const struct {
-        const char *name, *help;
-        size_t offset;
-    } counters[] = {
-        {"anyserve_deployment_accepted_total", "Requests not refused for want of room or workers.",
-         offsetof(struct as_stat, accepted)},
-        {"anyserve_rejected_requests_total", "Requests refused because the queue was full.",
-         offsetof(struct as_stat, refused)},
-        {"anyserve_dispatched_total", "Requests sent to a replica, replays included.",
-         offsetof(struct as_stat, dispatched)},
-        {"anyserve_completed_total", "Answers of replicas that were delivered.",
-         offsetof(struct as_stat, completed)},
-        {"anyserve_failed_total", "Requests that ended without a replica's answer.",
-         offsetof(struct as_stat, failed)},
-        {"anyserve_expired_total", "Requests whose deadline passed.",
-         offsetof(struct as_stat, expired)},
-        {"anyserve_cancelled_total", "Requests whose client left.",
-         offsetof(struct as_stat, cancelled)},
-        {"anyserve_replayed_total", "Requests sent again to another replica.",
-         offsetof(struct as_stat, replayed)},
-        {"anyserve_recalled_total", "Prefetched requests asked back.",
-         offsetof(struct as_stat, recalled)},
-        {"anyserve_lost_total", "Requests that a dead replica may have executed.",
-         offsetof(struct as_stat, lost)},
-        {"anyserve_replica_deaths_total", "Replicas whose link ended.",
-         offsetof(struct as_stat, deaths)},
-        {"anyserve_replays_refused_total",
-         "Lost requests that might have run again, but for --retry-attempts or the budget.",
-         offsetof(struct as_stat, worn)},
-        {"anyserve_blamed_total", "Requests that were executing when a replica ended itself.",
-         offsetof(struct as_stat, blamed)},
-        {"anyserve_trials_total", "Suspects that had a replica for themselves.",
-         offsetof(struct as_stat, trials)},
-        {"anyserve_quarantined_total", "Requests refused because their like ends replicas.",
-         offsetof(struct as_stat, quarantined)},
-        {"anyserve_handlers_hung_total",
-         "Requests given up because their handler ran for longer than the execution timeout.",
-         offsetof(struct as_stat, hung)},
-        {"anyserve_health_checks_failed_total", "Health checks that said no, or nothing in time.",
-         offsetof(struct as_stat, sick)},
-        {"anyserve_ejections_total", "Times that a replica was taken out for failing or slowness.",
-         offsetof(struct as_stat, ejected)},
-        {"anyserve_fallbacks_total",
-         "Requests that it could not serve, given to another deployment instead.",
-         offsetof(struct as_stat, fallbacks)},
-        {"anyserve_mirrored_total", "Copies of other versions' requests that it executed.",
-         offsetof(struct as_stat, mirrored)},
-        {"anyserve_mirror_dropped_total", "Copies dropped because no slot was free.",
-         offsetof(struct as_stat, mirror_dropped)},
-        {"anyserve_mirror_failed_total", "Copies that ended with an error.",
-         offsetof(struct as_stat, mirror_failed)},
-    };
-    static const struct {
-        const char *name, *help;
-        size_t offset;
-    } hists[] = {
-        {"anyserve_queue_duration_seconds", "Arrival to dispatch.",
-         offsetof(struct as_stat, queue)},
-        {"anyserve_request_duration_seconds", "Arrival to the replica's answer.",
-         offsetof(struct as_stat, total)},
-        {"anyserve_service_duration_seconds", "Handler time as the replica measured it.",
-         offsetof(struct as_stat, service)},
-        {"anyserve_dispatch_duration_seconds",
-         "Dispatch to the replica's answer, less the handler time: the way there and back, and the "
-         "wait behind other requests of the replica.",
-         offsetof(struct as_stat, link)},
-    };
-    static const struct {
-        const char *name, *help;
-    } gauges[] = {
-        {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
-        {"anyserve_ongoing_requests", "Requests that execute."},
-        {"anyserve_replicas_ready", "Replicas that take requests."},
-        {"anyserve_suspect_requests", "Requests that wait for a replica of their own."},
-        {"anyserve_parked_requests", "Requests that wait to be told why their replica died."},
-        {"anyserve_quarantined_fingerprints",
-         "Requests that are refused as their like ends replicas."},
-        {"anyserve_replicas", "Replicas that are connected."},
-    };
-
     for (size_t i = 0; i < AS_COUNT(counters); i++) {
         struct each e = {o, counters[i].name, counters[i].offset};
 

@@ -523,52 +523,6 @@ static void a_full_disk_changes_nothing(void **state AS_UNUSED)
     free(big);
 }
 
-static void the_default_folder_follows_xdg(void **state AS_UNUSED)
-{
-    char *f;
-
-    setenv("XDG_STATE_HOME", "/somewhere", 1);
-    f = as_store_folder("");
-    assert_string_equal(f, "/somewhere/anyserve");
-    free(f);
-    f = as_store_folder("/mine");
-    assert_string_equal(f, "/mine");
-    free(f);
-    /* a relative one is to be ignored */
-    setenv("XDG_STATE_HOME", "relative", 1);
-    setenv("HOME", "/home/me", 1);
-    f = as_store_folder("");
-    assert_string_equal(f, geteuid() == 0 ? "/var/lib/anyserve" : "/home/me/.local/state/anyserve");
-    free(f);
-}
-
-static void a_folder_is_held_by_one_server(void **state AS_UNUSED)
-{
-    char path[160];
-    struct stat st;
-    int fd, other = -1;
-
-    assert_int_equal(as_store_hold(folder, &fd, &err), 0);
-    snprintf(path, sizeof(path), "%s/" AS_STORE_HOLD, folder);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0600);
-    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-    assert_int_equal(as_store_hold(folder, &other, &err), AS_EEXISTS);
-    assert_int_equal(other, -1);
-    assert_non_null(strstr(said(), "another server uses"));
-    /* the store itself is another matter: a controller opens it beside */
-    as_store_close(open_store(1));
-    close(fd);
-    assert_int_equal(as_store_hold(folder, &fd, &err), 0);
-    close(fd);
-    /* what is none can be no lock */
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkdir(path, 0700), 0);
-    err.n = 0;
-    assert_int_equal(as_store_hold(folder, &fd, &err), AS_EIO);
-    assert_non_null(strstr(said(), AS_STORE_HOLD ": Is a directory"));
-}
-
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
 
 int main(void)
@@ -583,7 +537,6 @@ int main(void)
         IN_FOLDER(only_a_generation_that_is_there_can_be_healthy),
         IN_FOLDER(limits_hold_at_n_and_n_plus_1),
         IN_FOLDER(one_process_has_it),
-        IN_FOLDER(a_folder_is_held_by_one_server),
         IN_FOLDER(a_killed_process_loses_nothing),
         IN_FOLDER(folder_and_file_are_private),
         IN_FOLDER(a_link_is_not_followed),
@@ -594,7 +547,6 @@ int main(void)
         IN_FOLDER(the_second_layout_is_brought_up_to_date),
         IN_FOLDER(what_failed_is_kept_with_what_took_it_back),
         IN_FOLDER(a_full_disk_changes_nothing),
-        cmocka_unit_test(the_default_folder_follows_xdg),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
