@@ -10,10 +10,10 @@ import pytest
 
 from support import paths, procs, wait
 from support.load import Load
-from test_deploy import APPLICATIONS, QUICK, api, causes, deployment, failed, healthy, put, run
+from test_deploy import api, causes, deployment, failed, healthy, put, run
 
 TOLD = paths.BUILD / "tests/workers/told"
-pytestmark = pytest.mark.core
+QUICK = ("--update-min-ready", "30ms", "--restart-backoff", "10ms")
 
 
 def spec(args=(), env=None, folder=None, **more):
@@ -59,6 +59,7 @@ def serves(server, what, generation=None):
     return step
 
 
+@pytest.mark.core
 def test_it_is_started_as_the_file_says(server, client):
     serves(server, spec(["--quality", 80], {"SIZE": "small"}, server.files, version="1"))
     told = ask(client)
@@ -122,6 +123,7 @@ def test_one_that_cannot_be_told_needs_another_version(server, client):
     assert json.loads(ask(client)["context"])["user_config"] == {"top": 1}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("bad, why", [
     ({"env": {"FAIL": "no weights"}}, "exit code 3.*no weights"),
     ({"command": ["/no/such/worker"]}, "cannot start /no/such/worker: No such file or directory"),
@@ -139,6 +141,7 @@ def test_one_that_does_not_come_is_taken_back(server, client, bad, why):
     assert replicas(server) == before and ask(client)["size"] == "large"
 
 
+@pytest.mark.core
 def test_one_that_never_came_says_why(serve, tmp_path):
     """The first version: there is none to go back to. `status` has the reason and the last lines."""
     (tmp_path / "anyserve.yaml").write_text(json.dumps(spec(env={"FAIL": "no weights"}, num_replicas=1)))
