@@ -243,6 +243,8 @@ def test_a_bad_version_is_taken_back(start, bad, why):
         load.wait_more(50)
         assert pids(server, "main") == before
         assert causes(server)[0].startswith("update of shop/main failed, back to generation 1: ")
+        newest = api(server, "GET", "/api/serve/history")[1]["generations"][0]["failed"]
+        assert (newest["application"], newest["deployment"]) == ("shop", "main") and why in newest["message"]
         # the next controller neither tries it again nor forgets it
         first = server.controller
         procs.kill(first)
