@@ -53,8 +53,12 @@ struct param {
     bool request;       /* `request`, or `requests` of a model with batching */
 };
 
+#define NATIVE_SEEN      8u  /* inputs of a model whose names are kept … */
+#define NATIVE_SEEN_NAME 64u /* … up to so many bytes */
+
 struct model {
-    PyObject *name, *version; /* str */
+    PyObject *name, *version;    /* str */
+    PyObject *seen[NATIVE_SEEN]; /* names of the last request's inputs, by position; or NULL */
     PyObject *handler;
     PyObject *submit; /* callable that takes a Call, for models with threads; or NULL */
     bool is_async, eager, var_keyword, takes_request;

@@ -237,6 +237,26 @@ static PyObject *str_of(struct as_str s)
     return PyUnicode_DecodeUTF8(s.p ? s.p : "", (Py_ssize_t)s.n, "surrogateescape");
 }
 
+/* The name of input i. Clients send the same ones in the same order: the str of the last request,
+ * whose hash is known, spares making another. Not made from declared names: those are optional. */
+static PyObject *input_name(struct model *m, uint32_t i, struct as_str name)
+{
+    PyObject *k;
+
+    if (i >= NATIVE_SEEN || name.n > NATIVE_SEEN_NAME)
+        return str_of(name);
+    k = m->seen[i];
+    if (k && PyUnicode_IS_COMPACT_ASCII(k) &&
+        as_str_eq(
+            (struct as_str){(const char *)PyUnicode_1BYTE_DATA(k), (size_t)PyUnicode_GET_LENGTH(k)},
+            name))
+        return Py_NewRef(k);
+    k = str_of(name);
+    if (k)
+        Py_XSETREF(m->seen[i], Py_NewRef(k));
+    return k;
+}
+
 /* A new dict, or NULL with an exception. On a failure half way the dict goes, and the arrays with
  * it. */
 static PyObject *make_inputs(Request *r)
@@ -245,7 +265,7 @@ static PyObject *make_inputs(Request *r)
     PyObject *d = PyDict_New();
 
     for (uint32_t i = 0; d && i < msg->n_tensors; i++) {
-        PyObject *k = str_of(msg->tensors[i].name);
+        PyObject *k = input_name(r->m, i, msg->tensors[i].name);
         PyObject *v = k ? native_array(r->q, &msg->tensors[i], &r->hold) : NULL;
 
         if (!v || PyDict_SetItem(d, k, v) < 0)

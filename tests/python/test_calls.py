@@ -266,6 +266,16 @@ def test_request_and_inputs_together(worker):
     assert got["output0"][0] == 5 and got.parameters == {"names": "x,extra"}
 
 
+@pytest.mark.parametrize("round", [1, 2])
+def test_names_are_those_of_each_request(worker, round):
+    """The extension keeps the last request's: in another order, beginning alike, long, not ASCII, many."""
+    long = "n" * 64
+    for names in (["x"], ["x", "a"], ["a", "x"], ["x", "ab"], ["x", "a"], ["x", "\u00e9"], ["x", "e"], ["x", long],
+                  ["x", long + "n"], ["x", long], ["x", "b", *map(str, range(20))], ["x", "c", *map(str, range(20))]):
+        got = worker.infer("both", {name: f4(7) for name in names})
+        assert got.parameters == {"names": ",".join(names)}
+
+
 def test_many_parameters(worker):
     inputs = {f"p{i}": f4(i) for i in range(20)}
     assert worker.infer("many", inputs)["output0"][0] == 19
