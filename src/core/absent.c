@@ -59,6 +59,17 @@ void as_absent_begin(struct as_replica *r)
     }
 }
 
+static struct as_request *suspect_of(const struct as_deploy *d, uint32_t model)
+{
+    for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
+        struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+        if (q->model == model)
+            return q;
+    }
+    return NULL;
+}
+
 void as_deploy_drop_model(struct as_deploy *d, uint32_t model, as_ns now)
 {
     struct as_request *q;
@@ -69,11 +80,8 @@ void as_deploy_drop_model(struct as_deploy *d, uint32_t model, as_ns now)
         as_queue_remove(&d->queue, q);
         as_deploy_fail(d, q, AS_EUNAVAILABLE);
     }
-    AS_LIST_EACH(it, &d->suspects)
-    {
-        q = AS_LIST_ENTRY(it, struct as_request, node);
-        if (q->model != model)
-            continue;
+    /* from the front again: the trial of another may begin when one leaves */
+    while ((q = suspect_of(d, model))) {
         as_trial_remove(d, q, now);
         as_deploy_fail(d, q, AS_EUNAVAILABLE);
     }

@@ -255,6 +255,32 @@ static void test_a_suspect_is_tried_where_its_model_is(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* The replica that was kept free for one is free for the next suspect at once. */
+static void test_suspects_of_a_model_that_is_dropped(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    of_model(w, "ac", OLD);
+    req(w, 'a')->kind = req(w, 'c')->kind = 7;
+    req(w, 'b')->kind = req(w, 'g')->kind = 8;
+    join(w, 'C', 1, 0);
+    submit_all(w, "a");
+    as_replica_free(rep(w, 'C'), req(w, 'a')->stream, AS_LOSS_CRASHED, w->now);
+    join(w, 'D', 1, 0);
+    submit_all(w, "b");
+    as_replica_free(rep(w, 'D'), req(w, 'b')->stream, AS_LOSS_CRASHED, w->now);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit_all(w, "efcg"); /* c is to have A, g waits for its turn */
+    done(w, 'f');
+    assert_int_equal(as_deploy_suspects(w->d), 2);
+    w->n = 0;
+    as_deploy_drop_model(w->d, OLD, w->now);
+    assert_int_equal(as_deploy_suspects(w->d), 0);
+    expect(w, "g>B c=EUNAVAILABLE ~c");
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_what_waits_in_lanes_and_comes_back_is_answered_too),
         cmocka_unit_test(test_a_model_that_has_gone_can_come_back),
         cmocka_unit_test(test_a_suspect_is_tried_where_its_model_is),
+        cmocka_unit_test(test_suspects_of_a_model_that_is_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
