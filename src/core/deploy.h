@@ -110,9 +110,9 @@ void as_deploy_set_max_queued(struct as_deploy *d, int64_t max_queued);
 
 /* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down, or
  * q->elsewhere and it does not serve), AS_EPOISON (one like it ends workers): q is untouched but
- * for its state, and stays the caller's. A spare one is refused by AS_EFULL, for any reason. What
- * is accepted with q->elsewhere is answered AS_EUNAVAILABLE when the last replica dies, unless it
- * has run. */
+ * for its state, and stays the caller's. A spare one is refused by AS_EFULL, for any reason but a
+ * deadline that has passed. What is accepted with q->elsewhere is answered AS_EUNAVAILABLE when the
+ * last replica dies, unless it has run. */
 int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now);
 /* After AS_EFULL: when the queue will be empty at the rate at which it drains, core/drain.h. A
  * little more at random, so that not all come back at once. */

@@ -51,6 +51,8 @@ static void add(const struct books *b)
     sum.deaths += b->deaths;
     sum.batches += b->batches;
     sum.members += b->members;
+    sum.mirrored += b->mirrored;
+    sum.mirror_dropped += b->mirror_dropped;
 }
 
 static void print(void)
@@ -65,6 +67,7 @@ static void print(void)
            b->dispatched, b->replayed, b->recalled, b->lost, b->deaths);
     printf("%" PRIu64 " calls of models with batching, %" PRIu64 " requests shared one\n",
            b->batches, b->members);
+    printf("%" PRIu64 " copies taken, %" PRIu64 " not\n", b->mirrored, b->mirror_dropped);
 }
 
 static bool run_seed(uint64_t seed, bool verbose)

@@ -199,8 +199,24 @@ static bool serves(const struct sim *s, const struct call *c)
     return false;
 }
 
+static bool fits_a_slot(const struct sim *s, const struct call *c)
+{
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        if (has_slot(s, s->workers[i]) && fits(s, s->workers[i], c))
+            return true;
+    }
+    return false;
+}
+
+static bool is_full(const struct sim *s)
+{
+    return s->is.max_queued >= 0 && count_waiting(s) + count_prefetched(s) >= s->is.max_queued;
+}
+
 int expect_submit(const struct sim *s, const struct call *c)
 {
+    if (c->q.spare && (s->down || is_full(s) || !fits_a_slot(s, c)))
+        return AS_EFULL;
     if (c->q.elsewhere && !serves(s, c))
         return AS_EUNAVAILABLE;
     if (s->down)
@@ -211,9 +227,7 @@ int expect_submit(const struct sim *s, const struct call *c)
         if (has_slot(s, s->workers[i]) && fits(s, s->workers[i], c) && would_be_ripe(s, c))
             return 0;
     }
-    if (s->is.max_queued >= 0 && count_waiting(s) + count_prefetched(s) >= s->is.max_queued)
-        return AS_EFULL;
-    return 0;
+    return is_full(s) ? AS_EFULL : 0;
 }
 
 /* --- the life of a call --- */
@@ -374,15 +388,6 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
     s->books.replayed += c->sends++ > 0;
 }
 
-static bool fits_a_slot(const struct sim *s, const struct call *c)
-{
-    for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (has_slot(s, s->workers[i]) && fits(s, s->workers[i], c))
-            return true;
-    }
-    return false;
-}
-
 static bool recallable(const struct sim *s, const struct call *c)
 {
     return waits(c) && !c->recalled && !c->kept && fits_a_slot(s, c);
@@ -465,6 +470,9 @@ void note_answer(struct sim *s, struct call *c, int err)
         /* another deployment gets it: it must not run twice by that, idempotent or not */
         if (c->runs && !(s->down || s->freeing))
             fail(s, "call %u leaves, and has run", n);
+    } else if (err == AS_EUNAVAILABLE && c->q.spare) {
+        if (c->place == BOUND && !s->freeing) /* its worker is there */
+            fail(s, "call %u, a copy, is given up", n);
     } else if (err != AS_EUNAVAILABLE || !(s->down || s->freeing)) {
         fail(s, "call %u ends with %s", n, as_err_name(err));
     }
@@ -559,6 +567,8 @@ static void check_stat(struct sim *s)
     if (a->cancelled != b->cancelled || a->replayed != b->replayed || a->recalled != b->recalled ||
         a->lost != b->lost || a->deaths != b->deaths)
         fail(s, "statistics of trouble are wrong");
+    if (a->mirrored != b->mirrored || a->mirror_dropped != b->mirror_dropped)
+        fail(s, "statistics of copies are wrong");
     for (uint32_t i = 0; i < s->n_live; i++)
         pending += waits(&s->calls[s->live[i]]);
     if (a->accepted != a->completed + a->failed + a->expired + a->cancelled + pending)

@@ -37,6 +37,7 @@ static void invent_calls(struct sim *s)
     uint32_t urgent = (uint32_t)PICK(s, 0, 0, 300);
     uint32_t idempotent = (uint32_t)PICK(s, 0, 0, 500, 1000);
     uint32_t elsewhere = (uint32_t)PICK(s, 0, 0, 0, 500);
+    uint32_t spare = (uint32_t)PICK(s, 0, 0, 0, 300);
     as_ns patience = PICK(s, 20 * AS_US, 200 * AS_US, 2 * AS_MS);
 
     for (uint32_t i = 0; i < s->is.n_calls; i++) {
@@ -52,6 +53,7 @@ static void invent_calls(struct sim *s)
             q->priority = (uint8_t)below(s, AS_PRIORITIES);
         q->idempotent = chance(s, idempotent);
         q->elsewhere = chance(s, elsewhere);
+        q->spare = !q->elsewhere && chance(s, spare);
         if (chance(s, timed))
             q->deadline = chance(s, 20) ? when : when + between(s, 0, patience);
         at(s, when, E_SUBMIT, i, 0);

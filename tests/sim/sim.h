@@ -144,7 +144,7 @@ struct event {
 
 struct books { /* what core's statistics must say */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
-        recalled, lost, deaths, batches, members;
+        recalled, lost, deaths, batches, members, mirrored, mirror_dropped;
 };
 
 struct scenario {

@@ -333,7 +333,12 @@ static void submit(struct sim *s, uint32_t n)
     trace(s, "call %u comes, model %u, priority %u", n, c->q.model, c->q.priority);
     if (!want)
         note_accepted(s, c);
-    s->books.refused += want == AS_EFULL;
+    if (c->q.spare) {
+        s->books.mirrored += want != AS_EFULL;
+        s->books.mirror_dropped += want == AS_EFULL;
+    } else {
+        s->books.refused += want == AS_EFULL;
+    }
     if (want == AS_EDEADLINE) { /* in the books like one that expires later */
         s->books.accepted++;
         s->books.expired++;
