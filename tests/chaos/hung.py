@@ -5,9 +5,10 @@ interpreter's lock, by a SIGSTOP of its worker while it executes, and by one bef
 request is sent to the death of the worker: at most the timeout and 200 ms. The request that hangs fails with 504 and
 `anyserve-may-have-executed: 1`; one that was never begun is answered by the next worker.
 
-Neighbours are another deployment (`well`) or, in the last part, the other replica of the same one. Open loops of calls to them,
-400/s, in turns with a worker that hangs and without one, COUNT turns of each: the median of their p99 over the turns with hung
-workers is at most 1.1 times that over the others, and none fails. A `while True` takes a CPU: the deployment that hangs has one of its own
+Neighbours are another deployment (`well`, 200 calls/s) or, in the last part, the other replica of the same one, which has
+the work of both then (40/s): open loops of calls that take 20 ms, in turns with a worker that hangs and without one, COUNT
+turns of each. The median of their p99 over the turns with hung workers is at most 1.1 times that over the others, and none fails. (The p99 of
+calls that take no time is what they wait for their turn on the one CPU: it differs fourfold between calm turns.) A `while True` takes a CPU: the deployment that hangs has one of its own
 (`cpu_affinity`), which it shares with this program; all else, the load included, has another one. So have the two replicas of
 the last part once they are ready: what starts in the place of the one that was killed needs a CPU, too.
 """
@@ -28,7 +29,6 @@ from support import paths
 
 COUNT = 5
 TURN = 3  # seconds
-RATE = 400
 TIMEOUT, MARGIN, MOST = 0.5, 0.2, 1.1
 LOOK = 0.1  # seconds: questions to the dispatcher are work, too
 CALLED = {"while True": "loop", "C call": "call", "SIGSTOP": "brief", "SIGSTOP before": "brief"}
@@ -98,8 +98,8 @@ def hang(server, kind):
 class Calls:
     """`anyserve bench` on neighbours, for a turn."""
 
-    def __init__(self, server, model):
-        command = [paths.BINARY, "bench", model, "--url", server.address, "--input", "id:INT64:[1]=[1]", "--rate", RATE,
+    def __init__(self, server, model, rate):
+        command = [paths.BINARY, "bench", model, "--url", server.address, "--input", "id:INT64:[1]=[1]", "--rate", rate,
                    "--duration", f"{TURN}s", "--warmup", "200ms", "--timeout", "10s", "--json"]
         self._process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE,
                                          preexec_fn=lambda: os.sched_setaffinity(0, server.cpus[0]))
@@ -114,9 +114,9 @@ class Calls:
         return out
 
 
-def turn(server, model, kind=None):
+def turn(server, model, rate, kind=None):
     """What the load saw while workers hung, and how each of them ended."""
-    calls, verdicts = Calls(server, model), []
+    calls, verdicts = Calls(server, model, rate), []
     while kind and calls.goes_on:
         if len(server.sick_pids()) == server.sick:
             verdicts.append(hang(server, kind))
@@ -150,12 +150,12 @@ def judge(result, kind, verdicts, ratio, errors):
         result.fault("nothing hung: nothing was shown")
 
 
-def part(server, name, kind, model, count):
+def part(server, name, kind, calls, count):
     outs, verdicts = {False: [], True: []}, []
     for i in range(2 * count):
         hangs = (i + i // 2) % 2 == 1  # calm, hung, hung, calm: a drift is in both
         rig.wait.until(lambda: len(server.sick_pids()) == server.sick, server.status)
-        out, found = turn(server, model, kind if hangs else None)
+        out, found = turn(server, *calls, kind if hangs else None)
         outs[hangs].append(out)
         verdicts += found
     took = sorted(seconds for seconds, _ in verdicts)
@@ -176,11 +176,11 @@ def run(options):
         yield result
         return
     whole = os.sched_getaffinity(0)
-    parts = [(kind, kind, "echo", 1) for kind in CALLED] + [("other replica", "C call", "beside", 2)]  # no CPU is taken
-    for name, kind, model, sick in parts:
+    parts = [(kind, kind, ("nap", 200), 1) for kind in CALLED] + [("other replica", "C call", ("beside", 40), 2)]
+    for name, kind, calls, sick in parts:
         if not options.wants(name):
             continue
         with rig.tempfile.TemporaryDirectory(prefix="as-") as folder, rig.serving(Deployed(folder, sick)) as server:
-            result = part(server, name, kind, model, options.count or COUNT)
+            result = part(server, name, kind, calls, options.count or COUNT)
         os.sched_setaffinity(0, whole)
         yield result

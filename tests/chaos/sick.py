@@ -1,9 +1,12 @@
-"""What `hung` calls: handlers that do not end, in a deployment of their own, and neighbours that answer at once."""
+"""What `hung` calls: handlers that do not end, in a deployment of their own, and neighbours that take 20 ms."""
 
+import asyncio
 import ctypes
 import time
 
 from anyserve import AnyServe
+
+NAP = 0.020  # seconds
 
 app = AnyServe()
 
@@ -30,5 +33,13 @@ def brief(request):
     return answer(request)
 
 
-app.model("beside", deployment="sick", idempotent=True)(answer)
-app.model("echo", deployment="well", idempotent=True)(answer)
+@app.model("beside", deployment="sick", idempotent=True)
+def beside(request):
+    time.sleep(NAP)
+    return answer(request)
+
+
+@app.model("nap", deployment="well", idempotent=True)
+async def nap(request):
+    await asyncio.sleep(NAP)
+    return answer(request)
