@@ -286,7 +286,8 @@ static void look_complete(struct as_crew *c)
         n += as_plan_running(c->deployments[i]->plan);
     }
     c->once_ready = true;
-    c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_COMPLETE, .number = n});
+    c->ops.say(c->ctx,
+               &(struct as_ctl_message){.type = AS_CTL_COMPLETE, .number = n, .id = wanted(c)});
 }
 
 static void say_in_line(void *arg, struct as_place *pl)

@@ -54,7 +54,8 @@
     X(STATUS, C, SD)  /* replica = its application, deployment ("": of the application), text =    \
                          status, trigger, message with a space between, "": there is none any      \
                          more; ns: since when */                                                   \
-    X(COMPLETE, C, S) /* number = replicas: all are READY, for the first time */                   \
+    X(COMPLETE, C, S) /* number = replicas that are READY, id = that there are to be: all, or what \
+                         is not has failed, for the first time */                                  \
     X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \
     X(DELETE, C, SD)  /* deployment: is served no longer; number: 1, no replica of it is left */   \
     X(RETIRE, C, D)   /* replica, token: takes no new requests; RETIRED is the answer */           \

@@ -208,7 +208,7 @@ static void fatal(struct as_supervisor *s, const struct as_ctl_message *m)
     fail(s, (int)(m->number & 0x7f));
 }
 
-static void complete(struct as_supervisor *s, uint32_t n)
+static void complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
 {
     struct as_buf b;
 
@@ -218,10 +218,12 @@ static void complete(struct as_supervisor *s, uint32_t n)
     move(s, SERVING);
     as_buf_init(&b);
     as_buf_printf(&b, "Ready: %s (", s->conf->address);
-    if (n)
-        as_buf_printf(&b, "%u replica%s", n, n == 1 ? "" : "s");
-    else
+    if (!wanted)
         as_buf_str(&b, "waits for workers");
+    else if (n < wanted)
+        as_buf_printf(&b, "%u of ", n);
+    if (wanted)
+        as_buf_printf(&b, "%u replica%s", wanted, wanted == 1 ? "" : "s");
     as_buf_printf(&b, ", %.1f s)", (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
     as_console_line(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
@@ -234,7 +236,7 @@ static void hear(struct as_supervisor *s, const struct as_ctl_message *m)
     if (m->type == AS_CTL_FATAL)
         fatal(s, m);
     else if (m->type == AS_CTL_COMPLETE)
-        complete(s, m->number);
+        complete(s, m->number, (uint32_t)m->id);
     else if (m->type != AS_CTL_DRAINED) /* its end says it */
         as_workers_hear(s->workers, m);
 }

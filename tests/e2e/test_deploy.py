@@ -363,6 +363,7 @@ def test_what_cannot_start_does_not_end_the_server(start, connect):
     """It is ready when that is known, and the next deploy mends it."""
     server = start(spec(env={"BREAK_IMPORT": "1"}))
     server.expect_error("worker_exit .*given up")
+    assert server.log.find(r"^Ready: .* \(1 of 3 replicas, ")
     assert "this version cannot be imported" in deployment(server, "main")["message"]
     assert api(server, "GET", APPLICATIONS)[1]["applications"]["shop"]["status"] == "DEPLOY_FAILED"
     client = connect(server)
