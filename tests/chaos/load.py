@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An open loop of small requests over gRPC or HTTP/1.1, each told apart by an id; what came of each as JSON.
 
-    tests/chaos/load.py HOST:PORT [--protocol grpc|http] [--model nap] [--rate 200] [--timeout 10] [--retry 0]
+    tests/chaos/load.py HOST:PORT [--protocol grpc|http] [--model nap] [--rate 200] [--timeout 10] [--retry 0] [--transparent]
 
 Runs until its standard input ends; then waits for what is under way and prints one line of JSON: {"rows": [[when the
 call was due (s, CLOCK_MONOTONIC), latency from then (s), outcome, attempts, flagged, id, hint], …], "refused": connections
@@ -95,9 +95,9 @@ class Http:
 
 
 class Grpc:
-    """One channel, without retries of its own."""
+    """One channel. Without retries of its own, unless transparent: then calls that it never wrote go to the next connection."""
 
-    def __init__(self, host, port, model):
+    def __init__(self, host, port, model, transparent):
         import grpc
         import numpy as np
 
@@ -107,7 +107,8 @@ class Grpc:
         # a channel's own pauses between attempts are for servers that are away
         quick = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100),
                  ("grpc.max_reconnect_backoff_ms", 100)]
-        self._channel = grpc.aio.insecure_channel(f"{host}:{port}", oip.UNLIMITED + quick)
+        options = [o for o in oip.UNLIMITED if not (transparent and o[0] == "grpc.enable_retries")]
+        self._channel = grpc.aio.insecure_channel(f"{host}:{port}", options + quick)
         self._infer = self._channel.unary_unary(
             f"/{oip.SERVICE}/ModelInfer", request_serializer=lambda m: m,
             response_deserializer=oip.messages()["ModelInferResponse"].FromString)
@@ -170,8 +171,10 @@ class Load:
 
 async def work(options):
     host, _, port = options.address.rpartition(":")
-    kind = {"http": Http, "grpc": Grpc}[options.protocol]
-    client = kind(host, int(port), options.model)
+    if options.protocol == "grpc":
+        client = Grpc(host, int(port), options.model, options.transparent)
+    else:
+        client = Http(host, int(port), options.model)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def on_input():
@@ -196,6 +199,7 @@ def main():
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--timeout", type=float, default=10, help="deadline of a call, seconds")
     parser.add_argument("--retry", type=float, default=0, help="for so long a failed call is made again, seconds")
+    parser.add_argument("--transparent", action="store_true", help="gRPC: the channel's own transparent retry is left on")
     asyncio.run(work(parser.parse_args()))
 
 

@@ -35,10 +35,10 @@ class AnyServe(Server):
 class Load:
     """load.py in a process of its own, so that the harness does not slow it down."""
 
-    def __init__(self, address, protocol="grpc", model="nap", rate=200, timeout=10, retry=0):
+    def __init__(self, address, protocol="grpc", model="nap", rate=200, timeout=10, retry=0, transparent=False):
         self.rate = rate
         command = [sys.executable, HERE / "load.py", address, "--protocol", protocol, "--model", model, "--rate", rate,
-                   "--timeout", timeout, "--retry", retry]
+                   "--timeout", timeout, "--retry", retry, *(["--transparent"] if transparent else [])]
         env = {**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)}
         self._process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          env=env)
