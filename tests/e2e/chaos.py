@@ -12,9 +12,9 @@ import rig  # noqa: E402
 
 
 @contextlib.contextmanager
-def loaded(server, protocol="grpc", model="nap", rate=100, timeout=30, retry=0):
+def loaded(server, protocol="grpc", model="nap", rate=100, timeout=30, retry=0, transparent=False):
     """Load for as long as the block runs; what it yields has `outcome` afterwards."""
-    load, result = rig.Load(server.address, protocol, model, rate, timeout, retry), SimpleNamespace()
+    load, result = rig.Load(server.address, protocol, model, rate, timeout, retry, transparent), SimpleNamespace()
     try:
         yield result
         result.outcome = load.end()

@@ -63,7 +63,7 @@ def test_clients_and_workers_do_not_notice(serve, protocol):
     server = serve(MODEL, "--workers", "2", "--log-level", "warn")
     server.wait_all_ready()
     before, supervisor, seen = server.workers(), server.supervisor, {(server.dispatcher, server.controller)}
-    with chaos.loaded(server, protocol, "nap", rate=100) as load:
+    with chaos.loaded(server, protocol, "nap", rate=100, transparent=True) as load:
         for _ in range(3):
             upgrade(server)
             seen.add((server.dispatcher, server.controller))

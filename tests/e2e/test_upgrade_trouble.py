@@ -164,7 +164,7 @@ def test_while_an_update_rolls(serve, tmp_path):
     server = serve(file, "--state-dir", tmp_path / "state", *deploy.QUICK, verb="start")
     deploy.healthy(server)
     before = deploy.pids(server, "main")
-    with Load(server.address, deploy.called, threads=4) as load:
+    with Load(server.address, deploy.called, threads=4, options=oip.TRANSPARENT) as load:
         load.wait_more(20)
         assert deploy.put(server, deploy.spec(version="2"))["shop/main"] == ("changed", "restart")
         wait.until(lambda: len(deploy.pids(server, "main")) > 2, server.status)  # a surge: it rolls

@@ -14,11 +14,12 @@ class Load:
     call(client, n) → anything; a wrong answer raises AssertionError. An outcome is "OK" or the name of the gRPC status.
     """
 
-    def __init__(self, address, call, threads=8, max_calls=None):
+    def __init__(self, address, call, threads=8, max_calls=None, options=()):
         self.outcomes = collections.Counter()
         self.errors = []  # RpcErrors
         self.wrong = []  # exceptions that are no RpcError
         self._call, self._address, self._left = call, address, max_calls
+        self._options = options  # of the channels
         self._stop = threading.Event()
         self._news = threading.Condition()
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(threads)]
@@ -32,7 +33,7 @@ class Load:
             return self._next
 
     def _run(self):
-        with oip.Client(self._address) as client:
+        with oip.Client(self._address, self._options) as client:
             while (n := self._take()) is not None:
                 outcome = "OK"
                 try:

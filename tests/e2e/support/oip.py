@@ -19,6 +19,8 @@ SERVICE = "inference.GRPCInferenceService"
 SECONDS = 30
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
              ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)]
+# As grpcio makes a channel: what it gave to a connection that reads GOAWAY, and never wrote, goes to the next one.
+TRANSPARENT = [("grpc.enable_retries", 1)]
 DTYPES = {"BOOL": "?", "UINT8": "u1", "UINT16": "u2", "UINT32": "u4", "UINT64": "u8", "INT8": "i1", "INT16": "i2",
           "INT32": "i4", "INT64": "i8", "FP16": "f2", "FP32": "f4", "FP64": "f8"}
 NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
