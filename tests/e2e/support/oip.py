@@ -141,7 +141,7 @@ class Client:
     """One connection; closed by the fixture."""
 
     def __init__(self, address, options=()):
-        self.channel = grpc.insecure_channel(address, [*UNLIMITED, *options])
+        self.channel = grpc.insecure_channel(address, list({**dict(UNLIMITED), **dict(options)}.items()))
         self._calls = {}
 
     def close(self):
