@@ -7,10 +7,13 @@ request is sent to the death of the worker: at most the timeout and 200 ms. The 
 
 Neighbours are another deployment (`well`, 200 calls/s) or, in the last part, the other replica of the same one, which has
 the work of both then (40/s): open loops of calls that take 20 ms, in turns with a worker that hangs and without one, COUNT
-turns of each. The median of their p99 over the turns with hung workers is at most 1.1 times that over the others, and none fails. (The p99 of
-calls that take no time is what they wait for their turn on the one CPU: it differs fourfold between calm turns.) A `while True` takes a CPU: the deployment that hangs has one of its own
-(`cpu_affinity`), which it shares with this program; all else, the load included, has another one. So have the two replicas of
-the last part once they are ready: what starts in the place of the one that was killed needs a CPU, too.
+turns of each. The median of their p99 over the turns with hung workers is at most 1.1 times that over the others, and none
+fails. (The p99 of calls that take no time is what they wait for their turn on the one CPU: it differs fourfold between calm
+turns.)
+
+A `while True` takes a CPU: the deployment that hangs has one of its own (`cpu_affinity`), which it shares with this program;
+all else, the load included, has another one. So have the two replicas of the last part once they are ready: what starts in
+the place of the one that was killed needs a CPU, too.
 """
 
 import contextlib
