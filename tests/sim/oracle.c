@@ -588,19 +588,3 @@ void check(struct sim *s)
     if (!as_deploy_ok(s->d))
         fail(s, "core's own invariants do not hold");
 }
-
-void check_end(struct sim *s)
-{
-    if (s->failed)
-        return;
-    if (s->n_live)
-        fail(s, "%u calls have no end, the first is call %u", s->n_live, s->live[0]);
-    if (s->d && (as_deploy_queued(s->d) || as_deploy_prefetched(s->d) || as_deploy_ongoing(s->d)))
-        fail(s, "counters do not return to zero");
-    for (uint32_t i = 0; i < s->is.n_calls; i++) {
-        const struct call *c = &s->calls[i];
-
-        if (c->accepted != c->released || (c->q.state != AS_REQ_DONE && !s->is.stop_early))
-            fail(s, "call %u is not done", i);
-    }
-}

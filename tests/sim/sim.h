@@ -220,6 +220,5 @@ void note_unbound(struct sim *s, struct call *c);
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);
 void note_answer(struct sim *s, struct call *c, int err);
 void check(struct sim *s);     /* after every event */
-void check_end(struct sim *s); /* when nothing is left to do */
 
 #endif

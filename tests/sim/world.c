@@ -525,6 +525,23 @@ static void step(struct sim *s, const struct event *e)
     }
 }
 
+/* When nothing is left to do. */
+static void check_end(struct sim *s)
+{
+    if (s->failed)
+        return;
+    if (s->n_live)
+        fail(s, "%u calls have no end, the first is call %u", s->n_live, s->live[0]);
+    if (s->d && (as_deploy_queued(s->d) || as_deploy_prefetched(s->d) || as_deploy_ongoing(s->d)))
+        fail(s, "counters do not return to zero");
+    for (uint32_t i = 0; i < s->is.n_calls; i++) {
+        const struct call *c = &s->calls[i];
+
+        if (c->accepted != c->released || (c->q.state != AS_REQ_DONE && !s->is.stop_early))
+            fail(s, "call %u is not done", i);
+    }
+}
+
 bool run(struct sim *s)
 {
     struct as_deploy_conf conf;
