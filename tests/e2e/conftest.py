@@ -45,6 +45,7 @@ def _factory(tmp_path_factory):
                     server.stop()
             except AssertionError as e:
                 errors.append(str(e))
+                server.kill()  # one that is not at rest was not stopped
         assert not errors, "\n".join(errors)
 
     return serve, finish
