@@ -22,8 +22,8 @@ struct as_notify {
  * is neither an absolute path nor "@name", or too long; then nobody is told anything. */
 int as_notify_take(struct as_notify *n);
 
-/* `state`: lines, "READY=1\nSTATUS=4 replicas". 0, also when nobody listens, or has an abstract name
- * any more; AS_EIO: it could not be sent. */
+/* `state`: lines, "READY=1\nSTATUS=4 replicas". 0, also when nobody listens, or has an abstract
+ * name any more; AS_EIO: it could not be sent. */
 int as_notify_say(const struct as_notify *n, const char *state);
 
 #endif

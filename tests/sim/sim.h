@@ -219,6 +219,6 @@ void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that 
 void note_unbound(struct sim *s, struct call *c);
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);
 void note_answer(struct sim *s, struct call *c, int err);
-void check(struct sim *s);     /* after every event */
+void check(struct sim *s); /* after every event */
 
 #endif

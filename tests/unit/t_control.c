@@ -144,7 +144,8 @@ static void what_cannot_be_done_says_why(void **state AS_UNUSED)
         w->err = rows[i].err;
         w->text = "request:1:2: a \"key\"\nrequest:2:3: another";
         assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
-        assert_true(heard(c, "{\"error\":\"request:1:2: a \\\"key\\\"\\u000arequest:2:3: another\"}"));
+        assert_true(
+            heard(c, "{\"error\":\"request:1:2: a \\\"key\\\"\\u000arequest:2:3: another\"}"));
         w->text = NULL; /* nothing to say: what the error means */
         assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
         assert_true(heard(c, as_err_text(rows[i].err)));
