@@ -115,7 +115,7 @@ int as_desired_put(struct as_desired *d, struct as_str cause, const struct as_st
                    struct as_str text, struct as_buf *err)
 {
     struct as_store_entry e = {.cause = cause, .spec = text, .time_ms = now_ms()};
-    uint64_t generation;
+    uint64_t generation = 0;
     int rc = d->store ? 0 : make_store(d, err);
 
     if (failed)

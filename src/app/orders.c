@@ -9,7 +9,7 @@
 
 #define REASON_MAX 640u /* bytes of a reason that are told in a cause */
 static_assert(sizeof("update of / failed, back to generation 18446744073709551615: ") +
-                      2 * AS_SPEC_NAME_MAX + REASON_MAX <=
+                      2ul * AS_SPEC_NAME_MAX + REASON_MAX <=
                   AS_STORE_CAUSE_MAX,
               "a failed update can be stored, whatever it is called");
 

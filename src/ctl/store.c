@@ -230,7 +230,7 @@ static int make_schema(struct as_store *s, struct as_buf *err)
 
 static int check_version(struct as_store *s, struct as_buf *err)
 {
-    int64_t id, version, tables;
+    int64_t id = 0, version = 0, tables = 0;
     int rc = pragma(s, "PRAGMA application_id", &id, err);
 
     if (rc == 0)

@@ -165,7 +165,7 @@ static bool make_room(struct as_worker_call *c)
         return true;
     if (c->n_tensors == AS_WORKER_TENSORS)
         return false;
-    t = realloc(c->tensors, 2 * c->cap_tensors * sizeof(*t));
+    t = realloc(c->tensors, 2ul * c->cap_tensors * sizeof(*t));
     if (!t)
         return false;
     c->tensors = t;

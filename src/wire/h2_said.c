@@ -192,7 +192,7 @@ static size_t put_literals(const struct as_h2_memo *m, uint8_t *to)
 static void put_lead(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
     struct as_h2_memo *m = &h->said.lead;
-    uint8_t literals[sizeof(m->text) + 3 * AS_H2_MEMO_FIELDS], *p;
+    uint8_t literals[sizeof(m->text) + 3ul * AS_H2_MEMO_FIELDS], *p;
     const uint8_t *block = m->block;
     size_t len = m->n_text, all;
 

@@ -67,7 +67,7 @@ static int json_integer(struct as_management_reader *r, const struct as_manageme
 static int json_u32(struct as_management_reader *r, const struct as_management_field *f,
                     struct as_json_value *v, uint32_t *ret)
 {
-    uint64_t wide;
+    uint64_t wide = 0;
     int err = json_integer(r, f, v, false, &wide);
 
     if (!err && wide > UINT32_MAX)
@@ -82,7 +82,7 @@ static int json_element(struct as_management_reader *r, const struct as_manageme
 {
     struct as_management_spec spec = {0};
     struct as_str s;
-    uint64_t size;
+    uint64_t size = 0;
     size_t before;
     int err;
 
