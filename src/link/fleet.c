@@ -345,6 +345,7 @@ static void revive(struct as_fleet *f, struct as_str deployment)
     if (d && d->deleted) {
         d->deleted = d->gone = false;
         d->deserted = AS_NEVER;
+        as_fleet_down(f, deployment, false);
         as_fleet_set_flag(&d->late, true);
     }
 }

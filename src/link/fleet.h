@@ -103,9 +103,9 @@ void as_fleet_ask(struct as_fleet *f, struct as_str token, uint64_t id, enum as_
                   struct as_str text);
 void as_fleet_join_token(struct as_fleet *f,
                          struct as_str token); /* for workers not started by us */
-/* It is to be served no longer: its models are unknown from here on, and what its replicas have is
- * answered. gone: there are none any more, and it goes, with what waited for one. A new token of it
- * takes that back. */
+/* It is to be served no longer: its models are unknown from here on, what its replicas have is
+ * answered, and what waits for one is refused. gone: there are none any more, and it goes. A new
+ * token of it takes that back. */
 void as_fleet_delete(struct as_fleet *f, struct as_str deployment, bool gone);
 /* No replica of it will come (again): its requests are refused. */
 void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down);

@@ -303,6 +303,7 @@ void as_fleet_delete(struct as_fleet *f, struct as_str deployment, bool gone)
         as_fleet_publish(f, g);
     d->deleted = true;
     d->gone = gone;
+    as_fleet_down(f, deployment, true); /* its replicas drain: none takes what is queued */
     as_fleet_set_flag(&d->expected, false);
     as_fleet_set_flag(&d->registered, false);
     as_fleet_republish(f);

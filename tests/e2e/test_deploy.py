@@ -277,7 +277,10 @@ def test_what_was_executing_is_answered_when_it_is_removed(serve, stage, connect
     client = connect(server)
     call = client.begin("staged", {})
     (scene,) = stage.started(1)
+    waits = client.begin("staged", {})
+    wait.until(lambda: server.deployment()["queued"] + server.deployment()["prefetched"] == 1, server.status)
     assert api(server, "DELETE", APPLICATIONS)[0] == 200
+    assert waits.code() == grpc.StatusCode.UNAVAILABLE  # no replica will take it
     assert client.refused("staged", {}).code() == grpc.StatusCode.NOT_FOUND
     scene.go()
     assert call.exception() is None
