@@ -495,7 +495,7 @@ class Run:
             name, code = m[1], int(m[2])
             if code not in (1, 71):
                 raise Wrong(f"the {name} ended with exit code {code}")
-            if not re.search(r"^anyserve: .*(out of memory|refused|gave up)|level=error event=", text, re.M):
+            if not re.search(r"^(\[\w+\] )?anyserve: .*(out of memory|refused|gave up)|level=error event=", text, re.M):
                 raise Wrong(f"the {name} ended without a word")
             self.outcomes.append(f"{name} ended with {code}, and came back")
         if m := re.search(r"worker_exit .*?reason=\"?exit code ([1-9]\d*)", text):
@@ -521,7 +521,7 @@ class Run:
             return
         if code not in CODES:
             raise Wrong(f"exit code {code}")
-        if not re.search(r"^anyserve: |level=error |cannot start", self.text(), re.M):
+        if not re.search(r"^(\[\w+\] )?anyserve: |level=error |cannot start", self.text(), re.M):
             raise Wrong(f"exit code {code} without a word")
         self.outcomes.append(f"start refused with {code}")
 
