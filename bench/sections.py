@@ -193,6 +193,11 @@ def grpc_rows(stage):
     def over(load, base):
         return ratio(stage.pinned[load]["anyserve"], stage.pinned[load][base])
 
+    def thrift(load, base):
+        """Requests for each second of CPU time of all the server's processes, over the base's."""
+        return median(sum(b["cpu_us"].values()) / sum(a["cpu_us"].values())
+                      for a, b in zip(stage.pinned[load]["anyserve"], stage.pinned[load][base]))
+
     def over_grpcio(load):
         return min(over(load, "grpcio sync"), over(load, "grpcio aio"))
 
@@ -202,6 +207,8 @@ def grpc_rows(stage):
         ("requests/s over B0, 4×16", over(MANY, "b0_echo"), ">=", 0.60),
         ("requests/s per core over gRPC C++, 16×1", over(FEW, "grpc c++"), ">=", 1.5),
         ("requests/s per core over gRPC C++, 4×16", over(MANY, "grpc c++"), ">=", 4),
+        ("requests per CPU second over gRPC C++, 16×1", thrift(FEW, "grpc c++"), ">=", 1.5),
+        ("requests per CPU second over gRPC C++, 4×16", thrift(MANY, "grpc c++"), ">=", 4),
         ("requests/s over the better grpcio server, 16×1", over_grpcio(FEW), ">=", 12),
         ("requests/s over the better grpcio server, 4×16", over_grpcio(MANY), ">=", 12),
         ("p99/p50, 16×1", median(s["p99_us"] / s["p50_us"] for s in few), "<=", 3.5),
