@@ -473,17 +473,6 @@ void as_fleet_join_token(struct as_fleet *f, struct as_str token)
     f->join_token = as_str_dup(token);
 }
 
-void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
-{
-    struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
-
-    if (!d || as_fleet_flag(&d->down) == down)
-        return;
-    as_fleet_set_flag(&d->down, down);
-    if (d->core)
-        as_deploy_set_down(d->core, down, as_loop_now(f->loop));
-}
-
 /* --- ending --- */
 
 void as_fleet_drain(struct as_fleet *f)

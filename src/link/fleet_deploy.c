@@ -289,6 +289,17 @@ void as_fleet_vacate(struct as_fleet_deploy *d)
     as_fleet_set_flag(&d->ready, false);
 }
 
+void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
+{
+    struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
+
+    if (!d || as_fleet_flag(&d->down) == down)
+        return;
+    as_fleet_set_flag(&d->down, down);
+    if (d->core)
+        as_deploy_set_down(d->core, down, as_loop_now(f->loop));
+}
+
 void as_fleet_delete(struct as_fleet *f, struct as_str deployment, bool gone)
 {
     struct as_fleet_deploy *d = as_fleet_find(f, deployment);
