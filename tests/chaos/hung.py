@@ -17,18 +17,15 @@ the place of the one that was killed needs a CPU, too.
 """
 
 import contextlib
-import json
 import os
 import select
 import signal
 import statistics
-import subprocess
 import time
 
 import detect
 import rig
 import update
-from support import paths
 
 COUNT = 5
 TURN = 3  # seconds
@@ -98,28 +95,10 @@ def hang(server, kind):
     return end - begin, answer
 
 
-class Calls:
-    """`anyserve bench` on neighbours, for a turn."""
-
-    def __init__(self, server, model, rate):
-        command = [paths.BINARY, "bench", model, "--url", server.address, "--input", "id:INT64:[1]=[1]", "--rate", rate,
-                   "--duration", f"{TURN}s", "--warmup", "200ms", "--timeout", "10s", "--json"]
-        self._process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE,
-                                         preexec_fn=lambda: os.sched_setaffinity(0, server.cpus[0]))
-
-    @property
-    def goes_on(self):
-        return self._process.poll() is None
-
-    def end(self):
-        out = json.loads(self._process.stdout.read())
-        self._process.wait()
-        return out
-
-
 def turn(server, model, rate, kind=None):
     """What the load saw while workers hung, and how each of them ended."""
-    calls, verdicts = Calls(server, model, rate), []
+    calls = rig.Bench(server, model, rate, TURN, "--warmup", "200ms", "--timeout", "10s", cpus=server.cpus[0])
+    verdicts = []
     while kind and calls.goes_on:
         if len(server.sick_pids()) == server.sick:
             verdicts.append(hang(server, kind))

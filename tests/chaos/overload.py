@@ -5,15 +5,13 @@ as the client sees it) with a hint when to come back; the dispatcher's memory do
 request is served as before.
 """
 
-import json
-import subprocess
 import time
 
 import grpc
 import numpy as np
 import rig
 
-from support import oip, paths
+from support import oip
 from support.load import Load
 
 COUNT = 60
@@ -55,29 +53,6 @@ def recovery(server):
     return sent - begin
 
 
-class Flood:
-    """`anyserve bench` as an open loop: a client that does not hold itself up."""
-
-    def __init__(self, server, protocol, rate, seconds):
-        command = [paths.BINARY, "bench", "work", "--url", server.address, "--protocol", protocol, "--input", "id:INT64:[1]=[1]",
-                   "--rate", round(rate), "--duration", f"{seconds}s", "--warmup", "0", "--connections", CONNECTIONS[protocol], "--timeout",
-                   f"{DEADLINE}s", "--json"]
-        self._process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE)
-
-    @property
-    def goes_on(self):
-        return self._process.poll() is None
-
-    def end(self):
-        out = json.loads(self._process.stdout.read())
-        self._process.wait()
-        return out
-
-    def abandon(self):
-        self._process.kill()
-        self._process.wait()
-
-
 def hints(server, flood, n):
     """Of n calls that are refused while the flood goes on: the milliseconds after which each may come back. More come at
     once than workers can end together: one that asks again when it is answered would always find the place just left."""
@@ -95,7 +70,8 @@ def part(server, protocol, options):
     seconds = options.count or COUNT
     most = capacity(server)
     before = rss(server)
-    flood = Flood(server, protocol, FACTOR * most, seconds)
+    flood = rig.Bench(server, "work", FACTOR * most, seconds, "--protocol", protocol, "--warmup", "0", "--connections",
+                      CONNECTIONS[protocol], "--timeout", f"{DEADLINE}s")
     try:
         told = hints(server, flood, HINTS)
         out = flood.end()

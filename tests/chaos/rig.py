@@ -59,6 +59,31 @@ class Load:
             self._process.wait()
 
 
+class Bench:
+    """`anyserve bench` as an open loop of calls of a model with an input `id`: a client that does not hold itself up.
+    cpus: where it runs."""
+
+    def __init__(self, server, model, rate, seconds, *options, cpus=None):
+        command = [paths.BINARY, "bench", model, "--url", server.address, "--input", "id:INT64:[1]=[1]", "--rate", round(rate),
+                   "--duration", f"{seconds}s", "--json", *options]
+        self._process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE,
+                                         preexec_fn=(lambda: os.sched_setaffinity(0, cpus)) if cpus else None)
+
+    @property
+    def goes_on(self):
+        return self._process.poll() is None
+
+    def end(self):
+        """Its result, as --json prints it."""
+        out = json.loads(self._process.stdout.read())
+        self._process.wait()
+        return out
+
+    def abandon(self):
+        self._process.kill()
+        self._process.wait()
+
+
 class Outcome:
     """What came of a load."""
 
