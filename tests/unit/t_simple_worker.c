@@ -288,7 +288,7 @@ static void test_slots_of_its_own(void **state AS_UNUSED)
 
 static void test_offers_that_are_refused(void **state AS_UNUSED)
 {
-    char nobody[128], outside[128], dots[160], link[128], file[128], named[200];
+    char nobody[128], outside[128], dots[160], link[128], file[128];
     const struct {
         const char *id, *address, *model, *version;
         uint32_t slots;
@@ -332,9 +332,8 @@ static void test_offers_that_are_refused(void **state AS_UNUSED)
         o.model.version = as_str_of(rows[i].version);
         o.model.budget = rows[i].slots;
         assert_int_equal(hand_offer(&h, &o), rows[i].err);
-        snprintf(named, sizeof(named), "row %zu: %s", i, why);
         if (!strstr(why, rows[i].why))
-            fail_msg("%s", named);
+            fail_msg("row %zu: %s", i, why);
         assert_int_equal(replicas(), 0);
     }
     turn();
