@@ -253,6 +253,67 @@ static void test_a_model_under_its_cap_lets_others_pass(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* Else a worker that has async models beside a short sync one is idle for a round trip after each
+ * request of the latter. */
+static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    assert_int_equal(as_deploy_set_model(w->d, 1, 1), 0);
+    join(w, 'X', 4, 8);
+    for (const char *c = "abcdefgh"; *c; c++)
+        req(w, *c)->model = 1;
+    submit_all(w, "ab");
+    expect(w, "a>X"); /* how long it takes is not known yet */
+    assert_true(done_with(w, 'a', PREFETCH_WORK / 3, false));
+    expect(w, "b>X");
+    submit_all(w, "cdef");
+    expect(w, "c>X d>X e>X"); /* f would wait for longer than that */
+    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_int_equal(as_deploy_prefetched(w->d), 3);
+    assert_int_equal(as_deploy_queued(w->d), 1);
+    submit_all(w, "ij"); /* of another model: slots are free */
+    expect(w, "i>X j>X");
+    assert_int_equal(as_deploy_ongoing(w->d), 3);
+    assert_true(done_with(w, 'b', PREFETCH_WORK / 3, false));
+    expect(w, "f>X");
+    assert_int_equal(as_deploy_ongoing(w->d), 3);
+    join(w, 'Y', 1, 8); /* it could begin with one of them at once */
+    expect(w, "X<f");
+    returned(w, 'X', "f");
+    expect(w, "f>Y");
+    assert_true(done_with(w, 'c', 2 * PREFETCH_WORK, false)); /* it is slow now */
+    submit_all(w, "gh");
+    expect(w, "");
+    assert_int_equal(as_deploy_queued(w->d), 2);
+    world_free(w);
+}
+
+/* The worker granted so much in advance, whatever it is for. */
+static void test_what_waits_behind_caps_is_bounded_by_the_prefetch(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    for (uint32_t m = 1; m < 3; m++)
+        assert_int_equal(as_deploy_set_model(w->d, m, 1), 0);
+    join(w, 'X', 4, 2);
+    for (const char *c = "abcdefgh"; *c; c++)
+        req(w, *c)->model = 1 + (uint32_t)(*c - 'a') / 4;
+    submit_all(w, "a");
+    assert_true(done_with(w, 'a', 1, false));
+    submit_all(w, "e");
+    assert_true(done_with(w, 'e', 1, false));
+    submit_all(w, "bcd"); /* one executes, two wait */
+    expect(w, "a>X e>X b>X c>X d>X");
+    submit_all(w, "fgh");
+    expect(w, "f>X");
+    assert_int_equal(as_deploy_ongoing(w->d), 2);
+    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    assert_true(done_with(w, 'b', 1, false));
+    expect(w, "g>X");
+    world_free(w);
+}
+
 static void test_a_cap_that_the_slots_cannot_exceed_restricts_nothing(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -360,6 +421,8 @@ int main(void)
         cmocka_unit_test(test_a_client_that_leaves_while_the_worker_has_it),
         cmocka_unit_test(test_cancel_after_the_answer_does_nothing),
         cmocka_unit_test(test_a_model_under_its_cap_lets_others_pass),
+        cmocka_unit_test(test_behind_a_cap_waits_what_fits_into_the_measure_of_work),
+        cmocka_unit_test(test_what_waits_behind_caps_is_bounded_by_the_prefetch),
         cmocka_unit_test(test_a_cap_that_the_slots_cannot_exceed_restricts_nothing),
         cmocka_unit_test(test_caps_are_set_once),
         cmocka_unit_test(test_down_ends_what_waits_and_refuses_more),
