@@ -5,9 +5,9 @@
  * parameters, so that the same code runs in the server and in the simulator.
  * Thread: the loop that owns the deployment. ops may not call back into the deployment.
  *
- * Slots: the worker grants them (as_replica_grant). The first `slots` of a replica's unanswered
- * streams are executing or about to; the others are prefetched: they count as queued, and are
- * recalled when another replica has a free slot and nothing is queued here.
+ * Slots: the worker grants them (as_replica_grant). Of each model the oldest streams, as many as
+ * its cap, are in front; the first `slots` of these are executing or about to. All others are
+ * prefetched: they count as queued, and are recalled when another replica could execute them.
  *
  * Batches (core/batch.h): requests of a model with batching wait until their lane is ripe and a
  * slot is free, and go as one call. A batch takes one slot until the last of its requests has
@@ -91,8 +91,9 @@ void as_deploy_free(struct as_deploy *d);
 /* Cap of executing requests for one model (index 0 …) in each replica; models not set have none.
  * Set once, before the model's first request: AS_EEXISTS when it has another cap already,
  * AS_EINVALID for an index that is too large or a cap of 0. A cap below the most slots that a
- * replica was ever granted bounds what that replica holds of the model: nothing of it is prefetched
- * beyond the cap. */
+ * replica was ever granted bounds what that replica executes of the model. Behind the cap it is
+ * sent what fits into prefetch_work by the model's own service time there: that waits, is counted
+ * as queued, and is recalled like anything that is prefetched. */
 int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoing);
 
 /* The model (which set_model knows or not) takes batches. Once, before the model's first request:
@@ -191,6 +192,8 @@ uint32_t as_replica_ongoing(const struct as_replica *r);
 uint32_t as_replica_slots(const struct as_replica *r);
 uint32_t as_replica_unanswered(const struct as_replica *r);
 as_ns as_replica_service(const struct as_replica *r); /* measured service time, 0 unknown */
+/* Likewise of one model; 0 also while no cap bounds any model. */
+as_ns as_replica_model_service(const struct as_replica *r, uint32_t model);
 enum as_breaker_state as_replica_breaker(const struct as_replica *r);
 /* Visits replicas in the order they came. */
 void as_deploy_each_replica(struct as_deploy *d, void (*fn)(void *arg, struct as_replica *r),

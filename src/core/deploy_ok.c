@@ -45,26 +45,28 @@ static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
 
 static bool models_ok(const struct as_replica *r)
 {
-    uint32_t total = 0, absent = 0;
+    uint32_t total = 0, absent = 0, behind = 0;
 
     if (!r->of_model)
-        return r->deploy->queue.n_lanes == 0 && !r->n_absent;
+        return r->deploy->queue.n_lanes == 0 && !r->n_absent && !r->behind;
     for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++) {
         total += r->of_model[m].calls;
         absent += r->of_model[m].absent;
+        behind += as_replica_behind(r, m);
     }
     AS_LIST_EACH(it, &r->sent)
     {
         if (!r->of_model[AS_LIST_ENTRY(it, struct as_request, node)->model].calls)
             return false;
     }
-    return total == as_replica_calls(r) && absent == r->n_absent;
+    return total == r->unanswered - r->packed && absent == r->n_absent && behind == r->behind;
 }
 
 static bool replica_ok(const struct as_replica *r)
 {
     const struct as_deploy *d = r->deploy;
-    bool is_free = as_replica_calls(r) < r->width;
+    bool is_free = as_replica_front(r) < r->width;
+    struct as_taker taker = as_dispatch_taker(r);
     uint32_t recalled = 0;
 
     if (r->held || r->limit != as_dispatch_limit(r) || r->width != as_dispatch_width(r) ||
@@ -76,23 +78,38 @@ static bool replica_ok(const struct as_replica *r)
         return false;
     if (is_free && (r->free_at >= d->n_free || d->free[r->free_at] != r))
         return false;
-    /* rule 1 */
-    if (as_replica_has_room(r))
-        return !as_queue_first(&d->queue, r->of_model, r->most_slots);
-    return true;
+    return !as_queue_first(&d->queue, &taker); /* rule 1 */
 }
 
 /* Rule 2: nothing is left in r that could fill a free slot elsewhere. */
 static bool balanced(const struct as_replica *r)
 {
-    uint32_t waiting = as_replica_waiting(r);
-    struct as_list *it = r->sent.prev;
+    struct as_recall_walk it;
+    const struct as_request *q;
 
-    for (; waiting && !r->recalling; waiting--, it = it->prev) {
-        if (as_dispatch_recallable(r->deploy, AS_LIST_ENTRY(it, struct as_request, node)))
+    as_recall_walk_begin(&it, r);
+    while (!r->recalling && (q = as_recall_walk_next(&it))) {
+        if (as_recall_is_due(r->deploy, q))
             return false;
     }
     return true;
+}
+
+static bool lanes_ok(const struct as_deploy *d)
+{
+    uint32_t recalled = 0;
+
+    for (uint32_t m = 0; m < d->queue.n_lanes; m++)
+        recalled += d->queue.lanes[m] ? d->queue.lanes[m]->recalled : 0;
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        AS_LIST_EACH(n, &d->all[i]->sent)
+        {
+            const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+            recalled -= q->recalled && as_queue_lane(&d->queue, q->model);
+        }
+    }
+    return !recalled;
 }
 
 bool as_deploy_ok(const struct as_deploy *d)
@@ -100,7 +117,7 @@ bool as_deploy_ok(const struct as_deploy *d)
     uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0, absent = 0;
 
     if (!as_queue_ok(&d->queue) || !as_heap_ok(&d->deadlines) || (d->down && as_deploy_queued(d)) ||
-        !as_trial_ok(d) || !as_grave_ok(d))
+        !as_trial_ok(d) || !as_grave_ok(d) || !lanes_ok(d))
         return false;
     for (uint32_t i = 0; i < d->n_all; i++) {
         const struct as_replica *r = d->all[i];
@@ -113,7 +130,7 @@ bool as_deploy_ok(const struct as_deploy *d)
         absent += r->n_absent;
         if (r->free_at != AS_NOWHERE) {
             n_free++;
-            idle += r->width - as_replica_calls(r);
+            idle += r->width - as_replica_front(r);
         }
     }
     if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||

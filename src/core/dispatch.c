@@ -1,7 +1,5 @@
-/* Who gets what: binding requests to replicas, and taking back what waits at the wrong one. */
+/* Who gets what: binding requests to replicas. */
 #include "core/replica.h"
-
-#define RECALL_MAX 256u /* requests of one RECALL */
 
 void as_dispatch_list(struct as_replica *r, bool is_free)
 {
@@ -57,6 +55,33 @@ struct as_replica *as_dispatch_free_for(struct as_deploy *d, const struct as_req
     return d->router->pick(d->free, d->n_free, q, &d->rand);
 }
 
+/* Behind the caps of models. */
+static bool has_room_behind(const struct as_replica *r)
+{
+    return r->of_model && !r->deploy->batched && as_replica_open(r) &&
+           r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling && r->slots &&
+           as_replica_waiting(r) < r->prefetch;
+}
+
+struct as_taker as_dispatch_taker(const struct as_replica *r)
+{
+    return (struct as_taker){.of_model = r->of_model,
+                             .slots = r->most_slots,
+                             .starts = as_replica_has_room(r),
+                             .waits = has_room_behind(r)};
+}
+
+static bool takes(const struct as_replica *r, const struct as_request *q)
+{
+    const struct as_lane *l = r->of_model ? as_queue_lane(&r->deploy->queue, q->model) : NULL;
+    struct as_taker t;
+
+    if (!l)
+        return as_replica_has_room(r);
+    t = as_dispatch_taker(r);
+    return as_lane_takes(l, &t);
+}
+
 struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as_request *q)
 {
     struct as_replica *best = NULL;
@@ -67,8 +92,7 @@ struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as
     for (uint32_t i = 0; i < d->n_all; i++) {
         struct as_replica *r = d->all[i];
 
-        if (as_replica_has_room(r) && as_replica_fits(r, q) &&
-            (!best || r->unanswered < best->unanswered))
+        if (takes(r, q) && (!best || r->unanswered < best->unanswered))
             best = r;
     }
     return best;
@@ -101,9 +125,7 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
     struct as_deploy *d = r->deploy;
 
     r->used = ++d->uses;
-    if (r->of_model)
-        r->of_model[q->model].calls++;
-    if (as_replica_calls(r) < r->slots)
+    if (as_replica_enter(r, q->model) && as_replica_front(r) < r->slots)
         d->ongoing++;
     else
         d->prefetched++;
@@ -115,7 +137,7 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
 /* Requests from the tail on, of as many calls as wait. */
 uint32_t as_dispatch_walk_waiting(const struct as_replica *r)
 {
-    uint32_t calls = as_replica_calls(r) - r->slots, n = 0;
+    uint32_t calls = as_replica_front(r) - r->slots, n = 0;
     const struct as_batch *last = NULL;
 
     for (const struct as_list *it = r->sent.prev; it != &r->sent; it = it->prev, n++) {
@@ -261,7 +283,8 @@ static struct as_request *first_of_all(const struct as_deploy *d)
 
     for (uint32_t i = 0; i < d->n_free; i++) {
         const struct as_replica *r = d->free[i];
-        struct as_request *q = as_queue_first(&d->queue, r->of_model, r->most_slots);
+        struct as_taker t = as_dispatch_taker(r);
+        struct as_request *q = as_queue_first(&d->queue, &t);
 
         if (q && (!best || as_queue_before(q, best)))
             best = q;
@@ -325,11 +348,9 @@ void as_dispatch_detach(struct as_request *q)
     struct as_replica *r = q->replica;
     struct as_deploy *d = r->deploy;
 
-    if (q->recalled) {
-        r->recalled--;
-        d->recalled--;
-    }
-    q->recalled = q->started = false;
+    if (q->recalled)
+        as_replica_unrecall(r, q);
+    q->started = false;
     q->replica = NULL;
     if (d->batched) {
         if (q->batch && q->batch->n > 1)
@@ -338,10 +359,8 @@ void as_dispatch_detach(struct as_request *q)
             leave_slot(r, q);
     } else {
         as_list_remove(&q->node);
-        if (r->of_model)
-            r->of_model[q->model].calls--;
         r->unanswered--;
-        if (r->unanswered < r->slots)
+        if (as_replica_leave(r, q->model) && as_replica_front(r) < r->slots)
             d->ongoing--;
         else
             d->prefetched--;
@@ -450,8 +469,9 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
 
     if (d->n_suspects)
         as_trial_go(d, now);
-    while (d->queue.n && as_replica_has_room(r)) {
-        struct as_request *q = as_queue_first(&d->queue, r->of_model, r->most_slots);
+    while (d->queue.n) {
+        struct as_taker t = as_dispatch_taker(r);
+        struct as_request *q = t.starts || t.waits ? as_queue_first(&d->queue, &t) : NULL;
 
         if (!q)
             return;
@@ -463,90 +483,6 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
         if (in_time(d, q, now))
             as_dispatch_send(r, q, now);
     }
-}
-
-/* --- recalls --- */
-
-static uint32_t free_slots(const struct as_deploy *d)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < d->n_free; i++)
-        n += d->free[i]->width - as_replica_calls(d->free[i]);
-    return n;
-}
-
-bool as_dispatch_recallable(const struct as_deploy *d, const struct as_request *q)
-{
-    if (q->state != AS_REQ_SENT || q->recalled || q->started)
-        return false;
-    for (uint32_t i = 0; i < d->n_free; i++) {
-        if (as_replica_fits(d->free[i], q))
-            return true;
-    }
-    return false;
-}
-
-/* Asks up to `want` streams back, the newest; returns how many. */
-static uint32_t recall(struct as_replica *r, uint32_t want)
-{
-    struct as_deploy *d = r->deploy;
-    struct as_request *batch[RECALL_MAX];
-    uint32_t n = 0, waiting = as_replica_waiting(r);
-    struct as_list *it = r->sent.prev;
-    const struct as_batch *last = NULL;
-
-    want = AS_MIN(want, RECALL_MAX);
-    for (; waiting && n < RECALL_MAX; waiting--, it = it->prev) {
-        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
-
-        if (n >= want && (!q->batch || q->batch != last))
-            break; /* else the rest of a batch comes along: it can be one again elsewhere */
-        if (!as_dispatch_recallable(d, q))
-            continue;
-        batch[RECALL_MAX - ++n] = q; /* filled from the back: stream order */
-        last = q->batch;
-    }
-    if (!n)
-        return 0;
-    for (uint32_t i = 0; i < n; i++)
-        batch[RECALL_MAX - n + i]->recalled = true;
-    r->recalling = true;
-    as_dispatch_relimit(r);
-    r->recalled += n;
-    d->recalled += n;
-    d->stat.recalled += n;
-    d->ops.recall(d->ctx, r, batch + RECALL_MAX - n, n);
-    return n;
-}
-
-/* The replica with most to recall, in falling order: `after` is the one that was asked before. */
-static struct as_replica *most_waiting(struct as_deploy *d, const struct as_replica *after)
-{
-    struct as_replica *best = NULL;
-
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        struct as_replica *r = d->all[i];
-        uint32_t n = as_replica_waiting(r);
-
-        if (!n || r->recalling || r == after)
-            continue;
-        if (after && (n > as_replica_waiting(after) ||
-                      (n == as_replica_waiting(after) && r->index < after->index)))
-            continue;
-        if (!best || n > as_replica_waiting(best))
-            best = r;
-    }
-    return best;
-}
-
-void as_dispatch_recall(struct as_deploy *d)
-{
-    struct as_replica *r = NULL;
-    uint32_t idle = free_slots(d);
-
-    while (idle > d->recalled && (r = most_waiting(d, r)))
-        recall(r, idle - d->recalled);
 }
 
 /* --- caps --- */
@@ -565,6 +501,37 @@ static void count_models(struct as_replica *r)
     }
 }
 
+static void count_behind(struct as_replica *r)
+{
+    struct as_deploy *d = r->deploy;
+
+    d->ongoing -= as_replica_ongoing(r);
+    d->prefetched -= as_replica_waiting(r);
+    r->behind = 0;
+    for (uint32_t m = 0; m < d->queue.n_lanes; m++)
+        r->behind += as_replica_behind(r, m);
+    d->ongoing += as_replica_ongoing(r);
+    d->prefetched += as_replica_waiting(r);
+    as_dispatch_refresh(r);
+}
+
+static void count_recalled(struct as_deploy *d)
+{
+    for (uint32_t m = 0; m < d->queue.n_lanes; m++) {
+        if (d->queue.lanes[m])
+            d->queue.lanes[m]->recalled = 0;
+    }
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        AS_LIST_EACH(n, &d->all[i]->sent)
+        {
+            const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+            if (q->recalled && as_queue_lane(&d->queue, q->model))
+                d->queue.lanes[q->model]->recalled++;
+        }
+    }
+}
+
 void as_dispatch_restrict(struct as_deploy *d)
 {
     for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++) {
@@ -574,5 +541,8 @@ void as_dispatch_restrict(struct as_deploy *d)
     for (uint32_t i = 0; d->queue.n_lanes && i < d->n_all; i++) {
         if (!d->all[i]->of_model)
             count_models(d->all[i]);
+        count_behind(d->all[i]);
     }
+    if (d->recalled)
+        count_recalled(d);
 }

@@ -272,19 +272,17 @@ struct as_request *as_lane_first(const struct as_lane *l)
 }
 
 /* Of one lane, or the FIFO; NULL: nothing. held: also what is held back. */
-static struct as_request *first(const struct as_queue *u, const struct as_share *of_model,
-                                uint32_t slots, bool held)
+static struct as_request *first(const struct as_queue *u, const struct as_taker *t, bool held)
 {
     for (uint32_t p = 0; u->n && p < AS_PRIORITIES; p++) {
-        struct as_request *best = first_of(&u->fifo[p]);
+        struct as_request *best = t->starts ? first_of(&u->fifo[p]) : NULL;
 
         AS_LIST_EACH(n, &u->active)
         {
             const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
             struct as_request *q = l->holding && !held ? NULL : first_of(&l->fifo[p]);
 
-            if (q && (!best || q->order < best->order) &&
-                (!of_model || as_lane_fits(l, of_model, slots)))
+            if (q && (!best || q->order < best->order) && (!t->of_model || as_lane_takes(l, t)))
                 best = q;
         }
         if (best)
@@ -293,15 +291,14 @@ static struct as_request *first(const struct as_queue *u, const struct as_share 
     return NULL;
 }
 
-struct as_request *as_queue_first(const struct as_queue *u, const struct as_share *of_model,
-                                  uint32_t slots)
+struct as_request *as_queue_first(const struct as_queue *u, const struct as_taker *t)
 {
-    return first(u, of_model, slots, false);
+    return first(u, t, false);
 }
 
 struct as_request *as_queue_any(const struct as_queue *u)
 {
-    return first(u, NULL, 0, true);
+    return first(u, &(struct as_taker){.starts = true}, true);
 }
 
 struct as_request *as_queue_of_model(const struct as_queue *u, uint32_t model)

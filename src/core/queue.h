@@ -21,14 +21,26 @@ struct as_batching;
 
 /* What one replica has of one model. */
 struct as_share {
-    uint32_t calls; /* unanswered */
+    uint32_t calls; /* unanswered; those beyond the model's cap wait in the worker */
+    uint32_t ahead; /* so many may wait there, as far as the replica takes any in advance */
+    as_ns service;  /* moving average, weight 1/8; 0 unknown; only where the model has a lane */
+    uint32_t seen;  /* of a walk over the replica's requests */
     bool absent;    /* its worker does not serve it */
+};
+
+/* A replica, as whoever looks for its next request needs to know it. */
+struct as_taker {
+    const struct as_share *of_model; /* by model; NULL: there are no lanes, or all fit */
+    uint32_t slots;                  /* the most that it was ever granted: a lower cap counts */
+    bool starts;                     /* it has room for a request that no cap holds up */
+    bool waits; /* it has room for one that waits there behind its model's cap */
 };
 
 struct as_lane {
     struct as_list fifo[AS_PRIORITIES];
     struct as_list node; /* in active while it holds requests */
     uint32_t model, cap, n;
+    uint32_t recalled; /* of the lane in as_queue.lanes: requests of the model under recall */
     struct as_batching *batching; /* NULL: one at a time */
     /* with batching */
     uint64_t kind;
@@ -75,20 +87,33 @@ static inline const struct as_lane *as_queue_lane(const struct as_queue *u, uint
     return model < u->n_lanes ? u->lanes[model] : NULL;
 }
 
-/* May a replica with so many slots, and `of_model` by model, take one more of the lane's model? A
- * cap that the slots cannot exceed restricts nothing. */
+/* Does the cap of the lane's model hold up one more, in a replica with so many slots and `of_model`
+ * by model? A cap that the slots cannot exceed holds up nothing. */
+static inline bool as_lane_holds(const struct as_lane *l, const struct as_share *of_model,
+                                 uint32_t slots)
+{
+    return l->cap < slots && of_model[l->model].calls >= l->cap;
+}
+/* May it execute one more of the model at once, if it has a free slot? */
 static inline bool as_lane_fits(const struct as_lane *l, const struct as_share *of_model,
                                 uint32_t slots)
 {
-    const struct as_share *s = &of_model[l->model];
+    return !of_model[l->model].absent && !as_lane_holds(l, of_model, slots);
+}
+/* Does it take one more of the model, to execute or to wait there? */
+static inline bool as_lane_takes(const struct as_lane *l, const struct as_taker *t)
+{
+    const struct as_share *s = &t->of_model[l->model];
 
-    return !s->absent && (l->cap >= slots || s->calls < l->cap);
+    if (s->absent)
+        return false;
+    return as_lane_holds(l, t->of_model, t->slots) ? t->waits && s->calls - l->cap < s->ahead
+                                                   : t->starts;
 }
 
-/* What such a replica takes next: the oldest of the most urgent priority whose model has room and
- * whose lane is ripe. of_model NULL: there are no lanes, or all fit. NULL: nothing for it. */
-struct as_request *as_queue_first(const struct as_queue *u, const struct as_share *of_model,
-                                  uint32_t slots);
+/* What the replica takes next: the oldest of the most urgent priority whose model has room and
+ * whose lane is ripe. NULL: nothing for it. */
+struct as_request *as_queue_first(const struct as_queue *u, const struct as_taker *t);
 /* The very first, whatever its model; NULL: empty. */
 struct as_request *as_queue_any(const struct as_queue *u);
 /* The oldest of the most urgent of a model with a lane; with batching, of some kind. NULL: none. */

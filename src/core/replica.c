@@ -38,9 +38,9 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
     r->prefetch = AS_MIN(prefetch, AS_DEPLOY_SLOTS_MAX);
     d->ongoing += as_replica_ongoing(r);
     d->prefetched += as_replica_waiting(r);
-    r->most_slots = AS_MAX(r->most_slots, r->slots);
-    if (r->most_slots > d->most_slots) {
-        d->most_slots = r->most_slots;
+    if (r->slots > r->most_slots) {
+        r->most_slots = r->slots;
+        d->most_slots = AS_MAX(d->most_slots, r->slots);
         as_dispatch_restrict(d);
     }
     as_dispatch_relimit(r);
@@ -65,6 +65,16 @@ static as_ns average(as_ns old, as_ns service)
     return old ? AS_MAX(old - old / 8 + service / 8, 1) : service;
 }
 
+/* How many may wait behind the model's cap: as many as fit in the deployment's measure of work. */
+static void learn_model(struct as_replica *r, uint32_t model, as_ns service)
+{
+    struct as_share *s = &r->of_model[model];
+    uint32_t work = (uint32_t)r->deploy->conf.prefetch_work;
+
+    s->service = average(s->service, service);
+    s->ahead = s->service > work ? 0 : work / (uint32_t)s->service;
+}
+
 /* Of a batch each member tells it, and one of them counts. */
 static void learn(struct as_replica *r, struct as_request *q, as_ns service, as_ns now)
 {
@@ -84,6 +94,8 @@ static void learn(struct as_replica *r, struct as_request *q, as_ns service, as_
     }
     r->service = average(r->service, service);
     r->limit = as_dispatch_limit(r);
+    if (r->of_model)
+        learn_model(r, q->model, service);
     as_eject_pace(r, q->model, service, now);
 }
 
@@ -162,15 +174,13 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
 
 void as_replica_recall_done(struct as_replica *r, as_ns now)
 {
-    r->deploy->recalled -= r->recalled;
     for (struct as_list *it = r->sent.prev; r->recalled && it != &r->sent; it = it->prev) {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
         if (!q->recalled)
             continue;
-        q->recalled = false;
+        as_replica_unrecall(r, q);
         q->started = true; /* or a worker that keeps it for itself: asking again would not end */
-        r->recalled--;
     }
     AS_ASSERT(!r->recalled);
     r->recalling = false;
@@ -187,10 +197,15 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
     const struct as_batch *last = NULL;
     uint32_t calls = 0;
 
+    for (uint32_t m = 0; r->behind && m < r->deploy->queue.n_lanes; m++)
+        r->of_model[m].seen = 0;
     AS_LIST_EACH(it, &r->sent)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
+        if (r->behind && as_replica_caps(r, q->model) &&
+            r->of_model[q->model].seen++ >= as_queue_lane(&r->deploy->queue, q->model)->cap)
+            continue;
         calls += !q->batch || q->batch != last;
         last = q->batch;
         if (calls > r->slots)
@@ -384,4 +399,9 @@ uint32_t as_replica_unanswered(const struct as_replica *r)
 as_ns as_replica_service(const struct as_replica *r)
 {
     return r->service;
+}
+
+as_ns as_replica_model_service(const struct as_replica *r, uint32_t model)
+{
+    return r->of_model ? r->of_model[model].service : 0;
 }

@@ -1,8 +1,8 @@
 /* core/replica.h — the inside of a deployment, for the files of this folder only.
  *
  * deploy.c holds the requests' lives (submit, cancel, expire), replica.c the replicas' lives,
- * dispatch.c who gets what, absent.c who has which model, deploy_ok.c the invariants. Two rules
- * hold between public calls:
+ * dispatch.c who gets what, recall.c what is asked back, absent.c who has which model, deploy_ok.c
+ * the invariants. Two rules hold between public calls:
  *
  * 1. A replica with a free slot or prefetch room has nothing in the queue that it could take. So a
  *    new request may go straight to any replica with room without passing an older one.
@@ -27,13 +27,15 @@ struct as_replica {
     struct as_deploy *deploy;
     char *name;
     void *link;
-    struct as_list sent;      /* SENT and ABANDONED, in stream order: calls, each of one or several
-                               * that stand together; the first `slots` calls execute */
-    uint32_t unanswered;      /* length of sent */
-    uint32_t packed;          /* how many of these take no slot, being in a batch with others */
+    struct as_list sent; /* SENT and ABANDONED, in stream order: calls, each of one or several
+                          * that stand together; the first `slots` of those that no cap holds
+                          * up execute */
+    uint32_t unanswered; /* length of sent */
+    uint32_t packed;     /* how many of these take no slot, being in a batch with others */
+    uint32_t behind;     /* calls that wait behind their model's cap: the newest of each model */
     uint32_t slots, prefetch; /* granted */
     uint32_t most_slots;      /* ever granted */
-    uint32_t limit;           /* of calls: slots and prefetch; 0 while it takes nothing */
+    uint32_t limit;           /* of calls in front: slots and prefetch; 0 while it takes nothing */
     uint32_t width;           /* of these, in slots */
     uint32_t index;           /* in deploy->all */
     uint32_t free_at;         /* in deploy->free, or AS_NOWHERE */
@@ -47,7 +49,7 @@ struct as_replica {
     uint64_t used;            /* deploy->uses at the last dispatch */
     uint64_t last_stream;
     as_ns service;             /* moving average, weight 1/8; 0 unknown */
-    struct as_share *of_model; /* by model; NULL while the deployment has no lanes */
+    struct as_share *of_model; /* AS_DEPLOY_MODELS_MAX; NULL while the deployment has no lanes */
     uint32_t n_absent;         /* models that its worker does not serve */
 };
 
@@ -85,19 +87,21 @@ struct as_deploy {
     struct as_stat stat;
 };
 
-/* Calls there, which is what slots are counted in. */
-static inline uint32_t as_replica_calls(const struct as_replica *r)
+/* Calls there that no cap holds up, which is what slots are counted in. */
+static inline uint32_t as_replica_front(const struct as_replica *r)
 {
-    return r->unanswered - r->packed;
+    return r->unanswered - r->packed - r->behind;
 }
 
 uint32_t as_dispatch_walk_waiting(const struct as_replica *r);
 static inline uint32_t
 as_replica_waiting(const struct as_replica *r) /* requests prefetched there */
 {
-    if (as_replica_calls(r) <= r->slots)
-        return 0;
-    return r->packed ? as_dispatch_walk_waiting(r) : r->unanswered - r->slots;
+    uint32_t front = as_replica_front(r);
+
+    if (front <= r->slots)
+        return r->behind;
+    return r->packed ? as_dispatch_walk_waiting(r) : r->behind + front - r->slots;
 }
 
 static inline bool as_replica_open(const struct as_replica *r)
@@ -111,7 +115,7 @@ static inline bool as_replica_has(const struct as_replica *r, uint32_t model)
     return !r->of_model || !r->of_model[model].absent;
 }
 
-/* Does it serve the request's model, with room under its cap? */
+/* Does it serve the request's model, and would no cap hold it up? */
 static inline bool as_replica_fits(const struct as_replica *r, const struct as_request *q)
 {
     const struct as_lane *l;
@@ -122,10 +126,76 @@ static inline bool as_replica_fits(const struct as_replica *r, const struct as_r
     return !l || as_lane_fits(l, r->of_model, r->most_slots);
 }
 
-/* Has r room for one more, in a slot or behind them? */
+/* Has r room for one more that no cap holds up, in a slot or behind them? */
 static inline bool as_replica_has_room(const struct as_replica *r)
 {
-    return as_replica_calls(r) < r->limit;
+    uint32_t front = as_replica_front(r);
+
+    return front < r->limit &&
+           (!r->behind || front < r->width || as_replica_waiting(r) < r->prefetch);
+}
+
+/* Does the cap of the model bound what r executes of it? In a deployment with batching nothing is
+ * sent that it would hold up. */
+static inline bool as_replica_caps(const struct as_replica *r, uint32_t model)
+{
+    const struct as_lane *l = as_queue_lane(&r->deploy->queue, model);
+
+    return l && l->cap < r->most_slots && !r->deploy->batched;
+}
+
+/* Of the calls of the model in r: how many wait behind its cap. */
+static inline uint32_t as_replica_behind(const struct as_replica *r, uint32_t model)
+{
+    uint32_t calls = r->of_model[model].calls, cap;
+
+    if (!as_replica_caps(r, model))
+        return 0;
+    cap = as_queue_lane(&r->deploy->queue, model)->cap;
+    return calls - AS_MIN(calls, cap);
+}
+
+/* One more call of the model, before it is in `sent`. False: it waits behind the model's cap. */
+static inline bool as_replica_enter(struct as_replica *r, uint32_t model)
+{
+    if (!r->of_model)
+        return true;
+    r->of_model[model].calls++;
+    if (!as_replica_caps(r, model) ||
+        r->of_model[model].calls <= as_queue_lane(&r->deploy->queue, model)->cap)
+        return true;
+    r->behind++;
+    return false;
+}
+/* One less, which is in `sent` no more. False: fewer wait behind the cap, and as many execute. */
+static inline bool as_replica_leave(struct as_replica *r, uint32_t model)
+{
+    if (!r->of_model)
+        return true;
+    r->of_model[model].calls--;
+    if (!as_replica_caps(r, model) ||
+        r->of_model[model].calls < as_queue_lane(&r->deploy->queue, model)->cap)
+        return true;
+    r->behind--;
+    return false;
+}
+
+/* q is asked back, or no longer. */
+static inline void as_replica_recall(struct as_replica *r, struct as_request *q)
+{
+    q->recalled = true;
+    r->recalled++;
+    r->deploy->recalled++;
+    if (r->of_model && as_queue_lane(&r->deploy->queue, q->model))
+        r->deploy->queue.lanes[q->model]->recalled++;
+}
+static inline void as_replica_unrecall(struct as_replica *r, struct as_request *q)
+{
+    q->recalled = false;
+    r->recalled--;
+    r->deploy->recalled--;
+    if (r->of_model && as_queue_lane(&r->deploy->queue, q->model))
+        r->deploy->queue.lanes[q->model]->recalled--;
 }
 
 /* --- dispatch.c --- */
@@ -135,7 +205,7 @@ void as_dispatch_list(struct as_replica *r, bool is_free);
 /* After the load of r changed. */
 static inline void as_dispatch_refresh(struct as_replica *r)
 {
-    bool is_free = as_replica_calls(r) < r->width;
+    bool is_free = as_replica_front(r) < r->width;
 
     if (is_free != (r->free_at != AS_NOWHERE))
         as_dispatch_list(r, is_free);
@@ -180,16 +250,33 @@ static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
     if (r->deploy->queue.n || r->deploy->n_suspects)
         as_dispatch_fill(r, now);
 }
+/* Lanes for all models whose cap is below most_slots; and what waits behind which cap, after caps,
+ * grants or batching changed. */
+void as_dispatch_restrict(struct as_deploy *d);
+/* What r would take now. */
+struct as_taker as_dispatch_taker(const struct as_replica *r);
+
+/* --- recall.c --- */
+
 /* Recalls what waits elsewhere for slots that are free. */
-void as_dispatch_recall(struct as_deploy *d);
+void as_recall_start(struct as_deploy *d);
 static inline void as_dispatch_balance(struct as_deploy *d)
 {
-    if (d->n_free && d->prefetched)
-        as_dispatch_recall(d);
+    if (d->n_free && d->prefetched && d->n_all > 1)
+        as_recall_start(d);
 }
-bool as_dispatch_recallable(const struct as_deploy *d, const struct as_request *q);
-/* Lanes for all models whose cap is below most_slots. */
-void as_dispatch_restrict(struct as_deploy *d);
+/* q (of some replica's `sent`) has not been asked back, and another replica could begin with it. */
+bool as_recall_is_due(const struct as_deploy *d, const struct as_request *q);
+
+/* A walk over what waits in r, the newest first. One at a time for each replica. */
+struct as_recall_walk {
+    const struct as_replica *r;
+    const struct as_list *at;
+    uint32_t left;  /* so many are still to come … */
+    uint32_t front; /* … of which no cap holds up so many */
+};
+void as_recall_walk_begin(struct as_recall_walk *it, const struct as_replica *r);
+struct as_request *as_recall_walk_next(struct as_recall_walk *it); /* NULL: that was all */
 
 /* --- absent.c: models that not every replica serves --- */
 

@@ -17,80 +17,6 @@ static bool passes(const struct call *a, const struct call *b) /* a should go be
     return a->q.priority != b->q.priority ? a->q.priority < b->q.priority : a->order < b->order;
 }
 
-/* --- what a replica could take --- */
-
-/* Does a call of w begin here, or does this one share the call of the one before it? */
-static bool begins(const struct sim *s, const struct worker *w, uint32_t i)
-{
-    uint64_t batch = s->calls[w->bound[i]].batch;
-
-    return !i || !batch || s->calls[w->bound[i - 1]].batch != batch;
-}
-
-static uint32_t held_of_model(const struct sim *s, const struct worker *w, uint32_t model)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < w->n_bound; i++)
-        n += s->calls[w->bound[i]].q.model == model && begins(s, w, i);
-    return n;
-}
-
-static uint32_t held(const struct sim *s, const struct worker *w) /* what takes slots */
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < w->n_bound; i++)
-        n += begins(s, w, i);
-    return n;
-}
-
-static bool fits(const struct sim *s, const struct worker *w, const struct call *c)
-{
-    uint32_t cap = s->is.cap[c->q.model];
-
-    if (w->lacks[c->q.model])
-        return false;
-    return !cap || cap >= w->most_granted || held_of_model(s, w, c->q.model) < cap;
-}
-
-static bool has_slot(const struct sim *s, const struct worker *w)
-{
-    return w->registered && !w->draining && held(s, w) < w->granted;
-}
-
-static uint32_t prefetch_of(const struct sim *s, const struct worker *w)
-{
-    as_ns service = as_replica_service(w->replica);
-    as_ns n = service ? s->is.prefetch_work / service : 0;
-
-    return s->is.batched || w->recalling || !w->granted ? 0 : (uint32_t)AS_MIN(n, w->prefetch);
-}
-
-static bool has_room(const struct sim *s, const struct worker *w)
-{
-    return w->registered && !w->draining &&
-           (held(s, w) < w->granted || held(s, w) - w->granted < prefetch_of(s, w));
-}
-
-/* Where in w->bound the part begins that is not in a slot. */
-static uint32_t beyond_slots(const struct sim *s, const struct worker *w)
-{
-    uint32_t i = 0;
-
-    for (uint32_t calls = 0; i < w->n_bound; i++) {
-        calls += begins(s, w, i);
-        if (calls > w->granted)
-            break;
-    }
-    return i;
-}
-
-static uint32_t excess(const struct sim *s, const struct worker *w) /* prefetched there */
-{
-    return w->registered ? w->n_bound - beyond_slots(s, w) : 0;
-}
-
 static uint32_t count_waiting(const struct sim *s)
 {
     uint32_t n = 0;
@@ -344,10 +270,8 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         fail(s, "call %u is sent and does not wait", n);
     if (c->q.deadline <= s->now)
         fail(s, "call %u is sent after its deadline", n);
-    if (!has_room(s, w))
-        fail(s, "call %u is sent to worker %u, which has no room", n, w->number);
-    if (!fits(s, w, c))
-        fail(s, "call %u is sent to worker %u over the model's cap, or that has not the model", n,
+    if (!takes(s, w, c))
+        fail(s, "call %u is sent to worker %u, which has no room for it, or not the model", n,
              w->number);
     if (c->q.bound)
         fail(s, "call %u is sent again and has begun to answer", n);
@@ -363,7 +287,7 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         const struct call *o = &s->calls[s->live[i]];
 
         if (o != c && o->place == WAITING && waits(o) && !o->doomed && o->q.deadline > s->now &&
-            passes(o, c) && fits(s, w, o) && is_ripe(s, o, s->is.timer_late + 1))
+            passes(o, c) && takes(s, w, o) && is_ripe(s, o, s->is.timer_late + 1))
             fail(s, "call %u is sent before call %u", n, s->live[i]);
     }
 }
@@ -388,9 +312,19 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
     s->books.replayed += c->sends++ > 0;
 }
 
-static bool recallable(const struct sim *s, const struct call *c)
+/* Beside what is under recall, and `more` of its model. */
+static bool recallable(const struct sim *s, const struct call *c, uint32_t more)
 {
-    return waits(c) && !c->recalled && !c->kept && fits_a_slot(s, c);
+    if (!waits(c) || c->recalled || c->kept)
+        return false;
+    if (s->is.batched)
+        return fits_a_slot(s, c);
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *o = &s->calls[s->live[i]];
+
+        more += o->recalled && o->q.model == c->q.model;
+    }
+    return room_of_model(s, c) > more;
 }
 
 static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall will fill */
@@ -409,7 +343,8 @@ static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall wi
 /* The newest that may be asked, in stream order, from whoever has most. */
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n)
 {
-    uint32_t left = n, last = n - 1, calls = 1;
+    uint32_t left = n, last = n - 1, calls = 1, more[MODELS_MAX] = {0};
+    bool waiting[CALLS_MAX];
 
     for (uint32_t i = 1; i < n; i++) {
         const struct call *a = AS_CONTAINER(q[i - 1], struct call, q);
@@ -421,10 +356,14 @@ void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, u
     /* no more than the slots that are free, but the rest of a batch */
     if (w->recalling || !n || n - (s->is.batched ? last : 0) > idle_slots(s))
         fail(s, "recall of %u from worker %u is wrong", n, w->number);
-    for (uint32_t k = w->n_bound; left && k > beyond_slots(s, w); k--) {
+    find_waiting(s, w, waiting);
+    for (uint32_t k = w->n_bound; left && k > 0; k--) {
         struct call *c = &s->calls[w->bound[k - 1]];
 
-        if (recallable(s, c) && &c->q != q[--left])
+        if (!waiting[k - 1] || !recallable(s, c, more[c->q.model]))
+            continue;
+        more[c->q.model]++;
+        if (&c->q != q[--left])
             fail(s, "call %u should be recalled", w->bound[k - 1]);
     }
     if (left)
@@ -432,9 +371,11 @@ void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, u
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *o = s->workers[i];
 
-        for (uint32_t k = beyond_slots(s, o);
-             excess(s, o) > excess(s, w) && !o->recalling && k < o->n_bound; k++) {
-            if (recallable(s, &s->calls[o->bound[k]]))
+        if (o->recalling || excess(s, o) <= excess(s, w))
+            continue;
+        find_waiting(s, o, waiting);
+        for (uint32_t k = 0; k < o->n_bound; k++) {
+            if (waiting[k] && recallable(s, &s->calls[o->bound[k]], 0))
                 fail(s, "recall from worker %u, more waits at %u", w->number, i);
         }
     }
@@ -515,16 +456,19 @@ static void check_slots(struct sim *s)
 
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
+        bool waiting[CALLS_MAX];
 
-        for (uint32_t k = 0; has_room(s, w) && k < s->n_live; k++) {
+        if (!w->registered)
+            continue;
+        for (uint32_t k = 0; k < s->n_live; k++) {
             const struct call *c = &s->calls[s->live[k]];
 
-            if (c->place == WAITING && fits(s, w, c) && is_ripe(s, c, s->is.timer_late + 1))
+            if (c->place == WAITING && takes(s, w, c) && is_ripe(s, c, s->is.timer_late + 1))
                 fail(s, "call %u waits, worker %u has room", s->live[k], w->number);
         }
-        for (uint32_t k = beyond_slots(s, w);
-             idle && w->registered && !w->recalling && k < w->n_bound; k++) {
-            if (recallable(s, &s->calls[w->bound[k]]))
+        find_waiting(s, w, waiting);
+        for (uint32_t k = 0; idle && !w->recalling && k < w->n_bound; k++) {
+            if (waiting[k] && recallable(s, &s->calls[w->bound[k]], 0))
                 fail(s, "call %u is not recalled from worker %u, slots are idle", w->bound[k],
                      w->number);
         }

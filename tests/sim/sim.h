@@ -3,7 +3,8 @@
  * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
  * world.c moves events and plays the dispatcher's side of the links (what src/link does in the
  * server), worker.c plays the workers, scenario.c invents both and the clients, oracle.c keeps its
- * own books beside core's and compares them after every event.
+ * own books beside core's and compares them after every event, room.c says by them what a worker
+ * could take.
  */
 #ifndef AS_SIM_H
 #define AS_SIM_H
@@ -208,6 +209,20 @@ void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t pref
 /* What core is told: whether it serves the model. */
 void worker_serve(struct sim *s, struct worker *w, uint32_t model, bool serves);
 void worker_kill(struct sim *s, struct worker *w);
+
+/* --- room.c: what a worker has and could take --- */
+/* Which of w->bound are in no slot: those behind their model's cap, and those beyond the slots. The
+ * number of calls that no cap holds up. */
+uint32_t find_waiting(const struct sim *s, const struct worker *w, bool ret_waits[CALLS_MAX]);
+uint32_t held(const struct sim *s, const struct worker *w);   /* calls that no cap holds up */
+uint32_t excess(const struct sim *s, const struct worker *w); /* what is prefetched there */
+bool has_slot(const struct sim *s, const struct worker *w);
+/* How many of c's model could begin at once, in all workers together. */
+uint32_t room_of_model(const struct sim *s, const struct call *c);
+/* No cap would hold c up in w, which serves its model. */
+bool fits(const struct sim *s, const struct worker *w, const struct call *c);
+/* May c be sent to w, to execute or to wait there? */
+bool takes(const struct sim *s, const struct worker *w, const struct call *c);
 
 /* --- oracle.c --- */
 int expect_submit(const struct sim *s, const struct call *c);

@@ -1,5 +1,6 @@
-/* A simulated worker: starts streams in the order they came, at most `slots` at once, and answers
- * each. Starting and returning a stream exclude each other, as link.md asks. */
+/* A simulated worker: starts streams in the order they came, at most `slots` at once and as many of
+ * a model as its cap, and answers each. Starting and returning a stream exclude each other, as
+ * link.md asks. */
 #include "sim.h"
 
 uint32_t worker_new(struct sim *s)
@@ -60,18 +61,15 @@ static void answer(struct sim *s, struct worker *w, uint64_t id, as_ns service, 
 
 /* --- starting --- */
 
-/* One stream of a call. */
-static void start_stream(struct sim *s, struct worker *w, as_ns finish_at)
+/* One stream of a call: the one that waits at that place. */
+static void start_stream(struct sim *s, struct worker *w, uint32_t place, as_ns finish_at)
 {
-    uint64_t id = w->queue[0];
+    uint64_t id = w->queue[place];
     struct stream *t = stream_of(w, id);
     struct call *c = &s->calls[t->call];
 
-    memmove(w->queue, w->queue + 1, --w->n_queue * sizeof(w->queue[0]));
-    if (id <= w->last_started)
-        fail(s, "stream %llu starts after %llu", (unsigned long long)id,
-             (unsigned long long)w->last_started);
-    w->last_started = id;
+    memmove(w->queue + place, w->queue + place + 1, (--w->n_queue - place) * sizeof(w->queue[0]));
+    w->last_started = AS_MAX(w->last_started, id);
     t->state = S_RUNNING;
     t->started = s->now;
     t->finish_at = finish_at;
@@ -81,19 +79,19 @@ static void start_stream(struct sim *s, struct worker *w, as_ns finish_at)
     at(s, t->finish_at, E_FINISH, w->number, id);
 }
 
-/* What waits at the front: a stream, or all of a batch that are still there. */
-static void start_one(struct sim *s, struct worker *w)
+/* What waits at that place: a stream, or all of a batch that are still there. */
+static void start_one(struct sim *s, struct worker *w, uint32_t place)
 {
-    struct stream *t = stream_of(w, w->queue[0]);
+    struct stream *t = stream_of(w, w->queue[place]);
     struct stream *head = stream_of(w, t->first);
     uint64_t end = t->first + 2 * (uint64_t)t->size;
     uint32_t cap = s->is.cap[t->model];
     as_ns finish_at = s->now + between(s, w->is.service_lo, w->is.service_hi);
 
-    while (w->n_queue && w->queue[0] < end) {
-        if (s->calls[stream_of(w, w->queue[0])->call].q.model != t->model)
+    while (place < w->n_queue && w->queue[place] < end) {
+        if (s->calls[stream_of(w, w->queue[place])->call].q.model != t->model)
             fail(s, "worker %u gets a batch of two models", w->number);
-        start_stream(s, w, finish_at);
+        start_stream(s, w, place, finish_at);
         head->live++;
     }
     w->running++;
@@ -106,18 +104,34 @@ static void start_one(struct sim *s, struct worker *w)
 }
 
 /* A batch is there when its last stream has come. */
-static bool is_whole(const struct worker *w)
+static bool is_whole(const struct worker *w, const struct stream *t)
 {
-    const struct stream *t = &w->streams[w->queue[0] / 2];
-
     return t->first / 2 + t->size <= w->n_streams;
+}
+
+/* The place of the oldest that may start: what its model's cap holds up is stepped over. */
+static bool find_next(const struct sim *s, const struct worker *w, uint32_t *ret_place)
+{
+    for (uint32_t i = 0; i < w->n_queue; i++) {
+        const struct stream *t = &w->streams[w->queue[i] / 2];
+        uint32_t cap = s->is.cap[t->model];
+
+        if (!is_whole(w, t))
+            return false;
+        *ret_place = i;
+        if (w->is.eager || !cap || w->of_model[t->model] < cap)
+            return true;
+    }
+    return false;
 }
 
 void worker_start(struct sim *s, struct worker *w)
 {
+    uint32_t place;
+
     w->start_due = false;
-    while (w->alive && w->n_queue && is_whole(w) && (w->is.eager || w->running < w->slots))
-        start_one(s, w);
+    while (w->alive && (w->is.eager || w->running < w->slots) && find_next(s, w, &place))
+        start_one(s, w, place);
 }
 
 static void start_soon(struct sim *s, struct worker *w)

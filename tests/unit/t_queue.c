@@ -29,9 +29,15 @@ static struct as_request *enter(struct pool *p, uint32_t i, uint32_t model, uint
     return q;
 }
 
+/* For a replica that has a free slot, and takes nothing in advance. */
+static struct as_request *first(struct pool *p, const struct as_share *of_model, uint32_t slots)
+{
+    return as_queue_first(&p->queue, &(struct as_taker){of_model, slots, .starts = true});
+}
+
 static struct as_request *take(struct pool *p, const struct as_share *of_model, uint32_t slots)
 {
-    struct as_request *q = as_queue_first(&p->queue, of_model, slots);
+    struct as_request *q = first(p, of_model, slots);
 
     if (q)
         as_queue_remove(&p->queue, q);
@@ -98,8 +104,8 @@ static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
     enter(p, 3, 1, 0);
 
     of_model[1].calls = 2; /* full */
-    assert_ptr_equal(as_queue_first(&p->queue, of_model, 3), &p->q[1]);
-    assert_ptr_equal(as_queue_first(&p->queue, of_model, 2), &p->q[3]); /* cap >= slots */
+    assert_ptr_equal(first(p, of_model, 3), &p->q[1]);
+    assert_ptr_equal(first(p, of_model, 2), &p->q[3]); /* cap >= slots */
     of_model[1].calls = 1;
     assert_ptr_equal(take(p, of_model, 3), &p->q[3]);
     assert_ptr_equal(take(p, of_model, 3), &p->q[0]);
@@ -119,7 +125,7 @@ static void test_a_model_that_a_replica_lacks_is_stepped_over(void **state AS_UN
     as_queue_restrict(&p->queue, 1, UINT32_MAX); /* no cap that could bite */
     enter(p, 0, 1, 1);
     enter(p, 1, 0, 1);
-    assert_ptr_equal(as_queue_first(&p->queue, all, 3), &p->q[0]);
+    assert_ptr_equal(first(p, all, 3), &p->q[0]);
     assert_ptr_equal(take(p, some, 3), &p->q[1]);
     assert_null(take(p, some, 3));
     assert_ptr_equal(take(p, all, 3), &p->q[0]);
@@ -127,18 +133,55 @@ static void test_a_model_that_a_replica_lacks_is_stepped_over(void **state AS_UN
     pool_free(p);
 }
 
+static void test_what_a_cap_holds_up_may_wait_in_the_replica(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+    struct as_share of_model[MODELS] = {[1] = {.calls = 3, .ahead = 2}};
+    struct as_taker t = {of_model, 3, .starts = false, .waits = true};
+
+    as_queue_restrict(&p->queue, 1, 2);
+    enter(p, 0, 0, 1);
+    enter(p, 1, 1, 1);
+    assert_ptr_equal(as_queue_first(&p->queue, &t), &p->q[1]); /* one waits there: one more */
+    of_model[1].calls = 4;                                     /* two do */
+    assert_null(as_queue_first(&p->queue, &t));
+    of_model[1].calls = 3;
+    t.waits = false;
+    assert_null(as_queue_first(&p->queue, &t));
+    of_model[1].calls = 1; /* nothing holds it up, but there is no slot */
+    t.waits = true;
+    assert_null(as_queue_first(&p->queue, &t));
+    t.starts = true;
+    assert_ptr_equal(as_queue_first(&p->queue, &t), &p->q[0]); /* the older one */
+    of_model[1].absent = true;
+    of_model[1].calls = 3;
+    t.starts = false;
+    assert_null(as_queue_first(&p->queue, &t));
+    pool_free(p);
+}
+
+/* Does the replica take one more of q's model? */
+static bool is_taken(const struct as_request *q, const uint32_t *cap, const struct as_taker *t)
+{
+    const struct as_share *s = &t->of_model[q->model];
+    uint32_t c = cap[q->model];
+
+    if (!c)
+        return t->starts;
+    if (s->absent)
+        return false;
+    return c < t->slots && s->calls >= c ? t->waits && s->calls < c + s->ahead : t->starts;
+}
+
 /* What as_queue_first should say: a scan of everything. */
-static struct as_request *naive_first(struct pool *p, const uint32_t *cap,
-                                      const struct as_share *of_model, uint32_t slots)
+static struct as_request *naive_first(struct pool *p, const uint32_t *cap, const struct as_taker *t)
 {
     struct as_request *best = NULL;
 
     for (uint32_t i = 0; i < POOL; i++) {
         struct as_request *q = &p->q[i];
-        uint32_t c = cap[q->model];
 
-        if (q->state != AS_REQ_QUEUED || (c && c < slots && of_model[q->model].calls >= c) ||
-            (c && of_model[q->model].absent))
+        if (q->state != AS_REQ_QUEUED || !is_taken(q, cap, t))
             continue;
         if (!best || q->priority < best->priority ||
             (q->priority == best->priority && q->order < best->order))
@@ -158,11 +201,14 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
         uint32_t i = (uint32_t)as_rand_below(&rand, POOL);
         struct as_request *q = &p->q[i];
         struct as_share of_model[MODELS];
-        uint32_t slots = 1 + (uint32_t)as_rand_below(&rand, 4);
+        struct as_taker t = {of_model, 1 + (uint32_t)as_rand_below(&rand, 4),
+                             .starts = as_rand_below(&rand, 4) != 0,
+                             .waits = as_rand_below(&rand, 2) != 0};
 
         for (uint32_t m = 0; m < MODELS; m++)
-            of_model[m] =
-                (struct as_share){(uint32_t)as_rand_below(&rand, 4), as_rand_below(&rand, 5) == 0};
+            of_model[m] = (struct as_share){.calls = (uint32_t)as_rand_below(&rand, 4),
+                                            .ahead = (uint32_t)as_rand_below(&rand, 3),
+                                            .absent = as_rand_below(&rand, 5) == 0};
         if (q->state == AS_REQ_QUEUED && as_rand_below(&rand, 2)) { /* cancelled */
             as_queue_remove(&p->queue, q);
             q->state = AS_REQ_SENT;
@@ -180,8 +226,8 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
             cap[step / 25000] = 1 + step / 25000 % 2;
             as_queue_restrict(&p->queue, step / 25000, cap[step / 25000]);
         }
-        q = as_queue_first(&p->queue, of_model, slots);
-        assert_ptr_equal(q, naive_first(p, cap, of_model, slots));
+        q = as_queue_first(&p->queue, &t);
+        assert_ptr_equal(q, naive_first(p, cap, &t));
         if (q && as_rand_below(&rand, 2)) { /* dispatched */
             as_queue_remove(&p->queue, q);
             q->state = AS_REQ_SENT;
@@ -246,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_a_replay_goes_back_to_its_place),
         cmocka_unit_test(test_a_capped_model_is_stepped_over),
         cmocka_unit_test(test_a_model_that_a_replica_lacks_is_stepped_over),
+        cmocka_unit_test(test_what_a_cap_holds_up_may_wait_in_the_replica),
         cmocka_unit_test(test_it_equals_a_naive_array_over_random_operations),
         cmocka_unit_test(test_the_heap_gives_the_earliest_of_what_is_in),
         cmocka_unit_test(test_leaving_the_heap_twice_is_harmless),

@@ -1,0 +1,110 @@
+/* What a worker has and could take, told from the books. */
+#include "sim.h"
+
+/* Does a call of w begin here, or does this one share the call of the one before it? */
+static bool begins(const struct sim *s, const struct worker *w, uint32_t i)
+{
+    uint64_t batch = s->calls[w->bound[i]].batch;
+
+    return !i || !batch || s->calls[w->bound[i - 1]].batch != batch;
+}
+
+static uint32_t held_of_model(const struct sim *s, const struct worker *w, uint32_t model)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < w->n_bound; i++)
+        n += s->calls[w->bound[i]].q.model == model && begins(s, w, i);
+    return n;
+}
+
+/* How many calls of the model may be in slots of w. */
+static uint32_t cap_of(const struct sim *s, const struct worker *w, uint32_t model)
+{
+    uint32_t cap = s->is.cap[model];
+
+    return cap && cap < w->most_granted ? cap : UINT32_MAX;
+}
+
+uint32_t find_waiting(const struct sim *s, const struct worker *w, bool ret_waits[CALLS_MAX])
+{
+    uint32_t of_model[MODELS_MAX] = {0}, front = 0;
+
+    for (uint32_t i = 0; i < w->n_bound; i++) {
+        uint32_t m = s->calls[w->bound[i]].q.model;
+
+        of_model[m] += begins(s, w, i);
+        ret_waits[i] = !s->is.batched && of_model[m] > cap_of(s, w, m);
+        front += !ret_waits[i] && begins(s, w, i);
+        ret_waits[i] = ret_waits[i] || front > w->granted;
+    }
+    return front;
+}
+
+uint32_t held(const struct sim *s, const struct worker *w)
+{
+    bool waiting[CALLS_MAX];
+
+    return find_waiting(s, w, waiting);
+}
+
+bool fits(const struct sim *s, const struct worker *w, const struct call *c)
+{
+    return !w->lacks[c->q.model] && held_of_model(s, w, c->q.model) < cap_of(s, w, c->q.model);
+}
+
+bool has_slot(const struct sim *s, const struct worker *w)
+{
+    return w->registered && !w->draining && held(s, w) < w->granted;
+}
+
+uint32_t room_of_model(const struct sim *s, const struct call *c)
+{
+    uint32_t n = 0, m = c->q.model;
+
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *w = s->workers[i];
+
+        if (has_slot(s, w) && fits(s, w, c))
+            n += AS_MIN(w->granted - held(s, w), cap_of(s, w, m) - held_of_model(s, w, m));
+    }
+    return n;
+}
+
+uint32_t excess(const struct sim *s, const struct worker *w)
+{
+    bool waiting[CALLS_MAX];
+    uint32_t n = 0;
+
+    find_waiting(s, w, waiting);
+    for (uint32_t i = 0; w->registered && i < w->n_bound; i++)
+        n += waiting[i];
+    return n;
+}
+
+/* How many calls that take so long may wait there. */
+static uint32_t prefetch_of(const struct sim *s, const struct worker *w, as_ns service)
+{
+    as_ns n = service ? s->is.prefetch_work / service : 0;
+
+    return s->is.batched || w->recalling || !w->granted ? 0 : (uint32_t)AS_MIN(n, w->prefetch);
+}
+
+static bool has_room(const struct sim *s, const struct worker *w)
+{
+    uint32_t n = held(s, w);
+
+    return w->registered && !w->draining &&
+           (n < w->granted || (n - w->granted < prefetch_of(s, w, as_replica_service(w->replica)) &&
+                               (s->is.batched || excess(s, w) < w->prefetch)));
+}
+
+bool takes(const struct sim *s, const struct worker *w, const struct call *c)
+{
+    uint32_t m = c->q.model, n = held_of_model(s, w, m), cap = cap_of(s, w, m);
+
+    if (fits(s, w, c))
+        return has_room(s, w);
+    return w->registered && !w->draining && !w->lacks[m] && excess(s, w) < w->prefetch &&
+           n - cap < prefetch_of(s, w, as_replica_model_service(w->replica, m));
+}
