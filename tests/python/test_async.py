@@ -14,6 +14,7 @@ from anyserve import AnyServe, Error, Response
 app = AnyServe()
 var = contextvars.ContextVar("var", default="unset")
 events = {}
+loops = []
 log = []
 
 
@@ -23,6 +24,7 @@ def event(name):
 
 async def wait_for(request):
     name = bytes(request.inputs["name"][0])
+    loops.append(asyncio.get_running_loop())
     try:
         await event(name).wait()
     except asyncio.CancelledError:
@@ -44,7 +46,7 @@ async def set_event(name):
 
 @app.model("set_inline")
 def set_event_inline(name):
-    event(bytes(name[0])).set()
+    loops[0].call_soon_threadsafe(event(bytes(name[0])).set)  # it may run in another thread
     return ()
 
 
