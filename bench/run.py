@@ -30,6 +30,7 @@ class Stage:
         self.started = {}
         self.pinned, self.c_worker, self.counts = {}, {}, None
         self.http, self.http_grpc, self.sse = {}, {}, {}
+        self.handlers, self.neighbours = {}, {}
         build, three = options.build, ("--workers", 3)
         sum_of_two = ("--model", "add", "--inputs", 2, "--answer", "sum")
         nap = ("--model", "nap")
@@ -40,6 +41,8 @@ class Stage:
             AnyServe(build, name="anyserve batching", model=BENCH / "batch_model.py", unary=False),
             AnyServe(build, name="anyserve nap", model=BENCH / "nap_model.py", arguments=nap),
             AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "nap_model.py", arguments=nap, options=three),
+            AnyServe(build, name="anyserve sync beside async", model=BENCH / "mixed_model.py"),
+            AnyServe(build, name="anyserve async", model=BENCH / "async_model.py"),
             AnyServe(build, name="anyserve count", model=BENCH / "stream_model.py", unary=False),
             AnyServe(build, name="anyserve count, SSE", model=BENCH / "stream_model.py", unary=False,
                      arguments=("--protocol", "http")),

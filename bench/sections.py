@@ -5,6 +5,7 @@ A section asks the stage for its servers; those that were not chosen with --only
 
 from statistics import median
 
+import handlers
 import instructions
 import json_speed
 import rest
@@ -159,14 +160,14 @@ def json_tensors(stage):
 
 
 SECTIONS = {"pinned": pinned, "unpinned": unpinned, "awake": awake, "tensors": tensors, "add": add,
-            "workers": workers, "c_worker": c_worker, "rates": rates, "counters": counters, "http": rest.http_echo,
+            "workers": workers, "handlers": handlers.handlers, "neighbours": handlers.neighbours, "c_worker": c_worker, "rates": rates, "counters": counters, "http": rest.http_echo,
             "sse": rest.sse, "streams": streams, "batching": batching, "json": json_tensors,
             "instructions": user_instructions}
 
 
 def verdicts(stage):
     """### What must hold"""
-    rows = grpc_rows(stage) + c_worker_rows(stage) + rest.verdict_rows(stage)
+    rows = grpc_rows(stage) + handlers.verdict_rows(stage) + c_worker_rows(stage) + rest.verdict_rows(stage)
     if not rows:
         return ""
     return table(["quantity", "measured", "must", "holds"],
