@@ -33,6 +33,8 @@ CONNECT_TIMEOUT = 10.0  # seconds for the whole greeting
 BACKOFF = (0.01, 0.02, 0.05, 0.1, 0.25)  # seconds between attempts; the last one repeats
 TEXT_MAX = 16000  # bytes of an error text that a client is sent
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SWITCH_DEFAULT = 0.005  # seconds after which Python asks a thread to let another one have the interpreter …
+SWITCH_BESIDE = 0.0005  # … where a handler that computes would hold up an event loop
 
 _native.set_response_type(Response)
 collections.abc.Coroutine.register(_native.Call)
@@ -193,6 +195,7 @@ class Server:
         named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
         self.care = care.make(named, deployment.module, given, deployment.options)
         self.needs_loop = any(b.is_async for b in bindings)
+        self.has_sync = any(not b.is_async and b.submit is None for b in bindings)
         self.link = _native.Link(
             path, token, name, deployment.name, "anyserve-python " + __version__, bindings,
             deployment.budget, MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs,
@@ -273,16 +276,19 @@ class Server:
             _refused(error)
             await asyncio.sleep(pause)
 
-    def _spawner(self, loop: asyncio.AbstractEventLoop) -> Callable[[Any], Any]:
-        import asyncio
-
-        if sys.version_info >= (3, 12) and loop.get_task_factory() is None:
-            return functools.partial(asyncio.Task, loop=loop, eager_start=True)
-        return loop.create_task
+    def _beside(self) -> Optional[Callable[[Any], Any]]:
+        """Where handlers that are not async run while the loop goes on; None: nobody needs it."""
+        if not self.has_sync:
+            return None
+        if sys.getswitchinterval() == SWITCH_DEFAULT:  # else somebody has chosen
+            sys.setswitchinterval(SWITCH_BESIDE)
+        return _pool("handlers", 1)
 
     async def run_async(self) -> None:
         import asyncio
+        import contextvars
 
+        from .loop import Loop, begins_at_once
         from .stream import drive
 
         loop = asyncio.get_running_loop()
@@ -300,8 +306,7 @@ class Server:
             asks.add(task)
             task.add_done_callback(asks.discard)
 
-        def turn() -> None:
-            how = self.link.turn()
+        def told(how: Optional[str]) -> None:
             if not state["live"]:
                 news.set()
             elif how is not None:
@@ -315,17 +320,19 @@ class Server:
         await self.care.begin()
         self.link.on_ask(on_ask)
         # A turn is asked for by a handler that ends; what it starts inherits nothing of that one's context.
-        import contextvars
-
-        soon = functools.partial(loop.call_soon, turn, context=contextvars.copy_context())
-        fd = self.link.use_loop(self._spawner(loop), soon, drive)
+        soon = functools.partial(loop.call_soon, self.link.turn, context=contextvars.copy_context())
+        fd = self.link.use_loop(loop, loop.create_task, begins_at_once(loop), soon, drive, told, self._beside())
         if self.warmups:
             from . import warmup
 
             await warmup.run_async(self.link.rehearse, self.warmups)
         for signum in STOP_SIGNALS:
             loop.add_signal_handler(signum, ask_to_stop)
-        loop.add_reader(fd, turn)
+        if isinstance(loop, Loop):
+            self.link.wait_with(loop.waits.fileno())
+            loop.waits.wait = self.link.wait
+        else:
+            loop.add_reader(fd, self.link.turn)
         try:
             while True:
                 connecting = asyncio.ensure_future(self.connect_async(news))
@@ -337,12 +344,16 @@ class Server:
                     return
                 connecting.result()
                 state["live"] = True
-                turn()
+                soon()
                 if await ended.get() == "drained" or stopping.is_set():
                     return
                 self.lost()
         finally:
-            loop.remove_reader(fd)
+            if isinstance(loop, Loop):
+                loop.waits.wait = None
+                self.link.wait_with(-1)
+            else:
+                loop.remove_reader(fd)
             _stop_listening(loop)
 
 
@@ -352,9 +363,9 @@ def serve(deployment: Deployment, given: replica.Given, made: Optional[List[Any]
     constructed. stream_inputs: messages and bytes of one stream that wait for a handler that takes one."""
     server = Server(deployment, given, made, path, token, name, debug, stream_inputs)
     if server.needs_loop:
-        import asyncio
+        from . import loop
 
-        asyncio.run(server.run_async())
+        loop.run(server.run_async())
     else:
         server.run()
     server.link.close()

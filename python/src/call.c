@@ -128,26 +128,6 @@ static int call_conclude(Call *c, PyObject *result, const char *why)
     return err;
 }
 
-/* Answers that are given outside a turn are published by the next one. */
-static void want_turn(Link *l)
-{
-    PyObject *exc, *r;
-
-    if (l->in_turn || l->scheduled || !l->schedule)
-        return;
-    /* we may come from a failing step: calling into Python with an exception set is not allowed */
-    exc = PyErr_Occurred() ? native_raised() : NULL;
-    r = PyObject_CallNoArgs(l->schedule);
-    l->scheduled = r != NULL;
-    if (!r)
-        PyErr_WriteUnraisable(l->schedule);
-    Py_XDECREF(r);
-    if (exc) {
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-        Py_DECREF(exc);
-    }
-}
-
 /* --- whose code runs --- */
 
 /* Where code that logs finds the id of its request: its own, or the client's header. Of a batch
@@ -212,7 +192,7 @@ static PySendResult step(Call *c, PySendResult how, PyObject *out, PyObject **re
         return how;
     }
     err = call_conclude(c, how == PYGEN_RETURN ? out : NULL, "");
-    want_turn(c->link);
+    native_want_turn(c->link);
     if (err)
         return PYGEN_ERROR;
     *ret = Py_NewRef(Py_None);
@@ -295,7 +275,7 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
 
     if (c->q) {
         call_conclude(c, NULL, "the handler was closed before it answered");
-        want_turn(c->link);
+        native_want_turn(c->link);
     }
     if (!c->coro)
         Py_RETURN_NONE;
@@ -303,7 +283,8 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
     return r;
 }
 
-/* Consumes coro. `s`: of a model with several messages, or NULL. */
+/* Consumes coro and r: a request that nobody else refers to need not be made whole at the end, and
+ * that may come in here. `s`: of a model with several messages, or NULL. */
 static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request *r,
                       struct group *g, PyObject *coro, Stream *s)
 {
@@ -321,6 +302,7 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
             int err_now = conclude(l, m, q, r, g, how == PYGEN_RETURN ? first : NULL, "");
 
             Py_DECREF(coro);
+            Py_XDECREF((PyObject *)r);
             native_group_free(g);
             return err_now;
         }
@@ -332,14 +314,16 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
         Py_XDECREF(first);
         Py_DECREF(coro);
         err = conclude(l, m, q, r, g, NULL, "");
+        Py_XDECREF((PyObject *)r);
         native_group_free(g);
         return err;
     }
+    Py_XDECREF((PyObject *)r);
     c->coro = coro;
     c->stream = (Stream *)Py_XNewRef((PyObject *)s);
     c->first = first;
     /* an eager task factory may run it to its end in here: then c->q is NULL already */
-    task = PyObject_CallOneArg(l->spawn, (PyObject *)c);
+    task = native_spawn(l, (PyObject *)c);
     if (c->q && !task)
         err = call_conclude(c, NULL, "");
     else if (!task)
@@ -355,9 +339,13 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
 
 static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
 {
+    PyObject *submit = m->submit ? m->submit : l->beside, *r;
     Call *c = call_new(l, m, q, NULL, g);
-    PyObject *r = c ? PyObject_CallOneArg(m->submit, (PyObject *)c) : NULL;
     int err = 0;
+
+    l->n_beside += c && !m->submit;
+    r = c ? PyObject_CallOneArg(submit, (PyObject *)c) : NULL;
+    l->n_beside -= c && !m->submit && !r;
 
     if (!c) {
         err = conclude(l, m, q, NULL, g, NULL, "");
@@ -369,7 +357,7 @@ static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struc
     return err;
 }
 
-/* An async handler with several messages: the SDK's coroutine asks it for them. */
+/* An async handler with several messages: the SDK's coroutine asks it for them. Consumes r. */
 static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Request *r)
 {
     Stream *s = native_stream_new(l, m, q);
@@ -389,6 +377,7 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
         if (s)
             s->q = NULL;
         err = conclude(l, m, q, r, NULL, NULL, why);
+        Py_XDECREF((PyObject *)r);
     }
     Py_XDECREF(result);
     Py_XDECREF((PyObject *)s);
@@ -414,6 +403,7 @@ static int start(Link *l, struct model *m, struct as_worker_req *q, struct group
     Request *r = NULL;
     char why[512];
     PyObject *result;
+    as_ns begun;
     int err;
 
     if (m->takes_request && !g) {
@@ -422,21 +412,21 @@ static int start(Link *l, struct model *m, struct as_worker_req *q, struct group
             return conclude(l, m, q, NULL, NULL, NULL, "");
     }
     if (m->decoupled && m->is_async) {
-        err = start_stream(l, m, q, r);
-        Py_XDECREF((PyObject *)r);
-        return err;
+        native_beside_leave(l);
+        return start_stream(l, m, q, r);
     }
-    if (l->schedule && !m->is_async) /* on an event loop, which stands still meanwhile */
-        as_worker_busy(l->w, true);
+    if (!m->is_async && l->loop)
+        native_beside_enter(l);
+    else if (l->loop)
+        native_beside_leave(l);
+    begun = l->in_sync ? native_beside_clock() : 0;
     result = run(l, m, q, r, g, why, sizeof(why));
-    if (l->schedule && !m->is_async)
-        as_worker_busy(l->w, false);
-    if (m->is_async && result && PyCoro_CheckExact(result)) {
-        err = start_coro(l, m, q, r, g, result, NULL);
-    } else {
-        err = conclude(l, m, q, r, g, result, why);
-        native_group_free(g);
-    }
+    if (begun)
+        native_beside_learn(l, m, native_beside_clock() - begun, true);
+    if (m->is_async && result && PyCoro_CheckExact(result))
+        return start_coro(l, m, q, r, g, result, NULL);
+    err = conclude(l, m, q, r, g, result, why);
+    native_group_free(g);
     Py_XDECREF((PyObject *)r);
     return err;
 }
@@ -454,7 +444,7 @@ int native_call_start(Link *l, struct as_worker_req *q)
         if (!g)
             return failed ? 0 : -1;
     }
-    err = m->submit ? start_thread(l, m, q, g) : start(l, m, q, g);
+    err = m->submit || native_beside_is(l, m) ? start_thread(l, m, q, g) : start(l, m, q, g);
     /* of a handler that has no task */
     return err && native_raised_cancelled() ? 0 : err;
 }
@@ -464,23 +454,31 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
 {
     Call *c = (Call *)(void *)o;
     Link *l = c->link;
+    struct model *m = c->m;
     char why[512];
     PyObject *result = NULL;
+    as_ns begun = m->submit ? 0 : native_beside_clock();
 
-    if (!c->q)
+    if (!c->q) {
+        l->n_beside -= begun != 0;
         Py_RETURN_NONE;
+    }
     why[0] = 0;
     if (c->m->takes_request && !c->group)
         c->request = native_request_new(l, c->m, c->q);
     if (!c->m->takes_request || c->request || c->group)
         result = run(l, c->m, c->q, c->request, c->group, why, sizeof(why));
+    if (begun) {
+        native_beside_learn(l, m, native_beside_clock() - begun, false);
+        l->n_beside--;
+    }
     if (call_conclude(c, result, why)) {
         if (!native_raised_cancelled())
             PyErr_WriteUnraisable(c->m->handler);
     }
     /* in no loop's turn here, so nobody else would publish the answer */
     as_worker_flush(l->w);
-    if (l->schedule)
+    if (l->loop)
         as_worker_wake(l->w); /* the loop may start the next one */
     Py_RETURN_NONE;
 }

@@ -215,6 +215,7 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
         return -1; /* the process ends: what is half made is left to it */
     ret_r->platform = "python";
     ret_r->max_ongoing = (uint32_t)max_ongoing;
+    native_beside_model(m);
     ret_r->decoupled = m->decoupled;
     ret_r->streams_inputs = m->streams_inputs;
     /* the dispatcher checks inputs before Python sees them, and outputs again */

@@ -5,8 +5,6 @@
 
 #include <signal.h>
 
-#define STARTS_PER_TURN 256 /* then other callbacks of the event loop get their turn */
-
 /* Both are set when the package is imported and never change after that. One module per process: it
  * has no state of its own for subinterpreters (m_size -1). */
 PyObject *native_response_type;
@@ -76,6 +74,7 @@ static int link_init(PyObject *self, PyObject *args, PyObject *kw)
     conf.input_bytes = input_bytes;
     conf.max_message = max_message;
     l->on_error = Py_NewRef(on_error);
+    l->epoll_fd = -1;
     return make_worker(l, models, &conf);
 }
 
@@ -90,9 +89,15 @@ static void link_dealloc(PyObject *self)
     Py_XDECREF(l->on_error);
     Py_XDECREF(l->on_ask);
     Py_XDECREF(l->trace);
+    Py_XDECREF(l->loop);
     Py_XDECREF(l->spawn);
     Py_XDECREF(l->schedule);
     Py_XDECREF(l->drive);
+    Py_XDECREF(l->told);
+    Py_XDECREF(l->beside);
+    Py_XDECREF(l->context);
+    Py_XDECREF(l->ready);
+    Py_XDECREF(l->timers);
     Py_TYPE(self)->tp_free(self); /* its models stay: there is one link in a process */
 }
 
@@ -126,8 +131,10 @@ static PyObject *link_connect(PyObject *self, PyObject *arg)
 static PyObject *link_connect_begin(PyObject *self, PyObject *unused AS_UNUSED)
 {
     Link *l = (Link *)(void *)self;
+    int err = as_worker_connect_begin(l->w);
 
-    return refusal(l, as_worker_connect_begin(l->w));
+    l->greeting = !err;
+    return refusal(l, err);
 }
 
 static PyObject *link_connect_step(PyObject *self, PyObject *unused AS_UNUSED)
@@ -137,17 +144,21 @@ static PyObject *link_connect_step(PyObject *self, PyObject *unused AS_UNUSED)
 
     if (err == AS_EAGAIN)
         Py_RETURN_FALSE;
+    l->greeting = false;
     return refusal(l, err);
 }
 
 static PyObject *link_connect_abort(PyObject *self, PyObject *unused AS_UNUSED)
 {
-    as_worker_connect_abort(((Link *)(void *)self)->w);
+    Link *l = (Link *)(void *)self;
+
+    l->greeting = false;
+    as_worker_connect_abort(l->w);
     Py_RETURN_NONE;
 }
 
-/* None: go on. The texts are what anyserve/serve.py compares with. */
-static PyObject *verdict(int r)
+/* The texts are what anyserve/serve.py compares with. */
+PyObject *native_verdict(int r)
 {
     if (r == AS_EOF)
         return PyUnicode_FromString("lost");
@@ -220,61 +231,8 @@ static PyObject *link_run(PyObject *self, PyObject *unused AS_UNUSED)
         r = as_worker_wait(l->w);
         Py_END_ALLOW_THREADS;
         if (r)
-            return verdict(r);
+            return native_verdict(r);
     }
-}
-
-static PyObject *link_use_loop(PyObject *self, PyObject *args)
-{
-    Link *l = (Link *)(void *)self;
-    PyObject *spawn, *schedule, *drive;
-
-    if (!PyArg_ParseTuple(args, "OOO", &spawn, &schedule, &drive))
-        return NULL;
-    Py_XSETREF(l->drive, Py_NewRef(drive));
-    Py_XSETREF(l->spawn, Py_NewRef(spawn));
-    Py_XSETREF(l->schedule, Py_NewRef(schedule));
-    return PyLong_FromLong(as_worker_fd(l->w));
-}
-
-/* Bounded, or a steady stream of requests would keep timers and other sockets of the loop waiting.
- */
-static int start_some(Link *l)
-{
-    struct as_worker_req *q;
-
-    for (int i = 0; i < STARTS_PER_TURN; i++) {
-        q = as_worker_next(l->w);
-        if (!q)
-            return 0;
-        if (native_call_start(l, q))
-            return -1;
-    }
-    as_worker_flush(l->w);
-    as_worker_wake(l->w); /* there may be more: the next turn */
-    return 0;
-}
-
-static PyObject *link_turn(PyObject *self, PyObject *unused AS_UNUSED)
-{
-    Link *l = (Link *)(void *)self;
-    struct as_worker_req *q;
-    unsigned what;
-    int r, err;
-
-    l->scheduled = false;
-    /* answers given in here ask for no further turn (want_turn) */
-    l->in_turn = true;
-    r = as_worker_poll(l->w);
-    err = native_asks(l);
-    if (!err)
-        err = start_some(l);
-    while (!err && (q = as_worker_cancelled(l->w)))
-        native_call_cancel(q);
-    while (!err && (q = as_worker_ready(l->w, &what)))
-        native_call_ready(q, what);
-    l->in_turn = false;
-    return err ? NULL : verdict(r);
 }
 
 static PyObject *link_trace(PyObject *self, PyObject *var)
@@ -359,10 +317,20 @@ static PyMethodDef link_methods[] = {
     {"run", link_run, METH_NOARGS,
      "Serves with the calling thread until the link is 'lost' or 'drained'."},
     {"stop_on", link_stop_on, METH_O, "stop_on(signum): that signal makes run() drain the link."},
-    {"use_loop", link_use_loop, METH_VARARGS,
-     "use_loop(spawn, schedule, drive) -> descriptor: when it is readable, turn() is due."},
-    {"turn", link_turn, METH_NOARGS,
-     "One turn of an event loop: reads, starts, cancels. None, 'lost' or 'drained'."},
+    {"use_loop", native_link_use_loop, METH_VARARGS,
+     "use_loop(loop, spawn, eager, schedule, drive, told, beside) -> descriptor: when it is "
+     "readable, turn()\n"
+     "is due. spawn(call): a task. eager: tasks may begin at once, and are asyncio's. schedule(): "
+     "a "
+     "turn soon.\n"
+     "told(news): something of the greeting has come (None), or the link is 'lost' or 'drained'. "
+     "beside(call):\n"
+     "a thread calls it; None: every handler is async, or has threads."},
+    {"turn", native_link_turn, METH_NOARGS, "One turn: reads, starts, cancels. Not within a task."},
+    {"wait_with", native_link_wait_with, METH_O,
+     "wait_with(fd): wait() waits for what this epoll descriptor has, too. -1: no more."},
+    {"wait", native_link_wait, METH_O,
+     "wait(timeout) -> [(descriptor, events)]: as a selector waits, and takes turns."},
     {"on_ask", native_link_on_ask, METH_O,
      "on_ask(answer): answer(op, text, ask) is called for each question to the replica."},
     {"reply", native_link_reply, METH_VARARGS, "reply(ask, status, text): once for each."},
@@ -435,8 +403,8 @@ PyMODINIT_FUNC PyInit__native(void); /* Python.h declares it nowhere */
 
 PyMODINIT_FUNC PyInit__native(void)
 {
-    PyTypeObject *types[] = {&link_type, &native_request_type, &native_call_type, &native_hold_type,
-                             &native_stream_type};
+    PyTypeObject *types[] = {&link_type,        &native_request_type, &native_call_type,
+                             &native_hold_type, &native_stream_type,  &native_loop_type};
     PyObject *m;
 
     import_array();
@@ -447,12 +415,14 @@ PyMODINIT_FUNC PyInit__native(void)
     native_output_error =
         PyErr_NewExceptionWithDoc("anyserve._native.OutputError",
                                   "A handler returned something that is no answer.", NULL, NULL);
-    if (!native_output_error || native_request_init() < 0 || native_judge_init() < 0)
+    if (!native_output_error || native_request_init() < 0 || native_judge_init() < 0 ||
+        native_loop_init() < 0)
         return NULL;
     m = PyModule_Create(&module);
     if (!m || PyModule_AddObjectRef(m, "Link", (PyObject *)&link_type) < 0 ||
         PyModule_AddObjectRef(m, "Request", (PyObject *)&native_request_type) < 0 ||
         PyModule_AddObjectRef(m, "Call", (PyObject *)&native_call_type) < 0 ||
+        PyModule_AddObjectRef(m, "LoopBase", (PyObject *)&native_loop_type) < 0 ||
         PyModule_AddObjectRef(m, "OutputError", native_output_error) < 0) {
         Py_XDECREF(m);
         return NULL;

@@ -6,6 +6,8 @@
  *   batch.c     several requests in one call: stacked inputs, split results
  *   args.c      inputs and the Request as the arguments of the handler
  *   call.c      one call of a handler: result or exception, coroutines
+ *   loop.c      the link within an event loop: turns, the wait, tasks
+ *   beside.c    handlers that are not async, beside an event loop or on its thread
  *   stream.c    a request with several answers or inputs: generators, what waits for what
  *   rehearse.c  requests that the SDK makes itself
  *   result.c    what a handler returned: its form, its names
@@ -33,6 +35,9 @@
 #define AS_COUNT(a)  (sizeof(a) / sizeof((a)[0]))
 #define AS_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define AS_UNUSED    __attribute__((unused))
+#define AS_US        ((as_ns)1000) /* as_ns counts nanoseconds */
+#define AS_MS        (1000 * AS_US)
+#define AS_SEC       (1000 * AS_MS)
 #define AS_STR(lit)  ((struct as_str){(lit), sizeof(lit) - 1})
 
 static inline struct as_str as_str_of(const char *z)
@@ -62,10 +67,12 @@ struct model {
     PyObject *handler;
     PyObject *submit; /* callable that takes a Call, for models with threads; or NULL */
     bool is_async, eager, var_keyword, takes_request;
-    bool decoupled;       /* the handler gives any number of results */
-    bool streams_inputs;  /* it is called with a Stream, and nothing else */
-    bool batched;         /* a call takes several requests … */
-    bool as_list, ragged; /* … and an input is a list of arrays; their shapes may differ */
+    bool decoupled;        /* the handler gives any number of results */
+    bool streams_inputs;   /* it is called with a Stream, and nothing else */
+    bool batched;          /* a call takes several requests … */
+    bool as_list, ragged;  /* … and an input is a list of arrays; their shapes may differ */
+    uint32_t quick;        /* not async, in a worker with an event loop: short calls in a row … */
+    uint32_t quick_needed; /* … of which so many let it run on the loop's thread: beside.c */
     struct param *params;
     Py_ssize_t n_params;
     PyObject *kwnames; /* tuple: names of the last parameters, which are keyword-only; or NULL */
@@ -75,18 +82,37 @@ struct model {
     PyObject *output_names; /* tuple of str, declared order */
 };
 
+struct usage {
+    as_ns cpu;
+    long waits; /* for anything but a CPU */
+};
+
 typedef struct {
     PyObject_HEAD struct as_worker *w;
     struct model *models;
     uint32_t n_models;
     uint64_t max_message;
-    PyObject *on_error;         /* (model name, exception) -> (gRPC status, text) */
-    PyObject *on_ask;           /* (op, text, capsule); or NULL */
-    PyObject *spawn, *schedule; /* event loop: Call -> task; () -> a turn soon; or NULL */
-    PyObject *drive; /* event loop: (Stream, what the handler returned) -> coroutine; or NULL */
-    PyObject *trace; /* contextvars.ContextVar: the id of the request whose code runs; or NULL */
+    PyObject *on_error; /* (model name, exception) -> (gRPC status, text) */
+    PyObject *on_ask;   /* (op, text, capsule); or NULL */
+    PyObject *trace;    /* contextvars.ContextVar: the id of the request whose code runs; or NULL */
+    Py_ssize_t calls;   /* requests that are not answered */
+    bool greeting;      /* connect_begin() has not come to its end */
+    /* with an event loop, else NULL: */
+    PyObject *loop;
+    PyObject *spawn;          /* Call -> task */
+    PyObject *schedule;       /* () -> a turn soon */
+    PyObject *drive;          /* (Stream, what the handler returned) -> coroutine */
+    PyObject *told;           /* None, 'lost' or 'drained' -> None */
+    PyObject *beside;         /* takes a Call, which a thread runs; NULL: no handler needs it */
+    PyObject *ready, *timers; /* of asyncio's loops: what is due, and what will be; or NULL */
+    int link_fd, epoll_fd;    /* the link's; that of the loop, where we wait in its place, or -1 */
+    bool begins_at_once;      /* tasks do that … */
+    bool keeps_steps;         /* … because the loop is a LoopBase: there are no eager tasks */
     bool in_turn, scheduled;
-    Py_ssize_t calls; /* requests that are not answered */
+    bool in_sync;      /* handlers that are not async run on the loop's thread … */
+    PyObject *context; /* … with these context variables */
+    struct usage before;
+    Py_ssize_t n_beside; /* calls in that thread, or on their way there */
 } Link;
 
 typedef struct {
@@ -131,7 +157,8 @@ typedef struct {
     bool traced;     /* the task's context has the request's id */
 } Call;
 
-extern PyTypeObject native_request_type, native_call_type, native_hold_type, native_stream_type;
+extern PyTypeObject native_request_type, native_call_type, native_hold_type, native_stream_type,
+    native_loop_type;
 extern PyObject *native_response_type; /* anyserve.Response */
 extern PyObject *native_output_error;  /* raised for a result that is no answer */
 
@@ -221,6 +248,33 @@ PyObject *native_group_array(struct model *m, struct group *g, uint32_t k);
 int native_group_answer(Link *l, struct model *m, struct group *g, PyObject *result);
 /* Fails those that are unanswered. */
 void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str text);
+
+/* native.c: what run() and turn() say of the link: None, 'lost', 'drained'. */
+PyObject *native_verdict(int r);
+
+/* loop.c */
+int native_loop_init(void);
+/* The task of a call. NULL with an exception: if the call is answered, it ends the worker. */
+PyObject *native_spawn(Link *l, PyObject *call);
+/* Answers that are given outside a turn are published by the next one. */
+void native_want_turn(Link *l);
+/* Methods of Link. */
+PyObject *native_link_use_loop(PyObject *self, PyObject *args);
+PyObject *native_link_turn(PyObject *self, PyObject *unused);
+PyObject *native_link_wait(PyObject *self, PyObject *timeout);
+PyObject *native_link_wait_with(PyObject *self, PyObject *fd);
+
+/* beside.c, all on the loop's thread but learn and clock */
+int native_beside_init(Link *l); /* -1 with an exception */
+void native_beside_model(struct model *m);
+/* The next call of m's handler runs in the thread beside the loop. */
+bool native_beside_is(const Link *l, const struct model *m);
+/* Before and after such handlers run on the loop's thread. Within a turn; any number in between. */
+void native_beside_enter(Link *l);
+void native_beside_leave(Link *l);
+/* A call took so long. here: on the loop's thread. */
+void native_beside_learn(Link *l, struct model *m, as_ns took, bool here);
+as_ns native_beside_clock(void);
 
 /* ask.c: hands over what was asked; -1 with an exception that ends the worker. Methods of Link. */
 int native_asks(Link *l);

@@ -289,8 +289,9 @@ void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now)
         as_worker_send(w);
     else
         as_worker_arm(w);
-    if (w->parked && (as_worker_waiting(w) || w->draining))
-        as_worker_wake(w); /* answered by another thread than the runner */
+    /* answered by another thread than the runner; or it was the last, and the runner must see it */
+    if ((w->parked && as_worker_waiting(w)) || (w->draining && (w->parked || w->event_loop)))
+        as_worker_wake(w);
     pthread_mutex_unlock(&w->mu);
     as_blob_unref(body); /* may be large: its memory is given back outside the lock */
 }

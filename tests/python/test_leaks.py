@@ -112,7 +112,7 @@ def test_calls_leave_nothing_behind(start, source):
     worker = start(source)
     calls = [c for c in CALLS if (c[0], "1") in worker.models]
     for model, inputs in calls:
-        for _ in range(50):
+        for _ in range(1000):  # the interpreter keeps up to 255 of what ended tasks were made of
             call(worker, model, inputs)
         before = worker.infer("blocks")["output0"]
         for _ in range(1000):

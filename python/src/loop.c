@@ -1,0 +1,397 @@
+/* The link within an event loop: one wait for both, tasks that begin within the turn.
+ *
+ * A loop of the SDK's own waits in native_loop_wait: the link's descriptor is one of the loop's
+ * epoll set, and a turn of the link is part of the wait, so that a request costs no callback of the
+ * loop. A loop that somebody else made (uvloop, another policy) is told of the descriptor by
+ * add_reader, and calls turn().
+ *
+ * A task begins within the turn that brings its request. CPython 3.12 has eager tasks for that.
+ * Before, a task asks its loop to call its first step soon; a loop of the SDK's own (LoopBase)
+ * keeps that step, and it is called at once, in the task's context and as the current task.
+ */
+#include "native.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sys/epoll.h>
+
+#define STARTS_PER_TURN 256   /* then other callbacks of the loop get their turn … */
+#define TIME_PER_TURN   AS_MS /* … and after so much time in handlers … */
+#define STARTS_PER_LOOK 8     /* … which is looked at after so many */
+#define EVENTS_AT_ONCE  64
+
+/* Of asyncio, which only workers with an event loop import. */
+static PyObject *asyncio_task, *base_call_soon; /* Task; BaseEventLoop.call_soon */
+static PyObject
+    *task_keywords; /* of Task: ("loop", "name"), with "eager_start" where it has that */
+
+static int learn_asyncio(void)
+{
+    PyObject *m = PyImport_ImportModule("asyncio");
+    PyObject *base = m ? PyObject_GetAttrString(m, "BaseEventLoop") : NULL;
+
+    if (base && !asyncio_task) {
+        asyncio_task = PyObject_GetAttrString(m, "Task");
+        base_call_soon = PyObject_GetAttrString(base, "call_soon");
+        task_keywords = PY_VERSION_HEX >= 0x030c0000
+                            ? Py_BuildValue("(sss)", "loop", "name", "eager_start")
+                            : Py_BuildValue("(ss)", "loop", "name");
+    }
+    Py_XDECREF(base);
+    Py_XDECREF(m);
+    return asyncio_task && base_call_soon && task_keywords ? 0 : -1;
+}
+
+/* --- the loop's own call_soon --- */
+
+static PyObject *debug_name;                 /* "_debug" */
+static PyObject *first_step, *first_context; /* that was kept */
+static bool keep_step;
+
+/* Only what a new task asks for is kept: call_soon(step, context=context). */
+static PyObject *loop_call_soon(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                                PyObject *names)
+{
+    Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    PyObject *few[8], **v = few, *r;
+
+    if (keep_step && n == 1 && all == 2) {
+        keep_step = false;
+        first_step = Py_NewRef(args[0]);
+        first_context = Py_NewRef(args[1]);
+        Py_RETURN_NONE;
+    }
+    if (!base_call_soon && learn_asyncio())
+        return NULL;
+    if ((size_t)all + 1 > AS_COUNT(few)) {
+        v = PyMem_Malloc(((size_t)all + 1) * sizeof(*v));
+        if (!v)
+            return PyErr_NoMemory();
+    }
+    v[0] = self;
+    for (Py_ssize_t i = 0; i < all; i++)
+        v[i + 1] = args[i];
+    r = PyObject_Vectorcall(base_call_soon, v, (size_t)n + 1, names);
+    if (v != few)
+        PyMem_Free(v);
+    return r;
+}
+
+/* Every future asks its loop; asyncio's own answer is a call of Python code. */
+static PyObject *loop_get_debug(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    return PyObject_GetAttr(self, debug_name);
+}
+
+static PyMethodDef loop_methods[] = {
+    {"get_debug", loop_get_debug, METH_NOARGS, "As asyncio's."},
+    {"call_soon", (PyCFunction)(void (*)(void))loop_call_soon, METH_FASTCALL | METH_KEYWORDS,
+     "As asyncio's, but for the first step of a task that is made within a turn of the link."},
+    {0},
+};
+
+int native_loop_init(void)
+{
+    debug_name = PyUnicode_InternFromString("_debug");
+    return debug_name ? 0 : -1;
+}
+
+PyTypeObject native_loop_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "anyserve._native.LoopBase",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_methods = loop_methods,
+    .tp_new = PyType_GenericNew,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_doc = "The part in C of the event loop that the SDK makes.",
+};
+
+/* --- tasks --- */
+
+/* Calls the step that was kept. False: an exception is set, which ends the worker. */
+static bool take_first_step(void)
+{
+    PyObject *step = first_step, *context = first_context, *r = NULL;
+
+    first_step = first_context = NULL;
+    if (PyContext_Enter(context) == 0) {
+        r = PyObject_CallNoArgs(step);
+        if (PyContext_Exit(context) < 0)
+            Py_CLEAR(r);
+    }
+    Py_DECREF(step);
+    Py_DECREF(context);
+    Py_XDECREF(r);
+    return r != NULL;
+}
+
+/* The task has the model's name: to make up a number for each costs a tenth of the whole call. */
+PyObject *native_spawn(Link *l, PyObject *call)
+{
+    PyObject *args[4] = {call, l->loop, ((Call *)(void *)call)->m->name, Py_True}, *task;
+
+    if (!l->begins_at_once || !l->in_turn) /* outside a turn another task may be the current one */
+        return PyObject_CallOneArg(l->spawn, call);
+    keep_step = l->keeps_steps;
+    task = PyObject_Vectorcall(asyncio_task, args, 1, task_keywords);
+    keep_step = false;
+    if (first_step && !take_first_step())
+        Py_CLEAR(task);
+    return task;
+}
+
+/* --- turns --- */
+
+/* Bounded, or a steady stream of requests would keep timers and other sockets of the loop waiting.
+ */
+static int start_some(Link *l)
+{
+    as_ns until = 0;
+    struct as_worker_req *q;
+
+    for (int i = 0; i < STARTS_PER_TURN; i++) {
+        if (i % STARTS_PER_LOOK == 0) {
+            as_ns at = native_beside_clock();
+
+            if (until && at >= until)
+                break;
+            until = until ? until : at + TIME_PER_TURN;
+        }
+        q = as_worker_next(l->w);
+        if (!q)
+            return 0;
+        if (native_call_start(l, q))
+            return -1;
+    }
+    as_worker_flush(l->w);
+    as_worker_wake(l->w); /* there may be more: the next turn */
+    return 0;
+}
+
+/* Whoever keeps the link hears of greetings and of its end. */
+static int tell(Link *l, int how)
+{
+    PyObject *v, *r;
+
+    if (how != AS_EOF && how != AS_ECANCELLED && !l->greeting)
+        return 0;
+    v = native_verdict(how);
+    r = v ? PyObject_CallOneArg(l->told, v) : NULL;
+    Py_XDECREF(v);
+    Py_XDECREF(r);
+    return r ? 0 : -1;
+}
+
+/* came: there is something to read, or somebody has woken the loop. */
+static int turn(Link *l, bool came)
+{
+    struct as_worker_req *q;
+    unsigned what;
+    int how = 0, err;
+
+    l->scheduled = false;
+    /* answers given in here ask for no further turn (native_want_turn) */
+    l->in_turn = true;
+    if (came)
+        how = as_worker_poll(l->w);
+    err = native_asks(l);
+    if (!err)
+        err = start_some(l);
+    native_beside_leave(l);
+    while (!err && (q = as_worker_cancelled(l->w)))
+        native_call_cancel(q);
+    while (!err && (q = as_worker_ready(l->w, &what)))
+        native_call_ready(q, what);
+    l->in_turn = false;
+    return err ? -1 : tell(l, how);
+}
+
+PyObject *native_link_turn(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    if (turn((Link *)(void *)self, true))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+void native_want_turn(Link *l)
+{
+    PyObject *exc, *r;
+
+    if (l->in_turn || l->scheduled || !l->loop)
+        return;
+    if (l->epoll_fd >= 0) { /* the next wait begins with it */
+        l->scheduled = true;
+        return;
+    }
+    /* we may come from a failing step: calling into Python with an exception set is not allowed */
+    exc = PyErr_Occurred() ? native_raised() : NULL;
+    r = PyObject_CallNoArgs(l->schedule);
+    l->scheduled = r != NULL;
+    if (!r)
+        PyErr_WriteUnraisable(l->schedule);
+    Py_XDECREF(r);
+    if (exc) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+        Py_DECREF(exc);
+    }
+}
+
+/* --- the wait --- */
+
+/* As asyncio means it: None is for ever; rounded up, or a timer would be waited for in circles. */
+static int milliseconds(PyObject *timeout)
+{
+    double s = Py_IsNone(timeout) ? -1 : PyFloat_AsDouble(timeout);
+
+    if (s < 0)
+        return PyErr_Occurred() ? -2 : -1;
+    return (int)fmin(ceil(s * 1e3), 1e9);
+}
+
+/* Of the descriptors that are not ours: [(descriptor, events)]. NULL with an exception. */
+static PyObject *others(const Link *l, const struct epoll_event *events, int n, bool *ret_ours)
+{
+    PyObject *list = PyList_New(0);
+
+    for (int i = 0; list && i < n; i++) {
+        PyObject *pair;
+
+        if (events[i].data.fd == l->link_fd) {
+            *ret_ours = true;
+            continue;
+        }
+        pair = Py_BuildValue("(iI)", events[i].data.fd, (unsigned)events[i].events);
+        if (!pair || PyList_Append(list, pair) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
+/* One wait of at most ms. The events of others; ret_ours: there was something of the link's. */
+static PyObject *wait_once(const Link *l, int ms, bool *ret_ours)
+{
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int n;
+
+    *ret_ours = false;
+    if (ms == 0) {
+        n = epoll_wait(l->epoll_fd, events, EVENTS_AT_ONCE, 0);
+    } else {
+        Py_BEGIN_ALLOW_THREADS;
+        n = epoll_wait(l->epoll_fd, events, EVENTS_AT_ONCE, ms);
+        Py_END_ALLOW_THREADS;
+    }
+    if (n < 0 && errno != EINTR)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    if (PyErr_CheckSignals())
+        return NULL;
+    return others(l, events, n, ret_ours);
+}
+
+static Py_ssize_t count_timers(const Link *l)
+{
+    return l->timers ? PyObject_Size(l->timers) : 0;
+}
+
+/* Has the loop nothing to do either, after a turn that began with so many timers? Then the wait
+ * goes on, and a request whose handler does not wait costs no turn of the loop. */
+static bool is_idle(const Link *l, Py_ssize_t timers)
+{
+    PyObject *stopping;
+    bool idle;
+
+    if (!l->ready || PyObject_Size(l->ready) != 0 || count_timers(l) != timers)
+        return false;
+    stopping = PyObject_GetAttrString(l->loop, "_stopping");
+    idle = stopping == Py_False;
+    Py_XDECREF(stopping);
+    return idle;
+}
+
+static int left_of(as_ns until)
+{
+    as_ns at = native_beside_clock();
+
+    return until <= at ? 0 : (int)((until - at + AS_MS - 1) / AS_MS);
+}
+
+PyObject *native_link_wait(PyObject *self, PyObject *timeout)
+{
+    Link *l = (Link *)(void *)self;
+    Py_ssize_t timers = count_timers(l);
+    int ms = milliseconds(timeout);
+    as_ns until = ms > 0 ? native_beside_clock() + (as_ns)ms * AS_MS : 0;
+
+    if (ms < -1 || (l->scheduled && turn(l, false)))
+        return NULL;
+    if (!is_idle(l, timers))
+        ms = 0; /* it has: only a look at what has come */
+    for (;;) {
+        bool ours;
+        PyObject *list = wait_once(l, ms, &ours);
+
+        if (!list || !ours)
+            return list;
+        timers = count_timers(l);
+        if (turn(l, true)) {
+            Py_DECREF(list);
+            return NULL;
+        }
+        if (ms == 0 || PyList_GET_SIZE(list) || !is_idle(l, timers))
+            return list;
+        Py_DECREF(list);
+        if (ms > 0)
+            ms = left_of(until);
+    }
+}
+
+/* --- made --- */
+
+PyObject *native_link_use_loop(PyObject *self, PyObject *args)
+{
+    Link *l = (Link *)(void *)self;
+    PyObject *loop, *spawn, *schedule, *drive, *told, *beside;
+    int eager;
+
+    if (!PyArg_ParseTuple(args, "OOpOOOO:use_loop", &loop, &spawn, &eager, &schedule, &drive, &told,
+                          &beside))
+        return NULL;
+    Py_XSETREF(l->loop, Py_NewRef(loop));
+    Py_XSETREF(l->spawn, Py_NewRef(spawn));
+    Py_XSETREF(l->schedule, Py_NewRef(schedule));
+    Py_XSETREF(l->drive, Py_NewRef(drive));
+    Py_XSETREF(l->told, Py_NewRef(told));
+    Py_XSETREF(l->beside, Py_IsNone(beside) ? NULL : Py_NewRef(beside));
+    Py_XSETREF(l->ready, PyObject_GetAttrString(loop, "_ready"));
+    Py_XSETREF(l->timers, PyObject_GetAttrString(loop, "_scheduled"));
+    if (!l->ready || !l->timers) { /* a loop of another make */
+        PyErr_Clear();
+        Py_CLEAR(l->ready);
+        Py_CLEAR(l->timers);
+    }
+    l->link_fd = as_worker_fd(l->w);
+    l->keeps_steps = PY_VERSION_HEX < 0x030c0000 && PyObject_TypeCheck(loop, &native_loop_type);
+    l->begins_at_once = eager && (l->keeps_steps || PY_VERSION_HEX >= 0x030c0000);
+    if (learn_asyncio() || native_beside_init(l))
+        return NULL;
+    return PyLong_FromLong(l->link_fd);
+}
+
+PyObject *native_link_wait_with(PyObject *self, PyObject *arg)
+{
+    Link *l = (Link *)(void *)self;
+    struct epoll_event ev = {.events = EPOLLIN, .data.fd = l->link_fd};
+    long fd = PyLong_AsLong(arg);
+
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    if (fd < 0) {
+        (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->link_fd, NULL);
+        l->epoll_fd = -1;
+        Py_RETURN_NONE;
+    }
+    if (epoll_ctl((int)fd, EPOLL_CTL_ADD, l->link_fd, &ev) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    l->epoll_fd = (int)fd;
+    Py_RETURN_NONE;
+}
