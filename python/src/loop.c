@@ -134,8 +134,12 @@ PyObject *native_spawn(Link *l, PyObject *call)
     keep_step = l->keeps_steps;
     task = PyObject_Vectorcall(asyncio_task, args, 1, task_keywords);
     keep_step = false;
-    if (first_step && !take_first_step())
+    if (!task) {
+        Py_CLEAR(first_step);
+        Py_CLEAR(first_context);
+    } else if (first_step && !take_first_step()) {
         Py_CLEAR(task);
+    }
     return task;
 }
 
