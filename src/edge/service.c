@@ -114,37 +114,41 @@ static void server_metadata(struct as_exchange *x)
     as_buf_fini(&b);
 }
 
-/* The model that a small request names; NULL: answered. */
-static const struct as_model *named(struct as_exchange *x)
+/* Which model a small request names. False: answered. */
+static bool parse_named(struct as_exchange *x, struct as_str *ret_name, struct as_str *ret_version)
 {
-    struct as_str name, version;
-
-    if (as_oip_parse_name_version(x->body, x->body_len, &name, &version)) {
-        as_exchange_fail(x, AS_EINVALID, "malformed request message");
-        return NULL;
-    }
-    return x->rpc == AS_RPC_MODEL_READY ? as_exchange_look(x, name, version)
-                                        : as_exchange_find(x, name, version);
+    if (!as_oip_parse_name_version(x->body, x->body_len, ret_name, ret_version))
+        return true;
+    as_exchange_fail(x, AS_EINVALID, "malformed request message");
+    return false;
 }
 
+/* A model that is not there is not ready. It is no error, as with Triton: its clients ask until it
+ * is there, and throw at an error. */
 static void model_ready(struct as_exchange *x)
 {
-    const struct as_model *m = named(x);
+    struct as_str name, version;
+    const struct as_model *m;
 
-    if (m)
-        reply_bool(x, !x->edge->ending && !m->unloaded &&
-                          as_fleet_model_ready(x->edge->client.fleet, m->deployment));
+    if (!parse_named(x, &name, &version))
+        return;
+    m = as_registry_find(x->edge->client.registry, name, version, NULL);
+    reply_bool(x, m && !x->edge->ending && !m->unloaded &&
+                      as_fleet_model_ready(x->edge->client.fleet, m->deployment));
 }
 
 static void model_metadata(struct as_exchange *x)
 {
-    const struct as_model *m = named(x);
+    struct as_str name, version, *versions;
+    const struct as_model *m;
     struct as_oip_model out;
-    struct as_str *versions;
     const struct as_model **all;
     struct as_buf b;
     uint32_t n;
 
+    if (!parse_named(x, &name, &version))
+        return;
+    m = as_exchange_find(x, name, version);
     if (!m)
         return;
     n = as_registry_versions(x->registry, m->name, NULL, 0);

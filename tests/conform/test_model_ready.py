@@ -1,6 +1,6 @@
 """Is this model ready? Asked by tritonclient over gRPC and HTTP, sync and asyncio: True or False, and no exception.
 
-Triton 2.5x (the server in the PyPI package nvidia-pytriton 0.7.0), asked by the same clients: gRPC says ready: false of
+Triton 2.51.0 (the server in the PyPI package nvidia-pytriton 0.7.0), asked by the same clients: gRPC says ready: false of
 a model, or a version, that it does not know, and of the empty name; plain HTTP says 400, which these clients call False.
 """
 

@@ -85,13 +85,21 @@ def test_asked_version(client, version):
     assert answer.message.model_version == answer.parameters["version"] == version
 
 
-@pytest.mark.parametrize("call", ["ModelReady", "ModelMetadata"])
-@pytest.mark.parametrize("name, version, text", [("nope", "", "'nope'"), ("numbers", "3", "'3'"),
-                                                 ("numbers", "02", "'02'")])
-def test_unknown(client, call, name, version, text):
-    error = client.refused(call, oip.message(f"{call}Request", name=name, version=version), send=client.call)
+UNKNOWN = [("nope", "", "'nope'"), ("numbers", "3", "'3'"), ("numbers", "02", "'02'")]
+
+
+@pytest.mark.parametrize("name, version, text", UNKNOWN)
+def test_unknown(client, name, version, text):
+    error = client.refused("ModelMetadata", oip.message("ModelMetadataRequest", name=name, version=version),
+                           send=client.call)
     assert error.code() == grpc.StatusCode.NOT_FOUND
     assert text in error.details()
+
+
+@pytest.mark.parametrize("name, version", [*((name, version) for name, version, _ in UNKNOWN), ("", "")])
+def test_unknown_is_not_ready(client, name, version):
+    """As Triton's server says it; over plain HTTP it is 404."""
+    assert client.call("ModelReady", oip.message("ModelReadyRequest", name=name, version=version)).ready is False
 
 
 def test_tritonclient(server):
