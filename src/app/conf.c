@@ -161,5 +161,6 @@ struct as_shm_conf as_conf_shm(const struct as_option_set *o)
     return (struct as_shm_conf){
         .max_regions = (uint32_t)as_option_u64(o, AS_OPT_MAX_SHM_REGIONS),
         .max_bytes = as_option_u64(o, AS_OPT_MAX_SHM_BYTES),
+        .prefix = as_option_str(o, AS_OPT_CLIENT_SHM_PREFIX),
     };
 }

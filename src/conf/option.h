@@ -298,6 +298,8 @@ enum as_option_type {
       "clients may load and unload models and set the log level")                                  \
     X(ALLOW_CLIENT_SHM, "allow-client-shm", BOOL, 0, 1, "off", "", RDB, "Extensions",              \
       "clients of this machine may send and take tensors in POSIX shared memory")                  \
+    X(CLIENT_SHM_PREFIX, "client-shm-prefix", STRING, 0, 200, "", "PREFIX", RD, "Extensions",      \
+      "clients lend only objects of /dev/shm whose names begin so; default: any")                  \
     X(MAX_SHM_REGIONS, "max-shm-regions", INT, 1, 100000, "1024", "", RD, "Extensions",            \
       "regions of shared memory that are registered at once; each takes a descriptor")             \
     X(MAX_SHM_BYTES, "max-shm-bytes", SIZE, 1, (int64_t)1 << 50, "64G", "", RD, "Extensions",      \

@@ -88,6 +88,8 @@ struct as_conn {
     bool ending;          /* no more is read; closed with the next write */
     bool eof;        /* HTTP/1.1: the client has ended its side, and its answer is on its way */
     bool trusted;    /* needs no token: of our own user, by a unix socket */
+    bool has_user;   /* `user` is known; asked for by requests that need it */
+    uid_t user;      /* whose the client is, on this machine: io/peer.h */
     uint8_t n_first; /* bytes of HTTP/2's preface that came, until the protocol is known */
     uint8_t *kept;   /* HTTP/1.1: what was read of requests that have to wait */
     size_t kept_at, kept_n;

@@ -1,15 +1,8 @@
 /* Regions of shared memory: which there are. Their use is in edge/region.h. */
 #include "edge/extension.h"
+#include "edge/region.h"
 
 #define WHY_MAX 512
-
-static bool is_allowed(struct as_exchange *x)
-{
-    if (x->edge->conf.shm)
-        return true;
-    as_exchange_fail(x, AS_EDENIED, "shared memory: the server runs without --allow-client-shm");
-    return false;
-}
 
 struct list { /* what a walk over the table gathers; rows grow in a buffer, strings in the arena */
     struct as_arena *arena;
@@ -32,16 +25,18 @@ static void add(void *arg, struct as_str name, struct as_str key, uint64_t offse
     l->n++;
 }
 
-/* Without the permission there is none, which is no error: clients ask before they begin. */
+/* Who may lend none has none, which is no error: clients ask before they begin. */
 void as_extension_shm_status(struct as_exchange *x, struct as_str name)
 {
     struct list l = {.arena = &x->arena};
     struct as_buf out = {0};
+    const char *why;
     uint32_t n = 0;
+    uid_t user;
     int err = 0;
 
-    if (x->edge->conf.shm)
-        n = as_shm_each(x->edge->conf.shm, name, add, &l);
+    if (!as_region_user(x, &user, &why))
+        n = as_shm_each(x->edge->conf.shm, user, name, add, &l);
     if (name.n && !n) {
         as_exchange_fail(x, AS_ENOTFOUND, "there is no shared memory region '%.*s'",
                          (int)AS_MIN(name.n, (size_t)64), name.p);
@@ -62,12 +57,17 @@ void as_extension_shm_status(struct as_exchange *x, struct as_str name)
 void as_extension_shm_register(struct as_exchange *x, const struct as_shm_region *r)
 {
     struct as_buf out = {0};
+    const char *refused;
     char why[WHY_MAX];
+    uid_t user;
     int err;
 
-    if (!is_allowed(x))
+    if (as_region_user(x, &user, &refused)) {
+        as_exchange_fail(x, AS_EDENIED, "%s", refused);
         return;
-    err = as_shm_register(x->edge->conf.shm, r->name, r->key, r->offset, r->size, why, sizeof(why));
+    }
+    err = as_shm_register(x->edge->conf.shm, user, r->name, r->key, r->offset, r->size, why,
+                          sizeof(why));
     if (err)
         as_exchange_fail(x, err, "failed to register: %s", why);
     else
@@ -79,9 +79,11 @@ void as_extension_shm_register(struct as_exchange *x, const struct as_shm_region
 void as_extension_shm_unregister(struct as_exchange *x, struct as_str name)
 {
     struct as_buf out = {0};
+    const char *why;
+    uid_t user;
 
-    if (x->edge->conf.shm)
-        as_shm_unregister(x->edge->conf.shm, name);
+    if (!as_region_user(x, &user, &why))
+        as_shm_unregister(x->edge->conf.shm, user, name);
     as_extension_reply(x, 0, &out);
 }
 

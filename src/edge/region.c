@@ -1,6 +1,7 @@
 #include "edge/region.h"
 
 #include "edge/aside.h"
+#include "io/peer.h"
 
 #define WHY_MAX   512
 #define ASIDE_MIN (1u << 20) /* bytes; copying them takes a fraction of a millisecond */
@@ -11,6 +12,38 @@ static bool fail(struct as_exchange *x, int err, const char *side, struct as_str
     as_exchange_fail(x, err == AS_ENOTFOUND ? AS_EINVALID : err, "%s '%.*s': %s", side,
                      (int)AS_MIN(name.n, (size_t)64), name.p, why);
     return false;
+}
+
+int as_region_user(struct as_exchange *x, uid_t *ret_user, const char **ret_why)
+{
+    struct as_conn *c = x->conn;
+    int err = c ? 0 : AS_EIO;
+
+    *ret_why = "shared memory: the server runs without --allow-client-shm";
+    if (!x->edge->conf.shm)
+        return AS_EDENIED;
+    if (c && !c->has_user)
+        err = as_peer_user(c->sock.fd, &c->user);
+    *ret_why = err == AS_EDENIED
+                   ? "shared memory is for clients of this machine, over a loopback "
+                     "address or a unix socket"
+                   : "shared memory: the system does not say whose connection this is";
+    if (err)
+        return err;
+    c->has_user = true;
+    *ret_user = c->user;
+    return 0;
+}
+
+/* False: refused. */
+static bool find_user(struct as_exchange *x, uid_t *ret_user)
+{
+    const char *why;
+    int err = as_region_user(x, ret_user, &why);
+
+    if (err)
+        as_exchange_fail(x, AS_EDENIED, "%s", why);
+    return !err;
 }
 
 static bool is_lent(const struct as_exchange *x, uint32_t i)
@@ -58,6 +91,7 @@ static uint64_t measure(struct as_exchange *x)
 struct fetch {
     struct as_aside aside;
     void (*then)(struct as_exchange *x);
+    uid_t user;          /* whose regions they are */
     struct as_tensor *t; /* a copy of the inputs, to be changed */
     uint8_t *p;
     uint64_t room; /* bytes at p */
@@ -79,8 +113,8 @@ static int copy(struct fetch *f, const struct as_oip_range *range, struct as_ten
         t->data = p;
         return 0;
     }
-    err = as_shm_read(f->aside.x->edge->conf.shm, range->region, range->offset, p, t->nbytes,
-                      f->why, sizeof(f->why));
+    err = as_shm_read(f->aside.x->edge->conf.shm, f->user, range->region, range->offset, p,
+                      t->nbytes, f->why, sizeof(f->why));
     if (err)
         return err;
     t->data = p;
@@ -121,7 +155,7 @@ static bool finish(struct fetch *f)
 }
 
 /* Memory for the inputs. NULL: failed. */
-static struct fetch *begin_fetch(struct as_exchange *x)
+static struct fetch *begin_fetch(struct as_exchange *x, uid_t user)
 {
     uint64_t room = measure(x);
     bool own_blob = room > AS_COPY_MAX && gathers(x);
@@ -132,7 +166,7 @@ static struct fetch *begin_fetch(struct as_exchange *x)
         return NULL;
     f = as_arena_alloc(&x->arena, sizeof(*f), 16);
     if (f)
-        *f = (struct fetch){.aside.x = x, .room = room, .all = own_blob};
+        *f = (struct fetch){.aside.x = x, .user = user, .room = room, .all = own_blob};
     if (f)
         f->t = as_arena_alloc(&x->arena, size, 8);
     if (f && own_blob && (x->inputs = as_blob_new((size_t)room)))
@@ -160,12 +194,12 @@ static void copied_aside(struct as_aside *a)
         f->then(a->x);
 }
 
-static bool check_outputs(struct as_exchange *x)
+static bool check_outputs(struct as_exchange *x, uid_t user)
 {
     for (uint32_t i = 0; i < x->infer.n_outputs; i++) {
         const struct as_oip_requested *o = &x->infer.outputs[i];
         char why[WHY_MAX];
-        int err = o->range.region.n ? as_shm_check(x->edge->conf.shm, o->range.region,
+        int err = o->range.region.n ? as_shm_check(x->edge->conf.shm, user, o->range.region,
                                                    o->range.offset, o->range.size, why, sizeof(why))
                                     : 0;
 
@@ -175,23 +209,21 @@ static bool check_outputs(struct as_exchange *x)
     return true;
 }
 
-static bool may_use(struct as_exchange *x)
+static bool may_use(struct as_exchange *x, uid_t *ret_user)
 {
-    if (!x->edge->conf.shm)
-        as_exchange_fail(x, AS_EDENIED,
-                         "shared memory: the server runs without --allow-client-shm");
-    return x->edge->conf.shm && check_outputs(x);
+    return find_user(x, ret_user) && check_outputs(x, *ret_user);
 }
 
 bool as_region_fetch_now(struct as_exchange *x)
 {
     struct fetch *f;
+    uid_t user;
 
-    if (!may_use(x))
+    if (!may_use(x, &user))
         return false;
     if (!x->infer.ranges)
         return true;
-    f = begin_fetch(x);
+    f = begin_fetch(x, user);
     if (f)
         copy_all(f);
     return f && finish(f);
@@ -200,8 +232,9 @@ bool as_region_fetch_now(struct as_exchange *x)
 void as_region_fetch(struct as_exchange *x, void (*then)(struct as_exchange *x))
 {
     struct fetch *f = NULL;
+    uid_t user;
 
-    if (!may_use(x) || (x->infer.ranges && !(f = begin_fetch(x))))
+    if (!may_use(x, &user) || (x->infer.ranges && !(f = begin_fetch(x, user))))
         return;
     if (f && f->room > ASIDE_MIN) {
         f->then = then;
@@ -220,8 +253,11 @@ bool as_region_store(struct as_exchange *x, const struct as_tensor *t,
                      const struct as_oip_range *range)
 {
     char why[WHY_MAX];
+    uid_t user;
     int err;
 
+    if (!find_user(x, &user))
+        return false;
     if (t->nbytes > range->size) {
         snprintf(why, sizeof(why),
                  "its %zu bytes do not fit into the %llu of shared memory region '%.*s'", t->nbytes,
@@ -229,7 +265,7 @@ bool as_region_store(struct as_exchange *x, const struct as_tensor *t,
                  range->region.p);
         return fail(x, AS_EINVALID, "output", t->name, why);
     }
-    err = as_shm_write(x->edge->conf.shm, range->region, range->offset, t->data, t->nbytes, why,
-                       sizeof(why));
+    err = as_shm_write(x->edge->conf.shm, user, range->region, range->offset, t->data, t->nbytes,
+                       why, sizeof(why));
     return err ? fail(x, err, "output", t->name, why) : true;
 }

@@ -9,6 +9,11 @@
 
 #include "edge/exchange.h"
 
+/* Whose regions these are: the user of the client, who must be on this machine. 0; AS_EDENIED: the
+ * option is off, or the client comes from elsewhere; AS_EIO: nobody can say who it is, or it has
+ * gone. *ret_why is one line. */
+int as_region_user(struct as_exchange *x, uid_t *ret_user, const char **ret_why);
+
 /* Reads the inputs of x->infer that have a range, and sees whether those of outputs are there; then
  * calls `then`, at once, or later when the inputs are large (edge/aside). Else the request was
  * refused. */

@@ -6,11 +6,13 @@
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 struct region {
     struct region *next;
     char *name, *key;
+    uid_t user; /* whose clients may use it */
     uint64_t offset, size;
     int fd;
     uint32_t refs; /* the table's, and one for each read or write under way */
@@ -50,15 +52,6 @@ int as_shm_new(struct as_shm **ret_t, const struct as_shm_conf *conf)
     return 0;
 }
 
-void as_shm_free(struct as_shm *t)
-{
-    if (!t)
-        return;
-    as_shm_unregister(t, (struct as_str){0});
-    pthread_mutex_destroy(&t->lock);
-    free(t);
-}
-
 /* --- the table, locked --- */
 
 static void drop(struct region *r)
@@ -71,19 +64,36 @@ static void drop(struct region *r)
     free(r);
 }
 
-static struct region *find(const struct as_shm *t, struct as_str name)
+static void remove_at(struct as_shm *t, struct region **at)
 {
-    for (struct region *r = t->first; r; r = r->next) {
-        if (as_str_eq(as_str_of(r->name), name))
+    struct region *r = *at;
+
+    *at = r->next;
+    t->n--;
+    t->bytes -= r->size;
+    drop(r);
+}
+
+/* The user's of that name, or any of his when the name is empty. */
+static bool is_meant(const struct region *r, uid_t user, struct as_str name)
+{
+    return r->user == user && (!name.n || as_str_eq(as_str_of(r->name), name));
+}
+
+static struct region *find(const struct as_shm *t, uid_t user, struct as_str name)
+{
+    for (struct region *r = t->first; name.n && r; r = r->next) {
+        if (is_meant(r, user, name))
             return r;
     }
     return NULL;
 }
 
 /* 0: a region of that name and size may be added. */
-static int may_add(const struct as_shm *t, struct as_str name, uint64_t size, char *why, size_t cap)
+static int may_add(const struct as_shm *t, uid_t user, struct as_str name, uint64_t size, char *why,
+                   size_t cap)
 {
-    if (find(t, name))
+    if (find(t, user, name))
         return refuse(why, cap, AS_EEXISTS, "shared memory region '%.*s' is registered already",
                       SHOWN(name));
     if (t->n >= t->conf.max_regions)
@@ -99,14 +109,15 @@ static int may_add(const struct as_shm *t, struct as_str name, uint64_t size, ch
     return 0;
 }
 
-static void add(struct as_shm *t, struct as_str name, struct as_str key, uint64_t offset,
-                uint64_t size, int fd)
+static void add(struct as_shm *t, uid_t user, struct as_str name, struct as_str key,
+                uint64_t offset, uint64_t size, int fd)
 {
     struct region *r = as_xalloc(sizeof(*r));
 
     *r = (struct region){.next = t->first,
                          .name = as_str_dup(name),
                          .key = as_str_dup(key),
+                         .user = user,
                          .offset = offset,
                          .size = size,
                          .fd = fd,
@@ -114,6 +125,16 @@ static void add(struct as_shm *t, struct as_str name, struct as_str key, uint64_
     t->first = r;
     t->n++;
     t->bytes += size;
+}
+
+void as_shm_free(struct as_shm *t)
+{
+    if (!t)
+        return;
+    while (t->first)
+        remove_at(t, &t->first);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
 }
 
 /* --- registering --- */
@@ -134,9 +155,43 @@ static char *key_of(struct as_str key)
     return as_str_dup(key);
 }
 
+/* 0: a name that clients may lend. */
+static int check_key(const struct as_shm *t, const char *key, struct as_str name, char *why,
+                     size_t cap)
+{
+    if (strncmp(key, AS_SHM_OWN, strlen(AS_SHM_OWN)) == 0)
+        return refuse(why, cap, AS_EDENIED,
+                      "shared memory region '%.*s': names that begin with '" AS_SHM_OWN
+                      "' are the server's own",
+                      SHOWN(name));
+    if (t->conf.prefix && strncmp(key, t->conf.prefix, strlen(t->conf.prefix)) != 0)
+        return refuse(
+            why, cap, AS_EDENIED,
+            "shared memory region '%.*s': '%.64s' does not begin with '%s' (--client-shm-prefix)",
+            SHOWN(name), key, t->conf.prefix);
+    return 0;
+}
+
+/* Could this user open the object to read and write, as we have? As far as that is sure: nobody
+ * says which groups a client is in, so the group must have what all others have, and a list of
+ * single users (acl(5)) counts for the owner only. */
+static bool may_open(int fd, const struct stat *st, uid_t user)
+{
+    static const mode_t of_owner = S_IRUSR | S_IWUSR;
+    static const mode_t of_rest = S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
+
+    if (user == 0)
+        return true;
+    if (user == st->st_uid)
+        return (st->st_mode & of_owner) == of_owner;
+    return (st->st_mode & of_rest) == of_rest &&
+           fgetxattr(fd, "system.posix_acl_access", NULL, 0) < 0 &&
+           (errno == ENODATA || errno == EOPNOTSUPP);
+}
+
 /* The descriptor, or an error. Only what is a plain object of that size passes. */
-static int open_object(const char *key, struct as_str name, uint64_t offset, uint64_t size,
-                       char *why, size_t cap)
+static int open_object(const char *key, uid_t user, struct as_str name, uint64_t offset,
+                       uint64_t size, char *why, size_t cap)
 {
     int fd = shm_open(key, O_RDWR | O_CLOEXEC, 0), failed = errno;
     struct stat st;
@@ -154,6 +209,14 @@ static int open_object(const char *key, struct as_str name, uint64_t offset, uin
                       "shared memory region '%.*s': '%s' is no shared memory object", SHOWN(name),
                       key);
     }
+    if (!may_open(fd, &st, user)) {
+        close(fd);
+        return refuse(why, cap, AS_EDENIED,
+                      "shared memory region '%.*s': user %u may not read and write '%.64s' (mode "
+                      "%04o, of user %u)",
+                      SHOWN(name), (unsigned)user, key, (unsigned)st.st_mode & 07777u,
+                      (unsigned)st.st_uid);
+    }
     if (size > (uint64_t)st.st_size || offset > (uint64_t)st.st_size - size) {
         close(fd);
         return refuse(why, cap, AS_EINVALID,
@@ -165,8 +228,8 @@ static int open_object(const char *key, struct as_str name, uint64_t offset, uin
     return fd;
 }
 
-int as_shm_register(struct as_shm *t, struct as_str name, struct as_str key, uint64_t offset,
-                    uint64_t size, char *why, size_t cap)
+int as_shm_register(struct as_shm *t, uid_t user, struct as_str name, struct as_str key,
+                    uint64_t offset, uint64_t size, char *why, size_t cap)
 {
     char *object;
     int fd, err;
@@ -182,37 +245,34 @@ int as_shm_register(struct as_shm *t, struct as_str name, struct as_str key, uin
         return refuse(why, cap, AS_EINVALID,
                       "shared memory region '%.*s': '%.*s' is no key of a shared memory object",
                       SHOWN(name), SHOWN(key));
-    fd = open_object(object, name, offset, size, why, cap);
+    fd = check_key(t, object, name, why, cap);
+    if (!fd)
+        fd = open_object(object, user, name, offset, size, why, cap);
     free(object);
     if (fd < 0)
         return fd;
     pthread_mutex_lock(&t->lock);
-    err = may_add(t, name, size, why, cap);
+    err = may_add(t, user, name, size, why, cap);
     if (err)
         close(fd);
     else
-        add(t, name, key, offset, size, fd);
+        add(t, user, name, key, offset, size, fd);
     pthread_mutex_unlock(&t->lock);
     return err;
 }
 
-uint32_t as_shm_unregister(struct as_shm *t, struct as_str name)
+uint32_t as_shm_unregister(struct as_shm *t, uid_t user, struct as_str name)
 {
     uint32_t n = 0;
 
     pthread_mutex_lock(&t->lock);
     for (struct region **at = &t->first; *at;) {
-        struct region *r = *at;
-
-        if (name.n && !as_str_eq(as_str_of(r->name), name)) {
-            at = &r->next;
-            continue;
+        if (is_meant(*at, user, name)) {
+            remove_at(t, at);
+            n++;
+        } else {
+            at = &(*at)->next;
         }
-        *at = r->next;
-        t->n--;
-        t->bytes -= r->size;
-        drop(r);
-        n++;
     }
     pthread_mutex_unlock(&t->lock);
     return n;
@@ -221,14 +281,14 @@ uint32_t as_shm_unregister(struct as_shm *t, struct as_str name)
 /* --- using --- */
 
 /* A region that stays until give_back; NULL: refused. */
-static struct region *take(struct as_shm *t, struct as_str name, uint64_t offset, uint64_t n,
-                           int *ret_err, char *why, size_t cap)
+static struct region *take(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset,
+                           uint64_t n, int *ret_err, char *why, size_t cap)
 {
     struct region *r;
     uint64_t size = 0;
 
     pthread_mutex_lock(&t->lock);
-    r = find(t, name);
+    r = find(t, user, name);
     if (r) {
         size = r->size;
         r->refs++;
@@ -316,11 +376,11 @@ static int write_all(const struct region *r, uint64_t offset, const uint8_t *p, 
     return 0;
 }
 
-int as_shm_read(struct as_shm *t, struct as_str name, uint64_t offset, uint8_t *out, size_t n,
-                char *why, size_t cap)
+int as_shm_read(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset, uint8_t *out,
+                size_t n, char *why, size_t cap)
 {
     int err;
-    struct region *r = take(t, name, offset, n, &err, why, cap);
+    struct region *r = take(t, user, name, offset, n, &err, why, cap);
 
     if (!r)
         return err;
@@ -329,11 +389,11 @@ int as_shm_read(struct as_shm *t, struct as_str name, uint64_t offset, uint8_t *
     return err;
 }
 
-int as_shm_write(struct as_shm *t, struct as_str name, uint64_t offset, const uint8_t *p, size_t n,
-                 char *why, size_t cap)
+int as_shm_write(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset,
+                 const uint8_t *p, size_t n, char *why, size_t cap)
 {
     int err;
-    struct region *r = take(t, name, offset, n, &err, why, cap);
+    struct region *r = take(t, user, name, offset, n, &err, why, cap);
 
     if (!r)
         return err;
@@ -342,11 +402,11 @@ int as_shm_write(struct as_shm *t, struct as_str name, uint64_t offset, const ui
     return err;
 }
 
-int as_shm_check(struct as_shm *t, struct as_str name, uint64_t offset, uint64_t n, char *why,
-                 size_t cap)
+int as_shm_check(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset, uint64_t n,
+                 char *why, size_t cap)
 {
     int err;
-    struct region *r = take(t, name, offset, n, &err, why, cap);
+    struct region *r = take(t, user, name, offset, n, &err, why, cap);
 
     if (!r)
         return err;
@@ -354,7 +414,7 @@ int as_shm_check(struct as_shm *t, struct as_str name, uint64_t offset, uint64_t
     return 0;
 }
 
-uint32_t as_shm_each(struct as_shm *t, struct as_str name,
+uint32_t as_shm_each(struct as_shm *t, uid_t user, struct as_str name,
                      void (*fn)(void *arg, struct as_str name, struct as_str key, uint64_t offset,
                                 uint64_t size),
                      void *arg)
@@ -363,7 +423,7 @@ uint32_t as_shm_each(struct as_shm *t, struct as_str name,
 
     pthread_mutex_lock(&t->lock);
     for (struct region *r = t->first; r; r = r->next) {
-        if (name.n && !as_str_eq(as_str_of(r->name), name))
+        if (!is_meant(r, user, name))
             continue;
         fn(arg, as_str_of(r->name), as_str_of(r->key), r->offset, r->size);
         n++;

@@ -177,6 +177,7 @@ static void what_else_is_bounded(void **state AS_UNUSED)
 
     FROM(shm.max_regions, MAX_SHM_REGIONS);
     FROM(shm.max_bytes, MAX_SHM_BYTES);
+    assert_string_equal(shm.prefix, as_option_str(&o, AS_OPT_CLIENT_SHM_PREFIX));
     as_spec_limits_of(&l, &o);
     FROM(l.bytes, MAX_SPEC_BYTES);
     FROM(l.depth, MAX_SPEC_DEPTH);
