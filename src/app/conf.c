@@ -94,6 +94,8 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
     uint64_t threads = as_option_u64(o, AS_OPT_THREADS);
 
     return (struct as_edge_conf){
+        .host = as_option_str(o, AS_OPT_HOST),
+        .origins = as_option_str(o, AS_OPT_ALLOW_ORIGIN),
         .h1 = {.max_line = (uint32_t)as_option_u64(o, AS_OPT_MAX_REQUEST_LINE),
                .max_header_bytes = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
                .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),

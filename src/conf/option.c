@@ -2,6 +2,7 @@
 
 #include "base/near.h"
 #include "conf/option_row.h"
+#include "wire/origin.h"
 
 #define X(id, key, type, min, max, def, words, scope, group, doc)                                  \
     [AS_OPT_##id] = {key,                                                                          \
@@ -179,6 +180,13 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
         {AS_OPT_WORKER_HEARTBEAT, AS_OPT_WORKER_HEARTBEAT_TIMEOUT},
     };
 
+    struct as_str bad;
+
+    if (!as_origin_is_list(as_str_of(o->v[AS_OPT_ALLOW_ORIGIN].s), &bad)) {
+        as_buf_printf(err, "--%s: '%.*s' is not like https://host or http://host:port",
+                      as_option_key(AS_OPT_ALLOW_ORIGIN), AS_STR_FMT(bad));
+        return AS_EINVALID;
+    }
     for (size_t i = 0; i < AS_COUNT(ordered); i++) {
         if (o->v[ordered[i][0]].i <= o->v[ordered[i][1]].i || !o->v[ordered[i][1]].i)
             continue; /* 0: off */

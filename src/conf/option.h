@@ -296,6 +296,8 @@ enum as_option_type {
       "a header block, as sent or as unpacked, that ends the connection")                          \
     X(ALLOW_CLIENT_CONTROL, "allow-client-control", BOOL, 0, 1, "off", "", RDB, "Extensions",      \
       "clients may load and unload models and set the log level")                                  \
+    X(ALLOW_ORIGIN, "allow-origin", STRING, 0, 4095, "", "ORIGINS", RD, "Extensions",              \
+      "web pages of these sites may change what clients may: https://HOST[:PORT], with commas")    \
     X(ALLOW_CLIENT_SHM, "allow-client-shm", BOOL, 0, 1, "off", "", RDB, "Extensions",              \
       "clients of this machine may send and take tensors in POSIX shared memory")                  \
     X(CLIENT_SHM_PREFIX, "client-shm-prefix", STRING, 0, 200, "", "PREFIX", RD, "Extensions",      \

@@ -127,7 +127,7 @@ void as_body_data(struct as_exchange *x, const uint8_t *p, size_t n)
         too_big(x);
         return;
     }
-    if (!x->rest.route->takes_body)
+    if (!(x->rest.route->flags & AS_REST_BODY))
         return;
     if (n > x->body_len - x->body_have && !grow(x, x->body_have + n))
         return;

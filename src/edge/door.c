@@ -2,6 +2,7 @@
 
 #include "base/counter.h"
 #include "edge/rest.h"
+#include "wire/origin.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -91,20 +92,6 @@ static bool same_name(struct as_str a, const char *name)
     return a.n && a.n == strlen(name) && strncasecmp(a.p, name, a.n) == 0;
 }
 
-/* "gpu1:9001" without its port, "[::1]:9001" without brackets too. */
-static struct as_str host_of(struct as_str authority)
-{
-    const char *end;
-
-    if (authority.n && authority.p[0] == '[') {
-        end = memchr(authority.p, ']', authority.n);
-        return end ? (struct as_str){authority.p + 1, (size_t)(end - authority.p - 1)}
-                   : (struct as_str){0};
-    }
-    end = authority.n ? memchr(authority.p, ':', authority.n) : NULL;
-    return (struct as_str){authority.p, end ? (size_t)(end - authority.p) : authority.n};
-}
-
 static bool is_address(struct as_str host)
 {
     char text[INET6_ADDRSTRLEN];
@@ -125,7 +112,8 @@ static bool is_ours(const struct as_exchange *x, struct as_str host)
     char name[256] = "";
 
     if (is_address(host) || same_name(host, "localhost") ||
-        (x->edge->conf.host && same_name(host, x->edge->conf.host)))
+        (x->edge->conf.host && same_name(host, x->edge->conf.host)) ||
+        as_origin_has_host(as_str_of(x->edge->conf.origins), host))
         return true;
     if (gethostname(name, sizeof(name) - 1) < 0)
         return false;
@@ -135,20 +123,6 @@ static bool is_ours(const struct as_exchange *x, struct as_str host)
     return same_name(host, name);
 }
 
-static bool is_origin(struct as_str origin, struct as_str authority)
-{
-    static const char *const schemes[] = {"http://", "https://"};
-
-    for (size_t i = 0; i < AS_COUNT(schemes); i++) {
-        size_t n = strlen(schemes[i]);
-
-        if (origin.n == n + authority.n && strncasecmp(origin.p, schemes[i], n) == 0 &&
-            strncasecmp(origin.p + n, authority.p, authority.n) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* NULL: no page of somebody else's has sent it. */
 static const char *why_foreign(const struct as_exchange *x)
 {
@@ -156,11 +130,49 @@ static const char *why_foreign(const struct as_exchange *x)
 
     if (x->edge->conf.door != AS_DOOR_CONTROL)
         return origin.n ? "requests of web pages are not taken" : NULL;
-    if (!is_ours(x, host_of(x->head->authority)))
+    if (!is_ours(x, as_origin_host(x->head->authority)))
         return "the header 'host' is neither an address nor a name of this server (--control)";
-    if (origin.n && !is_origin(origin, x->head->authority))
+    if (origin.n && !as_origin_is(origin, x->head->authority))
         return "requests of other sites' web pages are not taken";
     return NULL;
+}
+
+/* A browser says where a page came from that has it send something: in Origin, with every POST, and
+ * in Sec-Fetch-Site. */
+static const char *why_not_changed(const struct as_exchange *x)
+{
+    static const char sites[] =
+        "requests of other sites' web pages do not change what is served (--allow-origin)";
+    struct as_str authority = x->head->authority, site = as_rest_header(x, "sec-fetch-site");
+    struct as_str origin = as_rest_header(x, "origin"), host = as_origin_host(authority);
+    bool listed = as_origin_in(as_str_of(x->edge->conf.origins), origin);
+
+    if (as_rest_count(x, "origin") > 1)
+        return "the header 'origin' is given twice (--allow-origin)";
+    if (listed)
+        return NULL;
+    if (origin.n
+            ? !as_origin_is(origin, authority) || !is_ours(x, host)
+            : site.n && !as_str_eq(site, AS_STR("same-origin")) && !as_str_eq(site, AS_STR("none")))
+        return sites;
+    if (x->edge->loopback && authority.n && !is_ours(x, host))
+        return "the header 'host' is neither an address nor a name of this server (--host, "
+               "--allow-origin)";
+    return NULL;
+}
+
+bool as_door_lets_change(struct as_exchange *x)
+{
+    const char *why = why_not_changed(x);
+    uint64_t skipped;
+
+    if (!why)
+        return true;
+    if (as_edge_may_log(x->edge, AS_QUIET_TOKEN, &skipped))
+        as_log_event(x->edge->log, AS_LOG_WARN, "change_refused", "reason=\"%s\" skipped=%lu", why,
+                     skipped);
+    as_exchange_fail(x, AS_EDENIED, "%s", why);
+    return false;
 }
 
 bool as_door_opens(struct as_exchange *x)

@@ -6,6 +6,7 @@
 #include "edge/exchange.h"
 #include "edge/patience.h"
 #include "edge/stream.h"
+#include "io/peer.h"
 #include "wire/json.h"
 
 #include <errno.h>
@@ -195,6 +196,15 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
     }
 }
 
+static bool is_loopback(int fd)
+{
+    struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
+    socklen_t n = sizeof(own);
+
+    return getsockname(fd, (struct sockaddr *)&own, &n) == 0 &&
+           as_peer_is_loopback((struct sockaddr *)&own);
+}
+
 int as_edge_listen(struct as_edge *e, int fd)
 {
     int own, err;
@@ -207,6 +217,7 @@ int as_edge_listen(struct as_edge *e, int fd)
     err = as_sock_open(&e->listeners[e->n_listeners].sock, e->loop, own, on_listener);
     if (!err)
         e->n_listeners++;
+    e->loopback |= is_loopback(fd);
     return err;
 }
 

@@ -31,7 +31,8 @@ struct as_edge_conf {
     enum as_door door;
     const char
         *token;       /* of calls over TCP to any door but AS_DOOR_CLIENTS; NULL: all are refused */
-    const char *host; /* AS_DOOR_CONTROL over TCP: a name that is ours, beside the machine's; "" */
+    const char *host; /* a name that is ours, beside the machine's, in Host headers; "" or NULL */
+    const char *origins; /* AS_DOOR_CLIENTS: pages that may change something, wire/origin.h; NULL */
     const struct as_control *api; /* of AS_DOOR_CONTROL */
     as_ns heartbeat;              /* asked of workers that register; 0: none */
     struct as_h1_conf h1;

@@ -59,6 +59,7 @@ struct as_edge {
     struct as_json *large_json;  /* the helper's; NULL until the first large request in JSON */
     struct as_listener listeners[AS_EDGE_LISTENERS];
     uint32_t n_listeners;
+    bool loopback;         /* they are reached from this machine only */
     struct as_timer sweep; /* time-outs of connections; set while there are any */
     bool draining;
     bool ending;       /* the server drains: nothing is ready, whether this edge serves on or not */

@@ -134,7 +134,7 @@ static void put_responses(struct as_buf *b, const struct as_rest_route *r)
     as_buf_str(b, "}");
     put_statuses(b, r->doc.statuses, r->doc.response, seen);
     put_statuses(b, EVERYWHERE, r->doc.response, seen);
-    if (r->takes_body)
+    if (r->flags & AS_REST_BODY)
         put_statuses(b, WITH_BODY, r->doc.response, seen);
     as_buf_str(b, "}");
 }

@@ -1,6 +1,7 @@
 #include "edge/rest.h"
 
 #include "edge/body.h"
+#include "edge/door.h"
 
 #define ALLOW_RPC  "POST, OPTIONS"
 #define ALLOW_ANY  "GET, HEAD, POST, OPTIONS"
@@ -150,7 +151,7 @@ static void begin(struct as_exchange *x)
     if (x->head->grpc_timeout.n)
         as_exchange_timeout(x);
     if (x->state == AS_X_RECEIVING)
-        as_body_begin(x, x->rest.route->takes_body);
+        as_body_begin(x, x->rest.route->flags & AS_REST_BODY);
 }
 
 void as_rest_head(struct as_exchange *x)
@@ -193,7 +194,8 @@ void as_rest_head(struct as_exchange *x)
             answer_allow(x, 405, "{\"error\":\"method not allowed\"}", allow);
     } else if (decode(x, &x->rest.model) && decode(x, &x->rest.version) &&
                decode(x, &x->rest.name) && decode(x, &x->rest.application) &&
-               decode(x, &x->rest.deployment)) {
+               decode(x, &x->rest.deployment) &&
+               (!(row->flags & AS_REST_CHANGES) || as_door_lets_change(x))) {
         begin(x);
     }
 }
@@ -217,4 +219,14 @@ struct as_str as_rest_header(const struct as_exchange *x, const char *name)
             return x->head->rest[i].value;
     }
     return (struct as_str){0};
+}
+
+uint32_t as_rest_count(const struct as_exchange *x, const char *name)
+{
+    struct as_str key = as_str_of(name);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < x->head->n_rest; i++)
+        n += as_str_eq(x->head->rest[i].name, key);
+    return n;
 }

@@ -29,12 +29,16 @@ struct as_rest_doc {
     const char *statuses; /* others that it may have, "400,404,503"; 405 and 408 need no mention */
 };
 
+#define AS_REST_BODY 0x1u /* it has a body; else one is read and forgotten */
+#define AS_REST_CHANGES                                                                            \
+    0x2u /* at the clients' door: changes something of the server, edge/door.h */
+
 struct as_rest_route {
     const char *method; /* "GET": HEAD too; "POST" */
     const char *path;   /* pattern of edge/route.h */
     as_rest_handler handle;
     enum as_resource label; /* in metrics */
-    bool takes_body;        /* else a body is read and forgotten */
+    uint32_t flags;         /* AS_REST_… */
     struct as_rest_doc doc;
 };
 
@@ -77,6 +81,7 @@ struct as_json *as_rest_reader(struct as_exchange *x, bool large);
 
 /* A header of the request, by its name in lower case; empty where there is none. */
 struct as_str as_rest_header(const struct as_exchange *x, const char *name);
+uint32_t as_rest_count(const struct as_exchange *x, const char *name); /* how many there are */
 
 /* --- for the exchange --- */
 

@@ -92,6 +92,8 @@ static void what_an_edge_is_told(void **state AS_UNUSED)
     struct as_edge_conf c = as_conf_edge(&o);
 
     assert_int_equal(c.door, AS_DOOR_CLIENTS);
+    assert_string_equal(c.host, as_option_str(&o, AS_OPT_HOST));
+    assert_string_equal(c.origins, as_option_str(&o, AS_OPT_ALLOW_ORIGIN));
     FROM(c.h1.max_line, MAX_REQUEST_LINE);
     FROM(c.h1.max_header_bytes, MAX_HEADER_BYTES);
     FROM(c.h1.max_headers, MAX_HEADERS);
