@@ -206,28 +206,101 @@ static void malformed_protobuf(void **state AS_UNUSED)
     refused(AS_MANAGEMENT_REGISTER, &b, "malformed Signature");
     pb_text(&b, 1, "\xff");
     refused(AS_MANAGEMENT_HEARTBEAT, &b, "worker_id: not UTF-8");
-    pb_number(&b, 1, 5);
-    refused(AS_MANAGEMENT_HEARTBEAT, &b,
-            "field 1 (worker_id) of HeartbeatRequest has another type");
 }
 
-static void unknown_fields_are_refused(void **state AS_UNUSED)
+/* What a later version of the protocol may add: a field of each wire type, groups with fields and
+ * groups in them, and known numbers with another type. */
+static void put_unknown(struct as_buf *b)
 {
-    struct as_buf b = {0}, opt = {0};
+    pb_number(b, 15, UINT64_MAX);
+    pb_text(b, 1000, "x");
+    pb_varint(b, (1u << 29) - 1 << 3 | 1);
+    as_buf_add(b, "12345678", 8);
+    pb_varint(b, 16u << 3 | 5);
+    as_buf_add(b, "1234", 4);
+    pb_varint(b, 17u << 3 | 3);
+    pb_text(b, 1, "\xff");
+    pb_varint(b, 18u << 3 | 3);
+    pb_number(b, 2, 1);
+    pb_varint(b, 18u << 3 | 4);
+    pb_varint(b, 17u << 3 | 4);
+}
 
-    pb_number(&b, 8, 1);
-    refused(AS_MANAGEMENT_REGISTER, &b, "field 8 of RegisterModelRequest is not known");
-    pb_text(&opt, 1000, "x");
+static void unknown_fields_are_skipped(void **state AS_UNUSED)
+{
+    struct as_buf b = {0}, opt = {0}, sig = {0}, t = {0};
+
+    put_unknown(&b);
+    pb_text(&b, 1, "m");
+    put_unknown(&t);
+    pb_text(&t, 1, "x");
+    pb_text(&t, 2, "FP32");
+    pb_varint(&t, 3u << 3 | 5); /* shape is none of these */
+    as_buf_add(&t, "1234", 4);
+    put_unknown(&sig);
+    pb_nest(&sig, 1, t);
+    pb_nest(&b, 6, sig);
+    put_unknown(&opt);
+    pb_number(&opt, 1, 7);
+    pb_text(&opt, 1, "max_ongoing_requests is no text");
     pb_nest(&b, 7, opt);
-    refused(AS_MANAGEMENT_REGISTER, &b, "field 1000 of ModelOptions is not known");
-    refused_json(AS_MANAGEMENT_REGISTER, "{\"model\":1}",
-                 "RegisterModelRequest has no field 'model'");
-    refused_json(AS_MANAGEMENT_REGISTER, "{\"options\":{\"idempotenT\":true}}",
-                 "ModelOptions has no field 'idempotenT'");
-    refused_json(AS_MANAGEMENT_REGISTER, "{\"model_Name\":\"\"}",
-                 "RegisterModelRequest has no field 'model_Name'");
-    refused_json(AS_MANAGEMENT_HEARTBEAT, "{\"worker\":\"\"}",
-                 "HeartbeatRequest has no field 'worker'");
+    pb_number(&b, 4, 5); /* worker_id is no number */
+    pb_text(&b, 5, "p");
+    put_unknown(&b);
+    assert_int_equal(parse(AS_MANAGEMENT_REGISTER, &b), 0);
+    assert_str(asked.model, "m");
+    assert_str(asked.platform, "p");
+    assert_str(asked.worker, "");
+    assert_int_equal(asked.max_ongoing, 7);
+    assert_int_equal(asked.n_inputs, 1);
+    assert_str(asked.inputs[0].name, "x");
+    assert_int_equal(asked.inputs[0].ndim, AS_ANY_RANK);
+}
+
+static void unknown_fields_that_are_malformed(void **state AS_UNUSED)
+{
+    static const char *const rows[] = {
+        "\x78",               /* a varint that is missing */
+        "\x79\1\2\3\4\5\6\7", /* seven bytes of eight */
+        "\x7a\5abcd",         /* four bytes of five */
+        "\x7d\1\2\3",         /* three bytes of four */
+        "\x7b",               /* a group without its end */
+        "\x7b\x7b\x7c",       /* one of two ends */
+        "\x7b\x84\1",         /* another group's end */
+        "\x7c",               /* an end without a group */
+        "\x7e",
+        "\x7f",         /* no wire types */
+        "\x7b\x7e\x7c", /* inside a group */
+    };
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        struct as_buf b = {0};
+
+        as_buf_str(&b, rows[i]);
+        refused(AS_MANAGEMENT_HEARTBEAT, &b, "malformed HeartbeatRequest");
+    }
+}
+
+/* protobuf's own mapping refuses them; a newer worker must be able to join all the same. */
+static void unknown_keys_of_json_are_skipped(void **state AS_UNUSED)
+{
+    assert_int_equal(
+        parse_json(AS_MANAGEMENT_REGISTER,
+                   "{\"model\":1,\"model_name\":\"m\",\"model_Name\":{\"a\":[1,{}]},"
+                   "\"options\":{\"idempotenT\":7,\"max_ongoing_requests\":3,\"x\":[]},"
+                   "\"x\":1,\"x\":2,\"signature\":{\"inputs\":[{\"y\":0,\"name\":\"i\","
+                   "\"datatype\":\"FP32\"}]}}"),
+        0);
+    assert_str(asked.model, "m");
+    assert_int_equal(asked.max_ongoing, 3);
+    assert_false(asked.idempotent);
+    assert_str(asked.inputs[0].name, "i");
+    assert_str(asked.unknown, "model"); /* the first */
+    assert_int_equal(parse_json(AS_MANAGEMENT_HEARTBEAT, "{\"worker_id\":\"w\"}"), 0);
+    assert_int_equal(asked.unknown.n, 0);
+    /* what nobody reads is looked at all the same */
+    assert_int_equal(parse_json(AS_MANAGEMENT_HEARTBEAT, "{\"worker_id\":\"w\",\"x\":[1,}"),
+                     AS_EINVALID);
 }
 
 static void json_of_another_type(void **state AS_UNUSED)
@@ -448,7 +521,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_other_requests, up, down),
         cmocka_unit_test_setup_teardown(protobuf_in_other_words, up, down),
         cmocka_unit_test_setup_teardown(malformed_protobuf, up, down),
-        cmocka_unit_test_setup_teardown(unknown_fields_are_refused, up, down),
+        cmocka_unit_test_setup_teardown(unknown_fields_are_skipped, up, down),
+        cmocka_unit_test_setup_teardown(unknown_fields_that_are_malformed, up, down),
+        cmocka_unit_test_setup_teardown(unknown_keys_of_json_are_skipped, up, down),
         cmocka_unit_test_setup_teardown(json_of_another_type, up, down),
         cmocka_unit_test_setup_teardown(signatures_that_are_none, up, down),
         cmocka_unit_test_setup_teardown(labels_that_are_none, up, down),

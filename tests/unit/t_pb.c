@@ -58,14 +58,55 @@ static void field_numbers(void **state AS_UNUSED)
     assert_int_equal(f.number, 1);
 }
 
-static void groups_and_unknown_wire_types_are_refused(void **state AS_UNUSED)
+static void wire_types_that_are_none(void **state AS_UNUSED)
 {
     struct as_pb_field f;
 
-    assert_int_equal(WALK("\x0b\x0c"), AS_EPROTO); /* start and end of a group */
-    assert_int_equal(WALK("\x0c"), AS_EPROTO);
+    assert_int_equal(WALK("\x0c"), AS_EPROTO); /* the end of a group that nobody began */
     assert_int_equal(WALK("\x0e\x01"), AS_EPROTO);
     assert_int_equal(WALK("\x0f\x01"), AS_EPROTO);
+}
+
+/* proto3 never writes them, but an unknown field may be one. */
+static void a_group_is_one_field(void **state AS_UNUSED)
+{
+    struct as_pb_field f;
+
+    assert_int_equal(WALK("\x0b\x0c"), 1);
+    assert_int_equal(f.number, 1);
+    assert_int_equal(f.wire, AS_PB_GROUP);
+    assert_int_equal(WALK("\x0b\x08\x01\x12\1x\x1d\1\2\3\4\x21\1\2\3\4\5\6\7\x08\x0c\x10\1"), 2);
+    assert_int_equal(f.number, 2);
+    assert_int_equal(WALK("\x0b\x0b\x13\x14\x0c\x0c\x10\1"), 2); /* groups in it */
+    assert_int_equal(WALK("\x0b\x12\1\x0c\x0c"), 1);             /* what looks like its end */
+}
+
+static void groups_that_are_none(void **state AS_UNUSED)
+{
+    struct as_pb_field f;
+
+    assert_int_equal(WALK("\x0b"), AS_EPROTO);
+    assert_int_equal(WALK("\x0b\x14"), AS_EPROTO); /* another one's end */
+    assert_int_equal(WALK("\x0b\x0b\x0c"), AS_EPROTO);
+    assert_int_equal(WALK("\x0b\x13\x0c\x14"), AS_EPROTO); /* crosswise */
+    assert_int_equal(WALK("\x0b\x08\x0c"), AS_EPROTO);     /* no end, but a number */
+    assert_int_equal(WALK("\x0b\x12\2x\x0c"), AS_EPROTO);
+    assert_int_equal(WALK("\x0b\x0e\x0c"), AS_EPROTO);
+    assert_int_equal(WALK("\x0b\x00\x0c"), AS_EPROTO);
+    assert_int_equal(WALK("\x0b\x1d\1\2\3"), AS_EPROTO);
+}
+
+/* As deep as protobuf's own readers go. */
+static void depth_of_groups(void **state AS_UNUSED)
+{
+    char bytes[2 * (AS_PB_DEPTH + 1)];
+    struct as_pb_field f;
+
+    for (unsigned deep = AS_PB_DEPTH; deep <= AS_PB_DEPTH + 1; deep++) {
+        memset(bytes, 0x0b, deep);
+        memset(bytes + deep, 0x0c, deep);
+        assert_int_equal(walk(bytes, 2 * deep, &f), deep == AS_PB_DEPTH ? 1 : AS_EPROTO);
+    }
 }
 
 static void varint_limits(void **state AS_UNUSED)
@@ -155,7 +196,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wire_type_is_read),
         cmocka_unit_test(field_numbers),
-        cmocka_unit_test(groups_and_unknown_wire_types_are_refused),
+        cmocka_unit_test(wire_types_that_are_none),
+        cmocka_unit_test(a_group_is_one_field),
+        cmocka_unit_test(groups_that_are_none),
+        cmocka_unit_test(depth_of_groups),
         cmocka_unit_test(varint_limits),
         cmocka_unit_test(every_cut_is_seen),
         cmocka_unit_test(a_length_beyond_the_end_is_refused),

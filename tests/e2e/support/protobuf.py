@@ -1,6 +1,6 @@
 """Protobuf by hand, for messages that no serializer would write."""
 
-VARINT, I64, LEN, I32 = 0, 1, 2, 5
+VARINT, I64, LEN, GROUP, END, I32 = 0, 1, 2, 3, 4, 5
 
 
 def varint(n):
@@ -23,6 +23,10 @@ def field(number, value):
         return tag(number, VARINT) + varint(value)
     value = value.encode() if isinstance(value, str) else value
     return tag(number, LEN) + varint(len(value)) + value
+
+
+def group(number, inner=b""):
+    return tag(number, GROUP) + inner + tag(number, END)
 
 
 def tensor(name="x", datatype="FP32", shape=(1,), contents=b""):
