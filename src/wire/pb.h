@@ -1,9 +1,11 @@
 /* wire/pb.h — protobuf's wire format without copies: a field reader and a few stores.
  *
  * The reader walks one message and gives each field as it stands; a length-delimited field is a
- * slice of the message, so nested messages are read by a reader of their own. Strict where the
- * format leaves room: groups (proto3 never writes them), field number 0, varints over 10 bytes or
- * over 64 bits and lengths beyond the end are all AS_EPROTO. Pure; hot, therefore inline.
+ * slice of the message, so nested messages are read by a reader of their own. A group (proto3 never
+ * writes one, but an unknown field may be one) is one field without a value. Strict where the
+ * format leaves room: field number 0, varints over 10 bytes or over 64 bits, lengths beyond the
+ * end, groups that do not end, or lie deeper than AS_PB_DEPTH, are all AS_EPROTO. Pure; hot,
+ * therefore inline.
  */
 #ifndef AS_WIRE_PB_H
 #define AS_WIRE_PB_H
@@ -11,7 +13,14 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum as_pb_wire { AS_PB_VARINT = 0, AS_PB_I64 = 1, AS_PB_LEN = 2, AS_PB_I32 = 5 };
+enum as_pb_wire {
+    AS_PB_VARINT = 0,
+    AS_PB_I64 = 1,
+    AS_PB_LEN = 2,
+    AS_PB_GROUP = 3, /* 4 ends it, and is no field */
+    AS_PB_I32 = 5
+};
+#define AS_PB_DEPTH 100u /* of groups in groups, as protobuf's own readers go */
 
 struct as_pb { /* what is left of a message, or of a packed field */
     const uint8_t *p, *end;
