@@ -5,6 +5,7 @@
 #define WHY_MAX    512u
 #define ADDRESS    "unix://"
 #define SLOTS_MAX  65535u
+#define KEY_SHOWN  64u /* bytes of a key that is not known */
 #define BRIEF(s)   (int)AS_MIN((s).n, (size_t)AS_NAME_MAX), (s).p ? (s).p : ""
 #define DEFAULT_AT AS_STR("1")
 
@@ -107,6 +108,20 @@ static void log_refusal(struct as_exchange *x, const struct as_management_reques
                  as_log_quote(quoted, sizeof(quoted), as_str_of(why)), skipped);
 }
 
+/* Who misspells a key is not told by an error: it may be one of a later version. */
+static struct as_str message_of(const struct as_management_request *q, const char *done,
+                                char text[WHY_MAX])
+{
+    struct as_str key = {q->unknown.p, AS_MIN(q->unknown.n, (size_t)KEY_SHOWN)};
+
+    if (!key.n)
+        return as_str_of(done);
+    while (key.n < q->unknown.n && key.n && ((uint8_t)key.p[key.n] & 0xc0) == 0x80)
+        key.n--; /* not within a character */
+    snprintf(text, WHY_MAX, "%s; ignored: no field '%.*s' is known here", done, AS_STR_FMT(key));
+    return as_str_of(text);
+}
+
 static void do_register(struct as_exchange *x, struct as_management_request *q)
 {
     uint32_t slots = q->max_ongoing ? q->max_ongoing : 1;
@@ -127,10 +142,10 @@ static void do_register(struct as_exchange *x, struct as_management_request *q)
                   .outputs = q->outputs},
     };
     as_ns beat = x->edge->conf.heartbeat;
-    struct as_management_response r = {.message = AS_STR("registered"),
+    char why[WHY_MAX] = "", said[WHY_MAX];
+    struct as_management_response r = {.message = message_of(q, "registered", said),
                                        .heartbeat_ms =
                                            beat ? (uint32_t)AS_MAX(beat / AS_MS, (as_ns)1) : 0};
-    char why[WHY_MAX] = "";
     int err;
 
     if (!check_model(x, q) || !check_worker(x, q->worker) || !check_address(x, q->address) ||
@@ -148,7 +163,8 @@ static void do_register(struct as_exchange *x, struct as_management_request *q)
 
 static void do_unregister(struct as_exchange *x, struct as_management_request *q)
 {
-    const struct as_management_response r = {.message = AS_STR("unregistered")};
+    char said[WHY_MAX];
+    const struct as_management_response r = {.message = message_of(q, "unregistered", said)};
     int err;
 
     if (!check_model(x, q) || !check_worker(x, q->worker))

@@ -286,6 +286,18 @@ static int take_pb(struct as_management_reader *r, const struct as_management_me
     }
 }
 
+/* NULL: of a later version, and not known here. So is a known number with another type. */
+static const struct as_management_field *find_pb(const struct as_management_message *m,
+                                                 const struct as_pb_field *v)
+{
+    for (const struct as_management_field *f = m->fields; f < m->fields + m->n; f++) {
+        if (f->number == v->number && (v->wire == wire_of(f->kind) ||
+                                       (f->kind == AS_MANAGEMENT_SIZES && v->wire == AS_PB_VARINT)))
+            return f;
+    }
+    return NULL;
+}
+
 static int read_pb(struct as_management_reader *r, const struct as_management_message *m,
                    struct as_str bytes, void *to)
 {
@@ -294,19 +306,13 @@ static int read_pb(struct as_management_reader *r, const struct as_management_me
     int more, err = 0;
 
     while (!err && (more = as_pb_next(&in, &v)) != 0) {
-        const struct as_management_field *f = m->fields;
+        const struct as_management_field *f;
 
         if (more < 0)
             return malformed(r, m);
-        while (f < m->fields + m->n && f->number != v.number)
-            f++;
-        if (f == m->fields + m->n)
-            return as_management_bad(r, "field %u of %s is not known", v.number, m->name);
-        if (v.wire != wire_of(f->kind) &&
-            !(f->kind == AS_MANAGEMENT_SIZES && v.wire == AS_PB_VARINT))
-            return as_management_bad(r, "field %u (%s) of %s has another type", v.number, f->name,
-                                     m->name);
-        err = take_pb(r, m, f, &v, (uint8_t *)to + f->at);
+        f = find_pb(m, &v);
+        if (f)
+            err = take_pb(r, m, f, &v, (uint8_t *)to + f->at);
     }
     return err;
 }
@@ -340,6 +346,7 @@ static int finish(struct as_management_reader *r, const struct as_management_tar
     ret_q->n_outputs = t->outputs.n;
     ret_q->models = t->models.p;
     ret_q->n_models = t->models.n;
+    ret_q->unknown = r->unknown;
     return 0;
 }
 

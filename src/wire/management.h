@@ -2,10 +2,12 @@
  *
  * Source: proto/worker_management.proto. One table of fields feeds both readers, so that they take
  * the same. They are written by hand, not over protobuf-c's code, because a worker is told what is
- * wrong and where ("signature.inputs[2].datatype"), texts may not end early at a NUL, and fields
- * that nobody knows are refused. JSON is protobuf's mapping: names as in the .proto file or in
+ * wrong and where ("signature.inputs[2].datatype"), and texts may not end early at a NUL. Fields
+ * that are not known, or have another type, are skipped, as every reader of protobuf does, so that
+ * a newer worker can join. JSON is protobuf's mapping: names as in the .proto file or in
  * lowerCamelCase, 64-bit integers also as strings, null for what is left out; a key given twice is
- * refused. What makes sense beyond a message (names, addresses) is the caller's to check. Pure.
+ * refused. Other than that mapping's readers do, keys that are not known are skipped there too.
+ * What makes sense beyond a message (names, addresses) is the caller's to check. Pure.
  */
 #ifndef AS_WIRE_MANAGEMENT_H
 #define AS_WIRE_MANAGEMENT_H
@@ -42,6 +44,7 @@ struct as_management_request {
     uint32_t n_inputs, n_outputs;
     const struct as_str *models;
     uint32_t n_models;
+    struct as_str unknown; /* the first key of JSON that was skipped; n == 0: none */
 };
 
 /* Slices point into the message or the arena; all are UTF-8. 0; AS_EINVALID with a line in `why`;

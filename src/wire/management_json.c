@@ -172,9 +172,11 @@ int as_management_read_json(struct as_management_reader *r, const struct as_mana
             return more;
         while (f < m->fields + m->n && !is_key(f->name, it.key))
             f++;
-        if (f == m->fields + m->n)
-            return as_management_bad(r, "%s has no field '%.*s'", m->name,
-                                     (int)AS_MIN(it.key.n, (size_t)64), it.key.p);
+        if (f == m->fields + m->n) { /* of a later version; its value is walked over */
+            if (!r->unknown.p)
+                r->unknown = it.key;
+            continue;
+        }
         if (seen & 1u << (f - m->fields))
             return as_management_bad(r, "%s%s: given twice", r->path, f->name);
         seen |= 1u << (f - m->fields);

@@ -52,6 +52,7 @@ struct as_management_reader {
     struct as_json *json;
     char *why;
     size_t cap;
+    struct as_str unknown; /* the first key of the JSON that is not known */
     char path[128]; /* of the message that is being read, with its dot: "signature.inputs[2]." */
 };
 

@@ -214,7 +214,7 @@ static void put_unknown(struct as_buf *b)
 {
     pb_number(b, 15, UINT64_MAX);
     pb_text(b, 1000, "x");
-    pb_varint(b, (1u << 29) - 1 << 3 | 1);
+    pb_varint(b, ((1u << 29) - 1) << 3 | 1);
     as_buf_add(b, "12345678", 8);
     pb_varint(b, 16u << 3 | 5);
     as_buf_add(b, "1234", 4);
