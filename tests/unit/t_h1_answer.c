@@ -15,7 +15,7 @@ static void test_headers_and_pieces_in_order(void **state)
     struct as_http_header h[] = {{AS_STR("a"), AS_STR("b")},
                                  {AS_STR("content-length"), AS_STR("99")}, /* we know better */
                                  {AS_STR("transfer-encoding"), AS_STR("x")},
-                                 {AS_STR("c"), AS_STR("d\r\ne\x7f\0")}};
+                                 {AS_STR("c"), AS_STR("d")}};
     struct as_http_piece p[] = {{(const uint8_t *)"small", 5, NULL}, {b->data, 5, b}};
 
     (void)state;
@@ -27,11 +27,52 @@ static void test_headers_and_pieces_in_order(void **state)
     assert_int_equal(as_h1_unsent(c.h, 1) > 10, true);
     as_h1_answer(c.h, 1, &(struct as_http_answer){.status = 500}); /* a second one is ignored */
     h1_take(&c, SIZE_MAX);
-    h1_check_sent(&c, "HTTP/1.1 404 Not Found\r\na: b\r\nc: d  e  \r\ncontent-length: 10\r\n\r\n"
+    h1_check_sent(&c, "HTTP/1.1 404 Not Found\r\na: b\r\nc: d\r\ncontent-length: 10\r\n\r\n"
                       "smalllarge");
     assert_int_equal(as_h1_unsent(c.h, 1), 0);
     assert_false(as_h1_done(c.h));
     as_blob_unref(b);
+    h1_close(&c);
+}
+
+/* Fields that would be read as something else, or by some as nothing, are left out whole. */
+static void test_fields_that_are_none_are_left_out(void **state)
+{
+    struct h1_case c = {.ends_answer_nothing = true};
+    const struct as_http_header h[] = {
+        {AS_STR("a"), AS_STR("b")},
+        {AS_STR("x\r\ny"), AS_STR("1")},
+        {AS_STR("x: y"), AS_STR("1")},
+        {AS_STR("x "), AS_STR("1")},
+        {AS_STR(""), AS_STR("1")},
+        {AS_STR("X"), AS_STR("1")},
+        {AS_STR(":status"), AS_STR("200")},
+        {AS_STR("x\0"), AS_STR("1")},
+        {AS_STR("x\xff"), AS_STR("1")},
+        {AS_STR("v1"), AS_STR("1\r\nset-cookie: a=b")},
+        {AS_STR("v2"), AS_STR("1\n")},
+        {AS_STR("v3"), AS_STR("1\r\n\r\nHTTP/1.1 200 OK")},
+        {AS_STR("v4"), AS_STR("1\0002")},
+        {AS_STR("v5"), AS_STR("\x7f")},
+        {AS_STR("v6"), AS_STR(" 1")},
+        {AS_STR("v7"), AS_STR("1\t")},
+        {AS_STR("v8"), AS_STR("\x1b[31m")},
+        {AS_STR("upgrade"), AS_STR("h2c")},
+        {AS_STR("keep-alive"), AS_STR("timeout=1")},
+        {AS_STR("proxy-connection"), AS_STR("close")},
+        {AS_STR("trailer"), AS_STR("x")},
+        {AS_STR("good-1"), AS_STR("gr\xc3\xbc\xc3\x9f \t e!")},
+        {AS_STR("good!#$%&'*+-.^_`|~2"), AS_STR("")},
+    };
+
+    (void)state;
+    h1_open(&c);
+    h1_say(&c, GET);
+    as_h1_answer(c.h, 1,
+                 &(struct as_http_answer){.status = 200, .headers = h, .n_headers = AS_COUNT(h)});
+    h1_take(&c, SIZE_MAX);
+    h1_check_sent(&c, "HTTP/1.1 200 OK\r\na: b\r\ngood-1: gr\xc3\xbc\xc3\x9f \t e!\r\n"
+                      "good!#$%&'*+-.^_`|~2: \r\ncontent-length: 0\r\n\r\n");
     h1_close(&c);
 }
 
@@ -302,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_headers_and_pieces_in_order),
+        cmocka_unit_test(test_fields_that_are_none_are_left_out),
         cmocka_unit_test(test_no_more_than_asked_for_is_given_out),
         cmocka_unit_test(test_answers_without_a_body),
         cmocka_unit_test(test_head_has_the_length_and_no_body),

@@ -45,6 +45,48 @@ static int32_t call(struct pair *t)
     return id;
 }
 
+/* The same fields in heads and trailers, said again and again: what is no field is left out, and is
+ * not remembered. */
+static void fields_that_are_none_are_left_out(void **state)
+{
+    const struct as_http_header h[] = {
+        {AS_STR("a"), AS_STR("b")},         {AS_STR("X"), AS_STR("1")},
+        {AS_STR("x\r\ny"), AS_STR("1")},    {AS_STR(":path"), AS_STR("/")},
+        {AS_STR(""), AS_STR("1")},          {AS_STR("v1"), AS_STR("1\r\ny: 2")},
+        {AS_STR("v2"), AS_STR("1\0")},      {AS_STR("v3"), AS_STR(" 1")},
+        {AS_STR("v4"), AS_STR("1 ")},       {AS_STR("connection"), AS_STR("close")},
+        {AS_STR("upgrade"), AS_STR("h2c")}, {AS_STR("transfer-encoding"), AS_STR("chunked")},
+    };
+    struct pair *t = pair_new();
+    struct as_http_piece body = {(const uint8_t *)"ok", 2, NULL};
+    struct as_http_answer a = {.status = 200, .body = &body, .n_body = 1, .headers = h};
+
+    (void)state;
+    t->mode = PAIR_HOLD;
+    pair_pump(t);
+    a.trailers = h;
+    a.n_headers = a.n_trailers = AS_COUNT(h);
+    for (int i = 0; i < 4; i++) {
+        int32_t id = ask(t);
+
+        as_h2_answer(t->h, (uint32_t)id, &a);
+        pair_pump(t);
+        assert_string_equal(fields(t, id), ":status: 200\na: b\na: b\n");
+        assert_string_equal(pair_reply_of(t, id)->frames, "hdH");
+    }
+    a.trailers = h + 1; /* none is left: the body ends the answer */
+    a.n_trailers = AS_COUNT(h) - 1;
+    for (int i = 0; i < 4; i++) {
+        int32_t id = ask(t);
+
+        as_h2_answer(t->h, (uint32_t)id, &a);
+        pair_pump(t);
+        assert_string_equal(fields(t, id), ":status: 200\na: b\n");
+        assert_string_equal(pair_reply_of(t, id)->frames, "hD");
+    }
+    pair_free(t);
+}
+
 /* A pair that has said WHOLE until it is known. */
 static struct pair *pair_that_knows(void)
 {
@@ -293,6 +335,7 @@ static void other_answers_are_packed(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_that_are_none_are_left_out),
         cmocka_unit_test(answers_that_are_alike),
         cmocka_unit_test(many_at_once),
         cmocka_unit_test(another_block_comes_between),
