@@ -1,5 +1,6 @@
 /* Answers of HTTP/1.1: heads as text, bodies with a length, in chunks, or until the close. */
 #include "base/err.h"
+#include "wire/field.h"
 #include "wire/h1_priv.h"
 
 #include <string.h>
@@ -61,17 +62,6 @@ static uint8_t *put(uint8_t *p, struct as_str s)
     return p + s.n;
 }
 
-/* What comes from a worker or an error text must not end a line of ours. */
-static uint8_t *put_value(uint8_t *p, struct as_str s)
-{
-    put(p, s);
-    for (size_t i = 0; i < s.n; i++) {
-        if (p[i] < 0x20 || p[i] == 0x7f)
-            p[i] = ' ';
-    }
-    return p + s.n;
-}
-
 static uint8_t *put_number(uint8_t *p, uint64_t v)
 {
     uint8_t digits[20];
@@ -105,7 +95,8 @@ static size_t room_for(const struct as_http_answer *a)
 static struct as_str said_length(const struct as_http_answer *a)
 {
     for (uint32_t i = 0; i < a->n_headers; i++) {
-        if (as_str_eq(a->headers[i].name, AS_STR("content-length")))
+        if (as_str_eq(a->headers[i].name, AS_STR("content-length")) &&
+            as_field_fits(&a->headers[i]))
             return a->headers[i].value;
     }
     return (struct as_str){0};
@@ -125,7 +116,7 @@ static uint8_t *put_framing(struct as_h1 *h, uint8_t *p, const struct as_http_an
     if (h->rq.later)
         return put(p, AS_STR("transfer-encoding: chunked\r\n"));
     p = put(p, AS_STR("content-length: "));
-    p = said.n ? put_value(p, said) : put_number(p, length);
+    p = said.n ? put(p, said) : put_number(p, length);
     return put(p, AS_STR("\r\n"));
 }
 
@@ -145,11 +136,11 @@ static bool put_head(struct as_h1 *h, const struct as_http_answer *a, uint64_t l
     for (uint32_t i = 0; i < a->n_headers; i++) {
         const struct as_http_header *f = &a->headers[i];
 
-        if (is_ours(f->name))
+        if (is_ours(f->name) || !as_field_fits(f))
             continue;
         p = put(p, f->name);
         p = put(p, AS_STR(": "));
-        p = put_value(p, f->value);
+        p = put(p, f->value);
         p = put(p, AS_STR("\r\n"));
     }
     p = put_framing(h, p, a, length);

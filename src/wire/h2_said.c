@@ -12,6 +12,7 @@
  * Together 15 % of all instructions of a unary call, and the client sees no difference.
  */
 #include "base/err.h"
+#include "wire/field.h"
 #include "wire/h2_priv.h"
 
 #include <endian.h>
@@ -138,7 +139,8 @@ static void learn_lead(struct as_h2_said *m, struct as_str status, const struct 
 {
     bool has_room;
 
-    if (m->n_leads || a->n_headers >= AS_H2_MEMO_FIELDS)
+    if (m->n_leads || a->n_headers >= AS_H2_MEMO_FIELDS ||
+        !as_field_all_fit(a->headers, a->n_headers))
         return;
     clear(&m->lead);
     has_room = add(&m->lead, AS_STR(":status"), status);

@@ -1,6 +1,7 @@
 #include "wire/h2_priv.h"
 
 #include "base/err.h"
+#include "wire/field.h"
 
 /* Largest DATA frame that we send, whatever the peer allows: other streams get their turn. */
 #define FRAME_MAX 262144
@@ -214,26 +215,33 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
     return h->dead || h->over ? AS_EPROTO : 0;
 }
 
-/* Copies fields into the stream, where nghttp2 reads them when their frame is packed. */
+/* Copies fields into the stream, where nghttp2 reads them when their frame is packed; those that
+ * are none are left out. */
 static bool keep_fields(struct as_h2_stream *s, const struct as_http_header *f, uint32_t n,
-                        nghttp2_nv *to)
+                        nghttp2_nv *to, uint32_t *ret_n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        struct as_str name = as_h2_store(s, f[i].name), value = as_h2_store(s, f[i].value);
+    uint32_t kept = 0;
 
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_str name, value;
+
+        if (!as_field_fits(&f[i]))
+            continue;
+        name = as_h2_store(s, f[i].name);
+        value = as_h2_store(s, f[i].value);
         if (!name.p || !value.p)
             return false;
-        to[i] = (nghttp2_nv){(uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p, name.n,
-                             value.n, NO_COPY};
+        to[kept++] = (nghttp2_nv){(uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p,
+                                  name.n, value.n, NO_COPY};
     }
+    *ret_n = kept;
     return true;
 }
 
 bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n)
 {
     s->trailers = as_h2_alloc(s, n * sizeof(*s->trailers), _Alignof(nghttp2_nv));
-    s->n_trailers = n;
-    return s->trailers && keep_fields(s, trailers, n, s->trailers);
+    return s->trailers && keep_fields(s, trailers, n, s->trailers, &s->n_trailers);
 }
 
 static bool keep_body(struct as_h2_stream *s, const struct as_http_answer *a)
@@ -257,7 +265,7 @@ int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_a
 {
     nghttp2_nv stack[NV_ON_STACK], *nv = stack;
     const nghttp2_extpri turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
-    uint32_t n = a->n_headers + 1;
+    uint32_t n = a->n_headers + 1, kept;
 
     s->status[0] = (char)('0' + a->status / 100);
     s->status[1] = (char)('0' + a->status / 10 % 10);
@@ -268,10 +276,10 @@ int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_a
         return nghttp2_submit_response(h->session, (int32_t)s->id, NULL, 0, body);
     if (n > NV_ON_STACK)
         nv = as_h2_alloc(s, n * sizeof(*nv), _Alignof(nghttp2_nv));
-    if (!nv || !keep_fields(s, a->headers, a->n_headers, nv + 1))
+    if (!nv || !keep_fields(s, a->headers, a->n_headers, nv + 1, &kept))
         return NGHTTP2_ERR_NOMEM;
     nv[0] = (nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)s->status, 7, 3, NO_COPY};
-    return nghttp2_submit_response(h->session, (int32_t)s->id, nv, n, body);
+    return nghttp2_submit_response(h->session, (int32_t)s->id, nv, kept + 1, body);
 }
 
 void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s)
