@@ -21,6 +21,7 @@ struct as_h2_conf {
     uint32_t max_header_list; /* name + value + 32 summed; above: 431 or reset */
     uint32_t max_headers;     /* count of fields, pseudo headers and cookie crumbs included */
     struct as_h2_limits limits;
+    bool uncached; /* for tests: nghttp2 packs and unpacks every header block */
 };
 
 #define AS_H2_CANCEL 0x8u /* for as_h2_reset: the stream is no longer needed */

@@ -157,7 +157,13 @@ void as_h2_head_take(struct as_h2 *h, struct as_h2_stream *s)
 
 static bool hand_on(struct as_h2 *h, const uint8_t *p, size_t n)
 {
-    return !n || h->dead || nghttp2_session_mem_recv(h->session, p, n) >= 0;
+    ssize_t taken;
+
+    if (!n || h->dead)
+        return true;
+    taken = nghttp2_session_mem_recv(h->session, p, n);
+    AS_ASSERT(taken < 0 || (size_t)taken == n); /* no callback of ours makes it pause */
+    return taken >= 0;
 }
 
 static uint32_t get32(const uint8_t *p)
@@ -211,6 +217,8 @@ bool as_h2_head_recv(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip)
 {
     size_t from = 0, at = AS_MIN(skip, n);
 
+    if (h->conf.uncached)
+        return hand_on(h, p, n);
     if (skip == SIZE_MAX)
         as_h2_heads_forget(&h->heads);
     while (at < n) {

@@ -111,8 +111,9 @@ struct as_h2_stream {
 #define AS_H2_MEMO_FIELDS 4u
 struct as_h2_memo {
     bool is_known;   /* the block is how nghttp2 packs the text */
-    bool is_offered; /* the next frame has these fields */
-    uint8_t n_text;  /* fields of the text, and bytes of the block; 0: there is none */
+    bool is_offered; /* the next frame has these fields, of the stream `from` */
+    uint32_t from;
+    uint8_t n_text; /* fields of the text, and bytes of the block; 0: there is none */
     uint8_t block[AS_H2_MEMO_FIELDS];
     uint8_t name_len[AS_H2_MEMO_FIELDS], value_len[AS_H2_MEMO_FIELDS];
     size_t used;    /* bytes of the text */
@@ -120,7 +121,7 @@ struct as_h2_memo {
 };
 struct as_h2_said {
     bool stale;       /* the client has sent SETTINGS, and no header block of ours followed */
-    bool is_lead;     /* the next frame is to be filled with the lead */
+    bool is_lead;     /* the next frame, of the stream lead.from, is to be filled with the lead */
     uint32_t n_leads; /* streams with the lead's text that are not packed yet */
     struct as_h2_memo lead, tail; /* an answer's head, and trailers */
 };

@@ -85,7 +85,8 @@ static bool is_tail(const struct as_h2_memo *m, const struct as_h2_stream *s)
  * nghttp2 can do: not between the client's SETTINGS and that block. */
 bool as_h2_said_tail(const struct as_h2 *h, const struct as_h2_stream *s)
 {
-    return h->said.tail.is_known && !h->said.stale && is_tail(&h->said.tail, s);
+    return h->said.tail.is_known && !h->said.stale && !h->conf.uncached &&
+           is_tail(&h->said.tail, s);
 }
 
 void as_h2_said_put_tail(struct as_h2 *h, const struct as_h2_stream *s)
@@ -116,6 +117,7 @@ void as_h2_said_offer_tail(struct as_h2 *h, const struct as_h2_stream *s)
         }
     }
     m->is_offered = true;
+    m->from = s->id;
 }
 
 /* --- heads of answers --- */
@@ -154,6 +156,8 @@ bool as_h2_said_lead(struct as_h2 *h, struct as_h2_stream *s, const struct as_ht
 {
     struct as_str status = {s->status, sizeof(s->status)};
 
+    if (h->conf.uncached)
+        return false;
     if (!is_lead(&h->said.lead, status, a)) {
         learn_lead(&h->said, status, a);
         return false;
@@ -167,6 +171,7 @@ void as_h2_said_packed_lead(struct as_h2 *h, struct as_h2_stream *s)
 {
     h->said.is_lead = s->lead == AS_H2_LEAD_EMPTY;
     h->said.lead.is_offered = s->lead == AS_H2_LEAD_OFFER;
+    h->said.lead.from = s->id;
     as_h2_said_drop_lead(h, s);
 }
 
@@ -194,10 +199,14 @@ static size_t put_literals(const struct as_h2_memo *m, uint8_t *to)
 static void put_lead(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
     struct as_h2_memo *m = &h->said.lead;
+    static const uint8_t size_update = 0x20, size_mask = 0xe0;
     uint8_t literals[sizeof(m->text) + 3ul * AS_H2_MEMO_FIELDS], *p;
     const uint8_t *block = m->block;
     size_t len = m->n_text, all;
 
+    /* END_HEADERS, and nothing in it but perhaps a new size of the table (RFC 7541 §6.3) */
+    AS_ASSERT((frame[4] & ~NGHTTP2_FLAG_END_STREAM) == NGHTTP2_FLAG_END_HEADERS);
+    AS_ASSERT(n == FRAME_HEAD || (frame[FRAME_HEAD] & size_mask) == size_update);
     if (n > FRAME_HEAD) {
         forget(m);
         forget(&h->said.tail);
@@ -235,13 +244,32 @@ static void note(struct as_h2_memo *m, const uint8_t *block, size_t n)
     m->is_offered = false;
 }
 
+static uint32_t stream_of(const uint8_t *frame)
+{
+    return ((uint32_t)frame[5] << 24 | (uint32_t)frame[6] << 16 | (uint32_t)frame[7] << 8 |
+            frame[8]) &
+           INT32_MAX;
+}
+
+/* What nghttp2 does, and nobody promises: one frame per call, whole; and what on_frame_send was
+ * told of is the frame that comes next. */
+static void check_frame(const struct as_h2_said *m, const uint8_t *frame, size_t n)
+{
+    AS_ASSERT(n >= FRAME_HEAD);
+    AS_ASSERT(n - FRAME_HEAD == ((size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2]));
+    if (m->is_lead || m->lead.is_offered)
+        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->lead.from);
+    if (m->tail.is_offered)
+        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->tail.from);
+}
+
 void as_h2_said_put(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
     struct as_h2_said *m = &h->said;
     const uint8_t *block = frame + FRAME_HEAD;
-    bool is_block =
-        n >= FRAME_HEAD && (frame[3] == NGHTTP2_HEADERS || frame[3] == NGHTTP2_CONTINUATION);
+    bool is_block = frame[3] == NGHTTP2_HEADERS || frame[3] == NGHTTP2_CONTINUATION;
 
+    check_frame(m, frame, n);
     if (is_block) {
         m->stale = false;
         if (m->is_lead) {

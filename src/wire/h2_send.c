@@ -38,6 +38,9 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
 
     (void)session;
     (void)frame;
+    /* what the trailers of as_h2_said_put_tail rely on, too */
+    AS_ASSERT(length == ((size_t)framehd[0] << 16 | (size_t)framehd[1] << 8 | framehd[2]));
+    AS_ASSERT(!s->tail || framehd[4] == NGHTTP2_FLAG_END_STREAM);
     if (length || !s->tail) {
         uint8_t *head = as_outq_room(h->q, FRAME_HEAD);
 
