@@ -187,23 +187,22 @@ static void check_memory(struct doctor *d)
         tell(d, "memory", WARN, "set --max-inflight-bytes", "how much may be used is not known");
 }
 
-static void check_cgroup(struct doctor *d)
+/* pid: a server's, or 0: one that would be started here. */
+static void check_cgroup(struct doctor *d, pid_t pid)
 {
-    struct as_cgroup g;
+    const char *whose = pid ? "the server that runs" : "a server started here";
+    bool v2;
     int e = 0;
 
-    if (as_cgroup_open(&g, "", "doctor", MEMORY_LEAST, &e) == 0) {
-        tell(d, "cgroup", OK, "", "a worker's memory can be bounded by a control group");
-        as_cgroup_close(&g);
-        free(g.path);
-    } else {
-        tell(
-            d, "cgroup", WARN,
-            "let the server have its control group: Delegate=yes in a unit; a container with a "
-            "writable /sys/fs/cgroup",
-            "no control group can be made (%s): `memory` of a deployment bounds each process alone",
-            strerror(e));
-    }
+    if (as_cgroup_look("", pid ? pid : getpid(), &v2, &e) == 0)
+        tell(d, "cgroup", OK, "", "%s bounds `memory` of a deployment by a control group (%s)",
+             whose, v2 ? "memory.max" : "memory.limit_in_bytes");
+    else
+        tell(d, "cgroup", WARN,
+             "give the server a control group of its own that it may write to: Delegate=memory in "
+             "a unit, systemd-run -p Delegate=memory, a container with a writable /sys/fs/cgroup",
+             "%s bounds `memory` of a deployment for each process alone, by RLIMIT_DATA: %s", whose,
+             as_cgroup_why(e));
 }
 
 /* --- the kernel --- */
@@ -357,9 +356,10 @@ static void check_port(struct doctor *d, uint16_t port)
              n == AS_EEXISTS ? "another program has it" : strerror(e));
 }
 
-static bool all_well(struct as_str page, bool *ret_ready)
+static bool all_well(struct as_str page, bool *ret_ready, int64_t *ret_pid)
 {
-    const struct as_record_field fields[] = {{"ready", AS_RECORD_BOOL, ret_ready}};
+    const struct as_record_field fields[] = {{"ready", AS_RECORD_BOOL, ret_ready},
+                                             {"pid", AS_RECORD_I64, ret_pid}};
     struct as_json_value root;
     struct as_json_items it;
     struct as_record r;
@@ -381,7 +381,8 @@ static bool says(struct as_str json, const char *text)
     return json.n && memmem(json.p, json.n, text, strlen(text));
 }
 
-static void check_server(struct doctor *d)
+/* The pid of its dispatcher, which is where the server is; 0: none that answers. */
+static pid_t check_server(struct doctor *d)
 {
     struct as_contact_request page = {.socket = AS_RUNTIME_STATUS,
                                       .method = "GET",
@@ -397,16 +398,17 @@ static void check_server(struct doctor *d)
     char *base;
     uint16_t port = as_contact_place(d->opts, &base);
     bool ready = false;
+    int64_t pid = 0;
 
     if (!as_runtime_lives(base, port)) {
         tell(d, "server", OK, "", "none runs on port %u in %s", port, base);
         check_port(d, port);
         free(base);
-        return;
+        return 0;
     }
     free(base);
     if (as_contact_ask(d->opts, &page, &a) != AS_CODE_OK || a.status != 200 ||
-        !all_well(a.body, &ready))
+        !all_well(a.body, &ready, &pid))
         tell(d, "server", FAIL, "look at anyserve logs; a second signal ends it at once",
              "the server on port %u does not answer", port);
     else if (!ready)
@@ -425,6 +427,7 @@ static void check_server(struct doctor *d)
     else
         tell(d, "control", OK, "", "what it serves is well");
     as_contact_fini(&b);
+    return (pid_t)pid;
 }
 
 int as_doctor_main(struct as_option_set *opts)
@@ -440,10 +443,9 @@ int as_doctor_main(struct as_option_set *opts)
     check_files(&d);
     check_locked(&d);
     check_memory(&d);
-    check_cgroup(&d);
     check_shm(&d);
     check_folders(&d);
-    check_server(&d);
+    check_cgroup(&d, check_server(&d));
     if (d.json)
         as_json_put_close(&d.out, ']');
     else

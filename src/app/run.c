@@ -8,6 +8,7 @@
 #include "ctl/runtime_dir.h"
 #include "ctl/supervisor.h"
 #include "ctl/token.h"
+#include "io/cgroup.h"
 #include "io/listen.h"
 
 #include <errno.h>
@@ -342,7 +343,7 @@ static int check_options(const struct run *r, struct as_buf *err)
 
 static int run(struct run *r, struct as_buf *err)
 {
-    int rc;
+    int rc, e;
 
     if (r->target && strlen(r->target) > TARGET_MAX) {
         as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
@@ -359,6 +360,8 @@ static int run(struct run *r, struct as_buf *err)
         as_buf_printf(err, "cannot watch for signals: %s", strerror(errno));
         return AS_CODE_SYSTEM;
     }
+    /* while we are the only process of ours; if not, the log says so when it matters */
+    as_cgroup_delegate("", "memory", &e);
     /* without a target as well: one may be deployed later */
     as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
     as_interp_anchor(&r->python); /* applications may have a folder of their own */

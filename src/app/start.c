@@ -7,6 +7,7 @@
 #include "conf/exit_code.h"
 #include "conf/spec_diff.h"
 #include "ctl/state_dir.h"
+#include "io/cgroup.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -195,12 +196,14 @@ int as_start_main(struct as_option_set *opts)
     static const struct as_run_kind kind = {prepare};
     char *folder = NULL;
     struct as_buf err;
-    int code;
+    int code, e;
 
     as_buf_init(&err);
     code = find_folder(opts, &folder, &err);
-    if (code == AS_CODE_OK && as_option_bool(opts, AS_OPT_DETACH))
+    if (code == AS_CODE_OK && as_option_bool(opts, AS_OPT_DETACH)) {
+        as_cgroup_delegate("", "memory", &e); /* before there are two of us */
         code = as_detach(folder, &err);
+    }
     if (err.n)
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
     as_buf_fini(&err);

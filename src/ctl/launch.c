@@ -16,13 +16,17 @@ static void bound(struct as_launcher *l, const char *replica, uint64_t bytes,
     snprintf(name, sizeof(name), "%u-%.100s", ++l->groups, replica);
     if (as_cgroup_open(group, "", name, bytes, &e) == 0) {
         spec->cgroup = group;
+        if (!l->told_group)
+            as_log_event(l->log, AS_LOG_INFO, "memory_bound", "by=%s replica=%s group=\"%s\"",
+                         group->v2 ? "memory.max" : "memory.limit_in_bytes", replica, group->path);
+        l->told_group = true;
         return;
     }
     spec->memory = bytes;
-    if (!l->unbound)
-        as_log_event(l->log, AS_LOG_INFO, "memory_by_rlimit", "replica=%s reason=\"%s\"", replica,
-                     strerror(e));
-    l->unbound = true;
+    if (!l->told_limit)
+        as_log_event(l->log, AS_LOG_INFO, "memory_bound", "by=RLIMIT_DATA replica=%s reason=\"%s\"",
+                     replica, as_cgroup_why(e));
+    l->told_limit = true;
 }
 
 static void tell_refusal(const struct as_spawn *s, int rc, int e, struct as_buf *err)

@@ -13,9 +13,9 @@
 struct as_launcher {
     struct as_loop *loop;
     const struct as_log *log;
-    uint64_t *oom_seen; /* ctl/process.h */
-    uint32_t groups;    /* control groups that were opened: their names' numbers */
-    bool unbound;       /* that there are none to be had was logged */
+    uint64_t *oom_seen;          /* ctl/process.h */
+    uint32_t groups;             /* control groups that were opened: their names' numbers */
+    bool told_group, told_limit; /* that a worker's memory is bounded in this way was logged */
 };
 
 /* name: for people. in: becomes its standard input, stays the caller's; -1: /dev/null. 0; else the

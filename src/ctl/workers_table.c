@@ -108,7 +108,7 @@ void as_workers_carry(const struct as_workers *all, struct as_carry *c)
 
     AS_LIST_EACH(node, &all->workers) n++;
     as_carry_put_u64(c, "groups", all->launcher.groups);
-    as_carry_put_u64(c, "unbound", all->launcher.unbound);
+    as_carry_put_u64(c, "unbound", all->launcher.told_limit);
     as_carry_put_u64(c, "replicas", n);
     AS_LIST_EACH(node, &all->workers)
     carry_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), c);
@@ -171,7 +171,7 @@ void as_workers_resume(struct as_workers *all, struct as_carried *c, struct as_c
     all->controller = controller;
     all->begun = true; /* an upgrade waits for that */
     all->launcher.groups = (uint32_t)as_carried_get_u64(c, "groups", UINT32_MAX);
-    all->launcher.unbound = as_carried_get_u64(c, "unbound", 1);
+    all->launcher.told_limit = as_carried_get_u64(c, "unbound", 1);
     n = as_carried_get_u64(c, "replicas", UINT32_MAX);
     for (uint64_t i = 0; i < n && !c->failed; i++)
         resume_worker(all, c);

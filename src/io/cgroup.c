@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define TEXT_BYTES 16384 /* more than any file has that is read here */
 #define PREFIX     "anyserve-"
+#define LOWER      "/" PREFIX "server"          /* where a server itself is, of v2 */
 #define PATH_BYTES ((size_t)2 * AS_CGROUP_PATH) /* mount and group together */
 #define FILE_BYTES (PATH_BYTES + 384)           /* of a file in a group's folder */
 
@@ -30,12 +32,14 @@ static bool slurp(const char *path, char ret_text[TEXT_BYTES])
     return n > 0;
 }
 
-bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
+/* As as_cgroup_own, of a process: "self", "123". */
+static bool group_of(const char *root, const char *process, char ret_path[AS_CGROUP_PATH],
+                     bool *ret_v2)
 {
     char text[TEXT_BYTES], file[AS_CGROUP_PATH], *rest;
     bool found = false;
 
-    snprintf(file, sizeof(file), "%s/proc/self/cgroup", root);
+    snprintf(file, sizeof(file), "%s/proc/%s/cgroup", root, process);
     if (!slurp(file, text))
         return false;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -55,16 +59,22 @@ bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2
     return found;
 }
 
-/* The folder of our own group; of the mount, where ours is not visible (containers). False: told by
- * errno. */
-static bool own_folder(const char *root, char ret_path[PATH_BYTES], bool *ret_v2)
+bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
+{
+    return group_of(root, "self", ret_path, ret_v2);
+}
+
+/* The folder of a process's group; of the mount, where it is not visible (containers). False: told
+ * by errno. */
+static bool folder_of(const char *root, const char *process, char ret_path[PATH_BYTES],
+                      bool *ret_v2)
 {
     char own[AS_CGROUP_PATH];
     const char *mount;
     struct stat st;
 
     errno = ENOENT;
-    if (!as_cgroup_own(root, own, ret_v2))
+    if (!group_of(root, process, own, ret_v2))
         return false;
     mount = *ret_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
     snprintf(ret_path, PATH_BYTES, "%s%s%s", root, mount, own);
@@ -118,39 +128,88 @@ static bool has(const char *folder, const char *file, const char *word)
     return false;
 }
 
-/* v2 gives a controller only to groups below one that has no processes of its own. Where we are the
- * only one in ours (a unit with Delegate=), we move one down; others are not moved about. */
-static bool delegate(const char *own)
-{
-    char path[FILE_BYTES], text[TEXT_BYTES], self[16];
-
-    if (has(own, "cgroup.subtree_control", "memory"))
-        return true;
-    if (!has(own, "cgroup.controllers", "memory")) {
-        errno = ENOENT;
-        return false;
-    }
-    snprintf(self, sizeof(self), "%d\n", (int)getpid());
-    if (in_folder(path, own, "cgroup.procs") && slurp(path, text) && strcmp(text, self) == 0) {
-        if (!in_folder(path, own, PREFIX "server") || (mkdir(path, 0755) < 0 && errno != EEXIST) ||
-            !put(path, "cgroup.procs", "0"))
-            return false;
-    }
-    return put(own, "cgroup.subtree_control", "+memory"); /* EBUSY: processes are left */
-}
-
-/* Where groups are made: once we have moved down (above), beside the group that we are in now. */
-static bool parent_folder(const char *root, char ret_path[PATH_BYTES], bool *ret_v2)
+/* Where groups are made: beside the one that a server is in since it moved down. */
+static bool parent_folder(const char *root, const char *process, char ret_path[PATH_BYTES],
+                          bool *ret_v2)
 {
     size_t n;
 
-    if (!own_folder(root, ret_path, ret_v2))
+    if (!folder_of(root, process, ret_path, ret_v2))
         return false;
     n = strlen(ret_path);
-    if (*ret_v2 && n > strlen("/" PREFIX "server") &&
-        strcmp(ret_path + n - strlen("/" PREFIX "server"), "/" PREFIX "server") == 0)
-        ret_path[n - strlen("/" PREFIX "server")] = 0;
-    return !*ret_v2 || delegate(ret_path);
+    if (*ret_v2 && n > strlen(LOWER) && strcmp(ret_path + n - strlen(LOWER), LOWER) == 0)
+        ret_path[n - strlen(LOWER)] = 0;
+    return true;
+}
+
+/* Do groups below this one have the controller? False: errno. */
+static bool is_fit(const char *folder, const char *controller)
+{
+    if (has(folder, "cgroup.subtree_control", controller))
+        return true;
+    errno = has(folder, "cgroup.controllers", controller) ? EBUSY : ENOENT;
+    return false;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n > k && strcmp(text + n - k, end) == 0;
+}
+
+static bool is_marked(const char *folder, const char *mark)
+{
+    char value[2];
+
+    return getxattr(folder, mark, value, sizeof(value)) == 1 && value[0] == '1';
+}
+
+/* systemd writes to the groups of its units, but for those that it has delegated, which it marks:
+ * the second name since version 251, the first one is for root only. Elsewhere modes decide. */
+static bool is_systemds(const char *folder)
+{
+    return (ends_with(folder, ".service") || ends_with(folder, ".scope") ||
+            ends_with(folder, ".slice")) &&
+           !is_marked(folder, "trusted.delegate") && !is_marked(folder, "user.delegate");
+}
+
+static bool is_alone(const char *folder, pid_t pid)
+{
+    char path[FILE_BYTES], text[TEXT_BYTES], self[16];
+
+    snprintf(self, sizeof(self), "%d\n", (int)pid);
+    return in_folder(path, folder, "cgroup.procs") && slurp(path, text) && strcmp(text, self) == 0;
+}
+
+static bool may_write(const char *folder, const char *file)
+{
+    char path[FILE_BYTES];
+
+    return in_folder(path, folder, file) && access(path, W_OK) == 0;
+}
+
+/* We go one group down, and the controller is given to groups below. False: errno. */
+static bool move_down(const char *folder, const char *controller)
+{
+    char lower[FILE_BYTES], add[64];
+    bool made;
+    int e;
+
+    snprintf(add, sizeof(add), "+%s", controller);
+    if (!in_folder(lower, folder, PREFIX "server"))
+        return false;
+    made = mkdir(lower, 0755) == 0;
+    if (!made && errno != EEXIST)
+        return false;
+    if (put(lower, "cgroup.procs", "0") && put(folder, "cgroup.subtree_control", add))
+        return true;
+    e = errno;
+    put(folder, "cgroup.procs", "0");
+    if (made)
+        rmdir(lower);
+    errno = e;
+    return false;
 }
 
 /* Swap would only make the end slow. Where it is not counted there is no such file. */
@@ -177,6 +236,66 @@ static int refused(int e, int *ret_errno)
                                                                  : AS_EIO;
 }
 
+/* `e`: EBUSY where groups below it do not have the controller. 0: they could. */
+static int why_unfit(const char *folder, int e, pid_t pid)
+{
+    if (e != EBUSY) /* there is no such controller */
+        return e;
+    if (is_systemds(folder))
+        return EPERM;
+    if (!is_alone(folder, pid))
+        return EBUSY;
+    return may_write(folder, "cgroup.subtree_control") ? 0 : errno;
+}
+
+int as_cgroup_delegate(const char *root, const char *controller, int *ret_errno)
+{
+    char folder[PATH_BYTES];
+    bool v2;
+    int e;
+
+    if (!parent_folder(root, "self", folder, &v2))
+        return refused(errno, ret_errno);
+    if (!v2 || is_fit(folder, controller))
+        return 0;
+    e = why_unfit(folder, errno, getpid());
+    if (!e && !move_down(folder, controller))
+        e = errno;
+    return e ? refused(e, ret_errno) : 0;
+}
+
+int as_cgroup_look(const char *root, pid_t pid, bool *ret_v2, int *ret_errno)
+{
+    char folder[PATH_BYTES], process[16];
+    int e = 0;
+
+    snprintf(process, sizeof(process), "%d", (int)pid);
+    if (!parent_folder(root, process, folder, ret_v2))
+        return refused(errno, ret_errno);
+    if (*ret_v2 && !is_fit(folder, "memory"))
+        e = why_unfit(folder, errno, pid);
+    if (!e && access(folder, W_OK) < 0)
+        e = errno;
+    return e ? refused(e, ret_errno) : 0;
+}
+
+const char *as_cgroup_why(int e)
+{
+    switch (e) {
+    case EBUSY:
+        return "other processes are in the server's control group";
+    case EPERM:
+        return "its control group is systemd's, without Delegate=";
+    case EACCES:
+    case EROFS:
+        return "its control group cannot be written to";
+    case ENOENT:
+        return "there is no control group that counts memory";
+    default:
+        return strerror(e);
+    }
+}
+
 int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, uint64_t bytes,
                    int *ret_errno)
 {
@@ -184,7 +303,7 @@ int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, 
     struct as_cgroup g = {.procs = -1};
     int e;
 
-    if (!parent_folder(root, parent, &g.v2))
+    if (!parent_folder(root, "self", parent, &g.v2) || (g.v2 && !is_fit(parent, "memory")))
         return refused(errno, ret_errno);
     snprintf(path, sizeof(path), "%s/" PREFIX "%d-%.128s", parent, (int)getpid(), name);
     if (mkdir(path, 0755) < 0)
@@ -266,7 +385,7 @@ void as_cgroup_sweep(const char *root)
     struct dirent *e;
     DIR *d;
 
-    if (!own_folder(root, parent, &v2))
+    if (!parent_folder(root, "self", parent, &v2))
         return;
     d = opendir(parent);
     while (d && (e = readdir(d))) {

@@ -2,13 +2,17 @@
  *
  * Below our own group, where we may make one (root, a container with a writable tree, a systemd
  * unit with Delegate=): v1's memory controller, else v2. A child that takes more than its limit is
- * ended by the kernel, alone. `root` is put before every path: "" on a running system, a folder in
- * tests.
+ * ended by the kernel, alone. v2 gives a controller only to groups below one that has no processes
+ * of its own, so a server moves one down ("anyserve-server") before it starts anything, and its
+ * workers' groups are beside it. `root` is put before every path: "" on a running system, a folder
+ * in tests.
  */
 #ifndef AS_IO_CGROUP_H
 #define AS_IO_CGROUP_H
 
 #include "base/err.h"
+
+#include <sys/types.h>
 
 #define AS_CGROUP_PATH 4096u
 
@@ -21,6 +25,18 @@ struct as_cgroup {
 /* Our own group that counts memory: "/a/b", or "" for the topmost. v1 wins over v2, which exists
  * without a memory controller on mixed systems. False: there is none. */
 bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
+
+/* Before the first child of a server: makes our group fit to have groups below it that are bounded.
+ * `controller`: "memory". v1, and a group that is fit already, need nothing. Only a group where we
+ * are the only process is changed, and none of systemd's that is not delegated. 0; AS_EDENIED: it
+ * is not ours (EBUSY: others are in it; EPERM: a unit without Delegate=; EACCES, EROFS);
+ * AS_ENOTFOUND: no controller; AS_EIO. Nothing has changed then. */
+int as_cgroup_delegate(const char *root, const char *controller, int *ret_errno);
+/* Could groups be made for children of process `pid`, a server? Of one that has not begun, where
+ * as_cgroup_delegate would succeed. Changes nothing. 0, or as above. */
+int as_cgroup_look(const char *root, pid_t pid, bool *ret_v2, int *ret_errno);
+/* What *ret_errno means, for people. */
+const char *as_cgroup_why(int e);
 
 /* A new group, its limit set. `name`: letters, digits, '.', '_', '-'; the folder's name holds our
  * pid too. 0; AS_EDENIED, AS_ENOTFOUND: there is none to be had here, which is no fault of anybody;
