@@ -1,0 +1,271 @@
+"""Where a server is found: in the background after its user has logged out, as the shipped systemd unit runs it, and by
+root. Each test has /run, /tmp, /var/lib and a network of its own, and needs root for that and for the other users; there is
+no systemd here, so what it would do with the unit's lines is done by hand."""
+
+import configparser
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support import paths, procs, users, wait
+from support.server import Log
+
+USER, ANOTHER = users.OTHER, users.OTHER + 1
+UNIT = paths.ROOT / "deploy/systemd/anyserve.service"
+FILE = """applications:
+- name: default
+  import_path: echo:app
+  runtime_env: {working_dir: %s}
+"""
+INSTALLED = {"PATH": os.environ["PATH"], "PYTHONPATH": str(paths.SDK), "LANG": "C.UTF-8"}  # as an installed package is there
+PYTHON = ("--python", sys.executable)
+
+
+def spawn(uid, env, *args, **more):
+    who = {"user": uid, "group": uid, "extra_groups": []} if uid else {}
+    return subprocess.Popen([str(paths.BINARY), *map(str, args)], env={**INSTALLED, **env}, stdin=subprocess.DEVNULL, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", **who, **more)
+
+
+def command(uid, env, *args, code=0):
+    """What a command of a user says, with nothing in its environment but this."""
+    process = spawn(uid, env, *args)
+    said, _ = process.communicate(timeout=wait.SECONDS)
+    assert process.returncode == code, f"{args}: exit code {process.returncode}\n{said}"
+    return said
+
+
+def folder(path, uid, mode=0o700):
+    os.makedirs(path, exist_ok=True)
+    os.chown(path, uid, uid)
+    os.chmod(path, mode)
+    return path
+
+
+def home(uid):
+    """HOME and the folder that a login makes, as `login` gives them."""
+    return {"HOME": folder(f"/var/lib/home-{uid}", uid), "XDG_RUNTIME_DIR": folder(f"/run/user/{uid}", uid)}
+
+
+def logged_out(env):
+    """The login's folder vanishes with the session; a later command has another one, or none."""
+    subprocess.run(["rm", "-rf", env["XDG_RUNTIME_DIR"]], check=True)
+    return {k: v for k, v in env.items() if k != "XDG_RUNTIME_DIR"}
+
+
+def world(address="10.9.8.7"):
+    users.enter_folders("/run", "/var/lib", "/tmp")
+    os.chmod("/tmp", 0o1777)
+    os.makedirs("/run/user")
+    users.enter_network(address)
+
+
+def in_world(test):
+    """test() in folders and a network of its own; every process that it leaves behind is a failure."""
+    def run():
+        before = set(os.listdir("/proc"))
+        test()
+        left = [p for p in set(os.listdir("/proc")) - before if p.isdigit() and "anyserve" in procs.command(int(p))]
+        mine = [p for p in left if os.readlink(f"/proc/{p}/ns/mnt") == os.readlink("/proc/self/ns/mnt")]
+        for p in mine:
+            os.kill(int(p), signal.SIGKILL)
+        assert not mine, mine
+    users.in_child(world, run)
+
+
+def server(uid, env, port, *args):
+    """A server that is ready."""
+    process = spawn(uid, env, "run", "--port", port, "--status-port", "off", *args, *PYTHON)
+    process.log = Log(process.stdout.buffer)
+    process.log.wait("^Ready: ")
+    return process
+
+
+def end(process):
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(wait.SECONDS) == 0, process.log.text()
+
+
+# --- in the background ---
+
+def detached():
+    env = home(USER)
+    said = command(USER, env, "start", "--detach", *PYTHON)
+    assert "in the background" in said
+    kept = env["HOME"] + "/.local/state/anyserve/run/8000"
+    assert os.path.exists(f"{kept}/control.sock") and os.stat(os.path.dirname(kept)).st_mode & 0o7777 == 0o700
+    assert os.listdir(env["XDG_RUNTIME_DIR"]) == []
+    for now in (env, logged_out(env), home(USER)):
+        command(USER, now, "status")
+        command(USER, now, "workers")
+    assert "has ended" in command(USER, logged_out(env), "shutdown", "-y")
+    assert not os.path.exists(kept)
+
+
+def detached_of_root():
+    env = home(0)
+    command(0, env, "start", "--detach", *PYTHON)
+    assert os.path.exists("/run/anyserve/8000/control.sock")
+    for now in (env, logged_out(env), {}):
+        command(0, now, "status")
+    assert "has ended" in command(0, {}, "shutdown", "-y")
+
+
+def both_places():
+    """One in the login's folder, one in the background: commands see both."""
+    env = home(USER)
+    one = server(USER, env, 8100)
+    assert os.path.exists(env["XDG_RUNTIME_DIR"] + "/anyserve/8100/control.sock")
+    command(USER, env, "status")
+    command(USER, env, "start", "--detach", *PYTHON)
+    command(USER, env, "status", "--port", 8000)
+    said = command(USER, env, "status", "--port", 8200, code=1)
+    assert "8000" in said and "8100" in said, said
+    assert command(USER, env, "status", "--port", 8100)
+    assert "on port 8000 has ended" in command(USER, env, "shutdown", "-y", "--port", 8000)
+    command(USER, env, "status")
+    end(one)
+
+
+def too_long():
+    """A home too deep for the path of a socket (108 bytes) is said, and what to do."""
+    env = {"HOME": folder("/var/lib/" + "h" * 70, USER)}
+    said = command(USER, env, "start", "--detach", *PYTHON, code=78)
+    assert "too long a path for a socket" in said and "--runtime-dir" in said
+    command(USER, env, "start", "--detach", "--runtime-dir", folder("/run/short", USER), *PYTHON)
+    assert "has ended" in command(USER, env, "shutdown", "-y", "--runtime-dir", "/run/short")
+
+
+@pytest.mark.parametrize("test", [detached, detached_of_root, both_places, too_long], ids=lambda t: t.__name__)
+def test_background(test):
+    in_world(test)
+
+
+# --- as a service ---
+
+def unit():
+    """The lines of [Service], with the command for a deployment file that the unit has in a comment."""
+    text = UNIT.read_text()
+    parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",), comment_prefixes=("#",))
+    parser.optionxform = str
+    parser.read_string(text)
+    start = re.search(r"^# +ExecStart=(.*)$", text, re.M)[1]
+    return dict(parser["Service"]), shlex.split(start)
+
+
+class Service:
+    """What systemd does with the unit: its user, folders and environment, and the supervisor's own word READY=1."""
+
+    def __init__(self):
+        lines, start = unit()
+        assert lines["User"] not in ("", "root") and lines["Type"] == "notify"
+        env = {"USER": lines["User"], "LOGNAME": lines["User"], "HOME": "/nonexistent", "PWD": "/"}
+        for key, below, name in (("RuntimeDirectory", "/run", "RUNTIME_DIRECTORY"),
+                                 ("StateDirectory", "/var/lib", "STATE_DIRECTORY")):
+            env[name] = folder(f"{below}/{lines[key]}", USER, int(lines[f"{key}Mode"], 8))
+        env.update(pair.split("=", 1) for pair in shlex.split(lines.get("Environment", "")))
+        self.process = spawn(USER, env, *start[1:], *PYTHON)
+        self.log = Log(self.process.stdout.buffer)
+        self.log.wait("^Ready: ")
+        self.reload = shlex.split(lines["ExecReload"].replace("$MAINPID", str(self.process.pid)))
+
+    def upgraded(self, times):
+        """So many upgrades have ended well, as the log says."""
+        wait.until(lambda: sum("event=upgraded" in line for line in self.log.lines) == times, "the upgrade")
+
+
+ROOTS = {"sudo": {"HOME": "/root", "SUDO_USER": "x"}, "login": {"HOME": "/root", "XDG_RUNTIME_DIR": "/run/user/0"}}
+
+
+def commands_of(uid, env):
+    """Every documented command."""
+    service = Service()
+    file = "/var/lib/models.yaml"
+    with open(file, "w") as f:
+        f.write(FILE % paths.APPS)
+    assert "echo" in command(uid, env, "deploy", file)
+    said = command(uid, env, "status")
+    assert re.search(r"^  echo +HEALTHY +1/1$", said, re.M), said
+    assert "echo-0" in command(uid, env, "workers", "--json")
+    assert "worker_ready" in command(uid, env, "logs", "--replica", "dispatcher")
+    assert "1, 2" in command(uid, env, "infer", "echo", "--input", "x=[1,2]")
+    assert "echo:app" in command(uid, env, "config")
+    command(uid, env, "scale", "echo", 2)
+    command(uid, env, "restart", "echo")
+    said = command(uid, env, "doctor", "--json", *PYTHON)
+    assert re.search(r'"check": ?"server", ?"verdict": ?"ok"', said), said
+    assert "upgraded" in command(uid, env, "upgrade")
+    subprocess.run(service.reload, check=True)
+    service.upgraded(2)
+    command(uid, env, "delete", "default")
+    assert "has ended" in command(uid, env, "shutdown", "-y")
+    assert service.process.wait(wait.SECONDS) == 0
+
+
+def nobody_else():
+    """Another user finds no server, also with its folder named."""
+    service = Service()
+    env = home(ANOTHER)
+    assert "no server" in command(ANOTHER, env, "status", code=1)
+    assert "no server" in command(ANOTHER, env, "status", "--runtime-dir", "/run/anyserve", code=1)
+    command(0, {}, "shutdown", "-y")
+    assert service.process.wait(wait.SECONDS) == 0
+
+
+@pytest.mark.parametrize("who", ["sudo", "login"])
+def test_service_and_root(who):
+    def test():
+        if who == "login":
+            folder("/run/user/0", 0)
+        commands_of(0, ROOTS[who])
+    in_world(test)
+
+
+def test_service_and_its_user():
+    """sudo -u anyserve: without a login's folder."""
+    in_world(lambda: commands_of(USER, {"HOME": "/nonexistent"}))
+
+
+def test_service_and_others():
+    in_world(nobody_else)
+
+
+# --- root and the servers of others ---
+
+def of_others():
+    one, two = home(USER), home(ANOTHER)
+    first = server(USER, one, 8100)
+    command(0, {}, "status")
+    assert "8100" in command(0, {}, "status", "--port", 8200, code=1)
+    second = server(ANOTHER, {"HOME": two["HOME"]}, 8200)
+    assert os.path.exists(f"/tmp/anyserve-{ANOTHER}/8200/lock")
+    said = command(0, {}, "status", code=1)
+    assert f"/run/user/{USER}/anyserve" in said and f"/tmp/anyserve-{ANOTHER}" in said, said
+    command(0, {}, "status", "--port", 8200)
+    assert "has ended" in command(0, {}, "shutdown", "-y", "--port", 8200)
+    assert second.wait(wait.SECONDS) == 0
+    # one of root's own comes first, whoever else has some
+    own = server(0, {}, 8300)
+    assert "on port 8300" in command(0, {}, "shutdown", "-y")
+    assert own.wait(wait.SECONDS) == 0
+    end(first)
+
+
+def of_an_impostor():
+    """A folder in /tmp that is called as somebody's, and is another's, is nobody's."""
+    fake = home(ANOTHER)
+    one = server(ANOTHER, fake, 8100, "--runtime-dir", f"/tmp/anyserve-{USER}")
+    assert "no server" in command(0, {}, "status", code=1)
+    assert "no server" in command(USER, {"HOME": "/nonexistent"}, "status", code=1)
+    command(ANOTHER, fake, "status", "--runtime-dir", f"/tmp/anyserve-{USER}")
+    end(one)
+
+
+@pytest.mark.parametrize("test", [of_others, of_an_impostor], ids=lambda t: t.__name__)
+def test_root(test):
+    in_world(test)
