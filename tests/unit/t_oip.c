@@ -15,6 +15,7 @@ static void a_whole_request(void **state AS_UNUSED)
     pb_bytes(&b, RAW, data, 1);
     pb_number(&b, 99, 5); /* unknown: skipped */
     pb_text(&b, 100, "unknown");
+    as_buf_add(&b, "\x9b\x06\x08\x05\x9c\x06", 6); /* a group */
     pb_text(&out, 1, "x");
     pb_nest(&b, OUTPUTS, out);
     assert_int_equal(parse(&b), 0);
@@ -420,11 +421,16 @@ static void wrong_wire_types(void **state AS_UNUSED)
     REFUSED(&b, AS_EPROTO, "input 'a': shape: malformed number");
     b = request();
     in = (struct as_buf){0};
-    as_buf_add(&in, "\x0b\x0c", 2);
+    as_buf_add(&in, "\x0b\x0c", 2); /* a group */
+    pb_nest(&b, INPUTS, in);
+    REFUSED(&b, AS_EPROTO, "an input's name: wrong wire type 3");
+    b = request();
+    in = (struct as_buf){0};
+    as_buf_add(&in, "\x0b", 1); /* without its end */
     pb_nest(&b, INPUTS, in);
     REFUSED(&b, AS_EPROTO, "inputs[0]: malformed protobuf");
     b = request();
-    as_buf_add(&b, "\x0b\x0c", 2);
+    as_buf_add(&b, "\x0b", 1);
     REFUSED(&b, AS_EPROTO, "malformed protobuf");
 }
 
