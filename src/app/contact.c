@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PORTS_MAX    256u
 #define ANSWER_MAX   ((size_t)64 << 20)
 #define ANSWER_WAIT  (10 * AS_SEC) /* without a byte */
 #define CONNECT_WAIT (5 * AS_SEC)
@@ -50,42 +49,36 @@ int as_contact_signals(void)
 
 /* --- which server --- */
 
-struct place {
-    char *base;
-    uint16_t ports[PORTS_MAX], port;
-    uint32_t n;
-};
-
-static void find_place(struct place *p, const struct as_option_set *o)
+static void find(struct as_runtime_found *f, const struct as_option_set *o)
 {
-    p->base = as_runtime_base(as_option_str(o, AS_OPT_RUNTIME_DIR));
-    p->n = as_runtime_ports(p->base, p->ports, PORTS_MAX);
-    p->port = as_runtime_choose(o->v[AS_OPT_PORT].given, (uint16_t)as_option_u64(o, AS_OPT_PORT),
-                                p->ports, p->n);
+    as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
+                    (uint16_t)as_option_u64(o, AS_OPT_PORT));
 }
 
 uint16_t as_contact_place(const struct as_option_set *opts, char **ret_base)
 {
-    struct place p;
+    struct as_runtime_found f;
 
-    find_place(&p, opts);
-    *ret_base = p.base;
-    return p.port;
+    find(&f, opts);
+    *ret_base = as_str_dup(as_str_of(f.chosen.base));
+    as_runtime_found_fini(&f);
+    return f.chosen.port;
 }
 
 int as_contact_missing(const struct as_option_set *opts)
 {
-    struct place p;
+    struct as_runtime_found f;
+    struct as_buf text;
 
-    find_place(&p, opts);
-    fprintf(stderr, "anyserve: no server on port %u in %s.\n", p.port, p.base);
-    if (p.n == 0)
-        fprintf(stderr, "  No server runs there; another place is chosen with --runtime-dir.\n");
-    else
-        fprintf(stderr, "  Running there, to be chosen with --port:");
-    for (uint32_t i = 0; i < p.n; i++)
-        fprintf(stderr, " %u%s", p.ports[i], i + 1 == p.n ? "\n" : "");
-    free(p.base);
+    find(&f, opts);
+    as_buf_init(&text);
+    as_buf_printf(&text, "anyserve: no server on port %u in %s.", f.chosen.port, f.chosen.base);
+    if (!f.n)
+        as_buf_str(&text, "\n  No server runs there; another place is chosen with --runtime-dir.");
+    as_runtime_list(&f, &text);
+    fprintf(stderr, "%.*s\n", AS_STR_FMT(as_buf_slice(&text)));
+    as_buf_fini(&text);
+    as_runtime_found_fini(&f);
     return AS_CODE_FAILED;
 }
 

@@ -8,6 +8,7 @@
 #include "conf/spec_diff.h"
 #include "ctl/state_dir.h"
 #include "io/cgroup.h"
+#include "io/runtime.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -191,18 +192,33 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     return code;
 }
 
+/* Of the runtime folder: one in a home may have none yet. */
+static int make_parent(const char *path, struct as_buf *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *parent = as_str_dup((struct as_str){path, slash ? (size_t)(slash - path) : 0});
+    int rc = parent[0] && access(parent, F_OK) < 0 ? as_state_dir_make(parent, err) : 0;
+
+    free(parent);
+    return rc < 0 ? AS_CODE_CONFIG : AS_CODE_OK;
+}
+
 int as_start_main(struct as_option_set *opts)
 {
     static const struct as_run_kind kind = {prepare};
-    char *folder = NULL;
+    char *folder = NULL, *lasting = NULL;
     struct as_buf err;
     int code, e;
 
     as_buf_init(&err);
     code = find_folder(opts, &folder, &err);
     if (code == AS_CODE_OK && as_option_bool(opts, AS_OPT_DETACH)) {
+        lasting = as_runtime_lasting(as_option_str(opts, AS_OPT_RUNTIME_DIR));
+        as_option_set_str(opts, AS_OPT_RUNTIME_DIR, lasting);
         as_cgroup_delegate("", "memory", &e); /* before there are two of us */
-        code = as_detach(folder, &err);
+        code = make_parent(lasting, &err);
+        if (code == AS_CODE_OK)
+            code = as_detach(folder, &err);
     }
     if (err.n)
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
@@ -212,5 +228,6 @@ int as_start_main(struct as_option_set *opts)
     else if (code == AS_DETACHED)
         code = AS_CODE_OK;
     free(folder);
+    free(lasting);
     return code;
 }

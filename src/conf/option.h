@@ -84,7 +84,7 @@ enum as_option_type {
       "Listening", "what must be said there; needed with --control, readable by us only")          \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
       RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
-      "sockets and locks; default $XDG_RUNTIME_DIR/anyserve")                                      \
+      "sockets and locks; default $XDG_RUNTIME_DIR/anyserve; docs/OPERATING.md")                   \
     X(STATE_DIR, "state-dir", STRING, 0, 4095, "", "DIR",                                          \
       START | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC | AS_SCOPE_DOCTOR, "Deployment",                \
       "what is served is kept here; default $XDG_STATE_HOME/anyserve, for root /var/lib/anyserve") \

@@ -235,7 +235,8 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
     int rc;
 
     *d = (struct as_runtime_dir){.lock = -1};
-    if (as_runtime_path(probe, base, port, AS_RUNTIME_MANAGE) < 0) {
+    if (strlen(base) > AS_RUNTIME_BASE_MAX ||
+        as_runtime_path(probe, base, port, AS_RUNTIME_MANAGE) < 0) {
         as_buf_printf(err,
                       "the runtime folder %s/%u is too long a path for a socket; choose a "
                       "shorter --runtime-dir",

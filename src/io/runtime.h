@@ -10,6 +10,7 @@
 #ifndef AS_IO_RUNTIME_H
 #define AS_IO_RUNTIME_H
 
+#include "base/buf.h"
 #include "base/err.h"
 
 /* flock: let go by the kernel however the server ends, so that no stale file blocks a start */
@@ -24,15 +25,45 @@
 #define AS_RUNTIME_LOGS      "logs"
 #define AS_RUNTIME_PATH_MAX  108u /* of a socket, with its NUL */
 #define AS_RUNTIME_TOKEN_LEN 64u  /* hex digits of join-token */
+#define AS_RUNTIME_BASE_MAX  80u  /* bytes of a --runtime-dir, as the table of options has it */
 
 /* A folder of ours by the XDG base directory specification: `option`, or when that is empty
  * $variable/anyserve (a relative path is to be ignored, it says), `of_root` for root, else
  * `otherwise`, which may be NULL: then there is none. The caller frees. */
 char *as_runtime_folder(const char *option, const char *variable, const char *of_root,
                         const char *otherwise);
-/* Where servers are: `option`, or when that is empty $XDG_RUNTIME_DIR/anyserve, /run/anyserve for
- * root, else /tmp/anyserve-UID. The caller frees. */
+/* Where a server of ours keeps its folder: `option`, or when that is empty
+ * $XDG_RUNTIME_DIR/anyserve, /run/anyserve for root, else /tmp/anyserve-UID. The caller frees. */
 char *as_runtime_base(const char *option);
+/* The same of a server in the background, which outlives the login: where $XDG_RUNTIME_DIR is the
+ * login's, /run/user/UID, it vanishes with it, and /tmp is swept. Instead /run/anyserve for root,
+ * else $XDG_STATE_HOME/anyserve/run, ~/.local/state/anyserve/run. */
+char *as_runtime_lasting(const char *option);
+
+#define AS_RUNTIME_BASES   64u
+#define AS_RUNTIME_SERVERS 256u
+
+/* Servers of this machine that live, and which of them a command means. */
+struct as_runtime_found {
+    char *bases[AS_RUNTIME_BASES]; /* where was looked; the first is where ours would be */
+    uint32_t n_bases;
+    struct as_runtime_server {
+        const char *base;
+        uint16_t port;
+    } servers[AS_RUNTIME_SERVERS], chosen;
+    uint32_t n; /* servers */
+    bool lives; /* `chosen` is one of them */
+};
+/* With an `option` there only. Else in all folders where servers of ours are (as_runtime_base,
+ * as_runtime_lasting) and in that of system services, /run/anyserve; for root, where those have
+ * none, also in /run/user/UID/anyserve and /tmp/anyserve-UID. Folders count that are whose they
+ * must be: anybody can make one in /tmp. Of several servers `port` is chosen; when it was not
+ * `given`, the only one. None: chosen is `port` in the first folder. */
+void as_runtime_find(struct as_runtime_found *f, const char *option, bool given, uint16_t port);
+void as_runtime_found_fini(struct as_runtime_found *f);
+/* A line for each folder that has servers: what could be chosen instead. */
+void as_runtime_list(const struct as_runtime_found *f, struct as_buf *out);
+
 /* The path of a file of the server on `port`. 0, or AS_EINVALID when it is too long for a socket.
  */
 int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16_t port,
@@ -42,11 +73,7 @@ int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16
 int as_runtime_read_token(const char *base, uint16_t port,
                           char ret_token[AS_RUNTIME_TOKEN_LEN + 1]);
 
-/* Ports under `base` whose server lives (lock held), ascending; returns how many, at most `cap`. */
-uint32_t as_runtime_ports(const char *base, uint16_t *out, uint32_t cap);
-/* Whether that on `port` does. */
+/* Whether the server on `port` lives (its lock is held). */
 bool as_runtime_lives(const char *base, uint16_t port);
-/* Which of these a command means: `port` when that was given, else the only one, else `port`. */
-uint16_t as_runtime_choose(bool given, uint16_t port, const uint16_t *ports, uint32_t n);
 
 #endif

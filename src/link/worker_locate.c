@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #define PORT_DEFAULT 8000 /* of --port */
-#define PORTS_MAX    64u
 
 static_assert(AS_WORKER_PATH == AS_RUNTIME_PATH_MAX, "public limit");
 static_assert(AS_WORKER_TOKEN == AS_RUNTIME_TOKEN_LEN + 1, "public limit");
@@ -24,20 +23,20 @@ static int is_ours(const char *folder)
 int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WORKER_PATH],
                      char ret_token[AS_WORKER_TOKEN])
 {
-    char *base = as_runtime_base(runtime_dir ? runtime_dir : "");
-    int err = port > UINT16_MAX ? AS_EINVALID : is_ours(base);
     char path[AS_RUNTIME_PATH_MAX], token[AS_RUNTIME_TOKEN_LEN + 1];
-    uint16_t ports[PORTS_MAX], chosen;
+    struct as_runtime_found f;
+    int err;
 
-    if (!err) {
-        uint32_t n = as_runtime_ports(base, ports, PORTS_MAX);
-
-        chosen = as_runtime_choose(port != 0, port ? (uint16_t)port : PORT_DEFAULT, ports, n);
-        err = as_runtime_path(path, base, chosen, AS_RUNTIME_LINK);
-        if (!err)
-            err = as_runtime_read_token(base, chosen, token);
-    }
-    free(base);
+    if (port > UINT16_MAX)
+        return AS_EINVALID;
+    as_runtime_find(&f, runtime_dir ? runtime_dir : "", port != 0,
+                    port ? (uint16_t)port : PORT_DEFAULT);
+    err = is_ours(f.chosen.base);
+    if (!err)
+        err = as_runtime_path(path, f.chosen.base, f.chosen.port, AS_RUNTIME_LINK);
+    if (!err)
+        err = as_runtime_read_token(f.chosen.base, f.chosen.port, token);
+    as_runtime_found_fini(&f);
     if (err)
         return err == AS_EPROTO ? AS_ENOTFOUND : err; /* it is being written */
     memcpy(ret_path, path, sizeof(path));

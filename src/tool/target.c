@@ -3,8 +3,6 @@
 #include "ctl/runtime_dir.h"
 #include "io/connect.h"
 
-#define PORTS_MAX 256u
-
 static int wrong(const char *url, const char *what, struct as_buf *why)
 {
     as_buf_printf(why, "--url '%s': %s", url, what);
@@ -56,48 +54,46 @@ int as_target_parse(struct as_target *ret_t, const char *url, struct as_buf *why
     return 0;
 }
 
+static void find(struct as_runtime_found *f, const struct as_option_set *o)
+{
+    as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
+                    (uint16_t)as_option_u64(o, AS_OPT_PORT));
+}
+
 int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, struct as_buf *why)
 {
     const char *url = as_option_str(o, AS_OPT_URL);
-    uint16_t ports[PORTS_MAX], port;
-    char *base;
-    uint32_t n;
+    struct as_runtime_found f;
 
     ret_t->found = false;
     if (url[0])
         return as_target_parse(ret_t, url, why);
-    base = as_runtime_base(as_option_str(o, AS_OPT_RUNTIME_DIR));
-    n = as_runtime_ports(base, ports, PORTS_MAX);
-    port = as_runtime_choose(o->v[AS_OPT_PORT].given, (uint16_t)as_option_u64(o, AS_OPT_PORT),
-                             ports, n);
-    for (uint32_t i = 0; i < n; i++)
-        ret_t->found = ret_t->found || ports[i] == port;
-    free(base);
-    return set(ret_t, AS_STR("localhost"), port);
+    find(&f, o);
+    ret_t->found = f.lives;
+    as_runtime_found_fini(&f);
+    return set(ret_t, AS_STR("localhost"), f.chosen.port);
 }
 
 /* What a person can do when nobody answers. */
 static void advise(const struct as_option_set *o, struct as_buf *why)
 {
-    char *base = as_runtime_base(as_option_str(o, AS_OPT_RUNTIME_DIR));
-    uint16_t ports[PORTS_MAX];
-    uint32_t n = as_runtime_ports(base, ports, PORTS_MAX);
+    struct as_runtime_found f;
 
-    if (as_option_str(o, AS_OPT_URL)[0])
+    if (as_option_str(o, AS_OPT_URL)[0]) {
         as_buf_str(why, "\n  Does a server listen there?");
-    else if (n == 0)
+        return;
+    }
+    find(&f, o);
+    as_runtime_list(&f, why);
+    if (f.n == 0)
         as_buf_printf(why,
                       "\n  No server runs in %s; another place is chosen with --runtime-dir, any "
                       "server with --url HOST:PORT.",
-                      base);
+                      f.chosen.base);
     else
-        as_buf_printf(why, "\n  Running in %s, to be chosen with --port:", base);
-    for (uint32_t i = 0; i < n && !as_option_str(o, AS_OPT_URL)[0]; i++)
-        as_buf_printf(why, " %u", ports[i]);
-    if (n && !as_option_str(o, AS_OPT_URL)[0])
         as_buf_str(why,
                    "; one that listens on another address than this host's loopback needs --url");
-    free(base);
+    as_runtime_found_fini(&f);
 }
 
 int as_target_connect(const struct as_target *t, const struct as_option_set *o, struct as_buf *why)

@@ -68,6 +68,109 @@ static void the_place_follows_option_and_environment(void **state AS_UNUSED)
     free(p);
 }
 
+static void lasts(const char *option, const char *want)
+{
+    char *p = as_runtime_lasting(option);
+
+    assert_string_equal(p, want);
+    free(p);
+}
+
+/* What a login makes goes with it; what somebody else chose stays as long as they say. */
+static void a_place_that_stays(void **state AS_UNUSED)
+{
+    uid_t root = geteuid();
+    char *p;
+
+    setenv("XDG_RUNTIME_DIR", "/run/user/1", 1);
+    setenv("HOME", "/home/u", 1);
+    unsetenv("XDG_STATE_HOME");
+    if (root == 0) {
+        lasts("", "/run/anyserve");
+        assert_int_equal(seteuid(12345), 0);
+    }
+    lasts("/x", "/x");
+    lasts("", "/home/u/.local/state/anyserve/run");
+    setenv("XDG_STATE_HOME", "/state", 1);
+    lasts("", "/state/anyserve/run");
+    setenv("XDG_STATE_HOME", "not/absolute", 1);
+    lasts("", "/home/u/.local/state/anyserve/run");
+    setenv("XDG_RUNTIME_DIR", "/run", 1);
+    lasts("", "/run/anyserve");
+    setenv("XDG_RUNTIME_DIR", "/run/users/1", 1);
+    lasts("", "/run/users/1/anyserve");
+    unsetenv("XDG_RUNTIME_DIR");
+    lasts("", "/home/u/.local/state/anyserve/run");
+    setenv("HOME", "", 1);
+    unsetenv("XDG_STATE_HOME");
+    p = as_runtime_lasting("");
+    assert_memory_equal(p, "/tmp/anyserve-", 14);
+    free(p);
+    assert_int_equal(seteuid(root), 0);
+}
+
+/* The one that was asked for, else the only one. */
+static void which_server_is_meant(void **state AS_UNUSED)
+{
+    static const struct {
+        bool given;
+        uint16_t port, want;
+        bool lives;
+    } rows[] = {{true, 70, 70, true},
+                {true, 8000, 8000, true},
+                {true, 71, 71, false},
+                {false, 8000, 8000, true},
+                {false, 71, 71, false}};
+    struct as_runtime_dir d, other;
+    struct as_runtime_found f;
+    struct as_buf err = {0}, text = {0};
+
+    as_runtime_find(&f, base, false, 8000);
+    assert_false(f.lives);
+    assert_int_equal(f.chosen.port, 8000);
+    assert_string_equal(f.chosen.base, base);
+    as_runtime_found_fini(&f);
+    assert_int_equal(as_runtime_open(&d, base, 70, &err), 0);
+    as_runtime_find(&f, base, false, 8000);
+    assert_true(f.lives);
+    assert_int_equal(f.chosen.port, 70);
+    as_runtime_found_fini(&f);
+    assert_int_equal(as_runtime_open(&other, base, 8000, &err), 0);
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        as_runtime_find(&f, base, rows[i].given, rows[i].port);
+        assert_int_equal(f.chosen.port, rows[i].want);
+        assert_int_equal(f.lives, rows[i].lives);
+        assert_int_equal(f.n, 2);
+        as_runtime_found_fini(&f);
+    }
+    as_runtime_find(&f, base, true, 71);
+    as_runtime_list(&f, &text);
+    as_buf_printf(&err, "\n  Running in %s, to be chosen with --port: 70 8000", base);
+    assert_true(as_str_eq(as_buf_slice(&text), as_buf_slice(&err)));
+    as_runtime_found_fini(&f);
+    as_buf_fini(&text);
+    as_buf_fini(&err);
+    as_runtime_close(&other);
+    as_runtime_close(&d);
+}
+
+/* As long as the table of options lets it be, and one more. */
+static void the_length_of_a_path_is_bounded(void **state AS_UNUSED)
+{
+    char path[AS_RUNTIME_BASE_MAX + 2];
+    struct as_runtime_dir d;
+    struct as_buf err = {0};
+
+    memset(path, 'x', sizeof(path));
+    memcpy(path, "/nonexistent/", 13);
+    path[AS_RUNTIME_BASE_MAX] = 0;
+    assert_int_not_equal(as_runtime_open(&d, path, 65535, &err), AS_EINVALID);
+    path[AS_RUNTIME_BASE_MAX] = 'x';
+    path[AS_RUNTIME_BASE_MAX + 1] = 0;
+    check_refused(path, AS_EINVALID, "too long a path for a socket");
+    as_buf_fini(&err);
+}
+
 static void a_server_gets_a_private_folder_and_leaves_nothing(void **state AS_UNUSED)
 {
     struct as_runtime_dir d;
@@ -110,6 +213,18 @@ static void logs_go_with_the_server(void **state AS_UNUSED)
     as_runtime_close(&d);
 }
 
+/* How many servers live in a folder; the ports of the first two. */
+static uint32_t living(const char *folder, uint16_t ports[2])
+{
+    struct as_runtime_found f;
+
+    as_runtime_find(&f, folder, false, 1);
+    for (uint32_t i = 0; i < AS_MIN(f.n, 2u); i++)
+        ports[i] = f.servers[i].port;
+    as_runtime_found_fini(&f);
+    return f.n;
+}
+
 static void one_folder_is_one_servers(void **state AS_UNUSED)
 {
     struct as_runtime_dir d, other;
@@ -119,18 +234,17 @@ static void one_folder_is_one_servers(void **state AS_UNUSED)
     assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
     check_refused(base, AS_EEXISTS, "another server holds");
     assert_int_equal(as_runtime_open(&other, base, 70, &err), 0);
-    assert_int_equal(as_runtime_ports(base, ports, 2), 2);
+    assert_int_equal(living(base, ports), 2);
     assert_int_equal(ports[0], 70);
     assert_int_equal(ports[1], 8000);
-    assert_int_equal(as_runtime_ports(base, ports, 1), 1);
     assert_true(as_runtime_lives(base, 70) && as_runtime_lives(base, 8000));
     assert_false(as_runtime_lives(base, 7));
     as_runtime_close(&other);
     assert_false(as_runtime_lives(base, 70));
-    assert_int_equal(as_runtime_ports(base, ports, 2), 1);
+    assert_int_equal(living(base, ports), 1);
     as_runtime_close(&d);
-    assert_int_equal(as_runtime_ports(base, ports, 2), 0);
-    assert_int_equal(as_runtime_ports("/nonexistent", ports, 2), 0);
+    assert_int_equal(living(base, ports), 0);
+    assert_int_equal(living("/nonexistent", ports), 0);
 }
 
 /* The one that ends removes the file that the next one has opened already. */
@@ -188,7 +302,7 @@ static void what_a_killed_server_left_is_taken_over(void **state AS_UNUSED)
     }
     waitpid(pid, NULL, 0);
     assert_int_equal(mode_of("8000/join-token"), 0600);
-    assert_int_equal(as_runtime_ports(base, ports, 2), 0);
+    assert_int_equal(living(base, ports), 0);
     assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
     assert_int_equal(mode_of("8000/join-token"), 0);
     assert_int_equal(as_runtime_write_token(&d, &err), 0);
@@ -234,6 +348,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_place_follows_option_and_environment),
+        cmocka_unit_test(a_place_that_stays),
+        cmocka_unit_test(the_length_of_a_path_is_bounded),
+        cmocka_unit_test_setup_teardown(which_server_is_meant, make_base, remove_base),
         cmocka_unit_test_setup_teardown(a_server_gets_a_private_folder_and_leaves_nothing,
                                         make_base, remove_base),
         cmocka_unit_test_setup_teardown(logs_go_with_the_server, make_base, remove_base),
