@@ -20,7 +20,7 @@ struct found {
 };
 
 /* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. */
-static pid_t listener(const struct found *f)
+static struct ucred listener(const struct found *f)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     char path[AS_RUNTIME_PATH_MAX];
@@ -29,16 +29,35 @@ static pid_t listener(const struct found *f)
     int fd;
 
     if (as_runtime_path(path, f->base, f->port, AS_RUNTIME_CONTROL) < 0)
-        return -1;
+        return who;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return -1;
+        return who;
     memcpy(sa.sun_path, path, strlen(path));
     if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0)
         who.pid = -1;
     close(fd);
-    return who.pid;
+    return who;
+}
+
+/* Is the process of the user who made the socket? For root, who looks into the folders of others:
+ * the maker of a socket may have ended, and its number be another user's process by now. */
+static bool is_of(const struct found *f, uid_t uid)
+{
+    struct pollfd ended = {.fd = f->fd, .events = POLLIN};
+    char path[32], line[128];
+    unsigned found = ~0u;
+    FILE *status;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)f->pid);
+    status = fopen(path, "re");
+    while (status && fgets(line, sizeof(line), status) && sscanf(line, "Uid: %u", &found) != 1)
+        ;
+    if (status)
+        fclose(status);
+    /* it lives: so what was read is of the process that the descriptor is of */
+    return found == uid && poll(&ended, 1, 0) == 0;
 }
 
 /* A number in a file proves nothing: it may be another process's by now. The kernel says who
@@ -46,13 +65,18 @@ static pid_t listener(const struct found *f)
  * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
 static int find(struct found *f, const struct as_option_set *opts)
 {
+    struct ucred who;
+
     f->fd = -1;
     f->port = as_contact_place(opts, &f->base);
-    f->pid = listener(f);
+    who = listener(f);
+    f->pid = who.pid;
     if (f->pid > 0)
         f->fd = (int)syscall(SYS_pidfd_open, f->pid, 0);
-    if (f->fd >= 0 && as_runtime_lives(f->base, f->port))
+    if (f->fd >= 0 && is_of(f, who.uid) && as_runtime_lives(f->base, f->port))
         return AS_CODE_OK;
+    if (f->fd >= 0)
+        errno = ESRCH; /* another one has its number */
     if (f->pid <= 0 || !as_runtime_lives(f->base, f->port))
         return as_contact_missing(opts);
     fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)f->pid,

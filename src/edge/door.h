@@ -3,11 +3,11 @@
  * The clients' door is open to all; what changes the server is not taken there from web pages of
  * other sites. gRPC needs no such look: a page can send application/grpc only after a preflight,
  * which nobody here answers with leave, and gRPC-Web is not spoken. The door of the management
- * service takes, by a unix socket, our own user only (the kernel says who it is), and, over TCP,
- * whoever says the token in every request. A browser is refused there: no page of somebody else's
- * may use what is stored in it. So it is at the door of the control API, but for pages that came
- * from there: Host must be an address, or a name that is ours, and Origin, where there is one, the
- * same. Thread: the loop's.
+ * service takes, by a unix socket, our own user and root only (the kernel says who it is), and,
+ * over TCP, whoever says the token in every request. A browser is refused there: no page of
+ * somebody else's may use what is stored in it. So it is at the door of the control API, but for
+ * pages that came from there: Host must be an address, or a name that is ours, and Origin, where
+ * there is one, the same. Thread: the loop's.
  */
 #ifndef AS_EDGE_DOOR_H
 #define AS_EDGE_DOOR_H
