@@ -6,90 +6,20 @@ import configparser
 import os
 import re
 import shlex
-import signal
 import subprocess
-import sys
 
 import pytest
 
-from support import paths, procs, users, wait
+from support import paths, wait
 from support.server import Log
+from support.world import ANOTHER, PYTHON, USER, command, end, folder, home, in_world, logged_out, server, spawn
 
-USER, ANOTHER = users.OTHER, users.OTHER + 1
 UNIT = paths.ROOT / "deploy/systemd/anyserve.service"
 FILE = """applications:
 - name: default
   import_path: echo:app
   working_dir: %s
 """
-INSTALLED = {"PATH": os.environ["PATH"], "PYTHONPATH": str(paths.SDK), "LANG": "C.UTF-8"}  # as an installed package is there
-PYTHON = ("--python", sys.executable)
-
-
-def spawn(uid, env, *args, **more):
-    who = {"user": uid, "group": uid, "extra_groups": []} if uid else {}
-    return subprocess.Popen([str(paths.BINARY), *map(str, args)], env={**INSTALLED, **env}, stdin=subprocess.DEVNULL, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", **who, **more)
-
-
-def command(uid, env, *args, code=0):
-    """What a command of a user says, with nothing in its environment but this."""
-    process = spawn(uid, env, *args)
-    said, _ = process.communicate(timeout=wait.SECONDS)
-    assert process.returncode == code, f"{args}: exit code {process.returncode}\n{said}"
-    return said
-
-
-def folder(path, uid, mode=0o700):
-    os.makedirs(path, exist_ok=True)
-    os.chown(path, uid, uid)
-    os.chmod(path, mode)
-    return path
-
-
-def home(uid):
-    """HOME and the folder that a login makes, as `login` gives them."""
-    return {"HOME": folder(f"/var/lib/home-{uid}", uid), "XDG_RUNTIME_DIR": folder(f"/run/user/{uid}", uid)}
-
-
-def logged_out(env):
-    """The login's folder vanishes with the session; a later command has another one, or none."""
-    subprocess.run(["rm", "-rf", env["XDG_RUNTIME_DIR"]], check=True)
-    return {k: v for k, v in env.items() if k != "XDG_RUNTIME_DIR"}
-
-
-def world(address="10.9.8.7"):
-    users.enter_folders("/run", "/var/lib", "/tmp")
-    os.chmod("/tmp", 0o1777)
-    os.makedirs("/run/user")
-    users.enter_network(address)
-
-
-def in_world(test):
-    """test() in folders and a network of its own; every process that it leaves behind is a failure."""
-    def run():
-        before = set(os.listdir("/proc"))
-        test()
-        left = [p for p in set(os.listdir("/proc")) - before if p.isdigit() and "anyserve" in procs.command(int(p))]
-        mine = [p for p in left if os.readlink(f"/proc/{p}/ns/mnt") == os.readlink("/proc/self/ns/mnt")]
-        for p in mine:
-            os.kill(int(p), signal.SIGKILL)
-        assert not mine, mine
-    users.in_child(world, run)
-
-
-def server(uid, env, port, *args):
-    """A server that is ready."""
-    process = spawn(uid, env, "run", "--port", port, "--status-port", "off", *args, *PYTHON)
-    process.log = Log(process.stdout.buffer)
-    process.log.wait("^Ready: ")
-    return process
-
-
-def end(process):
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(wait.SECONDS) == 0, process.log.text()
-
 
 # --- in the background ---
 
