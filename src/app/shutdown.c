@@ -47,13 +47,15 @@ static bool is_of(const struct found *f, uid_t uid)
 {
     struct pollfd ended = {.fd = f->fd, .events = POLLIN};
     char path[32], line[128];
-    unsigned found = ~0u;
+    unsigned long found = ~0ul;
     FILE *status;
 
     snprintf(path, sizeof(path), "/proc/%d/status", (int)f->pid);
     status = fopen(path, "re");
-    while (status && fgets(line, sizeof(line), status) && sscanf(line, "Uid: %u", &found) != 1)
-        ;
+    while (status && found == ~0ul && fgets(line, sizeof(line), status)) {
+        if (strncmp(line, "Uid:", 4) == 0)
+            found = strtoul(line + 4, NULL, 10); /* the first: the real one */
+    }
     if (status)
         fclose(status);
     /* it lives: so what was read is of the process that the descriptor is of */

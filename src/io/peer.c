@@ -82,8 +82,8 @@ static bool is_about(const struct inet_diag_msg *m, const struct question *q)
 static int ask(const struct question *q, uid_t *ret_uid)
 {
     int nl = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
-    uint8_t said[1024] __attribute__((aligned(NLMSG_ALIGNTO)));
-    const struct nlmsghdr *head = (const struct nlmsghdr *)(const void *)said;
+    uint8_t said[1024] __attribute__((aligned(NLMSG_ALIGNTO))) = {0};
+    struct nlmsghdr *head = (struct nlmsghdr *)(void *)said;
     const struct inet_diag_msg *m = NLMSG_DATA(head);
     ssize_t n;
 

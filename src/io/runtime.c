@@ -213,12 +213,11 @@ static void look_in_ours(struct as_runtime_found *f)
     add_base(f, as_str_dup(AS_STR(SYSTEM)));
     for (uint32_t i = 0; i < f->n_bases; i++) {
         /* that of a service is its user's, whom root knows by nothing else */
-        bool any = geteuid() == 0 && strcmp(f->bases[i], SYSTEM) == 0;
         struct stat st;
+        bool any =
+            geteuid() == 0 && strcmp(f->bases[i], SYSTEM) == 0 && lstat(f->bases[i], &st) == 0;
 
-        if (any && lstat(f->bases[i], &st) == 0 && S_ISDIR(st.st_mode) && !(st.st_mode & 022))
-            add_servers(f, f->bases[i]);
-        else if (!any && is_owned(f->bases[i], geteuid()))
+        if (is_owned(f->bases[i], any ? st.st_uid : geteuid()))
             add_servers(f, f->bases[i]);
     }
 }

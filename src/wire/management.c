@@ -302,7 +302,7 @@ static int read_pb(struct as_management_reader *r, const struct as_management_me
                    struct as_str bytes, void *to)
 {
     struct as_pb in = as_pb_of(bytes);
-    struct as_pb_field v;
+    struct as_pb_field v = {0};
     int more, err = 0;
 
     while (!err && (more = as_pb_next(&in, &v)) != 0) {
