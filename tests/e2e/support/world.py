@@ -55,16 +55,27 @@ def world(address="10.9.8.7"):
     users.enter_network(address)
 
 
+def ours():
+    """Processes of this mount namespace but for this one: what a test has started, whoever their parent is now."""
+    here = os.readlink("/proc/self/ns/mnt")
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if int(pid) != os.getpid() and os.readlink(f"/proc/{pid}/ns/mnt") == here:
+                yield int(pid)
+        except OSError:  # it has ended, or is the machine's own
+            pass
+
+
 def in_world(test):
-    """test() in folders and a network of its own; every process that it leaves behind is a failure."""
+    """test() in folders and a network of its own; every process that it leaves behind is ended, and is a failure."""
     def run():
-        before = set(os.listdir("/proc"))
-        test()
-        left = [p for p in set(os.listdir("/proc")) - before if p.isdigit() and "anyserve" in procs.command(int(p))]
-        mine = [p for p in left if os.readlink(f"/proc/{p}/ns/mnt") == os.readlink("/proc/self/ns/mnt")]
-        for p in mine:
-            os.kill(int(p), signal.SIGKILL)
-        assert not mine, mine
+        try:
+            test()
+        finally:
+            left = {pid: procs.command(pid) for pid in ours()}
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+        assert not left, left
     users.in_child(world, run)
 
 
