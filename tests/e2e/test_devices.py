@@ -3,10 +3,12 @@
 import json
 import os
 
+import numpy as np
 import pytest
 
 from support import paths, procs, wait
-from test_deploy import QUICK, api, deployment, healthy, procs_env, put
+from support.load import Load
+from test_deploy import QUICK, api, causes, deployment, healthy, procs_env, put, run
 
 TOLD = str(paths.BUILD / "tests/workers/told")
 
@@ -74,3 +76,49 @@ def test_cpus_of_their_own(start):
     assert had("own") == before
     put(server, spec(own={**own, "num_replicas": 2}))
     healthy(server, "own", 2, "own")
+
+
+def asked(client, n):
+    assert client.infer("whole", {"x": np.full(1, n)})["size"].size == 1
+
+
+def test_a_machine_whose_devices_are_all_used_is_updated(start):
+    """One replica after the other gives its device to the one that replaces it; the others serve."""
+    def what(size, **more):
+        return spec(whole={"num_gpus": 1, "num_replicas": 2, "env": {"SIZE": size}, **more})
+    server = start(what("one"), CUDA_VISIBLE_DEVICES="3,5")
+    healthy(server, "whole", 2, "whole")
+    before = pids(server, "whole")
+    with Load(server.address, asked, threads=2) as load:
+        load.wait_more(10)
+        assert put(server, what("two")) == {"whole/whole": ("changed", "restart")}
+        healthy(server, "whole", 2, "whole", generation=2)
+        load.wait_more(10)
+    assert set(load.outcomes) == {"OK"}, load.errors[:3]
+    assert sorted(gpus(server, "whole")) == ["3", "5"]
+    assert not set(pids(server, "whole").values()) & set(before.values())
+    assert causes(server) == ["deploy", "start"]  # nothing was taken back
+    assert not server.log.find("worker_exit")  # and nothing has failed
+
+
+def test_a_replica_waits_for_a_device_and_says_so(start):
+    server = start(spec(first={"num_gpus": 1, "num_replicas": 2}), CUDA_VISIBLE_DEVICES="3,5")
+    healthy(server, "first", 2, "first")
+    put(server, spec(first={"num_gpus": 1, "num_replicas": 2}, second={"num_gpus": 1}))
+
+    def waits():
+        d = deployment(server, "second", "second")
+        (replica,) = d["replicas"]
+        return (d["status"], replica["state"]) == ("UPDATING", "WAITING") and \
+            all("needs 1 GPUs of its own, and of 2 there are not so many free" in m
+                for m in (d["message"], replica["message"])) and replica["starts"] == 0
+    wait.until(waits, lambda: deployment(server, "second", "second"))
+    wait.until(lambda: "not so many free" in run("status", "--runtime-dir", server.runtime).stdout,
+               lambda: run("status", "--runtime-dir", server.runtime).stdout)
+    assert not server.log.find("worker_exit")
+    put(server, spec(first={"num_gpus": 1, "num_replicas": 1}, second={"num_gpus": 1}))
+    healthy(server, "second", 1, "second")
+    healthy(server, "first", 1, "first")
+    assert sorted(gpus(server, "first") + gpus(server, "second")) == ["3", "5"]
+    assert deployment(server, "second", "second")["message"] == ""
+    assert not server.log.find("worker_exit")
