@@ -100,6 +100,22 @@ struct as_str as_condition_text(const struct as_condition *c)
     return (struct as_str){c->text, c->n};
 }
 
+bool as_condition_set_lack(struct as_condition *c, struct as_str lack)
+{
+    lack.n = AS_MIN(lack.n, (size_t)AS_CONDITION_LACK_MAX);
+    if (as_str_eq(lack, as_condition_lack(c)))
+        return false;
+    if (lack.n)
+        memcpy(c->lack, lack.p, lack.n);
+    c->n_lack = (uint32_t)lack.n;
+    return true;
+}
+
+struct as_str as_condition_lack(const struct as_condition *c)
+{
+    return (struct as_str){c->lack, c->n_lack};
+}
+
 const char *as_condition_status_name(enum as_condition_status s)
 {
     static const char *const names[] = {

@@ -24,6 +24,7 @@
 #include "base/str.h"
 
 #define AS_CONDITION_TEXT_MAX 2048u /* bytes of a message; what is longer is cut */
+#define AS_CONDITION_LACK_MAX 512u  /* likewise of what replicas wait for */
 
 enum as_condition_status {
     AS_STATUS_UPDATING,
@@ -55,6 +56,8 @@ struct as_condition {
     bool rolled_back; /* what was asked for failed, and what was before is the target again */
     uint32_t n;
     char text[AS_CONDITION_TEXT_MAX]; /* n bytes, for people; may have several lines */
+    uint32_t n_lack;
+    char lack[AS_CONDITION_LACK_MAX]; /* what replicas wait for, whatever the status */
 };
 
 enum as_condition_cause {
@@ -76,6 +79,9 @@ void as_condition_init(struct as_condition *c, as_ns now);
 bool as_condition_move(struct as_condition *c, enum as_condition_cause cause, struct as_str text,
                        as_ns now);
 struct as_str as_condition_text(const struct as_condition *c);
+/* What replicas wait for; empty: nothing. True: it has changed. No status does because of it. */
+bool as_condition_set_lack(struct as_condition *c, struct as_str lack);
+struct as_str as_condition_lack(const struct as_condition *c);
 
 const char *as_condition_status_name(enum as_condition_status s);   /* "HEALTHY" */
 const char *as_condition_trigger_name(enum as_condition_trigger t); /* "UNSPECIFIED" */

@@ -52,6 +52,7 @@ static void move(struct as_place *pl, enum as_place_state to, as_ns due)
     /* one that drains before it was ready goes on starting until it is stopped */
     if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING)
         as_starts_leave(pl->plan->starts, &pl->start);
+    AS_ASSERT(!pl->lack);
     pl->state = to;
     pl->due = due;
     pl->plan->ops.moved(pl->plan->ctx, pl, from);
@@ -91,6 +92,26 @@ static void renew(struct as_place *pl)
     f->stale = f->proved = false;
 }
 
+static void keep_lack(struct as_place *pl, struct as_str lack)
+{
+    free(pl->lack);
+    pl->lack = lack.n ? as_str_dup(lack) : NULL;
+}
+
+/* Its turn has come. It may be another plan's event that asks, so that our plan looks again. */
+static bool may(struct as_start *s, as_ns now)
+{
+    struct as_place *pl = AS_CONTAINER(s, struct as_place, start);
+    const struct as_plan_room room = {.kept = !as_rollout_old(pl)};
+    struct as_str lack = pl->plan->ops.lacks(pl->plan->ctx, pl, &room);
+
+    if (!as_str_eq(lack, as_place_lack(pl))) {
+        keep_lack(pl, lack);
+        pl->plan->look = now;
+    }
+    return lack.n == 0;
+}
+
 static void go(struct as_start *s, as_ns now)
 {
     struct as_place *pl = AS_CONTAINER(s, struct as_place, start);
@@ -120,7 +141,7 @@ struct as_place *as_place_put(struct as_plan *p, uint32_t number)
     pl->facts.rank = pl->facts.rank_next = AS_RANK_NONE;
     pl->state = AS_PLACE_WAITING;
     pl->due = pl->again = AS_NEVER;
-    as_start_init(&pl->start, go);
+    as_start_init(&pl->start, may, go);
     pl->n_name = (uint32_t)snprintf(pl->name, sizeof(pl->name), "%s-%u", p->name, number);
     if (p->n == p->cap) {
         p->cap = AS_MAX(8u, 2 * p->cap);
@@ -166,6 +187,7 @@ void as_place_free(struct as_place *pl)
     for (p->n--; at < p->n; at++)
         p->places[at] = p->places[at + 1];
     free(pl->reason);
+    free(pl->lack);
     free(pl);
 }
 
@@ -508,6 +530,11 @@ as_ns as_place_due(const struct as_place *pl)
 bool as_place_in_line(const struct as_place *pl)
 {
     return as_start_waits(&pl->start);
+}
+
+struct as_str as_place_lack(const struct as_place *pl)
+{
+    return as_str_of(pl->lack);
 }
 
 bool as_place_runs(const struct as_place *pl)

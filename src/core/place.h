@@ -1,7 +1,8 @@
 /* core/place.h — the insides of a plan and its places; only core/plan's own files include this.
  *
  * place.c keeps the states of one place, rollout.c decides which places there are and what they are
- * told, plan.c has the door, plan_ok.c the invariants.
+ * told, room.c which of them end so that another finds what it lacks, plan.c has the door,
+ * plan_ok.c the invariants.
  */
 #ifndef AS_CORE_PLACE_H
 #define AS_CORE_PLACE_H
@@ -28,6 +29,7 @@ struct as_place {
     uint32_t n_name, n_reason;
     char name[AS_PLAN_NAME_MAX + 16];
     char *reason;
+    char *lack; /* WAITING: what is not free; NULL: nothing, as far as is known */
     void *user;
 };
 
@@ -45,8 +47,8 @@ struct as_plan {
     bool proven;  /* the target's version has had an available replica */
     bool settled; /* and ops was told */
     bool down;
+    as_ns look; /* another plan's event has changed what one of ours lacks; AS_NEVER: none has */
     struct as_condition condition;
-    bool told; /* ops knows of the condition as it is */
     struct as_ranks ranks;
     uint64_t last_ask;
     uint32_t n, cap;
@@ -83,6 +85,16 @@ bool as_rollout_failed(struct as_place *pl, uint32_t failures, struct as_str rea
 bool as_rollout_old(const struct as_place *pl);   /* another is to be in its stead */
 as_ns as_rollout_next(const struct as_place *pl); /* when it becomes available by time alone */
 bool as_rollout_settled(const struct as_plan *p);
+bool as_rollout_available(const struct as_place *pl);
+/* Of two that could go: a goes before b. */
+bool as_rollout_before(const struct as_place *a, const struct as_place *b);
+/* It is to end; it may be gone after this. */
+void as_rollout_retire(struct as_place *pl, as_ns now);
+
+/* --- room.c --- */
+/* Retires old ones when a new one lacks what they have, and nothing else would give it that; what
+ * is kept for nobody is released. True: there is more for those that lack something. */
+bool as_room_make(struct as_plan *p, as_ns now);
 /* t is asked for from here on. */
 void as_plan_aim(struct as_plan *p, const struct as_plan_target *t);
 /* Something has happened that people are told. */

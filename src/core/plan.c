@@ -15,6 +15,7 @@ int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_starts *st
     p->ctx = ctx;
     p->starts = starts;
     p->rand.s = seed;
+    p->look = AS_NEVER;
     p->last_ask = as_rand_next(&p->rand);
     as_condition_init(&p->condition, 0);
     *ret_p = p;
@@ -39,6 +40,11 @@ void as_plan_say(struct as_plan *p, enum as_condition_cause cause, struct as_str
 
 /* --- what is asked for --- */
 
+static bool is_too_much(const struct as_plan_amount *a)
+{
+    return a->n > (a->percent ? 100 : AS_PLAN_REPLICAS_MAX);
+}
+
 const char *as_plan_check(const struct as_plan_target *t)
 {
     if (t->generation == 0)
@@ -47,6 +53,8 @@ const char *as_plan_check(const struct as_plan_target *t)
         return "too many replicas";
     if (t->policy.roll_percent == 0 || t->policy.roll_percent > 100)
         return "rolling_update_percentage must be 1 to 100";
+    if (is_too_much(&t->policy.surge) || is_too_much(&t->policy.unavailable))
+        return "max_surge and max_unavailable are at most 100 % or 1024";
     if (t->policy.roll_failures == 0)
         return "the failures that end an update must be at least 1";
     if (t->policy.drain_again == 0)
@@ -149,7 +157,7 @@ void as_plan_restore(struct as_plan *p, const struct as_plan_target *stable,
 static bool believable(const struct as_place_facts *f)
 {
     return f->number < AS_NUMBERS_MAX && f->generation && f->rank < AS_RANKS_MAX &&
-           f->rank_next < AS_RANKS_MAX;
+           f->rank_next < AS_RANKS_MAX && (f->retiring || !f->early);
 }
 
 static const struct as_place *find(const struct as_plan *p, uint32_t number)
@@ -254,7 +262,7 @@ void as_plan_tick(struct as_plan *p, as_ns now)
 
 as_ns as_plan_next(const struct as_plan *p)
 {
-    as_ns next = AS_NEVER;
+    as_ns next = p->acting ? p->look : AS_NEVER;
 
     for (uint32_t i = 0; p->acting && i < p->n; i++) {
         next = AS_MIN(next, as_place_next(p->places[i]));
@@ -321,6 +329,15 @@ uint32_t as_plan_running(const struct as_plan *p)
 
     for (uint32_t i = 0; i < p->n; i++)
         n += p->places[i]->state == AS_PLACE_RUNNING;
+    return n;
+}
+
+uint32_t as_plan_lacking(const struct as_plan *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->n; i++)
+        n += as_place_lack(p->places[i]).n != 0;
     return n;
 }
 

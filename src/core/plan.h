@@ -29,13 +29,20 @@
  * dead. Once everything else is as asked for, places with ranks of N and more move to the free ones
  * below N, and no others move; during a move a place holds both. HEALTHY means ranks 0 … N-1.
  *
- * Updates: surge first. step = max(1, N × roll_percent / 100) places of the new version are started
- * beyond N; an old one is retired only while at least N others are available (RUNNING, and new ones
- * for min_ready). So there are never fewer than N that serve, if there were N before, and never
- * more than N + step processes for the sake of an update: what still drains counts, because memory
- * on a machine does not grow. Old replicas that do not run are replaced when the new version has
- * proved itself. A change of config only is told to running replicas, step at a time; it is rolled
- * back like a version.
+ * Updates: `surge` places of the new version may be started beyond N, and an old one is retired
+ * while more than N - `unavailable` others are available (RUNNING, and new ones for min_ready). So
+ * there are never fewer than N - unavailable that serve, if there were N before, and never more
+ * than N + surge processes for the sake of an update: what still drains counts, because memory on a
+ * machine does not grow. Unless the policy says otherwise, surge = max(1, N × roll_percent / 100)
+ * and unavailable = 0: surge first. Old replicas that do not run are replaced when the new version
+ * has proved itself. A change of config only is told to running replicas, N × roll_percent / 100 at
+ * a time; it is rolled back like a version.
+ *
+ * Want of a device: a place that lacks something of the machine (ops.lacks) stays WAITING, in the
+ * line, until it is free; that is no failure. What its first process took is its own until it is
+ * gone or given up. An update that cannot surge for this reason takes old replicas out first: when
+ * nothing else of the deployment changes, as few as make room for one new one, and the next when
+ * that one is available. What they had is kept for the new one (core/room).
  *
  * Failure of an update: a replica of it that fails roll_failures times in a row (deaths from
  * outside that followed READY do not count; a refused configure counts as all of them). The target
@@ -60,18 +67,27 @@
 struct as_plan;  /* one deployment */
 struct as_place; /* one replica */
 
+/* So many replicas, or a part of N. */
+struct as_plan_amount {
+    uint32_t n; /* replicas, or 0 … 100 */
+    bool percent;
+};
+
 struct as_plan_policy {
     struct as_restart_conf restart; /* give_up: max_restarts; 0 never */
     as_ns start_timeout;            /* READY after a start, or again after LOST; else killed */
     as_ns configure_timeout;        /* an answer to configure; else killed */
     /* Of a replica, by the last target of the version that it runs: */
-    as_ns drain_timeout;    /* graceful_shutdown_timeout_s: from retire to stop */
-    as_ns drain_again;      /* graceful_shutdown_wait_loop_s: retire is repeated; > 0 */
-    as_ns stop_timeout;     /* from SIGTERM to SIGKILL */
-    as_ns min_ready;        /* a new version's replica is available after so long; 0: at once */
-    uint32_t roll_percent;  /* 1 … 100 */
-    uint32_t roll_failures; /* > 0 */
-    bool roll_back;         /* automatically, when an update fails */
+    as_ns drain_timeout;   /* graceful_shutdown_timeout_s: from retire to stop */
+    as_ns drain_again;     /* graceful_shutdown_wait_loop_s: retire is repeated; > 0 */
+    as_ns stop_timeout;    /* from SIGTERM to SIGKILL */
+    as_ns min_ready;       /* a new version's replica is available after so long; 0: at once */
+    uint32_t roll_percent; /* 1 … 100 */
+    bool has_surge;        /* else by roll_percent */
+    struct as_plan_amount surge;       /* a percentage is rounded up */
+    struct as_plan_amount unavailable; /* rounded down; when both come to 0 this one is 1 */
+    uint32_t roll_failures;            /* > 0 */
+    bool roll_back;                    /* automatically, when an update fails */
 };
 
 /* What is asked for. Hashes are the caller's; only whether they are equal counts. */
@@ -97,6 +113,7 @@ struct as_place_facts {
     bool unsure;        /* it may have been told another config or world than these */
     bool stale;         /* it is to be replaced, though its version is right */
     bool retiring;      /* it is to end */
+    bool early;         /* and had to before another could take its place */
 };
 
 #define AS_PLACE_STATE_TABLE(X)                                                                    \
@@ -118,7 +135,20 @@ enum as_place_state {
 };
 const char *as_place_state_name(enum as_place_state s); /* "running" */
 
+/* What there is of the machine beside what is free. */
+struct as_plan_room {
+    bool kept;                     /* what is kept of places of the same plan that are gone */
+    struct as_place *const *ended; /* what these have, of the same plan, too */
+    uint32_t n;
+};
+
 struct as_plan_ops {
+    /* What the process of p needs, does not have, and would not find, in words; empty: it may
+     * start. Valid until the next call. */
+    struct as_str (*lacks)(void *ctx, const struct as_place *p, const struct as_plan_room *room);
+    /* What places had that are gone or given up is kept for this plan's new ones until this is
+     * called: it is free for all. True: there was something. */
+    bool (*release)(void *ctx);
     /* Start a process for p, with as_place_facts as its context and its first note. A failure is
      * told later, as a death. */
     void (*start)(void *ctx, struct as_place *p);
@@ -214,8 +244,9 @@ enum as_place_state as_place_state(const struct as_place *pl);
 struct as_str as_place_name(const struct as_place *pl);   /* "<deployment>-<number>", NUL follows */
 struct as_str as_place_reason(const struct as_place *pl); /* why its last process ended */
 as_ns as_place_due(const struct as_place *pl);    /* WAITING, DOWN: when it starts; else AS_NEVER */
-bool as_place_in_line(const struct as_place *pl); /* it waits for others to have started */
-bool as_place_runs(const struct as_place *pl);    /* it has a process */
+bool as_place_in_line(const struct as_place *pl); /* it waits for others to have started … */
+struct as_str as_place_lack(const struct as_place *pl); /* … or for this, if it is not empty */
+bool as_place_runs(const struct as_place *pl);          /* it has a process */
 struct as_plan *as_place_plan(const struct as_place *pl);
 void as_place_set_user(struct as_place *pl, void *user); /* the caller's own */
 void *as_place_user(const struct as_place *pl);
@@ -226,6 +257,7 @@ const struct as_plan_target *as_plan_stable(const struct as_plan *p);   /* NULL:
 const struct as_plan_target *as_plan_previous(const struct as_plan *p); /* NULL: none */
 const struct as_condition *as_plan_condition(const struct as_plan *p);
 uint32_t as_plan_running(const struct as_plan *p); /* RUNNING, of any version */
+uint32_t as_plan_lacking(const struct as_plan *p); /* those that lack something of the machine */
 bool as_plan_settled(const struct as_plan *p);     /* everything is as asked for */
 /* There are replicas, every one was given up and none was READY since: requests are refused. */
 bool as_plan_down(const struct as_plan *p);

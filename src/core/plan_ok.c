@@ -22,6 +22,10 @@ static bool place_ok(const struct as_plan *p, uint32_t i)
         return false;
     if (pl->state == AS_PLACE_UPDATING && !f->unsure)
         return false;
+    if (pl->lack && !as_start_waits(&pl->start))
+        return false;
+    if (f->early && !f->retiring)
+        return false;
     return as_place_ends(pl) == f->retiring || nowhere || pl->state == AS_PLACE_STOPPING;
 }
 

@@ -35,7 +35,7 @@ static bool trusted(const struct as_place *pl)
     return is_stable(pl) || pl->facts.proved;
 }
 
-static bool available(const struct as_place *pl)
+bool as_rollout_available(const struct as_place *pl)
 {
     return pl->state == AS_PLACE_RUNNING && trusted(pl);
 }
@@ -55,7 +55,7 @@ static uint32_t worth(const struct as_place *pl)
 
 as_ns as_rollout_next(const struct as_place *pl)
 {
-    if (pl->state != AS_PLACE_RUNNING || available(pl))
+    if (pl->state != AS_PLACE_RUNNING || as_rollout_available(pl))
         return AS_NEVER;
     return pl->ready_at + pl->plan->target.policy.min_ready;
 }
@@ -70,10 +70,11 @@ static void prove(struct as_plan *p, as_ns now)
             pl->facts.proved = true;
             p->ops.note(p->ctx, pl);
         }
-        p->proven |= available(pl) && !as_rollout_old(pl);
+        p->proven |= as_rollout_available(pl) && !as_rollout_old(pl);
     }
 }
 
+/* So many are told another config at once. */
 static uint32_t step(const struct as_plan *p)
 {
     uint64_t n = (uint64_t)p->target.replicas * p->target.policy.roll_percent / 100;
@@ -81,8 +82,32 @@ static uint32_t step(const struct as_plan *p)
     return AS_MAX(1u, (uint32_t)n);
 }
 
+static uint32_t amount_of(const struct as_plan *p, const struct as_plan_amount *a, bool up)
+{
+    uint64_t n = (uint64_t)p->target.replicas * a->n;
+
+    return a->percent ? (uint32_t)((n + (up ? 99 : 0)) / 100) : a->n;
+}
+
+/* An update may have so many places beyond N. */
+static uint32_t surge(const struct as_plan *p)
+{
+    const struct as_plan_policy *policy = &p->target.policy;
+
+    return policy->has_surge ? amount_of(p, &policy->surge, true) : step(p);
+}
+
+/* And so many fewer that are available. */
+static uint32_t unavailable(const struct as_plan *p)
+{
+    uint32_t n = amount_of(p, &p->target.policy.unavailable, false);
+
+    return n || surge(p) ? n : 1;
+}
+
 struct census {
-    uint32_t live; /* not ending */
+    uint32_t live;  /* not ending */
+    uint32_t early; /* ending, and nothing may take its place before it has ended */
     uint32_t old, available;
     uint32_t unproved; /* new ones that are not available */
 };
@@ -93,8 +118,9 @@ static struct census count(const struct as_plan *p)
 
     for (uint32_t i = 0; i < p->n; i++) {
         const struct as_place *pl = p->places[i];
-        bool is_old = as_rollout_old(pl), is_available = available(pl);
+        bool is_old = as_rollout_old(pl), is_available = as_rollout_available(pl);
 
+        c.early += pl->facts.early;
         if (as_place_ends(pl))
             continue;
         c.live++;
@@ -107,7 +133,7 @@ static struct census count(const struct as_plan *p)
 
 /* a goes before b: it serves less, it is of a version that is nowhere asked for, it is old, its
  * rank is higher (so that the ranks of those that stay need not change). */
-static bool before(const struct as_place *a, const struct as_place *b)
+bool as_rollout_before(const struct as_place *a, const struct as_place *b)
 {
     bool old_a = as_rollout_old(a), old_b = as_rollout_old(b);
 
@@ -130,7 +156,7 @@ static struct as_place *victim(const struct as_plan *p, bool only_old)
 
         if (as_place_ends(pl) || (only_old && !as_rollout_old(pl)))
             continue;
-        if (!v || before(pl, v))
+        if (!v || as_rollout_before(pl, v))
             v = pl;
     }
     return v;
@@ -146,57 +172,79 @@ static struct as_place *serving_victim(const struct as_plan *p)
 
         if (pl->state != AS_PLACE_RUNNING || !as_rollout_old(pl))
             continue;
-        if (!v || before(pl, v))
+        if (!v || as_rollout_before(pl, v))
             v = pl;
     }
     return v;
 }
 
+static bool serves_nobody(const struct as_place *pl)
+{
+    return !as_place_ends(pl) && worth(pl) < WORTH_LOST && as_rollout_old(pl);
+}
+
 /* An old one that serves nobody may go when what replaces it has proved itself, or when nothing
- * would go back to it. */
+ * would go back to it; and before one that serves would have to. */
 static struct as_place *idle_victim(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
         struct as_place *pl = p->places[i];
 
-        if (as_place_ends(pl) || worth(pl) >= WORTH_LOST || !as_rollout_old(pl))
-            continue;
-        if (p->proven || !is_stable(pl))
+        if (serves_nobody(pl) && (p->proven || !is_stable(pl)))
             return pl;
     }
     return NULL;
 }
 
+/* So many may be missing, and it is missing already. */
+static struct as_place *missing_victim(const struct as_plan *p, uint32_t least)
+{
+    struct as_place *v = victim(p, true);
+    struct census c = count(p);
+
+    return v && serves_nobody(v) && c.live - c.unproved > least ? v : NULL;
+}
+
+void as_rollout_retire(struct as_place *pl, as_ns now)
+{
+    struct as_plan *p = pl->plan;
+
+    pl->facts.early = !p->deleting && count(p).live <= p->target.replicas;
+    as_place_retire(pl, now);
+}
+
 static void shrink(struct as_plan *p, as_ns now)
 {
-    uint32_t wanted = p->target.replicas;
+    uint32_t wanted = p->target.replicas, least = wanted - AS_MIN(wanted, unavailable(p));
     struct as_place *v;
 
     while ((v = idle_victim(p)))
-        as_place_retire(v, now);
+        as_rollout_retire(v, now);
     while (count(p).old > wanted)
-        as_place_retire(victim(p, true), now);
-    while (count(p).available > wanted && (v = serving_victim(p)))
-        as_place_retire(v, now);
+        as_rollout_retire(victim(p, true), now);
+    while (unavailable(p) && (v = missing_victim(p, least)))
+        as_rollout_retire(v, now);
+    while (count(p).available > least && (v = serving_victim(p)))
+        as_rollout_retire(v, now);
     for (;;) {
         struct census c = count(p);
 
-        if (c.live <= wanted + (c.old ? step(p) : 0))
+        if (c.live <= wanted + (c.old ? surge(p) : 0))
             return;
-        as_place_retire(victim(p, false), now);
+        as_rollout_retire(victim(p, false), now);
     }
 }
 
-/* Fewer than asked for: at once. Beyond that number: a step at a time, and what still drains
- * counts.
- */
+/* Fewer than asked for: at once. Beyond that number, and in the stead of one that had to end first:
+ * so many at a time, and what still drains counts. */
 static bool may_grow(const struct as_plan *p, const struct census *c)
 {
     uint32_t wanted = p->target.replicas, fresh = c->live - c->old;
 
-    if (c->live < wanted)
+    if (c->live + c->early < wanted)
         return true;
-    return c->old && fresh < wanted && p->n < wanted + step(p) && c->unproved < step(p);
+    return c->old && fresh < wanted && p->n < wanted + surge(p) &&
+           c->unproved < surge(p) + unavailable(p);
 }
 
 static void grow(struct as_plan *p)
@@ -207,6 +255,12 @@ static void grow(struct as_plan *p)
         if (!may_grow(p, &c) || !as_place_new(p))
             return;
     }
+}
+
+static void admit(struct as_plan *p, as_ns now)
+{
+    as_starts_admit(p->starts, now);
+    p->look = AS_NEVER;
 }
 
 static bool wants_telling(const struct as_place *pl)
@@ -250,7 +304,7 @@ static bool complete(const struct as_plan *p)
     for (uint32_t i = 0; i < p->n; i++) {
         const struct as_place *pl = p->places[i];
 
-        if (!available(pl) || as_rollout_old(pl) || wants_telling(pl))
+        if (!as_rollout_available(pl) || as_rollout_old(pl) || wants_telling(pl))
             return false;
     }
     return true;
@@ -326,6 +380,25 @@ static void tell_down(struct as_plan *p)
     p->ops.down(p->ctx, down, as_condition_text(&p->condition));
 }
 
+/* The first that waits for something of the machine speaks for the others. */
+static void tell_lack(struct as_plan *p)
+{
+    char text[AS_CONDITION_LACK_MAX] = "";
+    uint32_t n = as_plan_lacking(p), i = 0;
+    int len = 0;
+
+    while (n && !p->places[i]->lack)
+        i++;
+    if (n == 1)
+        len = snprintf(text, sizeof(text), "%s waits: %s", p->places[i]->name, p->places[i]->lack);
+    else if (n)
+        len = snprintf(text, sizeof(text), "%s and %u more wait: %s", p->places[i]->name, n - 1,
+                       p->places[i]->lack);
+    if (as_condition_set_lack(&p->condition,
+                              (struct as_str){text, AS_MIN((size_t)len, sizeof(text) - 1)}))
+        p->ops.condition(p->ctx, &p->condition);
+}
+
 void as_rollout(struct as_plan *p, as_ns now)
 {
     if (!p->acting)
@@ -334,13 +407,16 @@ void as_rollout(struct as_plan *p, as_ns now)
     shrink(p, now);
     if (!p->deleting)
         grow(p);
-    as_starts_admit(p->starts, now);
+    do
+        admit(p, now);
+    while (as_room_make(p, now));
     if (!p->deleting) {
         tell(p, now);
         if (complete(p))
             compact(p, now);
     }
     settle(p, now);
+    tell_lack(p);
     tell_down(p);
     AS_ASSERT(as_plan_ok(p));
 }

@@ -6,9 +6,10 @@ void as_starts_init(struct as_starts *a, uint32_t max)
     as_list_init(&a->line);
 }
 
-void as_start_init(struct as_start *s, void (*go)(struct as_start *s, as_ns now))
+void as_start_init(struct as_start *s, bool (*may)(struct as_start *s, as_ns now),
+                   void (*go)(struct as_start *s, as_ns now))
 {
-    *s = (struct as_start){.go = go};
+    *s = (struct as_start){.may = may, .go = go};
     as_list_init(&s->place);
 }
 
@@ -34,9 +35,15 @@ void as_starts_leave(struct as_starts *a, struct as_start *s)
 
 void as_starts_admit(struct as_starts *a, as_ns now)
 {
-    while (a->n < a->max && !as_list_empty(&a->line)) {
-        struct as_start *s = AS_LIST_ENTRY(as_list_pop(&a->line), struct as_start, place);
+    AS_LIST_EACH(node, &a->line)
+    {
+        struct as_start *s = AS_LIST_ENTRY(node, struct as_start, place);
 
+        if (a->n >= a->max)
+            return;
+        if (!s->may(s, now))
+            continue;
+        as_list_remove(node);
         as_starts_count(a, s);
         s->go(s, now);
     }

@@ -263,13 +263,15 @@ static uint32_t wanted(const struct as_crew *c)
     return n;
 }
 
-/* It has what it was promised; or, in a server that goes on without, it is known that it has not.
- */
+/* It has what it was promised, as far as the machine has it; or, in a server that goes on without,
+ * it is known that it has not. */
 static bool is_through(const struct as_crew *c, const struct as_crew_deployment *d)
 {
     enum as_condition_status s = as_plan_condition(d->plan)->status;
 
-    return d->deleting || as_plan_running(d->plan) >= as_plan_target(d->plan)->replicas ||
+    return d->deleting ||
+           as_plan_running(d->plan) + as_plan_lacking(d->plan) >=
+               as_plan_target(d->plan)->replicas ||
            (c->conf.stays && (s == AS_STATUS_DEPLOY_FAILED || s == AS_STATUS_UNHEALTHY));
 }
 
@@ -294,10 +296,15 @@ static void say_in_line(void *arg, struct as_place *pl)
 {
     struct as_crew_life *l = as_crew_give_life(arg, pl);
 
-    if (as_place_in_line(pl) && !l->stands) {
-        l->stands = true;
+    enum as_crew_wait wait = as_place_lack(pl).n    ? AS_CREW_WAITS_LACKING
+                             : as_place_in_line(pl) ? AS_CREW_WAITS_IN_LINE
+                                                    : AS_CREW_WAITS_NOT;
+
+    if (wait == l->wait)
+        return;
+    l->wait = wait;
+    if (wait)
         as_crew_say_place(pl);
-    }
 }
 
 static void begin(struct as_crew *c)
@@ -393,8 +400,8 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
     c->log = log;
     c->rand.s = conf->seed;
     as_catalog_init(&c->catalog, ops->load, ctx);
-    count_devices(c, &c->gpus, "gpus", conf->gpus);
-    count_devices(c, &c->cpus, "cpus", conf->cpus);
+    count_devices(c, &c->devices[AS_CREW_GPUS], "gpus", conf->gpus);
+    count_devices(c, &c->devices[AS_CREW_CPUS], "cpus", conf->cpus);
     as_starts_init(&c->starts, 0); /* none, until all is known */
     as_task_init(&c->after, after);
     as_timer_init(&c->tick, loop, on_tick);

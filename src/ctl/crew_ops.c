@@ -71,7 +71,7 @@ static void op_start(void *ctx, struct as_place *pl)
 
     as_runtime_random_hex(l->token, AS_CREW_TOKEN_BYTES);
     l->pid = 0;
-    l->stands = false;
+    l->wait = AS_CREW_WAITS_NOT;
     d->crew->n_started++;
     as_buf_init(&text);
     as_buf_init(&why);
@@ -154,7 +154,8 @@ static void ended(struct as_crew *c, struct as_place *pl)
 
     log_exit(c, pl, code != 0);
     as_crew_life(pl)->pid = 0;
-    as_crew_give_back(pl);
+    if (as_place_state(pl) == AS_PLACE_DOWN)
+        as_crew_give_back(pl);
     as_crew_drop_letter(pl);
     as_crew_say_place(pl);
     if (!code)
@@ -232,6 +233,8 @@ static void op_settled(void *ctx, const struct as_plan_target *t AS_UNUSED)
 }
 
 const struct as_plan_ops as_crew_plan_ops = {.start = op_start,
+                                             .lacks = as_crew_lacks,
+                                             .release = as_crew_release,
                                              .note = op_note,
                                              .configure = op_configure,
                                              .retire = op_retire,

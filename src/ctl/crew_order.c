@@ -133,7 +133,7 @@ static void put_place(void *arg, struct as_place *pl)
     else
         as_json_put_u64(b, f->rank);
     as_json_put_at_u64(b, "starts", f->starts);
-    as_json_put_at_string(b, "message", as_place_reason(pl));
+    as_json_put_at_string(b, "message", as_crew_place_message(pl));
     as_json_put_close(b, '}');
 }
 
@@ -142,13 +142,17 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
 {
     const struct as_condition *k = as_plan_condition(d->plan);
     const struct as_plan_target *t = as_plan_target(d->plan), *stable = as_plan_stable(d->plan);
+    struct as_buf message;
 
+    as_buf_init(&message);
+    as_crew_message(d, &message);
     as_json_put_name(b, as_str_of(d->name));
     as_json_put_open(b, '{');
     as_json_put_at_string(b, "name", as_str_of(d->name));
     as_json_put_at_string(b, "status", as_str_of(as_condition_status_name(k->status)));
     as_json_put_at_string(b, "status_trigger", as_str_of(as_condition_trigger_name(k->trigger)));
-    as_json_put_at_string(b, "message", as_condition_text(k));
+    as_json_put_at_string(b, "message", as_buf_slice(&message));
+    as_buf_fini(&message);
     as_json_put_key(b, "status_age_s");
     as_json_put_f64(b, (double)(as_loop_now(c->loop) - k->since) / (double)AS_SEC);
     as_json_put_at_u64(b, "target_num_replicas", t->replicas);
@@ -165,10 +169,12 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
     as_json_put_close(b, '}');
 }
 
-/* Of the deployment that is worst off: the one that gives the application its status. */
+/* Of the deployment that is worst off: the one that gives the application its status. Or what one
+ * of them waits for. */
 static struct as_str message_of(const struct as_crew *c, uint32_t first, uint32_t n)
 {
     const struct as_condition *worst = NULL;
+    struct as_str lack = AS_STR("");
 
     for (uint32_t i = first; i < first + n; i++) {
         const struct as_condition *k = as_plan_condition(c->deployments[i]->plan);
@@ -176,8 +182,10 @@ static struct as_str message_of(const struct as_crew *c, uint32_t first, uint32_
 
         if ((failed || k->status == AS_STATUS_UNHEALTHY) && (!worst || failed))
             worst = k;
+        if (!lack.n)
+            lack = as_condition_lack(k);
     }
-    return worst ? as_condition_text(worst) : AS_STR("");
+    return worst && worst->n ? as_condition_text(worst) : lack;
 }
 
 static void put_application(const struct as_crew *c, uint32_t first, uint32_t n, struct as_buf *b)
@@ -222,7 +230,7 @@ static void tell_place(void *arg, struct as_place *pl)
                                         .deployment = as_str_of(k->deployment->name),
                                         .replica = as_place_name(pl),
                                         .status = state_word(word, as_place_state(pl)),
-                                        .message = as_place_reason(pl),
+                                        .message = as_crew_place_message(pl),
                                         .pid = pid_of(pl),
                                         .rank = f->rank,
                                         .starts = f->starts});
@@ -232,13 +240,17 @@ static void tell_deployment(const struct as_crew_deployment *d,
                             void (*fn)(void *arg, const struct as_crew_row *r), void *arg)
 {
     const struct as_condition *k = as_plan_condition(d->plan);
+    struct as_buf message;
 
+    as_buf_init(&message);
+    as_crew_message(d, &message);
     fn(arg, &(struct as_crew_row){.application = as_str_of(d->application),
                                   .deployment = as_str_of(d->name),
                                   .status = as_str_of(as_condition_status_name(k->status)),
-                                  .message = as_condition_text(k),
+                                  .message = as_buf_slice(&message),
                                   .target = as_plan_target(d->plan)->replicas,
                                   .rolled_back = k->rolled_back});
+    as_buf_fini(&message);
     as_plan_each(d->plan, tell_place, &(struct each){d, fn, arg});
 }
 

@@ -1,7 +1,8 @@
 /* ctl/crew_own.h — the insides of the crew; only its own files include this.
  *
  * crew_want.c knows which deployments there are, crew_ops.c carries out what the plans order,
- * crew_start.c makes a process of a place, crew_say.c tells the status, crew.c hears what happened
+ * crew_start.c makes a process of a place, crew_devices.c knows what of the machine it has for
+ * itself, crew_say.c tells the status, crew.c hears what happened
  * and looks after time, crew_order.c is for people.
  */
 #ifndef AS_CTL_CREW_OWN_H
@@ -18,6 +19,21 @@ struct as_crew_application {
     enum as_application_status said; /* as it was told last */
 };
 
+enum as_crew_kind { AS_CREW_GPUS, AS_CREW_CPUS, AS_CREW_KINDS };
+
+/* What a place has taken of the machine: from its first process on, until it is given up or gone.
+ */
+struct as_crew_taken {
+    int64_t n;  /* thousandths; 0: nothing */
+    char *list; /* NULL: its deployment says nothing of these devices */
+};
+
+/* What its places had that are gone or given up, until as_plan_ops.release. */
+struct as_crew_kept {
+    uint32_t n;
+    struct as_crew_taken *all;
+};
+
 struct as_crew_deployment {
     struct as_crew *crew;
     struct as_plan *plan;
@@ -30,26 +46,29 @@ struct as_crew_deployment {
     bool settled;
     uint64_t failed; /* the generation that was rolled back, or 0 */
     struct as_buf why;
+    struct as_crew_kept kept[AS_CREW_KINDS];
+    struct as_buf lack; /* as_plan_ops.lacks answers with it */
     /* what the owner recalled */
     uint64_t stable, previous;
     struct as_buf last_failure;
 };
 
-/* What a process has taken of the machine. */
-struct as_crew_taken {
-    int64_t n;  /* thousandths; 0: nothing */
-    char *list; /* NULL: its deployment says nothing of these devices */
+/* Why a place that could start does not. */
+enum as_crew_wait {
+    AS_CREW_WAITS_NOT,
+    AS_CREW_WAITS_IN_LINE, /* for others to have started */
+    AS_CREW_WAITS_LACKING  /* for what is not free of the machine */
 };
 
 /* What a place is beside the plan's view of it: the process that it has, or had last. */
 struct as_crew_life {
     struct as_crew_deployment *deployment;
     char token[2 * AS_CREW_TOKEN_BYTES + 1];
-    pid_t pid;   /* 0: none, or not known yet */
-    int status;  /* EXITED: of waitpid */
-    bool stands; /* that it waits in line was said */
-    bool letter; /* its context may lie in a file */
-    struct as_crew_taken gpus, cpus;
+    pid_t pid;              /* 0: none, or not known yet */
+    int status;             /* EXITED: of waitpid */
+    enum as_crew_wait wait; /* as it was said last */
+    bool letter;            /* its context may lie in a file */
+    struct as_crew_taken taken[AS_CREW_KINDS];
     /* said of it once the plan may be told: it was adopted, or could not be started */
     bool was_ready, has_ended;
     enum as_exit_kind kind;
@@ -65,7 +84,7 @@ struct as_crew {
     struct as_catalog catalog;
     struct as_starts starts;
     struct as_rand rand;
-    struct as_spec_devices gpus, cpus;
+    struct as_spec_devices devices[AS_CREW_KINDS];
     struct as_crew_deployment **deployments; /* those of one application beside each other */
     uint32_t n, n_started;
     struct as_crew_application *applications;
@@ -100,17 +119,29 @@ void as_crew_free_deployment(struct as_crew_deployment *d);
 int as_crew_prepare(struct as_place *pl, struct as_buf *text, struct as_buf *why);
 /* The text of ASK that makes it what `to` says. */
 void as_crew_question(struct as_place *pl, const struct as_place_facts *to, struct as_buf *text);
+void as_crew_drop_letter(struct as_place *pl);
+
+/* --- crew_devices.c --- */
+/* as_plan_ops.lacks, .release. What the machine does not have at all is not waited for: the start
+ * fails. */
+struct as_str as_crew_lacks(void *ctx, const struct as_place *pl, const struct as_plan_room *room);
+bool as_crew_release(void *ctx);
+/* AS_EFULL: with `why`, a line. */
+int as_crew_take(struct as_crew_life *l, const struct as_spec_object *deployment,
+                 struct as_buf *why);
+void as_crew_give_back(struct as_place *pl); /* it is given up, or gone */
 /* What it has taken, behind its facts in the note; and read from there by the next controller. */
 void as_crew_note_taken(const struct as_crew_life *l, struct as_buf *note);
 void as_crew_adopt_taken(struct as_crew *c, struct as_crew_life *l, struct as_str note);
-void as_crew_give_back(struct as_place *pl); /* its process is dead, or never was */
-void as_crew_drop_letter(struct as_place *pl);
 
 /* --- crew_say.c --- */
 void as_crew_say_of(struct as_place *pl, struct as_ctl_message m); /* names and token are added */
 void as_crew_say_status(struct as_crew_deployment *d);             /* and its application's */
 void as_crew_say_applications(struct as_crew *c);
 void as_crew_say_place(struct as_place *pl); /* it waits, or is given up, and why */
+/* What people are told of a deployment beside its status, and of a replica. */
+void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text);
+struct as_str as_crew_place_message(const struct as_place *pl);
 void as_crew_say_delete(struct as_crew_deployment *d, bool gone);
 void as_crew_say_down(struct as_crew_deployment *d, bool down, struct as_str why);
 /* Of the application whose deployments are those n from `first` on. */

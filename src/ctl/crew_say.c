@@ -13,6 +13,24 @@ void as_crew_say_of(struct as_place *pl, struct as_ctl_message m)
     l->deployment->crew->ops.say(l->deployment->crew->ctx, &m);
 }
 
+struct as_str as_crew_place_message(const struct as_place *pl)
+{
+    struct as_str lack = as_place_lack(pl);
+
+    return lack.n ? lack : as_place_reason(pl);
+}
+
+void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text)
+{
+    const struct as_condition *c = as_plan_condition(d->plan);
+    struct as_str said = as_condition_text(c), lack = as_condition_lack(c);
+
+    as_buf_add(text, said.p, said.n);
+    if (said.n && lack.n && said.p[said.n - 1] != '\n')
+        as_buf_str(text, "\n");
+    as_buf_add(text, lack.p, lack.n);
+}
+
 void as_crew_say_place(struct as_place *pl)
 {
     bool down = as_place_state(pl) == AS_PLACE_DOWN;
@@ -20,9 +38,9 @@ void as_crew_say_place(struct as_place *pl)
     as_crew_say_of(
         pl, (struct as_ctl_message){.type = AS_CTL_PLACE,
                                     .state = down ? AS_CTL_DOWN_STATE : AS_CTL_WAITING_STATE,
-                                    .text = as_crew_life(pl)->stands
+                                    .text = as_crew_life(pl)->wait == AS_CREW_WAITS_IN_LINE
                                                 ? AS_STR("others are starting (--max-starting)")
-                                                : as_place_reason(pl)});
+                                                : as_crew_place_message(pl)});
 }
 
 void as_crew_say_down(struct as_crew_deployment *d, bool down, struct as_str why)
@@ -134,8 +152,9 @@ void as_crew_say_status(struct as_crew_deployment *d)
     if (!d->crew->told)
         return; /* while what was before is taken over */
     as_buf_init(&b);
-    as_buf_printf(&b, "%s %s %.*s", as_condition_status_name(c->status),
-                  as_condition_trigger_name(c->trigger), AS_STR_FMT(as_condition_text(c)));
+    as_buf_printf(&b, "%s %s ", as_condition_status_name(c->status),
+                  as_condition_trigger_name(c->trigger));
+    as_crew_message(d, &b);
     say_text(d->crew, d->application, d->name, c->since, as_buf_slice(&b));
     as_buf_fini(&b);
     say_application(d->crew, known(d->crew, d->application), c->since);

@@ -64,6 +64,7 @@ static struct as_crew_deployment *add(struct as_crew *c, struct as_str name,
     d->name = as_str_dup(name);
     d->application = as_str_dup(application);
     as_buf_init(&d->why);
+    as_buf_init(&d->lack);
     as_buf_init(&d->last_failure);
     /* names were checked by whoever described them */
     AS_ASSERT(
@@ -81,8 +82,10 @@ static void drop_life(void *arg AS_UNUSED, struct as_place *pl)
 void as_crew_free_deployment(struct as_crew_deployment *d)
 {
     as_plan_each(d->plan, drop_life, NULL);
+    as_crew_release(d);
     as_plan_free(d->plan);
     as_buf_fini(&d->why);
+    as_buf_fini(&d->lack);
     as_buf_fini(&d->last_failure);
     free(d->name);
     free(d->application);

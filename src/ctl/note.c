@@ -17,6 +17,8 @@
     X("unsure", unsure)                                                                            \
     X("stale", stale)                                                                              \
     X("retiring", retiring)
+/* what notes of older releases do not have, and is 0 then */
+#define LATER_FIELDS(X) X("early", early)
 
 struct as_str as_note_write(const struct as_place_facts *f, char out[AS_NOTE_MAX])
 {
@@ -26,6 +28,7 @@ struct as_str as_note_write(const struct as_place_facts *f, char out[AS_NOTE_MAX
     n += (size_t)snprintf(out + n, AS_NOTE_MAX - n, "%s%s=%" PRIu64, n ? " " : "", name,           \
                           (uint64_t)f->member);
     FIELDS(X)
+    LATER_FIELDS(X)
 #undef X
     AS_ASSERT(n < AS_NOTE_MAX);
     return (struct as_str){out, n};
@@ -64,6 +67,11 @@ int as_note_read(struct as_place_facts *ret_f, struct as_str text)
         return AS_EINVALID;                                                                        \
     f.member = (__typeof__(f.member))v;
     FIELDS(X)
+#undef X
+#define X(name, member)                                                                            \
+    if (find(text, name, &v))                                                                      \
+        f.member = (__typeof__(f.member))v;
+    LATER_FIELDS(X)
 #undef X
     *ret_f = f;
     return 0;

@@ -1,7 +1,7 @@
 /* ctl/note.h — the facts of a replica as text: what the supervisor keeps for the next controller.
  *
- * "number=0 rank=0 …", every field, in any order; unknown ones are skipped, so that a newer
- * controller may be followed by an older one. Pure.
+ * "number=0 rank=0 …", every field, in any order; unknown ones are skipped, and later ones may
+ * be missing, so that a newer controller may be followed by an older one, and the other way. Pure.
  */
 #ifndef AS_CTL_NOTE_H
 #define AS_CTL_NOTE_H

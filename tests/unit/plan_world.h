@@ -6,6 +6,9 @@
  *   HEALTHY           the condition has changed to this (once per change of the status)
  *   7<9   generation 9 was rolled back to 7            *7  generation 7 has settled
  *   DOWN, UP          the deployment is down, or not any more
+ *
+ * A place takes `need` devices of those that are free when it starts, and has them until it is
+ * given up or gone.
  */
 #ifndef PLAN_WORLD_H
 #define PLAN_WORLD_H
@@ -19,11 +22,18 @@
 
 #define START (1000 * AS_SEC)
 
+#define WORLD_VERSIONS 8u
+#define WORLD_PLACES   64u
+
 struct world {
     struct as_plan *p;
     struct as_starts starts;
     struct as_plan_target t; /* what the test asks for next */
     as_ns now;
+    uint32_t devices, *free;       /* that are free; of another world, when that has the machine */
+    uint32_t kept;                 /* for new places */
+    uint32_t need[WORLD_VERSIONS]; /* of a place of this version */
+    uint32_t has[WORLD_PLACES];    /* by number */
     uint32_t notes;
     uint64_t first_ask, ask; /* the last one */
     struct as_place_facts to;
@@ -49,9 +59,53 @@ static inline uint32_t number(const struct as_place *pl)
     return as_place_facts(pl)->number;
 }
 
+static inline uint32_t *devices_of(struct world *w, const struct as_place *pl)
+{
+    return &w->has[number(pl) % WORLD_PLACES];
+}
+
+static inline uint32_t missing(struct world *w, const struct as_place *pl)
+{
+    return w->need[as_place_facts(pl)->version % WORLD_VERSIONS] - *devices_of(w, pl);
+}
+
+static inline struct as_str world_lacks(void *ctx, const struct as_place *pl,
+                                        const struct as_plan_room *room)
+{
+    struct world *w = ctx;
+    uint32_t there = *w->free + (room->kept ? w->kept : 0);
+
+    for (uint32_t i = 0; i < room->n; i++)
+        there += *devices_of(w, room->ended[i]);
+    return missing(w, pl) > there ? AS_STR("no device") : AS_STR("");
+}
+
+static inline bool world_release(void *ctx)
+{
+    struct world *w = ctx;
+    uint32_t n = w->kept;
+
+    *w->free += n;
+    w->kept = 0;
+    return n != 0;
+}
+
 static inline void world_start(void *ctx, struct as_place *pl)
 {
-    write_down(ctx, "+%u", number(pl));
+    struct world *w = ctx;
+    uint32_t n = missing(w, pl), of_free = AS_MIN(n, *w->free);
+
+    write_down(w, "+%u", number(pl));
+    assert_true(n - of_free <= w->kept);
+    *w->free -= of_free;
+    w->kept -= n - of_free;
+    *devices_of(w, pl) += n;
+}
+
+static inline void give_back(struct world *w, const struct as_place *pl)
+{
+    w->kept += *devices_of(w, pl);
+    *devices_of(w, pl) = 0;
 }
 
 static inline void world_note(void *ctx, struct as_place *pl AS_UNUSED)
@@ -90,14 +144,17 @@ static inline void world_kill(void *ctx, struct as_place *pl, struct as_str why)
     write_down(ctx, "x%u", number(pl));
 }
 
-static inline void world_moved(void *ctx AS_UNUSED, struct as_place *pl, enum as_place_state from)
+static inline void world_moved(void *ctx, struct as_place *pl, enum as_place_state from)
 {
     assert_int_not_equal(as_place_state(pl), from);
+    if (as_place_state(pl) == AS_PLACE_DOWN)
+        give_back(ctx, pl);
 }
 
 static inline void world_gone(void *ctx, struct as_place *pl)
 {
     write_down(ctx, "~%u", number(pl));
+    give_back(ctx, pl);
 }
 
 static inline void world_condition(void *ctx, const struct as_condition *c)
@@ -125,7 +182,9 @@ static inline void world_settled(void *ctx, const struct as_plan_target *t)
     write_down(ctx, "*%u", (unsigned)t->generation);
 }
 
-static const struct as_plan_ops world_ops = {.start = world_start,
+static const struct as_plan_ops world_ops = {.lacks = world_lacks,
+                                             .release = world_release,
+                                             .start = world_start,
                                              .note = world_note,
                                              .configure = world_configure,
                                              .retire = world_retire,
@@ -159,6 +218,7 @@ static const struct as_plan_target usual = {
 static inline void world_init(struct world *w)
 {
     *w = (struct world){.now = START, .t = usual};
+    w->free = &w->devices;
     as_starts_init(&w->starts, 100);
     assert_int_equal(as_plan_new(&w->p, AS_STR("d"), &w->starts, 7, &world_ops, w), 0);
 }
@@ -262,8 +322,9 @@ static inline void pass(struct world *w, as_ns time)
     w->now = end;
 }
 
-/* Everything that was asked for happens, until nothing more is: the log is dropped. */
-static inline void calm(struct world *w)
+/* Everything that was asked for happens, until nothing more is, but of the one that waits: the log
+ * is dropped. */
+static inline void calm_but(struct world *w, uint32_t waiting)
 {
     for (uint32_t turn = 0; turn < 1000; turn++) {
         bool busy = false;
@@ -283,7 +344,7 @@ static inline void calm(struct world *w)
                 as_place_retired(pl, w->now);
             if (s == AS_PLACE_STOPPING)
                 died(w, i, AS_EXIT_STOPPED);
-            busy |= s != AS_PLACE_RUNNING;
+            busy |= s != AS_PLACE_RUNNING && i != waiting;
         }
         if (!busy) {
             w->n = 0;
@@ -292,6 +353,11 @@ static inline void calm(struct world *w)
         w->n = 0;
     }
     fail_msg("it does not come to rest");
+}
+
+static inline void calm(struct world *w)
+{
+    calm_but(w, UINT32_MAX);
 }
 
 /* Three replicas of version 1, healthy. */

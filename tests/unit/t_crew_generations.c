@@ -201,16 +201,57 @@ static void what_a_new_controller_does_not_want_drains(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void devices_that_there_are_not_are_a_failed_start(void **state AS_UNUSED)
+static void devices_that_the_machine_has_not_are_a_failed_start(void **state AS_UNUSED)
 {
+    struct world *w = open_spec(SHOP("num_gpus: 2"));
+
+    want(w, 2, SHOP("num_gpus: 5, version: two"));
+    run_until(w, "REMOVE echo-2;");
+    assert_non_null(strstr(w->status, "of 4 there are not so many free"));
+    assert_int_equal(w->rolled_back, 2);
+    close_world(w);
+}
+
+/* Of four devices all are used: one old replica ends before a new one starts. */
+static void devices_that_are_used_are_waited_for(void **state AS_UNUSED)
+{
+    static const char lack[] = "it needs 2 GPUs of its own, and of 4 there are not so many free";
     struct world *w = open_spec(SHOP("num_gpus: 2"));
 
     assert_non_null(strstr(w->note[0], " gpus=2000/0,1"));
     assert_non_null(strstr(w->note[1], " gpus=2000/2,3"));
-    want(w, 2, SHOP("num_gpus: 2, version: two")); /* a third one would have to wait for a first */
-    run_until(w, "REMOVE echo-2;");
-    assert_non_null(strstr(w->status, "of 4 there are not so many free"));
-    assert_int_equal(w->rolled_back, 2);
+    want(w, 2, SHOP("num_gpus: 2, version: two"));
+    assert_string_equal(said(w), "RETIRE echo-1;PLACE echo-2;");
+    assert_string_equal(w->reason[2], lack);
+    assert_int_equal(w->state[2], AS_CTL_WAITING_STATE);
+    assert_non_null(strstr(w->status, "UPDATING CONFIG_UPDATE_STARTED echo-2 waits: it needs"));
+    forget_said(w);
+    exited(w, 1, SIGTERM, AS_EXIT_STOPPED);
+    turn(w);
+    assert_string_equal(said(w), "REMOVE echo-1;SPAWN echo-2;");
+    assert_non_null(strstr(w->note[2], " gpus=2000/2,3"));
+    assert_int_equal(w->starts[2], 1);
+    assert_string_equal(w->status, "UPDATING CONFIG_UPDATE_STARTED ");
+    assert_int_equal(w->rolled_back, 0);
+    close_world(w);
+}
+
+/* It waits to be started again with what it had; somebody else who came first does not get it. */
+static void a_replica_that_died_keeps_its_devices(void **state AS_UNUSED)
+{
+    struct world *w = open_spec(SHOP("num_gpus: 2"));
+
+    want(w, 2,
+         "applications: [{name: shop, command: [/bin/echo-worker, --fast], working_dir: /srv,"
+         " env: {A: '1'}, deployments: [{name: echo, num_replicas: 2, num_gpus: 2}]},"
+         " {name: more, command: [/bin/other], deployments: [{name: more, num_gpus: 1}]}]");
+    assert_non_null(strstr(said(w), "PLACE more-0;"));
+    forget_said(w);
+    exited(w, 0, 3 << 8, AS_EXIT_CODE);
+    run_until(w, "SPAWN ");
+    assert_null(strstr(said(w), "SPAWN more"));
+    assert_non_null(strstr(said(w), "SPAWN echo-0;"));
+    assert_non_null(strstr(w->note[0], " gpus=2000/0,1"));
     close_world(w);
 }
 
@@ -223,7 +264,9 @@ int main(void)
         cmocka_unit_test(an_update_that_fails_is_told_and_stays_taken_back),
         cmocka_unit_test(what_is_removed_drains_and_is_forgotten),
         cmocka_unit_test(what_a_new_controller_does_not_want_drains),
-        cmocka_unit_test(devices_that_there_are_not_are_a_failed_start),
+        cmocka_unit_test(devices_that_the_machine_has_not_are_a_failed_start),
+        cmocka_unit_test(devices_that_are_used_are_waited_for),
+        cmocka_unit_test(a_replica_that_died_keeps_its_devices),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,8 @@ void note_target(struct sim *s, uint32_t deploy)
     if (!t)
         return;
     s->floor[deploy] = AS_MIN(s->floor[deploy], t->replicas);
+    s->ceiling[deploy] = AS_MAX(s->ceiling[deploy], t->replicas);
+    s->need[deploy] = AS_MAX(s->need[deploy], need_of(s, t->version));
 }
 
 void note_settled(struct sim *s, uint32_t deploy)
@@ -23,7 +25,8 @@ void note_settled(struct sim *s, uint32_t deploy)
 
     if (!s->floor_holds[deploy] || s->floor[deploy] != n)
         s->tally.settled++;
-    s->floor[deploy] = n;
+    s->floor[deploy] = s->ceiling[deploy] = n;
+    s->need[deploy] = need_of(s, as_plan_target(s->plans[deploy])->version);
     s->floor_holds[deploy] = true;
 }
 
@@ -98,9 +101,34 @@ static void check_pair(struct sim *s, const struct proc *a, const struct proc *b
         fail(s, "processes %u and %u both are d%u-%u", a->token, b->token, a->deploy, a->is.number);
 }
 
+static uint32_t amount(const struct as_plan_amount *a, uint32_t n, bool up)
+{
+    return a->percent ? (n * a->n + (up ? 99 : 0)) / 100 : a->n;
+}
+
+/* So many serve all the time, and so many processes there are at most, as the policy says. */
+static void check_update(struct sim *s, uint32_t d, uint32_t serving, uint32_t processes)
+{
+    const struct as_plan_policy *p = &s->is.policy;
+    uint32_t n = s->floor[d], surge = AS_MAX(n * p->roll_percent / 100, 1u);
+    uint32_t less = amount(&p->unavailable, n, false);
+
+    if (!s->floor_holds[d])
+        return;
+    if (p->has_surge)
+        surge = amount(&p->surge, n, true);
+    if (surge == 0)
+        less = AS_MAX(less, 1u);
+    less = AS_MAX(less, s->need[d]); /* an update that cannot surge: so many old ones make room */
+    if (serving + less < n)
+        fail(s, "only %u replicas of d%u serve, of %u less %u", serving, d, n, less);
+    if (s->ceiling[d] == n && processes > n + surge)
+        fail(s, "%u processes of d%u, not %u and %u more", processes, d, n, surge);
+}
+
 static void check_processes(struct sim *s)
 {
-    uint32_t starting = 0, serving[DEPLOYS] = {0};
+    uint32_t starting = 0, serving[DEPLOYS] = {0}, processes[DEPLOYS] = {0}, devices = 0;
 
     for (uint32_t i = 0; i < s->n_alive; i++) {
         const struct proc *p = &s->procs[s->alive[i]];
@@ -108,6 +136,8 @@ static void check_processes(struct sim *s)
         if (p->injected)
             continue;
         starting += !p->ready && !p->signalled;
+        devices += need_of(s, p->is.version);
+        processes[p->deploy]++;
         serving[p->deploy] += serves(p);
         for (uint32_t k = 0; k < i; k++) {
             const struct proc *o = &s->procs[s->alive[k]];
@@ -118,10 +148,10 @@ static void check_processes(struct sim *s)
     }
     if (starting > s->is.max_starting)
         fail(s, "%u processes start at once, of at most %u", starting, s->is.max_starting);
-    for (uint32_t d = 0; s->is.orderly && d < s->is.deploys; d++) {
-        if (s->floor_holds[d] && serving[d] < s->floor[d])
-            fail(s, "only %u replicas of d%u serve, not %u", serving[d], d, s->floor[d]);
-    }
+    if (s->is.devices && devices > s->is.devices)
+        fail(s, "processes have %u devices of %u", devices, s->is.devices);
+    for (uint32_t d = 0; s->is.orderly && d < s->is.deploys; d++)
+        check_update(s, d, serving[d], processes[d]);
 }
 
 /* What core is sure of is so, and the next controller will know it. */

@@ -4,6 +4,11 @@
 
 #include <inttypes.h>
 
+struct sim *sim_of(void *ctx)
+{
+    return ((struct side *)ctx)->s;
+}
+
 static uint32_t deploy_of(const struct sim *s, const struct as_plan *p)
 {
     for (uint32_t i = 0; i < DEPLOYS; i++) {
@@ -13,12 +18,12 @@ static uint32_t deploy_of(const struct sim *s, const struct as_plan *p)
     return 0;
 }
 
-static uint32_t deploy_of_place(const struct sim *s, const struct as_place *pl)
+uint32_t deploy_of_place(const struct sim *s, const struct as_place *pl)
 {
     return deploy_of(s, as_place_plan(pl));
 }
 
-static struct proc *process_of(struct sim *s, const struct as_place *pl)
+struct proc *process_of(struct sim *s, const struct as_place *pl)
 {
     return &s->procs[(uintptr_t)as_place_user(pl)];
 }
@@ -89,7 +94,7 @@ static struct event to(struct sim *s, enum event_type type, struct as_place *pl)
 
 static void op_start(void *ctx, struct as_place *pl)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
     struct proc *p;
 
     if (!acts(s, pl, "start"))
@@ -101,13 +106,14 @@ static void op_start(void *ctx, struct as_place *pl)
         return;
     }
     p->kept = *as_place_facts(pl);
+    take_devices(s, pl, p);
     as_place_set_user(pl, (void *)(uintptr_t)p->token);
     tell_supervisor(s, to(s, E_SPAWN, pl));
 }
 
 static void op_note(void *ctx, struct as_place *pl)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
 
     note_move(s, deploy_of_place(s, pl), pl);
     process_of(s, pl)->kept = *as_place_facts(pl);
@@ -118,7 +124,7 @@ static void op_note(void *ctx, struct as_place *pl)
 static void op_configure(void *ctx, struct as_place *pl, uint64_t ask,
                          const struct as_place_facts *facts)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
     struct event e;
 
     if (!acts(s, pl, "configure"))
@@ -133,7 +139,7 @@ static void op_configure(void *ctx, struct as_place *pl, uint64_t ask,
 
 static void op_retire(void *ctx, struct as_place *pl)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
 
     if (!acts(s, pl, "retire"))
         return;
@@ -143,7 +149,7 @@ static void op_retire(void *ctx, struct as_place *pl)
 
 static void op_stop(void *ctx, struct as_place *pl, as_ns timeout)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
     struct event e;
 
     if (!acts(s, pl, "stop"))
@@ -156,7 +162,7 @@ static void op_stop(void *ctx, struct as_place *pl, as_ns timeout)
 
 static void op_kill(void *ctx, struct as_place *pl, struct as_str why AS_UNUSED)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
 
     if (acts(s, pl, "kill"))
         tell_supervisor(s, to(s, E_KILL, pl));
@@ -164,22 +170,29 @@ static void op_kill(void *ctx, struct as_place *pl, struct as_str why AS_UNUSED)
 
 static void op_moved(void *ctx, struct as_place *pl, enum as_place_state from)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
 
     s->tally.given_up += as_place_state(pl) == AS_PLACE_DOWN;
+    if (as_place_state(pl) == AS_PLACE_DOWN)
+        give_back(s, pl);
     trace(s, "%.*s: %s → %s", AS_STR_FMT(as_place_name(pl)), as_place_state_name(from),
           as_place_state_name(as_place_state(pl)));
 }
 
 static void op_gone(void *ctx, struct as_place *pl)
 {
-    trace(ctx, "%.*s is gone", AS_STR_FMT(as_place_name(pl)));
+    trace(sim_of(ctx), "%.*s is gone", AS_STR_FMT(as_place_name(pl)));
+    give_back(sim_of(ctx), pl);
 }
 
 static void op_condition(void *ctx, const struct as_condition *c)
 {
-    trace(ctx, "%s, %s: %.*s", as_condition_status_name(c->status),
-          as_condition_trigger_name(c->trigger), AS_STR_FMT(as_condition_text(c)));
+    struct sim *s = sim_of(ctx);
+
+    s->tally.lacking += as_condition_lack(c).n != 0;
+    trace(s, "%s, %s: %.*s %.*s", as_condition_status_name(c->status),
+          as_condition_trigger_name(c->trigger), AS_STR_FMT(as_condition_text(c)),
+          AS_STR_FMT(as_condition_lack(c)));
 }
 
 static struct as_plan *plan_of_target(struct sim *s, uint64_t generation)
@@ -195,7 +208,7 @@ static struct as_plan *plan_of_target(struct sim *s, uint64_t generation)
 
 static void op_rolled_back(void *ctx, uint64_t from, uint64_t to_generation, struct as_str why)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
     struct as_plan *p = plan_of_target(s, to_generation);
     struct store *st = &s->stores[deploy_of(s, p)];
 
@@ -211,12 +224,12 @@ static void op_rolled_back(void *ctx, uint64_t from, uint64_t to_generation, str
 
 static void op_down(void *ctx, bool down, struct as_str why AS_UNUSED)
 {
-    trace(ctx, down ? "down" : "up");
+    trace(sim_of(ctx), down ? "down" : "up");
 }
 
 static void op_settled(void *ctx, const struct as_plan_target *t)
 {
-    struct sim *s = ctx;
+    struct sim *s = sim_of(ctx);
     struct as_plan *p = plan_of_target(s, t->generation);
     struct store *st = &s->stores[deploy_of(s, p)];
 
@@ -228,7 +241,9 @@ static void op_settled(void *ctx, const struct as_plan_target *t)
         st->previous = *as_plan_previous(p);
 }
 
-static const struct as_plan_ops ops = {.start = op_start,
+static const struct as_plan_ops ops = {.lacks = op_lacks,
+                                       .release = op_release,
+                                       .start = op_start,
                                        .note = op_note,
                                        .configure = op_configure,
                                        .retire = op_retire,
@@ -246,8 +261,9 @@ static struct as_plan *new_plan(struct sim *s, uint32_t deploy)
     char name[8];
     int n = snprintf(name, sizeof(name), "d%u", deploy);
 
+    s->sides[deploy] = (struct side){s, deploy};
     if (as_plan_new(&s->plans[deploy], (struct as_str){name, (size_t)n}, &s->starts,
-                    as_rand_next(&s->rand), &ops, s) < 0)
+                    as_rand_next(&s->rand), &ops, &s->sides[deploy]) < 0)
         fail(s, "no plan");
     return s->plans[deploy];
 }
@@ -281,6 +297,8 @@ static void adopt_all(struct sim *s, uint32_t deploy)
         s->tally.adopted++;
         s->tally.duplicates += as_place_facts(pl)->rank == AS_RANK_NONE;
         p->kept = *as_place_facts(pl);
+        p->has = need_of(s, p->kept.version);
+        s->taken += p->has;
         as_place_set_user(pl, (void *)(uintptr_t)p->token);
     }
 }
@@ -330,6 +348,10 @@ void controller_dies(struct sim *s)
         as_plan_free(s->plans[i]);
         s->plans[i] = NULL;
     }
+    s->taken = 0;
+    memset(s->kept, 0, sizeof(s->kept));
+    for (uint32_t i = 0; i < s->n_procs; i++)
+        s->procs[i].has = 0;
     /* what it said has been read by then */
     at(s, s->now + WAY + between(s, AS_MS, 200 * AS_MS), (struct event){.type = E_C_UP});
 }
@@ -423,17 +445,19 @@ void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit
 
     if (!st->exists || chance(s, 700)) {
         t.version = s->n_versions;
+        s->needs[s->n_versions % VERSIONS] = below(s, 3);
         s->versions[s->n_versions++ % VERSIONS] = version;
     }
     if (!st->exists || chance(s, 500)) {
         t.config = s->n_configs;
         s->configs[s->n_configs++ % VERSIONS] = config;
     }
+    t.replicas = affordable(s, deploy, need_of(s, t.version), replicas);
     trace(s,
           "d%u: generation %" PRIu64 ", version %" PRIu64 " (%d), config %" PRIu64
-          " (%d), %u replicas",
+          " (%d), %u replicas with %u devices",
           deploy, t.generation, t.version, (int)s->versions[t.version % VERSIONS], t.config,
-          (int)s->configs[t.config % VERSIONS], replicas);
+          (int)s->configs[t.config % VERSIONS], t.replicas, need_of(s, t.version));
     s->tally.updates++;
     *st =
         (struct store){.exists = true, .target = t, .stable = st->stable, .previous = st->previous};
@@ -450,8 +474,14 @@ void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit
 
 static void user_scales(struct sim *s, uint32_t deploy)
 {
-    uint32_t n = below(s, 7);
+    uint32_t n = below(s, 7), need = 0;
+    const struct as_plan *p = s->plans[deploy];
+    const struct as_plan_target *all[] = {as_plan_target(p), as_plan_stable(p),
+                                          as_plan_previous(p)};
 
+    for (size_t i = 0; i < AS_COUNT(all); i++)
+        need = all[i] ? AS_MAX(need, need_of(s, all[i]->version)) : need;
+    n = affordable(s, deploy, need, n);
     trace(s, "d%u: %u replicas", deploy, n);
     s->tally.scales++;
     as_plan_scale(s->plans[deploy], n, chance(s, 300), s->now);

@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-UNIT = ["plan", "plan_ranks", "plan_update", "plan_recovery"]
-CORE = ["plan", "place", "rollout", "plan_ok", "starts", "ranks", "condition", "restart"]
+UNIT = ["plan", "plan_ranks", "plan_update", "plan_recovery", "plan_room"]
+CORE = ["plan", "place", "rollout", "room", "plan_ok", "starts", "ranks", "condition", "restart"]
 
 # what is broken: file, what stands there, what stands there instead
 FAULTS = {
@@ -59,12 +59,12 @@ FAULTS = {
         "rollout", "return pl->state == AS_PLACE_RUNNING && trusted(pl);",
         "return (pl->state == AS_PLACE_RUNNING || pl->state == AS_PLACE_STARTING) && trusted(pl);"),
     "old ones are retired when N are available with them": (
-        "rollout", "count(p).available > wanted &&", "count(p).available >= wanted &&"),
+        "rollout", "count(p).available > least &&", "count(p).available >= least &&"),
     "min_ready is not waited for": ("rollout", "return is_stable(pl) || pl->facts.proved;", "return true;"),
     "the next controller is not told who has proved itself": (
         "rollout", "            p->ops.note(p->ctx, pl);\n", ""),
     "idle old ones go before the new version is proved": (
-        "rollout", "if (p->proven || !is_stable(pl))\n            return pl;", "return pl;"),
+        "rollout", "if (serves_nobody(pl) && (p->proven || !is_stable(pl)))", "if (serves_nobody(pl))"),
     "what does not run goes last": ("rollout", "return worth(a) < worth(b);", "return worth(a) > worth(b);"),
     "of new and old ones that are not trusted the trusted go": (
         "rollout", "trusted(pl) ? 2u : 0u", "trusted(pl) ? 0u : 2u"),
@@ -72,7 +72,7 @@ FAULTS = {
     "a failed update goes on": (
         "rollout", "if (updating(p) && p->target.policy.roll_back) {", "if (false) {"),
     "a rolled-back update is tried again": (
-        "rollout", "    p->target = p->stable;\n    p->proven = true;", "    p->proven = true;"),
+        "rollout", "    as_plan_aim(p, &p->stable);\n    p->proven = true;", "    p->proven = true;"),
     "a version without replicas is stable": (
         "rollout", "    if (!p->proven)\n        return false;\n", ""),
     "an update is not surge first": ("rollout", "return AS_MAX(1u, (uint32_t)n);", "return (uint32_t)n;"),
@@ -81,7 +81,7 @@ FAULTS = {
     "a refused rank is never made good": ("place", "        as_place_spoil(pl);\n}\n\n/* Which", "        ;\n}\n\n/* Which"),
     "the next controller is not told whom to replace": (
         "place", "    pl->facts.stale = true;\n    note(pl);", "    pl->facts.stale = true;"),
-    "the line is not kept to": ("starts", "while (a->n < a->max &&", "while (a->n <= a->max &&"),
+    "the line is not kept to": ("starts", "if (a->n >= a->max)", "if (a->n > a->max)"),
     "a killed one goes on being counted as starting": (
         "place", "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING)",
         "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING && to != AS_PLACE_KILLED)"),
@@ -109,6 +109,35 @@ FAULTS = {
         "place", "return pl->plan->serving ? now + timeout : AS_NEVER;", "return now + timeout;"),
     "an older version is started as the newer one": (
         "place", "    if (f->version == t->version) {\n", "    f->version = t->version;\n    {\n"),
+    "max_unavailable is not kept to": ("rollout", "wanted - AS_MIN(wanted, unavailable(p))", "0"),
+    "a part beyond N is rounded down": ("rollout", "return policy->has_surge ? amount_of(p, &policy->surge, true)", "return policy->has_surge ? amount_of(p, &policy->surge, false)"),
+    "a part below N is rounded up": ("rollout", "&p->target.policy.unavailable, false)", "&p->target.policy.unavailable, true)"),
+    "an update may neither surge nor take one out": ("rollout", "return n || surge(p) ? n : 1;", "return n;"),
+    "a new one starts before the one that had to end first has ended": (
+        "rollout", "if (c->live + c->early < wanted)", "if (c->live < wanted)"),
+    "the next controller is not told who had to end first": (
+        "rollout", "    pl->facts.early = !p->deleting && count(p).live <= p->target.replicas;\n", ""),
+    "old ones that serve nobody stay while others may be missing": (
+        "rollout", "c.live - c.unproved > least ? v : NULL;", "c.live - c.unproved > least && false ? v : NULL;"),
+    "the surge does not count those that drain": (
+        "rollout", "p->n < wanted + surge(p) &&", "c->live < wanted + surge(p) &&"),
+    "one that lacks something starts": ("place", "    return lack.n == 0;", "    return true;"),
+    "one that lacks something holds up the line": (
+        "starts", "        if (!s->may(s, now))\n            continue;", "        if (!s->may(s, now))\n            return;"),
+    "another plan's place is not told that it lacks nothing any more": (
+        "place", "        pl->plan->look = now;", "        ;"),
+    "nobody makes room": ("rollout", "while (as_room_make(p, now));", "while (0);"),
+    "room is made for all at once": ("room", "    if (!is_enough(pl, &r, r.n)) {", "    r.n_ending = 0;\n    if (!is_enough(pl, &r, r.n)) {"),
+    "room is made while others start": ("room", "} else if (rests(p) && !is_enough", "} else if (!is_enough"),
+    "room is made where that does not help": ("room", "    if (!is_enough(pl, &r, r.n)) {", "    if (false) {"),
+    "more end than are needed": ("room", "        cut(pl, &r);\n", ""),
+    "one ends that has nothing": ("room", "        thin(pl, &r);\n", ""),
+    "what an update gives up is for all": (
+        "room", "    if (!pl)\n        return p->ops.release(p->ctx);", "    if (p->ops.release(p->ctx))\n        return true;\n    if (!pl)\n        return false;"),
+    "what is kept for nobody is never released": (
+        "room", "    if (!pl)\n        return p->ops.release(p->ctx);", "    if (!pl)\n        return false;"),
+    "a dead old one is no room": (
+        "room", "bool dead = pl->state == AS_PLACE_WAITING || pl->state == AS_PLACE_DOWN;", "bool dead = pl->state == AS_PLACE_DOWN;"),
     "deletion leaves one": ("rollout", "    if (!p->deleting)\n        grow(p);", "    grow(p);\n    if (p->deleting && !p->n) as_place_new(p);"),
 }
 
@@ -120,7 +149,7 @@ class Tree:
         self.folder = pathlib.Path(folder)
         self.core = [self.compile(ROOT / "src/core" / f"{name}.c") for name in CORE]
         self.core += [self.compile(ROOT / "src/base" / f"{name}.c") for name in ("str", "fatal")]
-        world = [self.compile(path) for path in (ROOT / "tests/sim/plan").glob("*.c")]
+        world = [self.compile(path) for path in [*(ROOT / "tests/sim/plan").glob("*.c"), ROOT / "tests/sim/seeds.c"]]
         self.programs = {"sim": world}
         self.programs.update({f"t_{name}": [self.compile(ROOT / "tests/unit" / f"t_{name}.c")] for name in UNIT})
 

@@ -51,6 +51,7 @@ static void add(const struct tally *t)
     sum.settled += t->settled;
     sum.given_up += t->given_up;
     sum.duplicates += t->duplicates;
+    sum.lacking += t->lacking;
     sum.slowest = AS_MAX(sum.slowest, t->slowest);
 }
 
@@ -67,6 +68,7 @@ static void print(void)
     printf("%" PRIu64 " recoveries of the controller, %" PRIu64 " processes adopted, %" PRIu64
            " impossible ones found, %" PRIu64 " deaths of the dispatcher\n",
            t->recoveries, t->adopted, t->duplicates, t->disconnects);
+    printf("%" PRIu64 " times replicas waited for devices\n", t->lacking);
     printf("slowest convergence after the last fault: %" PRIu64 " ms\n", t->slowest / AS_MS);
 }
 

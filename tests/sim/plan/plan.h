@@ -2,9 +2,9 @@
  *
  * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
  * world.c is the supervisor, the dispatcher and the processes; controller.c is what the controller
- * does around core/plan, its death between any two calls included; scenario.c invents what is asked
- * for and what goes wrong; check.c looks at the processes themselves, not at what core believes of
- * them, after every event.
+ * does around core/plan, its death between any two calls included; devices.c counts what processes
+ * need of the machine; scenario.c invents what is asked for and what goes wrong; check.c looks at the
+ * processes themselves, not at what core believes of them, after every event.
  *
  * Ways: what the controller says is kept by a socket until the supervisor reads it, so it survives
  * the controller; what is said to a dead controller, or through a dead dispatcher, is lost.
@@ -44,6 +44,7 @@ struct proc {
     bool linked, retired, gone_told;
     as_ns asked;   /* when the last ASK comes to it: in order */
     bool stubborn; /* does not drain, or not end by SIGTERM */
+    uint32_t has;  /* devices that its place has, as the controller counts */
 };
 
 enum event_type {
@@ -101,15 +102,21 @@ struct store { /* what survives the controller, of one deployment */
 
 struct tally { /* what all runs together have met */
     uint64_t events, starts, deaths, kills, updates, scales, rollbacks, recoveries, adopted, moves,
-        refused, disconnects, settled, given_up, duplicates, slowest;
+        refused, disconnects, settled, given_up, duplicates, lacking, slowest;
 };
 
 struct scenario {
     bool orderly;   /* nothing fails but new versions, and the controller: capacity must hold */
     bool untouched; /* only the controller dies: nothing may be done */
     uint32_t deploys, max_starting, users, faults;
-    as_ns busy; /* so long things happen */
+    uint32_t devices; /* of the machine; 0: nobody needs any */
+    as_ns busy;       /* so long things happen */
     struct as_plan_policy policy;
+};
+
+struct side { /* what the ops of one deployment's plan are called with */
+    struct sim *s;
+    uint32_t deploy;
 };
 
 struct sim {
@@ -131,8 +138,11 @@ struct sim {
     uint32_t c_epoch;
     uint32_t ops_left; /* it dies after so many calls of ops; UINT32_MAX: it lives */
     struct as_plan *plans[DEPLOYS];
+    struct side sides[DEPLOYS];
     struct as_starts starts;
     as_ns timer_for;
+    uint32_t taken; /* devices, of all places, and those that are kept */
+    uint32_t kept[DEPLOYS];
     struct store stores[DEPLOYS];
     uint64_t last_ops; /* calls of ops that do something, ever */
     bool untouched;    /* settled, and nothing has happened since but the controller's death */
@@ -140,10 +150,12 @@ struct sim {
     uint64_t generation;
     uint32_t n_versions, n_configs;
     enum habit versions[VERSIONS], configs[VERSIONS];
-    as_ns finale;   /* nothing fails after this */
-    as_ns restless; /* the last moment at which not everything was as asked for */
-    /* check: so many must serve */
-    uint32_t floor[DEPLOYS];
+    uint32_t needs[VERSIONS]; /* devices of a process of the version */
+    as_ns finale;             /* nothing fails after this */
+    as_ns restless;           /* the last moment at which not everything was as asked for */
+    /* check: so many must serve, and so many processes may there be */
+    uint32_t floor[DEPLOYS], ceiling[DEPLOYS];
+    uint32_t need[DEPLOYS]; /* the greatest of what has been asked for since all was as asked for */
     bool floor_holds[DEPLOYS];
     struct tally tally;
 };
@@ -174,6 +186,20 @@ void user_acts(struct sim *s, uint32_t deploy);
 void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
                   uint32_t replicas);
 void after_controller(struct sim *s); /* its timer; its death when its calls are used up */
+
+struct sim *sim_of(void *ctx); /* of ops */
+uint32_t deploy_of_place(const struct sim *s, const struct as_place *pl);
+struct proc *process_of(struct sim *s, const struct as_place *pl);
+
+/* --- devices.c --- */
+uint32_t need_of(const struct sim *s, uint64_t version);
+uint32_t demand_of(const struct sim *s, uint32_t deploy); /* at most, whatever it goes back to */
+/* No more replicas than there are devices for. */
+uint32_t affordable(const struct sim *s, uint32_t deploy, uint32_t need, uint32_t replicas);
+void take_devices(struct sim *s, const struct as_place *pl, struct proc *p);
+void give_back(struct sim *s, const struct as_place *pl); /* kept, until it is released */
+struct as_str op_lacks(void *ctx, const struct as_place *pl, const struct as_plan_room *room);
+bool op_release(void *ctx);
 
 /* --- scenario.c --- */
 void invent(struct sim *s);

@@ -39,6 +39,17 @@ static void invent_policy(struct sim *s)
         .roll_failures = 1 + below(s, 4),
         .roll_back = true,
     };
+    if (chance(s, 500)) {
+        p->unavailable.percent = chance(s, 300);
+        p->unavailable.n = p->unavailable.percent ? below(s, 101) : below(s, 4);
+    }
+    if (chance(s, 400)) {
+        p->has_surge = true;
+        p->surge.percent = chance(s, 300);
+        p->surge.n = p->surge.percent ? below(s, 101) : below(s, 4);
+        if (p->surge.n + p->unavailable.n == 0)
+            p->unavailable.n = 1;
+    }
 }
 
 /* Processes of a past that cannot have been: two of one number, two of one rank, or neither. */
@@ -53,6 +64,7 @@ static void invent_past(struct sim *s)
         p->note.generation = p->note.version = p->note.config = 1;
         p->note.ready = true;
         p->note.world = 3;
+        p->note.starts = 1;
         p->is = p->note;
         p->ready = p->linked = p->injected = true;
         process_lives(s, p);
@@ -75,8 +87,10 @@ void invent(struct sim *s)
     is->users = 2 + below(s, is->untouched ? 1 : 24);
     is->faults = is->orderly ? below(s, 6) : below(s, 40);
     is->busy = between(s, 5 * AS_SEC, 60 * AS_SEC);
+    is->devices = chance(s, 500) ? 3 + below(s, 8) : 0;
     invent_policy(s);
     s->generation = 1;
+    s->needs[1] = 1;
     s->n_versions = s->n_configs = 2; /* 1 is of the past */
     s->dispatcher = true;
     s->c_epoch = 1;

@@ -1,0 +1,97 @@
+/* What processes need of the machine: devices, which are counted, and are more or fewer than
+ * enough. */
+#include "plan.h"
+
+uint32_t need_of(const struct sim *s, uint64_t version)
+{
+    return s->is.devices ? s->needs[version % VERSIONS] : 0;
+}
+
+/* Of the process that a place has, or had before. */
+static struct proc *last_of(struct sim *s, const struct as_place *pl)
+{
+    return as_place_facts(pl)->starts ? process_of(s, pl) : NULL;
+}
+
+void give_back(struct sim *s, const struct as_place *pl)
+{
+    struct proc *p = last_of(s, pl);
+
+    if (p) {
+        s->kept[deploy_of_place(s, pl)] += p->has;
+        p->has = 0;
+    }
+}
+
+/* What the place has already, else of what is free, else of what is kept. */
+void take_devices(struct sim *s, const struct as_place *pl, struct proc *p)
+{
+    uint32_t need = need_of(s, p->kept.version), *kept = &s->kept[deploy_of_place(s, pl)];
+    bool had = as_place_facts(pl)->starts > 1 && process_of(s, pl)->has;
+
+    p->has = need;
+    if (had) {
+        process_of(s, pl)->has = 0;
+        return;
+    }
+    s->taken += need;
+    while (s->taken > s->is.devices && *kept) {
+        s->taken--;
+        --*kept;
+    }
+    if (p->has && s->taken > s->is.devices)
+        fail(s, "%.*s takes a device that is not free", AS_STR_FMT(as_place_name(pl)));
+}
+
+bool op_release(void *ctx)
+{
+    struct sim *s = sim_of(ctx);
+    uint32_t *kept = &s->kept[((struct side *)ctx)->deploy], n = *kept;
+
+    s->taken -= n;
+    *kept = 0;
+    return n != 0;
+}
+
+struct as_str op_lacks(void *ctx, const struct as_place *pl, const struct as_plan_room *room)
+{
+    struct sim *s = sim_of(ctx);
+    uint32_t need = need_of(s, as_place_facts(pl)->version);
+    int64_t there = (int64_t)s->is.devices - s->taken; /* less than 0: by a past that cannot be */
+
+    if (need == 0 || (last_of(s, pl) && last_of(s, pl)->has))
+        return AS_STR("");
+    there += room->kept ? s->kept[deploy_of_place(s, pl)] : 0;
+    for (uint32_t i = 0; i < room->n; i++)
+        there += last_of(s, room->ended[i]) ? last_of(s, room->ended[i])->has : 0;
+    return need > there ? AS_STR("no device is free") : AS_STR("");
+}
+
+static uint32_t more(const struct sim *s, uint32_t n, const struct as_plan_target *t)
+{
+    return t && t->generation ? AS_MAX(n, t->replicas * need_of(s, t->version)) : n;
+}
+
+uint32_t demand_of(const struct sim *s, uint32_t deploy)
+{
+    const struct store *st = &s->stores[deploy];
+    const struct as_plan *p = s->plans[deploy];
+    uint32_t n = 0;
+
+    if (!st->exists)
+        return 0;
+    n = more(s, more(s, more(s, n, &st->target), &st->stable), &st->previous);
+    if (p)
+        n = more(s, more(s, more(s, n, as_plan_target(p)), as_plan_stable(p)), as_plan_previous(p));
+    return n;
+}
+
+uint32_t affordable(const struct sim *s, uint32_t deploy, uint32_t need, uint32_t replicas)
+{
+    uint32_t others = 0;
+
+    for (uint32_t i = 0; i < s->is.deploys; i++)
+        others += i == deploy ? 0 : demand_of(s, i);
+    return need ? AS_MIN(replicas, (s->is.devices - AS_MIN(others, s->is.devices)) / need)
+                : replicas;
+}
