@@ -232,6 +232,14 @@ int64_t as_spec_thousandths(const struct as_spec_object *o, enum as_spec_key id)
     return typed(o, id, IS(NUMBER))->i;
 }
 
+uint32_t as_spec_amount(const struct as_spec_object *o, enum as_spec_key id, bool *ret_percent)
+{
+    int64_t i = typed(o, id, IS(AMOUNT))->i;
+
+    *ret_percent = i < 0;
+    return (uint32_t)(i < 0 ? -1 - i : i);
+}
+
 as_ns as_spec_ns(const struct as_spec_object *o, enum as_spec_key id)
 {
     return (as_ns)typed(o, id, IS(DURATION))->i;

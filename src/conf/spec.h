@@ -29,7 +29,8 @@ struct as_spec_value {
     bool set; /* there is a value: said, or the row has a default */
     enum as_spec_from from;
     uint32_t line, column; /* of the value in the file, from 1; 0: it is not from the file */
-    int64_t i;             /* BOOL, INT, NUMBER (thousandths), DURATION (ns), SIZE, ENUM (index) */
+    /* BOOL, INT, NUMBER (thousandths), DURATION (ns), SIZE, ENUM (index), AMOUNT (-1 - percent) */
+    int64_t i;
     const char *s;      /* STRING, TEXT, ENUM (the word), JSON (one line, keys sorted); or NULL */
     uint32_t n;         /* of texts or objects */
     const char **texts; /* TEXTS; MAP: "NAME=value", sorted, each name once */
@@ -102,6 +103,8 @@ bool as_spec_bool(const struct as_spec_object *o, enum as_spec_key id);
 int64_t as_spec_i64(const struct as_spec_object *o, enum as_spec_key id); /* INT, SIZE, ENUM */
 int64_t as_spec_thousandths(const struct as_spec_object *o, enum as_spec_key id); /* NUMBER */
 as_ns as_spec_ns(const struct as_spec_object *o, enum as_spec_key id);            /* DURATION */
+/* AMOUNT: a number, or of 100. */
+uint32_t as_spec_amount(const struct as_spec_object *o, enum as_spec_key id, bool *ret_percent);
 /* STRING, TEXT, ENUM, JSON; NULL when it is not set. */
 const char *as_spec_str(const struct as_spec_object *o, enum as_spec_key id);
 /* TEXTS, MAP, OBJECT, OBJECTS: how many; the i-th. */

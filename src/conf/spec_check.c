@@ -93,6 +93,18 @@ static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
     }
 }
 
+/* An update would never begin. */
+static void check_update(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    const struct as_spec_value *surge = as_spec_value(o, AS_SPEC_DEPLOYMENT_MAX_SURGE);
+    bool percent;
+
+    if (surge->set && as_spec_amount(o, AS_SPEC_DEPLOYMENT_MAX_SURGE, &percent) == 0 &&
+        as_spec_amount(o, AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, &percent) == 0)
+        as_spec_error(r->errors, surge->line, surge->column,
+                      "max_surge: may not be 0 where max_unavailable is 0, too");
+}
+
 static void check_deployment(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     const struct as_spec_value *gpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_GPUS),
@@ -110,6 +122,7 @@ static void check_deployment(struct as_spec_reader *r, const struct as_spec_obje
     else if (cpus->s && num->i > 1000 && num->i % 1000)
         as_spec_error(r->errors, num->line, num->column,
                       "num_cpus: above 1 it must be a whole number, for cpu_affinity: auto");
+    check_update(r, o);
 }
 
 void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)
@@ -128,5 +141,15 @@ void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)
     case AS_SPEC_LEVEL_LOGGING:
     case AS_SPEC_LEVELS:
         break;
+    }
+}
+
+void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object *file)
+{
+    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
+
+        for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++)
+            check_deployment(r, as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k));
     }
 }

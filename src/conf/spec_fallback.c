@@ -122,5 +122,6 @@ int as_spec_check_whole(const struct as_spec *s, uint32_t lines, struct as_buf *
     struct as_spec_reader r = {.errors = &e};
 
     as_spec_check_chains(&r, s->file, true);
+    as_spec_check_merged(&r, s->file);
     return as_spec_errors_end(&e);
 }

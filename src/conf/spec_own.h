@@ -33,6 +33,9 @@ struct as_spec_object *as_spec_new_object(struct as_arena *a, enum as_spec_level
 /* What no single row can see, for an object whose keys were all read. */
 void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o);
 
+/* The same for every deployment, when what code declares is there too. */
+void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object *file);
+
 /* That no chain of fallbacks is a circle; `whole`: what code declares is there too, so that every
  * name must be known. */
 void as_spec_check_chains(struct as_spec_reader *r, const struct as_spec_object *file, bool whole);

@@ -81,9 +81,19 @@ static const char head[] =
     "notices;\n"
     "*reconfigure*: the workers are told while they serve; *restart*: new replicas take over from "
     "the old\n"
-    "ones, a part at a time (`rolling_update_percentage`). A change of code is none of the file: "
-    "change\n"
-    "`version` for it.\n";
+    "ones, a part at a time (`rolling_update_percentage`, `max_surge`, `max_unavailable`). A "
+    "change "
+    "of code is\n"
+    "none of the file: change `version` for it.\n\n"
+    "`max_surge` and `max_unavailable` mean what they mean in a Kubernetes Deployment: a number of "
+    "replicas, or\n"
+    "a part of `num_replicas` as `25%`. Not both are 0; parts that both come to 0 count as "
+    "`max_unavailable: 1`.\n"
+    "Unlike there, a replica that still drains counts as a process. Where memory suffices for "
+    "`num_replicas`\n"
+    "processes and no more, say `max_surge: 0`, `max_unavailable: 1`. For devices (`num_gpus`, "
+    "`cpu_affinity: auto`)\n"
+    "nothing need be said: [Devices](replicas.md#devices).\n";
 
 static const char *const titles[AS_SPEC_LEVELS] = {
     [AS_SPEC_LEVEL_FILE] = "File",
@@ -129,6 +139,12 @@ static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
         as_buf_str(b, " … ");
         put_number(row, row->max, b);
         as_buf_str(b, row->flags & AS_SPEC_NOT_ZERO ? ", not 0" : "");
+        break;
+    case AS_SPEC_AMOUNT:
+        put_number(row, row->min, b);
+        as_buf_str(b, " … ");
+        put_number(row, row->max, b);
+        as_buf_str(b, ", or `0%` … `100%`");
         break;
     case AS_SPEC_STRING:
         as_buf_printf(b, "%s, up to %lld bytes",

@@ -21,6 +21,10 @@ void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *a
     if (as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT))
         p.drain_again = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT);
     p.roll_percent = (uint32_t)AS_MAX(percent, (int64_t)1);
+    p.has_surge = as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE);
+    p.surge.n = as_spec_amount(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE, &p.surge.percent);
+    p.unavailable.n =
+        as_spec_amount(deployment, AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, &p.unavailable.percent);
     *ret_t = (struct as_plan_target){
         .generation = generation,
         .version = as_spec_hash(app, deployment, AS_SPEC_RESTART),

@@ -3,6 +3,12 @@
 #include "conf/spec_own.h"
 #include "wire/json.h"
 
+static const char *percent_text(int64_t i, char text[8])
+{
+    snprintf(text, 8, "%d%%", (int)AS_MIN(-1 - i, (int64_t)100));
+    return text;
+}
+
 void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value *v,
                        struct as_buf *out)
 {
@@ -13,6 +19,12 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
     case AS_SPEC_INT:
     case AS_SPEC_SIZE:
         as_json_put_i64(out, v->i);
+        break;
+    case AS_SPEC_AMOUNT:
+        if (v->i < 0)
+            as_json_put_text(out, percent_text(v->i, (char[8]){0}));
+        else
+            as_json_put_i64(out, v->i);
         break;
     case AS_SPEC_NUMBER:
     case AS_SPEC_DURATION: {

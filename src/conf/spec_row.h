@@ -25,6 +25,7 @@ enum as_spec_type {
     AS_SPEC_NUMBER,   /* held, and bounded, in thousandths */
     AS_SPEC_DURATION, /* a number of seconds; held, and bounded, in ns */
     AS_SPEC_SIZE,     /* bytes, or "512M"; suffixes as of options */
+    AS_SPEC_AMOUNT,   /* a whole number, whose bounds these are, or a part of 100, "25%" */
     AS_SPEC_STRING,   /* min and max are lengths in bytes */
     AS_SPEC_TEXT,     /* the same, and a number or a word is taken as it is written */
     AS_SPEC_ENUM,     /* one of `words` */
@@ -117,6 +118,12 @@ enum as_spec_class {
       "time of its own version counts")                                                            \
     X(DEPLOYMENT, ROLLING_UPDATE, "rolling_update_percentage", NUMBER, 1, 1000, "0.2", "", LIGHT,  \
       0, "part of the replicas that an update replaces at once, above 0 to 1; at least one")       \
+    X(DEPLOYMENT, MAX_SURGE, "max_surge", AMOUNT, 0, 1024, "", "", LIGHT, 0,                       \
+      "so many processes an update may have beyond num_replicas, a part rounded up; default: by "  \
+      "rolling_update_percentage")                                                                 \
+    X(DEPLOYMENT, MAX_UNAVAILABLE, "max_unavailable", AMOUNT, 0, 1024, "0", "", LIGHT, 0,          \
+      "so many replicas fewer than num_replicas may serve during an update, a part rounded down; " \
+      "one, where max_surge comes to 0")                                                           \
     X(DEPLOYMENT, NUM_CPUS, "num_cpus", NUMBER, 1, 1024000, "", "", RESTART, 0,                    \
       "sets the thread-count variables (OMP_NUM_THREADS, …), rounded up")                          \
     X(DEPLOYMENT, NUM_GPUS, "num_gpus", NUMBER, 0, 64000, "", "", RESTART, 0,                      \

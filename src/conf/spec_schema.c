@@ -69,9 +69,9 @@ static void put_text_type(struct as_buf *b, const struct as_spec_row *row, bool 
 
 static void put_number_type(struct as_buf *b, const struct as_spec_row *row, bool null)
 {
-    bool size = row->type == AS_SPEC_SIZE;
+    bool size = row->type == AS_SPEC_SIZE, amount = row->type == AS_SPEC_AMOUNT;
 
-    if (size)
+    if (size || amount)
         put_types(b, TYPES("integer", "string"), null);
     else if (row->type == AS_SPEC_INT)
         put_types(b, TYPES("integer"), null);
@@ -79,9 +79,9 @@ static void put_number_type(struct as_buf *b, const struct as_spec_row *row, boo
         put_types(b, TYPES("number"), null);
     put_number(b, "minimum", row, row->min);
     put_number(b, "maximum", row, row->max);
-    if (size) {
+    if (size || amount) {
         as_json_put_key(b, "pattern");
-        as_json_put_text(b, "^[0-9]+[KMGT]?$");
+        as_json_put_text(b, size ? "^[0-9]+[KMGT]?$" : "^(0{0,2}[0-9]|0?[0-9]{2}|100)%$");
     }
     if (row->flags & AS_SPEC_NOT_ZERO) {
         as_json_put_key(b, "not");
@@ -160,6 +160,7 @@ static void put_type(struct as_buf *b, const struct as_spec_row *row, bool null)
     case AS_SPEC_NUMBER:
     case AS_SPEC_DURATION:
     case AS_SPEC_SIZE:
+    case AS_SPEC_AMOUNT:
         put_number_type(b, row, null);
         break;
     case AS_SPEC_STRING:
@@ -198,6 +199,8 @@ static void put_default(struct as_buf *b, const struct as_spec_row *row)
     as_arena_fini(&a);
 }
 
+#define NOTHING "{\"enum\":[0,\"0%\"]}"
+
 /* What spec_check.c asks of an application and a deployment, as far as JSON Schema can say it. */
 static void put_rules(struct as_buf *b, enum as_spec_level level)
 {
@@ -206,12 +209,15 @@ static void put_rules(struct as_buf *b, enum as_spec_level level)
                       "{\"not\":{\"type\":\"null\"}}}},{\"required\":[\"command\"],\"properties\":"
                       "{\"command\":{\"not\":{\"type\":\"null\"}}}}]");
     else if (level == AS_SPEC_LEVEL_DEPLOYMENT)
-        as_buf_str(b, ",\"allOf\":[{\"properties\":{\"num_gpus\":{\"anyOf\":[{\"type\":\"null\"},"
-                      "{\"type\":\"integer\"},{\"maximum\":1}]}}},"
-                      "{\"if\":{\"required\":[\"cpu_affinity\"],\"properties\":{\"cpu_affinity\":"
-                      "{\"const\":\"auto\"}}},\"then\":{\"required\":[\"num_cpus\"],\"properties\":"
-                      "{\"num_cpus\":{\"type\":\"number\",\"anyOf\":[{\"type\":\"integer\"},{"
-                      "\"maximum\":1}]}}}}]");
+        as_buf_str(b,
+                   ",\"allOf\":[{\"properties\":{\"num_gpus\":{\"anyOf\":[{\"type\":\"null\"},"
+                   "{\"type\":\"integer\"},{\"maximum\":1}]}}},"
+                   "{\"if\":{\"required\":[\"cpu_affinity\"],\"properties\":{\"cpu_affinity\":"
+                   "{\"const\":\"auto\"}}},\"then\":{\"required\":[\"num_cpus\"],\"properties\":"
+                   "{\"num_cpus\":{\"type\":\"number\",\"anyOf\":[{\"type\":\"integer\"},{"
+                   "\"maximum\":1}]}}}},"
+                   "{\"not\":{\"required\":[\"max_surge\",\"max_unavailable\"],"
+                   "\"properties\":{\"max_surge\":" NOTHING ",\"max_unavailable\":" NOTHING "}}}]");
 }
 
 static void put_level(struct as_buf *b, enum as_spec_level level)

@@ -101,6 +101,31 @@ static bool read_int(struct as_spec_reader *r, const struct as_spec_row *row,
     return true;
 }
 
+/* "25%": up to three digits, 0 to 100. */
+static bool read_percent(struct as_str s, int64_t *ret_percent)
+{
+    uint64_t v;
+
+    if (s.n < 2 || s.n > 4 || s.p[s.n - 1] != '%' ||
+        as_str_u64((struct as_str){s.p, s.n - 1}, &v) < 0 || v > 100)
+        return false;
+    *ret_percent = (int64_t)v;
+    return true;
+}
+
+static bool read_amount(struct as_spec_reader *r, const struct as_spec_row *row,
+                        const struct as_spec_node *n, struct as_spec_value *v)
+{
+    int64_t percent;
+
+    if (is_number(n))
+        return read_int(r, row, n, v);
+    if (!is_scalar(n, AS_SPEC_WORD) || !read_percent(n->text, &percent))
+        return refuse(r, row->key, n, "is neither a whole number nor a part as 25%, of 0% to 100%");
+    v->i = -1 - percent;
+    return true;
+}
+
 static bool read_scaled(struct as_spec_reader *r, const struct as_spec_row *row,
                         const struct as_spec_node *n, struct as_spec_value *v)
 {
@@ -458,6 +483,9 @@ bool as_spec_read_value(struct as_spec_reader *r, const struct as_spec_row *row,
         break;
     case AS_SPEC_SIZE:
         ok = read_size(r, row, n, &read);
+        break;
+    case AS_SPEC_AMOUNT:
+        ok = read_amount(r, row, n, &read);
         break;
     case AS_SPEC_STRING:
     case AS_SPEC_TEXT:

@@ -57,6 +57,8 @@ GOOD = [
     one(max_restarts=-1), one(max_restarts=0),
     one(graceful_shutdown_wait_loop_s=0), one(graceful_shutdown_timeout_s=0),
     one(rolling_update_percentage=0.001), one(rolling_update_percentage=1),
+    one(max_surge=1), one(max_surge="25%"), one(max_surge=0, max_unavailable=1), one(max_unavailable="100%"),
+    one(max_surge=None, max_unavailable="0%"), one(max_surge="0%", max_unavailable="1%"),
     one(num_cpus=0.5), one(num_cpus=16), one(num_gpus=0), one(num_gpus=0.25), one(num_gpus=8),
     one(cpu_affinity="0-3,8"), one(cpu_affinity=3), one(cpu_affinity="auto", num_cpus=2),
     one(cpu_affinity="auto", num_cpus=0.5),
@@ -81,6 +83,8 @@ BAD = [
     one(request_timeout_s=-1), one(request_timeout_s=86400.5), one(request_timeout_s="5s"),
     one(idempotent="yes"), one(idempotent=1), one(health_check_period_s=0.09), one(health_check_failure_threshold=0),
     one(max_restarts=-2), one(rolling_update_percentage=0), one(rolling_update_percentage=1.5),
+    one(max_surge=0, max_unavailable=0), one(max_surge="0%", max_unavailable=0), one(max_surge=1025),
+    one(max_unavailable=-1), one(max_unavailable="101%"), one(max_unavailable="2"), one(max_unavailable=1.5),
     one(num_cpus=0), one(num_cpus=1025), one(num_gpus=-1), one(num_gpus=1.5), one(num_gpus=65),
     one(cpu_affinity="0-"), one(cpu_affinity="auto"), one(cpu_affinity="auto", num_cpus=1.5),
     one(memory=1), one(memory="4X"), one(memory="-4M"), one(memory=1.5), one(working_dir=""),
@@ -94,7 +98,7 @@ BAD = [
 NATIVE_ONLY = [
     {"applications": [{"import_path": "a"}, {"import_path": "b"}]},
     {"applications": [{"import_path": "m", "deployments": [{"name": "d"}, {"name": "d"}]}]},
-    one(cpu_affinity="3-1"), one(cpu_affinity="1024"), one(memory="1K"), one(version="\u00e9" * 65),
+    one(max_surge=0), one(cpu_affinity="3-1"), one(cpu_affinity="1024"), one(memory="1K"), one(version="\u00e9" * 65),
 ]  # fmt: skip
 
 

@@ -266,9 +266,10 @@ static void numbers_are_bounded(void **state AS_UNUSED)
         const struct as_spec_row *row = &as_spec_rows[i];
 
         if (row->type != AS_SPEC_INT && row->type != AS_SPEC_NUMBER &&
-            row->type != AS_SPEC_DURATION && row->type != AS_SPEC_SIZE)
+            row->type != AS_SPEC_DURATION && row->type != AS_SPEC_SIZE &&
+            row->type != AS_SPEC_AMOUNT)
             continue;
-        check_number(row, row->min, true);
+        check_number(row, i == AS_SPEC_DEPLOYMENT_MAX_SURGE ? 1 : row->min, true); /* 0: below */
         check_number(row, row->min - 1, false);
         check_number(row, row->max, true);
         check_number(row, row->max + 1, false);
@@ -280,6 +281,48 @@ static void numbers_are_bounded(void **state AS_UNUSED)
     refused(DEPLOYMENT("rolling_update_percentage: 20"),
             "f:2:28: rolling_update_percentage: '20' is above the greatest value 1\n");
     refused(DEPLOYMENT("memory: 1K"), "f:2:9: memory: '1K' is below the least value 1M\n");
+}
+
+static void amounts_are_numbers_or_parts(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *text;
+        uint32_t n;
+        bool percent;
+    } good[] = {{"0", 0, false},   {"1024", 1024, false}, {"2.0", 2, false}, {"0%", 0, true},
+                {"25%", 25, true}, {"'25%'", 25, true},   {"007%", 7, true}, {"100%", 100, true}};
+    static const char *const bad[] = {"101%", "-1%",   "1.5%", "'%'",  "25 %",
+                                      "'3'",  "0100%", "all",  "true", "[1]"};
+    char text[200];
+    bool percent;
+
+    for (size_t i = 0; i < AS_COUNT(good); i++) {
+        struct as_spec *s;
+        struct as_spec_object *d;
+
+        snprintf(text, sizeof(text), DEPLOYMENT("max_unavailable: %s"), good[i].text);
+        s = parse(text);
+        d = deployment_of(s, 0, 0);
+        assert_int_equal(as_spec_amount(d, AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, &percent),
+                         good[i].n);
+        assert_int_equal(percent, good[i].percent);
+        as_spec_free(s);
+    }
+    for (size_t i = 0; i < AS_COUNT(bad); i++) {
+        struct as_buf why = {0};
+        struct as_spec_limits l = limits();
+        struct as_spec *s;
+
+        snprintf(text, sizeof(text), DEPLOYMENT("max_unavailable: %s"), bad[i]);
+        assert_int_equal(as_spec_parse(&s, &l, "f", as_str_of(text), &why), AS_EINVALID);
+        as_buf_add(&why, "", 1);
+        assert_non_null(strstr((char *)why.p, "is neither a whole number nor a part as 25%"));
+        as_buf_fini(&why);
+    }
+    refused(DEPLOYMENT("max_surge: 0"),
+            "f:2:12: max_surge: may not be 0 where max_unavailable is 0, too\n");
+    refused(DEPLOYMENT("max_surge: 0%, max_unavailable: 0"),
+            "f:2:12: max_surge: may not be 0 where max_unavailable is 0, too\n");
 }
 
 static void check_length(const struct as_spec_row *row, size_t n, bool good)
@@ -493,6 +536,7 @@ int main(void)
         cmocka_unit_test(values_are_checked_against_each_other),
         cmocka_unit_test(all_errors_are_told_together),
         cmocka_unit_test(numbers_are_bounded),
+        cmocka_unit_test(amounts_are_numbers_or_parts),
         cmocka_unit_test(texts_are_bounded),
         cmocka_unit_test(counts_are_bounded),
         cmocka_unit_test(limits_of_a_file_are_options),

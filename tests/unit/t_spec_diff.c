@@ -81,6 +81,8 @@ static void hashes_know_every_key(void **state AS_UNUSED)
         {AS_SPEC_DEPLOYMENT_HEALTH_CHECK_TIMEOUT, "health_check_timeout_s: 7"},
         {AS_SPEC_DEPLOYMENT_MAX_RESTARTS, "max_restarts: 7"},
         {AS_SPEC_DEPLOYMENT_ROLLING_UPDATE, "rolling_update_percentage: 0.7"},
+        {AS_SPEC_DEPLOYMENT_MAX_SURGE, "max_surge: 7"},
+        {AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, "max_unavailable: 7%"},
         {AS_SPEC_DEPLOYMENT_NUM_CPUS, "num_cpus: 7"},
         {AS_SPEC_DEPLOYMENT_CPU_AFFINITY, "cpu_affinity: 7"},
         {AS_SPEC_DEPLOYMENT_MEMORY, "memory: 7M"},

@@ -74,6 +74,14 @@ static void the_whole_is_checked(void **state AS_UNUSED)
     s = laid(DEPLOYMENT("fallback: side"), "d\tm:1\nside\tm:2\n");
     assert_int_equal(as_spec_check_whole(s, 10, &err), 0);
     as_spec_free(s);
+    /* each for itself is right */
+    s = laid(DEPLOYMENT("max_unavailable: 0"),
+             "d\t{\"max_surge\": 0, \"max_unavailable\": 1}\tm:1\n");
+    assert_int_equal(as_spec_check_whole(s, 10, &err), AS_EINVALID);
+    as_buf_add(&err, "", 1);
+    assert_non_null(strstr((char *)err.p, "max_surge: may not be 0 where max_unavailable is 0"));
+    as_buf_fini(&err);
+    as_spec_free(s);
 }
 
 static void deployments_of_the_code_need_not_be_listed(void **state AS_UNUSED)

@@ -61,6 +61,12 @@ static void keys_take_its_place(void **state AS_UNUSED)
     assert_int_equal(target(DEPLOYMENT("rolling_update_percentage: 0.001")).policy.roll_percent, 1);
     assert_int_equal(target(DEPLOYMENT("rolling_update_percentage: 1")).policy.roll_percent, 100);
     assert_int_equal(target(DEPLOYMENT("num_replicas: 0")).replicas, 0);
+    assert_false(t.policy.has_surge);
+    assert_int_equal(t.policy.unavailable.n, 0);
+    t = target(DEPLOYMENT("max_surge: 0, max_unavailable: 30%"));
+    assert_true(t.policy.has_surge && t.policy.unavailable.percent && !t.policy.surge.percent);
+    assert_int_equal(t.policy.surge.n, 0);
+    assert_int_equal(t.policy.unavailable.n, 30);
 }
 
 /* A light change is neither a version nor a config, a config is no version. */
