@@ -25,11 +25,19 @@ struct as_store_failure {
     struct as_str application, deployment, why;
 };
 
+/* A deployment's number of replicas that somebody has set, apart from what the text says. */
+struct as_store_scale {
+    struct as_str deployment;
+    uint32_t replicas;
+};
+
 struct as_store_entry {
     uint64_t generation;       /* 1, 2, …; never given twice */
     int64_t time_ms;           /* Unix time */
     struct as_str cause, spec; /* these texts are valid until the next call on the store */
     struct as_store_failure failed;
+    const struct as_store_scale *scales; /* of as_store_put alone; each deployment once */
+    uint32_t n_scales;
 };
 
 /* Makes folder (0700) and file when they are missing. `keep` > 0 generations are kept, and those
@@ -50,6 +58,11 @@ int as_store_get(struct as_store *s, uint64_t generation, struct as_store_entry 
  * use the store. */
 int as_store_each(struct as_store *s, bool (*fn)(void *arg, const struct as_store_entry *e),
                   void *arg, struct as_buf *err);
+
+/* What was put with a generation as `scales`. fn may not use the store. */
+int as_store_each_scale(struct as_store *s, uint64_t generation,
+                        void (*fn)(void *arg, const struct as_store_scale *scale), void *arg,
+                        struct as_buf *err);
 
 /* The deployment became healthy as `generation` describes it; `before` was another one that it was
  * healthy as, to which it goes back by hand, or 0. Nothing is written when that is known already.

@@ -1,82 +1,11 @@
 /* Specification of ctl/store: generations that outlive the process. */
-#include "ctl/store.h"
-
-#include "unit.h"
+#include "store_case.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-static char base[64], folder[96], file[160];
-static struct as_buf err;
-
-static int make_folder(void **state AS_UNUSED)
-{
-    snprintf(base, sizeof(base), "/tmp/as_store_XXXXXX");
-    if (!mkdtemp(base))
-        return -1;
-    snprintf(folder, sizeof(folder), "%s/deep/state", base);
-    snprintf(file, sizeof(file), "%s/" AS_STORE_FILE, folder);
-    as_buf_init(&err);
-    return 0;
-}
-
-static int remove_folder(void **state AS_UNUSED)
-{
-    char command[128];
-
-    as_buf_fini(&err);
-    snprintf(command, sizeof(command), "rm -rf %s", base);
-    return system(command);
-}
-
-static const char *said(void)
-{
-    as_buf_add(&err, "", 1);
-    return (const char *)err.p;
-}
-
-static struct as_store *open_store(uint32_t keep)
-{
-    struct as_store *s;
-
-    if (as_store_open(&s, folder, keep, &err))
-        fail_msg("%s", said());
-    return s;
-}
-
-static int put_texts(struct as_store *s, struct as_str cause, struct as_str spec, uint64_t *ret_g)
-{
-    struct as_store_entry e = {.cause = cause, .spec = spec, .time_ms = 1700000000123};
-
-    return as_store_put(s, &e, ret_g, &err);
-}
-
-static uint64_t put(struct as_store *s, const char *cause, const char *spec)
-{
-    uint64_t generation;
-
-    if (put_texts(s, as_str_of(cause), as_str_of(spec), &generation))
-        fail_msg("%s", said());
-    return generation;
-}
-
-static void check_refused(int want, const char *text)
-{
-    struct as_store *s = NULL;
-
-    err.n = 0;
-    assert_int_equal(as_store_open(&s, folder, 10, &err), want);
-    assert_null(s);
-    assert_non_null(strstr(said(), text));
-}
 
 static void what_is_put_is_there_after_a_restart(void **state AS_UNUSED)
 {
@@ -382,82 +311,30 @@ static void other_files_are_refused(void **state AS_UNUSED)
     check_refused(AS_EPROTO, "no state file");
 }
 
-static void a_newer_layout_is_refused(void **state AS_UNUSED)
+static void numbers_that_were_set_are_kept_with_their_generation(void **state AS_UNUSED)
 {
-    sqlite3 *db;
+    const struct as_store_scale two[] = {{AS_STR("echo"), 3}, {AS_STR("b"), 0}};
+    struct as_store_entry e = {
+        .cause = AS_STR("c"), .spec = AS_STR("s"), .scales = two, .n_scales = 2};
+    struct as_store *s = open_store(2);
+    uint64_t g;
 
-    as_store_close(open_store(2));
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-    check_refused(AS_EPROTO, "newer AnyServe (layout 4");
-}
-
-#define WITHOUT_FAILURES                                                                           \
-    "ALTER TABLE generation DROP COLUMN failed_application;"                                       \
-    "ALTER TABLE generation DROP COLUMN failed_deployment;"                                        \
-    "ALTER TABLE generation DROP COLUMN failed_why;"
-
-/* The first layout did not know what was healthy before. */
-static void the_first_layout_is_brought_up_to_date(void **state AS_UNUSED)
-{
-    static const char older[] =
-        WITHOUT_FAILURES "ALTER TABLE healthy DROP COLUMN before; PRAGMA user_version = 1;"
-                         "INSERT INTO generation(time_ms, cause, spec) VALUES(1, 'old', 'spec');"
-                         "INSERT INTO healthy VALUES('app', 'echo', 1);";
-    uint64_t g = 0, before = 9;
-    struct as_store *s;
-    sqlite3 *db;
-
-    as_store_close(open_store(2));
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    assert_int_equal(as_store_put(s, &e, &g, &err), 0);
+    assert_int_equal(put_texts(s, AS_STR("c"), AS_STR("s"), &g), 0);
+    e.n_scales = 1;
+    assert_int_equal(as_store_put(s, &e, &g, &err), 0);
+    as_store_close(s);
     s = open_store(2);
-    assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err), 0);
-    assert_int_equal(g, 1);
-    assert_int_equal(before, 0);
+    check_scales(s, 1, ""); /* gone with it */
+    check_scales(s, 2, "");
+    check_scales(s, 3, "echo:3 ");
+    e.scales = (const struct as_store_scale[]){{AS_STR("a"), 1}, {AS_STR("a"), 2}};
+    e.n_scales = 2;
+    assert_int_equal(as_store_put(s, &e, &g, &err), AS_EIO); /* our own fault: nothing is changed */
+    assert_int_equal(put_texts(s, AS_STR("c"), AS_STR("s"), &g), 0);
+    assert_int_equal(g, 4);
+    check_scales(s, 4, "");
     as_store_close(s);
-}
-
-static void check_failure(struct as_store *s, uint64_t generation, const char *application,
-                          const char *deployment, const char *why)
-{
-    struct as_store_entry e;
-
-    assert_int_equal(as_store_get(s, generation, &e, &err), 0);
-    assert_true(as_str_eq(e.failed.application, as_str_of(application)));
-    assert_true(as_str_eq(e.failed.deployment, as_str_of(deployment)));
-    assert_true(as_str_eq(e.failed.why, as_str_of(why)));
-    assert_true(as_str_eq(e.spec, AS_STR("spec")));
-}
-
-/* The second one told of a failed update in its cause alone. */
-static void the_second_layout_is_brought_up_to_date(void **state AS_UNUSED)
-{
-    static const char older[] = WITHOUT_FAILURES
-        "PRAGMA user_version = 2; INSERT INTO generation(time_ms, cause, spec) VALUES"
-        "(1, 'deploy', 'spec'),"
-        "(2, 'update of shop/main failed, back to generation 1: exit 1: no''\nfile: x/y', 'spec'),"
-        "(3, 'update of shop/a failed, back to generation 1: update of b/c failed, back to"
-        " generation 7: no', 'spec'),"
-        "(4, 'update of everything', 'spec'),"
-        "(5, 'scale update of a/b failed, back to generation 2: c', 'spec');";
-    struct as_store *s;
-    sqlite3 *db;
-
-    as_store_close(open_store(9));
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-    s = open_store(9);
-    check_failure(s, 1, "", "", "");
-    check_failure(s, 2, "shop", "main", "exit 1: no'\nfile: x/y");
-    check_failure(s, 3, "shop", "a", "update of b/c failed, back to generation 7: no");
-    check_failure(s, 4, "", "", "");
-    check_failure(s, 5, "", "", "");
-    as_store_close(s);
-    as_store_close(open_store(9)); /* once */
 }
 
 static bool take_why(void *arg, const struct as_store_entry *e)
@@ -523,8 +400,6 @@ static void a_full_disk_changes_nothing(void **state AS_UNUSED)
     free(big);
 }
 
-#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -542,9 +417,7 @@ int main(void)
         IN_FOLDER(a_link_is_not_followed),
         IN_FOLDER(a_damaged_file_is_named_and_left_alone),
         IN_FOLDER(other_files_are_refused),
-        IN_FOLDER(a_newer_layout_is_refused),
-        IN_FOLDER(the_first_layout_is_brought_up_to_date),
-        IN_FOLDER(the_second_layout_is_brought_up_to_date),
+        IN_FOLDER(numbers_that_were_set_are_kept_with_their_generation),
         IN_FOLDER(what_failed_is_kept_with_what_took_it_back),
         IN_FOLDER(a_full_disk_changes_nothing),
     };

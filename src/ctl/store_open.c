@@ -1,0 +1,203 @@
+/* The store's file: how it is laid out, made, checked and brought up to date. */
+#include "ctl/state_dir.h"
+#include "ctl/store_own.h"
+
+#include <sys/stat.h>
+
+#define APPLICATION_ID 0x416e5376 /* "AnSv", in the file's head: what kind of file it is */
+#define SCHEMA_VERSION 4
+
+#define SCALE                                                                                      \
+    "CREATE TABLE scale(generation INTEGER NOT NULL REFERENCES generation(id) ON DELETE CASCADE,"  \
+    " deployment TEXT NOT NULL, replicas INTEGER NOT NULL, PRIMARY KEY(generation, deployment))"   \
+    " STRICT, WITHOUT ROWID;"
+
+/* AUTOINCREMENT: a number that was given is never given again, even when its row is gone. */
+static const char schema[] =
+    "CREATE TABLE generation(id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,"
+    " cause TEXT NOT NULL, spec TEXT NOT NULL, failed_application TEXT NOT NULL DEFAULT '',"
+    " failed_deployment TEXT NOT NULL DEFAULT '', failed_why TEXT NOT NULL DEFAULT '') STRICT;"
+    "CREATE TABLE healthy(application TEXT NOT NULL, deployment TEXT NOT NULL,"
+    " generation INTEGER NOT NULL REFERENCES generation(id), before INTEGER NOT NULL DEFAULT 0,"
+    " PRIMARY KEY(application, deployment)) STRICT, WITHOUT ROWID;" SCALE;
+
+/* From version i + 1 to the next. Version 1 did not know what was healthy before. Version 2 had of
+ * a failed update only the cause "update of APP/DEPLOYMENT failed, back to generation N: WHY". Up
+ * to version 3 the number that `scale` had set stood in the text, as if the file had said it. */
+static const char *const upgrades[SCHEMA_VERSION - 1] = {
+    "ALTER TABLE healthy ADD COLUMN before INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 2;",
+    "ALTER TABLE generation ADD COLUMN failed_application TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE generation ADD COLUMN failed_deployment TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE generation ADD COLUMN failed_why TEXT NOT NULL DEFAULT '';"
+    "WITH named(id, name, rest) AS (SELECT id,"
+    "  substr(cause, 11, instr(cause, ' failed, back to generation ') - 11),"
+    "  substr(cause, instr(cause, ' failed, back to generation ') + 28) FROM generation"
+    "  WHERE cause GLOB 'update of ?*/?* failed, back to generation ?*: *')"
+    "UPDATE generation SET failed_application = substr(name, 1, instr(name, '/') - 1),"
+    "  failed_deployment = substr(name, instr(name, '/') + 1),"
+    "  failed_why = substr(rest, instr(rest, ': ') + 2)"
+    "  FROM named WHERE named.id = generation.id;"
+    "PRAGMA user_version = 3;",
+    SCALE "PRAGMA user_version = 4;",
+};
+
+static int execute(struct as_store *s, const char *text, struct as_buf *err)
+{
+    return sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : as_store_failed(s, "open", err);
+}
+
+/* The value of a pragma that is a number. */
+static int pragma(struct as_store *s, const char *text, int64_t *ret_value, struct as_buf *err)
+{
+    sqlite3_stmt *q = NULL;
+    int rc = 0;
+
+    if (sqlite3_prepare_v2(s->db, text, -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW)
+        *ret_value = sqlite3_column_int64(q, 0);
+    else
+        rc = as_store_failed(s, "read", err);
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* Every page is looked at once: better a clear word at the start than an error in the middle. */
+static int check_pages(struct as_store *s, struct as_buf *err)
+{
+    sqlite3_stmt *q = NULL;
+    int rc = 0;
+
+    if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL) != SQLITE_OK ||
+        sqlite3_step(q) != SQLITE_ROW) {
+        rc = as_store_failed(s, "read", err);
+    } else if (!as_str_eq(as_store_text(q, 0), AS_STR("ok"))) {
+        as_buf_printf(err, "%s is damaged (%s); move it away to start with an empty one", s->path,
+                      (const char *)sqlite3_column_text(q, 0));
+        rc = AS_EPROTO;
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* In one transaction, so that a process that is killed here leaves either nothing or all. */
+static int make_schema(struct as_store *s, struct as_buf *err)
+{
+    char text[sizeof(schema) + 160];
+
+    snprintf(text, sizeof(text), "%sPRAGMA application_id = %d; PRAGMA user_version = %d;", schema,
+             APPLICATION_ID, SCHEMA_VERSION);
+    return execute(s, text, err);
+}
+
+static int check_version(struct as_store *s, struct as_buf *err)
+{
+    int64_t id = 0, version = 0, tables = 0;
+    int rc = pragma(s, "PRAGMA application_id", &id, err);
+
+    if (rc == 0)
+        rc = pragma(s, "PRAGMA user_version", &version, err);
+    if (rc == 0)
+        rc = pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
+    if (rc)
+        return rc;
+    if (id == 0 && version == 0 && tables == 0)
+        return make_schema(s, err);
+    if (id != APPLICATION_ID || version < 1) {
+        as_buf_printf(err,
+                      "%s is no state file of AnyServe; move it away or choose another "
+                      "--state-dir",
+                      s->path);
+        return AS_EPROTO;
+    }
+    if (version > SCHEMA_VERSION) {
+        as_buf_printf(err,
+                      "%s was written by a newer AnyServe (layout %lld, this one knows %d); use "
+                      "that one, or another --state-dir",
+                      s->path, (long long)version, SCHEMA_VERSION);
+        return AS_EPROTO;
+    }
+    rc = check_pages(s, err);
+    for (; rc == 0 && version < SCHEMA_VERSION; version++)
+        rc = execute(s, upgrades[version - 1], err);
+    return rc;
+}
+
+/* EXCLUSIVE: one process has the file, and needs no shared memory beside it. FULL: what was said to
+ * be stored outlives a power cut. */
+static int set_up(struct as_store *s, struct as_buf *err)
+{
+    int rc = execute(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;", err);
+
+    if (rc == 0)
+        rc = execute(s,
+                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                     "PRAGMA foreign_keys = ON; BEGIN IMMEDIATE;",
+                     err);
+    if (rc == 0)
+        rc = check_version(s, err);
+    if (rc == 0)
+        rc = execute(s, "COMMIT", err);
+    for (int i = 0; rc == 0 && i < AS_STORE_STATEMENTS; i++) {
+        if (sqlite3_prepare_v3(s->db, as_store_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i],
+                               NULL) != SQLITE_OK)
+            rc = as_store_failed(s, "read", err);
+    }
+    return rc;
+}
+
+static int open_file(struct as_store *s, const char *folder, struct as_buf *err)
+{
+    struct as_buf path;
+    int rc;
+
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_STORE_FILE, folder);
+    s->path = as_str_dup(as_buf_slice(&path));
+    as_buf_fini(&path);
+    rc = sqlite3_open_v2(s->path, &s->db,
+                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                             SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE,
+                         NULL);
+    if (!s->db) {
+        as_buf_printf(err, "cannot open %s: out of memory", s->path);
+        return AS_ENOMEM;
+    }
+    sqlite3_extended_result_codes(s->db, 1);
+    return rc == SQLITE_OK ? set_up(s, err) : as_store_failed(s, "open", err);
+}
+
+int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, struct as_buf *err)
+{
+    struct as_store *s;
+    mode_t mask;
+    int rc = as_state_dir_make(folder, err);
+
+    AS_ASSERT(keep > 0);
+    if (rc)
+        return rc;
+    s = as_xalloc(sizeof(*s));
+    s->keep = keep;
+    /* specs may hold secrets: environment variables, for one. SQLite makes the files of its journal
+     * with the mode of the database. */
+    mask = umask(077);
+    rc = open_file(s, folder, err);
+    umask(mask);
+    if (rc) {
+        as_store_close(s);
+        return rc;
+    }
+    *ret_s = s;
+    return 0;
+}
+
+void as_store_close(struct as_store *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < AS_STORE_STATEMENTS; i++)
+        sqlite3_finalize(s->stmt[i]);
+    sqlite3_close(s->db);
+    free(s->path);
+    free(s);
+}
