@@ -167,9 +167,18 @@ static int tell(const struct as_option_set *opts, const char *verb, struct as_st
 
 int as_scale_main(struct as_option_set *opts)
 {
+    bool reset = as_option_bool(opts, AS_OPT_RESET);
     uint64_t n;
     char body[64];
 
+    if (reset == (opts->n_args == 2)) {
+        fprintf(stderr, "anyserve scale: %s\n",
+                reset ? "N and --reset are both given; which one?"
+                      : "N is missing, or --reset: as many as its deployment file says");
+        return AS_CODE_USAGE;
+    }
+    if (reset)
+        return tell(opts, "scale", AS_STR("{\"target_num_replicas\":null}"));
     if (as_str_u64(as_str_of(opts->args[1]), &n) < 0) {
         fprintf(stderr, "anyserve: '%s' is no number of replicas\n", opts->args[1]);
         return AS_CODE_USAGE;

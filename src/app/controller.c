@@ -50,6 +50,11 @@ static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)
     return as_orders_load(&((struct controller *)ctx)->orders, generation, ret_s);
 }
 
+static int64_t scaled(void *ctx, uint64_t generation, struct as_str deployment)
+{
+    return as_orders_scaled(&((struct controller *)ctx)->orders, generation, deployment);
+}
+
 static void on_settled(void *ctx, const struct as_crew_news *n)
 {
     as_orders_settled(&((struct controller *)ctx)->orders, n);
@@ -249,7 +254,7 @@ static void find_paths(struct controller *c, const struct as_option_set *o)
 static void serve(struct controller *c, const struct as_option_set *o,
                   const struct as_controller_fds *fds)
 {
-    static const struct as_crew_ops ops = {say, load, on_settled, on_rolled_back};
+    static const struct as_crew_ops ops = {say, load, scaled, on_settled, on_rolled_back};
     struct as_crew_conf conf;
 
     find_paths(c, o);

@@ -13,28 +13,135 @@ const struct as_spec_limits as_desired_limits = {.bytes = AS_STORE_SPEC_MAX,
                                                  .deployments = UINT32_MAX,
                                                  .errors = 1};
 
+/* --- numbers that were set --- */
+
+static void free_scales(struct as_desired_scale *scales, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        free(scales[i].deployment);
+    free(scales);
+}
+
+static void add_scale(struct as_desired_scale **scales, uint32_t *n, struct as_str deployment,
+                      uint32_t replicas)
+{
+    *scales = as_xrealloc(*scales, (*n + 1) * sizeof(**scales));
+    (*scales)[(*n)++] = (struct as_desired_scale){as_str_dup(deployment), replicas};
+}
+
+/* The deployment's num_replicas, whichever its application is; -1: there is no such deployment. */
+static int64_t number_in(const struct as_spec *s, struct as_str deployment)
+{
+    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        const struct as_spec_object *d =
+            as_spec_find(as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i),
+                         AS_SPEC_APPLICATION_DEPLOYMENTS, deployment);
+
+        if (d)
+            return as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
+    }
+    return -1;
+}
+
+/* Those that count on with another text, and what the change sets. One that is what the text says
+ * anyway is none. */
+static void renew_scales(const struct as_desired *d, const struct as_spec *to,
+                         const struct as_desired_change *change, struct as_desired_scale **ret_all,
+                         uint32_t *ret_n)
+{
+    *ret_all = NULL;
+    *ret_n = 0;
+    for (uint32_t i = 0; i < d->n_scales; i++) {
+        struct as_str name = as_str_of(d->scales[i].deployment);
+        int64_t number = number_in(to, name);
+
+        if (number >= 0 && number == number_in(d->spec, name) &&
+            !as_str_eq(name, change->deployment))
+            add_scale(ret_all, ret_n, name, d->scales[i].replicas);
+    }
+    if (change->deployment.n && change->replicas != AS_DESIRED_UNSCALED &&
+        change->replicas != number_in(to, change->deployment))
+        add_scale(ret_all, ret_n, change->deployment, (uint32_t)change->replicas);
+}
+
+static int64_t find_scale(const struct as_desired_scale *scales, uint32_t n,
+                          struct as_str deployment)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (as_str_eq(as_str_of(scales[i].deployment), deployment))
+            return scales[i].replicas;
+    }
+    return AS_DESIRED_UNSCALED;
+}
+
+struct scales {
+    struct as_desired_scale *all;
+    uint32_t n;
+};
+
+static void collect_scale(void *arg, const struct as_store_scale *scale)
+{
+    struct scales *s = arg;
+
+    add_scale(&s->all, &s->n, scale->deployment, scale->replicas);
+}
+
+static int load_scales(struct as_desired *d, uint64_t generation, struct scales *ret_s,
+                       struct as_buf *err)
+{
+    *ret_s = (struct scales){0};
+    return d->store ? as_store_each_scale(d->store, generation, collect_scale, ret_s, err) : 0;
+}
+
+int64_t as_desired_scale_of(struct as_desired *d, uint64_t generation, struct as_str deployment)
+{
+    struct as_buf none;
+    struct scales s;
+    int64_t n;
+
+    if (generation == 0 || generation == d->generation)
+        return find_scale(d->scales, d->n_scales, deployment);
+    as_buf_init(&none);
+    load_scales(d, generation, &s, &none);
+    as_buf_fini(&none);
+    n = find_scale(s.all, s.n, deployment);
+    free_scales(s.all, s.n);
+    return n;
+}
+
 /* --- kept --- */
 
-static int take(struct as_desired *d, uint64_t generation, struct as_str text, struct as_buf *err)
+static void take(struct as_desired *d, uint64_t generation, struct as_spec *s,
+                 struct as_desired_scale *scales, uint32_t n_scales)
 {
-    struct as_spec *s;
-    int rc = as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, text, err);
-
-    if (rc < 0)
-        return rc;
     as_spec_free(d->spec);
+    free_scales(d->scales, d->n_scales);
     d->spec = s;
+    d->scales = scales;
+    d->n_scales = n_scales;
     d->generation = generation;
-    return 0;
 }
 
 /* The newest one. */
 static int take_newest(struct as_desired *d, struct as_buf *err)
 {
     struct as_store_entry e;
+    struct scales scales = {0};
+    struct as_spec *s;
     int rc = as_store_get(d->store, 0, &e, err);
 
-    return rc < 0 ? rc : take(d, e.generation, e.spec, err);
+    if (rc == 0)
+        rc = as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, e.spec, err);
+    if (rc < 0)
+        return rc;
+    rc = load_scales(d, e.generation, &scales, err);
+    if (rc < 0) {
+        as_spec_free(s);
+        free_scales(scales.all, scales.n);
+        return rc;
+    }
+    take(d, e.generation, s, scales.all, scales.n);
+    return 0;
 }
 
 int as_desired_open(struct as_desired *d, const char *folder, uint32_t keep,
@@ -51,6 +158,7 @@ int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, st
                      const struct as_log *log, struct as_buf *err)
 {
     struct as_buf file;
+    struct as_spec *s;
     bool stored;
     int rc = 0;
 
@@ -72,8 +180,9 @@ int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, st
     /* better what it was started with than nothing */
     as_store_close(d->store);
     d->store = NULL;
-    if (take(d, 1, initial, err) < 0)
+    if (as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, initial, err) < 0)
         return AS_EINVALID;
+    take(d, 1, s, NULL, 0);
     return rc;
 }
 
@@ -81,6 +190,7 @@ void as_desired_close(struct as_desired *d)
 {
     as_store_close(d->store);
     as_spec_free(d->spec);
+    free_scales(d->scales, d->n_scales);
     free(d->folder);
     free(d->initial);
     *d = (struct as_desired){0};
@@ -111,18 +221,48 @@ static int make_store(struct as_desired *d, struct as_buf *err)
     return rc;
 }
 
-int as_desired_put(struct as_desired *d, struct as_str cause, const struct as_store_failure *failed,
-                   struct as_str text, struct as_buf *err)
+static int put(struct as_desired *d, const struct as_desired_change *change, struct as_str text,
+               const struct as_desired_scale *scales, uint32_t n_scales, uint64_t *ret_generation,
+               struct as_buf *err)
 {
-    struct as_store_entry e = {.cause = cause, .spec = text, .time_ms = now_ms()};
-    uint64_t generation = 0;
+    struct as_store_scale *rows = as_xalloc((n_scales + 1) * sizeof(*rows));
+    struct as_store_entry e = {.cause = change->cause,
+                               .spec = text,
+                               .time_ms = now_ms(),
+                               .scales = rows,
+                               .n_scales = n_scales};
     int rc = d->store ? 0 : make_store(d, err);
 
-    if (failed)
-        e.failed = *failed;
+    for (uint32_t i = 0; i < n_scales; i++)
+        rows[i] = (struct as_store_scale){as_str_of(scales[i].deployment), scales[i].replicas};
+    if (change->failed)
+        e.failed = *change->failed;
     if (rc == 0)
-        rc = as_store_put(d->store, &e, &generation, err);
-    return rc < 0 ? rc : take(d, generation, text, err);
+        rc = as_store_put(d->store, &e, ret_generation, err);
+    free(rows);
+    return rc;
+}
+
+int as_desired_put(struct as_desired *d, const struct as_desired_change *change, struct as_str text,
+                   struct as_buf *err)
+{
+    struct as_desired_scale *scales;
+    uint64_t generation = 0;
+    struct as_spec *s;
+    uint32_t n;
+    int rc = as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, text, err);
+
+    if (rc < 0)
+        return rc;
+    renew_scales(d, s, change, &scales, &n);
+    rc = put(d, change, text, scales, n, &generation, err);
+    if (rc == 0) {
+        take(d, generation, s, scales, n);
+    } else {
+        as_spec_free(s);
+        free_scales(scales, n);
+    }
+    return rc;
 }
 
 int as_desired_load(struct as_desired *d, uint64_t generation, struct as_spec **ret_s,
@@ -168,21 +308,13 @@ static struct as_spec_object *deployment_of(const struct as_spec *s, struct as_s
     return d;
 }
 
-int as_desired_scaled(struct as_desired *d, struct as_str application, struct as_str deployment,
-                      uint32_t replicas, struct as_buf *text, struct as_buf *err)
+int as_desired_same(struct as_desired *d, struct as_str application, struct as_str deployment,
+                    struct as_buf *text, struct as_buf *err)
 {
-    struct as_spec_object *o;
-    struct as_spec *s;
-    int rc = as_desired_load(d, 0, &s, err);
-
-    if (rc < 0)
-        return rc;
-    o = deployment_of(s, application, deployment, err);
-    rc = o ? as_spec_set_int(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, replicas) : AS_ENOTFOUND;
-    if (rc == 0)
-        as_desired_text(s, text);
-    as_spec_free(s);
-    return rc;
+    if (!deployment_of(d->spec, application, deployment, err))
+        return AS_ENOTFOUND;
+    as_desired_text(d->spec, text);
+    return 0;
 }
 
 int as_desired_without(struct as_desired *d, struct as_str application, struct as_buf *text,
@@ -247,10 +379,11 @@ static void swap_application(struct as_spec *s, const struct as_spec_object *app
 }
 
 int as_desired_back(struct as_desired *d, struct as_str application, struct as_str deployment,
-                    uint64_t generation, uint32_t replicas, struct as_buf *text, struct as_buf *err)
+                    uint64_t generation, bool whole, struct as_buf *text, struct as_buf *err)
 {
     struct as_spec_object *now, *then, *app, *app_then;
     struct as_spec *s = NULL, *old = NULL;
+    int64_t replicas;
     int rc = as_desired_load(d, 0, &s, err);
 
     if (rc == 0)
@@ -258,6 +391,7 @@ int as_desired_back(struct as_desired *d, struct as_str application, struct as_s
     now = rc == 0 ? deployment_of(s, application, deployment, err) : NULL;
     then = now ? deployment_of(old, application, deployment, err) : NULL;
     if (then) {
+        replicas = as_spec_i64(whole ? then : now, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
         app = application_of(s, application, err);
         app_then = application_of(old, application, err);
         if (as_spec_compare(app, now, app_then, now, NULL) == AS_SPEC_SAME)

@@ -15,13 +15,12 @@ static_assert(sizeof("update of / failed, back to generation 1844674407370955161
 
 /* --- a change --- */
 
-/* Stored, then done. failed: what it takes back, or NULL. */
-static int change(struct as_orders *o, const struct as_buf *cause,
-                  const struct as_store_failure *failed, const struct as_buf *text,
-                  struct as_buf *err)
+/* Stored, then done. */
+static int change(struct as_orders *o, const struct as_desired_change *what,
+                  const struct as_buf *text, struct as_buf *err)
 {
     struct as_spec *s;
-    int rc = as_desired_put(&o->desired, as_buf_slice(cause), failed, as_buf_slice(text), err);
+    int rc = as_desired_put(&o->desired, what, as_buf_slice(text), err);
 
     if (rc == 0)
         rc = as_desired_load(&o->desired, 0, &s, err);
@@ -30,52 +29,50 @@ static int change(struct as_orders *o, const struct as_buf *cause,
     return rc;
 }
 
+/* The number is kept beside the text. */
 static int scale(struct as_orders *o, const struct as_control_request *q, struct as_buf *err)
 {
+    struct as_desired_change what = {.deployment = q->deployment, .replicas = q->replicas};
     struct as_buf cause, text;
+    bool reset = q->replicas == AS_CONTROL_NONE;
     int rc;
 
     as_buf_init(&cause);
     as_buf_init(&text);
-    as_buf_printf(&cause, "scale %.*s to %u", AS_STR_FMT(q->deployment), q->replicas);
-    rc = as_desired_scaled(&o->desired, q->application, q->deployment, q->replicas, &text, err);
-    if (rc == 0)
-        rc = change(o, &cause, NULL, &text, err);
+    if (reset) {
+        what.replicas = AS_DESIRED_UNSCALED;
+        as_buf_printf(&cause, "scale %.*s to what its file says", AS_STR_FMT(q->deployment));
+    } else {
+        as_buf_printf(&cause, "scale %.*s to %u", AS_STR_FMT(q->deployment), q->replicas);
+    }
+    what.cause = as_buf_slice(&cause);
+    rc = as_desired_same(&o->desired, q->application, q->deployment, &text, err);
+    if (rc == 0 &&
+        (!reset || as_desired_scale_of(&o->desired, 0, q->deployment) != AS_DESIRED_UNSCALED))
+        rc = change(o, &what, &text, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
 }
 
-/* The deployment is as `generation` has it, whoever wants that. */
-static int go_back(struct as_orders *o, struct as_str application, struct as_str deployment,
-                   uint64_t generation, const struct as_buf *cause,
-                   const struct as_store_failure *failed, struct as_buf *err)
-{
-    struct as_buf text;
-    int rc;
-
-    as_buf_init(&text);
-    rc = as_desired_back(&o->desired, application, deployment, generation,
-                         as_crew_replicas(o->crew, deployment), &text, err);
-    if (rc == 0)
-        rc = change(o, cause, failed, &text, err);
-    as_buf_fini(&text);
-    return rc;
-}
-
+/* By hand: the number of replicas stays what it is, by whomever it was said. */
 static int rollback(struct as_orders *o, const struct as_control_request *q, struct as_buf *err)
 {
-    struct as_buf cause;
+    struct as_buf cause, text;
     uint64_t generation;
     int rc = as_crew_before(o->crew, q->deployment, &generation, err);
 
     if (rc < 0)
         return rc;
     as_buf_init(&cause);
+    as_buf_init(&text);
     as_buf_printf(&cause, "rollback %.*s to generation %" PRIu64, AS_STR_FMT(q->deployment),
                   generation);
-    rc = go_back(o, q->application, q->deployment, generation, &cause, NULL, err);
+    rc = as_desired_back(&o->desired, q->application, q->deployment, generation, false, &text, err);
+    if (rc == 0)
+        rc = change(o, &(struct as_desired_change){.cause = as_buf_slice(&cause)}, &text, err);
     as_buf_fini(&cause);
+    as_buf_fini(&text);
     return rc;
 }
 
@@ -83,8 +80,8 @@ static int rollback(struct as_orders *o, const struct as_control_request *q, str
 
 /* The whole text `text` is to be; json: the answer. again: it makes a generation though it is what
  * is served. */
-static int deploy(struct as_orders *o, const struct as_buf *cause, const struct as_buf *text,
-                  bool dry, bool again, struct as_buf *json, struct as_buf *err)
+static int deploy(struct as_orders *o, struct as_str cause, const struct as_buf *text, bool dry,
+                  bool again, struct as_buf *json, struct as_buf *err)
 {
     struct as_spec *to;
     struct as_buf changes;
@@ -98,7 +95,7 @@ static int deploy(struct as_orders *o, const struct as_buf *cause, const struct 
     n = as_intake_put_changes(o->desired.spec, to, &changes);
     as_spec_free(to);
     if (!dry && (again || n))
-        rc = change(o, cause, NULL, text, err);
+        rc = change(o, &(struct as_desired_change){.cause = cause}, text, err);
     if (!dry)
         as_json_put_at_u64(&changes, "generation", o->desired.generation);
     as_json_put_close(&changes, '}');
@@ -118,21 +115,19 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
 {
     struct as_orders *o = ctx;
     struct as_control_ask *k = o->asking;
-    struct as_buf text, json, wrong, cause;
+    struct as_buf text, json, wrong;
 
     o->asking = NULL;
     as_buf_init(&text);
     as_buf_init(&json);
     as_buf_init(&wrong);
-    as_buf_init(&cause);
     as_buf_add(&wrong, why.p, why.n);
-    as_buf_str(&cause, "deploy");
     if (s)
         as_desired_text(s, &text);
     as_spec_free(s);
     if (err == 0)
-        err = deploy(o, &cause, &text, o->dry, !o->dry && as_crew_forgive(o->crew), &json, &wrong);
-    as_buf_fini(&cause);
+        err = deploy(o, AS_STR("deploy"), &text, o->dry, !o->dry && as_crew_forgive(o->crew), &json,
+                     &wrong);
     as_buf_fini(&text);
     answer(k, err, &json, &wrong);
 }
@@ -179,7 +174,7 @@ static int delete (struct as_orders *o, const struct as_control_request *q, stru
                   AS_STR_FMT(q->application.n ? q->application : AS_STR("everything")));
     rc = as_desired_without(&o->desired, q->application, &text, err);
     if (rc == 0)
-        rc = deploy(o, &cause, &text, false, false, json, err);
+        rc = deploy(o, as_buf_slice(&cause), &text, false, false, json, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
@@ -222,6 +217,7 @@ static void tell(void *arg, const struct as_crew_row *r)
                                    .status = r->status,
                                    .message = r->message,
                                    .target = r->target,
+                                   .declared = r->declared,
                                    .rolled_back = r->rolled_back,
                                    .pid = (uint32_t)r->pid,
                                    .rank = r->rank == AS_RANK_NONE ? AS_CONTROL_NONE : r->rank,
@@ -346,6 +342,11 @@ int as_orders_load(struct as_orders *o, uint64_t generation, struct as_spec **re
     return rc;
 }
 
+int64_t as_orders_scaled(struct as_orders *o, uint64_t generation, struct as_str deployment)
+{
+    return as_desired_scale_of(&o->desired, generation, deployment);
+}
+
 /* Without a store everything is generation 1, and every controller knows that by itself. */
 void as_orders_settled(struct as_orders *o, const struct as_crew_news *n)
 {
@@ -373,7 +374,13 @@ static struct as_str cut(struct as_str s, size_t max)
 void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
 {
     struct as_store_failure failed = {n->application, n->deployment, cut(n->why, AS_STORE_WHY_MAX)};
-    struct as_buf cause, err;
+    /* as many as there were before: the text says its number of then, and somebody may have scaled
+     */
+    struct as_desired_change what = {.failed = &failed,
+                                     .deployment = n->deployment,
+                                     .replicas = as_crew_replicas(o->crew, n->deployment)};
+    struct as_buf cause, body, err;
+    int rc;
     char text[512];
 
     as_log_event(o->log, AS_LOG_WARN, "update_failed",
@@ -381,13 +388,20 @@ void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
                  AS_STR_FMT(n->deployment), n->before, n->generation,
                  as_log_quote(text, sizeof(text), n->why));
     as_buf_init(&cause);
+    as_buf_init(&body);
     as_buf_init(&err);
     as_buf_printf(&cause, "update of %.*s/%.*s failed, back to generation %" PRIu64 ": %.*s",
                   AS_STR_FMT(n->application), AS_STR_FMT(n->deployment), n->generation,
                   AS_STR_FMT(cut(n->why, REASON_MAX)));
-    if (go_back(o, n->application, n->deployment, n->generation, &cause, &failed, &err) < 0)
+    what.cause = as_buf_slice(&cause);
+    rc = as_desired_back(&o->desired, n->application, n->deployment, n->generation, true, &body,
+                         &err);
+    if (rc == 0)
+        rc = change(o, &what, &body, &err);
+    if (rc < 0)
         log_lost(o, "that an update failed", &err);
     as_buf_fini(&cause);
+    as_buf_fini(&body);
     as_buf_fini(&err);
 }
 

@@ -39,6 +39,7 @@ void as_orders_close(struct as_orders *o);
 
 /* For as_crew_ops. */
 int as_orders_load(struct as_orders *o, uint64_t generation, struct as_spec **ret_s);
+int64_t as_orders_scaled(struct as_orders *o, uint64_t generation, struct as_str deployment);
 void as_orders_settled(struct as_orders *o, const struct as_crew_news *n);
 void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n);
 

@@ -119,6 +119,7 @@ static int keep(struct as_desired *d, const char *file, struct as_buf *text, str
                 struct as_buf *err)
 {
     uint64_t before = d->generation;
+    struct as_desired_change what = {0};
     struct as_buf cause;
     int rc;
 
@@ -131,7 +132,8 @@ static int keep(struct as_desired *d, const char *file, struct as_buf *text, str
         as_buf_str(text, "{\"applications\": []}");
     as_buf_init(&cause);
     as_buf_printf(&cause, "start %.900s", file ? file : "without anything");
-    rc = as_desired_put(d, as_buf_slice(&cause), NULL, as_buf_slice(text), err);
+    what.cause = as_buf_slice(&cause);
+    rc = as_desired_put(d, &what, as_buf_slice(text), err);
     as_buf_fini(&cause);
     if (rc < 0)
         return rc;
@@ -142,8 +144,17 @@ static int keep(struct as_desired *d, const char *file, struct as_buf *text, str
     return 0;
 }
 
-static void put_applications(const struct as_spec *s, struct as_buf *banner)
+static int64_t replicas_of(struct as_desired *d, const struct as_spec_object *o)
 {
+    int64_t n = as_desired_scale_of(d, 0, as_str_of(as_spec_str(o, AS_SPEC_DEPLOYMENT_NAME)));
+
+    return n == AS_DESIRED_UNSCALED ? as_spec_i64(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : n;
+}
+
+static void put_applications(struct as_desired *of, struct as_buf *banner)
+{
+    const struct as_spec *s = of->spec;
+
     as_buf_str(banner, "\n");
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
         const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
@@ -154,8 +165,7 @@ static void put_applications(const struct as_spec *s, struct as_buf *banner)
                 as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
 
             as_buf_printf(banner, "%s %s × %" PRId64, k ? "," : "",
-                          as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME),
-                          as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS));
+                          as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME), replicas_of(of, d));
         }
         as_buf_str(banner, "\n");
     }
@@ -184,7 +194,7 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     if (code == AS_CODE_OK && keep(&d, file, &text, banner, err) < 0)
         code = AS_CODE_FAILED;
     if (code == AS_CODE_OK) {
-        put_applications(d.spec, banner);
+        put_applications(&d, banner);
         as_buf_printf(banner, "  state       %s\n", folder);
     }
     as_desired_close(&d);

@@ -30,6 +30,7 @@
 #define AS_SCOPE_UPGRADE    0x800000u
 #define AS_SCOPE_READ       0x1000000u /* … and what is only asked of it */
 #define AS_SCOPE_START      0x400000u
+#define AS_SCOPE_SCALE      0x2000000u
 
 /* R: whatever starts a server */
 #define AS_SCOPE_R   (AS_SCOPE_RUN | AS_SCOPE_START)
@@ -42,7 +43,8 @@
     (AS_SCOPE_CHECK | AS_SCOPE_BUILD |                                                             \
      AS_SCOPE_RC) /* whoever reads what a deployment file may say */
 /* who asks a server by its control API, on this machine or another; who finds one on this one */
-#define AS_SCOPE_FAR (AS_SCOPE_STATUS | AS_SCOPE_READ | AS_SCOPE_CHANGE | AS_SCOPE_DEPLOY)
+#define AS_SCOPE_FAR                                                                               \
+    (AS_SCOPE_STATUS | AS_SCOPE_READ | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_DEPLOY)
 #define AS_SCOPE_FIND                                                                              \
     (AS_SCOPE_FAR | AS_SCOPE_WORKERS | AS_SCOPE_LOGS | AS_SCOPE_SHUTDOWN | AS_SCOPE_DOCTOR |       \
      AS_SCOPE_UPGRADE)
@@ -319,10 +321,12 @@ enum as_option_type {
       "replicas that are gone, of which it is kept")                                               \
     X(DRY_RUN, "dry-run", BOOL, 0, 1, "off", "", DEPLOY, "Operating",                              \
       "show what would change, and change nothing")                                                \
-    X(WAIT, "wait", BOOL, 0, 1, "on", "", DEPLOY | AS_SCOPE_CHANGE, "Operating",                   \
+    X(RESET, "reset", BOOL, 0, 1, "off", "", SCALE, "Operating",                                   \
+      "instead of N: as many as num_replicas of its deployment file says")                         \
+    X(WAIT, "wait", BOOL, 0, 1, "on", "", DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE, "Operating",  \
       "until it is healthy, gone, or has failed; --no-wait: until it has begun")                   \
     X(WAIT_TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off",                          \
-      DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SHUTDOWN, "Operating",                                   \
+      DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_SHUTDOWN, "Operating",                  \
       "longest wait; what was begun goes on")                                                      \
     X(YES, "yes", BOOL, 0, 1, "off", "", SHUTDOWN, "Operating", "-y: do not ask")                  \
     X(WATCH, "watch", BOOL, 0, 1, "off", "", STATUS, "Operating",                                  \

@@ -43,6 +43,8 @@ struct as_crew_news {
 struct as_crew_ops {
     void (*say)(void *ctx, const struct as_ctl_message *m); /* to the supervisor */
     as_catalog_load_fn *load;
+    /* The number of replicas that somebody has set, beside what that generation says; -1: none. */
+    int64_t (*scaled)(void *ctx, uint64_t generation, struct as_str deployment);
     void (*settled)(void *ctx, const struct as_crew_news *n);
     void (*rolled_back)(void *ctx, const struct as_crew_news *n);
 };
@@ -92,9 +94,10 @@ struct as_crew_row {
     struct as_str deployment; /* empty: the application itself */
     struct as_str replica;    /* empty: the deployment itself */
     struct as_str status, message;
-    uint32_t target;  /* of the deployment: replicas that there are to be */
-    bool rolled_back; /* likewise: what was asked for last has failed */
-    pid_t pid;        /* of the replica's process; 0: none */
+    uint32_t target;   /* of the deployment: replicas that there are to be … */
+    uint32_t declared; /* … and what its num_replicas says */
+    bool rolled_back;  /* likewise: what was asked for last has failed */
+    pid_t pid;         /* of the replica's process; 0: none */
     uint32_t rank, starts;
 };
 /* Each application, its deployments behind it, and their replicas behind them. */

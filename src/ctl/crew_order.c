@@ -156,6 +156,7 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
     as_json_put_key(b, "status_age_s");
     as_json_put_f64(b, (double)(as_loop_now(c->loop) - k->since) / (double)AS_SEC);
     as_json_put_at_u64(b, "target_num_replicas", t->replicas);
+    as_json_put_at_u64(b, "num_replicas", d->declared);
     as_json_put_at_u64(b, "generation", t->generation);
     as_json_put_key(b, "healthy_generation");
     if (stable)
@@ -249,6 +250,7 @@ static void tell_deployment(const struct as_crew_deployment *d,
                                   .status = as_str_of(as_condition_status_name(k->status)),
                                   .message = as_buf_slice(&message),
                                   .target = as_plan_target(d->plan)->replicas,
+                                  .declared = d->declared,
                                   .rolled_back = k->rolled_back});
     as_buf_fini(&message);
     as_plan_each(d->plan, tell_place, &(struct each){d, fn, arg});

@@ -39,9 +39,11 @@ struct as_crew_deployment {
     struct as_plan *plan;
     char *name, *application;
     bool deleting;
-    bool down;     /* DOWN was said, by us or the controller before us, and not taken back */
-    bool listed;   /* in the generation that is looked through */
-    bool forgiven; /* the next one takes its last update's failure off it */
+    bool down;         /* DOWN was said, by us or the controller before us, and not taken back */
+    bool listed;       /* in the generation that is looked through */
+    int64_t scaled;    /* replicas that somebody has set; -1: what is declared counts */
+    uint32_t declared; /* its num_replicas */
+    bool forgiven;     /* the next one takes its last update's failure off it */
     /* what the owner is to hear at the end of the turn */
     bool settled;
     uint64_t failed; /* the generation that was rolled back, or 0 */

@@ -29,6 +29,11 @@ void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text)
     if (said.n && lack.n && said.p[said.n - 1] != '\n')
         as_buf_str(text, "\n");
     as_buf_add(text, lack.p, lack.n);
+    if (d->scaled < 0)
+        return;
+    if (said.n || lack.n)
+        as_buf_str(text, "\n");
+    as_buf_printf(text, "scaled to %u; num_replicas is %u", (unsigned)d->scaled, d->declared);
 }
 
 void as_crew_say_place(struct as_place *pl)

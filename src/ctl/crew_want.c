@@ -61,6 +61,7 @@ static struct as_crew_deployment *add(struct as_crew *c, struct as_str name,
     struct as_crew_deployment *d = as_xalloc(sizeof(*d));
 
     d->crew = c;
+    d->scaled = -1;
     d->name = as_str_dup(name);
     d->application = as_str_dup(application);
     as_buf_init(&d->why);
@@ -99,6 +100,8 @@ static struct as_plan_target target_of(const struct as_crew_deployment *d,
     struct as_plan_target t;
 
     as_spec_target(&t, page->app, page->deployment, &d->crew->conf.policy, generation);
+    if (d->scaled >= 0)
+        t.replicas = (uint32_t)d->scaled;
     if (!as_plan_stable(d->plan) && !d->stable)
         t.policy.min_ready = 0;
     return t;
@@ -114,8 +117,7 @@ static bool unchanged(struct as_crew_deployment *d, const struct as_catalog_page
     struct as_buf keys;
     bool same;
 
-    if (!t || d->deleting ||
-        as_spec_i64(to->deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) != t->replicas ||
+    if (!t || d->deleting || (d->scaled >= 0 ? d->scaled : d->declared) != t->replicas ||
         !as_catalog_find(&d->crew->catalog, t->generation, as_str_of(d->name), &was))
         return false;
     as_buf_init(&keys);
@@ -136,6 +138,18 @@ static void join_in(struct as_crew_deployment *d)
     as_crew_say_status(d);
 }
 
+/* True: another number was set, or is declared. */
+static bool learn_numbers(struct as_crew_deployment *d, const struct as_catalog_page *page)
+{
+    int64_t scaled = d->crew->ops.scaled(d->crew->ctx, d->crew->generation, as_str_of(d->name));
+    uint32_t declared = (uint32_t)as_spec_i64(page->deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
+    bool other = scaled != d->scaled || declared != d->declared;
+
+    d->scaled = scaled;
+    d->declared = declared;
+    return other;
+}
+
 static void want(struct as_crew *c, const struct as_catalog_page *page)
 {
     struct as_str name = as_str_of(as_spec_str(page->deployment, AS_SPEC_DEPLOYMENT_NAME)),
@@ -151,6 +165,8 @@ static void want(struct as_crew *c, const struct as_catalog_page *page)
     d->listed = true;
     if (!as_str_eq(as_str_of(d->application), app))
         move_to(c, d, app);
+    if (learn_numbers(d, page))
+        as_crew_say_status(d);
     if (unchanged(d, page) && !d->forgiven)
         return;
     d->forgiven = false;
@@ -258,10 +274,14 @@ static const struct as_plan_target *recalled(struct as_crew_deployment *d, uint6
                                              struct as_plan_target *t)
 {
     struct as_catalog_page page;
+    int64_t then;
 
     if (!generation || !as_catalog_find(&d->crew->catalog, generation, as_str_of(d->name), &page))
         return NULL;
     *t = target_of(d, &page, generation);
+    then = d->crew->ops.scaled(d->crew->ctx, generation, as_str_of(d->name));
+    if (d->scaled < 0 && then >= 0)
+        t->replicas = (uint32_t)then;
     return t;
 }
 

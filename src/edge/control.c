@@ -122,10 +122,16 @@ void as_control_delete(struct as_exchange *x, const struct as_rest_match *m)
 
 /* --- one deployment --- */
 
+/* null: as the file has it. */
 static int read_replicas(struct as_json *j, struct as_json_value *v, uint64_t *ret_n)
 {
-    int err = as_json_u64(j, v, ret_n);
+    int err;
 
+    if (v->type == AS_JSON_NULL) {
+        *ret_n = AS_CONTROL_NONE;
+        return as_json_skip(j, v);
+    }
+    err = as_json_u64(j, v, ret_n);
     return err ? err : *ret_n > AS_CONTROL_REPLICAS_MAX ? AS_EINVALID : 0;
 }
 

@@ -10,7 +10,8 @@
  *   GET    /api/serve/config                     what is served now, as a deployment file
  *   GET    /api/serve/events                     every change, as it comes: edge/control_events.h
  *   GET    /api/serve/history                    what was deployed when
- *   POST   /api/v1/applications/NAME/deployments/NAME/scale  {"target_num_replicas": 4}
+ *   POST   /api/v1/applications/NAME/deployments/NAME/scale  {"target_num_replicas": 4}; null: what
+ *                                                its num_replicas says
  *   POST   …/restart, …/rollback
  */
 #ifndef AS_EDGE_CONTROL_H
@@ -35,7 +36,7 @@ struct as_control_request { /* valid during the call */
     enum as_control_verb verb;
     struct as_str application, deployment; /* decoded; empty where the verb has none */
     struct as_str text;                    /* PLAN, DEPLOY: of the file */
-    uint32_t replicas;                     /* SCALE */
+    uint32_t replicas;                     /* SCALE; AS_CONTROL_NONE: what its file says */
 };
 
 /* What errors call the text of PLAN and DEPLOY: "request:12:3: unknown key …". Whoever sent a file
@@ -51,11 +52,12 @@ struct as_control_row { /* valid during the call */
     enum as_control_kind kind;
     struct as_str application, deployment, replica; /* empty above its kind */
     struct as_str status, message;
-    uint32_t target;  /* DEPLOYMENT: replicas that there are to be */
-    bool rolled_back; /* DEPLOYMENT: the last update failed, and what was before is served */
-    uint32_t pid;     /* REPLICA: of its process; 0: none */
-    uint32_t rank;    /* REPLICA, or AS_CONTROL_NONE */
-    uint32_t starts;  /* REPLICA: processes so far */
+    uint32_t target;   /* DEPLOYMENT: replicas that there are to be … */
+    uint32_t declared; /* … and what its num_replicas says */
+    bool rolled_back;  /* DEPLOYMENT: the last update failed, and what was before is served */
+    uint32_t pid;      /* REPLICA: of its process; 0: none */
+    uint32_t rank;     /* REPLICA, or AS_CONTROL_NONE */
+    uint32_t starts;   /* REPLICA: processes so far */
 };
 typedef void as_control_row_fn(void *arg, const struct as_control_row *r);
 

@@ -75,6 +75,7 @@ static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *re
     as_json_put_at_string(b, "message", r->message);
     if (r->kind == AS_CONTROL_DEPLOYMENT) {
         as_json_put_at_u64(b, "target_num_replicas", r->target);
+        as_json_put_at_u64(b, "num_replicas", r->declared);
         as_json_put_key(b, "rolled_back");
         as_json_put_bool(b, r->rolled_back);
     }

@@ -16,6 +16,7 @@ def numbers(server):
 def order(server, *args):
     done = run(*args, "--runtime-dir", server.runtime)
     assert done.returncode == 0, done.stderr
+    server.forget_fds()  # as many as there are replicas
     return done.stdout
 
 

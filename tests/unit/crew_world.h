@@ -19,6 +19,8 @@ struct world {
     char status[256], application[256];
     struct as_buf spawn; /* the last SPAWN's text */
     uint64_t settled, before, rolled_back, back_to;
+    uint64_t scaled_since; /* generation; 0: echo is not scaled */
+    int64_t scaled;
     const char *until; /* the loop stops when this was said */
     struct as_task turn;
 };
@@ -128,6 +130,15 @@ AS_UNUSED static int no_load(void *ctx, uint64_t generation, struct as_spec **re
     return AS_ENOTFOUND;
 }
 
+AS_UNUSED static int64_t scaled(void *ctx, uint64_t generation, struct as_str deployment)
+{
+    struct world *w = ctx;
+
+    return w->scaled_since && generation >= w->scaled_since && as_str_eq(deployment, AS_STR("echo"))
+               ? w->scaled
+               : -1;
+}
+
 AS_UNUSED static void on_settled(void *ctx, const struct as_crew_news *n)
 {
     struct world *w = ctx;
@@ -146,7 +157,7 @@ AS_UNUSED static void on_rolled_back(void *ctx, const struct as_crew_news *n)
 
 AS_UNUSED static void new_crew_of(struct world *w, struct as_spec *spec, uint32_t max_starting)
 {
-    static const struct as_crew_ops ops = {say, no_load, on_settled, on_rolled_back};
+    static const struct as_crew_ops ops = {say, no_load, scaled, on_settled, on_rolled_back};
     struct as_crew_conf conf = {
         .recipe = {.python = "/usr/bin/python3",
                    .link = "/run/link.sock",

@@ -36,6 +36,8 @@ static void a_path_is_a_verb(void **state AS_UNUSED)
          "scale shop main 0 "},
         {"POST", "/api/v1/applications/shop/deployments/main/scale",
          " {\"target_num_replicas\":1024} ", "scale shop main 1024 "},
+        {"POST", "/api/v1/applications/shop/deployments/main/scale",
+         "{\"target_num_replicas\": null}", "scale shop main 4294967295 "},
         {"POST", "/api/v1/applications/shop/deployments/main/restart", "", "restart shop main 0 "},
         {"POST", "/api/v1/applications/shop/deployments/ma%2Fin/rollback", "",
          "rollback shop ma/in 0 "},

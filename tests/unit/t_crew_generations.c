@@ -255,6 +255,27 @@ static void a_replica_that_died_keeps_its_devices(void **state AS_UNUSED)
     close_world(w);
 }
 
+/* What somebody has set takes the place of num_replicas. */
+static void a_number_that_was_set_counts(void **state AS_UNUSED)
+{
+    struct world *w = open_spec(SHOP("version: one"));
+
+    w->scaled_since = 2;
+    w->scaled = 3;
+    want(w, 2, SHOP("version: one"));
+    assert_string_equal(said(w), "SPAWN echo-2;ASK echo-0;ASK echo-1;");
+    assert_non_null(strstr(w->status, "scaled to 3; num_replicas is 2"));
+    w->scaled = 1;
+    want(w, 3, SHOP("version: one"));
+    assert_non_null(strstr(w->status, "scaled to 1; num_replicas is 2"));
+    assert_int_equal(as_crew_replicas(w->crew, AS_STR("echo")), 1);
+    w->scaled = -1;
+    want(w, 4, SHOP("version: one"));
+    assert_null(strstr(w->status, "scaled"));
+    assert_int_equal(as_crew_replicas(w->crew, AS_STR("echo")), 2);
+    close_world(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +288,7 @@ int main(void)
         cmocka_unit_test(devices_that_the_machine_has_not_are_a_failed_start),
         cmocka_unit_test(devices_that_are_used_are_waited_for),
         cmocka_unit_test(a_replica_that_died_keeps_its_devices),
+        cmocka_unit_test(a_number_that_was_set_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
