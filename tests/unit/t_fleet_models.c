@@ -238,6 +238,86 @@ static void one_that_registers_more_later(void **state AS_UNUSED)
     end();
 }
 
+/* One version of the code after the other, each with a model of its own: A and B take turns. */
+static struct hand *next_version(uint32_t v)
+{
+    char token[16], name[16];
+    struct hand *h;
+
+    snprintf(token, sizeof(token), "v%u", v);
+    snprintf(name, sizeof(name), "m%u", v);
+    as_fleet_token(w.fleet, as_str_of(token), AS_STR("app-0"), AS_STR("app"));
+    h = come((int)(v % HANDS), token, name);
+    begin_to_serve(h);
+    return h;
+}
+
+static void version_ends(uint32_t v)
+{
+    char token[16], name[16];
+
+    snprintf(token, sizeof(token), "v%u", v);
+    snprintf(name, sizeof(name), "m%u", v);
+    as_fleet_retire(w.fleet, as_str_of(token));
+    UNTIL(!known(name));
+    die((int)(v % HANDS), token);
+}
+
+/* A request for a model as an older snapshot has it; the request is used again. */
+static int ask_late(const struct as_model *m)
+{
+    struct request *q;
+
+    w.q[0] = (struct request){0};
+    q = ask(m);
+    assert_true(q->answered && q->released);
+    as_arena_fini(&q->arena);
+    w.n = 0;
+    return q->call.err;
+}
+
+static void there_may_be_any_number_of_versions(void **state AS_UNUSED)
+{
+    struct as_registry *before = NULL;
+    struct as_model late = {0};
+    struct hand *h;
+
+    begin(usual());
+    as_fleet_forget(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
+    as_fleet_forget(w.fleet, AS_STR("t1"), AS_LOSS_KILLED);
+    for (uint32_t v = 0; v < 2 * AS_DEPLOY_MODELS_MAX + 100; v++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "m%u", v);
+        h = next_version(v);
+        if (v)
+            version_ends(v - 1);
+        if (before) { /* the number that it knew may be another model's by now */
+            assert_int_equal(ask_late(&late), AS_EUNAVAILABLE);
+            as_registry_unref(before);
+        }
+        before = as_registry_ref(w.client.registry);
+        if (!known(name))
+            fail_msg("version %u is not taken", v);
+        late = *known(name);
+        if (v % 100)
+            continue;
+        w.q[0] = (struct request){0};
+        ask(known(name));
+        h->n = 0;
+        expect(h, AS_FRAME_OPEN);
+        assert_int_equal(h->n, 1);
+        as_client_cancel(&w.client, &w.q[0].call);
+        as_frame_put_end(&h->out, h->streams[0], 0);
+        UNTIL(w.q[0].released);
+        as_arena_fini(&w.q[0].arena);
+        w.n = 0;
+    }
+    as_registry_unref(before);
+    assert_true(w.fleet->deploys[0]->n_models < 10);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +328,7 @@ int main(void)
         cmocka_unit_test(not_at_once_when_it_dies),
         cmocka_unit_test(it_can_come_back),
         cmocka_unit_test(one_that_registers_more_later),
+        cmocka_unit_test(there_may_be_any_number_of_versions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
