@@ -46,6 +46,50 @@ void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_
     }
 }
 
+static struct as_request *suspect_of(const struct as_deploy *d, uint32_t model)
+{
+    for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
+        struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+        if (q->model == model)
+            return q;
+    }
+    return NULL;
+}
+
+bool as_deploy_is_free(const struct as_deploy *d, uint32_t model)
+{
+    const struct as_lane *l = as_queue_lane(&d->queue, model);
+
+    if (!l || !l->gone || as_queue_of_model(&d->queue, model) || suspect_of(d, model) ||
+        as_grave_holds(d, model))
+        return false;
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        const struct as_replica *r = d->all[i];
+
+        if (as_replica_has(r, model) || r->of_model[model].calls)
+            return false;
+    }
+    return true;
+}
+
+void as_deploy_forget_model(struct as_deploy *d, uint32_t model)
+{
+    AS_ASSERT(as_deploy_is_free(d, model));
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        struct as_replica *r = d->all[i];
+
+        r->of_model[model].absent = false;
+        r->n_absent--;
+        d->n_absent--;
+    }
+    as_blame_forget(&d->blame, model);
+    as_grave_forget(d, model);
+    as_eject_forget(d, model);
+    as_queue_forget(&d->queue, model);
+    d->cap_of[model] = 0;
+}
+
 void as_absent_begin(struct as_replica *r)
 {
     struct as_deploy *d = r->deploy;
@@ -57,17 +101,6 @@ void as_absent_begin(struct as_replica *r)
         r->n_absent++;
         d->n_absent++;
     }
-}
-
-static struct as_request *suspect_of(const struct as_deploy *d, uint32_t model)
-{
-    for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
-        struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
-
-        if (q->model == model)
-            return q;
-    }
-    return NULL;
 }
 
 void as_deploy_drop_model(struct as_deploy *d, uint32_t model, as_ns now)

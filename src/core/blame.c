@@ -139,6 +139,15 @@ void as_blame_acquit(struct as_blame *b, struct as_blamed *e)
     drop(b, e);
 }
 
+void as_blame_forget(struct as_blame *b, uint32_t model)
+{
+    AS_LIST_EACH(n, &b->entries)
+    {
+        if (entry_of(n)->print.model == model)
+            drop(b, entry_of(n));
+    }
+}
+
 uint32_t as_blame_condemned(const struct as_blame *b)
 {
     uint32_t n = 0;

@@ -65,6 +65,9 @@ struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, boo
                                as_ns now);
 /* It may come to be blamed: a suspect without a death so far. NULL as above. */
 struct as_blamed *as_blame_suspect(struct as_blame *b, const struct as_print *p, as_ns now);
+/* What is known of requests of that model, none of which waits, is forgotten: the index will be
+ * another's. */
+void as_blame_forget(struct as_blame *b, uint32_t model);
 /* A run of it ended well, and nobody waits as this suspect any more: it is forgotten. */
 void as_blame_acquit(struct as_blame *b, struct as_blamed *e);
 /* Forgets what is over. */

@@ -105,6 +105,13 @@ int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_bat
  * AS_EUNAVAILABLE, and what comes is refused so, until a replica serves it again. */
 void as_deploy_drop_model(struct as_deploy *d, uint32_t model, as_ns now);
 
+/* Of a model that was dropped, and that no replica serves: nothing of it is held here, in a queue,
+ * by a replica or because of a death. */
+bool as_deploy_is_free(const struct as_deploy *d, uint32_t model);
+/* Such a model is forgotten: as_deploy_set_model may tell of another one under its index, which all
+ * replicas serve until it is said that they do not. */
+void as_deploy_forget_model(struct as_deploy *d, uint32_t model);
+
 /* Another bound of the queue, as in as_deploy_conf; at least 1, or -1. What waits stays, however
  * much it is; new requests are refused until fewer wait than that. */
 void as_deploy_set_max_queued(struct as_deploy *d, int64_t max_queued);

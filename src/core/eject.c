@@ -15,6 +15,12 @@ void as_eject_model(struct as_deploy *d, uint32_t model)
         d->medians[d->n_medians++] = (struct as_median){0};
 }
 
+void as_eject_forget(struct as_deploy *d, uint32_t model)
+{
+    if (model < d->n_medians)
+        d->medians[model] = (struct as_median){0};
+}
+
 static bool is_ready(const struct as_replica *r)
 {
     return r->slots > 0 && !r->draining;

@@ -152,6 +152,36 @@ void as_deploy_verdict(struct as_deploy *d, uint64_t number, enum as_loss loss, 
     }
 }
 
+bool as_grave_holds(const struct as_deploy *d, uint32_t model)
+{
+    for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
+        const struct as_list *parked = &grave_of(n)->parked;
+
+        for (struct as_list *k = parked->next; k != parked; k = k->next) {
+            if (AS_LIST_ENTRY(k, struct as_request, node)->model == model)
+                return true;
+        }
+    }
+    return false;
+}
+
+void as_grave_forget(struct as_deploy *d, uint32_t model)
+{
+    AS_LIST_EACH(n, &d->graves)
+    {
+        struct as_grave *g = grave_of(n);
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < g->n_prints; i++) {
+            if (g->prints[i].model != model)
+                g->prints[kept++] = g->prints[i];
+        }
+        g->n_prints = kept;
+        if (!as_grave_is_needed(g))
+            fill(d, g);
+    }
+}
+
 void as_grave_fill_all(struct as_deploy *d, int err)
 {
     AS_LIST_EACH(n, &d->graves)

@@ -242,6 +242,15 @@ void as_queue_restrict(struct as_queue *u, uint32_t model, uint32_t cap)
     }
 }
 
+void as_queue_forget(struct as_queue *u, uint32_t model)
+{
+    if (model >= u->n_lanes)
+        return;
+    AS_ASSERT(!u->lanes[model] || !as_queue_of_model(u, model));
+    free_lane(u->lanes[model]);
+    u->lanes[model] = NULL;
+}
+
 void as_queue_batch(struct as_queue *u, uint32_t model, uint32_t cap,
                     const struct as_batch_conf *conf)
 {

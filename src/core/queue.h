@@ -82,6 +82,8 @@ void as_queue_remove(struct as_queue *u, struct as_request *q);
 
 /* A lane for the model, which has none yet. Requests that wait already move over. */
 void as_queue_restrict(struct as_queue *u, uint32_t model, uint32_t cap);
+/* Of which nothing waits: its lane goes, and its requests would share the FIFO. */
+void as_queue_forget(struct as_queue *u, uint32_t model);
 static inline const struct as_lane *as_queue_lane(const struct as_queue *u, uint32_t model)
 {
     return model < u->n_lanes ? u->lanes[model] : NULL;

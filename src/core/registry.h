@@ -59,7 +59,7 @@ struct as_model {
     bool routed;               /* set by the registry: some version of this name has any */
     uint32_t deployment;       /* number of the deployment, given by the owner */
     uint32_t owner;            /* loop that owns the deployment */
-    uint32_t index;            /* model within its deployment */
+    uint32_t index;            /* model within its deployment, given by the owner */
     bool idempotent;
     bool decoupled;      /* any number of responses for a request */
     bool streams_inputs; /* any number of inputs for a request; decoupled too */

@@ -293,6 +293,7 @@ void as_absent_begin(struct as_replica *r);
 /* --- eject.c: replicas that fail or are slow (core/breaker.h, core/outlier.h) --- */
 
 void as_eject_model(struct as_deploy *d, uint32_t model); /* there is such a model */
+void as_eject_forget(struct as_deploy *d, uint32_t model);
 /* A call of the model took so long. */
 void as_eject_pace(struct as_replica *r, uint32_t model, as_ns service, as_ns now);
 void as_eject_answer(struct as_replica *r, bool failed, as_ns now);
@@ -364,7 +365,9 @@ void as_grave_park(struct as_deploy *d, struct as_grave *g, struct as_request *q
 void as_grave_unpark(struct as_deploy *d, struct as_request *q); /* q (PARKED) leaves */
 void as_grave_expire(struct as_deploy *d, as_ns now);
 as_ns as_grave_next(const struct as_deploy *d);
-void as_grave_fill_all(struct as_deploy *d, int err); /* what is parked ends with err */
+bool as_grave_holds(const struct as_deploy *d, uint32_t model); /* a request of it waits there */
+void as_grave_forget(struct as_deploy *d, uint32_t model);      /* nobody of it is to blame */
+void as_grave_fill_all(struct as_deploy *d, int err);           /* what is parked ends with err */
 bool as_grave_ok(const struct as_deploy *d);
 
 /* --- replica.c --- */

@@ -37,12 +37,11 @@ void as_call_letter_back(struct as_call *c)
         c->on_release(c);
 }
 
-static void refuse(struct as_call *c, int err)
+static void refuse(struct as_call *c, const struct as_fleet_deploy *d, struct as_fleet_model *m,
+                   int err)
 {
-    struct as_fleet_deploy *d = as_fleet_numbered(c->client->fleet, c->deployment);
-
-    if (d && !c->core.spare) /* a copy is nobody's request */
-        as_model_stat_refuse(&d->models[c->core.model].stat);
+    if (m && !c->core.spare) /* a copy is nobody's request */
+        as_model_stat_refuse(&m->stat);
     c->err = err;
     c->status = 0;
     c->message = (struct as_str){0};
@@ -63,6 +62,7 @@ static void count_fall(const struct as_fleet *f, const struct as_call *c)
 static void submit(struct as_fleet *f, struct as_call *c)
 {
     struct as_fleet_deploy *d = as_fleet_numbered(f, c->deployment);
+    struct as_fleet_model *m = d ? as_fleet_model_of(d, c->core.model) : NULL;
     as_ns deadline;
     int err;
 
@@ -70,15 +70,13 @@ static void submit(struct as_fleet *f, struct as_call *c)
     f->unanswered++;
     if (__builtin_expect(c->fell, 0))
         count_fall(f, c);
-    if (f->draining) {
-        refuse(c, AS_EUNAVAILABLE);
+    /* gone since the client loop's snapshot was made: the deployment, or the model, whose place
+     * another one may have */
+    if (f->draining || !m) {
+        refuse(c, d, m, AS_EUNAVAILABLE);
         return;
     }
-    /* gone since the client loop's snapshot was made */
-    if (!d) {
-        refuse(c, AS_EUNAVAILABLE);
-        return;
-    }
+    c->core.model = AS_FLEET_PLACE(c->core.model);
     if (c->core.deadline == AS_NEVER && d->request_timeout)
         c->core.deadline = as_loop_now(f->loop) + d->request_timeout;
     if (__builtin_expect(d->idempotent != AS_FLEET_AS_REGISTERED, 0))
@@ -86,7 +84,7 @@ static void submit(struct as_fleet *f, struct as_call *c)
     deadline = c->core.deadline; /* it may be answered, and its memory used again, in there */
     err = as_deploy_submit(d->core, &c->core, as_loop_now(f->loop));
     if (err)
-        refuse(c, err);
+        refuse(c, d, m, err);
     else if (deadline < d->timer.at)
         as_timer_set(&d->timer, deadline);
 }

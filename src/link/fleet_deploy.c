@@ -124,6 +124,48 @@ static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
     return NULL;
 }
 
+/* Where a model that is new will be: in a place that was another one's, else behind the others. */
+static uint32_t place_of(const struct as_fleet_deploy *d)
+{
+    uint32_t place = d->core ? as_fleet_free_place(d) : AS_DEPLOY_MODELS_MAX;
+
+    return place < AS_DEPLOY_MODELS_MAX ? place : d->n_models;
+}
+
+static void free_model(struct as_fleet_model *m)
+{
+    free(m->name);
+    free(m->version);
+    as_model_stat_fini(&m->stat);
+}
+
+/* The registry has it by this index already. */
+static void add_model(struct as_fleet_deploy *d, const struct as_frame_register *r, uint32_t index,
+                      uint32_t cap, const struct as_batch_conf *batching)
+{
+    uint32_t place = AS_FLEET_PLACE(index);
+    int err;
+
+    if (place == d->n_models) {
+        d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
+        d->n_models++;
+    } else {
+        as_deploy_forget_model(d->core, place);
+        free_model(&d->models[place]);
+    }
+    d->models[place] = (struct as_fleet_model){.name = as_str_dup(r->name),
+                                               .version = as_str_dup(r->version),
+                                               .index = index,
+                                               .max_ongoing = r->max_ongoing,
+                                               .batching = *batching,
+                                               .missed = AS_NEVER};
+    err = as_deploy_set_model(d->core, place, cap);
+    AS_ASSERT(!err);
+    err = as_deploy_set_batch(d->core, place, batching);
+    AS_ASSERT(!err);
+    as_fleet_new_model(d, place);
+}
+
 /* A cap that is no less than the slots is none: it would be one when more slots are granted later,
  * or by another worker. */
 static uint32_t cap_of(const struct as_frame_register *r)
@@ -143,7 +185,6 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
                          .served_by = as_str_of(d->name),
                          .traffic = d->traffic,
                          .deployment = d->number,
-                         .index = known ? (uint32_t)(known - d->models) : d->n_models,
                          .idempotent = r->idempotent,
                          .decoupled = r->decoupled,
                          .streams_inputs = r->streams_inputs,
@@ -155,13 +196,17 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
                          .n_inputs = r->n_inputs,
                          .n_outputs = r->n_outputs};
     struct as_registry *g;
+    uint32_t place = known ? (uint32_t)(known - d->models) : place_of(d);
     int err;
 
     *ret_why = "";
-    if (!known && d->n_models == AS_DEPLOY_MODELS_MAX) {
+    if (place == AS_DEPLOY_MODELS_MAX) {
         *ret_why = "too many models in one deployment";
         return AS_EINVALID;
     }
+    m.index = known                 ? known->index
+              : place < d->n_models ? d->models[place].index + AS_DEPLOY_MODELS_MAX
+                                    : place;
     err = ensure_core(d, r, ret_why);
     if (err)
         return err;
@@ -170,26 +215,15 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
     err = as_registry_with(f->registry, &m, &g, ret_why);
     if (err)
         return err;
-    if (!known) {
-        d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
-        d->models[d->n_models++] = (struct as_fleet_model){.name = as_str_dup(r->name),
-                                                           .version = as_str_dup(r->version),
-                                                           .max_ongoing = r->max_ongoing,
-                                                           .batching = batching,
-                                                           .missed = AS_NEVER};
-        err = as_deploy_set_model(d->core, m.index, cap_of(r));
-        AS_ASSERT(!err);
-        err = as_deploy_set_batch(d->core, m.index, &batching);
-        AS_ASSERT(!err);
-        as_fleet_new_model(d, m.index);
-    } else {
+    if (!known)
+        add_model(d, r, m.index, cap_of(r), &batching);
+    else
         known->gone = false;
-    }
     if (g == f->registry)
         as_registry_unref(g);
     else
         as_fleet_publish(f, g);
-    *ret_target = m.index;
+    *ret_target = place;
     return 0;
 }
 
@@ -244,11 +278,8 @@ void as_fleet_leave(struct as_fleet_deploy *d, as_ns since)
 
 void as_fleet_free_models(struct as_fleet_deploy *d)
 {
-    for (uint32_t i = 0; i < d->n_models; i++) {
-        free(d->models[i].name);
-        free(d->models[i].version);
-        as_model_stat_fini(&d->models[i].stat);
-    }
+    for (uint32_t i = 0; i < d->n_models; i++)
+        free_model(&d->models[i]);
     free(d->models);
     d->models = NULL;
     d->n_models = 0;

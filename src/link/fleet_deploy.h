@@ -16,13 +16,19 @@ struct as_upstream;
 /* A deployment's number: its place in the table, and how many had that place before. */
 #define AS_FLEET_SLOT(number) ((number) & (AS_FLEET_DEPLOYS_MAX - 1))
 
+/* A model's number within its deployment likewise: core, and workers, know it by its place. */
+#define AS_FLEET_PLACE(index) ((index) & (AS_DEPLOY_MODELS_MAX - 1))
+static_assert((AS_DEPLOY_MODELS_MAX & (AS_DEPLOY_MODELS_MAX - 1)) == 0, "places are bits");
+
 struct as_fleet_model {
     char *name, *version;
+    uint32_t index;
     uint32_t max_ongoing;
     struct as_batch_conf batching;
     as_ns missed; /* since when no worker that stays has it; AS_NEVER: one has; 0: its last one ends
                    */
-    bool gone;    /* not in the registry: nobody served it any more */
+    bool gone;    /* not in the registry: nobody served it any more; its place may be used again */
+    uint64_t order; /* of those that have gone: the first one is the smallest */
     struct as_model_stat stat;
 };
 
@@ -53,6 +59,7 @@ struct as_fleet_deploy {
     uint64_t exits[AS_FLEET_EXITS]; /* of its processes */
     struct as_fleet_model *models;
     uint32_t n_models;
+    uint64_t n_gone;       /* so many models have gone */
     struct as_timer timer; /* the next deadline */
     atomic_bool down;
     atomic_bool expected;   /* a process of ours serves it */
@@ -120,6 +127,15 @@ static inline struct as_fleet_deploy *as_fleet_numbered(const struct as_fleet *f
     return d->number == number ? d : NULL;
 }
 
+/* The model of a number, which may be of an older snapshot; NULL: it has gone. Dispatch loop. */
+static inline struct as_fleet_model *as_fleet_model_of(const struct as_fleet_deploy *d,
+                                                       uint32_t index)
+{
+    uint32_t place = AS_FLEET_PLACE(index);
+
+    return place < d->n_models && d->models[place].index == index ? &d->models[place] : NULL;
+}
+
 extern const struct as_deploy_ops as_fleet_deploy_ops; /* their ctx is the as_fleet_deploy */
 
 struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token);
@@ -152,6 +168,9 @@ void as_fleet_tidy(struct as_task *t); /* those whose time is over */
 void as_fleet_free_models(struct as_fleet_deploy *d);
 /* Nobody has it yet, before anybody hears that there is such a model. */
 void as_fleet_new_model(struct as_fleet_deploy *d, uint32_t model);
+/* The place of a model that has gone, of which nothing is left: of those the one that went first.
+ * AS_DEPLOY_MODELS_MAX: there is none. */
+uint32_t as_fleet_free_place(const struct as_fleet_deploy *d);
 /* Who serves what may have changed: models that nobody has and nobody will bring are unknown after
  * this turn. Nobody will when all processes have registered that are there to stay, and the last
  * one that had the model is asked to end; if it has died instead, the fleet's grace time is waited

@@ -73,10 +73,11 @@ static void sum_up(const struct as_fleet_deploy *d, struct held *ret_h)
 static void drop(struct as_fleet_deploy *d, uint32_t model)
 {
     struct as_fleet *f = d->fleet;
-    struct as_registry *g = as_registry_without_model(f->registry, d->number, model);
     struct as_fleet_model *m = &d->models[model];
+    struct as_registry *g = as_registry_without_model(f->registry, d->number, m->index);
 
     m->gone = true;
+    m->order = ++d->n_gone;
     as_log_event(f->log, AS_LOG_INFO, "model_gone", "deployment=%s model=%s version=%s", d->name,
                  m->name, m->version);
     if (g == f->registry)
@@ -122,4 +123,25 @@ void as_fleet_review(struct as_fleet_deploy *d)
 {
     if (d->core && as_deploy_is_mixed(d->core))
         as_loop_defer(d->fleet->loop, &d->fleet->tidy);
+}
+
+/* --- places that are used again --- */
+
+uint32_t as_fleet_free_place(const struct as_fleet_deploy *d)
+{
+    uint32_t best = AS_DEPLOY_MODELS_MAX;
+    bool summed = false;
+    struct held h;
+
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        if (!d->models[i].gone)
+            continue;
+        if (!summed)
+            sum_up(d, &h);
+        summed = true;
+        if (!has(h.stay, i) && !has(h.end, i) && as_deploy_is_free(d->core, i) &&
+            (best == AS_DEPLOY_MODELS_MAX || d->models[i].order < d->models[best].order))
+            best = i;
+    }
+    return best;
 }

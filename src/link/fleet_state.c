@@ -38,8 +38,9 @@ const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32
                                                 uint32_t model)
 {
     struct as_fleet_deploy *d = as_fleet_numbered(f, deployment);
+    const struct as_fleet_model *m = d ? as_fleet_model_of(d, model) : NULL;
 
-    return d ? &d->models[model].stat : NULL;
+    return m ? &m->stat : NULL;
 }
 
 void as_fleet_each_replica(struct as_fleet *f,

@@ -281,6 +281,97 @@ static void test_suspects_of_a_model_that_is_dropped(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* --- an index that is used again --- */
+
+static void test_an_index_is_free_when_nothing_of_it_is_left(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    struct as_batch_conf conf = {.max_size = 4, .max_wait = AS_SEC};
+
+    assert_int_equal(as_deploy_set_model(w->d, OLD, 1), 0);
+    of_model(w, "ab", OLD);
+    join_both(w, 1, 0);
+    submit_all(w, "a");
+    assert_false(as_deploy_is_free(w->d, OLD)); /* it is served */
+    as_replica_drain(rep(w, 'A'), true, w->now);
+    as_deploy_drop_model(w->d, OLD, w->now);
+    assert_false(as_deploy_is_free(w->d, OLD)); /* A has it, and executes */
+    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    assert_false(as_deploy_is_free(w->d, OLD));
+    assert_false(done(w, 'a'));
+    assert_false(as_deploy_is_free(w->d, OLD));
+    as_replica_free(rep(w, 'A'), 0, AS_LOSS_KILLED, w->now);
+    assert_true(as_deploy_is_free(w->d, OLD));
+    assert_int_equal(submit(w, 'b'), AS_EUNAVAILABLE); /* it is gone all the same */
+    as_deploy_forget_model(w->d, OLD);
+    assert_true(as_deploy_ok(w->d));
+    assert_false(as_deploy_is_mixed(w->d));
+    /* another model: its cap and its batches are its own, and B has it until it is said otherwise
+     */
+    assert_int_equal(as_deploy_set_model(w->d, OLD, 2), 0);
+    assert_int_equal(as_deploy_set_batch(w->d, OLD, &conf), 0);
+    conf.max_size = 5;
+    assert_int_equal(as_deploy_set_batch(w->d, OLD, &conf), AS_EEXISTS);
+    of_model(w, "c", OLD);
+    req(w, 'c')->deadline = AS_NEVER;
+    w->n = 0;
+    submit_all(w, "c");
+    w->now += 2 * AS_SEC;
+    as_deploy_expire(w->d, w->now);
+    expect(w, "c>B");
+    world_free(w);
+}
+
+/* Nobody has said yet why their worker died: they may come back. */
+static void test_it_is_not_while_requests_wait_for_a_verdict(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    of_model(w, "a", OLD);
+    req(w, 'a')->idempotent = true;
+    req(w, 'a')->kind = 7;
+    join_both(w, 1, 0);
+    submit_all(w, "a");
+    grave = as_replica_free(rep(w, 'A'), req(w, 'a')->stream, AS_LOSS_UNTOLD, w->now);
+    assert_true(grave);
+    assert_int_equal(as_deploy_parked(w->d), 1);
+    as_deploy_drop_model(w->d, OLD, w->now);
+    assert_false(as_deploy_is_free(w->d, OLD));
+    w->n = 0;
+    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    expect(w, "a=EUNAVAILABLE ~a");
+    assert_true(as_deploy_is_free(w->d, OLD));
+    world_free(w);
+}
+
+/* What the former model's requests did says nothing of the next one's. */
+static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    of_model(w, "abc", OLD);
+    req(w, 'a')->kind = req(w, 'b')->kind = req(w, 'c')->kind = 7;
+    join_both(w, 1, 0);
+    join(w, 'C', 1, 0);
+    submit_all(w, "a");
+    as_replica_free(rep(w, 'A'), req(w, 'a')->stream, AS_LOSS_CRASHED, w->now);
+    submit_all(w, "b"); /* a suspect, alone with C; nobody says why that dies */
+    grave = as_replica_free(rep(w, 'C'), req(w, 'b')->stream, AS_LOSS_UNTOLD, w->now);
+    as_deploy_drop_model(w->d, OLD, w->now);
+    assert_true(as_deploy_is_free(w->d, OLD));
+    as_deploy_forget_model(w->d, OLD);
+    assert_true(as_deploy_ok(w->d));
+    as_deploy_verdict(w->d, grave, AS_LOSS_CRASHED, w->now);
+    assert_int_equal(as_deploy_condemned(w->d), 0);
+    w->n = 0;
+    submit_all(w, "c");
+    expect(w, "c>B");
+    assert_int_equal(as_deploy_suspects(w->d), 0);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +388,9 @@ int main(void)
         cmocka_unit_test(test_a_model_that_has_gone_can_come_back),
         cmocka_unit_test(test_a_suspect_is_tried_where_its_model_is),
         cmocka_unit_test(test_suspects_of_a_model_that_is_dropped),
+        cmocka_unit_test(test_an_index_is_free_when_nothing_of_it_is_left),
+        cmocka_unit_test(test_it_is_not_while_requests_wait_for_a_verdict),
+        cmocka_unit_test(test_nobody_is_blamed_for_the_former_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
