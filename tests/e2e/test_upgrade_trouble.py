@@ -1,10 +1,15 @@
 """`anyserve upgrade` when a part of the next version does not start, and beside other things that are under way."""
 
+import contextlib
 import json
+import os
 import queue
 import resource
 import shutil
+import signal
+import sqlite3
 import stat
+import subprocess
 
 import grpc
 import numpy as np
@@ -62,16 +67,97 @@ def test_the_next_dispatcher_does_not_start(serve, connect, tmp_path):
     server.note_fds()
 
 
-def test_the_next_controller_does_not_start(serve, connect, tmp_path):
+def held(server):
+    """Who serves: nothing of it may change when an upgrade is refused."""
+    return server.controller, server.dispatcher, server.workers()
+
+
+def replaced_by(path, script):
+    """The program at `path` is a script now; the real one is $ANYSERVE in it."""
+    new = path.with_suffix(".new")
+    new.write_text(f"#!/bin/sh\nANYSERVE={paths.BINARY}\n{script}\n")
+    new.chmod(0o755)
+    new.rename(path)
+
+
+@pytest.fixture
+def upgradable(serve, tmp_path):
+    """upgradable(*options) → a server with a state folder, and the path of its program, a copy."""
+    def start(*options):
+        path = tmp_path / "anyserve"
+        shutil.copy2(paths.BINARY, path)
+        file = tmp_path / "anyserve.yaml"
+        file.write_text(json.dumps({"applications": [
+            {"name": "shop", "import_path": "echo:app", "working_dir": str(paths.APPS)}]}))
+        server = serve(file, "--state-dir", tmp_path / "state", *options, verb="start", binary=path)
+        server.wait_all_ready()
+        server.expect_error("upgrade_failed")
+        return server, path
+    return start
+
+
+@pytest.mark.parametrize("state, why", [
+    (b"no database at all, but long enough to look like one" * 100, "is damaged or no state file of AnyServe"),
+    ("PRAGMA user_version = 99", "was written by a newer AnyServe"),
+    ("UPDATE generation SET spec = '{\"applications\": [{\"colour\": 1}]}'", "colour"),
+    (None, "Is a directory")], ids=["damaged", "newer", "unknown key", "no file"])
+def test_a_program_that_cannot_read_the_state(upgradable, tmp_path, state, why):
+    """The check says so: controller, dispatcher and workers stay what they are, and so does the file."""
+    server, _ = upgradable()
+    before = held(server)
+    (database,) = (tmp_path / "state").rglob("state.db")
+    for part in database.parent.glob("state.db*"):
+        shutil.copy2(part, tmp_path / part.name)  # with what is still in the journal
+    if isinstance(state, str):
+        with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as db, db:
+            db.execute(state)
+    kept = database.with_suffix(".kept")
+    journal = database.with_name("state.db-wal")
+    database.rename(kept)
+    journal.rename(tmp_path / "journal")
+    if state is None:
+        database.mkdir()
+    else:
+        database.write_bytes(state if isinstance(state, bytes) else (tmp_path / "state.db").read_bytes())
+        was = database.read_bytes()
+    with Upgrade(server) as upgrade:
+        said = upgrade.fail()
+    assert why in said and "\n" not in said, said
+    assert held(server) == before
+    if state is None:
+        database.rmdir()
+    else:
+        assert database.read_bytes() == was
+    kept.rename(database)
+    (tmp_path / "journal").rename(journal)
+    assert not database.with_name("upgrade-check").exists()
+    with Upgrade(server) as upgrade:
+        upgrade.finish()
+    server.note_fds()
+
+
+def test_a_check_that_hangs(upgradable):
+    server, path = upgradable("--upgrade-check-timeout", "300ms")
+    before = held(server)
+    replaced_by(path, 'echo thinking; exec sleep 1000')
+    with Upgrade(server) as upgrade:
+        assert upgrade.fail() == f"{path} did not say in 0.3 s whether it can take over (--upgrade-check-timeout)"
+    replaced_by(path, 'echo a line; echo the last line; exit 3')
+    with Upgrade(server) as upgrade:
+        assert upgrade.fail() == f"{path} cannot take over (exit code 3): the last line"
+    assert held(server) == before
+
+
+CHECKS_NOTHING = 'case "$3" in check) exit 0;; esac; exec $ANYSERVE "$@"'
+
+
+def test_the_next_controller_does_not_start(upgradable, connect, tmp_path):
     """It cannot read its state. Dispatcher and workers go on without one, until it can."""
-    file = tmp_path / "anyserve.yaml"
-    file.write_text(json.dumps({"applications": [{"name": "shop", "import_path": "echo:app", "working_dir": str(paths.APPS)}]}))
-    server = serve(file, "--state-dir", tmp_path / "state", "--start-timeout", "3s", "--restart-backoff", "10ms",
-                   "--restart-backoff-max", "50ms", verb="start")
-    server.wait_all_ready()
+    server, path = upgradable("--start-timeout", "3s", "--restart-backoff", "10ms", "--restart-backoff-max", "50ms")
     client, former, workers = connect(server), server.dispatcher, server.workers()
-    for line in ("state_unreadable", "controller_exit", "upgrade_failed"):
+    for line in ("state_unreadable", "controller_exit"):
         server.expect_error(line)
+    replaced_by(path, CHECKS_NOTHING)
     (database,) = (tmp_path / "state").rglob("state.db")
     kept = database.with_suffix(".kept")
     database.rename(kept)
@@ -87,6 +173,30 @@ def test_the_next_controller_does_not_start(serve, connect, tmp_path):
     with Upgrade(server) as upgrade:
         upgrade.finish()
     assert (server.dispatcher != former, server.workers()) == (True, workers)
+    server.note_fds()
+
+
+def test_back_while_there_is_no_controller(upgradable, connect, tmp_path):
+    """The next program has said that it can, and its controller does not start. Another one takes over from it."""
+    server, path = upgradable("--start-timeout", "3s", "--restart-backoff", "60s", "--restart-backoff-max", "60s")
+    client, former, workers = connect(server), server.dispatcher, server.workers()
+    for line in ("state_unreadable", "controller_exit"):
+        server.expect_error(line)
+    replaced_by(path, CHECKS_NOTHING)
+    (database,) = (tmp_path / "state").rglob("state.db")
+    database.rename(kept := database.with_suffix(".kept"))
+    database.mkdir()
+    with Upgrade(server) as upgrade:
+        assert upgrade.fail() == "the new controller does not start; its log lines are above"
+    assert (server.controller, server.dispatcher, server.workers()) == (None, former, workers)
+    database.rmdir()
+    kept.rename(database)
+    shutil.copy2(paths.BINARY, path.with_suffix(".back"))
+    path.with_suffix(".back").rename(path)
+    with Upgrade(server) as upgrade:
+        upgrade.finish()
+    assert server.controller and (server.dispatcher != former, server.workers()) == (True, workers)
+    assert client.infer("echo", {"x": np.float32([3])})["x"] == 3
     server.note_fds()
 
 
@@ -176,4 +286,37 @@ def test_while_an_update_rolls(serve, tmp_path):
     assert not before & deploy.pids(server, "main")
     with oip.Client(server.address) as client:
         assert {deploy.ask(client)["version"] for _ in range(8)} == {"2"}
+    server.note_fds()
+
+
+# --- the command ---
+
+def test_the_command_waits_for_so_long(upgradable):
+    server, _ = upgradable()
+    os.kill(server.supervisor, signal.SIGSTOP)
+    try:
+        with Upgrade(server, "--timeout", "300ms") as upgrade:
+            assert upgrade.process.wait(wait.SECONDS) == 4
+            assert "not done within --timeout" in upgrade.process.stderr.read()
+    finally:
+        os.kill(server.supervisor, signal.SIGCONT)
+    server.log.wait("event=upgraded")
+    server.note_fds()
+
+
+def test_the_command_asks_the_server_alone(upgradable):
+    """Not the process that has the number in the server's lock."""
+    server, _ = upgradable()
+    bystander = subprocess.Popen(["sleep", "1000"])
+    try:
+        lock = os.path.join(server.folder_of_port(), "lock")
+        with open(lock, "r+") as f:
+            f.truncate()
+            f.write(f"{bystander.pid}\n")
+        with Upgrade(server) as upgrade:
+            upgrade.finish()
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
     server.note_fds()

@@ -8,8 +8,8 @@ from . import paths, wait
 class Upgrade:
     """It ends when the former dispatcher has."""
 
-    def __init__(self, server):
-        command = [paths.BINARY, "upgrade", "--runtime-dir", server.runtime, "--port", server.port]
+    def __init__(self, server, *options):
+        command = [paths.BINARY, "upgrade", "--runtime-dir", server.runtime, "--port", server.port, *options]
         self.process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def __enter__(self):
