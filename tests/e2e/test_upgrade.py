@@ -182,7 +182,7 @@ def test_a_worker_that_is_inside_a_handler_is_waited_for(staged, stage, begin_up
     """Sync, one slot: it can come over only when the handler returns; the former dispatcher serves until then."""
     server = staged("--workers", "1")
     old = server.dispatcher
-    with oip.Client(server.address) as client, oip.Client(server.address) as other:
+    with oip.Client(server.address) as client, oip.Client(server.address, oip.TRANSPARENT) as other:
         call = client.begin("staged", {})
         (scene,) = stage.started(1)
         finish = begin_upgrade(server)
