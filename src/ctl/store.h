@@ -47,6 +47,14 @@ struct as_store_entry {
 int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, struct as_buf *err);
 void as_store_close(struct as_store *s); /* NULL is fine */
 
+/* Could as_store_open be called here, and what is the newest generation? Looks at a copy, which is
+ * removed again: the file itself stays as it is, whoever has it open and writes to it meanwhile. 0
+ * and `fn`, whose result is given back; AS_ENOTFOUND: there is no file, or nothing in it;
+ * AS_EAGAIN: it was written to all the time; else as as_store_open. */
+int as_store_probe(const char *folder,
+                   int (*fn)(void *arg, const struct as_store_entry *e, struct as_buf *err),
+                   void *arg, struct as_buf *err);
+
 /* A new generation, whose number e does not say. 0 and that number; AS_ETOOBIG; AS_EIO (disk full
  * …), AS_EPROTO: nothing has changed. */
 int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *ret_generation,

@@ -153,12 +153,12 @@ static int open_file(struct as_store *s, const char *folder, struct as_buf *err)
 
     as_buf_init(&path);
     as_buf_printf(&path, "%s/" AS_STORE_FILE, folder);
-    s->path = as_str_dup(as_buf_slice(&path));
-    as_buf_fini(&path);
-    rc = sqlite3_open_v2(s->path, &s->db,
+    as_buf_add(&path, "", 1);
+    rc = sqlite3_open_v2((const char *)path.p, &s->db,
                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                              SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE,
                          NULL);
+    as_buf_fini(&path);
     if (!s->db) {
         as_buf_printf(err, "cannot open %s: out of memory", s->path);
         return AS_ENOMEM;
@@ -169,6 +169,13 @@ static int open_file(struct as_store *s, const char *folder, struct as_buf *err)
 
 int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, struct as_buf *err)
 {
+    return as_store_open_as(ret_s, folder, folder, keep, err);
+}
+
+int as_store_open_as(struct as_store **ret_s, const char *folder, const char *called, uint32_t keep,
+                     struct as_buf *err)
+{
+    struct as_buf path;
     struct as_store *s;
     mode_t mask;
     int rc = as_state_dir_make(folder, err);
@@ -178,6 +185,10 @@ int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, st
         return rc;
     s = as_xalloc(sizeof(*s));
     s->keep = keep;
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_STORE_FILE, called);
+    s->path = as_str_dup(as_buf_slice(&path));
+    as_buf_fini(&path);
     /* specs may hold secrets: environment variables, for one. SQLite makes the files of its journal
      * with the mode of the database. */
     mask = umask(077);

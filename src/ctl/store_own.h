@@ -1,5 +1,5 @@
 /* ctl/store_own.h — between the files of the store: store_open.c makes, checks and brings up to
- * date the file, store.c reads and writes what is in it. */
+ * date the file, store.c reads and writes what is in it, store_copy.c looks at a copy. */
 #ifndef AS_CTL_STORE_OWN_H
 #define AS_CTL_STORE_OWN_H
 
@@ -26,11 +26,14 @@ enum as_store_statement {
 
 struct as_store {
     sqlite3 *db;
-    char *path;
+    char *path; /* for errors */
     uint32_t keep;
     sqlite3_stmt *stmt[AS_STORE_STATEMENTS];
 };
 
+/* As as_store_open; errors speak of the file in `called`. */
+int as_store_open_as(struct as_store **ret_s, const char *folder, const char *called, uint32_t keep,
+                     struct as_buf *err);
 /* What SQLite has said last, as an AS_E… and a sentence. what: "read", "write", "open". */
 int as_store_failed(const struct as_store *s, const char *what, struct as_buf *err);
 struct as_str as_store_text(sqlite3_stmt *q, int column); /* until the next step of q */

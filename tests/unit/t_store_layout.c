@@ -96,6 +96,104 @@ static void the_third_layout_is_brought_up_to_date(void **state AS_UNUSED)
     }
 }
 
+/* --- a look that changes nothing --- */
+
+static int take(void *arg, const struct as_store_entry *e, struct as_buf *why AS_UNUSED)
+{
+    as_buf_printf(arg, "%llu:%.*s ", (unsigned long long)e->generation, AS_STR_FMT(e->spec));
+    return 0;
+}
+
+static int probe(const char *want)
+{
+    struct as_buf seen = {0};
+    int rc;
+
+    err.n = 0;
+    rc = as_store_probe(folder, take, &seen, &err);
+    as_buf_add(&seen, "", 1);
+    assert_string_equal((char *)seen.p, want);
+    as_buf_fini(&seen);
+    return rc;
+}
+
+/* Also of one that is open, and of what is only in its journal. */
+static void a_look_shows_the_newest_generation(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(9);
+    char copy[160];
+
+    assert_int_equal(probe(""), AS_ENOTFOUND);
+    put(s, "a", "one");
+    assert_int_equal(probe("1:one "), 0);
+    put(s, "b", "two");
+    assert_int_equal(probe("2:two "), 0);
+    put(s, "c", "three"); /* it can go on */
+    as_store_close(s);
+    assert_int_equal(probe("3:three "), 0);
+    snprintf(copy, sizeof(copy), "%s/upgrade-check", folder);
+    assert_int_equal(access(copy, F_OK), -1);
+}
+
+static int64_t number(const char *pragma)
+{
+    sqlite3_stmt *q;
+    int64_t n;
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, pragma, -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return n;
+}
+
+/* What a look at it needs is done to the copy alone. */
+static void a_look_leaves_an_older_layout_as_it_is(void **state AS_UNUSED)
+{
+    sqlite3 *db;
+    struct as_store *s = open_store(9);
+
+    put(s, "a", "one");
+    as_store_close(s);
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, WITHOUT_SCALES "PRAGMA user_version = 3", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(probe("1:one "), 0);
+    assert_int_equal(number("PRAGMA user_version"), 3);
+    assert_int_equal(number("SELECT count(*) FROM sqlite_schema WHERE name = 'scale'"), 0);
+}
+
+static int refuse(void *arg AS_UNUSED, const struct as_store_entry *e AS_UNUSED,
+                  struct as_buf *why AS_UNUSED)
+{
+    return AS_EINVALID;
+}
+
+static void a_look_tells_what_is_wrong(void **state AS_UNUSED)
+{
+    struct as_store *s;
+    sqlite3 *db;
+
+    assert_int_equal(probe(""), AS_ENOTFOUND); /* there is no file */
+    s = open_store(9);
+    put(s, "a", "one");
+    as_store_close(s);
+    assert_int_equal(as_store_probe(folder, refuse, NULL, &err), AS_EINVALID);
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 5", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(probe(""), AS_EPROTO);
+    assert_non_null(strstr(said(), file)); /* and no word of the copy */
+    assert_non_null(strstr(said(), "newer AnyServe (layout 5"));
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(symlink("/etc/passwd", file), 0);
+    assert_int_equal(probe(""), AS_EIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +201,9 @@ int main(void)
         IN_FOLDER(the_first_layout_is_brought_up_to_date),
         IN_FOLDER(the_second_layout_is_brought_up_to_date),
         IN_FOLDER(the_third_layout_is_brought_up_to_date),
+        IN_FOLDER(a_look_shows_the_newest_generation),
+        IN_FOLDER(a_look_leaves_an_older_layout_as_it_is),
+        IN_FOLDER(a_look_tells_what_is_wrong),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
