@@ -186,6 +186,21 @@ int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, st
     return rc;
 }
 
+static int read_entry(void *arg AS_UNUSED, const struct as_store_entry *e, struct as_buf *err)
+{
+    struct as_spec *s;
+    int rc = as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, e->spec, err);
+
+    if (rc == 0)
+        as_spec_free(s);
+    return rc;
+}
+
+int as_desired_probe(const char *folder, struct as_buf *err)
+{
+    return as_store_probe(folder, read_entry, NULL, err);
+}
+
 void as_desired_close(struct as_desired *d)
 {
     as_store_close(d->store);

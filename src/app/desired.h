@@ -46,6 +46,9 @@ int as_desired_open(struct as_desired *d, const char *folder, uint32_t keep,
 int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, struct as_str initial,
                      const struct as_log *log, struct as_buf *err);
 void as_desired_close(struct as_desired *d);
+/* Could as_desired_open, or as_desired_begin, read what is kept in `folder`? Nothing is changed
+ * there. 0; AS_ENOTFOUND: there is nothing; AS_E…, with a sentence. */
+int as_desired_probe(const char *folder, struct as_buf *err);
 
 /* What is put beside a text. */
 struct as_desired_change {

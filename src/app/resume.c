@@ -1,6 +1,8 @@
 #include "app/resume.h"
 
 #include "app/contact.h"
+#include "app/desired.h"
+#include "app/owner.h"
 #include "conf/exit_code.h"
 #include "ctl/supervisor.h"
 
@@ -10,7 +12,7 @@
 #include <unistd.h>
 
 #define PATH_BYTES 4096
-#define LOOK_EVERY 20000 /* us between two looks for the outcome */
+#define LOOK_EVERY (20 * AS_MS) /* for the outcome */
 
 /* --- the program --- */
 
@@ -142,6 +144,28 @@ static void get_notify(struct resumed *r)
     r->notify.n = (socklen_t)addr.n;
 }
 
+/* Which our controller will read: in --state-dir, or, of `run`, in the server's folder, where it is
+ * when something was changed. */
+static bool can_read_state(const struct resumed *r, struct as_buf *err)
+{
+    bool starts = r->opts.scope == AS_SCOPE_START;
+    struct as_buf why;
+    int rc;
+
+    as_buf_init(&why);
+    rc = as_desired_probe(starts ? as_option_str(&r->opts, AS_OPT_STATE_DIR) : r->dir.path, &why);
+    if (rc == AS_ENOTFOUND && !starts)
+        rc = 0;
+    if (rc == AS_ENOTFOUND && !why.n)
+        as_buf_str(&why, "there is no " AS_STORE_FILE " in --state-dir");
+    as_buf_add(&why, "", 1);
+    if (rc < 0) /* one line: that is what is told */
+        as_buf_printf(err, "what is kept cannot be read: %.*s",
+                      (int)strcspn((const char *)why.p, "\n"), (const char *)why.p);
+    as_buf_fini(&why);
+    return rc == 0;
+}
+
 static int run(struct resumed *r, int fd, struct as_buf *err)
 {
     int code = as_carried_read(&r->in, fd, r->dry, err);
@@ -170,6 +194,8 @@ static int run(struct resumed *r, int fd, struct as_buf *err)
             as_fatal_system("a signalfd", errno);
     }
     code = r->in.failed ? AS_CODE_CONFIG : as_supervisor_run(&r->conf);
+    if (r->dry && code == AS_CODE_OK && !can_read_state(r, err))
+        code = AS_CODE_CONFIG;
     as_carried_fini(&r->in);
     return code;
 }
@@ -248,57 +274,51 @@ static bool read_file(const char *path, char *out, size_t cap)
     return n > 0;
 }
 
-/* Which server, and its supervisor. */
-static int find(const struct as_option_set *opts, char path[PATH_BYTES], pid_t *ret_pid)
+static int tell(const char *outcome)
 {
-    char lock[PATH_BYTES], text[32], *base;
-    uint16_t port = as_contact_place(opts, &base);
-    bool lives = as_runtime_lives(base, port);
-    uint64_t pid;
+    if (strncmp(outcome, "done ", 5) == 0) {
+        printf("upgraded to %s\n", outcome + 5);
+        return AS_CODE_OK;
+    }
+    fprintf(stderr, "anyserve: not upgraded: %s\n",
+            strncmp(outcome, "failed ", 7) == 0 ? outcome + 7 : outcome);
+    return AS_CODE_FAILED;
+}
 
-    snprintf(lock, sizeof(lock), "%s/%u/" AS_RUNTIME_LOCK, base, port);
-    snprintf(path, PATH_BYTES, "%s/%u/" AS_RUNTIME_UPGRADE, base, port);
-    free(base);
-    if (!lives) {
-        as_contact_missing(opts);
-        return AS_CODE_FAILED;
+/* It stands in `path` when it is known. */
+static int wait_for(const struct as_owner *o, const char *path, as_ns limit)
+{
+    as_ns deadline = limit ? as_contact_clock() + limit : AS_NEVER;
+    char text[PATH_BYTES];
+
+    while (!read_file(path, text, sizeof(text))) {
+        as_ns now = as_contact_clock();
+
+        if (now >= deadline) {
+            fprintf(stderr, "anyserve: not done within --timeout; the server goes on with it\n");
+            return AS_CODE_TIMEOUT;
+        }
+        if (as_owner_ends(o, AS_MIN(deadline, now + LOOK_EVERY))) {
+            fprintf(stderr, "anyserve: the server has ended\n");
+            return AS_CODE_FAILED;
+        }
     }
-    if (!read_file(lock, text, sizeof(text)) ||
-        as_str_u64((struct as_str){text, strcspn(text, "\n")}, &pid) < 0 || pid <= 1 ||
-        pid > INT32_MAX) {
-        fprintf(stderr, "anyserve: %s does not name the server's process\n", lock);
-        return AS_CODE_FAILED;
-    }
-    *ret_pid = (pid_t)pid;
-    return AS_CODE_OK;
+    return tell(text);
 }
 
 int as_upgrade_main(struct as_option_set *opts)
 {
-    char path[PATH_BYTES], text[PATH_BYTES];
-    pid_t pid;
-    int code = find(opts, path, &pid);
+    char path[PATH_BYTES];
+    struct as_owner o;
+    int code = as_owner_find(&o, opts);
 
-    if (code != AS_CODE_OK)
-        return code;
-    unlink(path); /* of an earlier one */
-    if (kill(pid, SIGUSR2) < 0) {
-        fprintf(stderr, "anyserve: cannot signal the supervisor, process %d: %s\n", (int)pid,
-                strerror(errno));
-        return AS_CODE_FAILED;
+    if (code == AS_CODE_OK) {
+        snprintf(path, sizeof(path), "%s/%u/" AS_RUNTIME_UPGRADE, o.base, o.port);
+        unlink(path); /* of an earlier one */
+        code = as_owner_signal(&o, SIGUSR2);
     }
-    while (!read_file(path, text, sizeof(text))) {
-        if (kill(pid, 0) < 0) {
-            fprintf(stderr, "anyserve: the server has ended\n");
-            return AS_CODE_FAILED;
-        }
-        usleep(LOOK_EVERY);
-    }
-    if (strncmp(text, "done ", 5) == 0) {
-        printf("upgraded to %s\n", text + 5);
-        return AS_CODE_OK;
-    }
-    fprintf(stderr, "anyserve: not upgraded: %s\n",
-            strncmp(text, "failed ", 7) == 0 ? text + 7 : text);
-    return AS_CODE_FAILED;
+    if (code == AS_CODE_OK)
+        code = wait_for(&o, path, as_option_ns(opts, AS_OPT_WAIT_TIMEOUT));
+    as_owner_fini(&o);
+    return code;
 }

@@ -1,93 +1,14 @@
 #include "app/shutdown.h"
 
 #include "app/contact.h"
+#include "app/owner.h"
 #include "conf/exit_code.h"
-#include "io/runtime.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-struct found {
-    char *base;
-    uint16_t port;
-    pid_t pid;
-    int fd; /* pidfd */
-};
-
-/* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. */
-static struct ucred listener(const struct found *f)
-{
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    char path[AS_RUNTIME_PATH_MAX];
-    struct ucred who = {.pid = -1};
-    socklen_t n = sizeof(who);
-    int fd;
-
-    if (as_runtime_path(path, f->base, f->port, AS_RUNTIME_CONTROL) < 0)
-        return who;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return who;
-    memcpy(sa.sun_path, path, strlen(path));
-    if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0)
-        who.pid = -1;
-    close(fd);
-    return who;
-}
-
-/* Is the process of the user who made the socket? For root, who looks into the folders of others:
- * the maker of a socket may have ended, and its number be another user's process by now. */
-static bool is_of(const struct found *f, uid_t uid)
-{
-    struct pollfd ended = {.fd = f->fd, .events = POLLIN};
-    char path[32], line[128];
-    unsigned long found = ~0ul;
-    FILE *status;
-
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)f->pid);
-    status = fopen(path, "re");
-    while (status && found == ~0ul && fgets(line, sizeof(line), status)) {
-        if (strncmp(line, "Uid:", 4) == 0)
-            found = strtoul(line + 4, NULL, 10); /* the first: the real one */
-    }
-    if (status)
-        fclose(status);
-    /* it lives: so what was read is of the process that the descriptor is of */
-    return found == uid && poll(&ended, 1, 0) == 0;
-}
-
-/* A number in a file proves nothing: it may be another process's by now. The kernel says who
- * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
- * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
-static int find(struct found *f, const struct as_option_set *opts)
-{
-    struct ucred who;
-
-    f->fd = -1;
-    f->port = as_contact_place(opts, &f->base);
-    who = listener(f);
-    f->pid = who.pid;
-    if (f->pid > 0)
-        f->fd = (int)syscall(SYS_pidfd_open, f->pid, 0);
-    if (f->fd >= 0 && is_of(f, who.uid) && as_runtime_lives(f->base, f->port))
-        return AS_CODE_OK;
-    if (f->fd >= 0)
-        errno = ESRCH; /* another one has its number */
-    if (f->pid <= 0 || !as_runtime_lives(f->base, f->port))
-        return as_contact_missing(opts);
-    fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)f->pid,
-            strerror(errno));
-    return AS_CODE_FAILED;
-}
-
 /* A person is asked; a script must have said what it wants. */
-static int ask(const struct found *f)
+static int ask(const struct as_owner *f)
 {
     char line[64];
 
@@ -104,26 +25,15 @@ static int ask(const struct found *f)
     return AS_CODE_FAILED;
 }
 
-static int end(const struct found *f, const struct as_option_set *opts)
+static int end(const struct as_owner *f, const struct as_option_set *opts)
 {
-    as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT), now = as_contact_clock();
-    as_ns deadline = wait ? now + wait : AS_NEVER;
-    struct pollfd p = {.fd = f->fd, .events = POLLIN};
+    as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
+    as_ns deadline = wait ? as_contact_clock() + wait : AS_NEVER;
+    int code = as_owner_signal(f, SIGTERM);
 
-    if (syscall(SYS_pidfd_send_signal, f->fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
-        fprintf(stderr, "anyserve: cannot tell the server's process %d to end: %s\n", (int)f->pid,
-                strerror(errno));
-        return AS_CODE_FAILED;
-    }
-    while (now < deadline) {
-        /* an hour at most: poll counts in an int of ms */
-        int ms = (int)AS_MIN((deadline - now + AS_MS - 1) / AS_MS, (as_ns)3600000);
-
-        if (poll(&p, 1, ms) > 0)
-            break;
-        now = as_contact_clock();
-    }
-    if (!p.revents) {
+    if (code != AS_CODE_OK)
+        return code;
+    if (!as_owner_ends(f, deadline)) {
         fprintf(stderr, "anyserve: the server is still there after --timeout; it goes on ending\n");
         return AS_CODE_TIMEOUT;
     }
@@ -133,15 +43,13 @@ static int end(const struct found *f, const struct as_option_set *opts)
 
 int as_shutdown_main(struct as_option_set *opts)
 {
-    struct found f;
-    int code = find(&f, opts);
+    struct as_owner f;
+    int code = as_owner_find(&f, opts);
 
     if (code == AS_CODE_OK && !as_option_bool(opts, AS_OPT_YES))
         code = ask(&f);
     if (code == AS_CODE_OK)
         code = end(&f, opts);
-    if (f.fd >= 0)
-        close(f.fd);
-    free(f.base);
+    as_owner_fini(&f);
     return code;
 }

@@ -92,6 +92,8 @@ enum as_option_type {
       "what is served is kept here; default $XDG_STATE_HOME/anyserve, for root /var/lib/anyserve") \
     X(STATE_GENERATIONS, "state-generations", INT, 2, 100000, "100", "", RC, "Deployment",         \
       "changes of what is served that are kept; more for what is needed to go back")               \
+    X(UPGRADE_CHECK_TIMEOUT, "upgrade-check-timeout", DURATION, 100 * AS_MS, 3600 * AS_SEC, "30s", \
+      "", R, "Deployment", "the next program must say within it whether it can take over")         \
     X(DETACH, "detach", BOOL, 0, 1, "off", "", START | AS_SCOPE_BASIC, "Deployment",               \
       "return when the server is ready; it goes on in the background")                             \
     X(UPDATE_FAILURES, "update-failures", INT, 1, 1000, "3", "", RC, "Deployment",                 \
@@ -326,7 +328,8 @@ enum as_option_type {
     X(WAIT, "wait", BOOL, 0, 1, "on", "", DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE, "Operating",  \
       "until it is healthy, gone, or has failed; --no-wait: until it has begun")                   \
     X(WAIT_TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off",                          \
-      DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_SHUTDOWN, "Operating",                  \
+      DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_SHUTDOWN | AS_SCOPE_UPGRADE,            \
+      "Operating",                                                                                 \
       "longest wait; what was begun goes on")                                                      \
     X(YES, "yes", BOOL, 0, 1, "off", "", SHUTDOWN, "Operating", "-y: do not ask")                  \
     X(WATCH, "watch", BOOL, 0, 1, "off", "", STATUS, "Operating",                                  \

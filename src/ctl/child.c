@@ -230,7 +230,7 @@ void as_child_renew(struct as_child *c, int signal, as_ns timeout)
 
 void as_child_carry(const struct as_child *c, struct as_carry *out)
 {
-    AS_ASSERT(c->state == AS_CTL_READY_STATE);
+    AS_ASSERT(c->process);
     as_carry_put_u64(out, "starts", c->starts);
     as_carry_put_u64(out, "failures", c->restart.failures);
     as_carry_put_u64(out, "ready-at", c->restart.ready_at);

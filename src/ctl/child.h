@@ -77,8 +77,8 @@ void as_child_stop(struct as_child *c, int signal, as_ns timeout);
  * `signal`, after `timeout` by SIGKILL. Not a death that anybody is told of. */
 void as_child_renew(struct as_child *c, int signal, as_ns timeout);
 
-/* Over an exec (ctl/carry.h); READY, and _resume on one that was just initialised: it is READY
- * then, of which `moved` is not told. */
+/* Over an exec (ctl/carry.h); with a process, and _resume on one that was just initialised: it is
+ * READY then, of which `moved` is not told. One that was not is to be renewed. */
 void as_child_carry(const struct as_child *c, struct as_carry *out);
 void as_child_resume(struct as_child *c, struct as_carried *in);
 

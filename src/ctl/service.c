@@ -247,6 +247,13 @@ bool as_service_is_ready(const struct as_service *s)
     return s->child.state == AS_CTL_READY_STATE;
 }
 
+bool as_service_wake(struct as_service *s)
+{
+    if (s->child.state == AS_CTL_WAITING_STATE)
+        as_child_start(&s->child);
+    return as_child_runs(&s->child);
+}
+
 bool as_service_is_down(const struct as_service *s)
 {
     return s->child.state == AS_CTL_DOWN_STATE;
@@ -265,7 +272,7 @@ bool as_service_idle(const struct as_service *s)
 void as_service_carry(const struct as_service *s, struct as_carry *c)
 {
     as_carry_put(c, "service", as_str_of(s->conf.name));
-    as_carry_put_fd(c, "control", as_channel_fd(s->channel));
+    as_carry_put_fd(c, "control", s->channel ? as_channel_fd(s->channel) : -1);
     as_child_carry(&s->child, c);
 }
 
@@ -280,7 +287,7 @@ struct as_channel *as_service_resume(struct as_service *s, struct as_carried *c)
     if (c->failed || c->dry || !s->child.process)
         return NULL;
     s->child.conf.restart.give_up = 0; /* it has served */
-    if (as_channel_attach(&s->channel, s->loop, fd, &channel_ops, s) < 0)
+    if (fd < 0 || as_channel_attach(&s->channel, s->loop, fd, &channel_ops, s) < 0)
         as_child_lost(&s->child); /* it has until the start timeout, then another one comes */
     return s->channel;
 }

@@ -58,13 +58,17 @@ void as_service_yield(struct as_service *s, uint32_t number, int fd, as_ns timeo
 /* The next life, by what the program is now; on_serving tells when it is there. */
 void as_service_renew(struct as_service *s, as_ns timeout);
 bool as_service_is_ready(const struct as_service *s);
+/* It has a process, ready or not; one that waits for its next start is started now. */
+bool as_service_wake(struct as_service *s);
 bool as_service_is_down(const struct as_service *s);
 /* The descriptors that each life gets: a second service of the same kind needs copies. */
 const struct as_handover *as_service_fds(const struct as_service *s);
 
-/* Over an exec (ctl/carry.h): READY, and everything that was said was taken. _resume on a new one:
- * its channel, of which on_channel is not told; NULL in a dry read, or when it is dead. */
+/* READY, and everything that was said was taken. */
 bool as_service_idle(const struct as_service *s);
+/* Over an exec (ctl/carry.h), with a process; one that is not idle is to be renewed then, since
+ * what was said and not taken is lost. _resume on a new one: its channel, of which on_channel is
+ * not told; NULL in a dry read, or when it is dead. */
 void as_service_carry(const struct as_service *s, struct as_carry *c);
 struct as_channel *as_service_resume(struct as_service *s, struct as_carried *c);
 

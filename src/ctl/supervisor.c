@@ -179,6 +179,8 @@ static void on_controller(void *ctx, struct as_channel *channel)
     struct as_supervisor *s = ctx;
 
     s->to_controller = channel;
+    if (channel)
+        as_supervisor_controller_starts(s);
     as_workers_controller(s->workers, channel);
     as_supervisor_tell_controller(s);
     as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = s->complete});

@@ -23,7 +23,7 @@ enum as_supervisor_phase { STARTING, SERVING, DRAINING, STOPPING, ENDED, PHASES 
 enum as_upgrade_stage {
     AS_UPGRADE_NONE,
     AS_UPGRADE_CHECKING,   /* can the new program read what we know? */
-    AS_UPGRADE_CONTROLLER, /* we are the new program; the controller becomes it */
+    AS_UPGRADE_CONTROLLER, /* we are the new program; the controller becomes it, ready or not */
     AS_UPGRADE_DISPATCHER, /* another dispatcher starts beside the one that serves */
     AS_UPGRADE_MOVING,     /* workers come over to it */
     AS_UPGRADE_YIELDING,   /* clients do; the former one finishes what it has */
@@ -66,7 +66,7 @@ struct as_supervisor {
         struct as_process *check;
         struct as_buf said; /* by the check: its last line */
         struct as_timer patience;
-        uint32_t attempts; /* to become idle */
+        uint32_t attempts; /* to become idle; CONTROLLER: starts of it */
         int relay; /* for the next dispatcher: connections of the former one come by it; -1: none */
     } upgrade;
 };
@@ -86,8 +86,9 @@ void as_supervisor_upgrade_fini(struct as_supervisor *s); /* the loop must run o
 void as_supervisor_upgrade(struct as_supervisor *s);      /* SIGUSR2 */
 /* What the old image wrote becomes ours. False: it cannot be; a sentence is in the reader's err. */
 bool as_supervisor_resume(struct as_supervisor *s, struct as_carried *in);
-/* Steps: the controller, or the front that starts, has said SERVING; a front is down; OPENED and
- * MOVED were said. */
+/* Steps: another life of the controller begins; it, or the front that starts, has said SERVING; a
+ * front is down; OPENED and MOVED were said. */
+void as_supervisor_controller_starts(struct as_supervisor *s);
 void as_supervisor_controller_serves(struct as_supervisor *s);
 void as_supervisor_front_serves(struct as_supervisor *s, struct as_supervisor_front *f);
 void as_supervisor_other_down(struct as_supervisor *s, bool gave_up);

@@ -14,10 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK_TIMEOUT (30 * AS_SEC)
-#define IDLE_LOOK     (10 * AS_MS) /* until all that was said has been taken */
-#define IDLE_LOOKS    500u
-#define YIELD_MARGIN  (5 * AS_SEC) /* the dispatcher keeps the drain timeout itself */
+#define CONTROLLER_TRIES 3u           /* one that ends so often while it starts will not start */
+#define IDLE_LOOK        (10 * AS_MS) /* until all that was said has been taken */
+#define IDLE_LOOKS       500u
+#define YIELD_MARGIN     (5 * AS_SEC) /* the dispatcher keeps the drain timeout itself */
+
+#define NO_CONTROLLER "the new controller does not start; its log lines are above"
 
 static const uint32_t moves[AS_UPGRADE_STAGES] = {
     [AS_UPGRADE_NONE] = 1u << AS_UPGRADE_CHECKING | 1u << AS_UPGRADE_CONTROLLER,
@@ -151,6 +153,14 @@ static void say_told(struct as_supervisor *s, uint32_t foreign, bool waits)
     close_relay(s);
 }
 
+/* The next image replaces it in any case. One that is not ready has nothing that it must have
+ * heard: the next one is told all. */
+static bool may_go(struct as_service *controller)
+{
+    return as_service_is_ready(controller) ? as_service_idle(controller)
+                                           : as_service_wake(controller);
+}
+
 static void on_patience(struct as_timer *t)
 {
     struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, upgrade.patience);
@@ -158,17 +168,17 @@ static void on_patience(struct as_timer *t)
     if (s->upgrade.stage == AS_UPGRADE_MOVING)
         say_told(s, 0, false);
     else if (s->upgrade.stage == AS_UPGRADE_CONTROLLER)
-        refuse(s, "the new controller does not start; its log lines are above");
+        refuse(s, NO_CONTROLLER);
     if (s->upgrade.stage != AS_UPGRADE_CHECKING)
         return;
-    if (as_service_idle(s->front->service) && as_service_idle(s->controller)) {
+    if (as_service_idle(s->front->service) && may_go(s->controller)) {
         become(s);
     } else if (++s->upgrade.attempts < IDLE_LOOKS) {
         as_timer_set(t, as_loop_now(s->loop) + IDLE_LOOK);
     } else {
-        refuse(s, as_service_is_ready(s->front->service) && as_service_is_ready(s->controller)
+        refuse(s, as_service_is_ready(s->front->service)
                       ? "dispatcher or controller do not read what they are told"
-                      : "dispatcher or controller are not running");
+                      : "the dispatcher is not running");
     }
 }
 
@@ -185,6 +195,7 @@ static void on_check_line(void *ctx, struct as_str line)
 static void on_check_end(void *ctx, const struct as_process_end *e)
 {
     struct as_supervisor *s = ctx;
+    as_ns limit = as_supervisor_ns(s, AS_OPT_UPGRADE_CHECK_TIMEOUT);
     char why[512], how[48];
 
     s->upgrade.check = NULL;
@@ -197,8 +208,14 @@ static void on_check_end(void *ctx, const struct as_process_end *e)
         on_patience(&s->upgrade.patience);
         return;
     }
-    snprintf(why, sizeof(why), "%.200s cannot take over (%s): %.*s", s->conf->program,
-             as_proc_describe(e->status, how), AS_STR_FMT(as_buf_slice(&s->upgrade.said)));
+    if (as_loop_now(s->loop) - s->upgrade.began >= limit && WIFSIGNALED(e->status))
+        snprintf(why, sizeof(why), "%.200s did not say in %.6g s whether it can take over (--%s)",
+                 s->conf->program, (double)limit / (double)AS_SEC,
+                 as_option_key(AS_OPT_UPGRADE_CHECK_TIMEOUT));
+    else
+        snprintf(why, sizeof(why), "%.200s cannot take over (%s)%s%.*s", s->conf->program,
+                 as_proc_describe(e->status, how), s->upgrade.said.n ? ": " : "",
+                 AS_STR_FMT(as_buf_slice(&s->upgrade.said)));
     refuse(s, why);
 }
 
@@ -242,8 +259,9 @@ void as_supervisor_upgrade(struct as_supervisor *s)
         as_log_event(&s->log, AS_LOG_WARN, "upgrade_ignored", "reason=\"one is under way\"");
         return;
     }
+    /* the controller need not be ready: it may be the one that is to be replaced for that */
     if (s->phase != SERVING || !as_service_is_ready(s->front->service) ||
-        !as_service_is_ready(s->controller)) {
+        !as_service_wake(s->controller)) {
         refuse(s, s->phase == STARTING  ? "the server is not ready yet"
                   : s->phase == SERVING ? "dispatcher or controller are being started"
                                         : "the server ends");
@@ -265,7 +283,7 @@ void as_supervisor_upgrade(struct as_supervisor *s)
         refuse(s, why);
         return;
     }
-    as_process_stop(s->upgrade.check, 0, CHECK_TIMEOUT);
+    as_process_stop(s->upgrade.check, 0, as_supervisor_ns(s, AS_OPT_UPGRADE_CHECK_TIMEOUT));
     move(s, AS_UPGRADE_CHECKING);
 }
 
@@ -339,10 +357,17 @@ bool as_supervisor_resume(struct as_supervisor *s, struct as_carried *in)
         return !in->failed;
     s->upgrade.stage = AS_UPGRADE_CONTROLLER;
     as_log_event(&s->log, AS_LOG_INFO, "upgrade_resumed", "version=%s", AS_VERSION);
+    s->upgrade.attempts = 0;
     as_service_renew(s->controller, AS_SEC);
     as_timer_set(&s->upgrade.patience,
                  as_loop_now(s->loop) + AS_SEC + as_supervisor_ns(s, AS_OPT_START_TIMEOUT));
     return true;
+}
+
+void as_supervisor_controller_starts(struct as_supervisor *s)
+{
+    if (s->upgrade.stage == AS_UPGRADE_CONTROLLER && s->upgrade.attempts++ == CONTROLLER_TRIES)
+        refuse(s, NO_CONTROLLER);
 }
 
 void as_supervisor_controller_serves(struct as_supervisor *s)

@@ -1,0 +1,114 @@
+#include "app/owner.h"
+
+#include "app/contact.h"
+#include "conf/exit_code.h"
+#include "io/runtime.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. */
+static struct ucred listener(const struct as_owner *f)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    char path[AS_RUNTIME_PATH_MAX];
+    struct ucred who = {.pid = -1};
+    socklen_t n = sizeof(who);
+    int fd;
+
+    if (as_runtime_path(path, f->base, f->port, AS_RUNTIME_CONTROL) < 0)
+        return who;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return who;
+    memcpy(sa.sun_path, path, strlen(path));
+    if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0)
+        who.pid = -1;
+    close(fd);
+    return who;
+}
+
+/* Is the process of the user who made the socket? For root, who looks into the folders of others:
+ * the maker of a socket may have ended, and its number be another user's process by now. */
+static bool is_of(const struct as_owner *f, uid_t uid)
+{
+    struct pollfd ended = {.fd = f->fd, .events = POLLIN};
+    char path[32], line[128];
+    unsigned long found = ~0ul;
+    FILE *status;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)f->pid);
+    status = fopen(path, "re");
+    while (status && found == ~0ul && fgets(line, sizeof(line), status)) {
+        if (strncmp(line, "Uid:", 4) == 0)
+            found = strtoul(line + 4, NULL, 10); /* the first: the real one */
+    }
+    if (status)
+        fclose(status);
+    /* it lives: so what was read is of the process that the descriptor is of */
+    return found == uid && poll(&ended, 1, 0) == 0;
+}
+
+/* A number in a file proves nothing: it may be another process's by now. The kernel says who
+ * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
+ * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
+int as_owner_find(struct as_owner *f, const struct as_option_set *opts)
+{
+    struct ucred who;
+
+    f->fd = -1;
+    f->port = as_contact_place(opts, &f->base);
+    who = listener(f);
+    f->pid = who.pid;
+    if (f->pid > 0)
+        f->fd = (int)syscall(SYS_pidfd_open, f->pid, 0);
+    if (f->fd >= 0 && is_of(f, who.uid) && as_runtime_lives(f->base, f->port))
+        return AS_CODE_OK;
+    if (f->fd >= 0)
+        errno = ESRCH; /* another one has its number */
+    if (f->pid <= 0 || !as_runtime_lives(f->base, f->port))
+        return as_contact_missing(opts);
+    fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)f->pid,
+            strerror(errno));
+    return AS_CODE_FAILED;
+}
+
+void as_owner_fini(struct as_owner *o)
+{
+    if (o->fd >= 0)
+        close(o->fd);
+    free(o->base);
+}
+
+int as_owner_signal(const struct as_owner *o, int signo)
+{
+    if (syscall(SYS_pidfd_send_signal, o->fd, signo, NULL, 0) == 0 || errno == ESRCH)
+        return AS_CODE_OK;
+    fprintf(stderr, "anyserve: cannot signal the server's process %d: %s\n", (int)o->pid,
+            strerror(errno));
+    return AS_CODE_FAILED;
+}
+
+bool as_owner_ends(const struct as_owner *o, as_ns deadline)
+{
+    struct pollfd p = {.fd = o->fd, .events = POLLIN};
+
+    for (;;) {
+        as_ns now = as_contact_clock();
+        as_ns left = deadline > now ? deadline - now : 0;
+        /* an hour at most: poll counts in an int of ms */
+        int ms = (int)AS_MIN((left + AS_MS - 1) / AS_MS, (as_ns)3600000);
+
+        if (poll(&p, 1, ms) > 0)
+            return true;
+        if (left == 0)
+            return false;
+    }
+}
