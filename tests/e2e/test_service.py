@@ -1,11 +1,13 @@
 """A service manager is told what sd_notify(3) tells it, and the unit that is shipped fits the command."""
 
 import configparser
+import os
 import socket
 
 import pytest
 
 from support import paths, wait
+from support.upgrading import Upgrade
 
 UNIT = paths.ROOT / "deploy/systemd/anyserve.service"
 
@@ -25,7 +27,8 @@ app = AnyServe()
 
 @app.model("environment")
 def environment(request):
-    return {"told": [os.environ.get("NOTIFY_SOCKET", "nothing").encode()]}
+    names = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+    return {"told": [os.environ.get(name, "nothing").encode() for name in names]}
 """
 
 
@@ -33,9 +36,53 @@ def test_ready_and_stopping(serve, connect, manager):
     server = serve("notify.py", source=SOURCE, env={"NOTIFY_SOCKET": manager.getsockname()})
     assert manager.recv(100) == b"READY=1"
     # workers are not the service: they cannot speak for it
-    assert connect(server).infer("environment", {})["told"].tolist() == [b"nothing"]
+    assert connect(server).infer("environment", {})["told"].tolist() == [b"nothing"] * 3
     server.stop()
     assert manager.recv(100) == b"STOPPING=1"
+
+
+def watched(manager, usec, **more):
+    return {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": str(usec), **more}
+
+
+def test_it_says_that_it_is_well(serve, connect, manager):
+    """Its loop does: one that does not turn is silent, and the manager ends it."""
+    server = serve("notify.py", source=SOURCE, env=watched(manager, 400_000))
+    said = [manager.recv(100) for _ in range(8)]
+    assert said.count(b"READY=1") == 1 and set(said) == {b"READY=1", b"WATCHDOG=1"}, said
+    assert connect(server).infer("environment", {})["told"].tolist() == [b"nothing"] * 3
+    server.stop()
+    manager.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            assert manager.recv(100) in (b"WATCHDOG=1", b"STOPPING=1")
+
+
+@pytest.mark.core
+def test_it_is_well_over_an_upgrade(serve, manager):
+    """While a program takes over that may know nothing of it, nobody is to wait for it."""
+    server = serve("echo.py", env=watched(manager, 400_000))
+    with Upgrade(server) as upgrade:
+        upgrade.finish()
+    said = []
+    while not said or not said[-1].startswith(b"WATCHDOG_USEC=400000"):
+        said.append(manager.recv(100))
+    assert said[-2:] == [b"WATCHDOG_USEC=0", b"WATCHDOG_USEC=400000\nWATCHDOG=1"], said
+    assert [manager.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+
+
+def test_the_watchdog_of_another_process(serve, manager):
+    """That of a program which started us."""
+    server = serve("echo.py", env=watched(manager, 1, WATCHDOG_PID=str(os.getpid())))
+    assert manager.recv(100) == b"READY=1"
+    server.stop()
+    assert manager.recv(100) == b"STOPPING=1"
+
+
+def test_a_watchdog_that_is_no_time(serve, manager):
+    server = serve("echo.py", env=watched(manager, "soon"))
+    server.log.wait("WATCHDOG_USEC is no time in microseconds")
+    assert manager.recv(100) == b"READY=1"
 
 
 def test_a_manager_that_is_gone(serve, tmp_path):
@@ -59,4 +106,6 @@ def test_the_unit():
     rows = dict(line.split("|")[1:3] for line in (paths.ROOT / "docs/guide/options.md").read_text().splitlines()
                 if line.startswith("| `--drain-timeout`") or line.startswith("| `--stop-timeout`"))
     defaults = [int(v.strip(" `s")) for v in rows.values()]
+    # beside the time-out within which it replaces the two others itself
+    assert int(service["WatchdogSec"]) >= 30
     assert len(defaults) == 2 and int(service["TimeoutStopSec"]) > sum(defaults) + 2

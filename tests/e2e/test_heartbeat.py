@@ -1,0 +1,126 @@
+"""A dispatcher or controller that lives and does nothing any more is noticed and replaced."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from support import link, oip, procs, wait
+from support.tracing import Stopped
+from support.upgrading import Upgrade, wait_next
+
+LIMIT = ("--heartbeat-timeout", "2s")
+SENTENCE = r"its event loop has not turned for 2 s \(--heartbeat-timeout\)"
+
+
+def add_one(server):
+    with oip.Client(server.address) as client:
+        assert client.infer("fast", {"x": np.ones(1)})["y"] == 2
+
+
+def lanes(pid):
+    """Threads but the first, which hears the supervisor."""
+    return [int(tid) for tid in os.listdir(f"/proc/{pid}/task") if int(tid) != pid]
+
+
+@pytest.mark.core
+def test_a_dispatcher_that_is_stopped(staged):
+    server = staged("--workers", "2", *LIMIT)
+    workers, former, controller = server.workers(), server.dispatcher, server.controller
+    procs.kill(former, signal.SIGSTOP)
+    # the first signal, which could leave a core file, waits for SIGCONT
+    server.log.wait(rf"event=dispatcher_exit pid={former} reason=\"signal 9 \(SIGKILL\): {SENTENCE}\"")
+    wait_next(server, former)
+    add_one(server)
+    assert (server.workers(), server.controller) == (workers, controller)
+    server.note_fds()
+
+
+def test_each_of_its_threads_counts(staged):
+    """One that serves clients hangs, while the one that hears the supervisor is well."""
+    server = staged("--threads", "3", *LIMIT)
+    workers, former = server.workers(), server.dispatcher
+    with Stopped(lanes(former)[:1]) as stopped:
+        stopped.wait_killed()
+    server.log.wait(rf"event=dispatcher_exit pid={former} reason=\"signal 6 \(SIGABRT\): {SENTENCE}\"")
+    wait_next(server, former)
+    add_one(server)
+    assert server.workers() == workers
+
+
+def test_one_in_a_debugger_is_left_alone(staged):
+    server = staged(*LIMIT)
+    former = server.dispatcher
+    with Stopped([former]):
+        server.log.wait(rf"event=dispatcher_hangs pid={former} action=\"none: it is being debugged\"")
+    assert server.dispatcher == former
+    add_one(server)
+    with Stopped([former]):  # it was well in between: it is told again
+        wait.until(lambda: sum("event=dispatcher_hangs" in line for line in server.log.lines) == 2, server.log.text)
+    assert server.dispatcher == former
+
+
+@pytest.mark.core
+def test_a_controller_that_is_stopped(staged):
+    server = staged("--workers", "2", *LIMIT)
+    workers, dispatcher, former = server.workers(), server.dispatcher, server.controller
+    procs.kill(former, signal.SIGSTOP)
+    server.log.wait(rf"event=controller_exit pid={former} reason=\"signal 9 \(SIGKILL\): {SENTENCE}\"")
+    wait.until(lambda: server.controller not in (None, former), server.log.text)
+    procs.kill(workers["staged-0"])  # about which the next one decides
+    wait.until(lambda: server.workers().get("staged-0", workers["staged-0"]) != workers["staged-0"],
+               lambda: server.status())
+    assert (server.dispatcher, server.workers()["staged-1"]) == (dispatcher, workers["staged-1"])
+
+
+@pytest.mark.core
+def test_a_supervisor_that_is_stopped_blames_nobody(staged):
+    """It was away for longer than the limit: what the others have said meanwhile is there when it comes back."""
+    server = staged("--ping-interval", "50ms", "--log-level", "debug", *LIMIT)
+    before = server.dispatcher, server.controller
+    for _ in range(2):
+        heard = len(server.log.lines)
+        procs.kill(server.supervisor, signal.SIGSTOP)
+        wait_pings(server, 80)  # of 50 ms each, or longer
+        procs.kill(server.supervisor, signal.SIGCONT)
+        for who in ("dispatcher", "controller"):
+            for _ in range(2):
+                server.log.wait(rf"event=heard from={who} type=BEAT", heard)
+        assert (server.dispatcher, server.controller) == before
+    server.settle()
+
+
+def wait_pings(server, n):
+    """A clock: the dispatcher asks a worker at intervals whether it lives."""
+    with link.Worker(server, "clock") as clock:
+        clock.serve("clock")
+        for _ in range(n):
+            clock.send(link.frame(link.PONG, clock.next(link.PING).payload))
+
+
+def test_no_limit(staged):
+    """Nobody says that it turns, and nobody waits for that."""
+    server = staged("--ping-interval", "50ms", "--heartbeat-timeout", "off", "--log-level", "debug")
+    wait_pings(server, 10)
+    assert server.log.find("event=heard from=dispatcher") and not server.log.find("type=BEAT")
+
+
+@pytest.mark.core
+def test_an_upgrade_under_it(staged):
+    """The former dispatcher is as long as it takes; the next ones are watched."""
+    server = staged("--workers", "2", *LIMIT)
+    workers = server.workers()
+    for _ in range(3):
+        former = server.dispatcher
+        with Upgrade(server) as upgrade:
+            upgrade.finish()
+        assert server.dispatcher != former
+        add_one(server)
+    assert server.workers() == workers
+    assert not server.log.find("_exit pid=")
+    former = server.dispatcher
+    procs.kill(former, signal.SIGSTOP)
+    server.log.wait(f"event=dispatcher_exit pid={former} .*--heartbeat-timeout")
+    wait_next(server, former)
+    server.note_fds()
