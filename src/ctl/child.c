@@ -208,6 +208,12 @@ void as_child_kill(struct as_child *c, const char *why)
         as_process_kill(c->process, as_str_of(why));
 }
 
+void as_child_abort(struct as_child *c, const char *why)
+{
+    if (c->process)
+        as_process_abort(c->process, as_str_of(why));
+}
+
 void as_child_stop(struct as_child *c, int signal, as_ns timeout)
 {
     set_timer(c, AS_NEVER);

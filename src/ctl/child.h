@@ -70,6 +70,8 @@ void as_child_ready(struct as_child *c); /* STARTING, LOST; else nothing happens
 void as_child_lost(struct as_child *c);  /* READY; else nothing */
 /* SIGKILL to its group, because of what it did: counts as a crash. */
 void as_child_kill(struct as_child *c, const char *why);
+/* As well, by as_process_abort. */
+void as_child_abort(struct as_child *c, const char *why);
 /* `signal` (0: it was told otherwise), after `timeout` SIGKILL; may be repeated to hurry. */
 void as_child_stop(struct as_child *c, int signal, as_ns timeout);
 

@@ -3,7 +3,9 @@
 #include "io/rights.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -169,6 +171,13 @@ int as_ctl_send(int fd, const struct as_ctl_message *m)
     uint8_t buf[AS_CTL_MESSAGE_MAX];
 
     return as_ctl_send_bytes(fd, buf, as_ctl_encode(m, buf));
+}
+
+size_t as_ctl_unread(int fd)
+{
+    int n;
+
+    return ioctl(fd, SIOCOUTQ, &n) < 0 || n < 0 ? 0 : (size_t)n;
 }
 
 int as_ctl_send_fd(int fd, const struct as_ctl_message *m, int passed)

@@ -17,6 +17,10 @@
 #define AS_CTL_NAME_MAX    255u   /* bytes of replica, deployment and token */
 #define AS_CTL_TEXT_MAX    61440u /* what a worker is started with must fit: ctl/spawn.h */
 
+/* Nobody says that its loops turn to a supervisor that has so much to read: one that is stopped for
+ * long must find room for the rest. */
+#define AS_CTL_UNREAD_MAX 16384u
+
 /* Of a datagram. During an upgrade two versions talk: new rows go to the end of the table, and a
  * row that means something else is another format, between which there is no upgrade. */
 #define AS_CTL_FORMAT 3u
@@ -35,7 +39,8 @@
                          a dispatcher: number of workers to wait for that are not ours; id 1: for  \
                          as long as it takes, until it is said again with 0 */                     \
     X(DRAIN, S, DC)   /* no new work; end when the rest is answered */                             \
-    X(SERVING, DC, S) /* listens and knows how to serve; has said its first decisions */           \
+    X(SERVING, DC, S) /* listens and knows how to serve; has said its first decisions. Then again  \
+                         and again, with number 1: its event loops turn (core/heartbeat.h) */      \
     /* dispatcher */                                                                               \
     X(READY, D, SC) /* replica, token, text = "model:version …": it is registered, has slots */  \
     X(GONE, D, SC)  /* replica, token, text: its link ended; the process may live */               \
@@ -129,6 +134,8 @@ int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m);
 /* One datagram on a non-blocking socket: 0, AS_EAGAIN (the socket is full), AS_EOF. */
 int as_ctl_send(int fd, const struct as_ctl_message *m);
 int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n); /* one that is encoded already */
+/* Bytes that the other end has not read yet, with what the kernel adds to each datagram. */
+size_t as_ctl_unread(int fd);
 /* As as_ctl_send; a duplicate of the descriptor `passed` goes along. */
 int as_ctl_send_fd(int fd, const struct as_ctl_message *m, int passed);
 /* 0, AS_EAGAIN (nothing there), AS_EOF (the other end is gone), AS_EPROTO (skip it). Strings point

@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* From SIGABRT to SIGKILL: one that is stopped or waits for a disk does not take the first. */
+#define ABORT_GRACE (2 * AS_SEC)
+
 /* Lives on after the end of the process until libuv has closed its watchers. */
 struct as_process {
     struct as_loop *loop;
@@ -24,6 +27,7 @@ struct as_process {
     char *sentence;         /* why we killed it, or NULL */
     bool has_out;
     bool stopping;    /* we asked it to end */
+    bool aborted;     /* SIGKILL comes soon, whatever else it is asked */
     uint32_t handles; /* watchers that libuv still knows */
 };
 
@@ -211,12 +215,24 @@ void as_process_kill(struct as_process *p, struct as_str why)
     as_proc_signal(&p->proc, SIGKILL);
 }
 
+void as_process_abort(struct as_process *p, struct as_str why)
+{
+    if (p->sentence)
+        return;
+    p->sentence = as_str_dup(why);
+    p->aborted = true;
+    as_proc_signal(&p->proc, SIGABRT);
+    as_timer_set(&p->hurry, as_loop_now(p->loop) + ABORT_GRACE);
+}
+
 void as_process_stop(struct as_process *p, int signal, as_ns timeout)
 {
+    as_ns at = as_loop_now(p->loop) + timeout;
+
     p->stopping = true;
     if (signal)
         as_proc_signal(&p->proc, signal);
-    as_timer_set(&p->hurry, as_loop_now(p->loop) + timeout);
+    as_timer_set(&p->hurry, p->aborted ? AS_MIN(at, p->hurry.at) : at);
 }
 
 void as_process_carry(const struct as_process *p, struct as_carry *c)

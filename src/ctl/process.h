@@ -47,6 +47,8 @@ pid_t as_process_pid(const struct as_process *p);
 
 /* SIGKILL to its group, because of what it did: its end is a crash. The first `why` counts. */
 void as_process_kill(struct as_process *p, struct as_str why);
+/* As well, by SIGABRT to the process alone, which may leave a core file; a moment later SIGKILL. */
+void as_process_abort(struct as_process *p, struct as_str why);
 /* It is asked to end: `signal` (0: it was told otherwise), after `timeout` SIGKILL; may be repeated
  * to hurry. Its end is AS_EXIT_STOPPED. */
 void as_process_stop(struct as_process *p, int signal, as_ns timeout);

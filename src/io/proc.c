@@ -271,6 +271,24 @@ void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx)
     }
 }
 
+bool as_proc_is_traced(pid_t pid)
+{
+    static const char key[] = "\nTracerPid:\t";
+    char path[40], text[4096];
+    const char *at;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    at = strstr(text, key);
+    return at && at[sizeof(key) - 1] != '0';
+}
+
 const char *as_proc_describe(int status, char out[48])
 {
     const char *name;

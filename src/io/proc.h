@@ -59,6 +59,9 @@ void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx);
 /* How many CPUs a list as "0-3,8" names; 0: it is none, or one is above 1023. */
 uint32_t as_proc_cpus(const char *list);
 
+/* A debugger has its first thread: what it does not do says nothing about it. */
+bool as_proc_is_traced(pid_t pid);
+
 /* "exit code 3", "signal 11 (SIGSEGV)" */
 const char *as_proc_describe(int status, char out[48]);
 

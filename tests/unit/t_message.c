@@ -161,6 +161,32 @@ static void over_the_socket(void **state AS_UNUSED)
     close(fd[1]);
 }
 
+static void what_is_not_read_yet_is_counted(void **state AS_UNUSED)
+{
+    uint8_t buf[AS_CTL_MESSAGE_MAX];
+    struct as_ctl_message back;
+    int fd[2], sent = 0;
+    size_t before;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd), 0);
+    assert_int_equal(as_ctl_unread(fd[0]), 0);
+    do {
+        before = as_ctl_unread(fd[0]);
+        assert_int_equal(as_ctl_send(fd[0], &(struct as_ctl_message){.type = AS_CTL_SERVING}), 0);
+        assert_true(as_ctl_unread(fd[0]) > before);
+        sent++;
+    } while (as_ctl_unread(fd[0]) <= AS_CTL_UNREAD_MAX);
+    /* so much is room for many, and there is room behind it for the longest */
+    assert_true(sent > 4);
+    assert_int_equal(as_ctl_send(fd[0], &sample), 0);
+    while (as_ctl_receive(fd[1], buf, &back) == 0)
+        ;
+    assert_int_equal(as_ctl_unread(fd[0]), 0);
+    close(fd[0]);
+    close(fd[1]);
+    assert_int_equal(as_ctl_unread(-1), 0);
+}
+
 static void a_descriptor_goes_along(void **state AS_UNUSED)
 {
     uint8_t buf[AS_CTL_MESSAGE_MAX];
@@ -216,6 +242,7 @@ int main(void)
         cmocka_unit_test(hostile_bytes_do_no_harm),
         cmocka_unit_test(everything_has_a_speaker_and_another_hearer),
         cmocka_unit_test(over_the_socket),
+        cmocka_unit_test(what_is_not_read_yet_is_counted),
         cmocka_unit_test(a_descriptor_goes_along),
     };
 

@@ -120,6 +120,27 @@ static void a_sentence_is_a_crash_and_its_first_reason_counts(void **state AS_UN
     close_world(w);
 }
 
+/* SIGKILL goes to the group, SIGABRT to the process alone. */
+static void one_that_hangs_is_aborted_then_killed(void **state AS_UNUSED)
+{
+    struct world *w = open_world("exec sleep 1000");
+
+    as_process_abort(w->process, AS_STR("it hangs"));
+    as_process_abort(w->process, AS_STR("it hangs still"));
+    run_to_end(w);
+    assert_int_equal(w->end.kind, AS_EXIT_CRASH);
+    assert_string_equal(w->reason, "signal 6 (SIGABRT): it hangs\n");
+    close_world(w);
+    /* one that does not take it, although it is asked to stop later */
+    w = open_world("trap '' ABRT; echo up; while :; do sleep 0.01; done");
+    run_until_line(w);
+    as_process_abort(w->process, AS_STR("it hangs"));
+    as_process_stop(w->process, 0, 1000 * AS_SEC);
+    run_to_end(w);
+    assert_int_equal(w->end.status, SIGKILL);
+    close_world(w);
+}
+
 static void stopping_asks_first_and_kills_after_the_timeout(void **state AS_UNUSED)
 {
     struct world *w = open_world("trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done");
@@ -189,6 +210,7 @@ int main(void)
         cmocka_unit_test(its_lines_and_its_end_are_told),
         cmocka_unit_test(a_kill_from_outside_and_a_crash_are_told_apart),
         cmocka_unit_test(a_sentence_is_a_crash_and_its_first_reason_counts),
+        cmocka_unit_test(one_that_hangs_is_aborted_then_killed),
         cmocka_unit_test(stopping_asks_first_and_kills_after_the_timeout),
         cmocka_unit_test(one_that_was_asked_has_stopped_whatever_it_says),
         cmocka_unit_test(its_group_ends_with_it),
