@@ -5,6 +5,7 @@
 #include "app/orders.h"
 #include "conf/exit_code.h"
 #include "conf/spec_row.h"
+#include "core/heartbeat.h"
 #include "ctl/channel.h"
 #include "ctl/console.h"
 #include "ctl/crew.h"
@@ -27,6 +28,8 @@ struct controller {
     struct as_log log;
     struct as_loop *loop;
     struct as_channel *channel;
+    struct as_timer beat; /* when it is said again that the loop turns */
+    as_ns beats;          /* how often; 0: it is not */
     struct as_app app;
     struct as_crew *crew;
     struct as_orders orders;
@@ -38,11 +41,25 @@ struct controller {
     int code;
 };
 
+static void on_beat(struct as_timer *t)
+{
+    struct controller *c = AS_CONTAINER(t, struct controller, beat);
+
+    if (c->channel && as_channel_idle(c->channel) &&
+        as_ctl_unread(as_channel_fd(c->channel)) <= AS_CTL_UNREAD_MAX)
+        as_channel_say(c->channel, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
+    as_timer_set(t, as_loop_now(c->loop) + c->beats);
+}
+
 static void say(void *ctx, const struct as_ctl_message *m)
 {
+    struct controller *c = ctx;
+
     as_failpoint_at("say", m->type);
-    as_channel_say(((struct controller *)ctx)->channel, m);
+    as_channel_say(c->channel, m);
     as_failpoint_at("said", m->type);
+    if (m->type == AS_CTL_SERVING && c->beats)
+        as_timer_set(&c->beat, as_loop_now(c->loop));
 }
 
 static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)
@@ -258,12 +275,16 @@ static void serve(struct controller *c, const struct as_option_set *o,
     struct as_crew_conf conf;
 
     find_paths(c, o);
+    if (as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT))
+        c->beats = as_heartbeat_interval(as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT));
+    as_timer_init(&c->beat, c->loop, on_beat);
     conf = crew_conf(c, o);
     as_crew_new(&c->crew, c->loop, &conf, &ops, c, &c->log);
     if (as_orders_open(&c->orders, o, &c->app, c->crew, c->loop, &c->log) < 0)
         _exit(AS_CODE_FAILED); /* it was told; the next one may fare better */
     open_door(c, o, fds);
     as_loop_run(c->loop);
+    as_timer_close(&c->beat, NULL);
     as_edge_stop(c->edge);
     as_edge_close(c->edge);
     as_control_events_close(c->orders.api.events);

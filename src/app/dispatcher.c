@@ -107,6 +107,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
 
 static void *run_lane(void *arg)
 {
+    pthread_setname_np(pthread_self(), "as-lane"); /* for top -H, and for tests */
     as_loop_run(((struct as_lane *)arg)->loop);
     return NULL;
 }
@@ -130,6 +131,7 @@ static void tear_down(struct as_dispatcher *d)
     as_sock_close(&d->control, NULL);
     as_timer_close(&d->drain_timer, NULL);
     as_timer_close(&d->doors, NULL);
+    as_timer_close(&d->beat, NULL);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);
@@ -183,6 +185,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     }
     /* before the loop runs: the socket is empty, it cannot wait */
     as_dispatcher_tell(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
+    as_dispatcher_begin_beats(&d);
     as_loop_run(d.lanes[0].loop);
     tear_down(&d);
     close_listeners(&d);

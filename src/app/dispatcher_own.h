@@ -1,7 +1,7 @@
 /* app/dispatcher_own.h — the insides of the dispatcher process; only its own files include this.
  *
  * dispatcher.c sets it up and takes it down, dispatcher_word.c hears the supervisor and tells it,
- * dispatcher_end.c drains and stops the loops.
+ * dispatcher_end.c drains and stops the loops, dispatcher_beat.c says that they turn.
  */
 #ifndef AS_APP_DISPATCHER_OWN_H
 #define AS_APP_DISPATCHER_OWN_H
@@ -29,6 +29,7 @@ struct as_lane { /* one loop with its thread and its clients */
     /* to this loop and back to the dispatch loop; one each, since a drain that takes too long is
      * overtaken by the stop */
     struct as_letter listen, drain, drained, stop, stopped;
+    struct as_letter turn, turned;
     int grpc[AS_DISPATCHER_LISTENERS]; /* its own duplicates, until it listens */
     int former, heir;                  /* its own, until it adopts, or drains; -1: none */
     pthread_t thread;
@@ -57,6 +58,8 @@ struct as_dispatcher {
     struct as_outbox out; /* what the supervisor is to hear */
     bool out_full;        /* it has been logged that messages are lost */
     struct as_timer drain_timer;
+    struct as_timer beat;  /* when it is said again that all loops turn */
+    uint32_t n_turning;    /* lanes that were asked to turn, and have not yet */
     struct as_timer doors; /* the longest that clients wait for workers to come back */
     uint32_t awaited;      /* workers that are expected back: ours … */
     uint32_t foreign;      /* … and others, of the dispatcher that we relieve */
@@ -92,6 +95,12 @@ void as_dispatcher_on_doors_timeout(struct as_timer *t);
 void as_dispatcher_say(struct as_dispatcher *d, const struct as_ctl_message *m);
 void as_dispatcher_tell(struct as_dispatcher *d, enum as_ctl_type type, struct as_str replica,
                         struct as_str token, struct as_str text);
+
+/* --- dispatcher_beat.c --- */
+
+/* Behind SERVING, at intervals, for as long as each lane turns: a server of which one hangs looks
+ * well to most of its clients. */
+void as_dispatcher_begin_beats(struct as_dispatcher *d);
 
 /* --- dispatcher_end.c --- */
 

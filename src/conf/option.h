@@ -201,6 +201,9 @@ enum as_option_type {
       "good answers, one request at a time, that take it in again")                                \
     X(MAX_EJECTED, "max-ejected", INT, 0, 100, "33", "", RD, "Failures",                           \
       "percent of the replicas that are out at once; one in any case, and never the last")         \
+    X(HEARTBEAT_TIMEOUT, "heartbeat-timeout", DURATION, 0, 3600 * AS_SEC, "30s", "off",            \
+      RD | AS_SCOPE_CONTROLLER, "Failures",                                                        \
+      "a dispatcher or controller whose event loop does not turn for so long is replaced")         \
     X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
       "request bytes held at once; 0: a quarter of the memory limit")                              \
     X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "",               \
@@ -329,8 +332,7 @@ enum as_option_type {
       "until it is healthy, gone, or has failed; --no-wait: until it has begun")                   \
     X(WAIT_TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off",                          \
       DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_SHUTDOWN | AS_SCOPE_UPGRADE,            \
-      "Operating",                                                                                 \
-      "longest wait; what was begun goes on")                                                      \
+      "Operating", "longest wait; what was begun goes on")                                         \
     X(YES, "yes", BOOL, 0, 1, "off", "", SHUTDOWN, "Operating", "-y: do not ask")                  \
     X(WATCH, "watch", BOOL, 0, 1, "off", "", STATUS, "Operating",                                  \
       "-w: follow what is served: a table that stays true, or lines of changes")                   \

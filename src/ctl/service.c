@@ -1,8 +1,11 @@
 #include "ctl/service.h"
 
+#include "core/heartbeat.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 struct as_service {
@@ -15,6 +18,9 @@ struct as_service {
     struct as_channel *channel; /* NULL without a process */
     struct as_task down;
     bool stopping;
+    struct as_heartbeat heartbeat;
+    struct as_timer look; /* whether it was heard of */
+    bool excused;         /* it has been logged that it hangs and why it may, since it was heard */
 };
 
 static struct as_service *service_of(struct as_child *c)
@@ -26,10 +32,66 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
 {
     struct as_service *s = ctx;
 
-    if (m->type == AS_CTL_SERVING)
+    if (m->type == AS_CTL_SERVING && m->number) {
+        as_log_event(s->log, AS_LOG_DEBUG, "heartbeat", "from=%s pid=%d", s->conf.name,
+                     (int)s->child.pid);
+        as_heartbeat_heard(&s->heartbeat);
+        s->excused = false;
+    } else if (m->type == AS_CTL_SERVING) {
         as_child_ready(&s->child);
-    else
+    } else {
         s->ops.on_message(s->ctx, m);
+    }
+}
+
+/* --- one that hangs --- */
+
+static void look_later(struct as_service *s)
+{
+    as_timer_set(&s->look, as_loop_now(s->loop) + as_heartbeat_look_interval(s->heartbeat.timeout));
+}
+
+/* It is READY, a process that has said nothing yet. */
+static void watch(struct as_service *s)
+{
+    as_heartbeat_begin(&s->heartbeat, s->conf.heartbeat);
+    s->excused = false;
+    if (s->conf.heartbeat)
+        look_later(s);
+}
+
+static void hangs(struct as_service *s)
+{
+    char why[128], event[64];
+
+    if (!as_proc_is_traced(s->child.pid)) {
+        snprintf(why, sizeof(why), "its event loop has not turned for %.6g s (--%s)",
+                 (double)s->conf.heartbeat / (double)AS_SEC,
+                 as_option_key(AS_OPT_HEARTBEAT_TIMEOUT));
+        as_child_abort(&s->child, why);
+        return;
+    }
+    snprintf(event, sizeof(event), "%s_hangs", s->conf.name);
+    if (!s->excused)
+        as_log_event(s->log, AS_LOG_WARN, event, "pid=%d action=\"none: it is being debugged\"",
+                     (int)s->child.pid);
+    s->excused = true;
+    as_heartbeat_excuse(&s->heartbeat);
+}
+
+static void on_look(struct as_timer *t)
+{
+    struct as_service *s = AS_CONTAINER(t, struct as_service, look);
+    struct timespec asleep;
+
+    /* what ends or starts has time-outs of its own */
+    if (s->stopping || s->child.renewing || !as_service_is_ready(s))
+        return;
+    clock_gettime(CLOCK_BOOTTIME, &asleep);
+    if (as_heartbeat_look(&s->heartbeat, as_loop_now(s->loop),
+                          (as_ns)asleep.tv_sec * AS_SEC + (as_ns)asleep.tv_nsec))
+        hangs(s);
+    look_later(s);
 }
 
 static void on_channel_end(void *ctx)
@@ -145,6 +207,8 @@ static void on_moved(struct as_child *child, enum as_ctl_state from)
 {
     struct as_service *s = service_of(child);
 
+    if (child->state == AS_CTL_READY_STATE)
+        watch(s);
     if (child->state == AS_CTL_READY_STATE && from == AS_CTL_STARTING_STATE) {
         child->conf.restart.give_up = 0; /* it can serve: it is brought back whatever happens */
         s->ops.on_serving(s->ctx);
@@ -174,6 +238,7 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
     s->log = log;
     s->loop = loop;
     as_task_init(&s->down, on_down);
+    as_timer_init(&s->look, loop, on_look);
     as_child_init(&s->child, conf->name, loop, &conf->child, &child_ops);
     *ret_s = s;
     return 0;
@@ -190,6 +255,7 @@ void as_service_close(struct as_service *s)
 {
     close_fds(s);
     as_task_cancel(&s->down);
+    as_timer_close(&s->look, NULL);
     as_channel_close(s->channel);
     s->channel = NULL;
     as_child_fini(&s->child);
@@ -289,5 +355,7 @@ struct as_channel *as_service_resume(struct as_service *s, struct as_carried *c)
     s->child.conf.restart.give_up = 0; /* it has served */
     if (fd < 0 || as_channel_attach(&s->channel, s->loop, fd, &channel_ops, s) < 0)
         as_child_lost(&s->child); /* it has until the start timeout, then another one comes */
+    else
+        watch(s);
     return s->channel;
 }

@@ -7,7 +7,9 @@
  *
  * Always exactly one, brought back whatever happens once it has served. Each life gets copies of
  * the same descriptors: for the dispatcher these are the listeners, so that its death refuses no
- * connection (the kernel queues them until the next life accepts). Thread: the loop's.
+ * connection (the kernel queues them until the next life accepts). One that serves and is not heard
+ * of for too long is ended, unless somebody debugs it, or we have asked it to end. Thread: the
+ * loop's.
  */
 #ifndef AS_CTL_SERVICE_H
 #define AS_CTL_SERVICE_H
@@ -29,6 +31,7 @@ struct as_service_conf {
     const char *arg;            /* behind them, or NULL */
     struct as_handover fds;     /* closed by as_service_drain, _stop or _close */
     struct as_console *console; /* takes what it prints; its descriptor gets the log */
+    as_ns heartbeat;  /* its loops must turn so often; 0: nobody looks (core/heartbeat.h) */
     int death_signal; /* that it gets when we die; 0: it sees the end of its socket only */
     struct as_child_conf child;
 };

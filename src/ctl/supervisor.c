@@ -380,6 +380,7 @@ void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_fron
                                    .scope = AS_SCOPE_DISPATCHER,
                                    .fds = *fds,
                                    .console = &s->console,
+                                   .heartbeat = as_supervisor_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
                                    .child = as_supervisor_child_conf(s)};
 
     f->s = s;
@@ -402,6 +403,7 @@ static int make_parts(struct as_supervisor *s)
                                          .scope = AS_SCOPE_CONTROLLER,
                                          .arg = conf->target,
                                          .console = &s->console,
+                                         .heartbeat = as_supervisor_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
                                          .death_signal = SIGKILL,
                                          .child = as_supervisor_child_conf(s)};
     /* a dry run has none */
