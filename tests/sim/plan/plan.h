@@ -3,8 +3,8 @@
  * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
  * world.c is the supervisor, the dispatcher and the processes; controller.c is what the controller
  * does around core/plan, its death between any two calls included; devices.c counts what processes
- * need of the machine; scenario.c invents what is asked for and what goes wrong; check.c looks at the
- * processes themselves, not at what core believes of them, after every event.
+ * need of the machine; scenario.c invents what is asked for and what goes wrong; check.c looks at
+ * the processes themselves, not at what core believes of them, after every event.
  *
  * Ways: what the controller says is kept by a socket until the supervisor reads it, so it survives
  * the controller; what is said to a dead controller, or through a dead dispatcher, is lost.
