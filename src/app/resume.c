@@ -179,6 +179,7 @@ static int run(struct resumed *r, int fd, struct as_buf *err)
     r->dir.path = as_carried_dup(&r->in, "runtime-path");
     r->dir.lock = as_carried_get_fd(&r->in, "runtime-lock");
     get_notify(r);
+    (void)as_notify_take_watchdog(&r->notify); /* the image before us wrote it */
     r->resume.hold = as_carried_get_fd(&r->in, "hold");
     r->conf.opts = &r->opts;
     r->conf.notify = &r->notify;

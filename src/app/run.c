@@ -353,6 +353,9 @@ static int run(struct run *r, struct as_buf *err)
         fprintf(stderr,
                 "anyserve: $NOTIFY_SOCKET is no socket's address; the service manager is not "
                 "told anything\n");
+    if (as_notify_take_watchdog(&r->notify) < 0)
+        fprintf(stderr, "anyserve: $WATCHDOG_USEC is no time in microseconds, or $WATCHDOG_PID no "
+                        "number; the service manager is not told that the server is well\n");
     /* first: signals that come while a module loads are read, not died of */
     r->signal_fd = as_supervisor_signals();
     r->end_fd = r->signal_fd < 0 ? -1 : as_supervisor_enders();

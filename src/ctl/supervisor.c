@@ -69,18 +69,11 @@ static void fail(struct as_supervisor *s, int code)
     stop(s);
 }
 
-/* A manager that does not hear it waits until its own timeout. */
-static void notify(const struct as_supervisor *s, const char *state)
-{
-    if (as_notify_say(s->conf->notify, state) < 0)
-        as_log_event(&s->log, AS_LOG_WARN, "notify_failed", "state=%s", state);
-}
-
 static void drain(struct as_supervisor *s, uint32_t signo)
 {
     move(s, DRAINING);
     as_supervisor_upgrade_over(s);
-    notify(s, "STOPPING=1");
+    as_supervisor_notify(s, "STOPPING=1");
     as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu", signo,
                  (unsigned long long)(as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS));
     as_service_drain(s->front->service, as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
@@ -229,7 +222,7 @@ static void complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
     as_buf_printf(&b, ", %.1f s)", (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
     as_console_line(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
-    notify(s, "READY=1");
+    as_supervisor_notify(s, "READY=1");
 }
 
 /* Ours is done first, so that what is passed on finds it done. */
@@ -509,6 +502,7 @@ static int set_up(struct as_supervisor *s)
     keep_lines(s);
     as_task_init(&s->strays, reap_strays);
     as_supervisor_upgrade_init(s);
+    as_supervisor_watchdog_init(s);
     if (make_parts(s) < 0)
         return cannot("to watch for signals");
     if (!conf->carried) {
@@ -532,8 +526,10 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
         return cannot("an event loop");
     rc = set_up(&s);
     if (rc == AS_CODE_OK) {
-        if (!(conf->carried && conf->carried->dry))
+        if (!(conf->carried && conf->carried->dry)) {
+            as_supervisor_watchdog_begin(&s);
             as_loop_run(s.loop); /* which sets what we end with */
+        }
         as_sock_close(&s.signals, NULL);
     } else if (conf->carried) {
         _exit(rc); /* what was running ends with us: nothing of it is ours to take down */
@@ -549,6 +545,7 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     }
     as_service_close(s.controller);
     as_supervisor_upgrade_fini(&s);
+    as_timer_close(&s.watchdog, NULL);
     as_console_close(&s.console);
     as_loop_free(s.loop);
     for (size_t i = 0; i < AS_COUNT(s.fronts); i++)

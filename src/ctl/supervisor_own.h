@@ -1,6 +1,7 @@
 /* ctl/supervisor_own.h — what the supervisor's files share; nobody else includes it.
  *
  *   supervisor.c          its life, signals, messages between the two others
+ *   supervisor_notify.c   what the service manager hears
  *   supervisor_upgrade.c  another version of all three: `anyserve upgrade`
  */
 #ifndef AS_CTL_SUPERVISOR_OWN_H
@@ -58,7 +59,9 @@ struct as_supervisor {
     uint64_t oom_seen;
     as_ns began;
     struct as_task strays;
-    bool complete; /* every replica has been READY */
+    struct as_timer watchdog; /* when the service manager is told again that we are well */
+    bool unheard;             /* it has been logged that it does not hear that */
+    bool complete;            /* every replica has been READY */
     bool controller_down, workers_down;
     struct {
         enum as_upgrade_stage stage;
@@ -79,6 +82,17 @@ void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_fron
 void as_supervisor_try_end(struct as_supervisor *s);
 void as_supervisor_front_down(
     struct as_supervisor *s); /* what follows from nobody serving any more */
+
+/* supervisor_notify.c */
+/* One word of sd_notify(3). A manager that does not hear it waits until its own timeout. */
+void as_supervisor_notify(struct as_supervisor *s, const char *state);
+/* WATCHDOG=1 at intervals, for as long as our loop turns, if the manager asked for it. */
+void as_supervisor_watchdog_init(struct as_supervisor *s);
+void as_supervisor_watchdog_begin(struct as_supervisor *s);
+/* Before and after an exec that may fail: the manager waits for nobody meanwhile. _leave tells the
+ * next image, by the environment, what the manager asked for. */
+void as_supervisor_watchdog_leave(struct as_supervisor *s);
+void as_supervisor_watchdog_again(struct as_supervisor *s);
 
 /* supervisor_upgrade.c */
 void as_supervisor_upgrade_init(struct as_supervisor *s);

@@ -126,8 +126,10 @@ static void become(struct as_supervisor *s)
         argv[1] = as_str_dup(AS_STR("resume"));
         snprintf(number, sizeof(number), "%d", file);
         as_carry_keep_open(&c, file, true);
+        as_supervisor_watchdog_leave(s);
         execv(s->conf->program, argv);
         e = errno;
+        as_supervisor_watchdog_again(s);
         as_carry_keep_open(&c, file, false);
         close(file);
         free(argv[0]);

@@ -1,11 +1,15 @@
 #include "io/notify.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define VARIABLE "NOTIFY_SOCKET"
+#define VARIABLE     "NOTIFY_SOCKET"
+#define WATCHDOG     "WATCHDOG_USEC"
+#define WATCHDOG_PID "WATCHDOG_PID"
 
 static int parse(struct as_notify *n, const char *text)
 {
@@ -32,6 +36,37 @@ int as_notify_take(struct as_notify *n)
         rc = parse(n, text);
     unsetenv(VARIABLE);
     return rc;
+}
+
+void as_notify_drop_watchdog(void)
+{
+    unsetenv(WATCHDOG);
+    unsetenv(WATCHDOG_PID);
+}
+
+int as_notify_take_watchdog(struct as_notify *n)
+{
+    const char *usec = getenv(WATCHDOG), *pid = getenv(WATCHDOG_PID);
+    uint64_t us = 0, whose = (uint64_t)getpid();
+    int rc = 0;
+
+    if (usec)
+        rc = as_str_u64(as_str_of(usec), &us);
+    if (rc == 0 && pid)
+        rc = as_str_u64(as_str_of(pid), &whose);
+    if (us > UINT64_MAX / AS_US)
+        rc = AS_EINVALID;
+    n->watchdog_us = rc == 0 && n->n && whose == (uint64_t)getpid() ? us : 0;
+    as_notify_drop_watchdog();
+    return rc < 0 ? AS_EINVALID : 0;
+}
+
+int as_notify_leave_watchdog(const struct as_notify *n)
+{
+    char usec[24];
+
+    snprintf(usec, sizeof(usec), "%" PRIu64, n->watchdog_us);
+    return setenv(WATCHDOG, usec, 1) < 0 ? AS_EIO : 0;
 }
 
 int as_notify_say(const struct as_notify *n, const char *state)

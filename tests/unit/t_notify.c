@@ -107,6 +107,74 @@ static void an_address_that_is_none_is_refused(void **state AS_UNUSED)
     assert_int_equal(n.n, sizeof(struct sockaddr_un));
 }
 
+/* What as_notify_take_watchdog makes of the two variables. */
+static int watchdog(struct as_notify *n, const char *usec, const char *pid)
+{
+    int rc;
+
+    as_notify_drop_watchdog();
+    if (usec)
+        setenv("WATCHDOG_USEC", usec, 1);
+    if (pid)
+        setenv("WATCHDOG_PID", pid, 1);
+    rc = as_notify_take_watchdog(n);
+    assert_null(getenv("WATCHDOG_USEC"));
+    assert_null(getenv("WATCHDOG_PID"));
+    return rc;
+}
+
+static void a_watchdog_is_that_of_this_process(void **state AS_UNUSED)
+{
+    struct as_notify n;
+    char own[16], other[16];
+
+    snprintf(own, sizeof(own), "%d", (int)getpid());
+    snprintf(other, sizeof(other), "%d", (int)getppid());
+    take(&n, "/tmp/as_notify");
+    assert_int_equal(watchdog(&n, NULL, NULL), 0);
+    assert_int_equal(n.watchdog_us, 0);
+    assert_int_equal(watchdog(&n, "30000000", own), 0);
+    assert_int_equal(n.watchdog_us, 30000000);
+    assert_int_equal(watchdog(&n, "1", NULL), 0);
+    assert_int_equal(n.watchdog_us, 1);
+    assert_int_equal(watchdog(&n, "30000000", other), 0);
+    assert_int_equal(n.watchdog_us, 0);
+    /* nobody could be told */
+    take(&n, "");
+    assert_int_equal(watchdog(&n, "30000000", own), 0);
+    assert_int_equal(n.watchdog_us, 0);
+}
+
+static void a_watchdog_that_is_no_number_is_refused(void **state AS_UNUSED)
+{
+    const char *bad[] = {"", "soon", "-1", "1.5", "18446744073709552", "99999999999999999999"};
+    struct as_notify n;
+
+    take(&n, "/tmp/as_notify");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(watchdog(&n, bad[i], NULL), AS_EINVALID);
+        assert_int_equal(n.watchdog_us, 0);
+    }
+    assert_int_equal(watchdog(&n, "1", "me"), AS_EINVALID);
+    assert_int_equal(n.watchdog_us, 0);
+    /* the most that can be said in nanoseconds */
+    assert_int_equal(watchdog(&n, "18446744073709551", NULL), 0);
+    assert_true(n.watchdog_us == 18446744073709551u);
+}
+
+static void the_next_image_finds_the_watchdog_in_its_environment(void **state AS_UNUSED)
+{
+    struct as_notify n;
+
+    take(&n, "/tmp/as_notify");
+    n.watchdog_us = 1234;
+    assert_int_equal(as_notify_leave_watchdog(&n), 0);
+    n.watchdog_us = 0;
+    assert_int_equal(as_notify_take_watchdog(&n), 0);
+    assert_int_equal(n.watchdog_us, 1234);
+    assert_null(getenv("WATCHDOG_USEC"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +182,9 @@ int main(void)
         cmocka_unit_test(an_abstract_name_begins_with_an_at),
         cmocka_unit_test(without_a_manager_nothing_happens),
         cmocka_unit_test(an_address_that_is_none_is_refused),
+        cmocka_unit_test(a_watchdog_is_that_of_this_process),
+        cmocka_unit_test(a_watchdog_that_is_no_number_is_refused),
+        cmocka_unit_test(the_next_image_finds_the_watchdog_in_its_environment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
