@@ -13,7 +13,9 @@ import pytest
 from support import link, oip, procs, wait
 from support.h2client import H2, prefixed
 from support.load import Load
+from support.numbered import Numbered
 from support.server import READY
+from support.tracing import Stopped
 
 pytestmark = pytest.mark.core
 
@@ -355,6 +357,27 @@ def test_supervisor_killed(staged, stage, connect):
         socket.create_connection((server.host, server.port))
 
 
+def test_the_number_of_a_worker_is_another_process_by_then(staged):
+    """The dispatcher ends what workers have left, and nothing else."""
+    server = staged()
+    server.expect_error("supervisor_gone")
+    dispatcher, worker = server.dispatcher, server.workers()["staged-0"]
+    with Stopped([dispatcher]) as stopped:  # SIGSTOP would not last: its group has no parent any more
+        procs.kill(server.supervisor)  # the kernel ends the workers
+        server.wait_exit(-signal.SIGKILL)
+        with wait.until(lambda: numbered(worker), "the number to be free") as other:
+            stopped.go()
+            wait.until(lambda: not procs.alive(dispatcher), "it to end")
+            assert other.lives()
+
+
+def numbered(pid):
+    try:
+        return Numbered(pid)
+    except FileExistsError:
+        return None
+
+
 def test_a_killed_server_does_not_stop_the_next(staged, serve, stage):
     first = staged()
     first.expect_error("supervisor_gone")
@@ -444,6 +467,33 @@ def test_second_signal_ends_at_once(staged, stage):
         call = client.begin("staged", {})
         stage.started(1)
         procs.kill(server.supervisor, signal.SIGTERM)
+        server.log.wait("event=drain")
+        server.stop(code=128 + signal.SIGTERM)
+        assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_hangup_does_not_hurry_it(staged, stage):
+    """A terminal that goes says so twice, the shell and the kernel; a service manager may say it behind SIGTERM."""
+    server = staged("--goaway-grace", "20ms")
+    with oip.Client(server.address) as client:
+        call = client.begin("staged", {})
+        (scene,) = stage.started(1)
+        procs.kill(server.supervisor, signal.SIGHUP)
+        server.log.wait("event=drain signal=1")
+        procs.kill(server.supervisor, signal.SIGHUP)
+        server.log.wait("event=hangup_ignored")
+        scene.go()
+        assert call.exception() is None
+    server.ended()
+
+
+def test_a_signal_behind_a_hangup_ends_at_once(staged, stage):
+    """Somebody has decided that."""
+    server = staged()
+    with oip.Client(server.address) as client:
+        call = client.begin("staged", {})
+        stage.started(1)
+        procs.kill(server.supervisor, signal.SIGHUP)
         server.log.wait("event=drain")
         server.stop(code=128 + signal.SIGTERM)
         assert call.exception().code() == grpc.StatusCode.UNAVAILABLE

@@ -41,9 +41,13 @@ class Stopped:
                 status = os.waitpid(tid, ALL)[1]
         self.tids = []
 
-    def __exit__(self, *_):
+    def go(self):
         for tid in self.tids:
             try:
                 _ptrace(DETACH, tid)
             except ProcessLookupError:
                 pass
+        self.tids = []
+
+    def __exit__(self, *_):
+        self.go()
