@@ -1,6 +1,7 @@
 /* What the supervisor says to the dispatcher, and is told. */
 #include "app/dispatcher_own.h"
 #include "ctl/note.h"
+#include "io/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -195,10 +196,7 @@ static void orphaned(struct as_dispatcher *d)
     {
         struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
 
-        /* the process group: also what a worker has forked. Never 0 or 1, which mean all of ours,
-         * or all */
-        if (p->pid > 1)
-            kill(-(pid_t)p->pid, SIGKILL);
+        as_proc_kill_group(p->pidfd, (pid_t)p->pid); /* also what a worker has forked */
     }
     /* no tidying up: connections end with us, and nobody waits for an exit code */
     _exit(1);

@@ -3,6 +3,7 @@
 #include "base/counter.h"
 #include "base/live.h"
 #include "base/pages.h"
+#include "io/proc.h"
 
 #include <unistd.h>
 
@@ -18,8 +19,20 @@ static struct as_board_process *find(struct as_board *b, struct as_str replica)
     return NULL;
 }
 
+/* The supervisor's child, as we are. */
+static void set_pid(struct as_board_process *p, uint32_t pid)
+{
+    if (p->pid == pid)
+        return;
+    if (p->pidfd >= 0)
+        close(p->pidfd);
+    p->pid = pid;
+    p->pidfd = as_proc_hold((pid_t)pid, getppid());
+}
+
 static void drop(struct as_board_process *p)
 {
+    set_pid(p, 0);
     as_list_remove(&p->node);
     free(p->replica);
     free(p->deployment);
@@ -74,6 +87,7 @@ void as_board_process(struct as_board *b, struct as_str replica, struct as_str d
 
     if (!p) {
         p = as_xalloc(sizeof(*p));
+        p->pidfd = -1;
         p->replica = as_str_dup(replica);
         as_list_push(&b->processes, &p->node);
     } else {
@@ -84,7 +98,7 @@ void as_board_process(struct as_board *b, struct as_str replica, struct as_str d
     p->deployment = as_str_dup(deployment);
     p->state = as_str_dup(state);
     p->reason = as_str_dup(reason);
-    p->pid = pid;
+    set_pid(p, pid);
     p->restarts = restarts;
 }
 

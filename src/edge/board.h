@@ -15,6 +15,7 @@ struct as_board_process { /* one replica's process, as the supervisor tells it *
     struct as_list node;
     char *replica, *deployment, *state, *reason;
     uint32_t pid, restarts;
+    int pidfd;   /* of pid, which may be another process's later; -1: there is none */
     bool ranked; /* rank and world_size were told */
     uint32_t rank, world_size;
 };

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define PIDFD_GROUP 4u /* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
 
 extern char **environ;
 
@@ -271,9 +274,9 @@ void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx)
     }
 }
 
-bool as_proc_is_traced(pid_t pid)
+/* A number in /proc/PID/status; -1: no such process, or no such line. */
+static long status_number(pid_t pid, const char *key)
 {
-    static const char key[] = "\nTracerPid:\t";
     char path[40], text[4096];
     const char *at;
     ssize_t n;
@@ -286,7 +289,42 @@ bool as_proc_is_traced(pid_t pid)
         close(fd);
     text[n > 0 ? n : 0] = 0;
     at = strstr(text, key);
-    return at && at[sizeof(key) - 1] != '0';
+    return at ? strtol(at + strlen(key), NULL, 10) : -1;
+}
+
+bool as_proc_is_traced(pid_t pid)
+{
+    return status_number(pid, "\nTracerPid:") > 0;
+}
+
+/* --- of another parent --- */
+
+static int pidfd_signal(int pidfd, int signal, unsigned flags)
+{
+    return pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, flags);
+}
+
+int as_proc_hold(pid_t pid, pid_t parent)
+{
+    int fd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0u) : -1;
+
+    /* its parent is asked when we have it: one that lives then was the one of that number before */
+    if (fd >= 0 && (status_number(pid, "\nPPid:") != parent || pidfd_signal(fd, 0, 0) < 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+void as_proc_kill_group(int pidfd, pid_t pid)
+{
+    if (pid <= 1) /* 0 and 1 would mean our own group, and everybody */
+        return;
+    if (pidfd_signal(pidfd, SIGKILL, PIDFD_GROUP) == 0 || (pidfd >= 0 && errno == ESRCH))
+        return;
+    /* a kernel before 6.9, or we have none */
+    if (pidfd_signal(pidfd, 0, 0) == 0 || (kill(pid, 0) < 0 && errno == ESRCH))
+        kill(-pid, SIGKILL);
 }
 
 const char *as_proc_describe(int status, char out[48])

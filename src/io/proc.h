@@ -59,6 +59,13 @@ void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx);
 /* How many CPUs a list as "0-3,8" names; 0: it is none, or one is above 1023. */
 uint32_t as_proc_cpus(const char *list);
 
+/* For whoever is not its parent and has to signal it later: a number alone may be another process's
+ * by then. A pidfd of `pid` if that is a child of `parent`, else -1; the caller closes it. */
+int as_proc_hold(pid_t pid, pid_t parent);
+/* SIGKILL to the group that it leads, or led and left others in. With -1 only while no process has
+ * the number: a group keeps its own from being given away. */
+void as_proc_kill_group(int pidfd, pid_t pid);
+
 /* A debugger has its first thread: what it does not do says nothing about it. */
 bool as_proc_is_traced(pid_t pid);
 

@@ -335,6 +335,70 @@ static void strays_are_reaped_and_ours_are_left(void **state AS_UNUSED)
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+/* A child whose parent waits here, as for a process of somebody else. */
+static pid_t start_leader(const char *script, int *ret_out)
+{
+    int out[2];
+    pid_t pid;
+
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        dup2(out[1], 1);
+        execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    *ret_out = out[0];
+    return pid;
+}
+
+static void a_process_is_held_by_its_number_and_parent(void **state AS_UNUSED)
+{
+    int out, fd;
+    pid_t pid = start_leader("echo up; exec sleep 1000", &out);
+    char up[3];
+
+    assert_int_equal(read(out, up, 3), 3);
+    assert_int_equal(as_proc_hold(pid, getppid()), -1); /* which has none of that number */
+    assert_int_equal(as_proc_hold(0, getpid()), -1);
+    assert_int_equal(as_proc_hold(1, getpid()), -1);
+    fd = as_proc_hold(pid, getpid());
+    assert_true(fd >= 0);
+    as_proc_kill_group(-1, pid); /* some process has that number; nobody knows which */
+    as_proc_kill_group(fd, 0);
+    as_proc_kill_group(fd, 1);
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+    as_proc_kill_group(fd, pid);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(as_proc_hold(pid, getpid()), -1);
+    as_proc_kill_group(fd, pid);
+    close(fd);
+    close(out);
+}
+
+static void what_a_leader_leaves_is_killed(void **state AS_UNUSED)
+{
+    /* by a descriptor of the leader, and without one */
+    for (int held = 0; held < 2; held++) {
+        int out, fd;
+        pid_t pid = start_leader("sleep 1000 & echo up; read x", &out);
+        char up[3];
+
+        assert_int_equal(read(out, up, 3), 3);
+        fd = held ? as_proc_hold(pid, getpid()) : -1;
+        assert_true(!held || fd >= 0);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        as_proc_kill_group(fd, pid);
+        assert_int_equal(read(out, up, 1), 0); /* the pipe has no other end any more */
+        if (fd >= 0)
+            close(fd);
+        close(out);
+    }
+}
+
 static void ends_are_described(void **state AS_UNUSED)
 {
     char text[48];
@@ -360,6 +424,8 @@ int main(void)
         cmocka_unit_test(the_group_dies_with_its_leader),
         cmocka_unit_test(a_death_signal_ends_the_child_of_a_killed_parent),
         cmocka_unit_test(strays_are_reaped_and_ours_are_left),
+        cmocka_unit_test(a_process_is_held_by_its_number_and_parent),
+        cmocka_unit_test(what_a_leader_leaves_is_killed),
         cmocka_unit_test(ends_are_described),
     };
 
