@@ -79,7 +79,8 @@ static void drain(struct as_supervisor *s, uint32_t signo)
     as_service_drain(s->front->service, as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
-/* A second Ctrl-C, or SIGTERM while draining: the user has decided. */
+/* A second Ctrl-C, or SIGTERM while draining: the user has decided. A second SIGHUP is nobody's
+ * decision: shell and kernel both say that a terminal has gone. */
 static void kill_all(struct as_supervisor *s, uint32_t signo)
 {
     /* as shells report a death by signal */
@@ -124,6 +125,8 @@ static void on_signal(struct as_sock *sock, int events)
             as_channel_say(s->to_controller, &(struct as_ctl_message){.type = AS_CTL_REVIVE});
         else if (si.ssi_signo == SIGUSR2)
             as_supervisor_upgrade(s);
+        else if (si.ssi_signo == SIGHUP && s->phase != STARTING && s->phase != SERVING)
+            as_log_event(&s->log, AS_LOG_INFO, "hangup_ignored", "reason=\"the server ends\"");
         else if (s->phase == STARTING || s->phase == SERVING)
             drain(s, si.ssi_signo);
         else

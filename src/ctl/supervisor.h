@@ -9,7 +9,8 @@
  *      ▼
  *   ENDED
  *
- * A second signal kills at once. SIGHUP counts unless it was ignored when we were started. SIGUSR1
+ * A second signal kills at once, but for SIGHUP, which is ignored then, and altogether if it was
+ * ignored when we were started. SIGUSR1
  * ends the rest of replicas that were given up. SIGUSR2: all three become what the program is now,
  * workers and clients stay (docs/ARCHITECTURE.md). It decides nothing about replicas: that is the
  * controller's. One thread; the only process that forks.
