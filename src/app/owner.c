@@ -59,23 +59,23 @@ static bool is_of(const struct as_owner *f, uid_t uid)
 /* A number in a file proves nothing: it may be another process's by now. The kernel says who
  * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
  * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
-int as_owner_find(struct as_owner *f, const struct as_option_set *opts)
+int as_owner_find(struct as_owner *ret_o, const struct as_option_set *opts)
 {
     struct ucred who;
 
-    f->fd = -1;
-    f->port = as_contact_place(opts, &f->base);
-    who = listener(f);
-    f->pid = who.pid;
-    if (f->pid > 0)
-        f->fd = (int)syscall(SYS_pidfd_open, f->pid, 0);
-    if (f->fd >= 0 && is_of(f, who.uid) && as_runtime_lives(f->base, f->port))
+    ret_o->fd = -1;
+    ret_o->port = as_contact_place(opts, &ret_o->base);
+    who = listener(ret_o);
+    ret_o->pid = who.pid;
+    if (ret_o->pid > 0)
+        ret_o->fd = (int)syscall(SYS_pidfd_open, ret_o->pid, 0);
+    if (ret_o->fd >= 0 && is_of(ret_o, who.uid) && as_runtime_lives(ret_o->base, ret_o->port))
         return AS_CODE_OK;
-    if (f->fd >= 0)
+    if (ret_o->fd >= 0)
         errno = ESRCH; /* another one has its number */
-    if (f->pid <= 0 || !as_runtime_lives(f->base, f->port))
+    if (ret_o->pid <= 0 || !as_runtime_lives(ret_o->base, ret_o->port))
         return as_contact_missing(opts);
-    fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)f->pid,
+    fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)ret_o->pid,
             strerror(errno));
     return AS_CODE_FAILED;
 }
