@@ -40,7 +40,7 @@ static void all_ones_fit(void **state AS_UNUSED)
     char note[AS_NOTE_MAX];
 
     memset(&f, 0xff, sizeof(f));
-    f.ready = f.proved = f.unsure = f.stale = f.retiring = true;
+    f.ready = f.proved = f.unsure = f.stale = f.retiring = f.early = true;
     assert_int_equal(as_note_read(&back, as_note_write(&f, note)), 0);
     assert_int_equal(back.starts, UINT32_MAX);
 }
