@@ -1,6 +1,7 @@
 """Requests that end their workers: found out, tried alone, refused for a while. The others lose nothing."""
 
 import contextlib
+import json
 
 import grpc
 import numpy as np
@@ -106,3 +107,43 @@ def test_neighbours_lose_nothing(poisoned, connect):
         load.wait_more(50)
     assert set(load.outcomes) == {"OK"}, load.outcomes
     assert deaths(poisoned) == 6  # three pills, two workers each
+
+
+# --- requests that wedge their workers, which are killed for it ---
+
+WEDGE = 666
+
+
+@pytest.fixture
+def wedged(serve):
+    def start(**deployment):
+        return serve("wedging.py", "--workers", "3", *QUICK, env={"WEDGING": json.dumps(deployment)})
+    return start
+
+
+def test_a_request_that_hangs_ends_two_workers_and_no_more(wedged, connect):
+    server = wedged(execution_timeout_s=0.5)
+    client = connect(server)
+    for n in (1, 2):
+        assert failure(client, "hang", WEDGE).code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        wait.until(lambda: value(server, "anyserve_blamed_total", deployment="wedging") == n, lambda: server.metrics())
+    for _ in range(20):
+        assert_quarantined(failure(client, "hang", WEDGE))
+    assert deaths(server, "wedging") == 2
+    assert ask(client, "hang", 1) == 2
+    assert value(server, "anyserve_quarantined_fingerprints", deployment="wedging") == 1
+
+
+def test_a_request_that_makes_checks_fail_ends_two_workers_and_no_more(wedged, connect):
+    """One after the other, as it is idempotent; the clients beside it lose nothing."""
+    def add_one(client, n):
+        assert ask(client, "sicken", n % 500) == n % 500 + 1
+
+    server = wedged(health_check_period_s=0.1, health_check_failure_threshold=2)
+    client = connect(server)
+    with Load(server.address, add_one) as load:
+        load.wait_more(20)
+        assert_quarantined(failure(client, "sicken", WEDGE))
+        load.wait_more(50)
+    assert set(load.outcomes) == {"OK"}, load.outcomes
+    assert deaths(server, "wedging") == 2
