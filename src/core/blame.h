@@ -59,8 +59,9 @@ void as_blame_fini(struct as_blame *b);
 bool as_blame_may_know(const struct as_blame *b, uint32_t model, uint64_t size);
 /* NULL: not known, or not any more. */
 struct as_blamed *as_blame_find(struct as_blame *b, const struct as_print *p, as_ns now);
-/* It was executing in a worker that ended by its own making. on_trial: alone there, as a suspect.
- * NULL: the table is full of entries that are needed. Full otherwise: the oldest goes. */
+/* It was executing in a worker that ended by its own making, or was condemned. on_trial: alone
+ * there, as a suspect. NULL: the table is full of entries that are needed. Full otherwise: the
+ * oldest goes. */
 struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, bool on_trial,
                                as_ns now);
 /* It may come to be blamed: a suspect without a death so far. NULL as above. */

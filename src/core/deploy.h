@@ -171,6 +171,10 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
 /* q (SENT) is answered err now, whatever its worker still says; it keeps its slot, as after a
  * cancel. An ABANDONED one has been answered: nothing happens. */
 void as_replica_give_up(struct as_replica *r, struct as_request *q, int err);
+/* Its worker hangs or is not well, and will be ended for it: of what it has in hand, streams up to
+ * last_started were executing when that was found out, and are suspect if they have not ended when
+ * r is freed as AS_LOSS_CONDEMNED, or AS_LOSS_LINK. Once; drained before. */
+void as_replica_condemn(struct as_replica *r, uint64_t last_started);
 /* The worker is dead or its link is broken beyond use, for this reason. Streams up to last_started
  * may have run; what becomes of each request is said by core/replay.h. Frees r. AS_LOSS_UNTOLD:
  * gives a number for as_deploy_verdict, by which the reason comes later; else 0. */

@@ -5,7 +5,7 @@ enum as_replay as_replay_rule(enum as_loss loss, enum as_progress progress, bool
     static const enum as_replay started[AS_LOSSES] = {
         [AS_LOSS_KILLED] = AS_REPLAY_FREE,     [AS_LOSS_CRASHED] = AS_REPLAY_ALONE,
         [AS_LOSS_UNKNOWN] = AS_REPLAY_COUNTED, [AS_LOSS_LINK] = AS_REPLAY_BUDGET,
-        [AS_LOSS_UNTOLD] = AS_REPLAY_LATER,
+        [AS_LOSS_UNTOLD] = AS_REPLAY_LATER,    [AS_LOSS_CONDEMNED] = AS_REPLAY_ALONE,
     };
 
     AS_ASSERT((size_t)loss < AS_LOSSES);

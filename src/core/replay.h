@@ -9,6 +9,8 @@
  *   killed from outside replay          replay           may have run     may have run
  *   by its own making   replay          alone            may have run     may have run
  *   nobody knows        replay          counted          may have run     may have run
+ *   we ended it: hung,  replay          alone            may have run     may have run
+ *     or not well
  *   link broken         (all started)   in the budget    may have run     may have run
  *   not told yet        replay          when told        may have run     may have run
  *
@@ -16,6 +18,9 @@
  * budget: counted, and only while few replays of the deployment are under way, or a worker that
  * breaks its rules would multiply its load. alone: counted, and with no neighbour that it could
  * take along (core/blame.h). may have run: AS_EMAYHAVERUN.
+ *
+ * Of a worker that we ended only those are suspect that were executing when it was found out: what
+ * started later is lost as if it had been killed from outside.
  */
 #ifndef AS_CORE_REPLAY_H
 #define AS_CORE_REPLAY_H
@@ -25,12 +30,13 @@
 
 /* Why a replica's requests were lost. Rows of the table. */
 enum as_loss {
-    AS_LOSS_KILLED,  /* a signal from outside, or we asked it to go: no request did it */
-    AS_LOSS_CRASHED, /* its own making: ended by itself, by SEGV, BUS, ABRT, ILL, FPE, or for want
-                        of memory, which was proved */
-    AS_LOSS_UNKNOWN, /* dead, and nobody will say why: not a process of ours, or told too late */
-    AS_LOSS_LINK,    /* it lives, or lies: everything may have started */
-    AS_LOSS_UNTOLD,  /* dead; whoever started it will say why */
+    AS_LOSS_KILLED,    /* a signal from outside, or it was asked to go: no request did it */
+    AS_LOSS_CRASHED,   /* its own making: ended by itself, by SEGV, BUS, ABRT, ILL, FPE, or for want
+                          of memory, which was proved */
+    AS_LOSS_UNKNOWN,   /* dead, and nobody will say why: not a process of ours, or told too late */
+    AS_LOSS_LINK,      /* it lives, or lies: everything may have started */
+    AS_LOSS_UNTOLD,    /* dead; whoever started it will say why */
+    AS_LOSS_CONDEMNED, /* dead; we ended it, since it hung or was not well */
     AS_LOSSES
 };
 

@@ -293,6 +293,23 @@ bool as_replica_may_rise(struct as_deploy *d, struct as_request *q, enum as_repl
     return true;
 }
 
+void as_replica_condemn(struct as_replica *r, uint64_t last_started)
+{
+    AS_ASSERT(!r->condemned);
+    r->condemned = true;
+    r->suspect_to = last_started;
+}
+
+/* Those that may be what has ended r: the last stream of them, 0 none. */
+static uint64_t suspects_of(const struct as_replica *r, uint64_t last_started, enum as_loss loss)
+{
+    if (loss == AS_LOSS_CRASHED || loss == AS_LOSS_UNTOLD)
+        return last_started;
+    if (r->condemned && (loss == AS_LOSS_CONDEMNED || loss == AS_LOSS_LINK))
+        return AS_MIN(last_started, r->suspect_to);
+    return 0;
+}
+
 /* What becomes of q, which r has not answered. */
 static void lose(struct as_replica *r, struct as_request *q, enum as_progress progress,
                  enum as_loss loss, struct as_grave *g, struct as_list back[AS_PRIORITIES],
@@ -325,6 +342,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     struct as_deploy *d = r->deploy;
     struct as_list back[AS_PRIORITIES];
     struct as_grave *g = NULL;
+    uint64_t suspect_to;
     bool on_trial;
 
     forget(r);
@@ -332,8 +350,9 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     on_trial = as_trial_abort(r);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&back[p]);
-    if (loss == AS_LOSS_CRASHED || loss == AS_LOSS_UNTOLD) {
-        g = as_grave_dig(r, last_started, now);
+    suspect_to = suspects_of(r, last_started, loss);
+    if (suspect_to || loss == AS_LOSS_UNTOLD) {
+        g = as_grave_dig(r, suspect_to, now);
         g->on_trial = on_trial && g->n_prints == 1;
     }
     AS_LIST_EACH(it, &r->sent)
@@ -344,12 +363,13 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
              q->bound                   ? AS_PROGRESS_BOUND
              : q->stream > last_started ? AS_PROGRESS_SENT
                                         : AS_PROGRESS_STARTED,
-             loss, g, back, now);
+             loss == AS_LOSS_CONDEMNED && q->stream > suspect_to ? AS_LOSS_KILLED : loss, g, back,
+             now);
     }
     free(r->of_model);
     free(r->name);
     free(r);
-    if (g && loss == AS_LOSS_CRASHED) {
+    if (g && loss != AS_LOSS_UNTOLD) {
         as_trial_convict(d, g->prints, g->n_prints, g->on_trial, now);
         as_grave_fill(d, g);
         g = NULL;

@@ -42,6 +42,8 @@ struct as_replica {
     uint32_t recalled; /* requests of the RECALL under way that have not come back or ended */
     bool recalling;    /* a RECALL is under way */
     bool draining;
+    bool condemned; /* its worker is to be ended; streams up to suspect_to are to blame */
+    uint64_t suspect_to;
     bool held; /* takes nothing while a request that it gave back finds a place */
     struct as_breaker breaker;
     struct as_median pace;    /* of service times, in 1/1024 of what their model takes */
@@ -335,8 +337,8 @@ void as_trial_go(struct as_deploy *d, as_ns now);
 void as_trial_done(struct as_replica *r, struct as_request *q, bool well, as_ns now);
 /* r takes no trial any more: it drains or goes. True: one was running there. */
 bool as_trial_abort(struct as_replica *r);
-/* These were executing in a worker that ended by its own making; what waits is looked at again.
- * on_trial: the only one of them was alone there as a suspect. */
+/* These were executing in a worker that ended by its own making, or was condemned; what waits is
+ * looked at again. on_trial: the only one of them was alone there as a suspect. */
 void as_trial_convict(struct as_deploy *d, const struct as_print *prints, uint32_t n, bool on_trial,
                       as_ns now);
 /* Fingerprints of what r executes, at most `max`, each once; returns how many. */

@@ -34,10 +34,11 @@ struct as_stat {
     uint64_t cancelled;
     uint64_t replayed; /* sent again after a death, a return or a retry */
     uint64_t recalled;
-    uint64_t lost;        /* AS_EMAYHAVERUN */
-    uint64_t deaths;      /* replicas gone */
-    uint64_t worn;        /* lost that might have been replayed: too often, or over the budget */
-    uint64_t blamed;      /* requests that were executing when a worker ended itself */
+    uint64_t lost;   /* AS_EMAYHAVERUN */
+    uint64_t deaths; /* replicas gone */
+    uint64_t worn;   /* lost that might have been replayed: too often, or over the budget */
+    uint64_t
+        blamed; /* requests that were executing when a worker ended itself, hung or was not well */
     uint64_t trials;      /* suspects that were given a replica for themselves */
     uint64_t quarantined; /* AS_EPOISON, refused or answered */
     uint64_t hung;        /* requests given up as their handler ran too long; counted by link … */

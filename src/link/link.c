@@ -97,10 +97,12 @@ static void close_handles(struct as_link *l)
 }
 
 /* Of a process that is dead. Ours is reaped by the supervisor, whose word comes later or is here
- * already; who left in order, or was ended by us, was not ended by a request. */
+ * already; who left in order was not ended by a request. */
 static enum as_loss loss_of(const struct as_link *l)
 {
-    if (l->goodbye || l->condemned)
+    if (l->condemned)
+        return AS_LOSS_CONDEMNED;
+    if (l->goodbye)
         return AS_LOSS_KILLED;
     if (!l->token)
         return AS_LOSS_UNKNOWN;
@@ -443,7 +445,7 @@ static void op_tick(struct as_upstream *u, as_ns now)
     if (l->ping_sent) {
         /* after a stall of ours the answer may be there, unread */
         if (now - l->ping_sent >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
-            as_link_condemn(l, "did not answer a ping in time", AS_FLEET_EXIT_SILENT);
+            as_link_condemn_silent(l);
         return;
     }
     /* Its health is asked for soon in any case, since only it knows. */

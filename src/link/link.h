@@ -45,17 +45,18 @@ struct as_link_care {
     struct as_timer timer; /* due and look, whichever is first */
     /* As the server is set, or the worker has said. 0: none, but for the timeout. */
     as_ns period, timeout, execution, request;
-    uint32_t limit;    /* of failures */
-    uint32_t dump;     /* signal */
-    as_ns due;         /* the next check, or look at the one under way */
-    as_ns asked;       /* the one under way; later when its time did not count */
-    as_ns look;        /* at what runs; AS_NEVER: nothing does */
-    uint64_t controls; /* so many were sent */
-    uint64_t check;    /* under way, 0: none */
-    uint64_t ask;      /* the controller's, under way; 0: none */
-    uint64_t ask_id;   /* how it calls that one */
-    uint32_t failures; /* of checks, in a row */
-    bool sick;         /* the last check failed */
+    uint32_t limit;      /* of failures */
+    uint32_t dump;       /* signal */
+    as_ns due;           /* the next check, or look at the one under way */
+    as_ns asked;         /* the one under way; later when its time did not count */
+    as_ns look;          /* at what runs; AS_NEVER: nothing does */
+    uint64_t controls;   /* so many were sent */
+    uint64_t check;      /* under way, 0: none */
+    uint64_t ask;        /* the controller's, under way; 0: none */
+    uint64_t ask_id;     /* how it calls that one */
+    uint32_t failures;   /* of checks, in a row */
+    uint64_t suspect_to; /* what had started when the first of these failed */
+    bool sick;           /* the last check failed */
 
     /* Of its deployment. 0: as it is registered. */
     int64_t max_queued;
@@ -120,9 +121,8 @@ void as_link_died(struct as_link *l);
 /* The peer broke the rules: the link ends, a worker of ours is killed. */
 void as_link_refuse(struct as_link *l, const char *why);
 
-/* Its process has to end: it gets nothing new; ours is killed, and its death tells what may be
- * replayed. Of one that came by itself the link ends, and everything may have run. */
-void as_link_condemn(struct as_link *l, const char *why, enum as_fleet_exit cause);
+/* It has not answered a ping: it is condemned (link_care.c). READY only. */
+void as_link_condemn_silent(struct as_link *l);
 void as_link_condemned_late(struct as_link *l); /* the timer of one that is condemned */
 /* In the rotation or out of it, after anything that decides it has changed. */
 void as_link_rotate(struct as_link *l);

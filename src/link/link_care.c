@@ -9,6 +9,9 @@
  * (core knows which), so that the verdict is never early, and late by one look at most. The page is
  * not asked for it: a process that was stopped writes nothing. What has started is answered now;
  * the process is ended, and with its death the page tells which of the others may be replayed.
+ *
+ * What was executing when a worker was found to be unwell is suspect, as after a crash: when it
+ * hung, when a ping was not answered, when the first of the checks in a row failed.
  */
 #include "base/err.h"
 #include "link/link.h"
@@ -25,6 +28,12 @@
 static as_ns now_of(const struct as_link *l)
 {
     return as_loop_now(l->up.fleet->loop);
+}
+
+/* Without a page all may have. */
+static uint64_t last_started(const struct as_link *l)
+{
+    return l->page ? __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE) : UINT64_MAX;
 }
 
 /* --- in and out of the rotation --- */
@@ -68,20 +77,23 @@ static void execute(struct as_link *l)
         kill_it(l);
 }
 
-static void sentence(struct as_link *l, const char *why, enum as_fleet_exit cause)
+/* suspect_to: what had started when it was found out; what of that is still there is blamed. */
+static void sentence(struct as_link *l, const char *why, enum as_fleet_exit cause,
+                     uint64_t suspect_to)
 {
     if (l->token)
         l->token->ended = cause;
     l->condemned = as_str_dup(as_str_of(why));
     as_timer_set(&l->care.timer, AS_NEVER);
     as_link_rotate(l);
+    as_replica_condemn(l->up.replica, suspect_to);
 }
 
-void as_link_condemn(struct as_link *l, const char *why, enum as_fleet_exit cause)
+void as_link_condemn_silent(struct as_link *l)
 {
     if (l->condemned)
         return;
-    sentence(l, why, cause);
+    sentence(l, "did not answer a ping in time", AS_FLEET_EXIT_SILENT, last_started(l));
     execute(l);
 }
 
@@ -117,14 +129,19 @@ static void check_failed(struct as_link *l, struct as_str why)
 {
     char text[TEXT_MAX];
 
-    l->care.failures++;
+    if (l->condemned)
+        return;
+    if (!l->care.failures++)
+        l->care.suspect_to = last_started(l);
     l->care.sick = true;
     as_deploy_stat(l->up.deploy->core)->sick++;
     log_health(l, false, why);
     if (l->token && l->care.failures >= AS_MAX(l->care.limit, 1u)) {
         snprintf(text, sizeof(text), "%u health checks failed in a row, the last one: %.*s",
                  l->care.failures, AS_STR_FMT(why));
-        as_link_condemn(l, text, AS_FLEET_EXIT_UNHEALTHY);
+        /* what has started since the first of them did not make that one fail */
+        sentence(l, text, AS_FLEET_EXIT_UNHEALTHY, l->care.suspect_to);
+        execute(l);
         return;
     }
     as_link_rotate(l);
@@ -259,7 +276,8 @@ static void condemn_hung(struct as_link *l, struct look *k)
              started ? "the handler of model %s has run for longer than execution_timeout_s (%.3g)"
                      : "a request of model %s was not started within execution_timeout_s (%.3g)",
              m->name, limit);
-    sentence(l, why, AS_FLEET_EXIT_HUNG); /* first: what is answered below makes no room here */
+    sentence(l, why, AS_FLEET_EXIT_HUNG,
+             k->last_started); /* first: what is answered below makes no room here */
     as_replica_each_executing(l->up.replica, give_up, k);
     as_deploy_stat(l->up.deploy->core)->hung += k->n;
     as_log_event(l->up.fleet->log, AS_LOG_WARN, "worker_hung",
@@ -272,9 +290,7 @@ static void condemn_hung(struct as_link *l, struct look *k)
 /* True: something has run for too long. */
 static bool look(struct as_link *l, as_ns now, struct look *ret_k)
 {
-    *ret_k = (struct look){.l = l, .now = now, .first = AS_NEVER, .last_started = UINT64_MAX};
-    if (l->page)
-        ret_k->last_started = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
+    *ret_k = (struct look){.l = l, .now = now, .first = AS_NEVER, .last_started = last_started(l)};
     as_replica_each_executing(l->up.replica, look_at, ret_k);
     return ret_k->hung && now >= ret_k->first;
 }

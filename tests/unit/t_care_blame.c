@@ -7,7 +7,6 @@ static struct as_fleet_conf blaming(void)
     struct as_fleet_conf conf = usual();
 
     conf.blame = (struct as_blame_conf){.max = 8, .ttl = 60 * AS_SEC};
-    conf.replay = (struct as_replay_conf){.attempts = 3, .percent = 10, .least = 3};
     return conf;
 }
 
@@ -60,7 +59,8 @@ static void a_request_that_hangs_ends_two_workers_and_is_refused(void **state AS
     }
 }
 
-/* Which of them blocks an event loop cannot be seen: each is tried, and who ends well is cleared. */
+/* Which of them blocks an event loop cannot be seen: each is tried, and who ends well is cleared.
+ */
 static void what_executes_beside_a_hung_handler_is_tried(void **state AS_UNUSED)
 {
     struct as_frame_options o = one_option(AS_FRAME_OPT_EXECUTION_TIMEOUT, 200 * AS_MS);

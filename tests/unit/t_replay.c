@@ -31,7 +31,7 @@ static void test_why_the_worker_went_decides_for_the_rest(void **state AS_UNUSED
     static const enum as_replay want[AS_LOSSES] = {
         [AS_LOSS_KILLED] = AS_REPLAY_FREE,     [AS_LOSS_CRASHED] = AS_REPLAY_ALONE,
         [AS_LOSS_UNKNOWN] = AS_REPLAY_COUNTED, [AS_LOSS_LINK] = AS_REPLAY_BUDGET,
-        [AS_LOSS_UNTOLD] = AS_REPLAY_LATER,
+        [AS_LOSS_UNTOLD] = AS_REPLAY_LATER,    [AS_LOSS_CONDEMNED] = AS_REPLAY_ALONE,
     };
 
     for (int loss = 0; loss < AS_LOSSES; loss++)

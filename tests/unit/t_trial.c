@@ -396,6 +396,92 @@ static void test_an_outside_kill_on_trial_proves_nothing(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* --- workers that we ended: they hung, or were not well --- */
+
+static void test_what_executed_in_a_condemned_worker_is_suspect(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 0);
+    join(w, 'A', 2, 0);
+    join(w, 'B', 2, 0);
+    submit(w, 'a');
+    as_replica_drain(rep(w, 'A'), true, w->now);
+    as_replica_condemn(rep(w, 'A'), req(w, 'a')->stream);
+    die(w, 'A', 'a', AS_LOSS_CONDEMNED);
+    submit(w, 'b');
+    expect(w, "a>A a>B"); /* b waits: a is alone */
+    assert_int_equal(req(w, 'a')->tries, 1);
+    assert_int_equal(as_deploy_stat(w->d)->blamed, 1);
+    as_replica_drain(rep(w, 'B'), true, w->now);
+    as_replica_condemn(rep(w, 'B'), req(w, 'a')->stream);
+    die(w, 'B', 'a', AS_LOSS_CONDEMNED);
+    expect(w, "a=EPOISON ~a");
+    world_free(w);
+}
+
+static void test_what_started_after_that_is_lost_as_by_an_outside_kill(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 0);
+    join(w, 'A', 3, 0);
+    join(w, 'B', 3, 0);
+    as_replica_drain(rep(w, 'B'), true, w->now);
+    submit_all(w, "abc");
+    as_replica_drain(rep(w, 'A'), true, w->now);
+    as_replica_condemn(rep(w, 'A'), req(w, 'a')->stream);
+    as_replica_drain(rep(w, 'B'), false, w->now);
+    w->n = 0;
+    die(w, 'A', 'b', AS_LOSS_CONDEMNED);
+    expect(w, "b>B c>B");
+    assert_int_equal(as_deploy_suspects(w->d), 1); /* only a */
+    assert_int_equal(req(w, 'b')->tries, 0);
+    done(w, 'b');
+    done(w, 'c');
+    expect(w, "a>B");
+    world_free(w);
+}
+
+/* Its process does not die, or is not ours: all may have run, and who is suspect is known. */
+static void test_a_condemned_worker_that_loses_its_link_blames_too(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 0);
+    join(w, 'A', 2, 0);
+    submit_all(w, "ab");
+    as_replica_drain(rep(w, 'A'), true, w->now);
+    as_replica_condemn(rep(w, 'A'), req(w, 'a')->stream);
+    w->n = 0;
+    as_replica_free(rep(w, 'A'), UINT64_MAX, AS_LOSS_LINK, w->now);
+    assert_int_equal(as_deploy_stat(w->d)->blamed, 1);
+    assert_non_null(req(w, 'a')->blame);
+    assert_null(req(w, 'b')->blame);
+    assert_true(req(w, 'a')->budgeted && req(w, 'b')->budgeted);
+    world_free(w);
+}
+
+static void test_what_ended_before_a_condemned_worker_did_is_not_blamed(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 0);
+    join(w, 'A', 2, 0);
+    submit_all(w, "ab");
+    as_replica_drain(rep(w, 'A'), true, w->now);
+    as_replica_condemn(rep(w, 'A'), req(w, 'b')->stream);
+    assert_true(done(w, 'a'));
+    die(w, 'A', 'b', AS_LOSS_CONDEMNED);
+    assert_int_equal(as_deploy_stat(w->d)->blamed, 1);
+    make(w, "a", true, 0);
+    submit(w, 'a');
+    assert_null(req(w, 'a')->blame);
+    world_free(w);
+}
+
+/* --- the line --- */
+
 static void test_suspects_leave_the_line(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -499,6 +585,10 @@ int main(void)
         cmocka_unit_test(test_without_a_verdict_it_goes_alone_where_a_replica_is_idle),
         cmocka_unit_test(test_a_suspect_that_nobody_blamed_leaves_no_trace),
         cmocka_unit_test(test_an_outside_kill_on_trial_proves_nothing),
+        cmocka_unit_test(test_what_executed_in_a_condemned_worker_is_suspect),
+        cmocka_unit_test(test_what_started_after_that_is_lost_as_by_an_outside_kill),
+        cmocka_unit_test(test_a_condemned_worker_that_loses_its_link_blames_too),
+        cmocka_unit_test(test_what_ended_before_a_condemned_worker_did_is_not_blamed),
         cmocka_unit_test(test_suspects_leave_the_line),
         cmocka_unit_test(test_a_deployment_that_is_down_tries_nobody),
         cmocka_unit_test(test_a_replica_that_drains_is_not_kept_for_a_trial),
