@@ -147,3 +147,25 @@ def test_a_request_that_makes_checks_fail_ends_two_workers_and_no_more(wedged, c
         load.wait_more(50)
     assert set(load.outcomes) == {"OK"}, load.outcomes
     assert deaths(server, "wedging") == 2
+
+
+# --- suspects beside the others ---
+
+def test_many_suspects_do_not_starve_the_only_worker(serve, connect):
+    """One crash, 30 suspects, one worker: those that wait at the end of a suspect's turn go before the next suspect."""
+    def quick(client, n):
+        client.infer("quick", {"x": np.array([n])})
+
+    server = serve("suspects.py", *QUICK)
+    client = connect(server)
+    slow = [client.begin("slow", {"x": np.array([0.3, n])}) for n in range(30)]
+    wait.until(lambda: server.status()["replicas"][0]["ongoing"] == len(slow), lambda: server.status())
+    assert failure(client, "end", 0).code() == grpc.StatusCode.UNAVAILABLE
+    with Load(server.address, quick) as load:
+        for call in slow:
+            call.result()
+        load.wait_more(8)
+    assert value(server, "anyserve_trials_total") == len(slow)
+    turns = "".join(map(str, client.infer("order", {})["began"]))
+    # where none of the eight clients had asked again yet, two suspects may follow each other
+    assert turns.count("1") == len(slow) and "11111" not in turns, turns

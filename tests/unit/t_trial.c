@@ -482,6 +482,42 @@ static void test_what_ended_before_a_condemned_worker_did_is_not_blamed(void **s
 
 /* --- the line --- */
 
+/* One crash makes suspects of all that were executing; there is one replica. Who waits when one of
+ * them has had it goes before the next one does. */
+static void test_others_go_on_between_suspects(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abcuvwxyz", true, 0);
+    join(w, 'A', 4, 0);
+    submit_all(w, "abc");
+    die(w, 'A', 'c', AS_LOSS_CRASHED);
+    submit_all(w, "xy");
+    w->n = 0;
+    join(w, 'B', 4, 0);
+    submit_all(w, "z");
+    expect(w, "x>B y>B");
+    done(w, 'x');
+    expect(w, "");
+    done(w, 'y');
+    expect(w, "a>B");
+    submit_all(w, "uv");
+    done(w, 'a');
+    expect(w, "z>B u>B v>B");
+    submit_all(w, "w"); /* came later: it waits for the next one's turn */
+    done(w, 'z');
+    done(w, 'u');
+    done(w, 'v');
+    expect(w, "b>B");
+    done(w, 'b');
+    expect(w, "w>B");
+    done(w, 'w');
+    expect(w, "c>B");
+    done(w, 'c');
+    assert_int_equal(as_deploy_suspects(w->d), 0);
+    world_free(w);
+}
+
 static void test_suspects_leave_the_line(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -589,6 +625,7 @@ int main(void)
         cmocka_unit_test(test_what_started_after_that_is_lost_as_by_an_outside_kill),
         cmocka_unit_test(test_a_condemned_worker_that_loses_its_link_blames_too),
         cmocka_unit_test(test_what_ended_before_a_condemned_worker_did_is_not_blamed),
+        cmocka_unit_test(test_others_go_on_between_suspects),
         cmocka_unit_test(test_suspects_leave_the_line),
         cmocka_unit_test(test_a_deployment_that_is_down_tries_nobody),
         cmocka_unit_test(test_a_replica_that_drains_is_not_kept_for_a_trial),
