@@ -44,7 +44,8 @@ enum as_err_code {
     AS_EIO = -21,              /* the system refused; errno says why */
     AS_EUNAUTHENTICATED = -22, /* nobody said who it is */
     AS_EHUNG = -23,            /* a handler ran for too long, its worker was ended */
-    AS_EPOISON = -24           /* a request that ends workers, refused for a while */
+    AS_EPOISON = -24,          /* a request that ends workers, refused for a while */
+    AS_ESUSPECT = -25          /* one like it has ended a worker; none was free for it alone */
 };
 const char *as_err_name(int err); /* "EINVALID"; "OK" for 0 */
 const char *as_err_text(int err); /* "invalid argument" */

@@ -48,6 +48,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
                     (uint32_t)as_option_u64(o, AS_OPT_MAX_EJECTED)},
         .verdict_wait = as_option_ns(o, AS_OPT_VERDICT_WAIT),
         .verdict_patience = as_option_ns(o, AS_OPT_VERDICT_PATIENCE),
+        .trial = {as_option_ns(o, AS_OPT_TRIAL_TIME), as_option_ns(o, AS_OPT_SUSPECT_WAIT)},
         .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),
                   (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
     };

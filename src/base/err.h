@@ -34,7 +34,10 @@
     X(EIO, "input/output error", 14, 503, true, 's')                                               \
     X(EUNAUTHENTICATED, "not authenticated", 16, 401, false, 'c')                                  \
     X(EHUNG, "the handler ran for longer than its execution timeout", 4, 504, false, 'w')          \
-    X(EPOISON, "the same request has ended workers; it is refused for a while", 13, 500, false, 'c')
+    X(EPOISON, "the same request has ended workers; it is refused for a while", 13, 500, false,    \
+      'c')                                                                                         \
+    X(ESUSPECT, "a request like it has ended a worker; none was free to run it alone", 14, 503,    \
+      true, 's')
 
 enum as_err {
     AS_OK = 0,

@@ -187,6 +187,11 @@ enum as_option_type {
       "a request that has ended two workers, the second one alone, is refused for this time")      \
     X(MAX_SUSPECTS, "max-suspects", INT, 0, 65536, "256", "off", RD, "Failures",                   \
       "requests of a deployment that are remembered for having ended a worker; off: none")         \
+    X(TRIAL_TIME, "trial-time", DURATION, AS_MS, 600 * AS_SEC, "2s", "", RD, "Failures",           \
+      "a worker that has others in hand is kept free for a suspect so long at most, and is then "  \
+      "its alone for as long; or twice as long as such a request had run when a worker ended")     \
+    X(SUSPECT_WAIT, "suspect-wait", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", RD, "Failures",     \
+      "a suspect that waits longer for a worker of its own is refused")                            \
     X(BREAKER_FAILURES, "breaker-failures", INT, 0, 1000000, "5", "off", RD, "Failures",           \
       "failures in a row, while its peers have few, that take a replica out for a while")          \
     X(OUTLIER_FACTOR, "outlier-factor", INT, 0, 1000, "3", "off", RD, "Failures",                  \

@@ -39,8 +39,8 @@ void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_
     }
     r->n_absent++;
     d->n_absent++;
-    if (r->tried && r->tried->state == AS_REQ_QUEUED && r->tried->model == model) {
-        (void)as_trial_abort(r);
+    if (r->trial.state == AS_TRIAL_KEPT && r->trial.suspect->model == model) {
+        as_trial_unkeep(r);
         as_dispatch_pull(r, now);
         as_dispatch_balance(d);
     }

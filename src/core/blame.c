@@ -121,13 +121,14 @@ struct as_blamed *as_blame_suspect(struct as_blame *b, const struct as_print *p,
 }
 
 struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, bool on_trial,
-                               as_ns now)
+                               as_ns ran, as_ns now)
 {
     struct as_blamed *e = as_blame_suspect(b, p, now);
 
     if (!e)
         return NULL;
     e->kills++;
+    e->ran = AS_MAX(e->ran, ran);
     e->proved = e->proved || on_trial;
     if (e->proved && e->kills > 1)
         e->state = AS_BLAME_CONDEMNED;

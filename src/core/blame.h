@@ -1,18 +1,19 @@
 /* core/blame.h — requests that ended workers: suspects, and those that are refused for a while.
  *
- *              was executing when a             ended a worker while it ran alone
- *              worker ended itself                   (as a suspect)
+ *              was executing when a             a worker went the same way while
+ *              worker ended itself, hung           it ran there alone
+ *              or was not well                     (as a suspect)
  *   unknown ────────────────────────► SUSPECT ─────────────────────► CONDEMNED
  *      ▲                                │  ▲                             │
  *      └── a run of it ended well, or ──┘  └──────── ttl over ───────────┘
  *          ttl over and nobody waits
  *
- * A suspect runs alone, so that it takes no neighbour along and its next death proves something; a
- * condemned one is refused. The first death may be a neighbour's doing, so it condemns nobody.
- * Where nobody has said yet why a worker died, its requests may be suspects on no more than that. A
- * request is known by a fingerprint of its model and body, which is taken only when a worker has
- * died, and of requests whose model and size fit an entry of this table. Pure but for the heap.
- * Thread: the caller's.
+ * A suspect runs alone (core/trial.h), so that it takes no neighbour along and its next death
+ * proves something; a condemned one is refused. The first death may be a neighbour's doing, so it
+ * condemns nobody. Where nobody has said yet why a worker died, its requests may be suspects on no
+ * more than that. A request is known by a fingerprint of its model and body, which is taken only
+ * when a worker has died, and of requests whose model and size fit an entry of this table. Pure but
+ * for the heap. Thread: the caller's.
  */
 #ifndef AS_CORE_BLAME_H
 #define AS_CORE_BLAME_H
@@ -37,6 +38,7 @@ struct as_blamed {
                          stays */
     bool proved;      /* one of these deaths was on trial; verdicts may come in any order */
     bool trying;      /* one of them has a replica for itself */
+    as_ns ran;        /* the longest that one had been with a worker when that ended */
     as_ns until;
 };
 
@@ -59,11 +61,11 @@ void as_blame_fini(struct as_blame *b);
 bool as_blame_may_know(const struct as_blame *b, uint32_t model, uint64_t size);
 /* NULL: not known, or not any more. */
 struct as_blamed *as_blame_find(struct as_blame *b, const struct as_print *p, as_ns now);
-/* It was executing in a worker that ended by its own making, or was condemned. on_trial: alone
- * there, as a suspect. NULL: the table is full of entries that are needed. Full otherwise: the
- * oldest goes. */
+/* It had been executing for `ran` in a worker that ended by its own making, or was condemned.
+ * on_trial: alone there, as a suspect. NULL: the table is full of entries that are needed. Full
+ * otherwise: the oldest goes. */
 struct as_blamed *as_blame_add(struct as_blame *b, const struct as_print *p, bool on_trial,
-                               as_ns now);
+                               as_ns ran, as_ns now);
 /* It may come to be blamed: a suspect without a death so far. NULL as above. */
 struct as_blamed *as_blame_suspect(struct as_blame *b, const struct as_print *p, as_ns now);
 /* What is known of requests of that model, none of which waits, is forgotten: the index will be

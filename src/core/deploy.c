@@ -24,6 +24,7 @@ int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_
     as_blame_init(&d->blame, &conf->blame);
     as_eject_model(d, 0);
     as_list_init(&d->suspects);
+    d->serving = AS_NEVER;
     as_list_init(&d->graves);
     as_heap_init(&d->deadlines);
     *ret_d = d;
@@ -197,7 +198,7 @@ static int submit_suspect(struct as_deploy *d, struct as_request *q, int err, as
         return refuse(q, AS_EFULL);
     }
     accept(d, q, now);
-    as_trial_add(d, q);
+    as_trial_add(d, q, now);
     as_trial_go(d, now);
     return 0;
 }
@@ -342,6 +343,8 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
     }
     if (d->n_out)
         as_eject_expire(d, now);
+    if (d->n_suspects || d->n_trials)
+        as_trial_expire(d, now);
 }
 
 as_ns as_deploy_next_deadline(const struct as_deploy *d)
@@ -353,6 +356,8 @@ as_ns as_deploy_next_deadline(const struct as_deploy *d)
         next = AS_MIN(next, as_grave_next(d));
     if (d->n_out)
         next = AS_MIN(next, as_eject_next(d));
+    if (d->n_suspects || d->n_trials)
+        next = AS_MIN(next, as_trial_next(d));
     return d->queue.n_holding ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;
 }
 

@@ -28,6 +28,7 @@
 #include "core/replay.h"
 #include "core/request.h"
 #include "core/stat.h"
+#include "core/trial.h"
 
 struct as_deploy_ops {
     /* The next n > 1 requests that are sent to r are one call of a handler. */
@@ -76,6 +77,7 @@ struct as_deploy_conf {
     as_ns verdict_wait;
     /* … and one that has been lost before, for which nobody could say it */
     as_ns verdict_patience;
+    struct as_trial_conf trial;
 };
 
 #define AS_DEPLOY_MODELS_MAX   1024u

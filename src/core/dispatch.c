@@ -114,6 +114,8 @@ static void hand_over(struct as_replica *r, struct as_request *q, as_ns now)
     r->unanswered++;
     as_dispatch_refresh(r);
     d->stat.dispatched++;
+    if (__builtin_expect(d->owed || r->trial.suspect, 0))
+        as_trial_sent(r, q);
     as_hist_add(&d->stat.queue, now - q->arrived);
     d->ops.send(d->ctx, r, q);
     AS_ASSERT(q->stream > r->last_stream);
@@ -423,7 +425,7 @@ static bool again_alone(struct as_deploy *d, struct as_request *q, as_ns now)
         return true;
     }
     as_request_move(q, AS_REQ_QUEUED);
-    as_trial_add(d, q);
+    as_trial_add(d, q, now);
     return true;
 }
 
@@ -467,14 +469,12 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
 {
     struct as_deploy *d = r->deploy;
 
-    if (d->n_suspects)
-        as_trial_go(d, now);
     while (d->queue.n) {
         struct as_taker t = as_dispatch_taker(r);
         struct as_request *q = t.starts || t.waits ? as_queue_first(&d->queue, &t) : NULL;
 
         if (!q)
-            return;
+            break;
         if (q->lane) {
             send_batch(r, q->lane, now);
             continue;
@@ -483,6 +483,8 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
         if (in_time(d, q, now))
             as_dispatch_send(r, q, now);
     }
+    if (d->n_suspects)
+        as_trial_go(d, now);
 }
 
 /* --- caps --- */

@@ -68,7 +68,7 @@ struct as_grave *as_grave_dig(struct as_replica *r, uint64_t last_started, as_ns
     g->number = ++d->last_grave;
     g->until = AS_NEVER;
     as_list_init(&g->parked);
-    g->n_prints = as_trial_prints(r, last_started, g->prints, max);
+    g->n_prints = as_trial_prints(r, last_started, g->prints, max, now);
     as_list_push(&d->graves, &g->node);
     d->n_graves++;
     return g;

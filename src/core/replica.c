@@ -44,6 +44,7 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
         as_dispatch_restrict(d);
     }
     as_dispatch_relimit(r);
+    as_trial_serving(d, now);
     as_eject_last(d, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(d);
@@ -52,9 +53,10 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
 void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
 {
     r->draining = draining;
-    if (draining && r->tried && r->tried->state == AS_REQ_QUEUED)
-        (void)as_trial_abort(r); /* it is tried elsewhere */
+    if (draining)
+        as_trial_unkeep(r); /* it is tried elsewhere */
     as_dispatch_relimit(r);
+    as_trial_serving(r->deploy, now);
     as_eject_last(r->deploy, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);
@@ -105,7 +107,7 @@ static void give_back(struct as_replica *r, struct as_request *q, as_ns now)
     r->held = true;
     as_dispatch_relimit(r);
     as_dispatch_detach(q);
-    if (r->tried == q)
+    if (r->trial.suspect == q)
         as_trial_done(r, q, false, now);
     as_dispatch_again(r->deploy, q, now);
     if (r->deploy->batched)
@@ -137,7 +139,7 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
     } else {
         as_dispatch_detach(q);
         as_eject_heard(r, q, now);
-        if (__builtin_expect(r->tried == q, 0))
+        if (__builtin_expect(r->trial.suspect == q, 0))
             as_trial_done(r, q, waits, now);
         if (waits) {
             as_heap_remove(&d->deadlines, q);
@@ -164,7 +166,7 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
         give_back(r, q, now);
     } else {
         as_dispatch_detach(q);
-        if (r->tried == q)
+        if (r->trial.suspect == q)
             as_trial_done(r, q, false, now);
         as_deploy_end(r->deploy, q);
     }
@@ -346,6 +348,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     bool on_trial;
 
     forget(r);
+    as_trial_serving(d, now);
     as_eject_last(d, now);
     on_trial = as_trial_abort(r);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)

@@ -46,9 +46,9 @@ struct as_replica {
     uint64_t suspect_to;
     bool held; /* takes nothing while a request that it gave back finds a place */
     struct as_breaker breaker;
-    struct as_median pace;    /* of service times, in 1/1024 of what their model takes */
-    struct as_request *tried; /* a suspect that it is kept free for, or has to itself; NULL */
-    uint64_t used;            /* deploy->uses at the last dispatch */
+    struct as_median pace; /* of service times, in 1/1024 of what their model takes */
+    struct as_trial trial;
+    uint64_t used; /* deploy->uses at the last dispatch */
     uint64_t last_stream;
     as_ns service;             /* moving average, weight 1/8; 0 unknown */
     struct as_share *of_model; /* AS_DEPLOY_MODELS_MAX; NULL while the deployment has no lanes */
@@ -73,9 +73,11 @@ struct as_deploy {
     uint64_t orders, uses;
     struct as_list batches; /* that are not in use */
     struct as_blame blame;
-    struct as_list suspects; /* QUEUED, and not in the queue */
-    uint32_t n_suspects, n_trials;
-    struct as_list graves; /* oldest first */
+    struct as_list suspects;       /* QUEUED, and not in the queue */
+    uint32_t n_suspects, n_trials; /* trials: replicas that are KEPT or ALONE */
+    uint32_t owed;                 /* others that go before a suspect has its turn: core/trial.h */
+    as_ns serving;                 /* since when there is a replica that serves; AS_NEVER: none */
+    struct as_list graves;         /* oldest first */
     uint32_t n_graves, parked;
     uint64_t last_grave;
     uint32_t budgeted; /* replays in the budget */
@@ -108,7 +110,8 @@ as_replica_waiting(const struct as_replica *r) /* requests prefetched there */
 
 static inline bool as_replica_open(const struct as_replica *r)
 {
-    return !r->draining && !r->held && !r->tried && r->breaker.state != AS_BREAKER_OPEN;
+    return !r->draining && !r->held && r->breaker.state != AS_BREAKER_OPEN &&
+           (r->trial.state == AS_TRIAL_NONE || r->trial.state == AS_TRIAL_OPEN);
 }
 
 /* Does its worker serve the model? */
@@ -313,7 +316,13 @@ as_ns as_eject_next(const struct as_deploy *d); /* when that is; AS_NEVER */
 /* Replicas came, went or drained: when all that are left are out, they are in again. */
 void as_eject_last(struct as_deploy *d, as_ns now);
 
-/* --- trial.c: suspects (core/blame.h) --- */
+/* --- trial.c: suspects (core/blame.h, core/trial.h) --- */
+
+/* A request that was executing in a worker that ended. */
+struct as_evidence {
+    struct as_print print;
+    as_ns ran; /* it had been there for so long */
+};
 
 /* Is q like one that ended workers? 0; AS_EPOISON: it is refused. q->blame says whether it is a
  * suspect. Costs a hash where its model and size are those of one. */
@@ -323,7 +332,7 @@ bool as_trial_has_room(const struct as_deploy *d, uint32_t model);
 /* q, in no list, becomes a suspect though nobody has blamed it; or not, where the table is full. */
 void as_trial_suspect(struct as_deploy *d, struct as_request *q, as_ns now);
 /* q (QUEUED, in no list, a suspect) waits for a replica of its own. as_trial_go must follow. */
-void as_trial_add(struct as_deploy *d, struct as_request *q);
+void as_trial_add(struct as_deploy *d, struct as_request *q, as_ns now);
 /* q (QUEUED, a suspect) leaves the line, and is no suspect. The replica that was kept for it has
  * room, or NULL. */
 struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q);
@@ -331,19 +340,29 @@ struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q);
 void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now);
 /* q, in no list, is no suspect any more: it ends, or is acquitted. */
 void as_trial_forget(struct as_deploy *d, struct as_request *q);
-/* Keeps replicas free for suspects, and sends those whose replica is idle. */
+/* Keeps replicas free for suspects, as far as it is their turn, and sends those whose replica is
+ * idle. Rule 1 holds. */
 void as_trial_go(struct as_deploy *d, as_ns now);
-/* q, which r had to itself, has been detached. well: it ended well, and so do its like. */
+/* Somebody was sent to r, while others are owed or a suspect is there. */
+void as_trial_sent(struct as_replica *r, const struct as_request *q);
+/* q, on trial at r, has been detached. well: it ended well, and so do its like. */
 void as_trial_done(struct as_replica *r, struct as_request *q, bool well, as_ns now);
-/* r takes no trial any more: it drains or goes. True: one was running there. */
+/* r is not kept free any more: it drains, or does not serve the model. */
+void as_trial_unkeep(struct as_replica *r);
+/* r goes. True: it had nobody but a suspect on trial, whose death this is. */
 bool as_trial_abort(struct as_replica *r);
+/* After a replica came, went or drained: whether one serves at all. */
+void as_trial_serving(struct as_deploy *d, as_ns now);
+/* What has lasted too long ends. */
+void as_trial_expire(struct as_deploy *d, as_ns now);
+as_ns as_trial_next(const struct as_deploy *d); /* when that is; AS_NEVER */
 /* These were executing in a worker that ended by its own making, or was condemned; what waits is
  * looked at again. on_trial: the only one of them was alone there as a suspect. */
-void as_trial_convict(struct as_deploy *d, const struct as_print *prints, uint32_t n, bool on_trial,
-                      as_ns now);
+void as_trial_convict(struct as_deploy *d, const struct as_evidence *evidence, uint32_t n,
+                      bool on_trial, as_ns now);
 /* Fingerprints of what r executes, at most `max`, each once; returns how many. */
 uint32_t as_trial_prints(const struct as_replica *r, uint64_t last_started,
-                         struct as_print *ret_prints, uint32_t max);
+                         struct as_evidence *ret_evidence, uint32_t max, as_ns now);
 bool as_trial_ok(const struct as_deploy *d);
 
 /* --- grave.c: dead workers of which nobody has said why --- */
@@ -355,7 +374,7 @@ struct as_grave {
     struct as_list parked;
     bool on_trial;
     uint32_t n_prints;
-    struct as_print prints[];
+    struct as_evidence prints[];
 };
 
 /* One more, with the fingerprints of what r executed. */

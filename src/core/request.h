@@ -61,6 +61,7 @@ struct as_request {
     bool started;     /* a RECALL left it with its worker: it runs, do not ask again */
     as_ns arrived;    /* submit */
     as_ns sent;       /* last dispatch */
+    as_ns suspected;  /* QUEUED, a suspect: since it waits for a replica of its own */
     as_ns release;    /* of a model with batching: held back no longer than this; 0: ready */
     uint64_t order;   /* arrival number within the deployment; kept over replays */
     uint64_t stream;  /* stream id on the link, set by ops->send */

@@ -1,8 +1,30 @@
 /* Suspects: each runs alone in a replica, which is kept free for it. A few at once, so that most of
- * the deployment serves the others; never two that are alike. */
+ * the deployment serves the others; never two that are alike; in turns with those who wait. */
+#include "core/trial.h"
+
 #include "core/replica.h"
 
 #define SHARE 3u /* of the ready replicas, one in so many may be on trial, and always one */
+
+void as_trial_move(struct as_trial *t, enum as_trial_state to)
+{
+    static const uint8_t arrows[] = {
+        [AS_TRIAL_NONE] = 1u << AS_TRIAL_KEPT,
+        [AS_TRIAL_KEPT] = 1u << AS_TRIAL_NONE | 1u << AS_TRIAL_ALONE,
+        [AS_TRIAL_ALONE] = 1u << AS_TRIAL_NONE | 1u << AS_TRIAL_OPEN,
+        [AS_TRIAL_OPEN] = 1u << AS_TRIAL_NONE,
+    };
+
+    AS_ASSERT(arrows[t->state] >> to & 1u);
+    t->state = to;
+}
+
+const char *as_trial_state_name(enum as_trial_state s)
+{
+    static const char *const names[] = {"none", "kept", "alone", "open"};
+
+    return (size_t)s < AS_COUNT(names) ? names[s] : "?";
+}
 
 static struct as_request *request_of(struct as_list *n)
 {
@@ -43,7 +65,8 @@ bool as_trial_has_room(const struct as_deploy *d, uint32_t model)
     if (!d->ops.print || !d->conf.blame.max || d->n_suspects || d->n_trials >= most_trials(d))
         return false;
     for (uint32_t i = 0; i < d->n_free; i++) {
-        if (!d->free[i]->unanswered && as_replica_has(d->free[i], model))
+        if (!d->free[i]->unanswered && d->free[i]->trial.state == AS_TRIAL_NONE &&
+            as_replica_has(d->free[i], model))
             return true;
     }
     return false;
@@ -62,11 +85,32 @@ void as_trial_suspect(struct as_deploy *d, struct as_request *q, as_ns now)
         q->blame->waiting++;
 }
 
-void as_trial_add(struct as_deploy *d, struct as_request *q)
+/* --- the line --- */
+
+/* When q, which waits, is refused. */
+static as_ns due(const struct as_deploy *d, const struct as_request *q)
+{
+    if (d->serving == AS_NEVER)
+        return AS_NEVER;
+    return AS_MAX(q->suspected, d->serving) + d->conf.trial.wait;
+}
+
+void as_trial_add(struct as_deploy *d, struct as_request *q, as_ns now)
 {
     AS_ASSERT(q->blame && q->state == AS_REQ_QUEUED);
     as_list_push(&d->suspects, &q->node);
     d->n_suspects++;
+    q->suspected = now;
+    if (d->serving != AS_NEVER)
+        d->ops.wake(d->ctx, due(d, q));
+    for (uint32_t i = 0; i < d->n_all; i++) { /* rests that nobody has waited for */
+        struct as_trial *t = &d->all[i]->trial;
+
+        if (t->state == AS_TRIAL_NONE && t->until > now)
+            d->ops.wake(d->ctx, t->until);
+        else if (t->state == AS_TRIAL_NONE)
+            t->until = 0;
+    }
 }
 
 /* One that was never blamed is forgotten with the last who waits as it. */
@@ -79,19 +123,32 @@ void as_trial_forget(struct as_deploy *d, struct as_request *q)
         as_blame_acquit(&d->blame, e);
 }
 
-/* Whoever was kept free for q, or had it alone. */
-static void let_go(struct as_replica *r)
+/* The others have r again: as many as wait now go before a replica is kept from them next. */
+static void end_turn(struct as_replica *r, enum as_trial_state to)
 {
-    r->tried->blame->trying = false;
-    r->tried = NULL;
-    r->deploy->n_trials--;
+    struct as_deploy *d = r->deploy;
+
+    if (r->trial.state != AS_TRIAL_OPEN) {
+        d->n_trials--;
+        d->owed = d->queue.n;
+    }
+    as_trial_move(&r->trial, to);
     as_dispatch_relimit(r);
+}
+
+/* Whoever was kept free for a suspect, or has it. rest: until then it is not kept again. */
+static void let_go(struct as_replica *r, as_ns rest)
+{
+    r->trial.suspect->blame->trying = false;
+    r->trial.suspect = NULL;
+    r->trial.until = rest;
+    end_turn(r, AS_TRIAL_NONE);
 }
 
 static struct as_replica *keeper_of(const struct as_deploy *d, const struct as_request *q)
 {
     for (uint32_t i = 0; i < d->n_all; i++) {
-        if (d->all[i]->tried == q)
+        if (d->all[i]->trial.suspect == q)
             return d->all[i];
     }
     return NULL;
@@ -104,7 +161,7 @@ struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q)
     as_list_remove(&q->node);
     d->n_suspects--;
     if (r)
-        let_go(r);
+        let_go(r, 0);
     as_trial_forget(d, q);
     return r;
 }
@@ -121,15 +178,25 @@ void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now)
 
 /* --- the trial --- */
 
+/* Is r of no use to those who wait, or have they had their turn? */
+static bool may_keep(const struct as_replica *r)
+{
+    const struct as_deploy *d = r->deploy;
+
+    /* rule 1: one with room could take nothing of what waits */
+    return as_replica_has_room(r) || !AS_MIN(d->owed, d->queue.n);
+}
+
 /* The one that will be idle first, as far as one can tell, of those that serve the model. */
-static struct as_replica *choose(const struct as_deploy *d, uint32_t model)
+static struct as_replica *choose(const struct as_deploy *d, uint32_t model, as_ns now)
 {
     struct as_replica *best = NULL;
 
     for (uint32_t i = 0; i < d->n_all; i++) {
         struct as_replica *r = d->all[i];
 
-        if (r->slots && as_replica_open(r) && as_replica_has(r, model) &&
+        if (r->slots && r->trial.state == AS_TRIAL_NONE && r->trial.until <= now &&
+            as_replica_open(r) && as_replica_has(r, model) && may_keep(r) &&
             (!best || r->unanswered < best->unanswered))
             best = r;
     }
@@ -137,32 +204,75 @@ static struct as_replica *choose(const struct as_deploy *d, uint32_t model)
 }
 
 /* The first whose like is not on trial, and for which there is a replica. */
-static struct as_request *next(const struct as_deploy *d, struct as_replica **ret_r)
+static struct as_request *next(const struct as_deploy *d, as_ns now, struct as_replica **ret_r)
 {
+    uint32_t without = UINT32_MAX; /* a model for which there is none */
+
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
         struct as_request *q = request_of(n);
 
-        if (!q->blame->trying && (*ret_r = choose(d, q->model)))
+        if (q->blame->trying || q->model == without)
+            continue;
+        if ((*ret_r = choose(d, q->model, now)))
             return q;
+        without = q->model;
     }
     return NULL;
+}
+
+static void keep(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+
+    as_trial_move(&r->trial, AS_TRIAL_KEPT);
+    r->trial.suspect = q;
+    r->trial.until = now + d->conf.trial.time;
+    q->blame->trying = true;
+    d->n_trials++;
+    as_dispatch_relimit(r);
+    d->ops.wake(d->ctx, r->trial.until);
+}
+
+/* How long it may have a replica for itself. */
+static as_ns time_of(const struct as_deploy *d, const struct as_blamed *e)
+{
+    as_ns ran = AS_MIN(e->ran, AS_TRIAL_MAX / 2);
+
+    return AS_MAX(d->conf.trial.time, 2 * ran);
 }
 
 static void begin(struct as_replica *r, as_ns now)
 {
     struct as_deploy *d = r->deploy;
-    struct as_request *q = r->tried;
+    struct as_request *q = r->trial.suspect;
 
     as_list_remove(&q->node);
     d->n_suspects--;
     if (q->deadline <= now) {
-        let_go(r);
+        let_go(r, 0);
         as_deploy_fail(d, q, AS_EDEADLINE);
         as_dispatch_pull(r, now);
         return;
     }
     d->stat.trials++;
+    as_trial_move(&r->trial, AS_TRIAL_ALONE);
+    r->trial.alone = true;
+    r->trial.until = now + time_of(d, q->blame);
+    d->ops.wake(d->ctx, r->trial.until);
     as_dispatch_send(r, q, now);
+}
+
+/* r is kept and still has others in hand: is there one that has none? */
+static void try_idle(struct as_replica *r, as_ns now)
+{
+    struct as_request *q = r->trial.suspect;
+    struct as_replica *idle = choose(r->deploy, q->model, now);
+
+    if (!idle || idle->unanswered)
+        return;
+    let_go(r, 0);
+    keep(idle, q, now);
+    as_dispatch_pull(r, now);
 }
 
 void as_trial_go(struct as_deploy *d, as_ns now)
@@ -170,17 +280,28 @@ void as_trial_go(struct as_deploy *d, as_ns now)
     struct as_request *q;
     struct as_replica *r;
 
-    while (d->n_trials < most_trials(d) && (q = next(d, &r))) {
-        r->tried = q;
-        q->blame->trying = true;
-        d->n_trials++;
-        as_dispatch_relimit(r);
+    while (d->n_trials < most_trials(d) && (q = next(d, now, &r)))
+        keep(r, q, now);
+    for (uint32_t i = 0; d->n_trials && i < d->n_all; i++) {
+        r = d->all[i];
+        if (r->trial.state == AS_TRIAL_KEPT && r->unanswered)
+            try_idle(r, now);
     }
     for (uint32_t i = 0; d->n_trials && i < d->n_all; i++) {
         r = d->all[i];
-        if (r->tried && r->tried->state == AS_REQ_QUEUED && !r->unanswered)
+        if (r->trial.state == AS_TRIAL_KEPT && !r->unanswered)
             begin(r, now);
     }
+}
+
+void as_trial_sent(struct as_replica *r, const struct as_request *q)
+{
+    struct as_deploy *d = r->deploy;
+
+    if (q == r->trial.suspect)
+        return;
+    r->trial.alone = false;
+    d->owed -= d->owed > 0;
 }
 
 /* All that wait as this suspect may run as they like. */
@@ -216,53 +337,131 @@ void as_trial_done(struct as_replica *r, struct as_request *q, bool well, as_ns 
 {
     struct as_deploy *d = r->deploy;
     struct as_blamed *e = q->blame;
+    bool held = r->held;
 
-    AS_ASSERT(r->tried == q);
-    let_go(r);
+    AS_ASSERT(r->trial.suspect == q);
+    let_go(r, 0);
     if (!well)
         return;
     e->waiting--;
     q->blame = NULL;
+    /* what waits there is older than some of these: they do not go to r before it */
+    r->held = true;
+    as_dispatch_relimit(r);
     acquit(d, e, now);
+    r->held = held;
+    as_dispatch_relimit(r);
+}
+
+void as_trial_unkeep(struct as_replica *r)
+{
+    if (r->trial.state == AS_TRIAL_KEPT)
+        let_go(r, 0);
 }
 
 bool as_trial_abort(struct as_replica *r)
 {
-    bool runs = r->tried && r->tried->state != AS_REQ_QUEUED;
+    bool proves = r->trial.state >= AS_TRIAL_ALONE && r->trial.alone;
 
-    if (r->tried)
-        let_go(r);
-    return runs;
+    if (r->trial.state != AS_TRIAL_NONE)
+        let_go(r, 0);
+    return proves;
+}
+
+/* --- over time --- */
+
+void as_trial_serving(struct as_deploy *d, as_ns now)
+{
+    bool serves = as_deploy_ready(d) > 0;
+
+    if (serves == (d->serving != AS_NEVER))
+        return;
+    d->serving = serves ? now : AS_NEVER;
+    if (serves && d->n_suspects)
+        d->ops.wake(d->ctx, due(d, request_of(d->suspects.next)));
+}
+
+/* They have waited too long. */
+static void refuse_late(struct as_deploy *d, as_ns now)
+{
+    struct as_request *q;
+
+    while (d->n_suspects && due(d, (q = request_of(d->suspects.next))) <= now) {
+        as_trial_remove(d, q, now);
+        d->stat.worn += q->ran;
+        as_deploy_fail(d, q, q->ran ? AS_EMAYHAVERUN : AS_ESUSPECT);
+    }
+}
+
+void as_trial_expire(struct as_deploy *d, as_ns now)
+{
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        struct as_replica *r = d->all[i];
+
+        if (!r->trial.until || r->trial.until > now)
+            continue;
+        if (r->trial.state == AS_TRIAL_KEPT) {
+            let_go(r, now + d->conf.trial.time);
+        } else {
+            r->trial.until = 0;
+            if (r->trial.state != AS_TRIAL_ALONE)
+                continue;
+            end_turn(r, AS_TRIAL_OPEN);
+        }
+        as_dispatch_pull(r, now);
+    }
+    refuse_late(d, now);
+    if (d->n_suspects)
+        as_trial_go(d, now);
+    as_dispatch_balance(d);
+}
+
+as_ns as_trial_next(const struct as_deploy *d)
+{
+    as_ns next = AS_NEVER;
+
+    if (d->n_suspects)
+        next = due(d, request_of(d->suspects.next));
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        const struct as_trial *t = &d->all[i]->trial;
+
+        if (t->until && (t->state != AS_TRIAL_NONE || d->n_suspects))
+            next = AS_MIN(next, t->until);
+    }
+    return next;
 }
 
 /* --- after a death --- */
 
 /* Neither is the same as one before. */
-static bool is_new(const struct as_print *prints, uint32_t n, const struct as_print *p)
+static bool is_new(const struct as_evidence *evidence, uint32_t n, const struct as_print *p)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (prints[i].lo == p->lo && prints[i].hi == p->hi && prints[i].model == p->model)
+        const struct as_print *o = &evidence[i].print;
+
+        if (o->lo == p->lo && o->hi == p->hi && o->model == p->model)
             return false;
     }
     return true;
 }
 
 uint32_t as_trial_prints(const struct as_replica *r, uint64_t last_started,
-                         struct as_print *ret_prints, uint32_t max)
+                         struct as_evidence *ret_evidence, uint32_t max, as_ns now)
 {
     const struct as_deploy *d = r->deploy;
     uint32_t n = 0;
 
     for (struct as_list *it = r->sent.next; it != &r->sent && n < max; it = it->next) {
         const struct as_request *q = request_of(it);
-        struct as_print *p = &ret_prints[n];
+        struct as_print *p = &ret_evidence[n].print;
 
         if (q->stream > last_started)
             break;
         *p = (struct as_print){0};
         p->size = d->ops.print(d->ctx, q, p);
         p->model = q->model;
-        n += is_new(ret_prints, n, p);
+        ret_evidence[n].ran = now - q->sent;
+        n += is_new(ret_evidence, n, p);
     }
     return n;
 }
@@ -282,7 +481,7 @@ static void look_again(struct as_deploy *d, as_ns now)
         if (err)
             as_deploy_fail(d, q, err);
         else if (q->blame)
-            as_trial_add(d, q);
+            as_trial_add(d, q, now);
         else
             as_queue_push(&d->queue, q);
     }
@@ -308,11 +507,11 @@ static void fail_condemned(struct as_deploy *d)
     }
 }
 
-void as_trial_convict(struct as_deploy *d, const struct as_print *prints, uint32_t n, bool on_trial,
-                      as_ns now)
+void as_trial_convict(struct as_deploy *d, const struct as_evidence *evidence, uint32_t n,
+                      bool on_trial, as_ns now)
 {
     for (uint32_t i = 0; i < n; i++)
-        (void)as_blame_add(&d->blame, &prints[i], on_trial, now);
+        (void)as_blame_add(&d->blame, &evidence[i].print, on_trial, evidence[i].ran, now);
     d->stat.blamed += n;
     if (!n)
         return;
@@ -323,9 +522,25 @@ void as_trial_convict(struct as_deploy *d, const struct as_print *prints, uint32
 
 /* --- invariants --- */
 
+static bool replica_ok(const struct as_replica *r)
+{
+    const struct as_trial *t = &r->trial;
+
+    if ((t->state == AS_TRIAL_NONE) != (t->suspect == NULL))
+        return false;
+    if (t->state == AS_TRIAL_NONE)
+        return true;
+    if (!t->suspect->blame || !t->suspect->blame->trying || (t->state < AS_TRIAL_OPEN && !t->until))
+        return false;
+    if (t->state == AS_TRIAL_KEPT)
+        return t->suspect->state == AS_REQ_QUEUED && !r->draining;
+    return t->suspect->replica == r && (t->state == AS_TRIAL_OPEN || r->unanswered == 1);
+}
+
 bool as_trial_ok(const struct as_deploy *d)
 {
     uint32_t suspects = 0, trials = 0;
+    bool rests = false;
     struct as_replica *r;
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next, suspects++) {
@@ -336,15 +551,12 @@ bool as_trial_ok(const struct as_deploy *d)
     }
     for (uint32_t i = 0; i < d->n_all; i++) {
         r = d->all[i];
-        if (!r->tried)
-            continue;
-        trials++;
-        if (!r->tried->blame || !r->tried->blame->trying || r->draining)
+        if (!replica_ok(r))
             return false;
-        /* alone, or not begun */
-        if (r->tried->state != AS_REQ_QUEUED && r->unanswered != 1)
-            return false;
+        trials += r->trial.state == AS_TRIAL_KEPT || r->trial.state == AS_TRIAL_ALONE;
+        rests = rests || r->trial.until;
     }
     return suspects == d->n_suspects && trials == d->n_trials && as_blame_ok(&d->blame) &&
-           (!suspects || trials || !next(d, &r));
+           (d->serving == AS_NEVER) == (as_deploy_ready(d) == 0) &&
+           (!suspects || trials || rests || !next(d, AS_NEVER, &r));
 }

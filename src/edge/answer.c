@@ -113,6 +113,9 @@ static uint32_t hints(const struct as_exchange *x, int err, struct as_str text,
     case AS_EPOISON:
         h[0] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
         return 1;
+    case AS_ESUSPECT:
+        h[0] = retry_header(x, AS_STR("grpc-retry-pushback-ms"), AS_MS, v);
+        return 1;
     case AS_EFULL:
         h[0] = retry_header(x, AS_STR("grpc-retry-pushback-ms"), AS_MS, v);
         h[1].name = AS_STR(AS_DETAILS_HEADER);

@@ -451,6 +451,12 @@ static void send_error(struct as_exchange *x)
                          "while (--quarantine)",
                          AS_STR_FMT(x->model->name));
         break;
+    case AS_ESUSPECT:
+        as_exchange_fail(x, c->err,
+                         "a request like this one has ended a worker of model '%.*s', and none was "
+                         "free to run it alone (--suspect-wait)",
+                         AS_STR_FMT(x->model->name));
+        break;
     case AS_EUNAVAILABLE:
         as_exchange_fail(x, c->err, "no worker of model '%.*s' is available",
                          AS_STR_FMT(x->model->name));

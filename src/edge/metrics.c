@@ -215,7 +215,8 @@ static const struct {
     {"anyserve_replica_deaths_total", "Replicas whose link ended.",
      offsetof(struct as_stat, deaths)},
     {"anyserve_replays_refused_total",
-     "Lost requests that might have run again, but for --retry-attempts or the budget.",
+     "Lost requests that might have run again, but for --retry-attempts, the budget or "
+     "--suspect-wait.",
      offsetof(struct as_stat, worn)},
     {"anyserve_blamed_total",
      "Requests that were executing when a replica ended itself, hung or was not well.",

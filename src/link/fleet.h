@@ -39,6 +39,7 @@ struct as_fleet_conf {
     struct as_breaker_conf breaker;
     struct as_outlier_conf outlier;
     as_ns verdict_wait, verdict_patience; /* core/deploy.h */
+    struct as_trial_conf trial;
     uint64_t seed;
 };
 

@@ -72,7 +72,8 @@ static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register
                                   .breaker = f->conf.breaker,
                                   .outlier = f->conf.outlier,
                                   .verdict_wait = f->conf.verdict_wait,
-                                  .verdict_patience = f->conf.verdict_patience};
+                                  .verdict_patience = f->conf.verdict_patience,
+                                  .trial = f->conf.trial};
     int err;
 
     if (d->core) {

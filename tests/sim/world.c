@@ -554,7 +554,8 @@ bool run(struct sim *s)
                                    .seed = s->seed,
                                    .replay = {.attempts = UINT8_MAX, .least = UINT32_MAX},
                                    .verdict_wait = s->is.verdict_wait,
-                                   .verdict_patience = s->is.verdict_patience};
+                                   .verdict_patience = s->is.verdict_patience,
+                                   .trial = {AS_MS, AS_SEC}};
     AS_ASSERT(!as_deploy_new(&s->d, AS_STR("sim"), &conf, &ops, s));
     for (uint32_t m = 0; m < s->is.n_models; m++) {
         AS_ASSERT(!s->is.cap[m] || !as_deploy_set_model(s->d, m, s->is.cap[m]));

@@ -129,6 +129,7 @@ AS_UNUSED static struct as_fleet_conf usual(void)
                                   .max_message = 1 << 20,
                                   .max_body = 1 << 20,
                                   .parts = {4, 100000},
+                                  .trial = {2 * AS_SEC, 30 * AS_SEC},
                                   .replay = {.attempts = 3, .percent = 10, .least = 3},
                                   .seed = 7};
 }

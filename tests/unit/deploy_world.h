@@ -142,7 +142,8 @@ static inline struct world *world_new_with(int64_t max_queued, enum as_router ro
         .breaker = {.failures = 5, .probes = 3, .open = AS_SEC, .open_max = 30 * AS_SEC},
         .outlier = {.factor = 3, .percent = 33},
         .verdict_wait = 25 * AS_MS,
-        .verdict_patience = 2 * AS_SEC};
+        .verdict_patience = 2 * AS_SEC,
+        .trial = {.time = 2 * AS_SEC, .wait = 30 * AS_SEC}};
     struct world *w = as_xalloc(sizeof(*w));
 
     w->now = AS_SEC;
@@ -225,6 +226,22 @@ static inline void returned(struct world *w, char r, const char *list)
 static inline void again(struct world *w, char c)
 {
     as_request_init(req(w, c));
+}
+
+/* The worker of r dies; up to `started` (a request's letter, '-': none) it had started. */
+static inline uint64_t die(struct world *w, char r, char started, enum as_loss loss)
+{
+    return as_replica_free(rep(w, r), started == '-' ? 0 : req(w, started)->stream, loss, w->now);
+}
+
+/* Requests of that letters, new. */
+static inline void make(struct world *w, const char *list, bool idempotent, uint64_t kind)
+{
+    for (; *list; list++) {
+        again(w, *list);
+        req(w, *list)->idempotent = idempotent;
+        req(w, *list)->kind = kind;
+    }
 }
 
 #endif

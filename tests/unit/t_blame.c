@@ -23,7 +23,7 @@ static void init(struct as_blame *b, uint32_t max)
 static struct as_blamed *add(struct as_blame *b, uint64_t lo, bool on_trial, as_ns now)
 {
     struct as_print p = print(lo);
-    struct as_blamed *e = as_blame_add(b, &p, on_trial, now);
+    struct as_blamed *e = as_blame_add(b, &p, on_trial, 0, now);
 
     assert_true(as_blame_ok(b));
     return e;

@@ -60,6 +60,8 @@ static void what_the_fleet_is_told(void **state AS_UNUSED)
     FROM(c.outlier.percent, MAX_EJECTED);
     FROM(c.verdict_wait, VERDICT_WAIT);
     FROM(c.verdict_patience, VERDICT_PATIENCE);
+    FROM(c.trial.time, TRIAL_TIME);
+    FROM(c.trial.wait, SUSPECT_WAIT);
     assert_true(c.seed != other.seed);
 }
 

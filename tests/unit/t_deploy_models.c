@@ -272,12 +272,13 @@ static void test_suspects_of_a_model_that_is_dropped(void **state AS_UNUSED)
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit_all(w, "efcg"); /* c is to have A, g waits for its turn */
-    done(w, 'f');
     assert_int_equal(as_deploy_suspects(w->d), 2);
     w->n = 0;
     as_deploy_drop_model(w->d, OLD, w->now);
-    assert_int_equal(as_deploy_suspects(w->d), 0);
-    expect(w, "g>B c=EUNAVAILABLE ~c");
+    assert_int_equal(as_deploy_suspects(w->d), 1);
+    expect(w, "c=EUNAVAILABLE ~c");
+    done(w, 'e');
+    expect(w, "g>A");
     world_free(w);
 }
 

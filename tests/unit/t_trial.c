@@ -3,21 +3,6 @@
  */
 #include "deploy_world.h"
 
-/* The worker of r dies; up to `started` (a request's letter, '-': none) it had started. */
-static uint64_t die(struct world *w, char r, char started, enum as_loss loss)
-{
-    return as_replica_free(rep(w, r), started == '-' ? 0 : req(w, started)->stream, loss, w->now);
-}
-
-static void make(struct world *w, const char *list, bool idempotent, uint64_t kind)
-{
-    for (; *list; list++) {
-        again(w, *list);
-        req(w, *list)->idempotent = idempotent;
-        req(w, *list)->kind = kind;
-    }
-}
-
 static void test_after_an_outside_kill_it_runs_again_and_again(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -271,9 +256,10 @@ static void test_copies_in_the_queue_become_suspects(void **state AS_UNUSED)
     join(w, 'B', 1, 0);
     join(w, 'C', 1, 0);
     join(w, 'D', 1, 0);
-    /* one of them at a time; which of two comes first does not matter */
-    expect(w, "b>B x>C y>D");
-    die(w, 'B', 'b', AS_LOSS_CRASHED);
+    /* one of them at a time, in the first replica that is idle; which of two comes first does not
+     * matter */
+    expect(w, "x>B y>C b>D");
+    die(w, 'D', 'b', AS_LOSS_CRASHED);
     expect(w, "c=EPOISON ~c d=EPOISON ~d a=EPOISON ~a b=EPOISON ~b");
     world_free(w);
 }
@@ -480,107 +466,6 @@ static void test_what_ended_before_a_condemned_worker_did_is_not_blamed(void **s
     world_free(w);
 }
 
-/* --- the line --- */
-
-/* One crash makes suspects of all that were executing; there is one replica. Who waits when one of
- * them has had it goes before the next one does. */
-static void test_others_go_on_between_suspects(void **state AS_UNUSED)
-{
-    struct world *w = world_new();
-
-    make(w, "abcuvwxyz", true, 0);
-    join(w, 'A', 4, 0);
-    submit_all(w, "abc");
-    die(w, 'A', 'c', AS_LOSS_CRASHED);
-    submit_all(w, "xy");
-    w->n = 0;
-    join(w, 'B', 4, 0);
-    submit_all(w, "z");
-    expect(w, "x>B y>B");
-    done(w, 'x');
-    expect(w, "");
-    done(w, 'y');
-    expect(w, "a>B");
-    submit_all(w, "uv");
-    done(w, 'a');
-    expect(w, "z>B u>B v>B");
-    submit_all(w, "w"); /* came later: it waits for the next one's turn */
-    done(w, 'z');
-    done(w, 'u');
-    done(w, 'v');
-    expect(w, "b>B");
-    done(w, 'b');
-    expect(w, "w>B");
-    done(w, 'w');
-    expect(w, "c>B");
-    done(w, 'c');
-    assert_int_equal(as_deploy_suspects(w->d), 0);
-    world_free(w);
-}
-
-static void test_suspects_leave_the_line(void **state AS_UNUSED)
-{
-    struct world *w = world_new();
-
-    make(w, "abc", true, 0);
-    join(w, 'A', 1, 0);
-    join(w, 'B', 1, 0);
-    submit_all(w, "ab");
-    req(w, 'a')->deadline = AS_NEVER;
-    die(w, 'A', 'a', AS_LOSS_CRASHED);
-    w->n = 0;
-    submit(w, 'c');
-    as_deploy_cancel(w->d, req(w, 'a'), w->now); /* B, kept free for it, is everybody's again */
-    done(w, 'b');
-    expect(w, "~a c>B");
-    world_free(w);
-}
-
-static void test_a_deployment_that_is_down_tries_nobody(void **state AS_UNUSED)
-{
-    struct world *w = world_new();
-
-    make(w, "ab", true, 5);
-    join(w, 'A', 1, 0);
-    submit_all(w, "ab");
-    die(w, 'A', 'a', AS_LOSS_CRASHED);
-    assert_int_equal(as_deploy_suspects(w->d), 2);
-    w->n = 0;
-    as_deploy_set_down(w->d, true, w->now);
-    expect(w, "b=EUNAVAILABLE ~b a=EUNAVAILABLE ~a");
-    world_free(w);
-}
-
-static void test_a_replica_that_drains_is_not_kept_for_a_trial(void **state AS_UNUSED)
-{
-    struct world *w = world_new();
-
-    make(w, "abc", true, 0);
-    for (char r = 'A'; r <= 'C'; r++)
-        join(w, r, 1, 0);
-    submit_all(w, "abc");
-    w->n = 0;
-    die(w, 'A', 'a', AS_LOSS_CRASHED); /* B is kept for a */
-    as_replica_drain(rep(w, 'B'), true, w->now);
-    done(w, 'b');
-    expect(w, "");
-    done(w, 'c');
-    expect(w, "a>C");
-    world_free(w);
-}
-
-static void test_suspects_count_in_the_queue(void **state AS_UNUSED)
-{
-    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
-
-    make(w, "abcd", true, 5);
-    join(w, 'A', 1, 0);
-    submit_all(w, "ab");
-    die(w, 'A', 'a', AS_LOSS_CRASHED); /* b waits, and a again */
-    assert_int_equal(submit(w, 'c'), AS_EFULL);
-    world_free(w);
-}
-
 static void test_without_the_table_nothing_is_hashed(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -625,11 +510,6 @@ int main(void)
         cmocka_unit_test(test_what_started_after_that_is_lost_as_by_an_outside_kill),
         cmocka_unit_test(test_a_condemned_worker_that_loses_its_link_blames_too),
         cmocka_unit_test(test_what_ended_before_a_condemned_worker_did_is_not_blamed),
-        cmocka_unit_test(test_others_go_on_between_suspects),
-        cmocka_unit_test(test_suspects_leave_the_line),
-        cmocka_unit_test(test_a_deployment_that_is_down_tries_nobody),
-        cmocka_unit_test(test_a_replica_that_drains_is_not_kept_for_a_trial),
-        cmocka_unit_test(test_suspects_count_in_the_queue),
         cmocka_unit_test(test_without_the_table_nothing_is_hashed),
     };
 
