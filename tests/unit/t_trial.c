@@ -303,6 +303,35 @@ static void test_an_innocent_neighbour_is_cleared(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* Reading all bodies takes long, and blame cannot fall on them. */
+static void test_for_a_kill_from_outside_nothing_is_hashed(void **state AS_UNUSED)
+{
+    static const enum as_loss outside[] = {AS_LOSS_KILLED, AS_LOSS_UNKNOWN};
+
+    for (size_t i = 0; i < AS_COUNT(outside); i++) {
+        struct world *w = world_new();
+        uint64_t grave;
+
+        make(w, "ac", true, 5);
+        make(w, "b", false, 6);
+        join(w, 'A', 4, 0);
+        join(w, 'B', 4, 0);
+        as_replica_drain(rep(w, 'B'), true, w->now);
+        submit_all(w, "abc");
+        as_deploy_cancel(w->d, req(w, 'c'), w->now);
+        as_replica_drain(rep(w, 'B'), false, w->now);
+        w->n = 0;
+        grave = die(w, 'A', 'c', AS_LOSS_UNTOLD);
+        as_deploy_verdict(w->d, grave, outside[i], w->now);
+        assert_int_equal(w->prints, 0);
+        assert_int_equal(as_deploy_stat(w->d)->blamed, 0);
+        assert_ptr_equal(req(w, 'a')->replica, rep(w, 'B'));
+        assert_int_equal(req(w, 'b')->state, AS_REQ_DONE);
+        assert_int_equal(req(w, 'c')->state, AS_REQ_DONE);
+        world_free(w);
+    }
+}
+
 static void test_a_late_verdict_still_blames(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -502,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_copies_in_the_queue_become_suspects),
         cmocka_unit_test(test_an_acquittal_is_for_all_that_are_alike),
         cmocka_unit_test(test_an_innocent_neighbour_is_cleared),
+        cmocka_unit_test(test_for_a_kill_from_outside_nothing_is_hashed),
         cmocka_unit_test(test_a_late_verdict_still_blames),
         cmocka_unit_test(test_without_a_verdict_it_goes_alone_where_a_replica_is_idle),
         cmocka_unit_test(test_a_suspect_that_nobody_blamed_leaves_no_trace),
