@@ -227,9 +227,10 @@ void as_link_broken(struct as_link *l)
     /* nothing in hand, or the outcome is known: there is nothing to wait for */
     if (!l->up.replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
         as_link_end(l,
-                    l->goodbye ? "said goodbye"
-                    : l->dead  ? "process died"
-                               : "link closed",
+                    l->condemned ? l->condemned
+                    : l->goodbye ? "said goodbye"
+                    : l->dead    ? "process died"
+                                 : "link closed",
                     loss_of(l));
         return;
     }
