@@ -41,6 +41,18 @@ bool as_blame_may_know(const struct as_blame *b, uint32_t model, uint64_t size)
     return false;
 }
 
+struct as_blamed *as_blame_like(struct as_blame *b, const struct as_print *p)
+{
+    AS_LIST_EACH(n, &b->entries)
+    {
+        struct as_blamed *e = entry_of(n);
+
+        if (e->print.sample == p->sample && e->print.size == p->size && e->print.model == p->model)
+            return e;
+    }
+    return NULL;
+}
+
 static void renew(struct as_blame *b, struct as_blamed *e, as_ns now)
 {
     as_list_remove(&e->node);

@@ -12,8 +12,8 @@
  * proves something; a condemned one is refused. The first death may be a neighbour's doing, so it
  * condemns nobody. Where nobody has said yet why a worker died, its requests may be suspects on no
  * more than that. A request is known by a fingerprint of its model and body, which is taken only
- * when a worker has died, and of requests whose model and size fit an entry of this table. Pure but
- * for the heap. Thread: the caller's.
+ * when a worker has died, and of requests whose model, size and sample fit an entry of this table.
+ * Pure but for the heap. Thread: the caller's.
  */
 #ifndef AS_CORE_BLAME_H
 #define AS_CORE_BLAME_H
@@ -23,6 +23,7 @@
 
 struct as_print {
     uint64_t hi, lo; /* a hash of the body, of a secret seed */
+    uint64_t sample; /* a hash of a small part of it */
     uint64_t size;   /* of the body, bytes */
     uint32_t model;
 };
@@ -57,8 +58,10 @@ struct as_blame {
 void as_blame_init(struct as_blame *b, const struct as_blame_conf *conf);
 void as_blame_fini(struct as_blame *b);
 
-/* Is a fingerprint worth taking? */
+/* Is a sample worth taking? */
 bool as_blame_may_know(const struct as_blame *b, uint32_t model, uint64_t size);
+/* Is a fingerprint: an entry with this model, size and sample. NULL: there is none. */
+struct as_blamed *as_blame_like(struct as_blame *b, const struct as_print *p);
 /* NULL: not known, or not any more. */
 struct as_blamed *as_blame_find(struct as_blame *b, const struct as_print *p, as_ns now);
 /* It had been executing for `ran` in a worker that ended by its own making, or was condemned.

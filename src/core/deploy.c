@@ -26,6 +26,7 @@ int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_
     as_list_init(&d->suspects);
     d->serving = AS_NEVER;
     as_list_init(&d->graves);
+    as_list_init(&d->released);
     as_heap_init(&d->deadlines);
     *ret_d = d;
     return 0;
@@ -189,11 +190,11 @@ static int submit_suspect(struct as_deploy *d, struct as_request *q, int err, as
         return refuse(q, err);
     }
     if (as_absent_is_gone(d, q)) {
-        as_trial_forget(d, q);
+        as_suspect_forget(d, q);
         return refuse(q, AS_EUNAVAILABLE);
     }
     if (is_full(d)) {
-        as_trial_forget(d, q);
+        as_suspect_forget(d, q);
         d->stat.refused++;
         return refuse(q, AS_EFULL);
     }
@@ -246,7 +247,7 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
         return refuse(q, AS_EDEADLINE);
     }
     if (__builtin_expect(d->blame.n != 0, 0)) {
-        int err = as_trial_look(d, q, now);
+        int err = as_suspect_look(d, q, now);
 
         if (err || q->blame)
             return submit_suspect(d, q, err, now);
@@ -312,8 +313,7 @@ void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now)
         as_deploy_abandon(d, q, AS_ECANCELLED);
     } else if (q->state == AS_REQ_PARKED) {
         d->stat.cancelled++;
-        as_grave_unpark(d, q);
-        as_deploy_end(d, q);
+        as_grave_leave(d, q);
     }
 }
 
@@ -326,8 +326,8 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
             as_dispatch_unqueue(d, q, now);
             as_deploy_fail(d, q, AS_EDEADLINE);
         } else if (q->state == AS_REQ_PARKED) {
-            as_grave_unpark(d, q);
-            as_deploy_fail(d, q, AS_EDEADLINE);
+            as_deploy_tell(d, q, AS_EDEADLINE);
+            as_grave_leave(d, q);
         } else {
             /* told last: the verdict takes the request to another thread, which owns it then */
             as_eject_late(q->replica, q, now);
@@ -347,12 +347,18 @@ void as_deploy_expire(struct as_deploy *d, as_ns now)
         as_trial_expire(d, now);
 }
 
+void as_deploy_work(struct as_deploy *d, as_ns now)
+{
+    if (!as_grave_work(d, now) || !as_suspect_prove(d, now))
+        d->ops.next_turn(d->ctx);
+}
+
 as_ns as_deploy_next_deadline(const struct as_deploy *d)
 {
     const struct as_request *q = as_heap_first(&d->deadlines);
     as_ns next = q ? q->deadline : AS_NEVER;
 
-    if (d->parked)
+    if (d->n_graves)
         next = AS_MIN(next, as_grave_next(d));
     if (d->n_out)
         next = AS_MIN(next, as_eject_next(d));

@@ -54,10 +54,18 @@ struct as_deploy_ops {
     /* Likewise: may a and b, of one model and kind, share a call? Pure and
      * the same for all three pairs of any three. NULL: always. */
     bool (*alike)(const struct as_request *a, const struct as_request *b);
-    /* The size of q's body, and, where ret_p is not NULL, its fingerprint: the same for requests
-     * that a handler cannot tell apart. Asked for only after workers have died by their own making.
-     * NULL: nobody is blamed. */
-    uint64_t (*print)(void *ctx, const struct as_request *q, struct as_print *ret_p);
+    /* The size of q's body, and, where ret_sample is not NULL, a hash of a small part of it, the
+     * same where the fingerprint is. Asked for only after workers have died. NULL: nobody is
+     * blamed; then print and next_turn are not needed. */
+    uint64_t (*sample)(void *ctx, const struct as_request *q, uint64_t *ret_sample);
+    /* The fingerprint of q's body: the same for requests that a handler cannot tell apart. Taken in
+     * portions: reads at most *bytes of it, and takes off what it has read (and a little for the
+     * rest of the work). True: *ret_p has hi and lo. first: begins; else it goes on with the one
+     * begun last. */
+    bool (*print)(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
+                  struct as_print *ret_p);
+    /* as_deploy_work is to be called in the next turn of the loop. */
+    void (*next_turn)(void *ctx);
 };
 
 enum as_router { AS_ROUTER_LEAST_ONGOING, AS_ROUTER_POW2 };
@@ -133,6 +141,11 @@ void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now);
 /* Ends all whose deadline is <= now: QUEUED and SENT are answered AS_EDEADLINE. Sends the batches
  * that were held back until now. */
 void as_deploy_expire(struct as_deploy *d, as_ns now);
+/* Large bodies are read, and their memory given back, a portion in each turn: the next one. Asked
+ * for by ops->next_turn. */
+void as_deploy_work(struct as_deploy *d, as_ns now);
+/* Bytes of them in a turn: what takes about 0.2 ms. */
+#define AS_DEPLOY_PORTION (1u << 20)
 /* When as_deploy_expire has something to do, at the earliest; AS_NEVER: nothing. It comes nearer
  * by the deadline of a request that is submitted, and by ops->wake. */
 as_ns as_deploy_next_deadline(const struct as_deploy *d);

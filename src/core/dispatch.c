@@ -399,6 +399,8 @@ void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now)
         as_deploy_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
+    if (!in_time(d, q, now))
+        return;
     if (d->batched) {
         q->release = 0; /* it has waited before */
         as_queue_push(&d->queue, q);
@@ -416,7 +418,7 @@ void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now)
 /* A suspect waits for its trial; where nobody waits, not even for that. True: q is seen to. */
 static bool again_alone(struct as_deploy *d, struct as_request *q, as_ns now)
 {
-    int err = as_trial_look(d, q, now);
+    int err = as_suspect_look(d, q, now);
 
     if (!err && !q->blame)
         return false;

@@ -1,6 +1,7 @@
-/* Dead workers of which nobody has said why. What may run again only if that is known waits here
- * for the word; when it does not come in time it goes on without. The fingerprints stay, since a
- * late word still tells who is to blame. */
+/* What executed in workers that died, until it is known who is to blame. What may run again only if
+ * that is known is parked; when the word does not come in time it goes on without. What has ended
+ * stays for its body. Fingerprints are taken when a death was a worker's own making, or when the
+ * word is late: it may still tell who is to blame, when the bodies have gone. */
 #include "core/replica.h"
 
 #define GRAVES_MAX 256u /* the oldest goes for a new one */
@@ -10,9 +11,36 @@ static struct as_grave *grave_of(struct as_list *n)
     return AS_LIST_ENTRY(n, struct as_grave, node);
 }
 
+static struct as_request *request_of(struct as_list *n)
+{
+    return AS_LIST_ENTRY(n, struct as_request, node);
+}
+
+static struct as_evidence *evidence_of(struct as_grave *g, const struct as_request *q)
+{
+    for (uint32_t i = 0; i < g->n_evidence; i++) {
+        if (g->evidence[i].q == q)
+            return &g->evidence[i];
+    }
+    return NULL;
+}
+
+bool as_grave_has(struct as_grave *g, const struct as_request *q)
+{
+    return g && evidence_of(g, q);
+}
+
+/* Nobody is parked there. What it retains goes, as soon as there is time for it. */
 static void fill(struct as_deploy *d, struct as_grave *g)
 {
+    struct as_list *n;
+
     AS_ASSERT(as_list_empty(&g->parked));
+    while ((n = as_list_pop(&g->retained))) {
+        as_print_drop(d, request_of(n));
+        request_of(n)->grave = NULL;
+        as_list_push(&d->released, n);
+    }
     as_list_remove(&g->node);
     d->n_graves--;
     free(g);
@@ -27,19 +55,27 @@ static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
 
     g->until = AS_NEVER;
     while ((n = as_list_pop(&g->parked))) {
-        struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+        struct as_request *q = request_of(n);
+        struct as_evidence *v = evidence_of(g, q);
 
         d->parked--;
-        if (as_replica_may_rise(d, q, as_replay_rule(loss, AS_PROGRESS_STARTED, q->idempotent))) {
-            /* it may be what ended the worker: if it costs no more than an idle replica, it goes
-             * alone, so that another death is a proof */
-            if (loss == AS_LOSS_UNKNOWN && !n_alone && as_trial_has_room(d, q->model)) {
-                as_trial_suspect(d, q, now);
-                n_alone += q->blame != NULL;
-            }
-            as_replica_bury(back, q);
-        } else
+        q->grave = NULL;
+        if (!as_replica_may_rise(d, q, as_replay_rule(loss, AS_PROGRESS_STARTED, q->idempotent))) {
             as_deploy_fail(d, q, AS_EMAYHAVERUN);
+            continue;
+        }
+        /* it may be what ended the worker: if it costs no more than an idle replica, it goes
+         * alone, so that another death is a proof */
+        if (loss == AS_LOSS_UNKNOWN && v && g->state == AS_GRAVE_PRINTED && !n_alone &&
+            as_trial_has_room(d, q->model)) {
+            as_suspect_add(d, q, &v->print, now);
+            n_alone += q->blame != NULL;
+        }
+        as_replica_bury(back, q);
+    }
+    for (uint32_t i = 0; i < g->n_evidence; i++) {
+        if (g->evidence[i].q && g->evidence[i].q->state != AS_REQ_RETAINED)
+            g->evidence[i].q = NULL;
     }
 }
 
@@ -53,22 +89,48 @@ static void open_one(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
     as_replica_rise(d, back, now);
 }
 
-struct as_grave *as_grave_dig(struct as_replica *r, uint64_t last_started, as_ns now)
+/* --- it is made --- */
+
+struct digging {
+    struct as_grave *g;
+    uint32_t max;
+    as_ns now;
+};
+
+static void dig_one(void *arg, struct as_request *q)
+{
+    struct digging *k = arg;
+
+    if (k->g->n_evidence < k->max)
+        k->g->evidence[k->g->n_evidence++] = (struct as_evidence){.q = q, .ran = k->now - q->sent};
+}
+
+struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, as_ns now)
 {
     struct as_deploy *d = r->deploy;
-    uint32_t max = d->ops.print ? d->conf.blame.max : 0;
+    struct digging k = {.max = d->ops.sample ? d->conf.blame.max : 0, .now = now};
     struct as_grave *g;
 
-    max = AS_MIN(max, r->unanswered);
+    k.max = AS_MIN(k.max, r->unanswered);
     if (d->n_graves == GRAVES_MAX) {
         open_one(d, grave_of(d->graves.next), AS_LOSS_UNKNOWN, now);
         fill(d, grave_of(d->graves.next));
     }
-    g = as_xalloc(sizeof(*g) + max * sizeof(g->prints[0]));
+    k.g = g = as_xalloc(sizeof(*g) + k.max * sizeof(g->evidence[0]));
     g->number = ++d->last_grave;
     g->until = AS_NEVER;
     as_list_init(&g->parked);
-    g->n_prints = as_trial_prints(r, last_started, g->prints, max, now);
+    as_list_init(&g->retained);
+    if (suspect_to == UINT64_MAX) { /* nobody knows what had started: what could have */
+        as_replica_each_executing(r, dig_one, &k);
+    } else {
+        AS_LIST_EACH(n, &r->sent)
+        {
+            if (request_of(n)->stream > suspect_to)
+                break;
+            dig_one(&k, request_of(n));
+        }
+    }
     as_list_push(&d->graves, &g->node);
     d->n_graves++;
     return g;
@@ -82,74 +144,201 @@ void as_grave_park(struct as_deploy *d, struct as_grave *g, struct as_request *q
 
     as_request_move(q, AS_REQ_PARKED);
     as_list_push(&g->parked, &q->node);
+    q->grave = g;
     d->parked++;
     if (g->until == AS_NEVER || now + wait > g->until)
         g->until = now + wait;
 }
 
-void as_grave_unpark(struct as_deploy *d, struct as_request *q)
+void as_grave_retain(struct as_deploy *d, struct as_grave *g, struct as_request *q)
 {
+    struct as_evidence *v = g ? evidence_of(g, q) : NULL;
+
+    if (v && v < g->evidence + g->n_printed) { /* all that is wanted of it is known */
+        v->q = NULL;
+        v = NULL;
+    }
+    if (!v) {
+        as_deploy_end(d, q);
+        return;
+    }
+    as_heap_remove(&d->deadlines, q);
+    as_request_move(q, AS_REQ_RETAINED);
+    as_deploy_clear(d, q);
+    q->grave = g;
+    as_list_push(&g->retained, &q->node);
+}
+
+void as_grave_leave(struct as_deploy *d, struct as_request *q)
+{
+    struct as_grave *g = q->grave;
+
     as_list_remove(&q->node);
+    q->grave = NULL;
     d->parked--;
+    as_grave_retain(d, g, q);
 }
 
-bool as_grave_is_needed(const struct as_grave *g)
+/* --- fingerprints --- */
+
+static bool print_all(struct as_deploy *d, struct as_grave *g, as_ns now)
 {
-    return g->n_prints || !as_list_empty(&g->parked);
+    for (; g->n_printed < g->n_evidence; g->n_printed++) {
+        struct as_evidence *v = &g->evidence[g->n_printed];
+
+        if (!as_print_take(d, v->q, &v->print, now))
+            return false;
+        if (v->q->state != AS_REQ_RETAINED)
+            continue;
+        as_list_remove(&v->q->node);
+        v->q->grave = NULL;
+        as_deploy_end(d, v->q);
+        v->q = NULL;
+    }
+    return true;
 }
 
-void as_grave_fill(struct as_deploy *d, struct as_grave *g)
+/* All are printed. */
+static void conclude(struct as_deploy *d, struct as_grave *g, struct as_list back[AS_PRIORITIES],
+                     as_ns now)
 {
-    fill(d, g);
+    enum as_loss loss = g->loss;
+
+    g->state = AS_GRAVE_PRINTED;
+    /* first: what is like them must not go with the others */
+    if (loss != AS_LOSS_UNKNOWN)
+        as_suspect_convict(d, g->evidence, g->n_evidence, g->on_trial, now);
+    open_up(d, g, loss, back, now);
+    if (loss != AS_LOSS_UNKNOWN || !g->n_evidence)
+        fill(d, g);
 }
+
+/* What rises is put into `back`. False: there is more to do in the next turn. */
+static bool work(struct as_deploy *d, struct as_list back[AS_PRIORITIES], as_ns now)
+{
+    struct as_list *n;
+
+    AS_LIST_EACH(it, &d->graves)
+    {
+        struct as_grave *g = grave_of(it);
+
+        if (g->state != AS_GRAVE_PRINTS)
+            continue;
+        if (!print_all(d, g, now))
+            return false;
+        conclude(d, g, back, now);
+    }
+    while (!as_list_empty(&d->released)) {
+        struct as_request *q = request_of(d->released.next);
+
+        if (!as_print_spend(d, d->ops.sample(d->ctx, q, NULL), now))
+            return false;
+        n = as_list_pop(&d->released);
+        as_deploy_end(d, request_of(n));
+    }
+    return true;
+}
+
+bool as_grave_work(struct as_deploy *d, as_ns now)
+{
+    struct as_list back[AS_PRIORITIES];
+    bool all;
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        as_list_init(&back[p]);
+    all = work(d, back, now);
+    as_replica_rise(d, back, now);
+    return all;
+}
+
+static void begin(struct as_grave *g, enum as_loss loss)
+{
+    AS_ASSERT(g->state == AS_GRAVE_WAITS);
+    g->state = AS_GRAVE_PRINTS;
+    g->loss = loss;
+    g->until = AS_NEVER;
+}
+
+static struct as_grave *find(const struct as_deploy *d, uint64_t number)
+{
+    for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
+        if (grave_of(n)->number == number)
+            return grave_of(n);
+    }
+    return NULL;
+}
+
+uint64_t as_grave_close(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
+                        struct as_list back[AS_PRIORITIES], as_ns now)
+{
+    uint64_t number = g->number;
+
+    if (as_list_empty(&g->parked) && !g->n_evidence) {
+        fill(d, g);
+        return 0;
+    }
+    if (loss == AS_LOSS_UNTOLD && d->conf.verdict_wait) {
+        if (as_list_empty(&g->parked))
+            g->until = now + d->conf.verdict_wait;
+        d->ops.wake(d->ctx, g->until);
+        return number;
+    }
+    begin(g, loss == AS_LOSS_UNTOLD ? AS_LOSS_UNKNOWN : loss);
+    if (!work(d, back, now))
+        d->ops.next_turn(d->ctx);
+    return loss == AS_LOSS_UNTOLD && find(d, number) ? number : 0;
+}
+
+/* --- over time --- */
 
 /* All that are due together: who came first goes first, whichever worker had it. */
 void as_grave_expire(struct as_deploy *d, as_ns now)
 {
-    struct as_list back[AS_PRIORITIES];
-
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
-        as_list_init(&back[p]);
     AS_LIST_EACH(n, &d->graves)
     {
         struct as_grave *g = grave_of(n);
 
-        if (g->until > now)
-            continue;
-        open_up(d, g, AS_LOSS_UNKNOWN, back, now);
-        if (!as_grave_is_needed(g))
-            fill(d, g);
+        if (g->state == AS_GRAVE_WAITS && g->until <= now)
+            begin(g, AS_LOSS_UNKNOWN);
     }
-    as_replica_rise(d, back, now);
+    if (!as_grave_work(d, now))
+        d->ops.next_turn(d->ctx);
 }
 
 as_ns as_grave_next(const struct as_deploy *d)
 {
     as_ns next = AS_NEVER;
 
-    /* one whose requests have all left waits for nothing but the word */
     for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
-        if (!as_list_empty(&grave_of(n)->parked))
-            next = AS_MIN(next, grave_of(n)->until);
+        const struct as_grave *g = grave_of(n);
+
+        /* one whose requests have all gone waits for nothing but the word */
+        if (g->state == AS_GRAVE_WAITS && (!as_list_empty(&g->parked) || g->n_evidence))
+            next = AS_MIN(next, g->until);
     }
     return next;
 }
 
 void as_deploy_verdict(struct as_deploy *d, uint64_t number, enum as_loss loss, as_ns now)
 {
-    AS_LIST_EACH(n, &d->graves)
-    {
-        struct as_grave *g = grave_of(n);
+    struct as_grave *g = find(d, number);
+    bool crashed = loss == AS_LOSS_CRASHED;
 
-        if (g->number != number)
-            continue;
-        /* first: what is like them must not go with the others */
-        if (loss == AS_LOSS_CRASHED)
-            as_trial_convict(d, g->prints, g->n_prints, g->on_trial, now);
+    if (!g)
+        return;
+    if (crashed && g->state == AS_GRAVE_PRINTED) {
+        as_suspect_convict(d, g->evidence, g->n_evidence, g->on_trial, now);
+        fill(d, g);
+    } else if (crashed && g->state == AS_GRAVE_PRINTS) {
+        g->loss = loss; /* when they are whole */
+    } else if (crashed) {
+        begin(g, loss);
+    } else {
         open_one(d, g, loss <= AS_LOSS_CRASHED ? loss : AS_LOSS_UNKNOWN, now);
         fill(d, g);
-        return;
     }
+    if (!as_grave_work(d, now))
+        d->ops.next_turn(d->ctx);
 }
 
 bool as_grave_holds(const struct as_deploy *d, uint32_t model)
@@ -184,17 +373,34 @@ void as_grave_forget(struct as_deploy *d, uint32_t model)
 
 void as_grave_fill_all(struct as_deploy *d, int err)
 {
+    struct as_list *p;
+
     AS_LIST_EACH(n, &d->graves)
     {
         struct as_grave *g = grave_of(n);
-        struct as_list *p;
 
         while ((p = as_list_pop(&g->parked))) {
             d->parked--;
-            as_deploy_fail(d, AS_LIST_ENTRY(p, struct as_request, node), err);
+            request_of(p)->grave = NULL;
+            as_deploy_fail(d, request_of(p), err);
         }
         fill(d, g);
     }
+    while ((p = as_list_pop(&d->released)))
+        as_deploy_end(d, request_of(p));
+}
+
+/* --- invariants --- */
+
+static bool retained_ok(const struct as_list *head, const struct as_grave *g)
+{
+    for (struct as_list *k = head->next; k != head; k = k->next) {
+        const struct as_request *q = request_of(k);
+
+        if (q->state != AS_REQ_RETAINED || q->grave != g || !as_request_ok(q))
+            return false;
+    }
+    return true;
 }
 
 bool as_grave_ok(const struct as_deploy *d)
@@ -204,14 +410,20 @@ bool as_grave_ok(const struct as_deploy *d)
     for (struct as_list *i = d->graves.next; i != &d->graves; i = i->next, n++) {
         struct as_grave *g = grave_of(i);
 
-        if (g->until == AS_NEVER && !as_list_empty(&g->parked))
+        if ((g->state == AS_GRAVE_WAITS) != (g->until != AS_NEVER))
+            return false;
+        if (g->state == AS_GRAVE_PRINTED &&
+            (!as_list_empty(&g->parked) || !as_list_empty(&g->retained)))
             return false;
         for (struct as_list *k = g->parked.next; k != &g->parked; k = k->next, parked++) {
-            const struct as_request *q = AS_LIST_ENTRY(k, struct as_request, node);
+            const struct as_request *q = request_of(k);
 
-            if (q->state != AS_REQ_PARKED || q->bound || !q->idempotent || !as_request_ok(q))
+            if (q->state != AS_REQ_PARKED || q->grave != g || q->bound || !q->idempotent ||
+                !as_request_ok(q))
                 return false;
         }
+        if (!retained_ok(&g->retained, g))
+            return false;
     }
-    return n == d->n_graves && parked == d->parked;
+    return n == d->n_graves && parked == d->parked && retained_ok(&d->released, NULL);
 }

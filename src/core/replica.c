@@ -322,13 +322,14 @@ static void lose(struct as_replica *r, struct as_request *q, enum as_progress pr
     bool waits = q->state == AS_REQ_SENT, replay;
 
     q->ran = q->ran || progress != AS_PROGRESS_SENT;
-    if (rule == AS_REPLAY_LATER && !d->conf.verdict_wait)
-        rule = as_replay_rule(AS_LOSS_UNKNOWN, progress, q->idempotent);
-    if (waits && rule == AS_REPLAY_LATER) {
+    if (waits && rule != AS_REPLAY_NEVER && rule != AS_REPLAY_FREE &&
+        (as_grave_has(g, q) || (rule == AS_REPLAY_LATER && d->conf.verdict_wait))) {
         as_dispatch_detach(q);
         as_grave_park(d, g, q, now);
         return;
     }
+    if (rule == AS_REPLAY_LATER)
+        rule = as_replay_rule(AS_LOSS_UNKNOWN, progress, q->idempotent);
     replay = waits && as_replica_may_rise(d, q, rule);
     if (waits && !replay)
         as_deploy_tell(d, q, AS_EMAYHAVERUN);
@@ -336,7 +337,7 @@ static void lose(struct as_replica *r, struct as_request *q, enum as_progress pr
     if (replay)
         as_replica_bury(back, q);
     else
-        as_deploy_end(d, q);
+        as_grave_retain(d, g, q);
 }
 
 uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_loss loss, as_ns now)
@@ -344,7 +345,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     struct as_deploy *d = r->deploy;
     struct as_list back[AS_PRIORITIES];
     struct as_grave *g = NULL;
-    uint64_t suspect_to;
+    uint64_t suspect_to, number;
     bool on_trial;
 
     forget(r);
@@ -356,7 +357,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     suspect_to = suspects_of(r, last_started, loss);
     if (suspect_to || loss == AS_LOSS_UNTOLD) {
         g = as_grave_dig(r, suspect_to, now);
-        g->on_trial = on_trial && g->n_prints == 1;
+        g->on_trial = on_trial && g->n_evidence == 1;
     }
     AS_LIST_EACH(it, &r->sent)
     {
@@ -372,19 +373,10 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     free(r->of_model);
     free(r->name);
     free(r);
-    if (g && loss != AS_LOSS_UNTOLD) {
-        as_trial_convict(d, g->prints, g->n_prints, g->on_trial, now);
-        as_grave_fill(d, g);
-        g = NULL;
-    } else if (g && !as_grave_is_needed(g)) {
-        as_grave_fill(d, g);
-        g = NULL;
-    }
-    if (g && g->until != AS_NEVER)
-        d->ops.wake(d->ctx, g->until);
+    number = g ? as_grave_close(d, g, loss, back, now) : 0;
     as_replica_rise(d, back, now);
     as_elsewhere_sweep(d, now);
-    return g ? g->number : 0;
+    return number;
 }
 
 /* --- inspection --- */

@@ -80,7 +80,12 @@ struct as_deploy {
     struct as_list graves;         /* oldest first */
     uint32_t n_graves, parked;
     uint64_t last_grave;
-    uint32_t budgeted; /* replays in the budget */
+    struct as_list released; /* RETAINED, and not needed any more: let go a few in each turn */
+    uint32_t n_unproved;     /* of the suspects */
+    const struct as_request *printing; /* whose fingerprint has been begun; NULL: nobody's */
+    as_ns portion_at;                  /* the turn in which … */
+    uint64_t portion;                  /* … so many bytes may still be read */
+    uint32_t budgeted;                 /* replays in the budget */
     struct as_drain drain;
     struct as_median *medians; /* of service times, by model */
     uint32_t n_medians;
@@ -316,21 +321,48 @@ as_ns as_eject_next(const struct as_deploy *d); /* when that is; AS_NEVER */
 /* Replicas came, went or drained: when all that are left are out, they are in again. */
 void as_eject_last(struct as_deploy *d, as_ns now);
 
-/* --- trial.c: suspects (core/blame.h, core/trial.h) --- */
+/* --- print.c: fingerprints, a portion in each turn --- */
+
+/* Takes that of q, or a part of it. True: *ret_p is whole. False: as_deploy_work goes on. */
+bool as_print_take(struct as_deploy *d, const struct as_request *q, struct as_print *ret_p,
+                   as_ns now);
+/* q is not to be looked at any more. */
+static inline void as_print_drop(struct as_deploy *d, const struct as_request *q)
+{
+    if (d->printing == q)
+        d->printing = NULL;
+}
+/* May so many bytes more be read, or given back, in this turn? Some always may where none were. */
+bool as_print_spend(struct as_deploy *d, uint64_t bytes, as_ns now);
+
+/* --- suspect.c: who is one (core/blame.h) --- */
 
 /* A request that was executing in a worker that ended. */
 struct as_evidence {
+    struct as_request *q; /* PARKED or RETAINED; NULL: it is printed and gone */
     struct as_print print;
     as_ns ran; /* it had been there for so long */
 };
 
 /* Is q like one that ended workers? 0; AS_EPOISON: it is refused. q->blame says whether it is a
- * suspect. Costs a hash where its model and size are those of one. */
-int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now);
+ * suspect. What is too large to be compared in this turn is one until it has been (q->unproved). */
+int as_suspect_look(struct as_deploy *d, struct as_request *q, as_ns now);
+/* Compares those that are unproved, as far as this turn allows. True: all. */
+bool as_suspect_prove(struct as_deploy *d, as_ns now);
+/* q, in no list, becomes a suspect though nobody has blamed it; or not, where the table is full. */
+void as_suspect_add(struct as_deploy *d, struct as_request *q, const struct as_print *p, as_ns now);
+/* q, in no list, is no suspect any more: it ends, or is acquitted. */
+void as_suspect_forget(struct as_deploy *d, struct as_request *q);
+/* These were executing in a worker that ended by its own making, or was condemned: those that are
+ * PARKED are suspects, and what waits is looked at again. on_trial: the only one of them was alone
+ * there as a suspect. */
+void as_suspect_convict(struct as_deploy *d, struct as_evidence *evidence, uint32_t n,
+                        bool on_trial, as_ns now);
+
+/* --- trial.c: each suspect runs alone (core/trial.h) --- */
+
 /* Could one more, of this model, be tried at once, in a replica that is idle? */
 bool as_trial_has_room(const struct as_deploy *d, uint32_t model);
-/* q, in no list, becomes a suspect though nobody has blamed it; or not, where the table is full. */
-void as_trial_suspect(struct as_deploy *d, struct as_request *q, as_ns now);
 /* q (QUEUED, in no list, a suspect) waits for a replica of its own. as_trial_go must follow. */
 void as_trial_add(struct as_deploy *d, struct as_request *q, as_ns now);
 /* q (QUEUED, a suspect) leaves the line, and is no suspect. The replica that was kept for it has
@@ -338,8 +370,6 @@ void as_trial_add(struct as_deploy *d, struct as_request *q, as_ns now);
 struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q);
 /* The same, and that replica takes others. */
 void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now);
-/* q, in no list, is no suspect any more: it ends, or is acquitted. */
-void as_trial_forget(struct as_deploy *d, struct as_request *q);
 /* Keeps replicas free for suspects, as far as it is their turn, and sends those whose replica is
  * idle. Rule 1 holds. */
 void as_trial_go(struct as_deploy *d, as_ns now);
@@ -356,34 +386,51 @@ void as_trial_serving(struct as_deploy *d, as_ns now);
 /* What has lasted too long ends. */
 void as_trial_expire(struct as_deploy *d, as_ns now);
 as_ns as_trial_next(const struct as_deploy *d); /* when that is; AS_NEVER */
-/* These were executing in a worker that ended by its own making, or was condemned; what waits is
- * looked at again. on_trial: the only one of them was alone there as a suspect. */
-void as_trial_convict(struct as_deploy *d, const struct as_evidence *evidence, uint32_t n,
-                      bool on_trial, as_ns now);
-/* Fingerprints of what r executes, at most `max`, each once; returns how many. */
-uint32_t as_trial_prints(const struct as_replica *r, uint64_t last_started,
-                         struct as_evidence *ret_evidence, uint32_t max, as_ns now);
 bool as_trial_ok(const struct as_deploy *d);
 
-/* --- grave.c: dead workers of which nobody has said why --- */
+/* --- grave.c: what executed in a worker that died, until it is known who is to blame ---
+ *
+ *             told: a crash,
+ *            or time is over              all are printed; nobody has told
+ *   WAITS ──────────────────► PRINTS ─────────────────────────────────────► PRINTED
+ *     │ told: no crash          │ told: no crash, or all are printed           │ told, or too many
+ *     └─────────────────────────┴───────────────► gone ◄───────────────────────┘
+ *
+ * A worker whose death is known to be its own making, or that was condemned, begins with PRINTS.
+ * Bodies are read only there: a kill from outside, of which one is told in time, costs nothing. */
+
+enum as_grave_state { AS_GRAVE_WAITS, AS_GRAVE_PRINTS, AS_GRAVE_PRINTED };
 
 struct as_grave {
     struct as_list node;
     uint64_t number;
-    as_ns until; /* then the parked ones wait no longer; AS_NEVER: none wait */
-    struct as_list parked;
+    enum as_grave_state state;
+    enum as_loss loss; /* PRINTS: what the others are told then; UNKNOWN: time is over */
+    as_ns until;       /* WAITS: no longer; AS_NEVER: nothing has to be let go */
+    struct as_list parked, retained;
     bool on_trial;
-    uint32_t n_prints;
-    struct as_evidence prints[];
+    uint32_t n_evidence, n_printed;
+    struct as_evidence evidence[];
 };
 
-/* One more, with the fingerprints of what r executed. */
-struct as_grave *as_grave_dig(struct as_replica *r, uint64_t last_started, as_ns now);
-bool as_grave_is_needed(const struct as_grave *g); /* somebody waits, or may be to blame */
-void as_grave_fill(struct as_deploy *d, struct as_grave *g); /* nobody waits there */
+/* One more, with what r executed up to stream `suspect_to` as evidence. */
+struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, as_ns now);
+/* Is q evidence there? NULL: no. */
+bool as_grave_has(struct as_grave *g, const struct as_request *q);
 /* q (SENT, detached) waits there. */
 void as_grave_park(struct as_deploy *d, struct as_grave *g, struct as_request *q, as_ns now);
-void as_grave_unpark(struct as_deploy *d, struct as_request *q); /* q (PARKED) leaves */
+/* q (SENT, ABANDONED or PARKED, detached, in no list) has ended; as evidence it stays, else it
+ * goes.
+ */
+void as_grave_retain(struct as_deploy *d, struct as_grave *g, struct as_request *q);
+/* All that r held is there: for how long, or what of it can go on now. Gives its number, 0: it is
+ * gone. What goes on is put into `back`. */
+uint64_t as_grave_close(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
+                        struct as_list back[AS_PRIORITIES], as_ns now);
+/* q (PARKED) leaves, and has been answered if anybody waits. */
+void as_grave_leave(struct as_deploy *d, struct as_request *q);
+/* Takes fingerprints, and lets go what is not needed any more. True: nothing is left to do. */
+bool as_grave_work(struct as_deploy *d, as_ns now);
 void as_grave_expire(struct as_deploy *d, as_ns now);
 as_ns as_grave_next(const struct as_deploy *d);
 bool as_grave_holds(const struct as_deploy *d, uint32_t model); /* a request of it waits there */
@@ -410,7 +457,7 @@ void as_deploy_abandon(struct as_deploy *d, struct as_request *q, int reason);
 static inline void as_deploy_clear(struct as_deploy *d, struct as_request *q)
 {
     if (__builtin_expect(q->blame != NULL, 0))
-        as_trial_forget(d, q);
+        as_suspect_forget(d, q);
     if (__builtin_expect(q->budgeted, 0)) {
         q->budgeted = false;
         d->budgeted--;

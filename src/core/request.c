@@ -5,10 +5,11 @@
 const uint8_t as_request_arrows[] = {
     [AS_REQ_NEW] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_DONE),
     [AS_REQ_QUEUED] = BIT(AS_REQ_SENT) | BIT(AS_REQ_DONE),
-    [AS_REQ_SENT] =
-        BIT(AS_REQ_QUEUED) | BIT(AS_REQ_ABANDONED) | BIT(AS_REQ_PARKED) | BIT(AS_REQ_DONE),
-    [AS_REQ_ABANDONED] = BIT(AS_REQ_DONE),
-    [AS_REQ_PARKED] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_DONE),
+    [AS_REQ_SENT] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_ABANDONED) | BIT(AS_REQ_PARKED) |
+                    BIT(AS_REQ_RETAINED) | BIT(AS_REQ_DONE),
+    [AS_REQ_ABANDONED] = BIT(AS_REQ_RETAINED) | BIT(AS_REQ_DONE),
+    [AS_REQ_PARKED] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_RETAINED) | BIT(AS_REQ_DONE),
+    [AS_REQ_RETAINED] = BIT(AS_REQ_DONE),
     [AS_REQ_DONE] = 0,
 };
 
@@ -36,7 +37,8 @@ bool as_request_ok(const struct as_request *q)
 
 const char *as_request_state_name(enum as_request_state s)
 {
-    static const char *const names[] = {"NEW", "QUEUED", "SENT", "ABANDONED", "PARKED", "DONE"};
+    static const char *const names[] = {"NEW",    "QUEUED",   "SENT", "ABANDONED",
+                                        "PARKED", "RETAINED", "DONE"};
 
     return (size_t)s < AS_COUNT(names) ? names[s] : "?";
 }

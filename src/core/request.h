@@ -9,6 +9,12 @@
  *                      └──────── PARKED ◄──────┘ worker died, and nobody has said why yet
  *                                  └──► DONE     cancel, expire, may not run again
  *
+ *   SENT, ABANDONED, PARKED ──► RETAINED ──► DONE
+ *
+ * RETAINED: it executed in a worker that died. Its client has its answer, or has left; its body
+ * stays until it is known whether somebody is to blame for the death, and its fingerprint taken if
+ * so.
+ *
  * The edge embeds this struct in its own request. From as_deploy_submit until DONE the deployment
  * holds it. Whether a SENT request has started is known only to the worker's status page.
  */
@@ -21,6 +27,7 @@
 struct as_batch;
 struct as_blamed;
 struct as_deploy;
+struct as_grave;
 struct as_lane;
 struct as_replica;
 
@@ -30,6 +37,7 @@ enum as_request_state {
     AS_REQ_SENT,
     AS_REQ_ABANDONED,
     AS_REQ_PARKED,
+    AS_REQ_RETAINED,
     AS_REQ_DONE
 };
 
@@ -58,6 +66,7 @@ struct as_request {
     bool budgeted;    /* its replay is in the deployment's budget */
     bool recalled;    /* its RECALL is under way */
     bool bound;       /* its answer has begun, or its worker has read on: never replayed */
+    bool unproved;    /* a suspect by a sample of its body; the rest is still to be compared */
     bool started;     /* a RECALL left it with its worker: it runs, do not ask again */
     as_ns arrived;    /* submit */
     as_ns sent;       /* last dispatch */
@@ -70,6 +79,7 @@ struct as_request {
     struct as_lane *lane;    /* QUEUED, of a model with batching: where it waits */
     struct as_batch *batch;  /* SENT: those that share its call; NULL: it is alone */
     struct as_blamed *blame; /* it is a suspect, core/blame.h; NULL: it is not */
+    struct as_grave *grave;  /* PARKED, RETAINED: where; NULL: it is not needed there any more */
     struct as_list node; /* queue, suspects, grave, or the replica's sent list in stream order */
 };
 

@@ -36,33 +36,9 @@ static uint32_t most_trials(const struct as_deploy *d)
     return AS_MAX(as_deploy_ready(d) / SHARE, 1);
 }
 
-int as_trial_look(struct as_deploy *d, struct as_request *q, as_ns now)
-{
-    struct as_print p = {0};
-    struct as_blamed *e;
-
-    if (q->blame)
-        return q->blame->state == AS_BLAME_CONDEMNED ? AS_EPOISON : 0;
-    if (!d->blame.n || !d->ops.print)
-        return 0;
-    as_blame_expire(&d->blame, now);
-    if (!as_blame_may_know(&d->blame, q->model, d->ops.print(d->ctx, q, NULL)))
-        return 0;
-    p.size = d->ops.print(d->ctx, q, &p);
-    p.model = q->model;
-    e = as_blame_find(&d->blame, &p, now);
-    if (!e)
-        return 0;
-    if (e->state == AS_BLAME_CONDEMNED)
-        return AS_EPOISON;
-    q->blame = e;
-    e->waiting++;
-    return 0;
-}
-
 bool as_trial_has_room(const struct as_deploy *d, uint32_t model)
 {
-    if (!d->ops.print || !d->conf.blame.max || d->n_suspects || d->n_trials >= most_trials(d))
+    if (!d->ops.sample || !d->conf.blame.max || d->n_suspects || d->n_trials >= most_trials(d))
         return false;
     for (uint32_t i = 0; i < d->n_free; i++) {
         if (!d->free[i]->unanswered && d->free[i]->trial.state == AS_TRIAL_NONE &&
@@ -70,19 +46,6 @@ bool as_trial_has_room(const struct as_deploy *d, uint32_t model)
             return true;
     }
     return false;
-}
-
-void as_trial_suspect(struct as_deploy *d, struct as_request *q, as_ns now)
-{
-    struct as_print p = {0};
-
-    if (q->blame)
-        return;
-    p.size = d->ops.print(d->ctx, q, &p);
-    p.model = q->model;
-    q->blame = as_blame_suspect(&d->blame, &p, now);
-    if (q->blame)
-        q->blame->waiting++;
 }
 
 /* --- the line --- */
@@ -111,16 +74,6 @@ void as_trial_add(struct as_deploy *d, struct as_request *q, as_ns now)
         else if (t->state == AS_TRIAL_NONE)
             t->until = 0;
     }
-}
-
-/* One that was never blamed is forgotten with the last who waits as it. */
-void as_trial_forget(struct as_deploy *d, struct as_request *q)
-{
-    struct as_blamed *e = q->blame;
-
-    q->blame = NULL;
-    if (--e->waiting == 0 && !e->kills && !e->trying)
-        as_blame_acquit(&d->blame, e);
 }
 
 /* The others have r again: as many as wait now go before a replica is kept from them next. */
@@ -162,7 +115,7 @@ struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q)
     d->n_suspects--;
     if (r)
         let_go(r, 0);
-    as_trial_forget(d, q);
+    as_suspect_forget(d, q);
     return r;
 }
 
@@ -211,7 +164,7 @@ static struct as_request *next(const struct as_deploy *d, as_ns now, struct as_r
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
         struct as_request *q = request_of(n);
 
-        if (q->blame->trying || q->model == without)
+        if (q->unproved || q->blame->trying || q->model == without)
             continue;
         if ((*ret_r = choose(d, q->model, now)))
             return q;
@@ -319,6 +272,9 @@ static void acquit(struct as_deploy *d, struct as_blamed *e, as_ns now)
             continue;
         as_list_remove(it);
         d->n_suspects--;
+        d->n_unproved -= q->unproved;
+        q->unproved = false;
+        as_print_drop(d, q);
         e->waiting--;
         q->blame = NULL;
         as_replica_bury(back, q);
@@ -431,95 +387,6 @@ as_ns as_trial_next(const struct as_deploy *d)
     return next;
 }
 
-/* --- after a death --- */
-
-/* Neither is the same as one before. */
-static bool is_new(const struct as_evidence *evidence, uint32_t n, const struct as_print *p)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const struct as_print *o = &evidence[i].print;
-
-        if (o->lo == p->lo && o->hi == p->hi && o->model == p->model)
-            return false;
-    }
-    return true;
-}
-
-uint32_t as_trial_prints(const struct as_replica *r, uint64_t last_started,
-                         struct as_evidence *ret_evidence, uint32_t max, as_ns now)
-{
-    const struct as_deploy *d = r->deploy;
-    uint32_t n = 0;
-
-    for (struct as_list *it = r->sent.next; it != &r->sent && n < max; it = it->next) {
-        const struct as_request *q = request_of(it);
-        struct as_print *p = &ret_evidence[n].print;
-
-        if (q->stream > last_started)
-            break;
-        *p = (struct as_print){0};
-        p->size = d->ops.print(d->ctx, q, p);
-        p->model = q->model;
-        ret_evidence[n].ran = now - q->sent;
-        n += is_new(ret_evidence, n, p);
-    }
-    return n;
-}
-
-/* What the queue holds of them: it is looked at as if it came now. */
-static void look_again(struct as_deploy *d, as_ns now)
-{
-    struct as_list all;
-    struct as_list *n;
-
-    as_list_init(&all);
-    as_queue_take(&d->queue, &all);
-    while ((n = as_list_pop(&all))) {
-        struct as_request *q = request_of(n);
-        int err = as_trial_look(d, q, now);
-
-        if (err)
-            as_deploy_fail(d, q, err);
-        else if (q->blame)
-            as_trial_add(d, q, now);
-        else
-            as_queue_push(&d->queue, q);
-    }
-    if (d->batched) {
-        AS_LIST_EACH(it, &d->queue.active)
-        {
-            as_dispatch_hold(d, AS_LIST_ENTRY(it, struct as_lane, node), now);
-        }
-        as_dispatch_flow(d, now);
-    }
-}
-
-static void fail_condemned(struct as_deploy *d)
-{
-    AS_LIST_EACH(n, &d->suspects)
-    {
-        struct as_request *q = request_of(n);
-
-        if (q->blame->state != AS_BLAME_CONDEMNED)
-            continue;
-        (void)as_trial_leave(d, q);
-        as_deploy_fail(d, q, AS_EPOISON);
-    }
-}
-
-void as_trial_convict(struct as_deploy *d, const struct as_evidence *evidence, uint32_t n,
-                      bool on_trial, as_ns now)
-{
-    for (uint32_t i = 0; i < n; i++)
-        (void)as_blame_add(&d->blame, &evidence[i].print, on_trial, evidence[i].ran, now);
-    d->stat.blamed += n;
-    if (!n)
-        return;
-    fail_condemned(d);
-    look_again(d, now);
-    as_trial_go(d, now);
-}
-
 /* --- invariants --- */
 
 static bool replica_ok(const struct as_replica *r)
@@ -539,15 +406,17 @@ static bool replica_ok(const struct as_replica *r)
 
 bool as_trial_ok(const struct as_deploy *d)
 {
-    uint32_t suspects = 0, trials = 0;
+    uint32_t suspects = 0, trials = 0, unproved = 0;
     bool rests = false;
     struct as_replica *r;
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next, suspects++) {
         const struct as_request *q = request_of(n);
 
-        if (q->state != AS_REQ_QUEUED || !q->blame || q->blame->state == AS_BLAME_CONDEMNED)
+        if (q->state != AS_REQ_QUEUED || !q->blame ||
+            (q->blame->state == AS_BLAME_CONDEMNED && !q->unproved))
             return false;
+        unproved += q->unproved;
     }
     for (uint32_t i = 0; i < d->n_all; i++) {
         r = d->all[i];
@@ -556,7 +425,7 @@ bool as_trial_ok(const struct as_deploy *d)
         trials += r->trial.state == AS_TRIAL_KEPT || r->trial.state == AS_TRIAL_ALONE;
         rests = rests || r->trial.until;
     }
-    return suspects == d->n_suspects && trials == d->n_trials && as_blame_ok(&d->blame) &&
-           (d->serving == AS_NEVER) == (as_deploy_ready(d) == 0) &&
+    return suspects == d->n_suspects && trials == d->n_trials && unproved == d->n_unproved &&
+           as_blame_ok(&d->blame) && (d->serving == AS_NEVER) == (as_deploy_ready(d) == 0) &&
            (!suspects || trials || rests || !next(d, AS_NEVER, &r));
 }

@@ -4,6 +4,10 @@
 #include <string.h>
 #include <xxhash.h>
 
+#define SAMPLES  16u  /* pieces of a tensor … */
+#define SAMPLE   64u  /* … of so many bytes: some 1 KiB, whatever its size */
+#define OVERHEAD 256u /* what a small request costs, in bytes of a large one */
+
 /* A few words each, and none of the tensors' bytes: no need for a library's hash. Multiply and fold
  * (as wyhash does), keyed, so that a client cannot choose what collides; what does is told apart by
  * as_call_alike. */
@@ -84,33 +88,111 @@ static void put_param(XXH3_state_t *h, const struct as_param *p)
         put(h, p->str.p, p->str.n);
 }
 
-uint64_t as_call_print(const struct as_msg *msg, uint64_t seed, struct as_print *ret_p)
+uint64_t as_call_size(const struct as_msg *msg)
 {
     uint64_t size = 0;
-    XXH3_state_t h;
-    XXH128_hash_t v;
 
     for (uint32_t i = 0; i < msg->n_tensors; i++)
         size += msg->tensors[i].nbytes;
-    if (!ret_p)
-        return size;
+    return size;
+}
+
+static XXH3_state_t *state_of(struct as_call_hash *h)
+{
+    static_assert(sizeof(h->state) >= sizeof(XXH3_state_t) + _Alignof(XXH3_state_t) - 1,
+                  "room for it wherever it lies");
+    return (XXH3_state_t *)AS_ALIGN((uintptr_t)h->state, _Alignof(XXH3_state_t));
+}
+
+static void put_params(XXH3_state_t *h, const struct as_msg *msg)
+{
+    for (uint32_t i = 0; i < msg->n_params; i++)
+        put_param(h, &msg->params[i]);
+}
+
+/* All of a tensor but its bytes. */
+static void put_head(XXH3_state_t *h, const struct as_tensor *t)
+{
+    uint32_t dtype = t->dtype;
+    uint64_t n = t->nbytes;
+
+    put(h, t->name.p, t->name.n);
+    put(h, &dtype, sizeof(dtype));
+    put(h, t->shape, t->ndim * sizeof(t->shape[0]));
+    XXH3_128bits_update(h, &n, sizeof(n));
+}
+
+/* A piece from each of so many equal parts of it. */
+static void put_sample(XXH3_state_t *h, const struct as_tensor *t, uint64_t seed)
+{
+    size_t part = t->nbytes / SAMPLES;
+
+    if (t->nbytes <= SAMPLES * (size_t)SAMPLE) {
+        XXH3_128bits_update(h, t->data, t->nbytes);
+        return;
+    }
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        size_t at = i * part + mix(seed, i) % (part - SAMPLE + 1);
+
+        XXH3_128bits_update(h, t->data + at, SAMPLE);
+    }
+}
+
+uint64_t as_call_sample(const struct as_msg *msg, uint64_t seed)
+{
+    XXH3_state_t h;
+
     XXH3_INITSTATE(&h);
     XXH3_128bits_reset_withSeed(&h, seed);
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
-        const struct as_tensor *t = &msg->tensors[i];
-        uint32_t dtype = t->dtype;
-
-        put(&h, t->name.p, t->name.n);
-        put(&h, &dtype, sizeof(dtype));
-        put(&h, t->shape, t->ndim * sizeof(t->shape[0]));
-        put(&h, t->data, t->nbytes);
+        put_head(&h, &msg->tensors[i]);
+        put_sample(&h, &msg->tensors[i], seed);
     }
-    for (uint32_t i = 0; i < msg->n_params; i++)
-        put_param(&h, &msg->params[i]);
-    v = XXH3_128bits_digest(&h);
+    put_params(&h, msg);
+    return XXH3_128bits_digest(&h).low64;
+}
+
+/* Of one tensor. True: all of it. */
+static bool read_tensor(struct as_call_hash *h, const struct as_tensor *t, uint64_t *bytes)
+{
+    size_t n = (size_t)AS_MIN(t->nbytes - h->at, *bytes);
+
+    if (t->nbytes && !n) /* not begun, or it would be twice */
+        return false;
+    if (!h->at)
+        put_head(state_of(h), t);
+    if (n)
+        XXH3_128bits_update(state_of(h), t->data + h->at, n);
+    h->at += n;
+    *bytes -= n;
+    if (h->at < t->nbytes)
+        return false;
+    h->tensor++;
+    h->at = 0;
+    return true;
+}
+
+bool as_call_print(struct as_call_hash *h, const struct as_msg *msg, uint64_t seed, bool first,
+                   uint64_t *bytes, struct as_print *ret_p)
+{
+    XXH128_hash_t v;
+
+    if (first) {
+        h->tensor = 0;
+        h->at = 0;
+        XXH3_INITSTATE(state_of(h));
+        XXH3_128bits_reset_withSeed(state_of(h), seed);
+        *bytes -= AS_MIN(*bytes, OVERHEAD);
+    }
+    while (h->tensor < msg->n_tensors) {
+        if (!read_tensor(h, &msg->tensors[h->tensor], bytes))
+            return false;
+    }
+    put_params(state_of(h), msg);
+    v = XXH3_128bits_digest(state_of(h));
     ret_p->hi = v.high64;
     ret_p->lo = v.low64;
-    return size;
+    return true;
 }
 
 static bool tensors_alike(const struct as_tensor *a, const struct as_tensor *b, bool ragged)

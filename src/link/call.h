@@ -95,10 +95,24 @@ void as_part_free(struct as_part *p); /* NULL is fine */
  * datatypes and sizes (but for the first dimension; ragged: but for all) of the inputs, and the
  * parameters. The seed is not for others to know. */
 uint64_t as_call_kind(const struct as_msg *msg, bool ragged, uint64_t seed);
-/* The size of the message's tensors, bytes; where ret_p is not NULL also a hash of all that a
- * handler sees, but for the id and the metadata: names, datatypes, shapes, bytes, parameters. It
- * reads every byte. */
-uint64_t as_call_print(const struct as_msg *msg, uint64_t seed, struct as_print *ret_p);
+/* The size of the message's tensors, bytes. */
+uint64_t as_call_size(const struct as_msg *msg);
+/* A hash of what a handler sees, but of each tensor's bytes only of some in places that others do
+ * not know: messages that differ nearly always have another one, and those that do not have the
+ * same. */
+uint64_t as_call_sample(const struct as_msg *msg, uint64_t seed);
+
+/* A fingerprint that is being taken. */
+struct as_call_hash {
+    uint32_t tensor; /* the one that is read … */
+    size_t at;       /* … so far */
+    uint8_t state[640];
+};
+/* A hash of all that a handler sees, but for the id and the metadata: names, datatypes, shapes,
+ * bytes, parameters. Reads at most *bytes of the tensors, and takes them off. True: *ret_p has it.
+ * first: it begins; else it goes on, with the same message. */
+bool as_call_print(struct as_call_hash *h, const struct as_msg *msg, uint64_t seed, bool first,
+                   uint64_t *bytes, struct as_print *ret_p);
 /* Do they have all that in common? */
 bool as_call_alike(const struct as_msg *a, const struct as_msg *b, bool ragged);
 

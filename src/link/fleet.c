@@ -179,14 +179,6 @@ static void op_release(void *ctx AS_UNUSED, struct as_request *q)
     release(call_of(q));
 }
 
-static uint64_t op_print(void *ctx, const struct as_request *q, struct as_print *ret_p)
-{
-    const struct as_fleet_deploy *d = ctx;
-    const struct as_call *c = call_of((struct as_request *)(uintptr_t)q);
-
-    return as_call_print(&c->msg, d->fleet->conf.seed, ret_p);
-}
-
 const struct as_deploy_ops as_fleet_deploy_ops = {
     .batch = op_batch,
     .send = op_send,
@@ -196,7 +188,9 @@ const struct as_deploy_ops as_fleet_deploy_ops = {
     .release = op_release,
     .wake = op_wake,
     .alike = op_alike,
-    .print = op_print,
+    .sample = as_fleet_sample,
+    .print = as_fleet_print,
+    .next_turn = as_fleet_next_turn,
 };
 
 /* --- the registry --- */
@@ -577,6 +571,7 @@ void as_fleet_free(struct as_fleet *f)
     as_task_cancel(&f->tidy);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         as_deploy_free(f->deploys[i]->core);
+        as_task_cancel(&f->deploys[i]->work);
         as_timer_close(&f->deploys[i]->timer, free_deploy);
     }
     AS_LIST_EACH(n, &f->tokens) free_token(AS_LIST_ENTRY(n, struct as_fleet_token, node));

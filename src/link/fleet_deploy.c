@@ -10,6 +10,43 @@ static void on_deadline(struct as_timer *t)
     as_timer_set(t, as_deploy_next_deadline(d->core));
 }
 
+static void on_work(struct as_task *t)
+{
+    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, work);
+
+    as_deploy_work(d->core, as_loop_now(d->fleet->loop));
+}
+
+/* --- large bodies, a portion in each turn --- */
+
+uint64_t as_fleet_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
+{
+    const struct as_fleet_deploy *d = ctx;
+    const struct as_call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct as_call, core);
+
+    if (ret_sample)
+        *ret_sample = as_call_sample(&c->msg, d->fleet->conf.seed);
+    return as_call_size(&c->msg);
+}
+
+bool as_fleet_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
+                    struct as_print *ret_p)
+{
+    struct as_fleet_deploy *d = ctx;
+    const struct as_call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct as_call, core);
+
+    return as_call_print(&d->hash, &c->msg, d->fleet->conf.seed, first, bytes, ret_p);
+}
+
+void as_fleet_next_turn(void *ctx)
+{
+    struct as_fleet_deploy *d = ctx;
+
+    as_loop_next(d->fleet->loop, &d->work);
+}
+
+/* --- the table --- */
+
 struct as_fleet_deploy *as_fleet_find(const struct as_fleet *f, struct as_str name)
 {
     for (uint32_t i = 0; i < f->n_deploys; i++) {
@@ -50,6 +87,7 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
     atomic_init(&d->late, false);
     atomic_init(&d->ready, false);
     as_timer_init(&d->timer, f->loop, on_deadline);
+    as_task_init(&d->work, on_work);
     f->deploys[n] = d;
     /* release: a client loop that sees the count sees the entry */
     atomic_store_explicit(&f->n_deploys, n + 1, memory_order_release);
@@ -304,6 +342,7 @@ void as_fleet_vacate(struct as_fleet_deploy *d)
         as_fleet_publish(f, g);
     as_timer_set(&d->timer, AS_NEVER);
     as_deploy_free(d->core);
+    as_task_cancel(&d->work);
     d->core = NULL;
     as_fleet_free_models(d);
     free(d->name);

@@ -61,6 +61,8 @@ struct as_fleet_deploy {
     uint32_t n_models;
     uint64_t n_gone;       /* so many models have gone */
     struct as_timer timer; /* the next deadline */
+    struct as_task work;   /* as_deploy_work, in the next turn */
+    struct as_call_hash hash;
     atomic_bool down;
     atomic_bool expected;   /* a process of ours serves it */
     atomic_bool registered; /* its models are known */
@@ -137,6 +139,12 @@ static inline struct as_fleet_model *as_fleet_model_of(const struct as_fleet_dep
 }
 
 extern const struct as_deploy_ops as_fleet_deploy_ops; /* their ctx is the as_fleet_deploy */
+
+/* Of these: sample, print, next_turn. */
+uint64_t as_fleet_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample);
+bool as_fleet_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
+                    struct as_print *ret_p);
+void as_fleet_next_turn(void *ctx);
 
 struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token);
 struct as_fleet_deploy *as_fleet_find(const struct as_fleet *f, struct as_str name); /* or NULL */

@@ -3,9 +3,11 @@
 A probe asks the dispatcher over and over whether it lives. What counts is the longest answer within WINDOW seconds of the
 death. It is compared with deaths over requests of 1 KiB, in turn; the median of COUNT deaths each may be LONGER ms longer.
 Each request is another one. The worker is killed from outside (nobody can be blamed), or ends by SIGSEGV (the requests are told apart by a hash of
-their bodies); they may run twice, and wait for the next worker, or may not, and are answered.
+their bodies); they may run twice, and wait for the next worker, or may not, and are answered. Dispatcher and probe go before all else on the
+machine where we may ask for that: what others do is not what is measured.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -24,11 +26,17 @@ REQUESTS, LARGE, SMALL = 256, 1 << 20, 1 << 10
 WINDOW, LONGER = 0.25, 10  # seconds, ms
 
 
+def goes_first(pid):
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, pid, -20)
+
+
 class Probe:
     def __init__(self, server):
         self._process = subprocess.Popen([sys.executable, rig.HERE / "probe.py", server.host, str(server.port)],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout.readline() == b"began\n"
+        goes_first(self._process.pid)
 
     def end(self):
         self._process.stdin.close()
@@ -77,4 +85,5 @@ def run(options):
             server = rig.AnyServe("--log-level", "error", "--restart-backoff", "1ms", "--restart-backoff-max", "20ms",
                                   "--max-inflight-bytes", "2G", workers=1, model="holding.py")
             with rig.serving(server):
+                goes_first(server.dispatcher)
                 yield part(server, model, how, options.count or COUNT)

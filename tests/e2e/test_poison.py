@@ -80,6 +80,32 @@ def test_over_http(poisoned):
     assert deaths(poisoned) == 2
 
 
+def test_a_large_pill(poisoned, connect):
+    """Its body is read over several turns of the dispatcher; one that differs in its last bytes only is another one."""
+    client, x = connect(poisoned), np.arange(EXIT, EXIT + 1_000_000)
+    for _ in range(3):
+        with pytest.raises(grpc.RpcError) as e:
+            client.infer("again", {"x": x})
+        assert_quarantined(e.value)
+    assert deaths(poisoned) == 2
+    with pytest.raises(grpc.RpcError) as e:
+        client.infer("again", {"x": np.append(x[:-1], 0)})
+    assert_quarantined(e.value)
+    assert deaths(poisoned) == 4  # it had to be found out, too
+    assert client.infer("again", {"x": np.append(0, x[1:])})["y"][-1] == x[-1] + 1
+
+
+def test_a_connection_goes_on_while_a_body_is_kept(serve):
+    """Its request is answered when the worker dies; the body stays until it is known why."""
+    server = serve("poison.py", *QUICK, "--verdict-wait", "60s")
+    with contextlib.closing(http.Http1(server.host, server.port)) as client:
+        for n in range(1, 4):
+            reply = client.request("POST", "/v2/models/once/infer", http.infer_json({"x": np.array([KILL, n])}))
+            assert reply.status == 503 and reply.headers["anyserve-may-have-executed"] == "1"
+            reply = client.request("POST", "/v2/models/once/infer", http.infer_json({"x": np.array([n])}))
+            assert reply.status == 200
+
+
 def test_an_outside_kill_blames_nobody(poisoned, connect):
     """A request that happens to be there each time: it runs again until its deadline."""
     client = connect(poisoned)

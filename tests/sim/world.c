@@ -170,8 +170,9 @@ static void op_release(void *ctx, struct as_request *q)
     note_gone(s, c);
 }
 
-static const struct as_deploy_ops ops = {op_batch,   op_send, op_recall, op_cancel, op_answer,
-                                         op_release, op_wake, sim_alike, NULL};
+static const struct as_deploy_ops ops = {op_batch,  op_send,    op_recall, op_cancel,
+                                         op_answer, op_release, op_wake,   sim_alike,
+                                         NULL,      NULL,       NULL};
 
 /* --- what workers say --- */
 

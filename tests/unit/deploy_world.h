@@ -27,7 +27,10 @@ struct world {
     uint64_t streams[26];
     as_ns now;
     uint64_t size[26]; /* of a request's body */
-    uint32_t prints;   /* fingerprints taken */
+    uint64_t sample[26];
+    uint64_t printed; /* bytes of the fingerprint that is being taken */
+    uint32_t prints;  /* fingerprints taken */
+    bool works;       /* as_deploy_work is to be called */
     size_t n;
     char log[1024];
 };
@@ -116,22 +119,53 @@ static inline void expect(struct world *w, const char *want)
     assert_true(as_deploy_ok(w->d));
 }
 
-/* Requests of the same `kind` are alike where models take no batches; 0: like no other. */
-static inline uint64_t world_print(void *ctx, const struct as_request *q, struct as_print *ret_p)
+static inline uint64_t world_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
 {
     struct world *w = ctx;
 
-    w->prints += ret_p != NULL;
-    if (ret_p)
-        ret_p->lo = q->kind ? q->kind : 1000 + (uint64_t)(q - w->q);
+    if (ret_sample)
+        *ret_sample = w->sample[q - w->q];
     return w->size[q - w->q];
+}
+
+/* Requests of the same `kind` are alike where models take no batches; 0: like no other. */
+static inline bool world_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
+                               struct as_print *ret_p)
+{
+    struct world *w = ctx;
+    uint64_t n;
+
+    if (first)
+        w->printed = 0;
+    n = AS_MIN(w->size[q - w->q] - w->printed, *bytes);
+    w->printed += n;
+    *bytes -= n;
+    if (w->printed < w->size[q - w->q])
+        return false;
+    w->prints++;
+    ret_p->lo = q->kind ? q->kind : 1000 + (uint64_t)(q - w->q);
+    return true;
+}
+
+static inline void world_next_turn(void *ctx)
+{
+    ((struct world *)ctx)->works = true;
+}
+
+/* The next turn of the loop. */
+static inline void work(struct world *w)
+{
+    assert_true(w->works);
+    w->works = false;
+    w->now++;
+    as_deploy_work(w->d, w->now);
 }
 
 static inline struct world *world_new_with(int64_t max_queued, enum as_router router)
 {
-    static const struct as_deploy_ops ops = {world_batch,  world_send,   world_recall,
-                                             world_cancel, world_answer, world_release,
-                                             world_wake,   world_alike,  world_print};
+    static const struct as_deploy_ops ops = {
+        world_batch, world_send,  world_recall, world_cancel, world_answer,   world_release,
+        world_wake,  world_alike, world_sample, world_print,  world_next_turn};
     struct as_deploy_conf conf = {
         .max_queued = max_queued,
         .router = router,

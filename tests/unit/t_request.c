@@ -47,9 +47,10 @@ static void test_only_the_arrows_of_the_picture_exist(void **state AS_UNUSED)
     static const char *const to[] = {
         [AS_REQ_NEW] = "QUEUED DONE",
         [AS_REQ_QUEUED] = "SENT DONE",
-        [AS_REQ_SENT] = "QUEUED ABANDONED PARKED DONE",
-        [AS_REQ_ABANDONED] = "DONE",
-        [AS_REQ_PARKED] = "QUEUED DONE",
+        [AS_REQ_SENT] = "QUEUED ABANDONED PARKED RETAINED DONE",
+        [AS_REQ_ABANDONED] = "RETAINED DONE",
+        [AS_REQ_PARKED] = "QUEUED RETAINED DONE",
+        [AS_REQ_RETAINED] = "DONE",
         [AS_REQ_DONE] = "",
     };
 

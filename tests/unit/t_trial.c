@@ -137,12 +137,19 @@ static void test_a_client_that_leaves_or_is_late_does_not_wait(void **state AS_U
     die(w, 'A', 'b', AS_LOSS_UNTOLD);
     w->n = 0;
     as_deploy_cancel(w->d, req(w, 'a'), w->now);
-    expect(w, "~a");
     assert_true(as_deploy_next_deadline(w->d) == req(w, 'b')->deadline);
     w->now += AS_MS;
     as_deploy_expire(w->d, w->now);
-    expect(w, "b=EDEADLINE ~b");
+    expect(w, "b=EDEADLINE");
     assert_int_equal(as_deploy_parked(w->d), 0);
+    w->now += 24 * AS_MS - 1; /* their bodies are kept for the word … */
+    as_deploy_expire(w->d, w->now);
+    expect(w, "");
+    w->now++; /* … as long as they would have waited, and then only their fingerprints */
+    as_deploy_expire(w->d, w->now);
+    expect(w, "~a ~b");
+    assert_int_equal(w->prints, 2);
+    assert_true(as_deploy_next_deadline(w->d) == AS_NEVER);
     world_free(w);
 }
 
