@@ -94,6 +94,8 @@ static struct as_fleet_conf usual(void)
                                   .simple_connect = AS_SEC,
                                   .max_message = 1 << 20,
                                   .max_body = 1 << 20,
+                                  .replay = {.attempts = 3, .percent = 10, .least = 3},
+                                  .trial = {2 * AS_SEC, 30 * AS_SEC},
                                   .worker_dir = w.dir};
 }
 
