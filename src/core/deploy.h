@@ -170,6 +170,11 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now);
  * released or queued again; do not touch it. */
 bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
                      as_ns now);
+/* q, which its worker may have begun, will not be answered: the connection that q had for itself
+ * has broken. That is a failure of r, which goes on; what becomes of q is said by core/replay.h
+ * (AS_LOSS_LINK: the worker lives; AS_LOSS_UNKNOWN). It may be released, or queued again: do not
+ * touch it. */
+void as_replica_lose(struct as_replica *r, struct as_request *q, enum as_loss loss, as_ns now);
 /* A part of q's answer has come, or more of its input was sent: what another replica would do is
  * no repetition any more, so q is not replayed, idempotent or not. False: nobody waits for q. */
 bool as_replica_bind(struct as_replica *r, struct as_request *q);

@@ -226,23 +226,7 @@ void as_replica_give_up(struct as_replica *r, struct as_request *q, int err)
     as_deploy_tell(r->deploy, q, err);
 }
 
-/* --- death --- */
-
-static void forget(struct as_replica *r)
-{
-    struct as_deploy *d = r->deploy;
-
-    r->draining = true;
-    as_dispatch_relimit(r);
-    for (uint32_t i = r->index; i + 1 < d->n_all; i++) {
-        d->all[i] = d->all[i + 1];
-        d->all[i]->index = i;
-    }
-    d->n_all--;
-    d->n_out -= r->breaker.state != AS_BREAKER_CLOSED;
-    d->n_absent -= r->n_absent;
-    d->stat.deaths++;
-}
+/* --- requests that are lost --- */
 
 void as_replica_bury(struct as_list back[AS_PRIORITIES], struct as_request *q)
 {
@@ -293,6 +277,50 @@ bool as_replica_may_rise(struct as_deploy *d, struct as_request *q, enum as_repl
         d->budgeted++;
     }
     return true;
+}
+
+void as_replica_lose(struct as_replica *r, struct as_request *q, enum as_loss loss, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    bool waits = q->state == AS_REQ_SENT;
+
+    AS_ASSERT(q->replica == r && (loss == AS_LOSS_LINK || loss == AS_LOSS_UNKNOWN));
+    q->ran = true;
+    if (waits &&
+        as_replica_may_rise(d, q,
+                            as_replay_rule(loss, q->bound ? AS_PROGRESS_BOUND : AS_PROGRESS_STARTED,
+                                           q->idempotent))) {
+        give_back(r, q, now);
+    } else {
+        if (waits)
+            as_deploy_tell(d, q, AS_EMAYHAVERUN);
+        as_dispatch_detach(q);
+        if (r->trial.suspect == q)
+            as_trial_done(r, q, false, now);
+        as_deploy_end(d, q);
+    }
+    if (waits)
+        as_eject_answer(r, true, now);
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(d);
+}
+
+/* --- death --- */
+
+static void forget(struct as_replica *r)
+{
+    struct as_deploy *d = r->deploy;
+
+    r->draining = true;
+    as_dispatch_relimit(r);
+    for (uint32_t i = r->index; i + 1 < d->n_all; i++) {
+        d->all[i] = d->all[i + 1];
+        d->all[i]->index = i;
+    }
+    d->n_all--;
+    d->n_out -= r->breaker.state != AS_BREAKER_CLOSED;
+    d->n_absent -= r->n_absent;
+    d->stat.deaths++;
 }
 
 void as_replica_condemn(struct as_replica *r, uint64_t last_started)

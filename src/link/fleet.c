@@ -107,6 +107,12 @@ void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_t
     as_fleet_deliver(c);
 }
 
+void as_fleet_lose(struct as_upstream *u, struct as_call *c, enum as_loss loss)
+{
+    as_replica_lose(u->replica, &c->core, loss, as_loop_now(u->fleet->loop));
+    as_upstream_less(u);
+}
+
 /* --- what core decides --- */
 
 static void op_batch(void *ctx AS_UNUSED, struct as_replica *r, uint32_t n)

@@ -188,6 +188,8 @@ void as_fleet_drop_models(struct as_fleet_deploy *d); /* the same, now; not insi
 /* The upstream has let go of c, whose verdict is set: core takes it back, or the client gets it.
  * t: what the worker measured; retry: as_replica_done. */
 void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_times t, bool retry);
+/* The upstream has lost c, which its worker may have begun: as_replica_lose. */
+void as_fleet_lose(struct as_upstream *u, struct as_call *c, enum as_loss loss);
 void as_fleet_link_ready(struct as_link *l);
 void as_fleet_watch_door(struct as_fleet *f); /* again, should it rest for want of descriptors */
 void as_fleet_deliver(

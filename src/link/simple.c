@@ -193,6 +193,13 @@ void as_simple_probe(struct as_simple *s)
         knock(s);
 }
 
+bool as_simple_listens(struct as_simple *s)
+{
+    if (!s->ended && !s->leaving && s->lease.state == AS_LEASE_LIVE)
+        knock(s);
+    return !s->ended && s->lease.state == AS_LEASE_LIVE;
+}
+
 static void on_timer(struct as_timer *t)
 {
     struct as_simple *s = AS_CONTAINER(t, struct as_simple, timer);

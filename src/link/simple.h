@@ -12,8 +12,10 @@
  *
  * What may be replayed: a request that the worker has not read to its end. It begins when it has
  * all of it, so this is certain where bytes of it are still here, or where the kernel says that the
- * worker closed with some unread (ECONNRESET). After that only the worker knows, and it has no way
- * to tell: then it may have run.
+ * worker closed with some unread (ECONNRESET): then it counts as handed back. After that only the
+ * worker knows, and it has no way to tell: then it has been started, as far as core/replay.h is
+ * asked (the worker lives if somebody listens at its socket), and the worker has failed, as far as
+ * core/breaker.h is.
  *
  * Each (worker, model, version) is a replica of its own. Its lease (core/lease.h) says whether it
  * is in the rotation. Worker bytes are hostile, as on the native link. Thread: the dispatch loop.

@@ -143,8 +143,8 @@ static void lose(struct as_simple_conn *conn, bool reset, uint64_t *counter)
             s, begun ? "closed in the middle of an answer" : "closed without an answer", conn->id);
     detach(conn);
     conn_close(conn, counter);
-    set_verdict(c, AS_EMAYHAVERUN, 0, (struct as_str){0});
-    settle(s, c, 0, c->core.idempotent);
+    as_fleet_lose(&s->up, c, as_simple_listens(s) ? AS_LOSS_LINK : AS_LOSS_UNKNOWN);
+    as_simple_settled(s);
 }
 
 /* The answer cannot be taken, for want of memory (AS_ENOMEM). */

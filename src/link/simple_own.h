@@ -101,6 +101,7 @@ void as_simple_refused(struct as_simple *s, const char *why); /* its socket */
 void as_simple_alive(struct as_simple *s);                    /* its socket has answered */
 void as_simple_heard(struct as_simple *s);                    /* a heartbeat has come */
 void as_simple_probe(struct as_simple *s);                    /* no connection is left: is it? */
+bool as_simple_listens(struct as_simple *s);                  /* as far as one can see now */
 void as_simple_settled(struct as_simple *s);                  /* one request less */
 void as_simple_handle_closed(struct as_simple *s);
 /* Logs what a worker has done wrong, at most once per second. */

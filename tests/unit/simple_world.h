@@ -196,6 +196,13 @@ AS_UNUSED static void hand_join(struct hand *h, bool idempotent)
     assert_int_equal(hand_offer(h, &o), 0);
 }
 
+AS_UNUSED static bool ended(int fd)
+{
+    uint8_t b;
+
+    return recv(fd, &b, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 AS_UNUSED static int take_conn(struct hand *h, int i)
 {
     int fd = accept4(h->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -205,10 +212,25 @@ AS_UNUSED static int take_conn(struct hand *h, int i)
     return fd;
 }
 
+/* Passes over those that were closed again: it was only looked whether anybody is there. */
+AS_UNUSED static int take_live_conn(struct hand *h, int i)
+{
+    while (take_conn(h, i) >= 0 && ended(h->conn[i])) {
+        close(h->conn[i]);
+        h->conn[i] = -1;
+    }
+    return h->conn[i];
+}
+
 /* The next connection, as the i-th. */
 AS_UNUSED static void hand_accept(struct hand *h, int i)
 {
     UNTIL(take_conn(h, i) >= 0);
+}
+
+AS_UNUSED static void hand_accept_live(struct hand *h, int i)
+{
+    UNTIL(take_live_conn(h, i) >= 0);
 }
 
 AS_UNUSED static bool peek(int fd, size_t n)
@@ -291,13 +313,6 @@ AS_UNUSED static void hand_serve(struct hand *h, int i)
     hand_take(h, i, &t);
     hand_answer(h, i, &t);
     drop(&t);
-}
-
-AS_UNUSED static bool ended(int fd)
-{
-    uint8_t b;
-
-    return recv(fd, &b, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 AS_UNUSED static void hand_hang_up(struct hand *h, int i)

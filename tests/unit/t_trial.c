@@ -61,6 +61,36 @@ static void test_broken_links_have_a_budget(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* Of a replica that lives on: one connection of a simple worker. */
+static void test_a_lost_connection_goes_by_the_same_table(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ad", true, 0);
+    make(w, "bc", false, 0);
+    join(w, 'A', 4, 0);
+    join(w, 'B', 4, 0);
+    as_replica_drain(rep(w, 'B'), true, w->now);
+    submit_all(w, "abcd");
+    as_replica_drain(rep(w, 'B'), false, w->now);
+    as_deploy_cancel(w->d, req(w, 'c'), w->now);
+    w->n = 0;
+    as_replica_lose(rep(w, 'A'), req(w, 'a'), AS_LOSS_LINK, w->now);
+    as_replica_lose(rep(w, 'A'), req(w, 'b'), AS_LOSS_LINK, w->now);
+    as_replica_lose(rep(w, 'A'), req(w, 'c'), AS_LOSS_LINK, w->now);
+    as_replica_lose(rep(w, 'A'), req(w, 'd'), AS_LOSS_UNKNOWN, w->now);
+    expect(w, "a>B b=EMAYHAVERUN ~b ~c d>B");
+    assert_true(req(w, 'a')->ran && req(w, 'a')->budgeted && !req(w, 'd')->budgeted);
+    assert_int_equal(req(w, 'a')->tries, 1);
+    as_replica_lose(rep(w, 'B'), req(w, 'a'), AS_LOSS_LINK, w->now);
+    expect(w, "a>A"); /* another one is asked first */
+    as_replica_lose(rep(w, 'A'), req(w, 'a'), AS_LOSS_LINK, w->now);
+    expect(w, "a=EMAYHAVERUN ~a"); /* the third execution was the last */
+    assert_int_equal(as_deploy_stat(w->d)->worn, 1);
+    assert_int_equal(as_deploy_stat(w->d)->lost, 2);
+    world_free(w);
+}
+
 static void test_what_had_not_started_never_waits_for_the_verdict(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -526,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_after_an_outside_kill_it_runs_again_and_again),
         cmocka_unit_test(test_unexplained_losses_are_counted),
         cmocka_unit_test(test_broken_links_have_a_budget),
+        cmocka_unit_test(test_a_lost_connection_goes_by_the_same_table),
         cmocka_unit_test(test_what_had_not_started_never_waits_for_the_verdict),
         cmocka_unit_test(test_the_verdict_lets_the_others_go_on),
         cmocka_unit_test(test_without_a_verdict_it_goes_on_after_a_while),
