@@ -226,6 +226,7 @@ as_ns as_replica_service(const struct as_replica *r); /* measured service time, 
 /* Likewise of one model; 0 also while no cap bounds any model. */
 as_ns as_replica_model_service(const struct as_replica *r, uint32_t model);
 enum as_breaker_state as_replica_breaker(const struct as_replica *r);
+enum as_trial_state as_replica_trial(const struct as_replica *r);
 /* Visits replicas in the order they came. */
 void as_deploy_each_replica(struct as_deploy *d, void (*fn)(void *arg, struct as_replica *r),
                             void *arg);

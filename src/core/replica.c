@@ -429,6 +429,11 @@ enum as_breaker_state as_replica_breaker(const struct as_replica *r)
     return r->breaker.state;
 }
 
+enum as_trial_state as_replica_trial(const struct as_replica *r)
+{
+    return r->trial.state;
+}
+
 uint32_t as_replica_slots(const struct as_replica *r)
 {
     return r->slots;

@@ -51,7 +51,7 @@ static bool same_lane(const struct call *a, const struct call *b)
 
 static bool in_lane(const struct sim *s, const struct call *o, const struct call *c)
 {
-    return same_lane(o, c) && o->place == WAITING && waits(o) && !o->doomed &&
+    return same_lane(o, c) && o->place == WAITING && waits(o) && !o->doomed && !o->q.blame &&
            o->q.deadline > s->now;
 }
 
@@ -74,7 +74,7 @@ static bool is_ripe(const struct sim *s, const struct call *c, as_ns late)
         if (!in_lane(s, o, c))
             continue;
         items += o->q.items;
-        if (o->sends || o->release + late <= s->now || !b->max_wait)
+        if (o->sends || o->was_suspect || o->release + late <= s->now || !b->max_wait)
             return true;
     }
     return items >= enough(b);
@@ -107,7 +107,7 @@ static bool would_be_ripe(const struct sim *s, const struct call *c)
         const struct call *o = &s->calls[s->live[i]];
 
         /* also those whose deadline has passed, if nobody has noticed: they make room then */
-        if (same_lane(o, c) && o->place == WAITING && waits(o))
+        if (same_lane(o, c) && o->place == WAITING && waits(o) && !o->q.blame)
             items += o->q.items;
     }
     return items >= enough(b);
@@ -119,7 +119,8 @@ static bool serves(const struct sim *s, const struct call *c)
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
 
-        if (w->registered && w->granted && !w->draining && !w->lacks[c->q.model])
+        if (w->registered && w->granted && !w->draining && !w->lacks[c->q.model] &&
+            as_replica_breaker(w->replica) != AS_BREAKER_OPEN)
             return true;
     }
     return false;
@@ -170,6 +171,16 @@ void note_accepted(struct sim *s, struct call *c)
     s->live[s->n_live++] = number_of(s, c);
     s->books.accepted++;
     s->armed = AS_MIN(s->armed, c->q.deadline);
+}
+
+void note_refused(struct sim *s, struct call *c)
+{
+    AS_ASSERT(c->place == WAITING && c->live_at == s->n_live - 1);
+    c->accepted = false;
+    c->place = FREE;
+    s->last_order--;
+    s->n_live--;
+    s->books.accepted--;
 }
 
 void note_gone(struct sim *s, struct call *c)
@@ -270,6 +281,8 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         fail(s, "call %u is sent and does not wait", n);
     if (c->q.deadline <= s->now)
         fail(s, "call %u is sent after its deadline", n);
+    if (c->q.blame) /* alone, and in its own turn: judge.c */
+        return;
     if (!takes(s, w, c))
         fail(s, "call %u is sent to worker %u, which has no room for it, or not the model", n,
              w->number);
@@ -286,8 +299,9 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *o = &s->calls[s->live[i]];
 
-        if (o != c && o->place == WAITING && waits(o) && !o->doomed && o->q.deadline > s->now &&
-            passes(o, c) && takes(s, w, o) && is_ripe(s, o, s->is.timer_late + 1))
+        if (o != c && o->place == WAITING && waits(o) && !o->doomed && !o->q.blame &&
+            o->q.deadline > s->now && passes(o, c) && takes(s, w, o) &&
+            is_ripe(s, o, s->is.timer_late + 1))
             fail(s, "call %u is sent before call %u", n, s->live[i]);
     }
 }
@@ -298,8 +312,11 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
         check_member(s, w, c);
     else
         check_send(s, w, c);
+    judge_sent(s, w, c);
+    c->sent_at = s->now;
     c->batch = w->batch_left ? w->batch : 0;
-    s->books.batches += batching(s, c) && w->batch_left == (c->batch ? w->batch_size : 0);
+    s->books.batches +=
+        batching(s, c) && !c->q.blame && w->batch_left == (c->batch ? w->batch_size : 0);
     if (w->n_bound == w->cap_bound) {
         w->cap_bound = w->cap_bound ? 2 * w->cap_bound : 32;
         w->bound = as_xrealloc(w->bound, w->cap_bound * sizeof(w->bound[0]));
@@ -334,7 +351,7 @@ static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall wi
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
 
-        idle += has_slot(s, w) ? w->granted - held(s, w) : 0;
+        idle += w->registered ? idle_of(w, held(s, w)) : 0;
         coming += w->registered ? w->recalled : 0;
     }
     return idle > coming ? idle - coming : 0;
@@ -405,8 +422,20 @@ void note_answer(struct sim *s, struct call *c, int err)
     s->books.failed++;
     if (err == AS_EMAYHAVERUN) {
         s->books.lost++;
-        if (!c->doomed)
+        if (!c->doomed && !has_waited(s, c) &&
+            !(s->is.harmful && c->q.idempotent && c->losses >= s->is.attempts))
             fail(s, "call %u may not have run", n);
+    } else if (err == AS_EPOISON) {
+        s->books.quarantined++;
+        if (!may_be_refused(s, c))
+            fail(s, "call %u is refused, and is no poison", n);
+    } else if (err == AS_ESUSPECT) {
+        s->books.refused_suspects++;
+        if (!has_waited(s, c) || c->runs)
+            fail(s, "call %u is refused as a suspect too early, or has run", n);
+    } else if (err == AS_EHUNG) {
+        if (c->place != BOUND || !s->workers[c->worker]->condemned)
+            fail(s, "call %u does not hang", n);
     } else if (err == AS_EUNAVAILABLE && c->q.elsewhere && !serves(s, c)) {
         /* another deployment gets it: it must not run twice by that, idempotent or not */
         if (c->runs && !(s->down || s->freeing))
@@ -420,6 +449,24 @@ void note_answer(struct sim *s, struct call *c, int err)
     c->doomed = false;
 }
 
+/* What it did with those that were lost, it does not tell. */
+void settle_places(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        struct call *c = &s->calls[s->live[i]];
+
+        if (c->place == PARKED && c->q.state == AS_REQ_QUEUED) {
+            if (s->now < c->parked_until)
+                fail(s, "call %u goes on before it is told why its worker died", s->live[i]);
+            c->place = WAITING;
+        } else if ((c->place == PARKED || c->place == WAITING) && c->q.state == AS_REQ_RETAINED) {
+            if (!s->is.harmful || waits(c))
+                fail(s, "call %u is retained, and its client waits", s->live[i]);
+            c->place = RETAINED;
+        }
+    }
+}
+
 /* --- after every event --- */
 
 static void check_calls(struct sim *s)
@@ -429,10 +476,11 @@ static void check_calls(struct sim *s)
 
     for (uint32_t i = 0; i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
-        enum as_request_state want = c->place == WAITING  ? AS_REQ_QUEUED
-                                     : c->place == PARKED ? AS_REQ_PARKED
-                                     : waits(c)           ? AS_REQ_SENT
-                                                          : AS_REQ_ABANDONED;
+        enum as_request_state want = c->place == WAITING    ? AS_REQ_QUEUED
+                                     : c->place == PARKED   ? AS_REQ_PARKED
+                                     : c->place == RETAINED ? AS_REQ_RETAINED
+                                     : waits(c)             ? AS_REQ_SENT
+                                                            : AS_REQ_ABANDONED;
 
         if (c->q.state != want || c->doomed)
             fail(s, "call %u is %s, not %s", s->live[i], as_request_state_name(c->q.state),
@@ -442,11 +490,11 @@ static void check_calls(struct sim *s)
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
         parked |= c->place == PARKED;
-        c->could = c->could && c->place == WAITING && fits_a_slot(s, c);
+        c->could = c->could && c->place == WAITING && !c->q.blame && fits_a_slot(s, c);
     }
     /* a deployment with batching also wants to be asked when it holds something back */
-    if (s->is.batched || parked ? as_deploy_next_deadline(s->d) > next
-                                : as_deploy_next_deadline(s->d) != next)
+    if (s->is.batched || parked || s->is.harmful ? as_deploy_next_deadline(s->d) > next
+                                                 : as_deploy_next_deadline(s->d) != next)
         fail(s, "the next deadline is wrong");
 }
 
@@ -463,7 +511,8 @@ static void check_slots(struct sim *s)
         for (uint32_t k = 0; k < s->n_live; k++) {
             const struct call *c = &s->calls[s->live[k]];
 
-            if (c->place == WAITING && takes(s, w, c) && is_ripe(s, c, s->is.timer_late + 1))
+            if (c->place == WAITING && !c->q.blame && takes(s, w, c) &&
+                is_ripe(s, c, s->is.timer_late + 1))
                 fail(s, "call %u waits, worker %u has room", s->live[k], w->number);
         }
         find_waiting(s, w, waiting);
@@ -517,6 +566,8 @@ static void check_stat(struct sim *s)
         pending += waits(&s->calls[s->live[i]]);
     if (a->accepted != a->completed + a->failed + a->expired + a->cancelled + pending)
         fail(s, "statistics do not add up");
+    if (a->trials != b->trials || a->quarantined != b->quarantined)
+        fail(s, "statistics of suspects are wrong");
     if (a->batches != b->batches || a->batch.count != b->batches)
         fail(s, "statistics of batches are wrong");
     if (a->queue.count != a->dispatched || a->total.count != a->completed)
@@ -525,10 +576,12 @@ static void check_stat(struct sim *s)
 
 void check(struct sim *s)
 {
+    settle_places(s);
     check_calls(s);
     check_slots(s);
     check_counts(s);
     check_stat(s);
+    judge(s);
     if (!as_deploy_ok(s->d))
         fail(s, "core's own invariants do not hold");
 }

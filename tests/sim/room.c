@@ -53,9 +53,35 @@ bool fits(const struct sim *s, const struct worker *w, const struct call *c)
     return !w->lacks[c->q.model] && held_of_model(s, w, c->q.model) < cap_of(s, w, c->q.model);
 }
 
+/* Kept for a suspect, or its alone. */
+bool is_kept(const struct worker *w)
+{
+    enum as_trial_state t = as_replica_trial(w->replica);
+
+    return t == AS_TRIAL_KEPT || t == AS_TRIAL_ALONE;
+}
+
+bool is_open(const struct worker *w)
+{
+    return w->registered && !w->draining && !is_kept(w) &&
+           as_replica_breaker(w->replica) != AS_BREAKER_OPEN;
+}
+
+/* One that is probed has one call at a time. */
+static uint32_t width(const struct worker *w)
+{
+    return as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN ? AS_MIN(w->granted, 1)
+                                                                  : w->granted;
+}
+
+uint32_t idle_of(const struct worker *w, uint32_t n_held)
+{
+    return is_open(w) && n_held < width(w) ? width(w) - n_held : 0;
+}
+
 bool has_slot(const struct sim *s, const struct worker *w)
 {
-    return w->registered && !w->draining && held(s, w) < w->granted;
+    return is_open(w) && held(s, w) < width(w);
 }
 
 uint32_t room_of_model(const struct sim *s, const struct call *c)
@@ -66,7 +92,7 @@ uint32_t room_of_model(const struct sim *s, const struct call *c)
         const struct worker *w = s->workers[i];
 
         if (has_slot(s, w) && fits(s, w, c))
-            n += AS_MIN(w->granted - held(s, w), cap_of(s, w, m) - held_of_model(s, w, m));
+            n += AS_MIN(width(w) - held(s, w), cap_of(s, w, m) - held_of_model(s, w, m));
     }
     return n;
 }
@@ -87,16 +113,20 @@ static uint32_t prefetch_of(const struct sim *s, const struct worker *w, as_ns s
 {
     as_ns n = service ? s->is.prefetch_work / service : 0;
 
-    return s->is.batched || w->recalling || !w->granted ? 0 : (uint32_t)AS_MIN(n, w->prefetch);
+    if (s->is.batched || w->recalling || !w->granted ||
+        as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN)
+        return 0;
+    return (uint32_t)AS_MIN(n, w->prefetch);
 }
 
 static bool has_room(const struct sim *s, const struct worker *w)
 {
     uint32_t n = held(s, w);
 
-    return w->registered && !w->draining &&
-           (n < w->granted || (n - w->granted < prefetch_of(s, w, as_replica_service(w->replica)) &&
-                               (s->is.batched || excess(s, w) < w->prefetch)));
+    return is_open(w) &&
+           (n < width(w) || (n >= w->granted &&
+                             n - w->granted < prefetch_of(s, w, as_replica_service(w->replica)) &&
+                             (s->is.batched || excess(s, w) < w->prefetch)));
 }
 
 bool takes(const struct sim *s, const struct worker *w, const struct call *c)
@@ -105,6 +135,6 @@ bool takes(const struct sim *s, const struct worker *w, const struct call *c)
 
     if (fits(s, w, c))
         return has_room(s, w);
-    return w->registered && !w->draining && !w->lacks[m] && excess(s, w) < w->prefetch &&
+    return is_open(w) && !w->lacks[m] && excess(s, w) < w->prefetch &&
            n - cap < prefetch_of(s, w, as_replica_model_service(w->replica, m));
 }

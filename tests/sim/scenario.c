@@ -25,6 +25,13 @@ struct habits invent_habits(struct sim *s)
     h.eager = chance(s, 200);
     if (h.eager)
         h.prefetch = 0;
+    if (s->is.harmful) {
+        h.fails =
+            chance(s, s->is.failing) ? (uint32_t)PICK(s, 300, 1000) : (uint32_t)PICK(s, 0, 20);
+        h.loses = (uint32_t)PICK(s, 0, 0, 0, 50);
+        if (chance(s, 100)) /* slow, compared with its peers */
+            h.service_lo = h.service_hi = 50 * h.service_hi;
+    }
     return h;
 }
 
@@ -146,11 +153,21 @@ void invent(struct sim *s)
     i->untold = (uint32_t)PICK(s, 0, 300, 1000);
     i->verdict_wait = PICK(s, 1 * AS_US, 50 * AS_US, 1 * AS_MS);
     i->verdict_patience = i->verdict_wait * PICK(s, 1, 10);
+    i->told = 800;
     invent_calls(s);
+    if (chance(s, 400))
+        invent_harm(s);
     invent_trouble(s);
     if (chance(s, 500))
         invent_batches(s);
     if (chance(s, 250))
         invent_models(s);
+    i->simple = !i->batched && !i->lacking;
+    for (uint32_t m = 0; m < i->n_models; m++)
+        i->simple = i->simple && !i->cap[m];
+    for (uint32_t n = 0; n < i->n_calls; n++) {
+        i->simple = i->simple && s->calls[n].q.priority == 1;
+        i->late = i->late || (s->calls[n].q.deadline != AS_NEVER && i->outlier.factor);
+    }
     at(s, s->end, E_CLOSE, 0, 0);
 }

@@ -4,7 +4,8 @@
  * world.c moves events and plays the dispatcher's side of the links (what src/link does in the
  * server), worker.c plays the workers, scenario.c invents both and the clients, oracle.c keeps its
  * own books beside core's and compares them after every event, room.c says by them what a worker
- * could take.
+ * could take. harm.c lets requests end, hang and sicken their workers, and judge.c has the books on
+ * that: who is a suspect and who is refused, whose turn it is, which replicas are out.
  */
 #ifndef AS_SIM_H
 #define AS_SIM_H
@@ -19,7 +20,26 @@
 #define NOBODY      UINT32_MAX
 
 /* Where a call is, as the oracle knows it. FREE: not yet submitted, or released. */
-enum place { FREE, WAITING, BOUND, PARKED };
+enum place { FREE, WAITING, BOUND, PARKED, RETAINED };
+
+/* What executing it does to the worker. CRASH: it ends. HANG: the call never ends, and the worker
+ * is condemned for it. SICKEN: the same, and the call is not answered before. */
+enum harm { HARMLESS, CRASH, HANG, SICKEN };
+
+#define POISONS_MAX 3u
+
+struct poison {
+    enum harm harm;
+    as_ns fuse;     /* from its start to the death, or to the moment when the worker is found out */
+    bool blocks;    /* nothing else there goes on meanwhile */
+    uint32_t works; /* per mille of its executions */
+    /* books */
+    uint32_t told;  /* deaths at which it was executing, as core has been told */
+    bool proved;    /* one of them alone, on trial */
+    bool known;     /* core has come to its conclusions since the first … */
+    as_ns known_at; /* … here */
+    uint32_t after; /* workers that it has ended since then */
+};
 
 struct call {
     struct as_request q;
@@ -40,6 +60,15 @@ struct call {
     uint32_t sends, runs, retries;
     as_ns parked_until; /* PARKED: then it goes on without a verdict … */
     uint64_t grave;     /* … which comes under this number */
+    /* harm */
+    uint32_t print;  /* requests of the same one cannot be told apart */
+    uint32_t poison; /* 0: it is harmless; else which, from 1 */
+    as_ns sent_at, suspected;
+    bool suspect;       /* it waits as one … */
+    bool was_suspect;   /* … or has */
+    uint32_t free_runs; /* executions that an outside kill ended */
+    uint32_t losses;    /* counted ones: it had begun, as far as core can know */
+    bool ran_there;     /* in the worker that has died */
 };
 
 enum message_type { M_OPEN, M_CANCEL, M_RECALL, M_GRANT, M_DONE, M_RETURNED, M_DRAIN, M_DEATH };
@@ -51,7 +80,9 @@ struct message {
     uint64_t stream;
     uint32_t call;
     as_ns service;
-    bool flag; /* DONE: retry; DRAIN: on */
+    bool flag;   /* DONE: retry; DRAIN: on */
+    bool failed; /* DONE: the replica's failure */
+    bool lost;   /* DONE: no answer: its connection broke */
     uint32_t slots, prefetch;
     uint64_t first; /* OPEN of a batch: its streams are first, first + 2 … */
     uint32_t size;  /* so many */
@@ -85,6 +116,8 @@ struct habits {
     uint32_t silent;      /* per mille of answers without a service time */
     uint32_t stubborn;    /* per mille of recalled streams that it keeps */
     uint32_t cancel_stop; /* per mille of CANCELs that end the stream early */
+    uint32_t fails;       /* per mille of answers that are failures */
+    uint32_t loses;       /* per mille of answers that are lost on the way */
     bool eager;           /* starts what comes, whatever its slots: only core keeps the limit */
 };
 
@@ -102,6 +135,9 @@ struct worker {
     uint32_t n_queue, cap_queue;
     uint64_t last_started;
     bool start_due;
+    bool stalled, crashed, condemned;
+    uint32_t culprit;    /* the call that did it */
+    uint64_t suspect_to; /* condemned: what had started by then */
     /* link */
     struct pipe to_worker, to_core;
     struct as_replica *replica;
@@ -116,6 +152,16 @@ struct worker {
     uint32_t recalled;
     uint32_t *bound; /* calls in stream order */
     uint32_t n_bound, cap_bound;
+    /* judge: its breaker, after the last event */
+    enum as_breaker_state breaker, was; /* was: after the one before */
+    as_ns opened;
+    uint64_t heard;        /* heard: its last answer */
+    uint32_t streak, good; /* failures in a row, and good answers */
+    bool trips;            /* it went out in this event */
+    /* and its death */
+    bool alone;                     /* the suspect there has had no company */
+    bool on_trial;                  /* nobody but it was executing */
+    uint32_t evidence[POISONS_MAX]; /* who was */
 };
 
 enum event_type {
@@ -133,6 +179,9 @@ enum event_type {
     E_DOWN,
     E_MODEL,
     E_VERDICT,
+    E_WORK,
+    E_CRASH,
+    E_CONDEMN,
     E_CLOSE
 };
 
@@ -146,6 +195,8 @@ struct event {
 struct books { /* what core's statistics must say */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
         recalled, lost, deaths, batches, members, mirrored, mirror_dropped;
+    /* of scenarios with harm */
+    uint64_t trials, quarantined, crashes, condemned, refused_suspects, ejected, probed, closed;
 };
 
 struct scenario {
@@ -162,6 +213,21 @@ struct scenario {
     as_ns verdict_wait, verdict_patience;
     uint32_t lacking; /* per mille of models that a worker comes without */
     bool stop_early;  /* the deployment is freed with work in it */
+
+    bool harmful; /* what follows */
+    bool strict;  /* nothing is lost or late: a poison ends two workers, and those that run it */
+    bool simple;  /* one line, first come first served */
+    bool late;    /* some have deadlines, and one that passes may be a replica's failure */
+    bool large;   /* bodies take several turns to be read */
+    bool alike;   /* all samples are */
+    uint32_t n_poisons, told; /* told: per mille of verdicts that come */
+    struct poison poison[POISONS_MAX];
+    uint32_t failing; /* per mille of workers that fail more than others */
+    struct as_blame_conf blame;
+    struct as_trial_conf trial;
+    struct as_breaker_conf breaker;
+    struct as_outlier_conf outlier;
+    uint32_t attempts;
 };
 
 struct sim {
@@ -179,6 +245,10 @@ struct sim {
     struct worker *workers[WORKERS_MAX];
     uint32_t n_workers;
     struct books books;
+    bool works;                  /* core goes on in the next turn */
+    uint32_t debt;               /* others that go before the next suspect */
+    const struct call *printing; /* whose fingerprint core takes … */
+    uint64_t printed;            /* … and how much of it was read */
 };
 
 /* --- main.c --- */
@@ -210,6 +280,32 @@ void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t pref
 void worker_serve(struct sim *s, struct worker *w, uint32_t model, bool serves);
 void worker_kill(struct sim *s, struct worker *w);
 
+/* --- harm.c --- */
+void invent_harm(struct sim *s);
+/* The stream begins there. True: it will not end by itself. */
+bool harm_begins(struct sim *s, struct worker *w, uint64_t stream);
+void harm_crash(struct sim *s, struct worker *w, uint64_t stream);   /* its fuse is over */
+void harm_condemn(struct sim *s, struct worker *w, uint64_t stream); /* it is found out */
+uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample);
+bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
+               struct as_print *ret_p);
+
+/* --- death.c --- */
+void on_death(struct sim *s, struct worker *w);
+void verdict(struct sim *s, struct worker *w, uint64_t grave); /* core is told why it died */
+void unpark(struct sim *s, uint64_t grave);                    /* 0: those whose time is over */
+
+/* --- judge.c --- */
+bool may_be_suspect(const struct sim *s);                       /* anybody */
+bool may_be_refused(const struct sim *s, const struct call *c); /* AS_EPOISON */
+bool has_waited(const struct sim *s, const struct call *c); /* too long, for a replica of its own */
+void judge_sent(struct sim *s, struct worker *w, struct call *c); /* before it is there */
+/* Before core hears it. ends: it is not sent again; failed: the replica has. */
+void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends, bool failed);
+void judge_death(struct sim *s, struct worker *w, enum as_loss loss); /* w->bound is whole */
+void judge_told(struct sim *s, struct worker *w); /* that its death was its own making */
+void judge(struct sim *s);                        /* after every event */
+
 /* --- room.c: what a worker has and could take --- */
 /* Which of w->bound are in no slot: those behind their model's cap, and those beyond the slots. The
  * number of calls that no cap holds up. */
@@ -217,6 +313,9 @@ uint32_t find_waiting(const struct sim *s, const struct worker *w, bool ret_wait
 uint32_t held(const struct sim *s, const struct worker *w);   /* calls that no cap holds up */
 uint32_t excess(const struct sim *s, const struct worker *w); /* what is prefetched there */
 bool has_slot(const struct sim *s, const struct worker *w);
+bool is_kept(const struct worker *w);                      /* a registered one, for a suspect */
+bool is_open(const struct worker *w);                      /* it takes calls, when it has room */
+uint32_t idle_of(const struct worker *w, uint32_t n_held); /* slots */
 /* How many of c's model could begin at once, in all workers together. */
 uint32_t room_of_model(const struct sim *s, const struct call *c);
 /* No cap would hold c up in w, which serves its model. */
@@ -227,11 +326,14 @@ bool takes(const struct sim *s, const struct worker *w, const struct call *c);
 /* --- oracle.c --- */
 int expect_submit(const struct sim *s, const struct call *c);
 void note_accepted(struct sim *s, struct call *c);
-void note_gone(struct sim *s, struct call *c); /* released, or owned by the caller again */
+void note_refused(struct sim *s, struct call *c); /* it was not, after all */
+void note_gone(struct sim *s, struct call *c);    /* released, or owned by the caller again */
 /* The next n calls for w are one batch; 1: a single call comes. Checks what it will be. */
 void note_batch(struct sim *s, struct worker *w, uint32_t n);
 void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that it may be */
 void note_unbound(struct sim *s, struct call *c);
+/* Where core has put those that it did not tell of: parked or not any more. */
+void settle_places(struct sim *s);
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);
 void note_answer(struct sim *s, struct call *c, int err);
 void check(struct sim *s); /* after every event */

@@ -56,6 +56,8 @@ static void answer(struct sim *s, struct worker *w, uint64_t id, as_ns service, 
     m->call = t->call;
     m->service = service;
     m->flag = retry;
+    m->lost = !retry && chance(s, w->is.loses);
+    m->failed = !retry && chance(s, w->is.fails);
     send_message(s, w, true, m);
 }
 
@@ -76,7 +78,8 @@ static void start_stream(struct sim *s, struct worker *w, uint32_t place, as_ns 
     trace(s, "worker %u starts call %u", w->number, t->call);
     if (c->runs++ && (!c->q.idempotent || c->q.spare)) /* nobody waits for a copy */
         fail(s, "call %u runs twice", t->call);
-    at(s, t->finish_at, E_FINISH, w->number, id);
+    if (!harm_begins(s, w, id))
+        at(s, t->finish_at, E_FINISH, w->number, id);
 }
 
 /* What waits at that place: a stream, or all of a batch that are still there. */
@@ -130,7 +133,8 @@ void worker_start(struct sim *s, struct worker *w)
     uint32_t place;
 
     w->start_due = false;
-    while (w->alive && (w->is.eager || w->running < w->slots) && find_next(s, w, &place))
+    while (w->alive && !w->stalled && (w->is.eager || w->running < w->slots) &&
+           find_next(s, w, &place))
         start_one(s, w, place);
 }
 
@@ -151,7 +155,7 @@ void worker_finish(struct sim *s, struct worker *w, uint64_t id)
     struct stream *t = stream_of(w, id);
     as_ns ran = s->now - t->started;
 
-    if (!w->alive || t->state != S_RUNNING || t->finish_at != s->now)
+    if (!w->alive || w->stalled || t->state != S_RUNNING || t->finish_at != s->now)
         return;
     if (--stream_of(w, t->first)->live == 0) {
         w->running--;

@@ -85,6 +85,7 @@ static void op_batch(void *ctx, struct as_replica *r, uint32_t n)
     trace(s, "batch of %u for worker %u", n, w->number);
     if (n < 2 || w->batch_left)
         fail(s, "batch of %u for worker %u is wrong", n, w->number);
+    settle_places(s);
     w->batch_first = w->next_stream;
     w->batch_size = w->batch_left = n;
     w->batch = ++s->last_batch;
@@ -109,8 +110,11 @@ static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
 
     q->stream = w->next_stream;
     w->next_stream += 2;
-    trace(s, "call %u to worker %u as stream %llu", number_of(s, c), w->number,
-          (unsigned long long)q->stream);
+    trace(s, "call %u to worker %u as stream %llu%s", number_of(s, c), w->number,
+          (unsigned long long)q->stream, q->blame ? ", a suspect" : "");
+    settle_places(s);
+    if (c->place == PARKED && s->now >= c->parked_until)
+        c->place = WAITING; /* it was not seen in the queue */
     note_sent(s, w, c);
     m->stream = q->stream;
     m->call = number_of(s, c);
@@ -170,9 +174,29 @@ static void op_release(void *ctx, struct as_request *q)
     note_gone(s, c);
 }
 
-static const struct as_deploy_ops ops = {op_batch,  op_send,    op_recall, op_cancel,
-                                         op_answer, op_release, op_wake,   sim_alike,
-                                         NULL,      NULL,       NULL};
+static void op_next_turn(void *ctx)
+{
+    struct sim *s = ctx;
+
+    if (s->works)
+        return;
+    s->works = true;
+    at(s, s->now + 1 + between(s, 0, 2 * AS_US), E_WORK, 0, 0);
+}
+
+static const struct as_deploy_ops ops = {
+    .batch = op_batch,
+    .send = op_send,
+    .recall = op_recall,
+    .cancel = op_cancel,
+    .answer = op_answer,
+    .release = op_release,
+    .wake = op_wake,
+    .alike = sim_alike,
+    .sample = sim_sample,
+    .print = sim_print,
+    .next_turn = op_next_turn,
+};
 
 /* --- what workers say --- */
 
@@ -182,7 +206,10 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
     bool waits = !c->answered && !c->cancelled;
     bool again = waits && m->flag && c->retries < AS_REQUEST_RETRIES;
 
-    trace(s, "worker %u ends call %u%s", w->number, m->call, m->flag ? ", retry" : "");
+    trace(s, "worker %u ends call %u%s%s", w->number, m->call, m->flag ? ", retry" : "",
+          m->failed ? ", failed" : "");
+    c->q.failed = waits && m->failed;
+    judge_done(s, w, c, !again, c->q.failed);
     note_unbound(s, c);
     if (again) {
         c->retries++;
@@ -195,6 +222,22 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
         fail(s, "call %u: done says the wrong thing", m->call);
     if (!again && !c->released)
         fail(s, "call %u is not released", m->call);
+}
+
+/* Its connection broke. */
+static void on_lost(struct sim *s, struct worker *w, const struct message *m)
+{
+    struct call *c = &s->calls[m->call];
+    bool waits = !c->answered && !c->cancelled;
+
+    trace(s, "worker %u loses call %u", w->number, m->call);
+    judge_done(s, w, c, waits, true);
+    note_unbound(s, c);
+    c->doomed = waits && !c->q.idempotent;
+    c->losses++;
+    as_replica_lose(w->replica, &c->q, chance(s, 500) ? AS_LOSS_LINK : AS_LOSS_UNKNOWN, s->now);
+    if (c->doomed)
+        fail(s, "call %u was lost with its connection, and is not answered", m->call);
 }
 
 static void on_returned(struct sim *s, struct worker *w, const struct message *m)
@@ -217,84 +260,6 @@ static void on_returned(struct sim *s, struct worker *w, const struct message *m
     as_replica_recall_done(w->replica, s->now);
 }
 
-/* Those that wait for a verdict: the number's, or those whose patience is over. */
-static void unpark(struct sim *s, uint64_t grave)
-{
-    for (uint32_t i = 0; i < s->n_live; i++) {
-        struct call *c = &s->calls[s->live[i]];
-
-        if (c->place == PARKED && (grave ? c->grave == grave : c->parked_until <= s->now))
-            c->place = WAITING;
-    }
-}
-
-static void verdict(struct sim *s, uint64_t grave)
-{
-    static const enum as_loss losses[] = {AS_LOSS_KILLED, AS_LOSS_CRASHED, AS_LOSS_UNKNOWN};
-    enum as_loss loss = losses[below(s, AS_COUNT(losses))];
-
-    trace(s, "verdict %llu: %d", (unsigned long long)grave, (int)loss);
-    unpark(s, grave);
-    as_deploy_verdict(s->d, grave, loss, s->now);
-}
-
-/* What core knows of a death, and when it is told the rest. The page is final but of a worker that
- * may live. */
-static enum as_loss cause(struct sim *s, uint64_t last)
-{
-    static const enum as_loss losses[] = {AS_LOSS_KILLED, AS_LOSS_CRASHED, AS_LOSS_UNKNOWN};
-
-    if (chance(s, s->is.untold))
-        return AS_LOSS_UNTOLD;
-    return last == UINT64_MAX && chance(s, 500) ? AS_LOSS_LINK : losses[below(s, AS_COUNT(losses))];
-}
-
-static void on_death(struct sim *s, struct worker *w)
-{
-    uint64_t last = chance(s, s->is.blind) ? UINT64_MAX : w->last_started, grave;
-    uint32_t doomed[CALLS_MAX], n = 0;
-    uint32_t parked[CALLS_MAX], n_parked = 0;
-    enum as_loss loss = cause(s, last);
-    as_ns until = 0;
-
-    trace(s, "worker %u is buried", w->number);
-    while (w->n_bound) {
-        struct call *c = &s->calls[w->bound[0]];
-
-        /* a part of its answer came before the death */
-        if (c->stream <= w->last_started && chance(s, 300))
-            as_replica_bind(w->replica, &c->q);
-        c->doomed = !c->answered && !c->cancelled &&
-                    (c->q.bound || (c->stream <= last && !c->q.idempotent));
-        if (c->doomed)
-            doomed[n++] = w->bound[0];
-        if (loss == AS_LOSS_UNTOLD && !c->answered && !c->cancelled && !c->q.bound &&
-            c->q.idempotent && c->stream <= last) {
-            parked[n_parked++] = w->bound[0];
-            until =
-                AS_MAX(until, s->now + (c->q.tries ? s->is.verdict_patience : s->is.verdict_wait));
-        }
-        note_unbound(s, c);
-    }
-    for (uint32_t i = 0; i < n_parked; i++) {
-        s->calls[parked[i]].place = PARKED;
-        s->calls[parked[i]].parked_until = until;
-    }
-    w->registered = false;
-    s->books.deaths++;
-    grave = as_replica_free(w->replica, last, loss, s->now);
-    for (uint32_t i = 0; i < n_parked; i++)
-        s->calls[parked[i]].grave = grave;
-    if ((n_parked > 0) != (grave > 0))
-        fail(s, "%u calls wait for verdict %llu", n_parked, (unsigned long long)grave);
-    if (grave && chance(s, 800))
-        at(s, s->now + between(s, 0, 2 * s->is.verdict_wait), E_VERDICT, w->number, grave);
-    for (uint32_t i = 0; i < n; i++) {
-        if (!s->calls[doomed[i]].released)
-            fail(s, "call %u died with its worker and is not answered", doomed[i]);
-    }
-}
-
 static void hear(struct sim *s, struct worker *w)
 {
     struct message *m = receive(s, &w->to_core);
@@ -309,14 +274,17 @@ static void hear(struct sim *s, struct worker *w)
         as_replica_grant(w->replica, m->slots, m->prefetch, s->now);
         break;
     case M_DONE:
-        on_done(s, w, m);
+        if (m->lost)
+            on_lost(s, w, m);
+        else
+            on_done(s, w, m);
         break;
     case M_RETURNED:
         on_returned(s, w, m);
         break;
     case M_DRAIN:
-        w->draining = m->flag;
-        as_replica_drain(w->replica, m->flag, s->now);
+        w->draining = m->flag || w->condemned;
+        as_replica_drain(w->replica, w->draining, s->now);
         break;
     default:
         on_death(s, w);
@@ -326,6 +294,24 @@ static void hear(struct sim *s, struct worker *w)
 
 /* --- clients and trouble --- */
 
+/* Like one that has ended a worker, it is refused, or waits for one of its own; then nobody makes a
+ * copy either. */
+static bool may_differ(struct sim *s, struct call *c, int want, int got)
+{
+    bool is_full;
+
+    if (!may_be_suspect(s))
+        return false;
+    if (!want)
+        note_refused(s, c);
+    is_full = s->is.max_queued >= 0 &&
+              as_deploy_queued(s->d) + as_deploy_prefetched(s->d) >= s->is.max_queued;
+    s->books.quarantined += got == AS_EPOISON;
+    if (got == AS_EPOISON)
+        return may_be_refused(s, c);
+    return got == AS_EFULL && (is_full || c->q.spare);
+}
+
 static void submit(struct sim *s, uint32_t n)
 {
     struct call *c = &s->calls[n];
@@ -334,6 +320,9 @@ static void submit(struct sim *s, uint32_t n)
     trace(s, "call %u comes, model %u, priority %u", n, c->q.model, c->q.priority);
     if (!want)
         note_accepted(s, c);
+    got = as_deploy_submit(s->d, &c->q, s->now);
+    if (got != want && may_differ(s, c, want, got))
+        want = got;
     if (c->q.spare) {
         s->books.mirrored += want != AS_EFULL;
         s->books.mirror_dropped += want == AS_EFULL;
@@ -344,7 +333,6 @@ static void submit(struct sim *s, uint32_t n)
         s->books.accepted++;
         s->books.expired++;
     }
-    got = as_deploy_submit(s->d, &c->q, s->now);
     if (got != want)
         fail(s, "submit of call %u says %s instead of %s", n, as_err_name(got), as_err_name(want));
     if (got && c->q.state != AS_REQ_DONE)
@@ -516,7 +504,17 @@ static void step(struct sim *s, const struct event *e)
         set_down(s, e->arg);
         break;
     case E_VERDICT:
-        verdict(s, e->arg);
+        verdict(s, w, e->arg);
+        break;
+    case E_WORK:
+        s->works = false;
+        as_deploy_work(s->d, s->now);
+        break;
+    case E_CRASH:
+        harm_crash(s, w, e->arg);
+        break;
+    case E_CONDEMN:
+        harm_condemn(s, w, e->arg);
         break;
     case E_CLOSE:
         close_world(s);
@@ -555,8 +553,14 @@ bool run(struct sim *s)
                                    .seed = s->seed,
                                    .replay = {.attempts = UINT8_MAX, .least = UINT32_MAX},
                                    .verdict_wait = s->is.verdict_wait,
-                                   .verdict_patience = s->is.verdict_patience,
-                                   .trial = {AS_MS, AS_SEC}};
+                                   .verdict_patience = s->is.verdict_patience};
+    if (s->is.harmful) {
+        conf.replay.attempts = s->is.attempts;
+        conf.blame = s->is.blame;
+        conf.trial = s->is.trial;
+        conf.breaker = s->is.breaker;
+        conf.outlier = s->is.outlier;
+    }
     AS_ASSERT(!as_deploy_new(&s->d, AS_STR("sim"), &conf, &ops, s));
     for (uint32_t m = 0; m < s->is.n_models; m++) {
         AS_ASSERT(!s->is.cap[m] || !as_deploy_set_model(s->d, m, s->is.cap[m]));

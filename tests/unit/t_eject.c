@@ -143,6 +143,24 @@ static void test_the_last_ones_are_taken_in_at_once(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* What it finds in the queue must not go before what has come back from the dead one. */
+static void test_who_is_let_in_by_a_death_serves_the_oldest_first(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    bad(w, 'A', 5);
+    as_replica_free(rep(w, 'C'), 0, AS_LOSS_KILLED, w->now);
+    make(w, "abc", true, 0);
+    submit_all(w, "abc");
+    w->n = 0;
+    die(w, 'B', 'a', AS_LOSS_KILLED);
+    expect(w, "a>A");
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
+    done(w, 'a');
+    expect(w, "b>A");
+    world_free(w);
+}
+
 static void test_one_that_is_several_times_slower_is_out(void **state AS_UNUSED)
 {
     struct world *w = three();
@@ -229,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_a_probe_that_fails_puts_it_out_for_longer),
         cmocka_unit_test(test_a_third_at_most),
         cmocka_unit_test(test_the_last_ones_are_taken_in_at_once),
+        cmocka_unit_test(test_who_is_let_in_by_a_death_serves_the_oldest_first),
         cmocka_unit_test(test_one_that_is_several_times_slower_is_out),
         cmocka_unit_test(test_slow_models_make_no_slow_replica),
         cmocka_unit_test(test_a_deadline_that_gave_time_enough_is_a_failure),

@@ -332,7 +332,7 @@ static void test_an_innocent_neighbour_is_cleared(void **state AS_UNUSED)
     join(w, 'C', 2, 0);
     w->n = 0;
     die(w, 'B', 'a', AS_LOSS_CRASHED); /* the pill; of two replicas one is on trial */
-    expect(w, "b>C a=EPOISON ~a");
+    expect(w, "a=EPOISON ~a b>C");
     assert_true(done(w, 'b'));
     make(w, "cd", true, 6);
     submit_all(w, "cd");

@@ -106,6 +106,87 @@ static void test_suspects_count_in_the_queue(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* It may end another one before it is told why the first one died. */
+static void test_no_other_like_it_is_tried_while_the_verdict_is_waited_for(void **state AS_UNUSED)
+{
+    static const enum as_loss losses[] = {AS_LOSS_CRASHED, AS_LOSS_KILLED, AS_LOSS_UNTOLD};
+
+    for (size_t i = 0; i < AS_COUNT(losses); i++) {
+        struct world *w = world_new();
+        uint64_t grave;
+
+        make(w, "ab", false, 7);
+        for (char r = 'A'; r <= 'D'; r++)
+            join(w, r, 1, 0);
+        submit_all(w, "a");
+        die(w, 'A', 'a', AS_LOSS_CRASHED);
+        make(w, "a", false, 7);
+        submit_all(w, "ab");
+        w->n = 0;
+        grave = die(w, 'B', 'a', AS_LOSS_UNTOLD);
+        expect(w, "a=EMAYHAVERUN");
+        if (losses[i] == AS_LOSS_UNTOLD) { /* nobody says it */
+            w->now += 25 * AS_MS;
+            as_deploy_expire(w->d, w->now);
+        } else {
+            as_deploy_verdict(w->d, grave, losses[i], w->now);
+        }
+        expect(w, losses[i] == AS_LOSS_CRASHED  ? "~a b=EPOISON ~b"
+                  : losses[i] == AS_LOSS_KILLED ? "b>C ~a"
+                                                : "~a b>C");
+        world_free(w);
+    }
+}
+
+/* Its worker has not run it: that says nothing of it. */
+static void test_a_suspect_that_is_handed_back_is_not_cleared(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 7);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit_all(w, "a");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    for (uint32_t i = 0; i < AS_REQUEST_RETRIES; i++)
+        assert_false(done_with(w, 'a', 0, true));
+    assert_true(done_with(w, 'a', 0, true)); /* that was its answer */
+    submit_all(w, "b");
+    assert_non_null(req(w, 'b')->blame);
+    world_free(w);
+}
+
+static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_UNUSED)
+{
+    for (int slots = 0; slots < 2; slots++) {
+        struct world *w = world_new();
+
+        make(w, "abcdefgh", true, 0);
+        join(w, 'A', 1, 0);
+        join(w, 'B', 1, 0);
+        join(w, 'C', 9, 0);
+        submit_all(w, "a");
+        as_replica_drain(rep(w, 'C'), true, w->now);
+        submit_all(w, "b");
+        as_replica_drain(rep(w, 'C'), false, w->now);
+        submit_all(w, "cdefgh");
+        assert_ptr_equal(req(w, 'b')->replica, rep(w, 'B'));
+        die(w, 'A', 'a', AS_LOSS_CRASHED);
+        assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+        if (slots) {
+            grant(w, 'B', 0, 0);
+        } else { /* it fails, five times in a row */
+            rep(w, 'B')->breaker.streak = 4;
+            req(w, 'b')->failed = true;
+        }
+        w->n = 0;
+        done(w, 'b');
+        expect(w, "");
+        assert_int_not_equal(rep(w, 'B')->trial.state, AS_TRIAL_ALONE);
+        world_free(w);
+    }
+}
+
 /* --- turns --- */
 
 /* A replica that nobody waits for may be kept again and again. */
@@ -142,12 +223,14 @@ static void test_who_has_left_is_not_waited_for(void **state AS_UNUSED)
     expect(w, "v>B");
     for (const char *c = "wxyz"; *c; c++)
         as_deploy_cancel(w->d, req(w, *c), w->now);
+    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
     make(w, "x", true, 0);
-    submit_all(w, "x");
+    submit_all(w, "x"); /* it has not waited for a suspect yet */
     w->n = 0;
     done(w, 'v');
-    done(w, 'x'); /* one more is owed: as many wait as that */
-    expect(w, "x>B b>B");
+    expect(w, "b>B");
+    done(w, 'b');
+    expect(w, "x>B");
     world_free(w);
 }
 
@@ -365,6 +448,9 @@ int main(void)
         cmocka_unit_test(test_a_deployment_that_is_down_tries_nobody),
         cmocka_unit_test(test_a_replica_that_drains_is_not_kept_for_a_trial),
         cmocka_unit_test(test_suspects_count_in_the_queue),
+        cmocka_unit_test(test_no_other_like_it_is_tried_while_the_verdict_is_waited_for),
+        cmocka_unit_test(test_a_suspect_that_is_handed_back_is_not_cleared),
+        cmocka_unit_test(test_a_replica_that_is_taken_out_is_kept_for_nobody),
         cmocka_unit_test(test_an_idle_replica_tries_one_after_the_other),
         cmocka_unit_test(test_who_has_left_is_not_waited_for),
         cmocka_unit_test(test_suspects_have_turns_under_overload),

@@ -1,0 +1,148 @@
+/* Workers die: what core is told of it at once, what later, and what becomes of their calls. */
+#include "sim.h"
+
+/* Those that wait for a verdict: the number's, or those whose patience is over. */
+void unpark(struct sim *s, uint64_t grave)
+{
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        struct call *c = &s->calls[s->live[i]];
+
+        if (c->place != PARKED || !(grave ? c->grave == grave : c->parked_until <= s->now))
+            continue;
+        if (s->is.harmful) /* when all are read that it died with */
+            c->parked_until = AS_MIN(c->parked_until, s->now);
+        else
+            c->place = WAITING;
+    }
+}
+
+static enum as_loss anything(struct sim *s)
+{
+    static const enum as_loss losses[] = {AS_LOSS_KILLED, AS_LOSS_CRASHED, AS_LOSS_UNKNOWN};
+
+    return losses[below(s, AS_COUNT(losses))];
+}
+
+static bool has_begun(const struct worker *w, const struct call *c)
+{
+    return c->stream / 2 < w->n_streams && w->streams[c->stream / 2].state != S_WAITING;
+}
+
+void verdict(struct sim *s, struct worker *w, uint64_t grave)
+{
+    enum as_loss loss = !s->is.harmful ? anything(s)
+                        : w->crashed   ? AS_LOSS_CRASHED
+                                       : AS_LOSS_KILLED;
+
+    trace(s, "verdict %llu: %d", (unsigned long long)grave, (int)loss);
+    for (uint32_t i = 0; loss == AS_LOSS_KILLED && i < s->n_live; i++) {
+        struct call *c = &s->calls[s->live[i]];
+
+        if (c->place != PARKED || c->grave != grave)
+            continue;
+        c->free_runs += c->ran_there;
+        c->losses--;
+    }
+    unpark(s, grave);
+    if (loss == AS_LOSS_CRASHED)
+        judge_told(s, w);
+    as_deploy_verdict(s->d, grave, loss, s->now);
+}
+
+/* What core knows of a death, and when it is told the rest. The page is final but of a worker that
+ * may live. */
+static enum as_loss cause(struct sim *s, const struct worker *w, uint64_t *last)
+{
+    *last = chance(s, s->is.blind) ? UINT64_MAX : w->last_started;
+    if (w->condemned) {
+        if (!chance(s, 100))
+            return AS_LOSS_CONDEMNED;
+        *last = UINT64_MAX;
+        return AS_LOSS_LINK;
+    }
+    if (chance(s, s->is.untold))
+        return AS_LOSS_UNTOLD;
+    if (w->crashed)
+        return AS_LOSS_CRASHED;
+    if (s->is.harmful)
+        return chance(s, 700) ? AS_LOSS_KILLED : AS_LOSS_UNKNOWN;
+    return *last == UINT64_MAX && chance(s, 500) ? AS_LOSS_LINK : anything(s);
+}
+
+struct dying {
+    enum as_loss loss;
+    uint64_t last, blamed; /* streams up to there have begun, and are to blame */
+    uint32_t calls[CALLS_MAX], n;
+    bool doomed[CALLS_MAX];
+    as_ns until;
+};
+
+/* May it be that it is parked, if only until bodies have been read? */
+static bool may_park(const struct sim *s, const struct dying *k, const struct call *c)
+{
+    if (c->answered || c->cancelled || c->q.bound || !c->q.idempotent || c->stream > k->last)
+        return false;
+    return k->loss == AS_LOSS_UNTOLD || (s->is.harmful && c->stream <= k->blamed);
+}
+
+static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *c)
+{
+    bool waits = !c->answered && !c->cancelled;
+    bool is_free =
+        k->loss == AS_LOSS_KILLED || (k->loss == AS_LOSS_CONDEMNED && c->stream > w->suspect_to);
+    bool later = c->q.tries || c->q.blame, parks;
+
+    /* a part of its answer came before the death */
+    if (c->stream <= w->last_started && chance(s, 300))
+        as_replica_bind(w->replica, &c->q);
+    c->doomed = waits && (c->q.bound || (c->stream <= k->last && !c->q.idempotent));
+    k->doomed[k->n] = c->doomed;
+    k->calls[k->n++] = (uint32_t)(c - s->calls);
+    c->ran_there = has_begun(w, c);
+    c->free_runs += is_free && c->ran_there;
+    c->losses += c->stream <= k->last && !is_free;
+    parks = may_park(s, k, c);
+    if (parks && k->loss == AS_LOSS_UNTOLD)
+        k->until = AS_MAX(k->until, s->now + (later ? s->is.verdict_patience : s->is.verdict_wait));
+    note_unbound(s, c);
+    c->place = parks ? PARKED : WAITING;
+}
+
+void on_death(struct sim *s, struct worker *w)
+{
+    struct dying k = {.n = 0};
+    uint64_t grave;
+
+    trace(s, "worker %u is buried", w->number);
+    k.loss = cause(s, w, &k.last);
+    k.blamed = k.loss == AS_LOSS_CRASHED ? k.last : w->condemned ? w->suspect_to : 0;
+    judge_death(s, w, k.loss);
+    while (w->n_bound)
+        lose(s, w, &k, &s->calls[w->bound[0]]);
+    for (uint32_t i = 0; i < k.n; i++) {
+        struct call *c = &s->calls[k.calls[i]];
+
+        c->parked_until = c->place == PARKED && k.loss == AS_LOSS_UNTOLD ? k.until : s->now;
+        c->grave = 0;
+    }
+    w->registered = false;
+    s->books.deaths++;
+    grave = as_replica_free(w->replica, k.last, k.loss, s->now);
+    settle_places(s);
+    for (uint32_t i = 0; i < k.n; i++) {
+        struct call *c = &s->calls[k.calls[i]];
+
+        if (c->place == PARKED || c->place == RETAINED)
+            c->grave = grave;
+        if (k.doomed[i] && !c->answered)
+            fail(s, "call %u died with its worker and is not answered", k.calls[i]);
+        if (k.doomed[i] && !s->is.harmful && !c->released)
+            fail(s, "call %u died with its worker and is not released", k.calls[i]);
+    }
+    if (grave && k.loss != AS_LOSS_UNTOLD)
+        fail(s, "core waits for a verdict that it has");
+    if (grave && chance(s, s->is.told))
+        at(s,
+           s->now + between(s, 0, s->is.strict ? s->is.verdict_wait - 1 : 2 * s->is.verdict_wait),
+           E_VERDICT, w->number, grave);
+}

@@ -1,0 +1,171 @@
+/* Requests that do harm: they end their worker, hang in it, or make it sick, and the worker is
+ * condemned. Others cannot be told apart from them, or only when they are read. */
+#include "sim.h"
+
+#define DELAY_MAX (100 * AS_US) /* of a link; and from the sentence to the death */
+
+static as_ns pick(struct sim *s, const as_ns *list, uint32_t n)
+{
+    return list[below(s, n)];
+}
+#define PICK(s, ...)                                                                               \
+    pick(s, (const as_ns[]){__VA_ARGS__}, (uint32_t)AS_COUNT(((as_ns[]){__VA_ARGS__})))
+
+/* --- what there is --- */
+
+static void invent_poisons(struct sim *s)
+{
+    uint32_t share = (uint32_t)PICK(s, 5, 20, 20, 100);
+
+    s->is.n_poisons = (uint32_t)PICK(s, 0, 1, 1, 2, 3);
+    for (uint32_t i = 0; i < s->is.n_poisons; i++) {
+        struct poison *p = &s->is.poison[i];
+
+        p->harm = (enum harm)PICK(s, CRASH, CRASH, HANG, SICKEN);
+        p->fuse = p->harm == CRASH ? PICK(s, 0, 1 * AS_US, 20 * AS_US, 100 * AS_US)
+                                   : PICK(s, 200 * AS_US, 1 * AS_MS);
+        p->blocks = chance(s, 500);
+        p->works = s->is.strict ? 1000 : (uint32_t)PICK(s, 1000, 500, 100);
+    }
+    for (uint32_t i = 0; i < s->is.n_calls; i++) {
+        struct call *c = &s->calls[i];
+
+        c->print = chance(s, 200) ? 10 + below(s, 5) : 100 + i;
+        if (!s->is.n_poisons || c->q.spare || !chance(s, share))
+            continue;
+        c->poison = c->print = 1 + below(s, s->is.n_poisons);
+        c->q.model = c->poison % s->is.n_models; /* a fingerprint is of one model */
+    }
+}
+
+void invent_harm(struct sim *s)
+{
+    struct scenario *i = &s->is;
+
+    i->harmful = true;
+    i->strict = chance(s, 500);
+    i->told = i->strict ? 1000 : (uint32_t)PICK(s, 1000, 500, 0);
+    i->large = chance(s, 300);
+    i->alike = chance(s, 300);
+    i->blame.max = i->strict ? 1024 : (uint32_t)PICK(s, 0, 1, 4, 256);
+    i->blame.ttl = i->strict ? 1000 * AS_SEC : PICK(s, 100 * AS_US, 1 * AS_MS, 1 * AS_SEC);
+    i->trial.time = i->strict ? PICK(s, 1 * AS_MS, 5 * AS_MS) : PICK(s, 20 * AS_US, 1 * AS_MS);
+    i->trial.wait =
+        i->strict ? 1000 * AS_SEC : PICK(s, 50 * AS_US, 1 * AS_MS, 20 * AS_MS, 1 * AS_SEC);
+    i->attempts = (uint32_t)PICK(s, 2, 3, 3, 255);
+    i->breaker = (struct as_breaker_conf){.failures = (uint32_t)PICK(s, 0, 3, 5),
+                                          .probes = (uint32_t)PICK(s, 1, 3),
+                                          .open = PICK(s, 50 * AS_US, 1 * AS_MS)};
+    i->breaker.open_max = i->breaker.open * PICK(s, 1, 8);
+    i->outlier = (struct as_outlier_conf){.factor = (uint32_t)PICK(s, 0, 3),
+                                          .least = PICK(s, 0, 10 * AS_US),
+                                          .percent = (uint32_t)PICK(s, 0, 33, 100)};
+    i->failing = (uint32_t)PICK(s, 0, 0, 300, 1000);
+    i->blind = 0;
+    if (i->strict) /* the supervisor's word is always in time */
+        i->verdict_wait = i->verdict_patience = 1 * AS_MS;
+    invent_poisons(s);
+}
+
+/* --- what core asks --- */
+
+static uint64_t size_of(const struct sim *s, const struct call *c)
+{
+    return s->is.large ? c->print % 3 * (AS_DEPLOY_PORTION / 2) + 1000 : 10;
+}
+
+uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
+{
+    const struct sim *s = ctx;
+    const struct call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct call, q);
+
+    if (ret_sample)
+        *ret_sample = s->is.alike ? 0 : c->print;
+    return size_of(s, c);
+}
+
+bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
+               struct as_print *ret_p)
+{
+    struct sim *s = ctx;
+    const struct call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct call, q);
+    uint64_t n;
+
+    if (!first && s->printing != c)
+        fail(s, "core goes on with another fingerprint than it began");
+    s->printed = first ? 0 : s->printed;
+    s->printing = c;
+    n = AS_MIN(size_of(s, c) - s->printed, *bytes);
+    *bytes -= n;
+    s->printed += n;
+    if (c->released)
+        fail(s, "core reads call %u, which it has released", (uint32_t)(c - s->calls));
+    ret_p->lo = c->print;
+    return s->printed == size_of(s, c);
+}
+
+/* --- what it does to its worker --- */
+
+bool harm_begins(struct sim *s, struct worker *w, uint64_t stream)
+{
+    struct call *c = &s->calls[w->streams[stream / 2].call];
+    const struct poison *p = c->poison ? &s->is.poison[c->poison - 1] : NULL;
+
+    if (s->is.harmful && c->runs - c->free_runs > s->is.attempts)
+        fail(s, "call %u runs more than %u times", w->streams[stream / 2].call, s->is.attempts);
+    if (!p || !chance(s, p->works))
+        return false;
+    trace(s, "call %u does harm to worker %u", w->streams[stream / 2].call, w->number);
+    w->stalled = w->stalled || p->blocks;
+    at(s, s->now + p->fuse, p->harm == CRASH ? E_CRASH : E_CONDEMN, w->number, stream);
+    return true;
+}
+
+void harm_crash(struct sim *s, struct worker *w, uint64_t stream)
+{
+    if (!w->alive || (!w->condemned && w->streams[stream / 2].state != S_RUNNING))
+        return;
+    if (!w->condemned) {
+        w->crashed = true;
+        w->culprit = w->streams[stream / 2].call;
+        s->books.crashes++;
+    }
+    worker_kill(s, w);
+}
+
+struct sentence {
+    struct sim *s;
+    struct worker *w;
+    as_ns fuse;
+};
+
+static void give_up(void *arg, struct as_request *q)
+{
+    struct sentence *k = arg;
+    const struct stream *t = &k->w->streams[q->stream / 2];
+
+    if (q->stream / 2 < k->w->n_streams && t->state == S_RUNNING &&
+        t->started + k->fuse <= k->s->now)
+        as_replica_give_up(k->w->replica, q, AS_EHUNG);
+}
+
+/* What link/link_care.c does. */
+void harm_condemn(struct sim *s, struct worker *w, uint64_t stream)
+{
+    const struct call *c = &s->calls[w->streams[stream / 2].call];
+    const struct poison *p = &s->is.poison[c->poison - 1];
+    struct sentence k = {s, w, p->fuse};
+
+    if (!w->alive || !w->registered || w->condemned || w->streams[stream / 2].state != S_RUNNING)
+        return;
+    trace(s, "worker %u is condemned", w->number);
+    w->condemned = w->draining = true;
+    w->culprit = w->streams[stream / 2].call;
+    w->suspect_to = w->last_started;
+    s->books.condemned++;
+    as_replica_drain(w->replica, true, s->now);
+    as_replica_condemn(w->replica, w->suspect_to);
+    if (p->harm == HANG)
+        as_replica_each_executing(w->replica, give_up, &k);
+    at(s, s->now + between(s, 0, DELAY_MAX), E_CRASH, w->number, stream);
+}

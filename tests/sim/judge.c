@@ -1,0 +1,294 @@
+/* The books on harm, apart from core's: who may be a suspect, who may be refused, whose turn it is,
+ * and which replicas may be out.
+ *
+ *  1. No harmless call is ever refused as one that ends workers.
+ *  2. A poison ends those workers that had it when core was first told, and one more (strict).
+ *  3. A suspect is alone in its replica for its time, no two that are alike are on trial, and each
+ *     suspect is followed by as many others as waited then.
+ *  4. Breakers move along their arrows and in time; as many replicas are out as may be, and never
+ * all; one that fails again and again where others do not is out.
+ */
+#include "sim.h"
+
+static bool waits(const struct call *c)
+{
+    return !c->answered && !c->cancelled;
+}
+
+static uint32_t count_others(const struct sim *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *c = &s->calls[s->live[i]];
+
+        n += c->place == WAITING && waits(c) && !c->q.blame;
+    }
+    return n;
+}
+
+/* --- suspects --- */
+
+bool may_be_suspect(const struct sim *s)
+{
+    return s->is.harmful && s->is.blame.max && s->books.deaths;
+}
+
+bool may_be_refused(const struct sim *s, const struct call *c)
+{
+    const struct poison *p = &s->is.poison[c->poison ? c->poison - 1 : 0];
+
+    return c->poison && p->told > 1 && p->proved;
+}
+
+bool has_waited(const struct sim *s, const struct call *c)
+{
+    return c->suspect && s->now >= c->suspected + s->is.trial.wait;
+}
+
+/* Another call of w that is on trial there. */
+static const struct call *tried_at(const struct sim *s, const struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_bound; i++) {
+        if (s->calls[w->bound[i]].q.blame)
+            return &s->calls[w->bound[i]];
+    }
+    return NULL;
+}
+
+static void check_suspect(struct sim *s, struct worker *w, const struct call *c)
+{
+    uint32_t n = (uint32_t)(c - s->calls);
+
+    s->books.trials++;
+    if (w->n_bound || w->draining || !w->granted || w->lacks[c->q.model] ||
+        as_replica_breaker(w->replica) == AS_BREAKER_OPEN)
+        fail(s, "call %u, a suspect, is sent to worker %u, which is not for it alone", n,
+             w->number);
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct call *o = tried_at(s, s->workers[i]);
+
+        if (o && o->print == c->print && o->q.model == c->q.model)
+            fail(s, "call %u is on trial with one that is like it", n);
+    }
+    s->debt = AS_MIN(s->debt, count_others(s));
+    if (s->is.simple && s->debt)
+        fail(s, "call %u, a suspect, goes before %u others that have waited", n, s->debt);
+    w->alone = true;
+}
+
+void judge_sent(struct sim *s, struct worker *w, struct call *c)
+{
+    const struct call *o = tried_at(s, w);
+    uint32_t n = (uint32_t)(c - s->calls);
+
+    if (!s->is.harmful)
+        return;
+    if (c->q.blame) {
+        check_suspect(s, w, c);
+        return;
+    }
+    if (o && s->now - o->sent_at < s->is.trial.time)
+        fail(s, "call %u is sent beside a suspect", n);
+    if (s->is.strict && c->poison && s->is.poison[c->poison - 1].known)
+        fail(s, "call %u is sent with others, and its like has ended a worker", n);
+    w->alone = false;
+    s->debt -= s->debt > 0;
+}
+
+/* The suspect that w has for itself, if any, ends there: the others' turn. */
+static void end_turn(struct sim *s, const struct worker *w)
+{
+    if (s->is.harmful && as_replica_trial(w->replica) == AS_TRIAL_ALONE)
+        s->debt = count_others(s);
+}
+
+void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends, bool failed)
+{
+    if (c->q.blame)
+        end_turn(s, w);
+    if (!ends)
+        return;
+    w->streak = failed ? w->streak + 1 : 0;
+    w->good = failed ? 0 : w->good + 1;
+    w->heard = s->steps;
+}
+
+/* --- deaths --- */
+
+/* Core hears why w died, or has condemned it. */
+void judge_told(struct sim *s, struct worker *w)
+{
+    for (uint32_t i = 0; i < s->is.n_poisons; i++) {
+        struct poison *p = &s->is.poison[i];
+
+        if (!w->evidence[i])
+            continue;
+        p->told++;
+        p->proved = p->proved || w->on_trial;
+        trace(s, "poison %u is told of for the %u. time%s", i + 1, p->told,
+              w->on_trial ? ", proved" : "");
+    }
+}
+
+void judge_death(struct sim *s, struct worker *w, enum as_loss loss)
+{
+    uint64_t to = w->condemned ? w->suspect_to : w->last_started;
+    const struct call *culprit = &s->calls[w->culprit];
+    uint32_t n = 0;
+
+    if (!s->is.harmful)
+        return;
+    if (tried_at(s, w))
+        end_turn(s, w);
+    for (uint32_t i = 0; i < w->n_bound; i++) {
+        const struct call *c = &s->calls[w->bound[i]];
+
+        if (c->stream > to)
+            continue;
+        n++;
+        if (c->poison)
+            w->evidence[c->poison - 1]++;
+    }
+    w->on_trial = n == 1 && w->alone && tried_at(s, w);
+    if ((w->crashed || w->condemned) &&
+        culprit->sent_at > s->is.poison[culprit->poison - 1].known_at &&
+        s->is.poison[culprit->poison - 1].known && s->is.strict && w->on_trial &&
+        ++s->is.poison[culprit->poison - 1].after > 1)
+        fail(s, "worker %u is the second that poison %u ends since it is known", w->number,
+             culprit->poison);
+    if (loss == AS_LOSS_CRASHED || w->condemned)
+        judge_told(s, w);
+}
+
+/* --- breakers --- */
+
+static bool is_ready(const struct worker *w)
+{
+    return w->registered && w->granted && !w->draining;
+}
+
+/* Another one was in before this event, and is there. */
+static bool another_was_in(const struct sim *s, const struct worker *w)
+{
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *o = s->workers[i];
+
+        if (o != w && is_ready(o) && o->was == AS_BREAKER_CLOSED)
+            return true;
+    }
+    return false;
+}
+
+static void check_move(struct sim *s, struct worker *w, enum as_breaker_state to)
+{
+    bool legal = false;
+
+    trace(s, "worker %u: its breaker is %s", w->number, as_breaker_name(to));
+    if (to == AS_BREAKER_OPEN) {
+        legal = true; /* by a probe that failed, or out of CLOSED: check_out */
+        w->opened = s->now;
+        s->books.ejected += w->breaker == AS_BREAKER_CLOSED;
+        w->trips = w->breaker == AS_BREAKER_CLOSED;
+    } else if (to == AS_BREAKER_HALF_OPEN) {
+        legal = w->breaker == AS_BREAKER_OPEN && s->now >= w->opened + s->is.breaker.open;
+        s->books.probed++;
+    } else {
+        legal = (w->breaker == AS_BREAKER_HALF_OPEN && w->good >= s->is.breaker.probes) ||
+                !another_was_in(s, w);
+        s->books.closed++;
+    }
+    if (!legal)
+        fail(s, "worker %u: its breaker goes from %s to %s", w->number, as_breaker_name(w->breaker),
+             as_breaker_name(to));
+    w->streak = w->good = 0;
+    w->breaker = to;
+}
+
+/* It should have been taken out by its last answer. */
+static bool must_be_out(const struct sim *s, const struct worker *w, uint32_t ready, uint32_t out)
+{
+    uint32_t peers[WORKERS_MAX], n = 0;
+
+    if (w->breaker || !s->is.breaker.failures || w->streak < s->is.breaker.failures ||
+        w->heard != s->steps || s->is.late)
+        return false;
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *o = s->workers[i];
+
+        if (o != w && is_ready(o) && o->breaker == AS_BREAKER_CLOSED)
+            peers[n++] = o->streak;
+    }
+    return as_outlier_may_go(&s->is.outlier, ready, out) && as_outlier_fails(w->streak, peers, n);
+}
+
+static void check_breakers(struct sim *s)
+{
+    uint32_t ready = 0, in = 0, out = 0, most;
+    bool trips = false;
+
+    for (uint32_t i = 0; i < s->n_workers; i++)
+        s->workers[i]->was = s->workers[i]->breaker;
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        struct worker *w = s->workers[i];
+
+        if (!w->registered)
+            continue;
+        if (as_replica_breaker(w->replica) != w->breaker)
+            check_move(s, w, as_replica_breaker(w->replica));
+        ready += is_ready(w);
+        in += is_ready(w) && w->breaker == AS_BREAKER_CLOSED;
+        out += w->breaker != AS_BREAKER_CLOSED;
+        trips = trips || w->trips;
+        w->trips = false;
+    }
+    most = AS_MAX(ready * s->is.outlier.percent / 100, 1);
+    if (trips && (out > most || out >= ready))
+        fail(s, "%u of %u replicas are out, at most %u may be", out, ready, most);
+    if (ready && !in)
+        fail(s, "all replicas that are there are out");
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        if (s->workers[i]->registered && must_be_out(s, s->workers[i], ready, out))
+            fail(s, "worker %u fails alone, %u times in a row, and is not out", i,
+                 s->workers[i]->streak);
+    }
+}
+
+/* --- after every event --- */
+
+static void note_suspects(struct sim *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        struct call *c = &s->calls[s->live[i]];
+        bool is = c->place == WAITING && c->q.blame;
+
+        n += is;
+        if (is && !c->suspect)
+            c->suspected = s->now;
+        c->suspect = is;
+        c->was_suspect = c->was_suspect || is;
+        if (is && !may_be_suspect(s))
+            fail(s, "call %u is a suspect, and no worker has died", s->live[i]);
+    }
+    if (n != as_deploy_suspects(s->d))
+        fail(s, "the number of suspects is wrong");
+}
+
+void judge(struct sim *s)
+{
+    if (!s->is.harmful)
+        return;
+    note_suspects(s);
+    check_breakers(s);
+    s->debt = AS_MIN(s->debt, count_others(s));
+    for (uint32_t i = 0; i < s->is.n_poisons && !s->works; i++) {
+        struct poison *p = &s->is.poison[i];
+
+        if (p->told && !p->known) {
+            p->known = true;
+            p->known_at = s->now;
+        }
+    }
+}
