@@ -38,8 +38,9 @@ struct as_blamed {
     uint32_t waiting; /* requests that are held as this suspect, one on trial included: the entry
                          stays */
     bool proved;      /* one of these deaths was on trial; verdicts may come in any order */
-    bool trying;      /* one of them has a replica for itself */
-    as_ns ran;        /* the longest that one had been with a worker when that ended */
+    bool trying; /* one of them has a replica for itself, or that has died with it and nobody has
+                    said why */
+    as_ns ran;   /* the longest that one had been with a worker when that ended */
     as_ns until;
 };
 

@@ -79,7 +79,7 @@ static void fail_sent(struct as_replica *r)
 {
     struct as_deploy *d = r->deploy;
 
-    (void)as_trial_abort(r);
+    as_trial_decide(d, as_trial_abort(r));
     AS_LIST_EACH(it, &r->sent)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
@@ -225,6 +225,8 @@ static int submit_batched(struct as_deploy *d, struct as_request *q, as_ns now)
         d->ops.wake(d->ctx, q->release);
     else
         as_dispatch_lane(d, q->lane, now);
+    if (__builtin_expect(d->n_suspects != 0, 0)) /* nobody may be owed any more */
+        as_trial_go(d, now);
     return 0;
 }
 
@@ -269,6 +271,8 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
         as_dispatch_send(r, q, now);
     else
         as_queue_push(&d->queue, q);
+    if (__builtin_expect(d->n_suspects != 0, 0))
+        as_trial_go(d, now);
     return 0;
 }
 
@@ -308,6 +312,8 @@ void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now)
         d->stat.cancelled++;
         as_dispatch_unqueue(d, q, now);
         as_deploy_end(d, q);
+        if (d->n_suspects) /* nobody may be owed any more */
+            as_trial_go(d, now);
     } else if (q->state == AS_REQ_SENT) {
         d->stat.cancelled++;
         as_deploy_abandon(d, q, AS_ECANCELLED);
@@ -370,8 +376,10 @@ as_ns as_deploy_next_deadline(const struct as_deploy *d)
 void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now AS_UNUSED)
 {
     d->down = down;
-    if (down)
-        fail_queued(d, AS_EUNAVAILABLE);
+    if (!down)
+        return;
+    fail_queued(d, AS_EUNAVAILABLE);
+    as_dispatch_balance(d); /* replicas that were kept for suspects have room */
 }
 
 /* --- inspection --- */

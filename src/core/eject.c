@@ -31,6 +31,14 @@ static bool may_go(const struct as_deploy *d)
     return as_outlier_may_go(&d->conf.outlier, as_deploy_ready(d), d->n_out);
 }
 
+/* It is OPEN. */
+static void take_out(struct as_replica *r)
+{
+    as_trial_unkeep(r);
+    as_dispatch_relimit(r);
+    r->deploy->ops.wake(r->deploy->ctx, r->breaker.until);
+}
+
 static void trip(struct as_replica *r, as_ns now)
 {
     struct as_deploy *d = r->deploy;
@@ -39,8 +47,7 @@ static void trip(struct as_replica *r, as_ns now)
     d->n_out++;
     d->stat.ejected++;
     r->pace = (struct as_median){0}; /* what it will be like is not known */
-    as_dispatch_relimit(r);
-    d->ops.wake(d->ctx, r->breaker.until);
+    take_out(r);
 }
 
 /* HALF_OPEN, and no better. */
@@ -48,8 +55,7 @@ static void trip_again(struct as_replica *r, as_ns now)
 {
     as_breaker_trip(&r->breaker, &r->deploy->conf.breaker, now);
     r->pace = (struct as_median){0};
-    as_dispatch_relimit(r);
-    r->deploy->ops.wake(r->deploy->ctx, r->breaker.until);
+    take_out(r);
 }
 
 /* --- failures --- */
@@ -72,10 +78,11 @@ void as_eject_answer(struct as_replica *r, bool failed, as_ns now)
     const struct as_breaker_conf *conf = &d->conf.breaker;
 
     if (as_breaker_heard(&r->breaker, conf, failed, now)) {
-        if (r->breaker.state == AS_BREAKER_CLOSED)
-            d->n_out--;
-        else
-            d->ops.wake(d->ctx, r->breaker.until);
+        if (r->breaker.state != AS_BREAKER_CLOSED) {
+            take_out(r);
+            return;
+        }
+        d->n_out--;
         as_dispatch_relimit(r);
     } else if (as_breaker_is_due(&r->breaker, conf) && may_go(d) && fails_alone(r)) {
         trip(r, now);

@@ -4,14 +4,21 @@
 
 bool as_deploy_serves(const struct as_deploy *d, uint32_t model)
 {
+    bool some_in = false, some_out = false;
+
     for (uint32_t i = 0; i < d->n_all; i++) {
         const struct as_replica *r = d->all[i];
 
-        if (r->slots && !r->draining && r->breaker.state != AS_BREAKER_OPEN &&
-            as_replica_has(r, model))
+        if (!r->slots || r->draining)
+            continue;
+        some_in = some_in || r->breaker.state == AS_BREAKER_CLOSED;
+        if (!as_replica_has(r, model))
+            continue;
+        if (r->breaker.state != AS_BREAKER_OPEN)
             return true;
+        some_out = true;
     }
-    return false;
+    return some_out && !some_in; /* as_eject_last is about to let them in */
 }
 
 int as_elsewhere_look(struct as_deploy *d, const struct as_request *q, bool is_full)

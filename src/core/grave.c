@@ -36,6 +36,7 @@ static void fill(struct as_deploy *d, struct as_grave *g)
     struct as_list *n;
 
     AS_ASSERT(as_list_empty(&g->parked));
+    as_trial_decide(d, g->tried);
     while ((n = as_list_pop(&g->retained))) {
         as_print_drop(d, request_of(n));
         request_of(n)->grave = NULL;
@@ -54,6 +55,8 @@ static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
     uint32_t n_alone = 0;
 
     g->until = AS_NEVER;
+    as_trial_decide(d, g->tried);
+    g->tried = NULL;
     while ((n = as_list_pop(&g->parked))) {
         struct as_request *q = request_of(n);
         struct as_evidence *v = evidence_of(g, q);
@@ -105,7 +108,8 @@ static void dig_one(void *arg, struct as_request *q)
         k->g->evidence[k->g->n_evidence++] = (struct as_evidence){.q = q, .ran = k->now - q->sent};
 }
 
-struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, as_ns now)
+struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, struct as_blamed *tried,
+                              as_ns now)
 {
     struct as_deploy *d = r->deploy;
     struct digging k = {.max = d->ops.sample ? d->conf.blame.max : 0, .now = now};
@@ -131,6 +135,8 @@ struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, as_ns n
             dig_one(&k, request_of(n));
         }
     }
+    g->tried = tried;
+    g->on_trial = tried && g->n_evidence == 1;
     as_list_push(&d->graves, &g->node);
     d->n_graves++;
     return g;

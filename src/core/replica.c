@@ -43,6 +43,8 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
         d->most_slots = AS_MAX(d->most_slots, r->slots);
         as_dispatch_restrict(d);
     }
+    if (!r->slots)
+        as_trial_unkeep(r); /* for a suspect neither */
     as_dispatch_relimit(r);
     as_trial_serving(d, now);
     as_eject_last(d, now);
@@ -140,7 +142,7 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
         as_dispatch_detach(q);
         as_eject_heard(r, q, now);
         if (__builtin_expect(r->trial.suspect == q, 0))
-            as_trial_done(r, q, waits, now);
+            as_trial_done(r, q, waits && !retry, now); /* handed back: it has not run */
         if (waits) {
             as_heap_remove(&d->deadlines, q);
             as_request_move(q, AS_REQ_DONE);
@@ -374,18 +376,18 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     struct as_list back[AS_PRIORITIES];
     struct as_grave *g = NULL;
     uint64_t suspect_to, number;
-    bool on_trial;
+    struct as_blamed *tried;
 
     forget(r);
     as_trial_serving(d, now);
-    as_eject_last(d, now);
-    on_trial = as_trial_abort(r);
+    tried = as_trial_abort(r);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&back[p]);
     suspect_to = suspects_of(r, last_started, loss);
     if (suspect_to || loss == AS_LOSS_UNTOLD) {
-        g = as_grave_dig(r, suspect_to, now);
-        g->on_trial = on_trial && g->n_evidence == 1;
+        g = as_grave_dig(r, suspect_to, tried, now);
+    } else {
+        as_trial_decide(d, tried);
     }
     AS_LIST_EACH(it, &r->sent)
     {
@@ -404,6 +406,9 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     number = g ? as_grave_close(d, g, loss, back, now) : 0;
     as_replica_rise(d, back, now);
     as_elsewhere_sweep(d, now);
+    as_eject_last(d,
+                  now); /* last: those that it lets in shall find the oldest of all in the queue */
+    as_dispatch_balance(d);
     return number;
 }
 

@@ -355,7 +355,7 @@ void as_suspect_add(struct as_deploy *d, struct as_request *q, const struct as_p
 void as_suspect_forget(struct as_deploy *d, struct as_request *q);
 /* These were executing in a worker that ended by its own making, or was condemned: those that are
  * PARKED are suspects, and what waits is looked at again. on_trial: the only one of them was alone
- * there as a suspect. */
+ * there as a suspect. as_replica_rise must follow. */
 void as_suspect_convict(struct as_deploy *d, struct as_evidence *evidence, uint32_t n,
                         bool on_trial, as_ns now);
 
@@ -377,10 +377,13 @@ void as_trial_go(struct as_deploy *d, as_ns now);
 void as_trial_sent(struct as_replica *r, const struct as_request *q);
 /* q, on trial at r, has been detached. well: it ended well, and so do its like. */
 void as_trial_done(struct as_replica *r, struct as_request *q, bool well, as_ns now);
-/* r is not kept free any more: it drains, or does not serve the model. */
+/* r is not kept free any more: it drains, is taken out, has no slots, or not the model. */
 void as_trial_unkeep(struct as_replica *r);
-/* r goes. True: it had nobody but a suspect on trial, whose death this is. */
-bool as_trial_abort(struct as_replica *r);
+/* r goes. If it had nobody but a suspect on trial, this death is a proof: gives what that is known
+ * as, whose like is not tried until as_trial_decide. Else NULL. */
+struct as_blamed *as_trial_abort(struct as_replica *r);
+/* What was to be learnt from that death is known, or will not be. NULL is fine. */
+void as_trial_decide(struct as_deploy *d, struct as_blamed *e);
 /* After a replica came, went or drained: whether one serves at all. */
 void as_trial_serving(struct as_deploy *d, as_ns now);
 /* What has lasted too long ends. */
@@ -408,13 +411,16 @@ struct as_grave {
     enum as_loss loss; /* PRINTS: what the others are told then; UNKNOWN: time is over */
     as_ns until;       /* WAITS: no longer; AS_NEVER: nothing has to be let go */
     struct as_list parked, retained;
-    bool on_trial;
+    struct as_blamed *tried; /* whose like waits for what is found here; NULL: nobody's */
+    bool on_trial;           /* the only evidence was alone there */
     uint32_t n_evidence, n_printed;
     struct as_evidence evidence[];
 };
 
-/* One more, with what r executed up to stream `suspect_to` as evidence. */
-struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, as_ns now);
+/* One more, with what r executed up to stream `suspect_to` as evidence. tried: as as_trial_abort.
+ */
+struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, struct as_blamed *tried,
+                              as_ns now);
 /* Is q evidence there? NULL: no. */
 bool as_grave_has(struct as_grave *g, const struct as_request *q);
 /* q (SENT, detached) waits there. */

@@ -144,7 +144,6 @@ static void look_again(struct as_deploy *d, as_ns now)
         {
             as_dispatch_hold(d, AS_LIST_ENTRY(it, struct as_lane, node), now);
         }
-        as_dispatch_flow(d, now);
     }
 }
 
@@ -196,6 +195,4 @@ void as_suspect_convict(struct as_deploy *d, struct as_evidence *evidence, uint3
         return;
     fail_condemned(d);
     look_again(d, now);
-    if (d->n_suspects)
-        as_trial_go(d, now);
 }

@@ -315,13 +315,27 @@ void as_trial_unkeep(struct as_replica *r)
         let_go(r, 0);
 }
 
-bool as_trial_abort(struct as_replica *r)
+struct as_blamed *as_trial_abort(struct as_replica *r)
 {
     bool proves = r->trial.state >= AS_TRIAL_ALONE && r->trial.alone;
+    struct as_blamed *e = proves ? r->trial.suspect->blame : NULL;
 
     if (r->trial.state != AS_TRIAL_NONE)
         let_go(r, 0);
-    return proves;
+    if (e) { /* else the next one like it could end another replica meanwhile */
+        e->trying = true;
+        e->waiting++;
+    }
+    return e;
+}
+
+void as_trial_decide(struct as_deploy *d, struct as_blamed *e)
+{
+    if (!e)
+        return;
+    e->trying = false;
+    if (--e->waiting == 0 && !e->kills)
+        as_blame_acquit(&d->blame, e);
 }
 
 /* --- over time --- */
@@ -343,9 +357,12 @@ static void refuse_late(struct as_deploy *d, as_ns now)
     struct as_request *q;
 
     while (d->n_suspects && due(d, (q = request_of(d->suspects.next))) <= now) {
-        as_trial_remove(d, q, now);
+        struct as_replica *r = as_trial_leave(d, q);
+
         d->stat.worn += q->ran;
         as_deploy_fail(d, q, q->ran ? AS_EMAYHAVERUN : AS_ESUSPECT);
+        if (r)
+            as_dispatch_pull(r, now);
     }
 }
 
