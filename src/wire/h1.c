@@ -200,10 +200,10 @@ static size_t read_body(struct as_h1 *h, const uint8_t *p, size_t n)
 
 void as_h1_into(struct as_h1 *h, uint32_t stream, uint8_t *p, size_t n)
 {
-    if (stream != h->stream || h->state != AS_H1_BODY || !n)
+    if (stream != h->stream || h->state != AS_H1_BODY)
         return;
     AS_ASSERT(n <= h->rq.left);
-    h->rq.into = p;
+    h->rq.into = n ? p : NULL;
     h->rq.into_n = n;
 }
 

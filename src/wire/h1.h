@@ -38,11 +38,12 @@ int as_h1_recv(struct as_h1 *h, const uint8_t *p, size_t n, as_ns now, size_t *r
 /* False: the next request, or more of the body, has to wait. The socket need not be read. */
 bool as_h1_wants_read(const struct as_h1 *h);
 /* A body of known length may be received where it will lie, without a copy. The owner says where
- * (in on_request, or later before the first on_data): the next bytes of the body go to p … p+n.
- * as_h1_direct then gives the reader of the socket the place for the next bytes, and as_h1_landed
- * tells that k of them came; on_data is called with p inside of that place. as_h1_recv may still be
- * used: it copies. n is at most what is left of the body, and p must stay until on_close. A no-op
- * for chunked bodies. */
+ * (in on_request, or in an on_data that got the last bytes of the place before): the next bytes of
+ * the body go to p … p+n; n = 0 takes the place back. as_h1_direct then gives the reader of the
+ * socket the place for the next bytes, and as_h1_landed tells that k of them came; on_data is
+ * called with p inside of that place. as_h1_recv may still be used: it copies. n is at most what is
+ * left of the body, and p must stay until on_close or until it is taken back. A no-op for chunked
+ * bodies. */
 void as_h1_into(struct as_h1 *h, uint32_t stream, uint8_t *p, size_t n);
 bool as_h1_direct(struct as_h1 *h, uint8_t **ret_p, size_t *ret_n);
 int as_h1_landed(struct as_h1 *h, size_t k, as_ns now);
