@@ -45,7 +45,8 @@ enum as_err_code {
     AS_EUNAUTHENTICATED = -22, /* nobody said who it is */
     AS_EHUNG = -23,            /* a handler ran for too long, its worker was ended */
     AS_EPOISON = -24,          /* a request that ends workers, refused for a while */
-    AS_ESUSPECT = -25          /* one like it has ended a worker; none was free for it alone */
+    AS_ESUSPECT = -25,         /* one like it has ended a worker; none was free for it alone */
+    AS_EUNTAKEN = -26          /* an answer, dropped since the client leaves others untaken */
 };
 const char *as_err_name(int err); /* "EINVALID"; "OK" for 0 */
 const char *as_err_text(int err); /* "invalid argument" */

@@ -159,6 +159,16 @@ struct as_edge_conf as_conf_control(const struct as_option_set *o)
     return c;
 }
 
+struct as_edge_budgets as_conf_budgets(const struct as_option_set *o)
+{
+    uint32_t share = (uint32_t)as_option_u64(o, AS_OPT_CONNECTION_SHARE);
+
+    return (struct as_edge_budgets){
+        .requests = {.limit = as_option_u64(o, AS_OPT_MAX_INFLIGHT_BYTES), .share = share},
+        .answers = {.limit = as_option_u64(o, AS_OPT_MAX_ANSWER_BYTES), .share = share},
+    };
+}
+
 struct as_shm_conf as_conf_shm(const struct as_option_set *o)
 {
     return (struct as_shm_conf){

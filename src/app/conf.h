@@ -19,6 +19,7 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o);
  * AS_SCOPE_CONTROLLER); the tokens are for the caller to add. */
 struct as_edge_conf as_conf_management(const struct as_option_set *o);
 struct as_edge_conf as_conf_control(const struct as_option_set *o);
+struct as_edge_budgets as_conf_budgets(const struct as_option_set *o);
 struct as_shm_conf as_conf_shm(const struct as_option_set *o);
 
 #endif

@@ -22,6 +22,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define ANSWERS_MOST ((uint64_t)64 << 20) /* bytes that people asked for and have not read */
+
 struct controller {
     struct as_journal journal;
     struct as_console_shared console;
@@ -33,7 +35,7 @@ struct controller {
     struct as_app app;
     struct as_crew *crew;
     struct as_orders orders;
-    struct as_budget budget;
+    struct as_edge_budgets budgets;
     struct as_edge *edge;                                   /* for the control API */
     char token[AS_TOKEN_MAX + 1], host[AS_LISTEN_HOST_MAX]; /* of its door over TCP; "": none */
     char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX];
@@ -248,8 +250,10 @@ static void open_door(struct controller *c, const struct as_option_set *o,
     read_token(c, o);
     conf.token = c->token[0] ? c->token : NULL;
     conf.host = c->host;
-    c->budget.limit = conf.max_http_body * conf.max_requests;
-    if (as_edge_new(&c->edge, c->loop, NULL, &conf, &c->budget, &c->log) < 0)
+    c->budgets.requests.limit = conf.max_http_body * conf.max_requests;
+    c->budgets.answers.limit = ANSWERS_MOST;
+    c->budgets.requests.share = c->budgets.answers.share = 100;
+    if (as_edge_new(&c->edge, c->loop, NULL, &conf, &c->budgets, &c->log) < 0)
         as_fatal_system("the control API", errno);
     for (uint32_t i = 0; i < fds->n_api; i++) {
         if (as_edge_listen(c->edge, fds->api[i]) < 0)

@@ -47,7 +47,7 @@ static int set_up_lanes(struct as_dispatcher *d)
         l->former = l->heir = -1;
         if (i && as_loop_new(&l->loop, i))
             return AS_EIO;
-        if (as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budget, &d->log))
+        if (as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budgets, &d->log))
             return AS_EIO;
         d->board.edges[d->board.n_edges++] = l->edge;
     }
@@ -70,7 +70,7 @@ static int set_up_management(struct as_dispatcher *d)
                      AS_STR_FMT(as_buf_slice(&err)));
     as_buf_fini(&err);
     conf.token = d->token[0] ? d->token : NULL;
-    if (as_edge_new(&d->management, d->lanes[0].loop, d->fleet, &conf, &d->budget, &d->log))
+    if (as_edge_new(&d->management, d->lanes[0].loop, d->fleet, &conf, &d->budgets, &d->log))
         return AS_EIO;
     d->board.edges[d->board.n_edges++] = d->management;
     return 0;
@@ -87,7 +87,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
         return AS_EIO;
     loop = d->lanes[0].loop;
     as_fleet_new(&d->fleet, loop, &conf, &as_dispatcher_fleet_ops, d, &d->log);
-    as_board_init(&d->board, d->fleet, &d->budget, as_loop_now(loop));
+    as_board_init(&d->board, d->fleet, &d->budgets, as_loop_now(loop));
     as_timer_init(&d->drain_timer, loop, as_dispatcher_on_drain_timeout);
     as_timer_init(&d->doors, loop, as_dispatcher_on_doors_timeout);
     d->sigterm.data = d;
@@ -171,7 +171,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which drains us */
     d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);
     d.lanes = as_xalloc(d.n_lanes * sizeof(*d.lanes));
-    d.budget.limit = as_option_u64(opts, AS_OPT_MAX_INFLIGHT_BYTES);
+    d.budgets = as_conf_budgets(opts);
     if (set_up(&d, fds)) {
         as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed",
                      "reason=\"cannot set up its loops: %s\"", strerror(errno));

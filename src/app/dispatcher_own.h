@@ -39,7 +39,7 @@ struct as_lane { /* one loop with its thread and its clients */
 enum as_dispatcher_phase { AS_DISPATCHER_SERVING, AS_DISPATCHER_DRAINING, AS_DISPATCHER_STOPPING };
 
 /* Everything here is the dispatch loop's, but for what is said to be atomic in its own header
- * (budget, the fleet's flags). Other lanes hear and tell by letters. */
+ * (budgets, the fleet's flags). Other lanes hear and tell by letters. */
 struct as_dispatcher {
     const struct as_option_set *opts;
     struct as_journal journal;
@@ -50,7 +50,7 @@ struct as_dispatcher {
     struct as_edge *management; /* on lane 0's loop; serves until the workers are let go */
     char token[AS_TOKEN_MAX + 1];
     struct as_fleet *fleet;
-    struct as_budget budget;
+    struct as_edge_budgets budgets;
     struct as_board board;
     struct as_shm *shm; /* of clients, for all lanes; NULL: not allowed */
     struct as_status *status;

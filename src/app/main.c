@@ -249,6 +249,9 @@ static void resolve_limits(struct as_option_set *o)
         as_option_set_i64(o, AS_OPT_MAX_INFLIGHT_BYTES,
                           memory ? (int64_t)AS_MIN(memory / 4, (uint64_t)1 << 50)
                                  : FALLBACK_INFLIGHT);
+    if (as_option_u64(o, AS_OPT_MAX_ANSWER_BYTES) == 0)
+        as_option_set_i64(o, AS_OPT_MAX_ANSWER_BYTES,
+                          (int64_t)as_option_u64(o, AS_OPT_MAX_INFLIGHT_BYTES));
     if (as_option_u64(o, AS_OPT_MAX_REQUESTS) == 0)
         as_option_set_i64(
             o, AS_OPT_MAX_REQUESTS,

@@ -1,7 +1,10 @@
 #include "base/blob.h"
 
+#include "base/err.h"
 #include "base/live.h"
 #include "base/pages.h"
+
+#include <string.h>
 
 #define HEAD AS_ALIGN(sizeof(struct as_blob), AS_BLOB_ALIGN)
 
@@ -12,18 +15,18 @@
 #define MAPPED_MIN AS_PAGES_MIN
 #endif
 
-struct as_blob *as_blob_new(size_t n)
-{
-    struct as_blob *b;
-    size_t mapped = 0;
+static_assert(AS_BLOB_FIRST >= AS_PAGES_MIN, "what is extended lies in pages");
 
-    if (n > SIZE_MAX / 2)
-        return NULL;
-    /* 64 bytes: a cache line, and as much as any vector load of numpy's asks for */
-    if (n >= MAPPED_MIN)
-        b = as_pages_get(HEAD + n, &mapped);
-    else
-        b = aligned_alloc(AS_BLOB_ALIGN, HEAD + AS_ALIGN(n, AS_BLOB_ALIGN));
+static struct as_blob *from_heap(size_t n)
+{
+    return aligned_alloc(AS_BLOB_ALIGN, HEAD + AS_ALIGN(n, AS_BLOB_ALIGN));
+}
+
+/* `p` has room for n bytes behind the head. */
+static struct as_blob *init(void *p, size_t n, size_t mapped)
+{
+    struct as_blob *b = p;
+
     if (!b)
         return NULL;
     as_live_add(n);
@@ -31,7 +34,20 @@ struct as_blob *as_blob_new(size_t n)
     b->n = n;
     b->mapped = mapped;
     b->data = (uint8_t *)b + HEAD;
+    b->payer = NULL;
     return b;
+}
+
+struct as_blob *as_blob_new(size_t n)
+{
+    size_t mapped = 0;
+    void *p;
+
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    /* 64 bytes: a cache line, and as much as any vector load of numpy's asks for */
+    p = n >= MAPPED_MIN ? as_pages_get(HEAD + n, &mapped) : from_heap(n);
+    return init(p, n, mapped);
 }
 
 struct as_blob *as_blob_ref(struct as_blob *b)
@@ -48,8 +64,112 @@ void as_blob_unref(struct as_blob *b)
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
         return;
     as_live_sub(b->n);
+    if (b->payer)
+        as_account_give(b->payer, b->n);
     if (b->mapped)
         as_pages_put(b, b->mapped);
     else
         free(b);
+}
+
+/* --- charged ones --- */
+
+static int charge(struct as_account *payer, size_t n)
+{
+    return !payer || as_account_take(payer, n) ? 0 : AS_EFULL;
+}
+
+/* Of n bytes that are charged. */
+static int own(struct as_blob *b, struct as_account *payer, size_t n, struct as_blob **ret_b)
+{
+    if (!b) {
+        if (payer)
+            as_account_give(payer, n);
+        return AS_ENOMEM;
+    }
+    b->payer = payer;
+    *ret_b = b;
+    return 0;
+}
+
+int as_blob_take(struct as_account *payer, size_t n, struct as_blob **ret_b)
+{
+    int err = charge(payer, n);
+
+    return err ? err : own(as_blob_new(n), payer, n, ret_b);
+}
+
+int as_blob_begin(struct as_account *payer, size_t total, struct as_blob **ret_b)
+{
+    size_t mapped, first = AS_MIN(total, AS_BLOB_FIRST);
+    void *p = NULL;
+    int err;
+
+    if (total > SIZE_MAX / 2)
+        return AS_ENOMEM;
+    err = charge(payer, first);
+    if (err)
+        return err;
+    /* a run that fits all of it is there already: it need not grow */
+    if (total >= MAPPED_MIN)
+        p = as_pages_reuse(HEAD + total, &mapped);
+    return own(p ? init(p, first, mapped) : as_blob_new(first), payer, first, ret_b);
+}
+
+/* NULL: no memory, b is as it was. */
+static struct as_blob *move(struct as_blob *b, size_t n)
+{
+    struct as_blob *to;
+    size_t mapped;
+
+    if (b->mapped) {
+        to = as_pages_grow(b, b->mapped, HEAD + n, &mapped);
+        if (to) {
+            to->mapped = mapped;
+            to->data = (uint8_t *)to + HEAD;
+        }
+        return to;
+    }
+    to = n >= MAPPED_MIN ? as_pages_get(HEAD + n, &mapped) : from_heap(n);
+    if (!to)
+        return NULL;
+    memcpy(to, b, HEAD + b->n);
+    to->mapped = n >= MAPPED_MIN ? mapped : 0;
+    to->data = (uint8_t *)to + HEAD;
+    free(b);
+    return to;
+}
+
+int as_blob_extend(struct as_blob **blob, size_t n)
+{
+    struct as_blob *b = *blob;
+    size_t more = n - b->n;
+    int err;
+
+    AS_ASSERT(n > b->n && atomic_load_explicit(&b->refs, memory_order_relaxed) == 1);
+    if (n > SIZE_MAX / 2)
+        return AS_ENOMEM;
+    err = charge(b->payer, more);
+    if (err)
+        return err;
+    if (HEAD + n > b->mapped)
+        b = move(b, n);
+    if (!b) {
+        if ((*blob)->payer)
+            as_account_give((*blob)->payer, more);
+        return AS_ENOMEM;
+    }
+    as_live_add(more);
+    b->n = n;
+    *blob = b;
+    return 0;
+}
+
+void as_blob_cut(struct as_blob *b, size_t n)
+{
+    AS_ASSERT(n && n <= b->n); /* one byte keeps the account */
+    as_live_sub(b->n - n);
+    if (b->payer)
+        as_account_give(b->payer, b->n - n);
+    b->n = n;
 }

@@ -37,7 +37,9 @@
     X(EPOISON, "the same request has ended workers; it is refused for a while", 13, 500, false,    \
       'c')                                                                                         \
     X(ESUSPECT, "a request like it has ended a worker; none was free to run it alone", 14, 503,    \
-      true, 's')
+      true, 's')                                                                                   \
+    X(EUNTAKEN, "the answer was dropped, too many wait for clients to take them", 8, 503, false,   \
+      'c')
 
 enum as_err {
     AS_OK = 0,

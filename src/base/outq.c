@@ -133,6 +133,15 @@ void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
     q->bytes += n;
 }
 
+size_t as_outq_owned(const struct as_outq *q)
+{
+    size_t n = 0;
+
+    for (const struct as_outq_seg *s = q->head; s; s = s->next)
+        n += sizeof(*s) + s->cap;
+    return n;
+}
+
 int as_outq_iov(const struct as_outq *q, struct iovec *iov, int max)
 {
     int k = 0;

@@ -33,6 +33,8 @@ void as_outq_copy(struct as_outq *q, const void *p, size_t n);
 /* Takes a reference of its own on `b`; p[0..n) lies in it. */
 void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n);
 
+/* Bytes of memory that are its own: those of blobs are not. Looks at every piece. */
+size_t as_outq_owned(const struct as_outq *q);
 /* Fills at most max iovecs from the front; returns how many. */
 int as_outq_iov(const struct as_outq *q, struct iovec *iov, int max);
 void as_outq_drop(struct as_outq *q, size_t n); /* n <= q->bytes */

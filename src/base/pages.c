@@ -56,14 +56,10 @@ static void give_back(struct kept *k)
     (void)munmap(k, k->n);
 }
 
-void *as_pages_get(size_t n, size_t *ret_n)
+void *as_pages_reuse(size_t n, size_t *ret_n)
 {
-    size_t need;
-    void *p;
+    size_t need = round_up(AS_MAX(n, PAGE));
 
-    if (n > SIZE_MAX / 2)
-        return NULL;
-    need = round_up(AS_MAX(n, PAGE));
     for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
         struct kept *k = take(&slots[i]);
 
@@ -76,7 +72,35 @@ void *as_pages_get(size_t n, size_t *ret_n)
         if (!keep(k))
             give_back(k);
     }
+    return NULL;
+}
+
+void *as_pages_get(size_t n, size_t *ret_n)
+{
+    size_t need;
+    void *p;
+
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    p = as_pages_reuse(n, ret_n);
+    if (p)
+        return p;
+    need = round_up(AS_MAX(n, PAGE));
     p = mmap(NULL, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    *ret_n = need;
+    return p;
+}
+
+void *as_pages_grow(void *p, size_t had, size_t n, size_t *ret_n)
+{
+    size_t need;
+
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    need = round_up(n);
+    p = mremap(p, had, need, MREMAP_MAYMOVE);
     if (p == MAP_FAILED)
         return NULL;
     *ret_n = need;

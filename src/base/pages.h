@@ -18,6 +18,11 @@
 /* At least n bytes, aligned to a page, of any content; NULL when memory is out. *ret_n: how many,
  * at most n + n/8 + 4096, or twice that for a run that is used again. */
 void *as_pages_get(size_t n, size_t *ret_n);
+/* The same, but of a run that is kept and fits; NULL: there is none. */
+void *as_pages_reuse(size_t n, size_t *ret_n);
+/* A run of n bytes, more than it has: the bytes stay, at another address maybe, without being
+ * copied. NULL: memory is out, and it is as it was. */
+void *as_pages_grow(void *p, size_t had, size_t n, size_t *ret_n);
 void as_pages_put(void *p, size_t n); /* n as it was given */
 /* Returns to the system what has not been used since the last call but one. To be called every few
  * seconds, or when nothing is to do. */

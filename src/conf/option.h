@@ -211,6 +211,11 @@ enum as_option_type {
       "a dispatcher or controller whose event loop does not turn for so long is replaced")         \
     X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
       "request bytes held at once; 0: a quarter of the memory limit")                              \
+    X(MAX_ANSWER_BYTES, "max-answer-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RD, "Limits",      \
+      "answer bytes held at once; 0: as many as max-inflight-bytes")                               \
+    X(CONNECTION_SHARE, "connection-share", INT, 1, 100, "50", "", RD, "Limits",                   \
+      "percent of either that one connection may hold alone; beside others, as much of what is "   \
+      "free")                                                                                      \
     X(MAX_MESSAGE_BYTES, "max-message-bytes", SIZE, 1, 2147483647, "2147483647", "",               \
       RDB | AS_SCOPE_IB, "Limits", "largest gRPC message")                                         \
     X(MAX_HTTP_BODY_BYTES, "max-http-body-bytes", SIZE, 1, 2147483647, "64M", "", RDB, "Limits",   \

@@ -107,6 +107,7 @@ static uint32_t hints(const struct as_exchange *x, int err, struct as_str text,
     switch (err) {
     case AS_EMAYHAVERUN:
     case AS_EHUNG:
+    case AS_EUNTAKEN:
         h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
         h[1] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
         return 2;
@@ -139,7 +140,7 @@ static uint32_t hints(const struct as_exchange *x, int err, struct as_str text,
 static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_header *h,
                            struct values *v)
 {
-    if (err == AS_EMAYHAVERUN || err == AS_EHUNG)
+    if (err == AS_EMAYHAVERUN || err == AS_EHUNG || err == AS_EUNTAKEN)
         h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
     else if (as_err_retryable(err))
         h[0] = retry_header(x, AS_STR("retry-after"), AS_SEC, v);
@@ -244,14 +245,12 @@ static void on_deflated(void *arg, const struct as_squeezed *r)
     /* not smaller, or no room for it: the client can read it as it is */
     if (r->err || !p[0].p) {
         as_blob_unref(r->blob);
-        as_budget_give(x->edge->budget, r->reserved);
         send_encoded(x, s->pieces, s->n, AS_ZIP_NONE);
         return;
     }
     as_grpc_prefix((uint8_t *)(uintptr_t)p[0].p, (uint32_t)r->n);
     ((uint8_t *)(uintptr_t)p[0].p)[0] = 1; /* compressed */
     x->deflated = r->blob;
-    x->reserved += r->reserved;
     p[1] = (struct as_http_piece){r->blob->data, r->n, r->blob};
     send_encoded(x, p, 2, s->encoding);
 }
@@ -279,7 +278,8 @@ static bool send_squeezed(struct as_exchange *x, const struct as_http_piece *bod
     memcpy(in, body, size);
     in[0].p += AS_GRPC_PREFIX;
     in[0].n -= AS_GRPC_PREFIX;
-    as_squeeze_start(&x->edge->squeezer, f, false, in, n, len - 1, on_deflated, s, &x->squeeze);
+    as_squeeze_start(&x->edge->squeezer, x->answers, f, false, in, n, len - 1, on_deflated, s,
+                     &x->squeeze);
     return true;
 }
 

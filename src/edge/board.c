@@ -67,9 +67,10 @@ static void drop_status(struct as_board_status *s)
     free(s);
 }
 
-void as_board_init(struct as_board *b, struct as_fleet *fleet, struct as_budget *budget, as_ns now)
+void as_board_init(struct as_board *b, struct as_fleet *fleet,
+                   const struct as_edge_budgets *budgets, as_ns now)
 {
-    *b = (struct as_board){.fleet = fleet, .budget = budget, .started = now};
+    *b = (struct as_board){.fleet = fleet, .budgets = budgets, .started = now};
     as_list_init(&b->processes);
     as_list_init(&b->statuses);
 }
@@ -322,12 +323,13 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
         out,
         "{\"server\":{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"pid\":%d,"
         "\"uptime_seconds\":%.3f,\"ready\":%s,\"draining\":%s,\"threads\":%u,"
-        "\"connections\":%lu,\"inflight_bytes\":%lu,\"unanswered\":%u,"
+        "\"connections\":%lu,\"inflight_bytes\":%lu,\"answer_bytes\":%lu,\"unanswered\":%u,"
         "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu},",
         (int)getpid(), (double)(now - b->started) / 1e9,
         as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
-        b->n_loops, open_connections(b), (unsigned long)atomic_load(&b->budget->used),
-        as_fleet_unanswered(b->fleet), edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
+        b->n_loops, open_connections(b), (unsigned long)as_budget_used(&b->budgets->requests),
+        (unsigned long)as_budget_used(&b->budgets->answers), as_fleet_unanswered(b->fleet),
+        edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
         edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
         (unsigned long)as_pages_kept());
     json_closings(&j);

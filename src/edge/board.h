@@ -30,13 +30,14 @@ struct as_board {
     struct as_fleet *fleet;
     struct as_edge *edges[AS_BOARD_EDGES]; /* one per loop, then that of the management door */
     uint32_t n_edges, n_loops;
-    struct as_budget *budget;
+    const struct as_edge_budgets *budgets;
     struct as_list processes, statuses;
     as_ns started; /* of the dispatcher */
     bool draining;
 };
 
-void as_board_init(struct as_board *b, struct as_fleet *fleet, struct as_budget *budget, as_ns now);
+void as_board_init(struct as_board *b, struct as_fleet *fleet,
+                   const struct as_edge_budgets *budgets, as_ns now);
 void as_board_fini(struct as_board *b);
 void as_board_forget(struct as_board *b, struct as_str replica); /* there is no such replica */
 /* Sets or replaces the process of that replica name; strings are copied. */

@@ -12,26 +12,6 @@ static void too_big(struct as_exchange *x)
                      (unsigned long)x->edge->conf.max_http_body);
 }
 
-static void no_memory(struct as_exchange *x, size_t n)
-{
-    as_exchange_fail(x, AS_ENOMEM, "no memory for a request body of %lu bytes", (unsigned long)n);
-}
-
-/* It may fit when others are done; but not what is over the budget as a whole. */
-static bool charge(struct as_exchange *x, size_t n)
-{
-    struct as_budget *b = x->edge->budget;
-
-    if (as_budget_take(b, n)) {
-        x->reserved += n;
-        return true;
-    }
-    as_exchange_fail(x, n > b->limit ? AS_ETOOBIG : AS_EFULL,
-                     "the request body does not fit into --max-inflight-bytes %lu now",
-                     (unsigned long)b->limit);
-    return false;
-}
-
 /* --- head --- */
 
 /* One coding; "identity" is none. What we read is told to who sends another (RFC 9110, 12.5.3). */
@@ -51,28 +31,52 @@ static bool take_encoding(struct as_exchange *x)
     return true;
 }
 
-/* The room for a whole body, zeros behind it. */
-static bool make_room(struct as_exchange *x, size_t n)
-{
-    uint8_t *p = NULL;
-    struct as_blob *b = NULL;
+/* --- room: for the body, with zeros behind it --- */
 
-    if (!charge(x, n))
-        return false;
-    if (n <= AS_COPY_MAX)
-        p = as_arena_alloc(&x->arena, n + AS_BODY_PAD, AS_BLOB_ALIGN);
-    else if ((b = as_blob_new(n + AS_BODY_PAD)))
-        p = b->data;
-    if (!p) {
-        no_memory(x, n);
-        return false;
-    }
-    if (x->body_have)
+static bool fail_room(struct as_exchange *x, int err, size_t n)
+{
+    as_exchange_fail_room(x, err, "request body", n);
+    as_exchange_drop_body(x);
+    return false;
+}
+
+static void lies_in_blob(struct as_exchange *x)
+{
+    x->body = x->blob->data;
+    x->body_room = AS_MIN(as_blob_due(x->blob, x->body_len + AS_BODY_PAD), x->body_len);
+}
+
+/* Small bodies, of n bytes, the first of which may be here already. */
+static bool room_in_arena(struct as_exchange *x, size_t n)
+{
+    uint8_t *p;
+
+    if (!as_account_take(x->requests, n))
+        return fail_room(x, AS_EFULL, n);
+    p = as_arena_alloc(&x->arena, n + AS_BODY_PAD, AS_BLOB_ALIGN);
+    if (p && x->body_have)
         memcpy(p, x->body, x->body_have);
-    as_blob_unref(x->blob);
-    x->blob = b;
+    as_account_give(x->requests, x->reserved);
+    x->reserved = n;
     x->body = p;
+    x->body_len = x->body_room = n;
+    return p || fail_room(x, AS_ENOMEM, n);
+}
+
+/* Of a known length: it need not begin if it could never be whole. */
+static bool begin_known(struct as_exchange *x, size_t n)
+{
+    int err;
+
+    if (n <= AS_COPY_MAX)
+        return room_in_arena(x, n);
+    err = n + AS_BODY_PAD > as_budget_most(x->requests->budget)
+              ? AS_EFULL
+              : as_blob_begin(x->requests, n + AS_BODY_PAD, &x->blob);
+    if (err)
+        return fail_room(x, err, n + AS_BODY_PAD);
     x->body_len = n;
+    lies_in_blob(x);
     return true;
 }
 
@@ -96,27 +100,52 @@ void as_body_begin(struct as_exchange *x, bool wanted)
         as_exchange_fail(x, AS_ETOOBIG, "a request body of %lu bytes is over %s %lu",
                          (unsigned long)n, x->edge->conf.body_option,
                          (unsigned long)x->edge->conf.max_http_body);
-    } else if (wanted && take_encoding(x) && n && make_room(x, (size_t)n)) {
+    } else if (wanted && take_encoding(x) && n && begin_known(x, (size_t)n)) {
         as_conn_expect(x->conn, x->stream, (size_t)n);
-        as_conn_into(x->conn, x->stream, x->body, (size_t)n);
+        as_conn_into(x->conn, x->stream, x->body, x->body_room);
     }
 }
 
 /* --- bytes --- */
 
-/* Twice the room, for a body that does not say how long it is. The old room stays charged only as
- * long as it is there. */
+/* The next part of a body of known length. */
+static bool extend_known(struct as_exchange *x, size_t need)
+{
+    size_t n = as_blob_step(need, x->body_len + AS_BODY_PAD);
+    int err = as_blob_extend(&x->blob, n);
+
+    if (err)
+        return fail_room(x, err, x->body_len + AS_BODY_PAD);
+    lies_in_blob(x);
+    return true;
+}
+
+/* Twice the room, for a body that does not say how long it is. */
 static bool grow(struct as_exchange *x, size_t need)
 {
-    uint64_t before = x->reserved;
     size_t n = AS_MAX(x->body_len ? 2 * x->body_len : FIRST_ROOM, need);
+    int err;
 
     n = AS_MIN(n, (size_t)x->edge->conf.max_http_body);
-    if (!make_room(x, n))
-        return false;
-    x->reserved -= before;
-    as_budget_give(x->edge->budget, before);
+    if (n <= AS_COPY_MAX)
+        return room_in_arena(x, n);
+    err = x->blob ? as_blob_extend(&x->blob, n + AS_BODY_PAD)
+                  : as_blob_take(x->requests, n + AS_BODY_PAD, &x->blob);
+    if (err)
+        return fail_room(x, err, need + AS_BODY_PAD);
+    if (x->reserved) { /* it was small until now */
+        memcpy(x->blob->data, x->body, x->body_have);
+        as_account_give(x->requests, x->reserved);
+        x->reserved = 0;
+    }
+    x->body_len = n;
+    lies_in_blob(x);
     return true;
+}
+
+static bool make_room(struct as_exchange *x, size_t need)
+{
+    return x->body_room < x->body_len ? extend_known(x, need) : grow(x, need);
 }
 
 void as_body_data(struct as_exchange *x, const uint8_t *p, size_t n)
@@ -129,11 +158,14 @@ void as_body_data(struct as_exchange *x, const uint8_t *p, size_t n)
     }
     if (!(x->rest.route->flags & AS_REST_BODY))
         return;
-    if (n > x->body_len - x->body_have && !grow(x, x->body_have + n))
+    if (n > x->body_room - x->body_have && !make_room(x, x->body_have + n))
         return;
     if (p != x->body + x->body_have) /* else it was received in its place */
         memcpy(x->body + x->body_have, p, n);
     x->body_have += n;
+    if (x->body_have == x->body_room && x->body_room < x->body_len && /* the rest, in its place */
+        make_room(x, x->body_have + 1))
+        as_conn_into(x->conn, x->stream, x->body + x->body_have, x->body_room - x->body_have);
 }
 
 void as_body_end(struct as_exchange *x, void (*done)(struct as_exchange *x))

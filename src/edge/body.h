@@ -1,8 +1,9 @@
 /* edge/body.h — the body of a plain HTTP request, from its head to the handler.
  *
  * What the head says (content-length, content-encoding) decides: a declared length is checked
- * against --max-http-body-bytes and taken from the byte budget before memory is; without one the
- * room grows with what comes, charged likewise. Small bodies lie in the arena, others in x->blob.
+ * against --max-http-body-bytes. Room is made, and charged, as bytes come: of a declared length in
+ * the steps of base/blob.h, else twice what there is. Small bodies lie in the arena, others in
+ * x->blob.
  * Compressed ones are inflated (edge/squeeze) once they are complete. Thread: the loop's.
  */
 #ifndef AS_EDGE_BODY_H

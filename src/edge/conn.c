@@ -1,5 +1,6 @@
 /* One client connection: bytes between the socket and its HTTP/2 session or HTTP/1.1 requests. */
 #include "edge/door.h"
+#include "edge/patience.h"
 
 #include "base/counter.h"
 #include "base/err.h"
@@ -23,6 +24,19 @@ static struct as_conn *conn_of(struct as_sock *s)
 static void on_closed(struct as_sock *s)
 {
     free(conn_of(s));
+}
+
+/* Memory of `out` that the client does not take; most of the time it takes all, and there is none.
+ */
+static void charge_output(struct as_conn *c)
+{
+    size_t n = c->out.bytes ? as_outq_owned(&c->out) : 0;
+
+    if (n > c->charged)
+        as_account_add(c->answers, n - c->charged);
+    else
+        as_account_give(c->answers, c->charged - n);
+    c->charged = n;
 }
 
 /* Those that the client is to blame for. */
@@ -70,8 +84,11 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     as_h1_free(c->h1);
     c->h2 = NULL;
     c->h1 = NULL;
-    free(c->kept);
+    as_conn_drop_kept(c);
     as_outq_fini(&c->out);
+    charge_output(c);
+    as_account_leave(c->requests);
+    as_account_leave(c->answers);
     as_list_remove(&c->node);
     as_edge_conn_gone(e);
 }
@@ -115,6 +132,7 @@ static void note_waiting(struct as_conn *c, bool waited, size_t written)
 {
     int events = c->sock.events;
 
+    charge_output(c);
     c->moved += written;
     if (!waited || c->moved >= c->edge->conf.min_progress) {
         c->stuck = as_loop_now(c->edge->loop);
@@ -237,9 +255,9 @@ void as_conn_end_request(struct as_conn *c)
 
 bool as_conn_is_stuck(struct as_conn *c, as_ns now)
 {
-    const struct as_edge_conf *conf = &c->edge->conf;
+    as_ns timeout = as_patience_with_output(c);
 
-    if (!c->out.bytes || !conf->send_timeout || now - c->stuck < conf->send_timeout)
+    if (!c->out.bytes || !timeout || now - c->stuck < timeout)
         return false;
     as_conn_close(c, AS_CLOSE_SEND_TIMEOUT);
     return true;
@@ -320,20 +338,43 @@ static void on_event(struct as_sock *s, int events)
         on_readable(c);
 }
 
-struct as_conn *as_conn_accept(struct as_edge *e, int fd)
+static void free_conn(struct as_conn *c)
+{
+    if (!c)
+        return;
+    as_account_leave(c->requests);
+    as_account_leave(c->answers);
+    free(c);
+}
+
+static struct as_conn *new_conn(struct as_edge *e)
 {
     struct as_conn *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->requests = as_account_new(&e->budgets->requests);
+    c->answers = as_account_new(&e->budgets->answers);
+    if (c->requests && c->answers)
+        return c;
+    free_conn(c);
+    return NULL;
+}
+
+struct as_conn *as_conn_accept(struct as_edge *e, int fd)
+{
+    struct as_conn *c = new_conn(e);
     bool trusted = false;
     int one = 1;
 
     if (!c || !as_door_admits(e, fd, &trusted)) {
-        free(c);
+        free_conn(c);
         close(fd);
         return NULL;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (as_sock_open(&c->sock, e->loop, fd, on_event)) {
-        free(c);
+        free_conn(c);
         return NULL;
     }
     c->edge = e;

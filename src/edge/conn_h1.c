@@ -1,7 +1,9 @@
 /* A connection that speaks HTTP/1.1: what waits for the answer before it, and who is gone.
  *
  * While a request waits for its answer the socket is read on, into `kept`, so that the end of the
- * client is heard. When something is kept, one read's worth, only that end is watched for. A client
+ * client is heard. When something is kept, one read's worth, only that end is watched for. What
+ * there is no room for ends the connection behind the answer that is under way: its client knows
+ * that nothing else was read (RFC 9112, 9.3.2). A client
  * that ends its side while a handler works on its request has gone, as with HTTP/2; one whose
  * answer, or a part of it, is on its way gets that first.
  */
@@ -52,19 +54,40 @@ int as_conn_h1_resume(struct as_conn *c)
     return 0;
 }
 
-/* Behind what is kept already, which is less than one read. False: closed. */
-static bool keep(struct as_conn *c, const uint8_t *p, size_t n)
+/* Nothing more is read of it. */
+static void end_reading(struct as_conn *c)
+{
+    c->deaf = true;
+    if (as_h1_wants_read(c->h1))
+        as_h1_refuse(c->h1, 503, "no room for pipelined requests (--max-inflight-bytes)");
+    else
+        as_h1_shutdown_final(c->h1);
+}
+
+static void keep(struct as_conn *c, const uint8_t *p, size_t n)
 {
     AS_ASSERT(!c->kept_n && n <= AS_EDGE_RX);
+    if (!as_account_take(c->requests, n)) {
+        end_reading(c);
+        return;
+    }
     c->kept = malloc(n);
     if (!c->kept) {
-        as_conn_close(c, AS_CLOSE_CLIENT);
-        return false;
+        as_account_give(c->requests, n);
+        end_reading(c);
+        return;
     }
     memcpy(c->kept, p, n);
     c->kept_at = 0;
     c->kept_n = n;
-    return true;
+}
+
+void as_conn_drop_kept(struct as_conn *c)
+{
+    as_account_give(c->requests, c->kept_n);
+    free(c->kept);
+    c->kept = NULL;
+    c->kept_at = c->kept_n = 0;
 }
 
 /* As much as may be taken now; answers in between go to c->out. Returns how much it was. */
@@ -92,13 +115,6 @@ void as_conn_h1_feed(struct as_conn *c, const uint8_t *p, size_t n)
         keep(c, p + at, n - at);
 }
 
-static void drop_kept(struct as_conn *c)
-{
-    free(c->kept);
-    c->kept = NULL;
-    c->kept_at = c->kept_n = 0;
-}
-
 bool as_conn_h1_send(struct as_conn *c)
 {
     int err = as_h1_send(c->h1, &c->out, AS_CONN_OUT);
@@ -108,7 +124,7 @@ bool as_conn_h1_send(struct as_conn *c)
 
         c->kept_at += n;
         if (c->kept_at == c->kept_n)
-            drop_kept(c);
+            as_conn_drop_kept(c);
         err = as_h1_send(c->h1, &c->out, AS_CONN_OUT);
     }
     if (!err)
@@ -123,7 +139,7 @@ void as_conn_h1_watch(struct as_conn *c)
 
     if (c->eof)
         ;
-    else if (c->kept_n || c->out.bytes >= AS_CONN_OUT)
+    else if (c->kept_n || c->deaf || c->out.bytes >= AS_CONN_OUT)
         events |= UV_DISCONNECT;
     else
         events |= UV_READABLE;

@@ -99,6 +99,7 @@ static void on_sweep(struct as_timer *t)
     as_ns now = as_loop_now(e->loop);
     bool final = e->draining && now >= e->drain_final;
 
+    as_patience_begin_sweep(e);
     as_stream_expire_all(e, now);
     if (final) {
         e->drain_final = AS_NEVER;
@@ -232,14 +233,15 @@ static void on_registry(struct as_client *c)
 }
 
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
-                const struct as_edge_conf *conf, struct as_budget *budget, const struct as_log *log)
+                const struct as_edge_conf *conf, struct as_edge_budgets *budgets,
+                const struct as_log *log)
 {
     struct as_edge *e = as_xalloc(sizeof(*e));
     int err;
 
     e->loop = loop;
     e->conf = *conf;
-    e->budget = budget;
+    e->budgets = budgets;
     e->log = log;
     e->drain_final = AS_NEVER;
     e->sweep_every = as_patience_every(conf);
@@ -248,7 +250,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     as_list_init(&e->conns);
     as_patience_init(e);
     as_stream_init_all(e);
-    as_squeezer_init(&e->squeezer, loop, budget);
+    as_squeezer_init(&e->squeezer, loop);
     e->client.on_registry = on_registry;
     err = as_client_open(&e->client, fleet, loop);
     if (!err)

@@ -1,13 +1,13 @@
 /* edge/edge.h — the client side of one event loop: listeners, connections, requests.
  *
  * Each loop has one edge with its own connections and counters; all share the listening sockets,
- * the byte budget and the fleet. Thread: its loop's, but for reading the counters.
+ * the byte budgets and the fleet. Thread: its loop's, but for reading the counters.
  */
 #ifndef AS_EDGE_EDGE_H
 #define AS_EDGE_EDGE_H
 
+#include "base/budget.h"
 #include "base/log.h"
-#include "edge/budget.h"
 #include "io/shm.h"
 #include "link/fleet.h"
 #include "wire/h1.h"
@@ -165,9 +165,15 @@ struct as_edge_stat {  /* base/counter.h */
     uint64_t unauthenticated;             /* requests without the token */
 };
 
+/* Of the process: the memory that clients make it hold for what they send, and for what they are
+ * sent. Apart, so that neither keeps the other from ending. */
+struct as_edge_budgets {
+    struct as_budget requests, answers;
+};
+
 /* fleet: NULL for AS_DOOR_CONTROL. */
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
-                const struct as_edge_conf *conf, struct as_budget *budget,
+                const struct as_edge_conf *conf, struct as_edge_budgets *budgets,
                 const struct as_log *log);
 /* Accepts from a shared listening socket (not owned), TCP or unix. */
 int as_edge_listen(struct as_edge *e, int fd);

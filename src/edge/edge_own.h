@@ -37,7 +37,7 @@ struct as_edge {
     struct as_loop *loop;
     struct as_client client;
     struct as_edge_conf conf;
-    struct as_budget *budget;
+    struct as_edge_budgets *budgets;
     const struct as_log *log;
     struct as_edge_stat stat;
     struct as_list fresh; /* connections without a request so far, in order of arrival */
@@ -46,6 +46,8 @@ struct as_edge {
     struct as_edge_quiet quiet[AS_QUIETS];
     struct as_list uploads, new_answers, answers; /* edge/patience.h */
     as_ns swept;                                  /* when the last sweep was, or should have been */
+    uint64_t refused_requests, refused_answers;   /* of the budgets, at the last sweep … */
+    bool short_of_requests, short_of_answers;     /* … since when something was refused */
     as_ns sweep_every; /* what is looked at without an event of its own: timeouts of the clients */
     uint32_t turn, mirror_turn;  /* of as_traffic_point: canaries; copies */
     struct as_exchange *pool;    /* free ones */
@@ -75,6 +77,8 @@ struct as_conn {
     struct as_sock sock;
     struct as_task flush;
     struct as_outq out;
+    struct as_account *requests, *answers; /* what it holds of the budgets */
+    size_t charged;                        /* of `answers`: for `out`, while it waits */
     struct as_edge *edge;
     struct as_h2 *h2; /* or h1; neither: its first bytes have not said which */
     struct as_h1 *h1;
@@ -88,11 +92,12 @@ struct as_conn {
     enum as_close why;    /* the reason of a graceful end */
     bool ending;          /* no more is read; closed with the next write */
     bool eof;        /* HTTP/1.1: the client has ended its side, and its answer is on its way */
+    bool deaf;       /* HTTP/1.1: there was no room for what it pipelines; nothing is read */
     bool trusted;    /* needs no token: of our own user, by a unix socket */
     bool has_user;   /* `user` is known; asked for by requests that need it */
     uid_t user;      /* whose the client is, on this machine: io/peer.h */
     uint8_t n_first; /* bytes of HTTP/2's preface that came, until the protocol is known */
-    uint8_t *kept;   /* HTTP/1.1: what was read of requests that have to wait */
+    uint8_t *kept;   /* HTTP/1.1: what was read of requests that have to wait, charged */
     size_t kept_at, kept_n;
 };
 
@@ -120,6 +125,7 @@ void as_conn_end_request(struct as_conn *c);
 /* Once a second: is the client there, and does it move? May close it. */
 void as_conn_sweep(struct as_conn *c, as_ns now);
 bool as_conn_is_stuck(struct as_conn *c, as_ns now); /* and closed for that */
+void as_conn_drop_kept(struct as_conn *c);           /* HTTP/1.1: what waits is forgotten */
 
 /* conn_h1.c, conn_h2.c: the two protocols of conn.c. Each begins with the first n bytes read, that
  * lie at p. */
@@ -181,10 +187,11 @@ static inline void as_conn_expect(struct as_conn *c, uint32_t stream, size_t n)
     if (c->h2)
         as_h2_expect(c->h2, stream, n);
 }
-/* The next n bytes of the body are wanted at p (valid until on_close): where the protocol can, it
- * receives them there, and on_data is called with p inside of that place; else on_data's bytes lie
- * elsewhere, and the owner copies. n is at most what is left of a body of known length. In
- * on_request, or later before the first on_data. A no-op for HTTP/2. */
+/* The next n bytes of the body are wanted at p (valid until on_close, or until it is taken back by
+ * n = 0): where the protocol can, it receives them there, and on_data is called with p inside of
+ * that place; else on_data's bytes lie elsewhere, and the owner copies. n is at most what is left
+ * of a body of known length. In on_request, or in an on_data that was given the last bytes of the
+ * place before. A no-op for HTTP/2. */
 static inline void as_conn_into(struct as_conn *c, uint32_t stream, uint8_t *p, size_t n)
 {
     if (c->h1)

@@ -40,12 +40,16 @@ static void maybe_free(struct as_exchange *x)
 
     if (x->conn || x->in_fleet || x->aside)
         return;
-    as_budget_give(e->budget, x->reserved);
+    as_account_give(x->requests, x->reserved);
     as_blob_unref(x->blob);
     as_blob_unref(x->inputs);
     as_blob_unref(x->text);
     as_blob_unref(x->answer);
     as_blob_unref(x->deflated);
+    if (__builtin_expect(x->outlives, 0)) { /* after what is charged to them */
+        as_account_leave(x->requests);
+        as_account_leave(x->answers);
+    }
     as_registry_unref(x->registry);
     as_arena_reset(&x->arena);
     if (x->parts)
@@ -125,89 +129,7 @@ const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str nam
     return NULL;
 }
 
-/* --- the body --- */
-
-static bool is_acceptable(struct as_exchange *x, uint64_t len, bool compressed)
-{
-    struct as_edge *e = x->edge;
-
-    if (compressed && x->encoding == AS_ZIP_NONE)
-        as_exchange_fail(x, AS_EINTERNAL, "compressed message without a grpc-encoding");
-    else if (len > e->conf.max_message)
-        as_exchange_fail(x, AS_ETOOBIG, "message of %lu bytes is over %s %lu", (unsigned long)len,
-                         e->conf.message_option, (unsigned long)e->conf.max_message);
-    else if (!as_budget_take(e->budget, len))
-        as_exchange_fail(x, AS_ETOOBIG,
-                         "message of %lu bytes does not fit into --max-inflight-bytes %lu now",
-                         (unsigned long)len, (unsigned long)e->budget->limit);
-    else
-        return true;
-    return false;
-}
-
-bool as_exchange_begin_message(struct as_exchange *x, uint64_t len, bool compressed, bool own_blob)
-{
-    if (!is_acceptable(x, len, compressed))
-        return false;
-    x->zipped = compressed;
-    x->reserved = len;
-    x->body_len = (size_t)len;
-    x->body_have = 0;
-    if (len <= AS_COPY_MAX && !own_blob) {
-        x->body = as_arena_alloc(&x->arena, x->body_len, AS_BLOB_ALIGN);
-    } else if ((x->blob = as_blob_new(x->body_len))) {
-        x->body = x->blob->data;
-        as_conn_expect(x->conn, x->stream, x->body_len);
-    }
-    if (!x->body)
-        as_exchange_fail(x, AS_ENOMEM, "no memory for a message of %lu bytes", (unsigned long)len);
-    return x->body;
-}
-
-static void fail_inflate(struct as_exchange *x, int err)
-{
-    struct as_str name = as_zip_name(x->encoding);
-
-    if (!x->grpc && err == AS_EINTERNAL) /* the client's fault; gRPC's rule is another */
-        err = AS_EINVALID;
-    if (err == AS_ETOOBIG)
-        as_exchange_fail(x, err, "message inflates to more than %s %lu",
-                         x->edge->conf.inflated_option, (unsigned long)x->edge->conf.max_inflated);
-    else if (err == AS_EFULL)
-        as_exchange_fail(x, x->grpc ? AS_ETOOBIG : err,
-                         "inflated message does not fit into --max-inflight-bytes %lu now",
-                         (unsigned long)x->edge->budget->limit);
-    else if (err == AS_ENOMEM)
-        as_exchange_fail(x, err, "no memory to inflate the message");
-    else
-        as_exchange_fail(x, err, "compressed message is not valid %.*s", AS_STR_FMT(name));
-}
-
-static void on_inflated(void *arg, const struct as_squeezed *r)
-{
-    struct as_exchange *x = arg;
-
-    if (r->err) {
-        fail_inflate(x, r->err);
-        return;
-    }
-    as_blob_unref(x->blob);
-    as_budget_give(x->edge->budget, x->reserved);
-    x->blob = r->blob; /* with its pad: edge/body.h */
-    x->body = r->blob->data;
-    x->body_len = x->body_have = r->n;
-    x->reserved = r->reserved;
-    x->on_inflated(x);
-}
-
-void as_exchange_inflate(struct as_exchange *x, void (*done)(struct as_exchange *x))
-{
-    const struct as_http_piece in = {x->body, x->body_len, NULL};
-
-    x->on_inflated = done;
-    as_squeeze_start(&x->edge->squeezer, x->encoding, true, &in, 1, x->edge->conf.max_inflated,
-                     on_inflated, x, &x->squeeze);
-}
+/* --- its bytes --- */
 
 static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
 {
@@ -241,8 +163,7 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
                 as_exchange_begin_message(x, len, compressed, false);
             break;
         case AS_GRPC_BYTES:
-            memcpy(x->body + x->body_have, bytes, (size_t)len);
-            x->body_have += (size_t)len;
+            as_exchange_add(x, bytes, (size_t)len);
             break;
         case AS_GRPC_BAD:
             as_exchange_fail(x, AS_EINTERNAL,
@@ -358,8 +279,10 @@ static void shed(struct as_conn *c, uint32_t stream, const struct as_http_head *
     as_conn_touch(c);
 }
 
+/* Of a connection, whose accounts these are. */
 static void begin(struct as_exchange *x, struct as_edge *e, struct as_conn *c, uint32_t stream,
-                  const struct as_http_head *head)
+                  const struct as_http_head *head, struct as_account *requests,
+                  struct as_account *answers)
 {
     x->edge = e;
     x->conn = c;
@@ -376,9 +299,12 @@ static void begin(struct as_exchange *x, struct as_edge *e, struct as_conn *c, u
     x->held = NULL;
     x->rest.route = NULL;
     x->body = NULL;
-    x->body_len = x->body_have = 0;
+    x->body_len = x->body_have = x->body_room = 0;
     x->blob = x->inputs = x->text = x->answer = x->deflated = NULL;
     x->reserved = 0;
+    x->requests = requests;
+    x->answers = answers;
+    x->outlives = false;
     x->deadline = AS_NEVER;
     x->registry = NULL;
     x->model = NULL;
@@ -403,19 +329,25 @@ struct as_exchange *as_exchange_child(struct as_exchange *parent)
 
     if (!x)
         return NULL;
-    begin(x, parent->edge, parent->conn, parent->stream, parent->head);
+    begin(x, parent->edge, parent->conn, parent->stream, parent->head, parent->requests,
+          parent->answers);
     x->grpc = true;
     x->rpc = parent->rpc;
     x->deadline = parent->deadline;
     return x;
 }
 
-struct as_exchange *as_exchange_shadow(struct as_edge *e)
+struct as_exchange *as_exchange_shadow(struct as_exchange *of)
 {
+    struct as_edge *e = of->edge;
     struct as_exchange *x = e->stat.exchanges < e->conf.max_requests ? take(e) : NULL;
 
-    if (x)
-        begin(x, e, NULL, 0, NULL);
+    if (!x)
+        return NULL;
+    begin(x, e, NULL, 0, NULL, of->requests, of->answers);
+    x->outlives = true;
+    as_account_join(x->requests);
+    as_account_join(x->answers);
     return x;
 }
 
@@ -427,9 +359,20 @@ void as_exchange_cancel(struct as_exchange *x)
     as_client_cancel(&x->edge->client, &x->call); /* may release it at once */
 }
 
-void as_exchange_drop_child(struct as_exchange *x)
+/* Its connection may go before it does: it keeps the accounts. */
+static void leave_conn(struct as_exchange *x)
 {
     x->conn = NULL;
+    if (!x->in_fleet && !x->aside)
+        return;
+    x->outlives = true;
+    as_account_join(x->requests);
+    as_account_join(x->answers);
+}
+
+void as_exchange_drop_child(struct as_exchange *x)
+{
+    leave_conn(x);
     x->head = NULL;
     maybe_free(x);
 }
@@ -443,7 +386,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
         shed(c, stream, head);
         return NULL;
     }
-    begin(x, c->edge, c, stream, head);
+    begin(x, c->edge, c, stream, head, c->requests, c->answers);
     as_conn_begin_request(c);
     /* other requests are answered as plain HTTP, whatever their content-type says */
     x->grpc = c->h2 && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
@@ -479,7 +422,7 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
     as_squeeze_cancel(x->squeeze);
     as_aside_drop(x->aside);
     as_ask_forget(x);
-    x->conn = NULL;
+    leave_conn(x);
     x->head = NULL;
     if (x->in_fleet)
         as_exchange_cancel(x);

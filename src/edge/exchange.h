@@ -4,10 +4,10 @@
  *       │  end      (fleet)       ▲          WAITING: a worker has it, or the queue
  *       └── refused, small RPC ───┘          ANSWERED: handed to HTTP/2, or being deflated for it
  *
- * exchange.c: its life, head and messages; answer.c: what goes back by gRPC, and errors. Plain
- * HTTP: edge/rest.h and edge/body.h. Streaming calls: edge/stream.h. Freed (back to the edge's
- * pool) when its stream is closed and the fleet has released it. Memory of the request comes from
- * its arena; bodies above AS_COPY_MAX from a blob.
+ * exchange.c: its life and head; exchange_body.c: its bytes; answer.c: what goes back by gRPC, and
+ * errors. Plain HTTP: edge/rest.h and edge/body.h. Streaming calls: edge/stream.h. Freed (back to
+ * the edge's pool) when its stream is closed and the fleet has released it. Memory of the request
+ * comes from its arena; bodies above AS_COPY_MAX from a blob.
  */
 #ifndef AS_EDGE_EXCHANGE_H
 #define AS_EDGE_EXCHANGE_H
@@ -51,18 +51,22 @@ struct as_exchange {
     struct as_rest_match rest;   /* plain HTTP: the resource */
     uint8_t *body;               /* the message, or the body of plain HTTP */
     size_t body_len, body_have;  /* plain HTTP without a length: body_len is the room */
-    struct as_blob *blob;        /* holds body when it is large */
+    size_t body_room;            /* when so many have come, more room is to be made */
+    struct as_blob *blob;        /* holds body when it is large; charged, as those below */
     struct as_blob *inputs;      /* holds inputs that were read from JSON, when they are large */
     struct as_blob *text;        /* holds the JSON of the answer when it is long */
     struct as_blob *answer;      /* holds the answer's bytes when they are many */
     struct as_blob *deflated;    /* the answer as it is sent, when it is compressed */
-    uint64_t reserved;           /* bytes taken from the budget */
+    struct as_account *requests, *answers; /* its connection's */
+    uint64_t reserved;                     /* charged to `requests`, beside blobs */
+    bool outlives;                         /* that has gone, or may: it is a user of them */
     as_ns deadline;
     as_ns retry_after;       /* what an error says of when to try again; 0: the usual */
     struct as_list patience; /* edge/patience.h, with these three: */
     as_ns looked;
-    uint64_t got, mark;           /* bytes of the body that came; at the last look, or to be sent by
-                                     the next one */
+    uint64_t got, mark;           /* bytes of the body that came; came, or were sent, at the last
+                                     look, … */
+    uint64_t need;                /* … of an answer so many must be by the next one */
     struct as_registry *registry; /* keeps `model` */
     const struct as_model *model;
     struct as_detour *detour; /* edge/detour.h; NULL: it goes to one model, or nowhere */
@@ -93,9 +97,9 @@ void as_exchange_aside_over(struct as_exchange *x); /* the helper does not */
 /* An exchange for one message of a stream of requests: on the same connection and stream, with the
  * same head and deadline. NULL: no memory, or over --max-requests. */
 struct as_exchange *as_exchange_child(struct as_exchange *parent);
-/* One that nobody waits for: as if its client had gone. as_exchange_released frees it. NULL: no
- * memory, or over --max-requests. */
-struct as_exchange *as_exchange_shadow(struct as_edge *e);
+/* One that nobody waits for, as if its client had gone, charged to the same accounts.
+ * as_exchange_released frees it. NULL: no memory, or over --max-requests. */
+struct as_exchange *as_exchange_shadow(struct as_exchange *of);
 /* A child is over, or its client has gone: it is freed as soon as the fleet has released it. */
 void as_exchange_drop_child(struct as_exchange *x);
 /* Tells the fleet, once, that nobody waits for the answer. */
@@ -120,9 +124,21 @@ bool as_exchange_answering(struct as_exchange *x, uint32_t status);
 
 /* The deadline that the header grpc-timeout asks for. May fail the call. */
 void as_exchange_timeout(struct as_exchange *x);
-/* A message begins whose prefix says so: bounded, charged to the budget, memory taken (for small
- * ones in the arena unless `own_blob`). False: the call was failed. */
+/* A message begins whose prefix says so: bounded, and room made for the first of it (small ones lie
+ * in the arena unless `own_blob`). False: the call was failed. */
 bool as_exchange_begin_message(struct as_exchange *x, uint64_t len, bool compressed, bool own_blob);
+/* More of it has come. False: there is no room for that, the call was failed. */
+bool as_exchange_add(struct as_exchange *x, const uint8_t *p, size_t n);
+/* The room for the body that need not be there any more, its request being refused. */
+void as_exchange_drop_body(struct as_exchange *x);
+/* Charges n bytes more of the request. False: it was failed; `what` begins the sentence. */
+bool as_exchange_charge(struct as_exchange *x, uint64_t n, const char *what);
+/* A request of which n bytes do not fit: for good, or now; or memory is out (AS_ENOMEM). */
+void as_exchange_fail_room(struct as_exchange *x, int err, const char *what, uint64_t n);
+/* n bytes for the answer, charged. NULL: the request was failed. */
+struct as_blob *as_exchange_answer_blob(struct as_exchange *x, size_t n);
+/* The same failure, of as_blob_take. */
+void as_exchange_fail_answer(struct as_exchange *x, int err, size_t n);
 /* Inflates the message (x->zipped); then, if it is good, `done`; else the call was failed. */
 void as_exchange_inflate(struct as_exchange *x, void (*done)(struct as_exchange *x));
 

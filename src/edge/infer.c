@@ -179,11 +179,31 @@ static bool count_items(struct as_exchange *x)
     return true;
 }
 
+/* A client that leaves its answers untaken has no more executed. */
+static bool may_be_answered(struct as_exchange *x)
+{
+    const struct as_budget *b = x->answers->budget;
+
+    if (__builtin_expect(!as_account_held(x->answers) && as_budget_free(b), 1))
+        return true;
+    if (as_account_has_room(x->answers, 1))
+        return true;
+    as_exchange_fail(
+        x, AS_EFULL,
+        "no room for an answer: %lu of --max-answer-bytes %lu wait for clients, %lu of "
+        "them for this connection (--connection-share %u)",
+        (unsigned long)as_budget_used(b), (unsigned long)b->limit,
+        (unsigned long)as_account_held(x->answers), b->share);
+    return false;
+}
+
 static bool prepare(struct as_exchange *x)
 {
     char why[WHY_MAX];
     int err;
 
+    if (!may_be_answered(x))
+        return false;
     if (!x->model && !as_exchange_find(x, x->infer.model, x->infer.version))
         return false;
     if (__builtin_expect(x->model->routed, 0))
@@ -198,16 +218,7 @@ static bool prepare(struct as_exchange *x)
 
 bool as_infer_charge(struct as_exchange *x)
 {
-    if (!x->infer.typed)
-        return true;
-    if (!as_budget_take(x->edge->budget, x->infer.typed)) {
-        as_exchange_fail(x, x->grpc ? AS_ETOOBIG : AS_EFULL,
-                         "typed contents do not fit into --max-inflight-bytes %lu now",
-                         (unsigned long)x->edge->budget->limit);
-        return false;
-    }
-    x->reserved += x->infer.typed;
-    return true;
+    return !x->infer.typed || as_exchange_charge(x, x->infer.typed, "copy of typed contents,");
 }
 
 static void on_answer(struct as_call *c);
@@ -224,6 +235,7 @@ static void submit(struct as_exchange *x)
     c->msg.tensors = x->infer.inputs;
     c->msg.n_tensors = x->infer.n_inputs;
     c->blob = holder(x);
+    c->payer = x->answers;
     x->state = AS_X_WAITING;
     x->in_fleet = true;
     if (__builtin_expect(x->model->routed, 0))
@@ -412,6 +424,11 @@ static void on_part(struct as_call *c, struct as_part *p)
 
     if (!x->conn || x->state == AS_X_ANSWERED)
         return;
+    if (p->dropped) {
+        as_exchange_fail_answer(x, AS_EUNTAKEN, p->dropped);
+        as_exchange_cancel(x);
+        return;
+    }
     if (!respond(x, &p->msg, &r)) {
         as_exchange_cancel(x); /* the rest has no reader */
         return;
@@ -460,6 +477,9 @@ static void send_error(struct as_exchange *x)
     case AS_EUNAVAILABLE:
         as_exchange_fail(x, c->err, "no worker of model '%.*s' is available",
                          AS_STR_FMT(x->model->name));
+        break;
+    case AS_EUNTAKEN:
+        as_exchange_fail_answer(x, c->err, c->dropped);
         break;
     default:
         as_exchange_fail(x, c->err, "%s", as_err_text(c->err));

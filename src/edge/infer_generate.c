@@ -49,12 +49,11 @@ static bool keep(struct as_exchange *x, const struct as_oip_response *r)
 
     if (!measure(x, r, &max))
         return false;
-    x->text = as_blob_new((size_t)max);
-    if (!x->text) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    x->text = as_exchange_answer_blob(x, (size_t)max);
+    if (!x->text)
         return false;
-    }
     x->body_have = as_oip_json_put_generate(x->text->data, r);
+    as_blob_cut(x->text, x->body_have);
     return true;
 }
 
@@ -142,8 +141,8 @@ static void on_turn(struct as_task *t)
     hand_on(AS_CONTAINER(t, struct events, turn));
 }
 
-/* Room for n bytes. NULL: no memory; nobody could be told of it, so the stream is cut off. */
-static uint8_t *gather(struct events *e, size_t n)
+/* Room for n bytes; NULL: there is none, *ret_err says why. */
+static uint8_t *gather(struct events *e, size_t n, int *ret_err)
 {
     if (e->out && e->out->n - e->to < n) {
         hand_on(e);
@@ -151,13 +150,11 @@ static uint8_t *gather(struct events *e, size_t n)
         e->out = NULL;
     }
     if (!e->out) {
-        e->out = as_blob_new(AS_MAX(n, (size_t)GATHER));
+        *ret_err = as_blob_take(e->x->answers, AS_MAX(n, (size_t)GATHER), &e->out);
         e->from = e->to = 0;
     }
-    if (!e->out) {
-        as_conn_reset(e->x->conn, e->x->stream);
+    if (!e->out)
         return NULL;
-    }
     as_loop_defer(e->x->edge->loop, &e->turn);
     return e->out->data + e->to;
 }
@@ -175,20 +172,24 @@ static void finish(struct events *e)
         as_conn_finish(e->x->conn, e->x->stream, NULL, 0);
 }
 
-/* The status is out: an error is the last event. */
+/* The status is out: an error is the last event. Where there is no room for that, the stream is cut
+ * off, so that nobody takes it for the whole. */
 static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_str message)
 {
     struct events *e = x->item;
     struct as_buf json;
+    int err;
 
     as_buf_init(&json);
     as_buf_str(&json, "{\"error\":");
     as_buf_json(&json, message);
     as_buf_str(&json, "}");
-    if (gather(e, AROUND + json.n)) {
+    if (gather(e, AROUND + json.n, &err)) {
         put(e, PREFIX, sizeof(PREFIX) - 1);
         put(e, (const char *)json.p, json.n);
         put(e, SUFFIX, sizeof(SUFFIX) - 1);
+    } else {
+        as_conn_reset(x->conn, x->stream);
     }
     as_buf_fini(&json);
     x->state = AS_X_WAITING; /* as_rest_answering moves it on */
@@ -218,16 +219,17 @@ static bool event(struct as_exchange *x, const struct as_oip_response *r,
 {
     struct events *e = x->item;
     uint64_t max;
-    uint8_t *p;
+    int err;
 
     if (!measure(x, r, &max)) {
         as_exchange_cancel(x);
         return true;
     }
     ensure_begun(e);
-    p = gather(e, AROUND + (size_t)max);
-    if (!p)
+    if (!gather(e, AROUND + (size_t)max, &err)) {
+        as_exchange_fail_answer(x, err, (size_t)max);
         return true;
+    }
     put(e, PREFIX, sizeof(PREFIX) - 1);
     e->to += as_oip_json_put_generate(e->out->data + e->to, r);
     put(e, SUFFIX, sizeof(SUFFIX) - 1);

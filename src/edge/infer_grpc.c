@@ -6,10 +6,14 @@
 /* One piece: prefix, message, tensor bytes, copied together. */
 static void send_copied(struct as_exchange *x, const struct as_oip_response *r, size_t len)
 {
-    struct as_blob *b = len > AS_COPY_MAX ? as_blob_new(AS_GRPC_PREFIX + len) : NULL;
-    uint8_t *p = b ? b->data : as_arena_alloc(&x->arena, AS_GRPC_PREFIX + len, 1);
-    struct as_http_piece piece = {p, AS_GRPC_PREFIX + len, b};
+    struct as_blob *b = NULL;
+    struct as_http_piece piece;
+    uint8_t *p;
 
+    if (len > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, AS_GRPC_PREFIX + len)))
+        return;
+    p = b ? b->data : as_arena_alloc(&x->arena, AS_GRPC_PREFIX + len, 1);
+    piece = (struct as_http_piece){p, AS_GRPC_PREFIX + len, b};
     if (!p) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return;

@@ -103,6 +103,7 @@ struct writing {
     struct as_aside aside;
     struct as_infer_text text;
     void (*then)(struct as_exchange *x, const struct as_infer_text *t);
+    size_t room; /* that the text may need */
     int err;
     char why[WHY_MAX];
 };
@@ -153,13 +154,15 @@ static void print(struct writing *w)
     if (w->err)
         return;
     room = max + (t->copies ? binary_len(x, &t->r) : 0);
-    t->blob = room > AS_COPY_MAX ? as_blob_new((size_t)room) : NULL;
+    if (room > AS_COPY_MAX)
+        w->err = as_blob_take(x->answers, (size_t)room, &t->blob);
+    w->room = (size_t)room;
     x->text = t->blob;
     t->p = t->blob               ? t->blob->data
            : room <= AS_COPY_MAX ? as_arena_alloc(&x->arena, (size_t)room, 1)
                                  : NULL;
     if (!t->p) {
-        w->err = AS_ENOMEM;
+        w->err = w->err ? w->err : AS_ENOMEM;
         return;
     }
     t->json = t->form == AS_FORM_GENERATE ? as_oip_json_put_generate(t->p, &t->r)
@@ -173,14 +176,18 @@ static void print(struct writing *w)
         memcpy(t->p + t->n, o->data, o->nbytes);
         t->n += o->nbytes;
     }
+    if (t->blob) /* the room was for the longest text that it could be */
+        as_blob_cut(t->blob, t->n);
 }
 
 static void finish_writing(struct writing *w)
 {
     struct as_exchange *x = w->aside.x;
 
-    if (w->err)
-        as_exchange_fail(x, w->err, "%s", w->why[0] ? w->why : "no memory for the answer");
+    if (w->err && w->why[0])
+        as_exchange_fail(x, w->err, "%s", w->why);
+    else if (w->err)
+        as_exchange_fail_answer(x, w->err, w->room);
     else
         w->then(x, &w->text);
 }

@@ -74,13 +74,11 @@ static uint8_t *gather(struct infer_stream *is, size_t n)
         is->out = NULL;
     }
     if (!is->out) {
-        is->out = as_blob_new(AS_MAX(n, (size_t)GATHER));
+        is->out = as_exchange_answer_blob(is->s->x, AS_MAX(n, (size_t)GATHER));
         is->from = is->to = 0;
     }
-    if (!is->out) {
-        as_exchange_fail(is->s->x, AS_ENOMEM, "no memory for the answer");
+    if (!is->out)
         return NULL;
-    }
     p = is->out->data + is->to;
     is->to += n;
     due(is);
@@ -109,10 +107,8 @@ static uint8_t *place(struct item *it, size_t n)
 {
     if (is_its_turn(it))
         return gather(it->is, n);
-    it->held = as_blob_new(n);
+    it->held = as_exchange_answer_blob(it->is->s->x, n);
     it->held_n = n;
-    if (!it->held)
-        as_exchange_fail(it->is->s->x, AS_ENOMEM, "no memory for the answer");
     return it->held ? it->held->data : NULL;
 }
 
@@ -141,16 +137,15 @@ static void send_by_reference(struct item *it, const struct as_oip_response *r, 
 {
     struct as_http_piece pieces[AS_EXCHANGE_PIECES];
     size_t head = as_oip_response_head_len(r);
-    struct as_blob *b = as_blob_new(HEAD_MAX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX);
-    uint8_t *p = b ? b->data : NULL;
+    struct as_blob *b = as_exchange_answer_blob(
+        it->is->s->x, HEAD_MAX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX);
+    uint8_t *p;
     uint32_t n = 0;
 
-    if (!p) {
-        as_exchange_fail(it->is->s->x, AS_ENOMEM, "no memory for the answer");
+    if (!b)
         return;
-    }
     hand_on(it->is);
-    p = put_head(p, len);
+    p = put_head(b->data, len);
     as_oip_put_response_head(p, r);
     p += head;
     pieces[n++] = (struct as_http_piece){b->data, (size_t)(p - b->data), b};
@@ -401,14 +396,7 @@ static bool parse(struct as_exchange *x)
                          why[0] ? why : "malformed ModelInferRequest");
         return false;
     }
-    if (x->infer.typed && !as_budget_take(x->edge->budget, x->infer.typed)) {
-        as_exchange_fail(x, AS_ETOOBIG,
-                         "typed contents do not fit into --max-inflight-bytes %lu now",
-                         (unsigned long)x->edge->budget->limit);
-        return false;
-    }
-    x->reserved += x->infer.typed;
-    return as_exchange_find(x, x->infer.model, x->infer.version);
+    return as_infer_charge(x) && as_exchange_find(x, x->infer.model, x->infer.version);
 }
 
 /* The request of this model that takes further messages, or NULL. */
@@ -472,7 +460,7 @@ static void on_message(struct as_stream *s, struct as_message *m)
     struct item *it = x ? as_arena_alloc(&x->arena, sizeof(*it), 8) : NULL;
 
     if (!it) {
-        as_message_drop(s->x->edge, m);
+        as_message_drop(m);
         if (x)
             as_exchange_drop_child(x);
         as_exchange_fail(s->x, AS_EFULL,
@@ -485,7 +473,6 @@ static void on_message(struct as_stream *s, struct as_message *m)
     x->body = (uint8_t *)(uintptr_t)m->p;
     x->body_len = m->n;
     x->blob = m->blob;
-    x->reserved = m->reserved;
     x->infer = (struct as_oip_infer){0};
     as_list_init(&it->node);
     as_list_push(&is->items, &it->node);

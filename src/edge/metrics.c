@@ -392,6 +392,23 @@ static void closings(struct as_board *b, struct as_buf *o)
                   slow[0], slow[1]);
 }
 
+static void budgets(const struct as_board *b, struct as_buf *o)
+{
+    const struct as_budget *requests = &b->budgets->requests, *answers = &b->budgets->answers;
+
+    head(o, "anyserve_inflight_bytes", "gauge", "Request bytes held, of --max-inflight-bytes.");
+    as_buf_printf(o, "anyserve_inflight_bytes %lu\n", (unsigned long)as_budget_used(requests));
+    head(o, "anyserve_answer_bytes", "gauge", "Answer bytes held, of --max-answer-bytes.");
+    as_buf_printf(o, "anyserve_answer_bytes %lu\n", (unsigned long)as_budget_used(answers));
+    head(o, "anyserve_budget_refusals_total", "counter",
+         "Times that there was no room for bytes of a request, or of an answer.");
+    as_buf_printf(o,
+                  "anyserve_budget_refusals_total{of=\"requests\"} %lu\n"
+                  "anyserve_budget_refusals_total{of=\"answers\"} %lu\n",
+                  (unsigned long)atomic_load(&requests->refusals),
+                  (unsigned long)atomic_load(&answers->refusals));
+}
+
 static void server(struct as_board *b, as_ns now, struct as_buf *o)
 {
     uint64_t sum[8] = {0};
@@ -420,8 +437,7 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
     as_buf_printf(o, "anyserve_received_bytes_total %lu\n", sum[3]);
     head(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
     as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
-    head(o, "anyserve_inflight_bytes", "gauge", "Request bytes held.");
-    as_buf_printf(o, "anyserve_inflight_bytes %lu\n", (unsigned long)atomic_load(&b->budget->used));
+    budgets(b, o);
     head(o, "anyserve_exchanges", "gauge", "Requests with memory, their clients may have gone.");
     as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
     head(o, "anyserve_exchanges_pooled", "gauge", "Memory of requests that waits for the next.");

@@ -143,6 +143,7 @@ static bool fill(struct as_exchange *m, const struct as_exchange *x, const struc
                   : model->batching.ragged  ? AS_CALL_RAGGED
                                             : AS_CALL_SAME_SHAPE;
     c->deployment = model->deployment;
+    c->payer = m->answers;
     c->fell = false;
     c->streams_inputs = false;
     c->on_part = model->decoupled ? on_part : NULL;
@@ -163,10 +164,10 @@ static struct as_exchange *copy(struct as_exchange *x, const struct as_model *mo
     uint64_t size = x->call.blob ? x->call.blob->n : size_of(&x->call.msg);
     struct as_exchange *m = NULL;
 
-    if (as_budget_take(x->edge->budget, size)) {
-        m = as_exchange_shadow(x->edge);
+    if (as_account_take(x->requests, size)) {
+        m = as_exchange_shadow(x);
         if (!m)
-            as_budget_give(x->edge->budget, size);
+            as_account_give(x->requests, size);
         else
             m->reserved = size;
     }

@@ -1,9 +1,9 @@
 /* edge/mirror.h — copies of requests for the versions that want to see what others get.
  *
  * A copy is an exchange without a client. Large tensors are shared by reference, small ones copied;
- * both are charged to the byte budget, since they may stay for longer than the request. What cannot
- * be paid for, does not fit the other version's inputs, or would be one request too many is not
- * made, and counted. Calls that stream inputs are not copied. Thread: the loop's.
+ * both are charged to the client's account, since they may stay for longer than the request. What
+ * cannot be paid for, does not fit the other version's inputs, or would be one request too many is
+ * not made, and counted. Calls that stream inputs are not copied. Thread: the loop's.
  */
 #ifndef AS_EDGE_MIRROR_H
 #define AS_EDGE_MIRROR_H

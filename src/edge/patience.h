@@ -5,7 +5,11 @@
  * of its stream, comes in, and once per send_timeout while something of its answer waits for the
  * client; one that did not move by min_progress is given up. Lists are in the order of the last
  * look: a sweep touches only what is due, and answers of which nothing waits, which it asks after
- * every other second. Exact to a second and two sweeps. Thread: the edge's loop.
+ * every other second. Exact to a second and two sweeps.
+ *
+ * While there is no room in a budget (base/budget.h), those who hold much of it must be faster: a
+ * request that at its pace would not be there, or an answer that would not be taken, within the
+ * timeout is given up. Nobody else is judged by that. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_PATIENCE_H
 #define AS_EDGE_PATIENCE_H
@@ -49,9 +53,19 @@ static inline void as_patience_answer(struct as_exchange *x)
     as_patience_look(x, &x->edge->new_answers, 0);
 }
 
-void as_patience_sweep(struct as_edge *e, as_ns now); /* every sweep_every */
+/* Every sweep_every; begin first. */
+void as_patience_begin_sweep(struct as_edge *e);
+void as_patience_sweep(struct as_edge *e, as_ns now);
 
 /* Its request moved on by too little: it is answered so. */
 void as_patience_give_up(struct as_exchange *x);
+/* Others had no room while it held much: likewise. */
+void as_patience_yield(struct as_exchange *x);
+/* Would `left` bytes take longer than `timeout` (0: never), at the pace of `moved` in so much time?
+ * A pace is known after a second; the time may be as much shorter as a sweep is from the next. */
+bool as_patience_is_slow(const struct as_edge *e, as_ns time, uint64_t moved, uint64_t left,
+                         as_ns timeout);
+/* How long may a connection take nothing of what waits for it? 0: for ever. */
+as_ns as_patience_with_output(const struct as_conn *c);
 
 #endif

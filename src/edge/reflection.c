@@ -17,7 +17,7 @@ static void on_message(struct as_stream *s, struct as_message *m)
     else
         as_stream_send(s, &out);
     as_buf_fini(&out);
-    as_message_drop(s->x->edge, m);
+    as_message_drop(m);
     if (!as_stream_has_room(s))
         as_stream_pause(s);
 }

@@ -77,14 +77,7 @@ static uint64_t measure(struct as_exchange *x)
         if (is_lent(x, i) || gathers(x))
             room += AS_ALIGN(n, AS_BLOB_ALIGN);
     }
-    if (!as_budget_take(x->edge->budget, room)) {
-        as_exchange_fail(x, AS_ETOOBIG,
-                         "inputs in shared memory do not fit into --max-inflight-bytes %lu now",
-                         (unsigned long)x->edge->budget->limit);
-        return UINT64_MAX;
-    }
-    x->reserved += room;
-    return room;
+    return as_exchange_charge(x, room, "copy of inputs in shared memory,") ? room : UINT64_MAX;
 }
 
 /* Inputs on their way out of shared memory; in the exchange's arena. */

@@ -115,7 +115,6 @@ static void on_deflated(void *arg, const struct as_squeezed *out)
         return;
     }
     x->deflated = out->blob;
-    x->reserved += out->reserved;
     piece = (struct as_http_piece){out->blob->data, out->n, out->blob};
     k->r.body = &piece;
     k->r.n_body = 1;
@@ -155,8 +154,8 @@ static bool send_squeezed(struct as_exchange *x, const struct as_rest_reply *r)
     if (!k)
         return false;
     k->coding = coding;
-    as_squeeze_start(&x->edge->squeezer, coding, false, k->pieces, r->n_body, len - 1, on_deflated,
-                     k, &x->squeeze);
+    as_squeeze_start(&x->edge->squeezer, x->answers, coding, false, k->pieces, r->n_body, len - 1,
+                     on_deflated, k, &x->squeeze);
     return true;
 }
 
@@ -194,15 +193,19 @@ void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
 
 void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *json)
 {
-    struct as_blob *b = json->n > AS_COPY_MAX ? as_blob_new(json->n) : NULL;
-    uint8_t *p = b ? b->data : as_arena_alloc(&x->arena, json->n + 1, 1);
-    struct as_http_piece piece = {p, json->n, b};
+    struct as_blob *b = NULL;
+    uint8_t *p = NULL;
+    struct as_http_piece piece;
 
     AS_ASSERT(!x->text);
+    if (json->n > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, json->n)))
+        return;
+    p = b ? b->data : as_arena_alloc(&x->arena, json->n + 1, 1);
     if (!p) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return;
     }
+    piece = (struct as_http_piece){p, json->n, b};
     if (json->n)
         memcpy(p, json->p, json->n);
     x->text = b;

@@ -11,10 +11,10 @@ struct as_squeeze {
     bool inflate;
     size_t limit;
     size_t in_total;
+    struct as_account *payer;
     struct as_blob *blob;
     size_t room; /* bytes of blob, without the pad */
     size_t have; /* of them in use */
-    uint64_t reserved;
     as_squeeze_done done;
     void *arg;
     struct as_squeeze **owner;
@@ -61,13 +61,12 @@ void as_squeeze_cancel(struct as_squeeze *q)
     if (!q)
         return;
     as_blob_unref(q->blob);
-    as_budget_give(q->s->budget, q->reserved);
     drop(q);
 }
 
 static void finish(struct as_squeeze *q, int err)
 {
-    struct as_squeezed r = {.err = err, .blob = q->blob, .n = q->have, .reserved = q->reserved};
+    struct as_squeezed r = {.err = err, .blob = q->blob, .n = q->have};
     as_squeeze_done done = q->done;
     void *arg = q->arg;
 
@@ -75,7 +74,6 @@ static void finish(struct as_squeeze *q, int err)
         memset(q->blob->data + q->have, 0, AS_SQUEEZE_PAD);
     if (err) {
         as_blob_unref(q->blob);
-        as_budget_give(q->s->budget, q->reserved);
         r = (struct as_squeezed){.err = err};
     }
     drop(q);
@@ -87,26 +85,16 @@ static int grow(struct as_squeeze *q)
 {
     size_t old = q->room;
     size_t n = old ? 2 * old : AS_MAX(q->inflate ? GROWTH * q->in_total : q->limit, FIRST_ROOM);
-    struct as_blob *b;
+    int err;
 
     n = AS_MIN(n, q->limit + 1);
     if (n <= old)
         return AS_ETOOBIG;
-    if (!as_budget_take(q->s->budget, n))
-        return AS_EFULL;
-    b = as_blob_new(n + AS_SQUEEZE_PAD);
-    if (!b) {
-        as_budget_give(q->s->budget, n);
-        return AS_ENOMEM;
-    }
-    if (q->have)
-        memcpy(b->data, q->blob->data, q->have);
-    as_blob_unref(q->blob);
-    as_budget_give(q->s->budget, q->reserved);
-    q->blob = b;
-    q->room = n;
-    q->reserved = n;
-    return 0;
+    err = q->blob ? as_blob_extend(&q->blob, n + AS_SQUEEZE_PAD)
+                  : as_blob_take(q->payer, n + AS_SQUEEZE_PAD, &q->blob);
+    if (!err)
+        q->room = n;
+    return err;
 }
 
 /* --- slices --- */
@@ -180,8 +168,8 @@ static void on_turn(struct as_task *t)
         as_loop_next(s->loop, &s->turn);
 }
 
-void as_squeeze_start(struct as_squeezer *s, enum as_zip_format f, bool inflate,
-                      const struct as_http_piece *in, uint32_t n_in, size_t limit,
+void as_squeeze_start(struct as_squeezer *s, struct as_account *payer, enum as_zip_format f,
+                      bool inflate, const struct as_http_piece *in, uint32_t n_in, size_t limit,
                       as_squeeze_done done, void *arg, struct as_squeeze **ret_q)
 {
     struct as_squeeze *q = malloc(sizeof(*q) + n_in * sizeof(*in));
@@ -196,6 +184,7 @@ void as_squeeze_start(struct as_squeezer *s, enum as_zip_format f, bool inflate,
         return;
     }
     *q = (struct as_squeeze){.s = s,
+                             .payer = payer,
                              .zip = zip,
                              .format = f,
                              .inflate = inflate,
@@ -218,9 +207,9 @@ void as_squeeze_start(struct as_squeezer *s, enum as_zip_format f, bool inflate,
 
 /* --- life --- */
 
-void as_squeezer_init(struct as_squeezer *s, struct as_loop *loop, struct as_budget *budget)
+void as_squeezer_init(struct as_squeezer *s, struct as_loop *loop)
 {
-    *s = (struct as_squeezer){.loop = loop, .budget = budget};
+    *s = (struct as_squeezer){.loop = loop};
     as_list_init(&s->line);
     as_task_init(&s->turn, on_turn);
 }

@@ -8,10 +8,9 @@ static bool is_over(const struct as_stream *s)
     return s->x->state == AS_X_ANSWERED || !s->x->conn;
 }
 
-void as_message_drop(struct as_edge *e, struct as_message *m)
+void as_message_drop(struct as_message *m)
 {
     as_blob_unref(m->blob);
-    as_budget_give(e->budget, m->reserved);
     *m = (struct as_message){0};
 }
 
@@ -46,19 +45,18 @@ static void fail_too_big(struct as_stream *s, uint64_t len)
 static void deliver(struct as_stream *s)
 {
     struct as_exchange *x = s->x;
-    struct as_message m = {x->body, x->body_len, x->blob, x->reserved};
+    struct as_message m = {x->body, x->body_len, x->blob};
 
     x->body = NULL;
     x->blob = NULL;
-    x->reserved = 0;
     s->in_turn++;
     if (is_over(s)) { /* while it was being inflated */
-        as_message_drop(x->edge, &m);
+        as_message_drop(&m);
         return;
     }
     if (m.n > s->max_message) {
         fail_too_big(s, m.n);
-        as_message_drop(x->edge, &m);
+        as_message_drop(&m);
         return;
     }
     s->ops->on_message(s, &m);
@@ -114,9 +112,7 @@ static void read_messages(struct as_stream *s, const uint8_t **p, size_t *n)
             begin(s, len, compressed);
             break;
         case AS_GRPC_BYTES:
-            memcpy(x->body + x->body_have, bytes, (size_t)len);
-            x->body_have += (size_t)len;
-            if (x->body_have == x->body_len)
+            if (as_exchange_add(x, bytes, (size_t)len) && x->body_have == x->body_len)
                 complete(s);
             break;
         case AS_GRPC_BAD:
@@ -157,7 +153,7 @@ static void drop_held(struct as_stream *s, size_t n)
 {
     if (!n)
         return;
-    as_budget_give(s->x->edge->budget, n);
+    as_account_give(s->x->requests, n);
     s->held_at += n;
     if (s->held_at > s->held.n / 2) { /* not at every message: what is behind moves */
         as_buf_drop(&s->held, s->held_at);
@@ -185,6 +181,24 @@ static void read_on(struct as_stream *s)
     s->reading = false;
 }
 
+/* Until it is read. False: there is no room, the call was failed. */
+static bool hold(struct as_stream *s, const uint8_t *p, size_t n)
+{
+    struct as_exchange *x = s->x;
+
+    if (!as_account_take(x->requests, n)) {
+        as_exchange_fail_room(x, AS_EFULL, "what waits to be read,", n);
+        return false;
+    }
+    if (!as_buf_try_reserve(&s->held, n)) {
+        as_account_give(x->requests, n);
+        as_exchange_fail_room(x, AS_ENOMEM, "", n);
+        return false;
+    }
+    as_buf_add(&s->held, p, n);
+    return true;
+}
+
 void as_stream_data(struct as_stream *s, const uint8_t *p, size_t n)
 {
     size_t had = n;
@@ -199,21 +213,10 @@ void as_stream_data(struct as_stream *s, const uint8_t *p, size_t n)
     consume(s, had - n);
     if (!n)
         return;
-    if (!as_budget_take(s->x->edge->budget, n)) {
+    if (!hold(s, p, n)) {
         consume(s, n);
-        as_exchange_fail(s->x, AS_ETOOBIG, "%zu bytes do not fit into --max-inflight-bytes %lu now",
-                         n, (unsigned long)s->x->edge->budget->limit);
         read_on(s);
-        return;
     }
-    if (!as_buf_try_reserve(&s->held, n)) {
-        as_budget_give(s->x->edge->budget, n);
-        consume(s, n);
-        as_exchange_fail(s->x, AS_ENOMEM, "no memory for %zu bytes that wait to be read", n);
-        read_on(s);
-        return;
-    }
-    as_buf_add(&s->held, p, n);
 }
 
 void as_stream_half_close(struct as_stream *s)
@@ -301,11 +304,9 @@ void as_stream_send(struct as_stream *s, const struct as_buf *message)
 
     if (is_over(s))
         return;
-    piece.owner = as_blob_new(piece.n);
-    if (!piece.owner) {
-        as_exchange_fail(s->x, AS_ENOMEM, "no memory for the answer");
+    piece.owner = as_exchange_answer_blob(s->x, piece.n);
+    if (!piece.owner)
         return;
-    }
     piece.p = piece.owner->data;
     if (message->n)
         memcpy(piece.owner->data + AS_GRPC_PREFIX, message->p, message->n);
@@ -331,7 +332,7 @@ void as_stream_gone(struct as_stream *s)
 
     /* no touch: the connection may be closing */
     as_conn_consume(x->conn, x->stream, held(s));
-    as_budget_give(x->edge->budget, held(s));
+    as_account_give(x->requests, held(s));
     as_list_remove(&s->node);
     s->ops->on_close(s);
     as_buf_fini(&s->held);
@@ -408,6 +409,12 @@ static void look_at_message(struct as_stream *s, as_ns now)
     const struct as_edge_conf *conf = &x->edge->conf;
     bool is_known = is_owed(s) && x->reader.messages == s->looked_at;
 
+    if (is_known && x->edge->short_of_requests && as_account_is_greedy(x->requests) &&
+        as_patience_is_slow(x->edge, now - s->looked, x->got - s->mark, x->body_len - x->body_have,
+                            conf->body_timeout)) {
+        as_patience_yield(x);
+        return;
+    }
     if (is_known && (!conf->body_timeout || now - s->looked < conf->body_timeout))
         return;
     if (is_known && x->got - s->mark < conf->min_progress) {

@@ -4,14 +4,14 @@
  *   client ──DATA──► held ──► message being read ──► on_message ──► owner
  *   client ◄─DATA── HTTP/2 (unsent) ◄── send ◄──────────────────── owner
  *
- * Inwards: a message is charged to the byte budget, inflated when it came compressed, and handed
- * over with its memory. While the owner has paused the stream, or a message is being inflated, what
- * comes in is held unread and not given back to the client's window, so that at most
- * --stream-window bytes of it are held, charged to the budget too.
- * Outwards: the owner sends while as_stream_has_room; once that is false it stops producing and
- * goes on at on_room. So a client that does not read costs AS_STREAM_HIGH bytes and one message.
- * Either side may end the call; the owner is told of the end exactly once, by on_close.
- * Thread: the loop's. No callback comes from inside of open, send, or finish.
+ * Inwards: a message is charged as it comes, inflated when it came compressed, and handed over with
+ * its memory. While the owner has paused the stream, or a message is being inflated, what comes in
+ * is held unread and not given back to the client's window, so that at most --stream-window bytes
+ * of it are held, charged as well. Outwards: the owner sends while as_stream_has_room; once that is
+ * false it stops producing and goes on at on_room. So a client that does not read costs
+ * AS_STREAM_HIGH bytes and one message. Either side may end the call; the owner is told of the end
+ * exactly once, by on_close. Thread: the loop's. No callback comes from inside of open, send, or
+ * finish.
  *
  * An RPC that hands each message to a worker (many requests on one stream) makes an exchange of its
  * own for each, with the message's memory as its body, pauses the stream at its limit of requests
@@ -27,15 +27,13 @@
 
 struct as_stream;
 
-/* A whole message. The receiver of on_message owns it: as_message_drop, or keeps blob and charge.
- */
+/* A whole message. The receiver of on_message owns it: as_message_drop, or keeps the blob. */
 struct as_message {
     const uint8_t *p;
     size_t n;
-    struct as_blob *blob; /* one reference; holds p */
-    uint64_t reserved;    /* bytes taken from the budget */
+    struct as_blob *blob; /* one reference; holds p, and is charged */
 };
-void as_message_drop(struct as_edge *e, struct as_message *m);
+void as_message_drop(struct as_message *m);
 
 struct as_stream_ops {
     void (*on_message)(struct as_stream *s, struct as_message *m);

@@ -181,7 +181,7 @@ static void on_message(struct as_stream *s, struct as_message *m)
         w->asked = true;
         tell(s);
     }
-    as_message_drop(s->x->edge, m);
+    as_message_drop(m);
 }
 
 static void on_end(struct as_stream *s)

@@ -8,6 +8,7 @@
 #ifndef AS_LINK_CALL_H
 #define AS_LINK_CALL_H
 
+#include "base/budget.h"
 #include "core/blame.h"
 #include "core/request.h"
 #include "io/mbox.h"
@@ -24,6 +25,7 @@ struct as_part {
     struct as_msg msg;
     struct as_blob *blob; /* NULL: small */
     uint64_t cost;        /* bytes to give back with as_client_credit, and one message */
+    uint64_t dropped;     /* there was no room for it: its bytes; `msg` is empty. It is the last */
     /* the fleet's own */
     struct as_call *call;
     struct as_letter letter;
@@ -46,6 +48,7 @@ struct as_call {
     /* For the decoded answer; the fleet's until on_answer. Parts are given out before that, so a
      * call that takes them has one that nobody else uses. */
     struct as_arena *arena;
+    struct as_account *payer; /* of large answers; NULL: nobody pays. It lives until on_release */
     void (*on_answer)(struct as_call *c);
     void (*on_release)(struct as_call *c);
     /* Of a decoupled model: its answer comes in parts, as many as as_client_credit allows, and
@@ -58,6 +61,7 @@ struct as_call {
     int err;               /* 0: `result` holds the outputs; else AS_E… */
     uint32_t status;       /* gRPC status when the worker gave one, else 0: that of err */
     as_ns retry_after;     /* err AS_EFULL: when trying again is worth it; else 0 */
+    uint64_t dropped;      /* err AS_EUNTAKEN: bytes of the answer that there was no room for */
     struct as_str message; /* for people; may be empty; valid during on_answer */
     struct as_msg result;  /* valid during on_answer; bytes of large outputs until blob goes. At any
                             * address: a simple worker's lie where they did in its message */

@@ -354,6 +354,7 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     as_link_add_call(l, c);
     c->rx_have = 0;
     c->rx_msg.body_len = 0;
+    c->dropped = 0;
     fixed.more = c->on_part && c->streams_inputs;
     err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
     AS_ASSERT(!err); /* that it fits was seen to before it was submitted */

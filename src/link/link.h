@@ -182,6 +182,8 @@ void as_link_settle_ok(struct as_link *l, struct as_call *c, struct as_model_tim
 void as_link_begin_parts(struct as_link *l, struct as_call *c);
 void as_link_part_frame(struct as_link *l, struct as_call *c, const struct as_frame *f);
 void as_link_part_body(struct as_link *l, struct as_call *c);
+/* There is no room for the part whose body is coming, of n bytes: the client hears so instead. */
+void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n);
 void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w);
 void as_link_input(struct as_link *l, struct as_call *c); /* c->input, as soon as there is room */
 void as_link_input_end(struct as_link *l, struct as_call *c);

@@ -58,6 +58,18 @@ static const char *give_at_once(struct as_link *l, struct as_call *c, const stru
     return NULL;
 }
 
+void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n)
+{
+    struct as_part *p = c->part;
+
+    c->part = NULL; /* else it is freed */
+    as_link_pass_over(l, c);
+    c->rx_msg.body_len = UINT64_MAX;
+    p->msg = (struct as_msg){0};
+    p->dropped = n;
+    as_fleet_part(c, p);
+}
+
 /* A part that outlives the read buffer: for another loop, or its body is still to come. */
 static const char *keep_part(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
@@ -79,16 +91,15 @@ static const char *keep_part(struct as_link *l, struct as_call *c, const struct 
         as_fleet_part(c, p);
         return NULL;
     }
-    if (m.body_len <= l->up.fleet->conf.max_message)
-        c->result_blob = as_blob_new((size_t)m.body_len);
-    if (!c->result_blob) {
+    if (m.body_len > l->up.fleet->conf.max_message) {
         as_part_free(p);
-        return m.body_len > l->up.fleet->conf.max_message ? "answer over the message limit"
-                                                          : "out of memory";
+        return "answer over the message limit";
     }
     c->part = p;
     c->rx_msg = m;
     c->rx_have = 0;
+    if (as_blob_begin(c->payer, (size_t)m.body_len, &c->result_blob))
+        as_link_drop_part(l, c, m.body_len);
     return NULL;
 }
 

@@ -42,6 +42,14 @@ static void give_result(struct as_link *l, struct as_call *c, const struct as_fr
     as_link_settle(l, c, t, false);
 }
 
+/* An answer that was dropped has been passed over. */
+static void give_dropped(struct as_link *l, struct as_call *c)
+{
+    c->status = 0;
+    c->message = (struct as_str){0};
+    as_link_settle(l, c, (struct as_model_times){0}, false);
+}
+
 /* A large answer that nobody waits for any more keeps its place in the table, without memory. */
 static bool wanted(const struct as_call *c)
 {
@@ -58,13 +66,26 @@ const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct 
     return ret_m->id.n ? "an answer with a request id" : NULL;
 }
 
-/* A message whose body follows in DATA frames: the table is kept, the body gets its memory. */
+/* There is no room for the answer. The worker sends it all the same, since others' answers follow
+ * on the link, which must not wait for this client; its bytes are passed over. */
+static void drop_answer(struct as_link *l, struct as_call *c, int err, uint64_t n)
+{
+    as_link_pass_over(l, c);
+    c->rx_msg.body_len = UINT64_MAX;
+    c->dropped = n;
+    c->err = err == AS_EFULL ? AS_EUNTAKEN : err;
+}
+
+/* A message whose body follows in DATA frames: the table is kept, and room made for the first of
+ * it.
+ */
 static const char *begin_large(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     struct as_frame copy = *f;
     struct as_frame_msg m;
     const char *why;
     uint8_t *p;
+    int err;
 
     if (f->flags & AS_FRAME_F_END)
         return "a message without its body has END";
@@ -82,27 +103,41 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
     /* checked before memory is taken: the worker sizes it */
     if (m.body_len > l->up.fleet->conf.max_message)
         return "answer over the message limit";
-    c->result_blob = as_blob_new((size_t)m.body_len);
-    if (!c->result_blob)
-        return "out of memory";
+    err = as_blob_begin(c->payer, (size_t)m.body_len, &c->result_blob);
+    if (err) {
+        drop_answer(l, c, err, m.body_len);
+        return NULL;
+    }
     c->rx_msg = m;
     c->rx_have = 0;
     return NULL;
 }
 
-/* For another loop the bytes must outlive the read buffer. */
-static const char *begin_small(struct as_call *c, const struct as_frame *f, struct as_frame_msg *m)
+/* A copy for another loop, which outlives the read buffer. NULL: there is no room for it. */
+static const uint8_t *copy_small(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    uint8_t *p = NULL;
+    int err = AS_ENOMEM;
+
+    if (f->n <= AS_COPY_MAX)
+        p = as_arena_alloc(c->arena, f->n, 8);
+    else if ((err = as_blob_take(c->payer, f->n, &c->result_blob)) == 0)
+        p = c->result_blob->data;
+    if (!p) {
+        drop_answer(l, c, err, f->n);
+        return NULL;
+    }
+    memcpy(p, f->p, f->n);
+    return p;
+}
+
+static const char *begin_small(struct as_link *l, struct as_call *c, const struct as_frame *f,
+                               struct as_frame_msg *m)
 {
     struct as_frame copy = *f;
 
-    if (!c->client->local) {
-        uint8_t *p = as_arena_alloc(c->arena, f->n, 8);
-
-        if (!p)
-            return "out of memory";
-        memcpy(p, f->p, f->n);
-        copy.p = p;
-    }
+    if (!c->client->local && !(copy.p = copy_small(l, c, f)))
+        return NULL;
     return as_link_decode(&copy, c->arena, m, &c->result);
 }
 
@@ -125,7 +160,11 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
         return;
     }
     if (f->flags & AS_FRAME_F_END) {
-        why = begin_small(c, f, &m);
+        why = begin_small(l, c, f, &m);
+        if (!why && c->dropped) {
+            give_dropped(l, c);
+            return;
+        }
         if (!why && m.body_len && !m.body)
             why = "END before the body";
         if (why)
@@ -187,12 +226,33 @@ static void body_done(struct as_link *l)
         as_link_settle(l, c, (struct as_model_times){0}, false);
         return;
     }
+    if (c->dropped) {
+        give_dropped(l, c);
+        return;
+    }
     if (c->rx_have != c->rx_msg.body_len) {
         as_link_refuse(l, "END before the body was complete");
         return;
     }
     as_frame_msg_place(&c->rx_msg, &c->result, c->result_blob->data);
     give_result(l, c, &c->rx_msg);
+}
+
+/* So much of the body has come, or is announced by a frame. False: it is dropped. */
+static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need)
+{
+    uint64_t len = c->rx_msg.body_len;
+    int err = need > as_blob_due(c->result_blob, (size_t)len)
+                  ? as_blob_extend(&c->result_blob, as_blob_step(need, (size_t)len))
+                  : 0;
+
+    if (!err)
+        return true;
+    if (c->on_part)
+        as_link_drop_part(l, c, len);
+    else
+        drop_answer(l, c, err, len);
+    return false;
 }
 
 /* Starts a continuation frame of which only the header must be there yet. */
@@ -212,6 +272,8 @@ static const char *begin_body(struct as_link *l, const struct as_frame *f)
         return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
     if (f->n > c->rx_msg.body_len - c->rx_have)
         return "more DATA than the message said";
+    if (!make_room_for_body(l, c, c->rx_have + f->n))
+        return NULL;
     l->rx.sink = c->result_blob->data + c->rx_have;
     c->rx_have += f->n;
     return NULL;

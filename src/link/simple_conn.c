@@ -147,14 +147,19 @@ static void lose(struct as_simple_conn *conn, bool reset, uint64_t *counter)
     as_simple_settled(s);
 }
 
-/* The answer cannot be taken, for want of memory (AS_ENOMEM). */
-static void shed(struct as_simple_conn *conn)
+/* There is no memory for the answer (AS_ENOMEM), or its client has no room (AS_EFULL). */
+static void shed(struct as_simple_conn *conn, int err)
 {
     struct as_simple *s = conn->worker;
+    uint64_t n = conn->rx.n;
     struct as_call *c = detach(conn);
 
     conn_close(conn, &stat_of(s)->refused);
-    set_verdict(c, AS_ENOMEM, as_err_grpc(AS_ENOMEM), AS_STR("no memory for the worker's answer"));
+    c->dropped = n;
+    if (err == AS_EFULL)
+        set_verdict(c, AS_EUNTAKEN, 0, (struct as_str){0});
+    else
+        set_verdict(c, err, as_err_grpc(err), AS_STR("no memory for the worker's answer"));
     settle(s, c, 0, false);
 }
 
@@ -186,20 +191,26 @@ static void rest(struct as_simple_conn *conn)
         as_simple_wake(s, conn->rests + idle);
 }
 
-/* For another loop the bytes must outlive the read buffer. */
-static bool keep(struct as_simple_conn *conn, struct as_str *message)
+/* For another loop the bytes must outlive the read buffer. 0, AS_EFULL, AS_ENOMEM. */
+static int keep(struct as_simple_conn *conn, struct as_str *message)
 {
     struct as_call *c = conn->call;
-    uint8_t *p;
+    uint8_t *p = NULL;
+    int err = 0;
 
     if (conn->rx.blob || c->client->local)
-        return true;
-    p = as_arena_alloc(c->arena, message->n, 8);
+        return 0;
+    if (message->n > AS_COPY_MAX)
+        err = as_blob_take(c->payer, message->n, &conn->rx.blob);
+    else
+        p = as_arena_alloc(c->arena, message->n, 8);
+    if (conn->rx.blob)
+        p = conn->rx.blob->data;
     if (!p)
-        return false;
+        return err ? err : AS_ENOMEM;
     memcpy(p, message->p, message->n);
     message->p = (const char *)p;
-    return true;
+    return 0;
 }
 
 static void take_answer(struct as_call *c, const struct as_simple_answer *a,
@@ -230,11 +241,11 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
     int err;
 
     AS_ASSERT(wanted(c)); /* else its connection is not listened to any more */
-    err = keep(conn, &message)
-              ? as_simple_frame_read(message, conn->id, c->arena, &a, why, sizeof(why))
-              : AS_ENOMEM;
-    if (err == AS_ENOMEM)
-        shed(conn);
+    err = keep(conn, &message);
+    if (!err)
+        err = as_simple_frame_read(message, conn->id, c->arena, &a, why, sizeof(why));
+    if (err == AS_ENOMEM || err == AS_EFULL)
+        shed(conn, err);
     else if (err)
         refuse(conn, why);
     if (err)
@@ -266,6 +277,7 @@ static int64_t receive(struct as_simple_conn *conn, struct as_str *ret_message, 
     uint8_t *p = as_simple_frame_room(&conn->rx, &room);
     struct iovec iov[] = {{p, room}, {roster->rx, sizeof(roster->rx)}};
     int64_t n;
+    int err;
 
     if (!p) {
         n = as_sock_read(&conn->sock, roster->rx, sizeof(roster->rx));
@@ -274,11 +286,18 @@ static int64_t receive(struct as_simple_conn *conn, struct as_str *ret_message, 
         return as_simple_frame_take(&conn->rx, roster->rx, (size_t)n, s->up.fleet->conf.max_message,
                                     ret_message, ret_behind);
     }
-    n = as_sock_readv(&conn->sock, iov, 2); /* the second shows what should not be there */
+    /* the second takes what there is no room for yet, and shows what should not be there */
+    n = as_sock_readv(&conn->sock, iov, 2);
     if (n <= 0)
         return n;
-    *ret_behind = (size_t)n > room ? (size_t)n - room : 0;
-    return as_simple_frame_filled(&conn->rx, (size_t)n - *ret_behind, ret_message);
+    err = as_simple_frame_filled(&conn->rx, AS_MIN((size_t)n, room), ret_message);
+    if ((size_t)n <= room || err < 0)
+        return err;
+    if (err == 0)
+        return as_simple_frame_take(&conn->rx, roster->rx, (size_t)n - room,
+                                    s->up.fleet->conf.max_message, ret_message, ret_behind);
+    *ret_behind = (size_t)n - room;
+    return 1;
 }
 
 static void on_answer(struct as_simple_conn *conn)
@@ -301,8 +320,8 @@ static void on_answer(struct as_simple_conn *conn)
         snprintf(why, sizeof(why), "its length is %zu bytes, --max-message-bytes is %llu",
                  conn->rx.n, (unsigned long long)s->up.fleet->conf.max_message);
         refuse(conn, why);
-    } else if (r == AS_ENOMEM) {
-        shed(conn);
+    } else if (r == AS_ENOMEM || r == AS_EFULL) {
+        shed(conn, (int)r);
     }
 }
 
@@ -398,6 +417,8 @@ void as_simple_conn_send(struct as_simple *s, struct as_call *c)
     c->conn = conn;
     conn->call = c;
     conn->cancelled = false;
+    conn->rx.payer = c->payer;
+    c->dropped = 0;
     name(conn, c);
     r = (struct as_oip_request){.head = {.model = as_str_of(s->model),
                                          .version = as_str_of(s->version),
@@ -487,6 +508,7 @@ static struct as_simple_conn *exchange(struct as_simple_conn *old)
     conn->out = old->out;
     as_outq_init(&old->out);
     conn->call = c;
+    conn->rx.payer = c->payer;
     c->conn = conn;
     conn->id = old->id;
     if (old->id.p == old->own_id) {

@@ -43,10 +43,21 @@ static struct as_str whole(const struct as_simple_frame_rx *rx)
     return (struct as_str){(const char *)rx->blob->data, rx->n};
 }
 
+/* For n bytes more, in steps: the sender says how long it is before it sends anything. */
+static int make_room(struct as_simple_frame_rx *rx, size_t n)
+{
+    size_t need = rx->have + n;
+
+    return need > as_blob_due(rx->blob, rx->n)
+               ? as_blob_extend(&rx->blob, as_blob_step(need, rx->n))
+               : 0;
+}
+
 int as_simple_frame_take(struct as_simple_frame_rx *rx, const uint8_t *p, size_t n, uint64_t max,
                          struct as_str *ret_message, size_t *ret_rest)
 {
     size_t k = AS_MIN(n, (size_t)AS_SIMPLE_FRAME_HEAD - rx->n_head);
+    int err;
 
     if (!rx->blob) {
         memcpy(rx->head + rx->n_head, p, k);
@@ -65,13 +76,15 @@ int as_simple_frame_take(struct as_simple_frame_rx *rx, const uint8_t *p, size_t
             *ret_rest = n - rx->n;
             return 1;
         }
-        /* the sender sizes it; pages that it does not fill take no memory */
-        rx->blob = as_blob_new(rx->n);
         rx->have = 0;
-        if (!rx->blob)
-            return AS_ENOMEM;
+        err = as_blob_begin(rx->payer, rx->n, &rx->blob);
+        if (err)
+            return err;
     }
     k = AS_MIN(n, rx->n - rx->have);
+    err = k ? make_room(rx, k) : 0;
+    if (err)
+        return err;
     if (k)
         memcpy(rx->blob->data + rx->have, p, k);
     *ret_rest = n - k;
@@ -82,7 +95,7 @@ uint8_t *as_simple_frame_room(const struct as_simple_frame_rx *rx, size_t *ret_n
 {
     if (!rx->blob)
         return NULL;
-    *ret_n = rx->n - rx->have;
+    *ret_n = as_blob_due(rx->blob, rx->n) - rx->have;
     return rx->blob->data + rx->have;
 }
 
@@ -90,8 +103,8 @@ int as_simple_frame_filled(struct as_simple_frame_rx *rx, size_t n, struct as_st
 {
     AS_ASSERT(n <= rx->n - rx->have);
     rx->have += n;
-    if (rx->have < rx->n)
-        return 0;
+    if (rx->have < rx->n) /* there must be somewhere to read the next byte to */
+        return make_room(rx, 1);
     *ret_message = whole(rx);
     return 1;
 }

@@ -21,26 +21,29 @@ int as_simple_frame_put(struct as_outq *q, const struct as_oip_request *r, struc
 /* An answer as its bytes come. Zeros are the beginning. */
 struct as_simple_frame_rx {
     uint8_t head[AS_SIMPLE_FRAME_HEAD];
-    uint32_t n_head;      /* bytes of it that have come */
-    size_t n, have;       /* of the message, once the head is there */
-    struct as_blob *blob; /* of n bytes; NULL: the message has not begun */
+    uint32_t n_head;          /* bytes of it that have come */
+    size_t n, have;           /* of the message, once the head is there */
+    struct as_blob *blob;     /* for n bytes, with room for the next; NULL: it has not begun */
+    struct as_account *payer; /* the caller's to set; NULL: nobody pays for the blob */
 };
 
 /* Takes bytes of which the first belong to the answer. 1: the answer is complete; *ret_message lies
  * in p when all of it but the head was there, else in rx->blob; *ret_rest bytes at the end of p are
- * not its own. 0: more are needed. AS_EPROTO: a length of 0; AS_ETOOBIG: over `max`; AS_ENOMEM. */
+ * not its own. 0: more are needed. AS_EPROTO: a length of 0; AS_ETOOBIG: over `max`; AS_EFULL,
+ * AS_ENOMEM: no room for it. */
 int as_simple_frame_take(struct as_simple_frame_rx *rx, const uint8_t *p, size_t n, uint64_t max,
                          struct as_str *ret_message, size_t *ret_rest);
 /* Where the rest of a message that has begun can be read to, without a copy; NULL: use _take. */
 uint8_t *as_simple_frame_room(const struct as_simple_frame_rx *rx, size_t *ret_n);
-/* So many bytes, at most the room, were put there. 1: complete, 0: not yet. */
+/* So many bytes, at most the room, were put there. 1: complete, 0: not yet; AS_EFULL, AS_ENOMEM. */
 int as_simple_frame_filled(struct as_simple_frame_rx *rx, size_t n, struct as_str *ret_message);
 /* Has any byte of an answer come? */
 static inline bool as_simple_frame_begun(const struct as_simple_frame_rx *rx)
 {
     return rx->n_head > 0;
 }
-/* The next answer. The blob is let go, or given to the caller before by setting it to NULL. */
+/* The next answer, and nobody pays. The blob is let go, or given to the caller before by setting it
+ * to NULL. */
 void as_simple_frame_reset(struct as_simple_frame_rx *rx);
 
 /* What a message says. */

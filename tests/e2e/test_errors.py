@@ -201,7 +201,8 @@ def test_unfit_for_the_signature(server, client, name):
 
 @pytest.fixture(scope="module")
 def small_server(serve_module):
-    return serve_module("misbehaving.py", "--max-message-bytes", MAX_MESSAGE, "--max-inflight-bytes", 3 * MAX_MESSAGE)
+    return serve_module("misbehaving.py", "--max-message-bytes", MAX_MESSAGE, "--max-inflight-bytes", 3 * MAX_MESSAGE,
+                        "--connection-share", 100)
 
 
 def padded(n):
@@ -241,10 +242,7 @@ def test_byte_budget(connect, small_server):
     for _ in range(3):
         http = H2(small_server.host, small_server.port)
         stream = http.open_grpc()
-        http.send(stream, prefixed(b"", length=MAX_MESSAGE))
-        http.conn.ping(b"12345678")
-        http.flush()
-        http.read()  # whatever comes back came after the prefix was seen
+        http.send(stream, prefixed(padded(MAX_MESSAGE)[:-1], length=MAX_MESSAGE))
         uploads.append((http, stream))
     client = connect(small_server)
     wait_budget(small_server, 3 * MAX_MESSAGE)
@@ -255,7 +253,7 @@ def test_byte_budget(connect, small_server):
     wait_budget(small_server, 2 * MAX_MESSAGE)
     client.raw(padded(MAX_MESSAGE))
     http, stream = uploads.pop()
-    http.send(stream, padded(MAX_MESSAGE), end=True)
+    http.send(stream, padded(MAX_MESSAGE)[-1:], end=True)
     assert http.reply(stream).grpc_status == 0
     http.sock.close()
     uploads.pop()[0].sock.close()

@@ -341,7 +341,7 @@ def test_streams_are_mirrored(traffic, connect):
 
 
 def test_copies_are_paid_for_or_not_made(traffic, connect):
-    server = traffic("--max-inflight-bytes", "3M", one={}, three={"canary_percent": 0, "mirror_percent": 100})
+    server = traffic("--max-inflight-bytes", "3M", "--connection-share", "100", one={}, three={"canary_percent": 0, "mirror_percent": 100})
     client = connect(server)
     assert client.infer("m", LARGE)["y"].size == 200_000  # 1.6 MB, twice
     assert prometheus.total(prometheus.parse(server.metrics()), "anyserve_mirror_uncopied_total") == 1

@@ -26,7 +26,7 @@ struct client {
 
 struct world {
     struct as_loop *loop;
-    struct as_budget budget;
+    struct as_edge_budgets budgets;
     struct as_log log;
     struct as_buf logged;
     struct as_control api;
@@ -119,10 +119,10 @@ static inline struct world *open_world(void)
 
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
     w->log = (struct as_log){.level = AS_LOG_DEBUG, .sink = on_log, .ctx = w};
-    w->budget.limit = 1 << 20;
+    w->budgets.requests = w->budgets.answers = (struct as_budget){.limit = 1 << 20, .share = 100};
     w->api = (struct as_control){.handle = handle, .each = each, .ctx = w};
     as_control_events_new(&w->api.events, w->loop, &w->api, &events, &w->log);
-    assert_int_equal(as_edge_new(&w->edge, w->loop, NULL, &conf, &w->budget, &w->log), 0);
+    assert_int_equal(as_edge_new(&w->edge, w->loop, NULL, &conf, &w->budgets, &w->log), 0);
     w->text = "{}";
     return w;
 }

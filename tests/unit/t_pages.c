@@ -72,6 +72,37 @@ static void a_run_of_another_size_stays_where_it_is(void **state AS_UNUSED)
     as_pages_put(q, m);
 }
 
+static void only_what_is_kept_is_reused(void **state AS_UNUSED)
+{
+    size_t n, m;
+    void *p = as_pages_get(MIB, &n);
+
+    assert_null(as_pages_reuse(MIB, &m));
+    as_pages_put(p, n);
+    assert_null(as_pages_reuse(2 * MIB, &m));
+    assert_ptr_equal(as_pages_reuse(MIB, &m), p);
+    assert_int_equal(m, n);
+    as_pages_put(p, n);
+}
+
+static void a_run_grows_with_its_bytes(void **state AS_UNUSED)
+{
+    size_t n, m;
+    uint8_t *p = as_pages_get(AS_PAGES_MIN, &n), *q;
+
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(i / 4096 + i);
+    q = as_pages_grow(p, n, 40 * MIB, &m);
+    assert_non_null(q);
+    assert_in_range(m, 40 * MIB, 45 * MIB + 4096);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(q[i], (uint8_t)(i / 4096 + i));
+    q[m - 1] = 1;
+    assert_null(as_pages_grow(q, m, SIZE_MAX / 4, &n));
+    assert_int_equal(q[m - 1], 1);
+    as_pages_put(q, m);
+}
+
 static void the_number_kept_is_bounded(void **state AS_UNUSED)
 {
     void *p[AS_PAGES_SLOTS + 1];
@@ -151,6 +182,8 @@ int main(void)
         FRESH(no_memory_is_no_run),
         FRESH(what_is_given_back_is_used_again),
         FRESH(a_run_of_another_size_stays_where_it_is),
+        FRESH(only_what_is_kept_is_reused),
+        FRESH(a_run_grows_with_its_bytes),
         FRESH(the_number_kept_is_bounded),
         FRESH(the_sum_kept_is_bounded),
         FRESH(what_nobody_wants_goes_at_the_second_trim),

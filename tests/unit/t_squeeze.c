@@ -1,4 +1,4 @@
-/* Specification of edge/squeeze: compressed messages, a slice per turn, within the byte budget. */
+/* Specification of edge/squeeze: compressed messages, a slice per turn, charged to an account. */
 #include "edge/squeeze.h"
 
 #include "unit.h"
@@ -7,6 +7,7 @@ struct bench { /* a loop that runs until `left` jobs are done */
     struct as_loop *loop;
     struct as_squeezer s;
     struct as_budget budget;
+    struct as_account *payer;
     int left;
     bool running;
 };
@@ -21,14 +22,16 @@ struct job {
 
 static void set_up(struct bench *b, uint64_t limit)
 {
-    *b = (struct bench){.budget.limit = limit};
+    *b = (struct bench){.budget = {.limit = limit, .share = 100}};
+    b->payer = as_account_new(&b->budget);
     assert_int_equal(as_loop_new(&b->loop, 0), 0);
-    as_squeezer_init(&b->s, b->loop, &b->budget);
+    as_squeezer_init(&b->s, b->loop);
 }
 
 static void tear_down(struct bench *b)
 {
-    assert_int_equal(b->budget.used, 0);
+    assert_int_equal(as_budget_used(&b->budget), 0);
+    as_account_leave(b->payer);
     as_squeezer_fini(&b->s);
     as_loop_free(b->loop);
 }
@@ -51,7 +54,7 @@ static void start(struct bench *b, struct job *j, bool inflate, struct as_str in
 
     *j = (struct job){.b = b};
     b->left++;
-    as_squeeze_start(&b->s, AS_ZIP_GZIP, inflate, &piece, 1, limit, done, j, &j->q);
+    as_squeeze_start(&b->s, b->payer, AS_ZIP_GZIP, inflate, &piece, 1, limit, done, j, &j->q);
 }
 
 static void wait_done(struct bench *b)
@@ -63,11 +66,10 @@ static void wait_done(struct bench *b)
     assert_int_equal(b->left, 0);
 }
 
-static void drop(struct bench *b, struct job *j)
+static void drop(struct job *j)
 {
     assert_int_equal(j->n_done, 1);
     as_blob_unref(j->r.blob);
-    as_budget_give(&b->budget, j->r.reserved);
 }
 
 /* n zero bytes as gzip; the caller drops the job. */
@@ -99,9 +101,9 @@ static void there_and_back(void **state AS_UNUSED)
         assert_int_equal((uintptr_t)big.r.blob->data % AS_BLOB_ALIGN, 0);
         for (size_t k = 0; k < big.r.n + AS_SQUEEZE_PAD; k++) /* the pad is zeros too */
             assert_int_equal(big.r.blob->data[k], 0);
-        assert_true(big.r.reserved >= big.r.n);
-        drop(&b, &small);
-        drop(&b, &big);
+        assert_true(as_budget_used(&b.budget) >= big.r.n);
+        drop(&small);
+        drop(&big);
     }
     tear_down(&b);
 }
@@ -116,8 +118,8 @@ static void small_ones_are_done_at_once(void **state AS_UNUSED)
     in = zeros(&b, &small, 1000);
     start(&b, &big, true, in, 1000);
     assert_int_equal(big.n_done, 1); /* no turn of the loop was needed */
-    drop(&b, &small);
-    drop(&b, &big);
+    drop(&small);
+    drop(&big);
     tear_down(&b);
 }
 
@@ -145,8 +147,8 @@ static void the_limit_is_exact(void **state AS_UNUSED)
         assert_int_equal(fits.r.err, 0);
         assert_int_equal(over.r.err, AS_ETOOBIG);
         assert_null(over.r.blob);
-        drop(&b, &fits);
-        drop(&b, &over);
+        drop(&fits);
+        drop(&over);
     }
     tear_down(&b);
 }
@@ -160,7 +162,7 @@ static void a_bomb_takes_no_more_than_the_limit(void **state AS_UNUSED)
 
     set_up(&b, 1 << 30);
     in = zeros(&b, &small, 64 << 20);
-    b.budget.limit = b.budget.used + (3 << 20); /* two blobs at once while it grows */
+    b.budget.limit = b.budget.used + (1 << 20) + 1 + AS_SQUEEZE_PAD; /* not a byte more */
     start(&b, &bomb, true, in, 1 << 20);
     wait_done(&b);
     assert_int_equal(bomb.r.err, AS_ETOOBIG);
@@ -168,7 +170,7 @@ static void a_bomb_takes_no_more_than_the_limit(void **state AS_UNUSED)
     start(&b, &bomb, true, in, 64 << 20);
     wait_done(&b);
     assert_int_equal(bomb.r.err, AS_EFULL);
-    drop(&b, &small);
+    drop(&small);
     tear_down(&b);
 }
 
@@ -203,11 +205,11 @@ static void others_get_their_turn(void **state AS_UNUSED)
     assert_true(large[0].wakes >= (16 << 20) / AS_SQUEEZE_TURN);
     assert_true(large[1].wakes - large[0].wakes < 4); /* both at the same pace */
     assert_true(tiny.wakes + 32 < large[0].wakes);
-    drop(&b, &large[0]);
-    drop(&b, &large[1]);
-    drop(&b, &tiny);
-    drop(&b, &tiny_source);
-    drop(&b, &source);
+    drop(&large[0]);
+    drop(&large[1]);
+    drop(&tiny);
+    drop(&tiny_source);
+    drop(&source);
     tear_down(&b);
 }
 
@@ -228,8 +230,8 @@ static void a_cancelled_one_is_not_heard_of(void **state AS_UNUSED)
     wait_done(&b);
     assert_int_equal(gone.n_done, 0);
     as_squeeze_cancel(NULL);
-    drop(&b, &stays);
-    drop(&b, &source);
+    drop(&stays);
+    drop(&source);
     tear_down(&b);
 }
 
@@ -247,7 +249,7 @@ static void pieces_are_one_message(void **state AS_UNUSED)
     set_up(&b, 1 << 20);
     small.b = &b;
     b.left = 1;
-    as_squeeze_start(&b.s, AS_ZIP_GZIP, false, pieces, AS_COUNT(pieces), 53, done, &small,
+    as_squeeze_start(&b.s, b.payer, AS_ZIP_GZIP, false, pieces, AS_COUNT(pieces), 53, done, &small,
                      &small.q);
     wait_done(&b);
     assert_int_equal(small.r.err, 0);
@@ -256,8 +258,8 @@ static void pieces_are_one_message(void **state AS_UNUSED)
     assert_int_equal(big.r.n, 54);
     assert_memory_equal(big.r.blob->data, "aaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbb",
                         54);
-    drop(&b, &small);
-    drop(&b, &big);
+    drop(&small);
+    drop(&big);
     tear_down(&b);
 }
 
