@@ -83,8 +83,13 @@ class Attack:
     reads: bool = True   # takes what the server sends
     greets: bool = True
     drip: float = 0      # seconds between single bytes of `again`
+    every: float = 0     # seconds from one `again` to the next
+    life: float = 0      # seconds until the client leaves, to come back at once
     slow: bool = False   # ended by a timer
     stalled: str = ""    # the part of a request that the server gives up, without closing
+    app: str = "echo.py"
+    options: tuple = ()  # of the server
+    peak: float = 0      # MiB that its memory may grow by meanwhile
     doc: str = ""
 
 
@@ -101,6 +106,11 @@ def attacks(model="echo"):
     body = message(model)
     big = 4000 - 32 - 1
     bomb = FIRST + b"\x40\x01x" + integer(big, 7) + b"v" * big + b"\xbe" * 12000
+
+    def announced(i):
+        """The begin of a message: large ones, then such as fill what they leave."""
+        n = 15 << 20 if i < 150 else 65536 if i < 250 else 1000 if i < 350 else 110
+        return b"\0" + n.to_bytes(4, "big") + bytes(105)
 
     def open_(i, s):
         return frame(HEADERS, END_HEADERS, s, block(i))
@@ -174,6 +184,17 @@ def attacks(model="echo"):
                               settings=b"\0\4\x7f\xff\xff\xff", reads=False, slow=True,
                               doc="200 requests of 64 KB, all windows open, answers never read"),
         "idle": Attack("", slow=True, doc="connections that only greet"),
+        # what is held: --max-inflight-bytes, --max-answer-bytes
+        "declared_length": Attack("", slow=True, stalled="request", every=0.5, peak=24,
+                                  options=("--max-inflight-bytes", "64M"),
+                                  once=b"".join(open_(i, 2 * i + 1) + frame(DATA, 0, 2 * i + 1, announced(i))
+                                                for i in range(400)),
+                                  again=b"".join(frame(DATA, 0, 2 * i + 1, bytes(400)) for i in range(150)),
+                                  doc="150 messages of 15 MiB, of which 800 bytes a second come; small ones for the rest"),
+        "unread_answers": Attack("", slow=True, life=5, stalled="answer", peak=96, app="large_answers.py",
+                                 options=("--max-answer-bytes", "64M", "--ping-interval", "1s"), settings=b"\0\4\0\0\0\0",
+                                 once=b"".join(request(i, 2 * i + 1, message("mebibyte")) for i in range(100)),
+                                 doc="100 answers of a MiB that may not be sent, again and again"),
     }
 
 
@@ -205,10 +226,13 @@ class Client:
                 self.view = memoryview(self.parts.pop(0))
             elif not self.attack.again:
                 return False
-            elif not self.attack.drip:
+            elif not self.attack.drip and not self.attack.every:
                 self.view = memoryview(self.attack.again)
             elif now < self.next_byte:
                 return False
+            elif self.attack.every:
+                self.next_byte = now + self.attack.every
+                self.view = memoryview(self.attack.again)
             else:
                 self.next_byte = now + self.attack.drip
                 self.view = memoryview(self.attack.again)[self.at % len(self.attack.again):][:1]
@@ -231,7 +255,8 @@ class Client:
         return self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in (ESTABLISHED, SYN_SENT)
 
     def wants_write(self):
-        return bool(len(self.view) or self.parts or (self.attack.again and not self.attack.drip))
+        waits = self.attack.drip or self.attack.every
+        return bool(len(self.view) or self.parts or (self.attack.again and not waits))
 
     def read(self):
         """False: the connection is over."""
@@ -266,10 +291,13 @@ class Gang:
         self.clients.add(client)
         self.selector.register(client.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, client)
 
-    def _end(self, client, now):
+    def _leave(self, client):
         self.clients.discard(client)
         self.selector.unregister(client.sock)
         client.sock.close()
+
+    def _end(self, client, now):
+        self._leave(client)
         self.times.append(now - client.began)
         self.goaways[client.goaway] += 1
 
@@ -299,7 +327,10 @@ class Gang:
                 self._begin()
             for key, events in self.selector.select(0.05):
                 self._serve(key.data, events, time.monotonic())
-            if self.attack.drip:
+            if self.attack.life:
+                for client in [c for c in self.clients if now - c.began > self.attack.life]:
+                    self._leave(client)
+            if self.attack.drip or self.attack.every:
                 for client in list(self.clients):
                     if not client.write(time.monotonic()):
                         self._end(client, time.monotonic())

@@ -7,7 +7,7 @@ Each attack gets a server of its own. Healthy traffic runs alone first (calm), t
 no healthy call and no newcomer failed, the worst healthy latency is at most 50 ms or four times the worst of the
 calm part, the dispatcher's resident memory grew by at most 4 MiB, and every hostile connection was closed within
 a second, for the expected reason. Slow attacks (the last ones) are closed by timers, shortened here to 2 s; they
-pass on errors, latency, and on what they leave behind.
+pass on errors, latency, and on what they leave behind, and some on how far memory grew meanwhile.
 """
 
 import argparse
@@ -56,13 +56,13 @@ def worst(rows):
 def attack(name, seconds=30, calm=5, rate=200, connections=4, newcomers=10):
     """One attack against a fresh server: a dictionary of what was seen."""
     kind = hostile.attacks()[name]
-    server = Server("echo.py", "--log-level", "warn", *(SLOW if kind.slow else ()))
+    server = Server(kind.app, "--log-level", "warn", *(SLOW if kind.slow else ()), *kind.options)
     try:
         pid = server.dispatcher
         healthy = subprocess.Popen([sys.executable, HERE / "healthy.py", server.address, "--rate", str(rate),
                                     "--newcomers", str(newcomers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    env={**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)})
-        wait.until(lambda: server.counts()["completed"] > 50, "healthy traffic")
+        wait.until(lambda: server.counts(kind.app[:-3])["completed"] > 50, "healthy traffic")
         calm_from = time.monotonic()
         time.sleep(calm)
         before = rss(pid)
@@ -98,7 +98,7 @@ def attack(name, seconds=30, calm=5, rate=200, connections=4, newcomers=10):
             "newcomers": len(fresh), "newcomer_worst_ms": round(1e3 * worst(fresh), 1),
             "rss_before": before, "rss_peak_growth_mib": round((peak - before) / MIB, 2),
             "rss_growth_mib": round((after - before) / MIB, 2), "closed_for": reasons, "stalls": stalls,
-            "must_stall": kind.stalled, "log_lines": lines}
+            "must_stall": kind.stalled, "may_peak_mib": kind.peak, "log_lines": lines}
 
 
 def faults(r, timing=True):
@@ -116,6 +116,8 @@ def faults(r, timing=True):
             bad.append(f"not closed for {r['reason']}: {r['closed_for']}")
         if max(r["slowest_close_s"], r["oldest_open_s"]) > limit:
             bad.append(f"closed after {max(r['slowest_close_s'], r['oldest_open_s'])} s")
+    if r["may_peak_mib"] and r["rss_peak_growth_mib"] > r["may_peak_mib"]:
+        bad.append(f"memory grew by {r['rss_peak_growth_mib']} MiB meanwhile")
     if r["must_stall"] and not r["stalls"].get(r["must_stall"]):
         bad.append(f"no {r['must_stall']} was given up")
     if r["log_lines"] > 30 + 5 * r["seconds"]:

@@ -117,6 +117,27 @@ def test_answers_that_nobody_takes_are_given_up(impatient):
     assert run.closings(impatient)[1].get("answer", 0) >= stalls + 100
 
 
+@pytest.mark.parametrize("name", ["declared_length", "unread_answers"])
+def test_what_hostile_clients_hold_keeps_nobody_out(serve, name):
+    """Of the budgets, whatever they take; and it is given back."""
+    kind = ALL[name]
+    server = serve(kind.app, "--log-level", "warn", *run.SLOW, *kind.options)
+    with Load(server.address, call, threads=2) as load:
+        load.wait_more(1)
+        before = run.rss(server.dispatcher)
+        gang = attacks.Gang(kind, (server.host, server.port), 4)
+        peak = []
+        gang.run(wait.SECONDS, lambda _: peak.append(run.rss(server.dispatcher)) or
+                 run.closings(server)[1].get(kind.stalled, 0) >= 50)
+        load.wait_more(1)
+    assert set(load.outcomes) == {"OK"}, load.errors
+    assert run.closings(server)[1].get(kind.stalled, 0) >= 50
+    if not paths.SANITIZED:
+        assert max(peak) - before <= kind.peak * MIB
+    wait.until(lambda: not server.status()["server"]["inflight_bytes"] and not server.status()["server"]["answer_bytes"],
+               lambda: server.status()["server"])
+
+
 def test_dead_peer_is_found(impatient):
     """It greets, and never answers our ping."""
     ping = attacks.frame(attacks.PING, 0, 0, bytes(8))
