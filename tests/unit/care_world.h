@@ -353,19 +353,17 @@ AS_UNUSED static void on_part(struct as_call *c, struct as_part *p)
     as_client_credit(&w.client, c, 1, p->cost);
 }
 
-/* Requests of the same value are alike. */
-AS_UNUSED static struct request *submit_of(uint8_t value)
+/* With one input of bytes; both stay until it is answered. */
+AS_UNUSED static struct request *submit_bytes(const uint8_t *values, const int64_t shape[1])
 {
-    static const int64_t shape[] = {4};
     struct request *q = &w.q[w.n++];
 
-    q->values[0] = value;
     q->t = (struct as_tensor){.name = AS_STR("x"),
                               .dtype = AS_DT_UINT8,
                               .ndim = 1,
                               .shape = shape,
-                              .data = q->values,
-                              .nbytes = sizeof(q->values)};
+                              .data = values,
+                              .nbytes = (size_t)shape[0]};
     as_arena_init(&q->arena, NULL, 0);
     as_request_init(&q->call.core);
     q->call.core.model = as_registry_at(w.client.registry, 0)->index;
@@ -379,6 +377,16 @@ AS_UNUSED static struct request *submit_of(uint8_t value)
     q->call.begun = AS_NEVER / 2; /* what an earlier life of the memory left */
     as_client_submit(&w.client, &q->call);
     return q;
+}
+
+/* Requests of the same value are alike. */
+AS_UNUSED static struct request *submit_of(uint8_t value)
+{
+    static const int64_t shape[] = {4};
+    uint8_t *values = w.q[w.n].values;
+
+    values[0] = value;
+    return submit_bytes(values, shape);
 }
 
 AS_UNUSED static struct request *submit(void)
