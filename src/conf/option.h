@@ -129,7 +129,7 @@ enum as_option_type {
     X(HANDSHAKE_TIMEOUT, "handshake-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", RD,        \
       "Workers", "a connected worker must say HELLO and register in this time")                    \
     X(PING_INTERVAL, "ping-interval", DURATION, 10 * AS_MS, 3600 * AS_SEC, "5s", "", RD,           \
-      "Workers", "how often a silent worker is asked whether it lives")                            \
+      "Workers", "how often a worker is asked whether it lives")                                   \
     X(PING_TIMEOUT, "ping-timeout", DURATION, 10 * AS_MS, 3600 * AS_SEC, "10s", "", RD, "Workers", \
       "an unanswered ping ends the worker after this time")                                        \
     X(HEALTH_CHECK_PERIOD, "health-check-period", DURATION, 0, 86400 * AS_SEC, "10s", "off", RD,   \

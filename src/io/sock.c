@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -103,6 +104,13 @@ int64_t as_sock_read(struct as_sock *s, void *p, size_t n)
 {
     as_count(&s->loop->stat.reads, 1);
     return result(recv(s->fd, p, n, 0));
+}
+
+size_t as_sock_waiting(const struct as_sock *s)
+{
+    int n = 0;
+
+    return ioctl(s->fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
 }
 
 int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n)

@@ -35,6 +35,7 @@ bool as_sock_starved(int e);
 
 /* >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO. */
 int64_t as_sock_read(struct as_sock *s, void *p, size_t n);
+size_t as_sock_waiting(const struct as_sock *s); /* bytes that can be read now */
 int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n);
 /* Also takes one descriptor that travels along: -1 when none. */
 int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd);

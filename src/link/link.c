@@ -290,16 +290,16 @@ void as_link_watch(struct as_link *l)
         as_deathwatch_add(l->up.fleet->watch, &l->page->lock, l->up.fleet->box, &l->death_letter);
 }
 
+/* The kernel keeps what was written before a death. Whoever else has the socket may go on. */
 bool as_link_drain_socket(struct as_link *l)
 {
+    uint64_t all = l->sock.closing ? 0 : l->received + as_sock_waiting(&l->sock);
     int r;
 
-    /* The kernel keeps what was written before a death. 0: the socket is empty and open;
-     * else the link has ended on the way. */
     do {
         r = as_link_read(l);
-    } while (r > 0);
-    return r == 0;
+    } while (r > 0 && l->received < all);
+    return r >= 0;
 }
 
 /* --- writing --- */
@@ -308,9 +308,32 @@ bool as_link_drain_socket(struct as_link *l)
 static void on_flush(struct as_task *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, flush);
+    size_t n = l->out.bytes;
+    int err = as_sock_flush(&l->sock, &l->out);
 
-    if (as_sock_flush(&l->sock, &l->out))
+    n -= AS_MIN(n, l->out.bytes);
+    if (n && l->written < l->ping_end) /* it takes what is before its ping, however slowly */
+        l->ping_since = as_loop_now(l->up.fleet->loop);
+    l->written += n;
+    if (l->said.before && l->written >= l->said.place) {
+        l->said.before = l->said.behind;
+        l->said.behind = 0;
+        l->said.place = l->written + l->out.bytes;
+    }
+    if (err)
         as_link_broken(l);
+}
+
+void as_link_answered(struct as_link *l, size_t had)
+{
+    size_t n = l->out.bytes - AS_MIN(had, l->out.bytes);
+
+    if (l->said.before) {
+        l->said.behind += n;
+    } else {
+        l->said.before = n;
+        l->said.place = l->written + l->out.bytes;
+    }
 }
 
 void as_link_touch(struct as_link *l)
@@ -446,17 +469,19 @@ static void op_tick(struct as_upstream *u, as_ns now)
     /* the next ping only after the answer: `opaque` is the time it was sent */
     if (l->ping_sent) {
         /* after a stall of ours the answer may be there, unread */
-        if (now - l->ping_sent >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
+        if (now - l->ping_since >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
             as_link_condemn_silent(l);
         return;
     }
     /* Its health is asked for soon in any case, since only it knows. */
     if (!l->health_asked)
         as_link_check_soon(l);
-    if (now - l->last_rx < conf->ping_interval) /* a worker that talks lives */
+    /* also one that talks all the time: it may not read */
+    if (now - l->pinged < conf->ping_interval)
         return;
-    l->ping_sent = now;
+    l->ping_sent = l->ping_since = l->pinged = now;
     as_frame_put_ping(&l->out, AS_FRAME_PING, now);
+    l->ping_end = l->written + l->out.bytes;
     as_link_touch(l);
 }
 

@@ -72,6 +72,15 @@ struct as_link_last {
     bool served, retires; /* the supervisor, the controller is to know */
 };
 
+/* What we say only because of the worker's own frames: bytes that it has not taken, those before a
+ * place in what is written, and those behind it. */
+struct as_link_said {
+    size_t before, behind;
+    uint64_t place;
+};
+/* More than one read of its frames can make us say, and a place in the queue for those before. */
+#define AS_LINK_SAID_MAX (1u << 20)
+
 struct as_link {
     struct as_upstream up; /* replica: from the first grant on; deploy and name: from HELLO on */
     struct as_sock sock;
@@ -83,22 +92,28 @@ struct as_link {
     struct as_link_rx rx;
     struct as_fleet_token *token; /* NULL: joined by the join token */
     enum as_link_state state;
-    bool moves;      /* the worker can serve another dispatcher beside us */
-    bool draining;   /* the worker asked for no more */
-    bool goodbye;    /* the worker said that it goes */
-    bool dead;       /* the kernel told that the process died */
-    bool watched;    /* the death watch knows its page */
-    bool told;       /* the death watch's letter was opened */
-    bool ended;      /* as_link_end was called; only handles are left to close */
-    bool pid_open;   /* pid_sock is in use */
-    uint8_t closing; /* handles still to be closed before the memory goes */
+    uint32_t n_registers; /* REGISTER came so many times */
+    bool moves;           /* the worker can serve another dispatcher beside us */
+    bool draining;        /* the worker asked for no more */
+    bool goodbye;         /* the worker said that it goes */
+    bool dead;            /* the kernel told that the process died */
+    bool watched;         /* the death watch knows its page */
+    bool told;            /* the death watch's letter was opened */
+    bool ended;           /* as_link_end was called; only handles are left to close */
+    bool pid_open;        /* pid_sock is in use */
+    uint8_t closing;      /* handles still to be closed before the memory goes */
     uint32_t pid;
     uint64_t epoch;
     const struct as_page *page; /* NULL: the worker has none */
     uint64_t next_stream;       /* odd */
     struct as_call **calls;     /* ring by stream number / 2 */
     uint32_t n_calls, cap_calls;
-    as_ns last_rx, ping_sent; /* ping_sent 0: none under way */
+    uint64_t received, written; /* bytes, ever */
+    as_ns pinged;               /* the last time, or READY since */
+    as_ns ping_sent;            /* the one under way, 0: none … */
+    as_ns ping_since;           /* … its time runs since … */
+    uint64_t ping_end;          /* … and it has left us when so much is written */
+    struct as_link_said said;
     bool health_asked;
     struct as_link_care care;
     struct as_frame_traffic traffic; /* as the worker said last */
@@ -148,6 +163,9 @@ void as_link_left_traffic(const struct as_link *gone); /* it is not in the list 
 void as_link_watch(struct as_link *l);
 
 void as_link_touch(struct as_link *l); /* something was appended to out */
+/* What was appended since `out` had so many bytes answers a frame of the worker's. One that has too
+ * much of that to take is ended with the next read: it does not read. */
+void as_link_answered(struct as_link *l, size_t had);
 
 /* Stream table (link_streams.c). */
 struct as_call *as_link_call(const struct as_link *l, uint64_t stream); /* NULL: no such stream */
@@ -165,8 +183,8 @@ void as_link_drop_partial(struct as_link *l);
 /* Receiving (link_rx.c): one read and what it brought. >0: there may be more; 0: nothing more now;
  * <0: the link has ended. */
 int as_link_read(struct as_link *l);
-/* Reads all there is: false when that ended the link, or broke it (it then waits for the process to
- * end). */
+/* Reads all that is there now, and not what comes meanwhile: false when that ended the link, or
+ * broke it (it then waits for the process to end). */
 bool as_link_drain_socket(struct as_link *l);
 /* The socket ended, the process may live or its death is still to be told. */
 void as_link_broken(struct as_link *l);

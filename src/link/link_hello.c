@@ -158,10 +158,15 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     struct as_arena a;
     const char *why = "", *refusal;
     char name[AS_NAME_MAX + 8], version[AS_VERSION_MAX + 8];
+    size_t had = l->out.bytes;
     int err;
 
     if (l->state == AS_LINK_HELLO) {
         as_link_refuse(l, "REGISTER before HELLO");
+        return;
+    }
+    if (l->n_registers++ == AS_DEPLOY_MODELS_MAX) { /* each is answered, and those refused logged */
+        as_link_refuse(l, "REGISTER more often than a deployment can have models");
         return;
     }
     as_arena_init(&a, NULL, 0);
@@ -192,6 +197,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
                      as_log_quote(version, sizeof(version), r.version), answer.message.p);
     as_arena_fini(&a);
     as_frame_put_registered(&l->out, &answer);
+    as_link_answered(l, had);
     if (!err) /* not before: it must know the target by which it is asked */
         as_upstream_add_model(&l->up, answer.target);
     as_link_touch(l);
@@ -224,7 +230,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     if (first)
         as_upstream_join(&l->up);
     l->state = AS_LINK_READY;
-    l->last_rx = now;
+    l->pinged = first ? now : l->pinged;
     /* the handshake is over */
     as_timer_set(&l->timer, AS_NEVER);
     as_replica_grant(l->up.replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);

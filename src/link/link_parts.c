@@ -183,6 +183,7 @@ void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_
 {
     const struct as_frame_window *all = &l->up.fleet->conf.parts;
     struct as_frame_credit credit;
+    size_t had = l->out.bytes;
 
     c->owed.messages += w->messages;
     c->owed.bytes += w->bytes;
@@ -194,6 +195,7 @@ void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_
     c->parts.bytes += c->owed.bytes;
     c->owed = (struct as_frame_window){0};
     as_frame_put_credit(&l->out, c->core.stream, &credit);
+    as_link_answered(l, had);
     as_link_touch(l);
 }
 

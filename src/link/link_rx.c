@@ -307,6 +307,7 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
 
 static void on_link_frame(struct as_link *l, const struct as_frame *f)
 {
+    size_t had = l->out.bytes;
     uint64_t opaque;
 
     switch (f->type) {
@@ -319,6 +320,7 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
             break;
         }
         as_frame_put_ping(&l->out, AS_FRAME_PONG, opaque);
+        as_link_answered(l, had);
         as_link_touch(l);
         break;
     case AS_FRAME_PONG:
@@ -544,6 +546,10 @@ int as_link_read(struct as_link *l)
 
     if (l->ended || l->sock.closing)
         return -1;
+    if (l->said.before + l->said.behind > AS_LINK_SAID_MAX) {
+        as_link_refuse(l, "does not read what its own frames are answered");
+        return -1;
+    }
     /* One read per event, however much there is: a link that floods does not starve the others.
      * Level-triggered polling brings us back. */
     n = receive(l);
@@ -555,7 +561,7 @@ int as_link_read(struct as_link *l)
         as_link_broken(l);
         return -1;
     }
-    l->last_rx = now_of(l);
+    l->received += (size_t)n;
     while (step(l))
         ;
     return l->ended ? -1 : 1;
