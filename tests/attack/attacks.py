@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hostile HTTP/2 clients with raw sockets: frames made by hand, built before the attack, sent in bulk.
 
-    tests/attack/attacks.py NAME HOST:PORT [--seconds 30] [--connections 4] [--model echo]
+    tests/attack/attacks.py NAME HOST:PORT [--seconds 30] [--connections 4] [--model echo] [--link PATH --token TOKEN]
     tests/attack/attacks.py --list
 
 An attacker whose connection is closed comes back at once. Prints one line of JSON: connections made, how many
@@ -87,6 +87,7 @@ class Attack:
     life: float = 0      # seconds until the client leaves, to come back at once
     slow: bool = False   # ended by a timer
     stalled: str = ""    # the part of a request that the server gives up, without closing
+    worker: str = ""     # no client, but a worker: which of workers.py
     app: str = "echo.py"
     options: tuple = ()  # of the server
     peak: float = 0      # MiB that its memory may grow by meanwhile
@@ -195,6 +196,10 @@ def attacks(model="echo"):
                                  options=("--max-answer-bytes", "64M", "--ping-interval", "1s"), settings=b"\0\4\0\0\0\0",
                                  once=b"".join(request(i, 2 * i + 1, message("mebibyte")) for i in range(100)),
                                  doc="100 answers of a MiB that may not be sent, again and again"),
+        # workers
+        "worker_pings": Attack("", worker="pings", peak=16, doc="a worker that pings and reads nothing"),
+        "worker_talks": Attack("", worker="talks", slow=True, options=("--ping-interval", "1s", "--ping-timeout", "2s"),
+                               doc="a worker that talks all the time, and does not answer pings"),
     }
 
 
@@ -352,6 +357,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--model", default="echo")
+    parser.add_argument("--link", help="of hostile workers: the server's socket for workers")
+    parser.add_argument("--token", help="and the token that they join by")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     known = attacks(options.model)
@@ -359,6 +366,10 @@ def main():
         for name, attack in known.items():
             print(f"{name:24} {attack.reason or '-':20} {attack.doc}")
         return 0 if options.list else 2
+    if known[options.name].worker:
+        import workers
+        print(json.dumps(workers.run(known[options.name].worker, options.link, options.token, options.seconds)))
+        return 0
     host, _, port = options.address.rpartition(":")
     gang = Gang(known[options.name], (host, int(port)), options.connections)
     print(json.dumps(gang.run(options.seconds)))

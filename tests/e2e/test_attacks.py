@@ -18,11 +18,13 @@ sys.path.insert(0, str(paths.ROOT / "tests/attack"))
 
 import attacks  # noqa: E402
 import run  # noqa: E402
+import workers  # noqa: E402
 
 pytestmark = pytest.mark.core
 
 ALL = attacks.attacks()
-FLOODS = sorted(name for name, a in ALL.items() if not a.slow)
+FLOODS = sorted(name for name, a in ALL.items() if not a.slow and not a.worker)
+WORKERS = sorted(name for name, a in ALL.items() if a.worker)
 QUICK = ("--header-timeout", "500ms", "--body-timeout", "500ms", "--send-timeout", "500ms")
 MIB = 1 << 20
 
@@ -136,6 +138,25 @@ def test_what_hostile_clients_hold_keeps_nobody_out(serve, name):
         assert max(peak) - before <= kind.peak * MIB
     wait.until(lambda: not server.status()["server"]["inflight_bytes"] and not server.status()["server"]["answer_bytes"],
                lambda: server.status()["server"])
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_hostile_workers(serve, name):
+    """They are ended, in little memory, and nobody else notices."""
+    kind = ALL[name]
+    server = serve(kind.app, "--log-level", "warn", "--ping-interval", "200ms", "--ping-timeout", "500ms")
+    with Load(server.address, call, threads=2) as load:
+        load.wait_more(1)
+        before, peak = run.rss(server.dispatcher), []
+        worker = workers.HostileWorker(kind.worker, server.link_path(), server.join_token())
+        wait.until(lambda: peak.append(run.rss(server.dispatcher)) or not worker.step(), "the worker to be ended")
+        worker.sock.close()
+        load.wait_more(1)
+    assert set(load.outcomes) == {"OK"}, load.errors
+    server.log.wait("event=worker_gone replica=hostile.*does not read" if name == "worker_pings" else
+                    "event=worker_gone replica=hostile.*ping")
+    if not paths.SANITIZED:
+        assert max(peak) - before <= 16 * MIB
 
 
 def test_dead_peer_is_found(impatient):
