@@ -1,0 +1,76 @@
+/* Requests that another thread answers, while the event loop is told of their cancels, or of room
+ * for their parts: what it is told of must be there. */
+#include "link/page.h"
+#include "worker_pair.h"
+
+/* The caller's own, of one request: who has a reference may look at it. */
+struct item {
+    struct pair *p;
+    struct as_worker_req *q;
+    atomic_int refs;
+    atomic_bool go, over; /* it is to be answered; it is */
+};
+
+static struct as_worker_req *begin(struct pair *p, struct item *it, uint64_t stream)
+{
+    *it = (struct item){.p = p};
+    atomic_init(&it->refs, 1);
+    it->q = pair_start(p, stream, 8);
+    as_worker_req_set_data(it->q, it);
+    return it->q;
+}
+
+static void drop(struct item *it)
+{
+    assert_true(atomic_fetch_sub(&it->refs, 1) > 0);
+}
+
+static void *answer(void *arg)
+{
+    struct item *it = arg;
+
+    while (!atomic_load(&it->go))
+        sched_yield();
+    pair_echo(it->p, it->q);
+    drop(it);
+    atomic_store(&it->over, true);
+    return NULL;
+}
+
+/* The other thread answers it just when the loop is told of it. */
+static void what_is_told_of_a_cancel_is_there(void **state)
+{
+    struct pair *p = *state;
+
+    for (uint64_t i = 0; i < 100; i++) {
+        struct as_worker_req *q;
+        pthread_t t;
+        struct item it, *told;
+
+        begin(p, &it, 2 * i + 1);
+        assert_int_equal(pthread_create(&t, NULL, answer, &it), 0);
+        as_frame_put_cancel(&p->d.out, 2 * i + 1, 1);
+        pair_sync(p);
+        q = as_worker_cancelled(p->w);
+        assert_non_null(q);
+        atomic_store(&it.go, true);
+        while (!atomic_load(&it.over))
+            sched_yield();
+        told = as_worker_req_data(q);
+        assert_ptr_equal(told, &it);
+        assert_true(atomic_load(&told->refs) > 0);
+        pthread_join(t, NULL);
+        as_worker_flush(p->w);
+        assert_int_equal(fake_expect_error(&p->d, 2 * i + 1).code, 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_told_of_a_cancel_is_there, pair_setup,
+                                        pair_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
