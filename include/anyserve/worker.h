@@ -296,8 +296,13 @@ void as_worker_release_hold(void *hold);
  * aligned, counted in the worker's statistics. NULL: no memory. as_worker_release_hold frees it. */
 void *as_worker_hold_new(size_t n, uint8_t **ret_bytes);
 
-/* Pops a started request that was newly cancelled, NULL: none. For an event loop. */
-struct as_worker_req *as_worker_cancelled(struct as_worker *w);
+/* For an event loop whose requests other threads may answer: pops a started one that was newly
+ * cancelled, and calls `take` with it. No thread can end it meanwhile, so `take` may read it, and
+ * take a reference of what as_worker_req_data gives; it must be brief, and call nothing else of
+ * this header. When as_worker_cancelled has returned, q is there only if nobody else answers it.
+ * False: there is none. */
+typedef void (*as_worker_visit)(void *ctx, struct as_worker_req *q);
+bool as_worker_cancelled(struct as_worker *w, as_worker_visit take, void *ctx);
 
 /* Tensor bytes are copied before the call returns. 0; AS_ETOOBIG: larger than the dispatcher
  * accepts or than a frame can describe; AS_ENOMEM: nothing was sent, the request is still the
@@ -333,8 +338,8 @@ void as_worker_await_input(struct as_worker *w, struct as_worker_req *q);
  * False: as_worker_ready gives q once there is. A cancel is told by as_worker_cancelled. */
 enum as_worker_want { AS_WANT_ROOM = 1, AS_WANT_INPUT = 2 };
 bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker_want what);
-/* Pops one; *ret_what: what there is now. NULL: none. */
-struct as_worker_req *as_worker_ready(struct as_worker *w, unsigned *ret_what);
+/* Pops one, as as_worker_cancelled does; *ret_what: what there is now. False: there is none. */
+bool as_worker_ready(struct as_worker *w, unsigned *ret_what, as_worker_visit take, void *ctx);
 
 /* A request that is made here, to warm a model up before the first connect: checked as the server
  * checks a request, and started. It is answered like any other, and read to its end if it is a

@@ -395,14 +395,16 @@ void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_
     as_worker_done(w, q, now);
 }
 
-struct as_worker_req *as_worker_cancelled(struct as_worker *w)
+bool as_worker_cancelled(struct as_worker *w, as_worker_visit take, void *ctx)
 {
     struct as_list *n;
 
     pthread_mutex_lock(&w->mu);
     n = as_list_pop(&w->cancelled);
+    if (n) /* with the lock, which whoever answers it needs */
+        take(ctx, AS_LIST_ENTRY(n, struct as_worker_req, cancelled));
     pthread_mutex_unlock(&w->mu);
-    return n ? AS_LIST_ENTRY(n, struct as_worker_req, cancelled) : NULL;
+    return n;
 }
 
 /* --- what a request says --- */

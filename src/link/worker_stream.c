@@ -39,20 +39,21 @@ bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker
     return is;
 }
 
-struct as_worker_req *as_worker_ready(struct as_worker *w, unsigned *ret_what)
+bool as_worker_ready(struct as_worker *w, unsigned *ret_what, as_worker_visit take, void *ctx)
 {
-    struct as_worker_req *q = NULL;
     struct as_list *n;
 
     pthread_mutex_lock(&w->mu);
     n = as_list_pop(&w->ready);
     if (n) {
-        q = AS_LIST_ENTRY(n, struct as_worker_req, ready);
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, ready);
+
         *ret_what = q->got_news;
         q->got_news = 0;
+        take(ctx, q);
     }
     pthread_mutex_unlock(&w->mu);
-    return q;
+    return n;
 }
 
 static bool is_cancelled(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)

@@ -353,7 +353,7 @@ static void after_the_dispatchers_death_a_new_one_is_served(void **state)
     assert_int_equal(as_worker_wait(p->w), AS_EOF);
     assert_null(as_worker_next(p->w)); /* what was not started is dropped */
     assert_true(as_worker_req_cancelled(old));
-    assert_ptr_equal(as_worker_cancelled(p->w), old);
+    assert_ptr_equal(pair_cancelled(p), old);
     assert_int_equal(fake_connect(&p->d, p->w), 0);
     assert_int_equal(p->d.hello.epoch, 7); /* as the dead one called us */
     assert_int_equal(p->d.page->last_started, 0);

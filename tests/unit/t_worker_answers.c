@@ -37,29 +37,45 @@ static void *answer(void *arg)
     return NULL;
 }
 
-/* The other thread answers it just when the loop is told of it. */
+/* While it is told of it the other thread begins to answer it. */
+static void take(void *ctx, struct as_worker_req *q)
+{
+    struct item *it = as_worker_req_data(q);
+
+    assert_ptr_equal(it->q, q);
+    assert_true(as_worker_req_cancelled(q) || as_worker_req_model(q));
+    atomic_store(&it->go, true);
+    for (int i = 0; i < 100; i++)
+        sched_yield();
+    assert_true(atomic_fetch_add(&it->refs, 1) > 0);
+    *(struct item **)ctx = it;
+}
+
+static void finish(struct item *it, struct item *told, pthread_t t)
+{
+    while (!atomic_load(&it->over))
+        sched_yield();
+    assert_ptr_equal(told, it);
+    assert_int_equal(atomic_load(&told->refs), 1); /* ours */
+    drop(told);
+    pthread_join(t, NULL);
+}
+
 static void what_is_told_of_a_cancel_is_there(void **state)
 {
     struct pair *p = *state;
 
     for (uint64_t i = 0; i < 100; i++) {
-        struct as_worker_req *q;
-        pthread_t t;
         struct item it, *told;
+        pthread_t t;
 
         begin(p, &it, 2 * i + 1);
         assert_int_equal(pthread_create(&t, NULL, answer, &it), 0);
         as_frame_put_cancel(&p->d.out, 2 * i + 1, 1);
         pair_sync(p);
-        q = as_worker_cancelled(p->w);
-        assert_non_null(q);
-        atomic_store(&it.go, true);
-        while (!atomic_load(&it.over))
-            sched_yield();
-        told = as_worker_req_data(q);
-        assert_ptr_equal(told, &it);
-        assert_true(atomic_load(&told->refs) > 0);
-        pthread_join(t, NULL);
+        assert_true(as_worker_cancelled(p->w, take, &told));
+        finish(&it, told, t);
+        assert_false(as_worker_cancelled(p->w, take, &told));
         as_worker_flush(p->w);
         assert_int_equal(fake_expect_error(&p->d, 2 * i + 1).code, 1);
     }

@@ -241,7 +241,7 @@ static void a_blocked_event_loop_is_stood_in_for_and_told(void **state)
     fake_send(&p->d);
     fake_expect(&p->d, AS_FRAME_PONG);
     assert_true(readable(as_worker_fd(p->w), WAIT_MS));
-    assert_ptr_equal(as_worker_cancelled(p->w), q);
+    assert_ptr_equal(pair_cancelled(p), q);
     pair_echo(p, q);
     assert_int_equal(fake_expect_error(&p->d, 1).code, 1); /* nobody flushed: the guard did */
 }
@@ -378,7 +378,7 @@ static void stress(struct pair *p, bool event_loop)
 
         while ((q = as_worker_next(p->w)))
             stress_handle(p, q, handled++);
-        while (as_worker_cancelled(p->w))
+        while (pair_cancelled(p))
             ;
         if (!event_loop)
             r = as_worker_wait(p->w);

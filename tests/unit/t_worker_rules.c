@@ -158,13 +158,13 @@ static void a_running_stream_learns_of_its_cancel(void **state)
     struct as_worker_req *q = pair_start(p, 1, 8);
     struct as_frame_error e;
 
-    assert_null(as_worker_cancelled(p->w));
+    assert_null(pair_cancelled(p));
     as_frame_put_cancel(&p->d.out, 1, 1);
     pair_sync(p);
     assert_true(as_worker_req_cancelled(q));
-    assert_ptr_equal(as_worker_cancelled(p->w), q);
-    assert_null(as_worker_cancelled(p->w)); /* told once */
-    pair_echo(p, q);                        /* an answer that nobody reads is not sent */
+    assert_ptr_equal(pair_cancelled(p), q);
+    assert_null(pair_cancelled(p)); /* told once */
+    pair_echo(p, q);                /* an answer that nobody reads is not sent */
     as_worker_flush(p->w);
     e = fake_expect_error(&p->d, 1);
     assert_int_equal(e.code, 1);
@@ -181,7 +181,7 @@ static void a_cancel_that_comes_too_late_is_nothing(void **state)
     as_frame_put_cancel(&p->d.out, 1, 1);
     as_frame_put_cancel(&p->d.out, 7, 1);
     pair_sync(p);
-    assert_null(as_worker_cancelled(p->w));
+    assert_null(pair_cancelled(p));
 }
 
 static void a_request_whose_deadline_passed_is_not_started(void **state)

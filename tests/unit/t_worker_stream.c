@@ -227,17 +227,73 @@ static void an_event_loop_is_told_of_room_and_inputs(void **state)
 
     assert_false(as_worker_want(p->w, q, AS_WANT_ROOM));
     assert_false(as_worker_want(p->w, q, AS_WANT_INPUT));
-    assert_null(as_worker_ready(p->w, &what));
+    assert_null(pair_ready(p, &what));
     grant(p, 1, 1, 1);
     as_frame_put_end(&p->d.out, 1, 0);
     fake_send(&p->d);
     fake_expect(&p->d, AS_FRAME_CREDIT); /* for inputs */
     pair_sync(p);
-    assert_ptr_equal(as_worker_ready(p->w, &what), q);
+    assert_ptr_equal(pair_ready(p, &what), q);
     assert_int_equal(what, AS_WANT_ROOM | AS_WANT_INPUT);
-    assert_null(as_worker_ready(p->w, &what));
+    assert_null(pair_ready(p, &what));
     assert_true(as_worker_want(p->w, q, AS_WANT_ROOM));
     as_worker_finish(p->w, q);
+}
+
+/* The request is finished by another thread, which begins when the loop is told of it. */
+struct other {
+    struct pair *p;
+    struct as_worker_req *q;
+    atomic_bool go, over;
+    int mine; /* what a reference was taken of */
+};
+
+static void *finish_it(void *arg)
+{
+    struct other *o = arg;
+
+    while (!atomic_load(&o->go))
+        sched_yield();
+    as_worker_finish(o->p->w, o->q);
+    atomic_store(&o->over, true);
+    return NULL;
+}
+
+static void take_other(void *ctx, struct as_worker_req *q)
+{
+    struct other *o = as_worker_req_data(q);
+
+    atomic_store(&o->go, true);
+    for (int i = 0; i < 100; i++)
+        sched_yield();
+    assert_false(atomic_load(&o->over)); /* it waits for us */
+    assert_ptr_equal(as_worker_req_data(q), o);
+    *(struct other **)ctx = o;
+}
+
+static void what_is_told_of_room_is_there(void **state)
+{
+    struct pair *p = *state;
+
+    for (uint64_t stream = 1; stream < 100; stream += 2) {
+        struct other o = {.p = p}, *told;
+        pthread_t t;
+        unsigned what;
+
+        o.q = start(p, stream, COUNT, 0);
+        as_worker_req_set_data(o.q, &o);
+        assert_false(as_worker_want(p->w, o.q, AS_WANT_ROOM));
+        assert_int_equal(pthread_create(&t, NULL, finish_it, &o), 0);
+        grant(p, stream, 1, 1);
+        pair_sync(p);
+        assert_true(as_worker_ready(p->w, &what, take_other, &told));
+        assert_int_equal(what, AS_WANT_ROOM);
+        assert_ptr_equal(told, &o);
+        pthread_join(t, NULL);
+        assert_false(as_worker_ready(p->w, &what, take_other, &told));
+        as_worker_flush(p->w);
+        fake_expect(&p->d, AS_FRAME_END);
+    }
 }
 
 /* --- inputs --- */
@@ -390,6 +446,7 @@ int main(void)
         T(threads_wait_for_room_too),
         T(the_end_of_the_link_ends_the_wait),
         T(an_event_loop_is_told_of_room_and_inputs),
+        T(what_is_told_of_room_is_there),
         T(inputs_come_in_order_and_end),
         T(inputs_that_are_taken_are_granted_again),
         T(more_inputs_than_granted_end_the_link),

@@ -81,6 +81,26 @@ static inline struct as_worker_req *pair_next(struct pair *p)
     return q;
 }
 
+static inline void pair_take(void *ctx, struct as_worker_req *q)
+{
+    *(struct as_worker_req **)ctx = q;
+}
+
+/* Nobody but the test answers: what was taken stays. */
+static inline struct as_worker_req *pair_cancelled(struct pair *p)
+{
+    struct as_worker_req *q = NULL;
+
+    return as_worker_cancelled(p->w, pair_take, &q) ? q : NULL;
+}
+
+static inline struct as_worker_req *pair_ready(struct pair *p, unsigned *ret_what)
+{
+    struct as_worker_req *q = NULL;
+
+    return as_worker_ready(p->w, ret_what, pair_take, &q) ? q : NULL;
+}
+
 static inline void pair_echo(struct pair *p, struct as_worker_req *q)
 {
     assert_int_equal(as_worker_answer(p->w, q, as_worker_req_msg(q)), 0);
