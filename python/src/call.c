@@ -483,9 +483,8 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     Py_RETURN_NONE;
 }
 
-void native_call_cancel(struct as_worker_req *q)
+void native_call_cancel(Call *c)
 {
-    Call *c = as_worker_req_data(q);
     PyObject *task, *r;
 
     /* A sync handler cannot be stopped; it may look at request.cancelled. An answer is dropped
@@ -504,10 +503,8 @@ void native_call_cancel(struct as_worker_req *q)
     Py_DECREF(task);
 }
 
-void native_call_ready(struct as_worker_req *q, unsigned what)
+void native_call_ready(Call *c, unsigned what)
 {
-    Call *c = as_worker_req_data(q);
-
     if (c && c->stream)
         native_stream_tell(c->stream, what);
 }

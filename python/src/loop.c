@@ -185,10 +185,16 @@ static int tell(Link *l, int how)
     return r ? 0 : -1;
 }
 
+/* With a reference of its own: a thread may answer the request before it is used. */
+static void take_call(void *ctx, struct as_worker_req *q)
+{
+    *(PyObject **)ctx = Py_XNewRef((PyObject *)as_worker_req_data(q));
+}
+
 /* came: there is something to read, or somebody has woken the loop. */
 static int turn(Link *l, bool came)
 {
-    struct as_worker_req *q;
+    PyObject *call;
     unsigned what;
     int how = 0, err;
 
@@ -201,10 +207,14 @@ static int turn(Link *l, bool came)
     if (!err)
         err = start_some(l);
     native_beside_leave(l);
-    while (!err && (q = as_worker_cancelled(l->w)))
-        native_call_cancel(q);
-    while (!err && (q = as_worker_ready(l->w, &what)))
-        native_call_ready(q, what);
+    while (!err && as_worker_cancelled(l->w, take_call, &call)) {
+        native_call_cancel((Call *)(void *)call);
+        Py_XDECREF(call);
+    }
+    while (!err && as_worker_ready(l->w, &what, take_call, &call)) {
+        native_call_ready((Call *)(void *)call, what);
+        Py_XDECREF(call);
+    }
     l->in_turn = false;
     return err ? -1 : tell(l, how);
 }

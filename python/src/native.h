@@ -217,8 +217,8 @@ PyObject *native_invoke(struct model *m, struct as_worker_req *q, Request *r, st
 /* Runs or starts a request; always leaves it answered, or owned by a Call. -1: an exception that
  * ends the worker. */
 int native_call_start(Link *l, struct as_worker_req *q);
-void native_call_cancel(struct as_worker_req *q);
-void native_call_ready(struct as_worker_req *q, unsigned what);
+void native_call_cancel(Call *c); /* both: NULL is fine */
+void native_call_ready(Call *c, unsigned what);
 /* Every request that is not answered ends here. */
 void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text);
 
