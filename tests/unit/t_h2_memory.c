@@ -39,10 +39,14 @@ void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t each);
 void *__real_aligned_alloc(size_t align, size_t n);
 void __real_free(void *p);
+void *__real_as_slab_get(size_t n);
+void __real_as_slab_put(void *p);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t each);
 void *__wrap_aligned_alloc(size_t align, size_t n);
 void __wrap_free(void *p);
+void *__wrap_as_slab_get(size_t n);
+void __wrap_as_slab_put(void *p);
 
 static void *count(void *p)
 {
@@ -69,6 +73,17 @@ void __wrap_free(void *p)
 {
     mem.live -= mem.on && p;
     __real_free(p);
+}
+
+void *__wrap_as_slab_get(size_t n)
+{
+    return fails() ? NULL : count(__real_as_slab_get(n));
+}
+
+void __wrap_as_slab_put(void *p)
+{
+    mem.live -= mem.on && p;
+    __real_as_slab_put(p);
 }
 
 /* --- the server: answers with a body and trailers --- */
