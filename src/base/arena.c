@@ -1,6 +1,7 @@
 #include "base/arena.h"
 
 #include "base/live.h"
+#include "base/slab.h"
 
 #define BLOCK_MIN 4096
 
@@ -27,7 +28,7 @@ void as_arena_reset(struct as_arena *a)
 
         a->heap = b->next;
         as_live_sub(b->n);
-        free(b);
+        as_slab_put(b);
     }
     a->p = a->first;
     a->end = a->first_end;
@@ -65,8 +66,8 @@ void *as_arena_alloc(struct as_arena *a, size_t n, size_t align)
     if (n > SIZE_MAX / 2)
         return NULL;
     size = AS_MAX(n + align, (size_t)BLOCK_MIN);
-    /* malloc, not as_xalloc: a request sizes this, and a request can be refused */
-    b = malloc(sizeof(*b) + size);
+    /* a request sizes this, and a request can be refused */
+    b = as_slab_get(sizeof(*b) + size);
     if (!b)
         return NULL;
     as_live_add(size);

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/live.h"
 #include "base/pages.h"
+#include "base/slab.h"
 
 #include <string.h>
 
@@ -17,10 +18,7 @@
 
 static_assert(AS_BLOB_FIRST >= AS_PAGES_MIN, "what is extended lies in pages");
 
-static struct as_blob *from_heap(size_t n)
-{
-    return aligned_alloc(AS_BLOB_ALIGN, HEAD + AS_ALIGN(n, AS_BLOB_ALIGN));
-}
+static_assert(AS_SLAB_ALIGN >= AS_BLOB_ALIGN, "a small one lies in a slab");
 
 /* `p` has room for n bytes behind the head. */
 static struct as_blob *init(void *p, size_t n, size_t mapped)
@@ -46,7 +44,7 @@ struct as_blob *as_blob_new(size_t n)
     if (n > SIZE_MAX / 2)
         return NULL;
     /* 64 bytes: a cache line, and as much as any vector load of numpy's asks for */
-    p = n >= MAPPED_MIN ? as_pages_get(HEAD + n, &mapped) : from_heap(n);
+    p = n >= MAPPED_MIN ? as_pages_get(HEAD + n, &mapped) : as_slab_get(HEAD + n);
     return init(p, n, mapped);
 }
 
@@ -69,7 +67,7 @@ void as_blob_unref(struct as_blob *b)
     if (b->mapped)
         as_pages_put(b, b->mapped);
     else
-        free(b);
+        as_slab_put(b);
 }
 
 /* --- charged ones --- */
@@ -130,13 +128,13 @@ static struct as_blob *move(struct as_blob *b, size_t n)
         }
         return to;
     }
-    to = n >= MAPPED_MIN ? as_pages_get(HEAD + n, &mapped) : from_heap(n);
+    to = n >= MAPPED_MIN ? as_pages_get(HEAD + n, &mapped) : as_slab_get(HEAD + n);
     if (!to)
         return NULL;
     memcpy(to, b, HEAD + b->n);
     to->mapped = n >= MAPPED_MIN ? mapped : 0;
     to->data = (uint8_t *)to + HEAD;
-    free(b);
+    as_slab_put(b);
     return to;
 }
 

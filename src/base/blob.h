@@ -18,7 +18,8 @@
 struct as_blob {
     atomic_uint refs;
     size_t n;      /* bytes at data, as many as are charged */
-    size_t mapped; /* bytes of the run of pages (base/pages.h) that it lies in; 0: from the heap */
+    size_t mapped; /* bytes of the run of pages (base/pages.h) that it lies in; 0: from a slab
+                      (base/slab.h) */
     uint8_t *data;
     struct as_account *payer; /* NULL: it is not charged */
 };

@@ -1,6 +1,7 @@
 #include "base/outq.h"
 
 #include "base/live.h"
+#include "base/slab.h"
 
 #include <string.h>
 
@@ -32,7 +33,10 @@ static void seg_free(struct as_outq_seg *s)
 {
     as_blob_unref(s->blob);
     as_live_sub(sizeof(*s) + s->cap);
-    free(s);
+    if (s->cap > CHUNK_AFTER_BLOB)
+        as_slab_put(s);
+    else
+        free(s);
 }
 
 void as_outq_fini(struct as_outq *q)
@@ -69,7 +73,8 @@ static struct as_outq_seg *push(struct as_outq *q, size_t cap)
         s = q->spare;
         q->spare = NULL;
     } else {
-        s = aligned_alloc(64, AS_ALIGN(sizeof(*s) + cap, 64));
+        s = cap > CHUNK_AFTER_BLOB ? as_slab_get(sizeof(*s) + cap)
+                                   : aligned_alloc(64, AS_ALIGN(sizeof(*s) + cap, 64));
         if (!s) {
             break_off(q);
             return NULL;

@@ -8,6 +8,7 @@
  * answer, or a part of it, is on its way gets that first.
  */
 #include "base/err.h"
+#include "base/slab.h"
 #include "edge/edge_own.h"
 
 #include <netinet/in.h>
@@ -71,7 +72,7 @@ static void keep(struct as_conn *c, const uint8_t *p, size_t n)
         end_reading(c);
         return;
     }
-    c->kept = malloc(n);
+    c->kept = as_slab_get(n);
     if (!c->kept) {
         as_account_give(c->requests, n);
         end_reading(c);
@@ -85,7 +86,7 @@ static void keep(struct as_conn *c, const uint8_t *p, size_t n)
 void as_conn_drop_kept(struct as_conn *c)
 {
     as_account_give(c->requests, c->kept_n);
-    free(c->kept);
+    as_slab_put(c->kept);
     c->kept = NULL;
     c->kept_at = c->kept_n = 0;
 }

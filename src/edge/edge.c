@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,8 +19,6 @@
 /* A new connection may stay this long for its first request, whoever else comes. */
 #define EVICT_AGE   AS_SEC
 #define EVICT_LOOKS 64
-#define CONN_SIZE   (32u << 10) /* about, with its HTTP/2 session */
-#define TRIM_FREED  (1u << 20)
 
 /* Out of descriptors or memory: the listeners rest until the next sweep, or they would spin. */
 static void rest(struct as_edge *e, int events)
@@ -66,19 +63,6 @@ bool as_edge_may_log(struct as_edge *e, uint32_t quiet, uint64_t *ret_skipped)
     return true;
 }
 
-/* After many requests or connections at once the memory goes back to the system: the allocator
- * keeps what lies between blocks that live on. */
-static void give_back(struct as_edge *e)
-{
-    as_exchange_pool_trim(e);
-    if (e->freed < TRIM_FREED)
-        return;
-    e->freed = 0;
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
-}
-
 static void sweep_list(struct as_list *conns, as_ns now, bool final)
 {
     AS_LIST_EACH(n, conns)
@@ -108,10 +92,10 @@ static void on_sweep(struct as_timer *t)
     as_patience_sweep(e, now);
     sweep_list(&e->fresh, now, final);
     sweep_list(&e->conns, now, final);
-    give_back(e);
+    as_exchange_pool_trim(e);
     if (!e->draining)
         rest(e, UV_READABLE);
-    if (e->n_conns || e->stat.pooled > AS_POOL_KEEP || e->freed >= TRIM_FREED)
+    if (e->n_conns || e->stat.pooled > AS_POOL_KEEP)
         as_timer_set(&e->sweep, AS_MIN(now + e->sweep_every, e->drain_final));
 }
 
@@ -119,7 +103,6 @@ void as_edge_conn_gone(struct as_edge *e)
 {
     e->n_conns--;
     as_count(&e->stat.closed, 1);
-    e->freed += CONN_SIZE;
     if (e->n_conns == 0 && e->draining) {
         as_timer_set(&e->sweep, AS_NEVER);
         if (e->drained)

@@ -52,7 +52,6 @@ struct as_edge {
     uint32_t turn, mirror_turn;  /* of as_traffic_point: canaries; copies */
     struct as_exchange *pool;    /* free ones */
     uint64_t pool_low;           /* fewest in the pool since the last trim */
-    size_t freed;                /* bytes given to the allocator since it last gave pages back */
     struct as_list streams;      /* streaming calls: edge/stream.h */
     struct as_task stream_turn;  /* due while one of them has had its share of a turn */
     struct as_squeezer squeezer; /* compressed messages */

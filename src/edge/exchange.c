@@ -1,6 +1,7 @@
 #include "edge/exchange.h"
 
 #include "base/counter.h"
+#include "base/slab.h"
 #include "edge/aside.h"
 #include "edge/ask.h"
 #include "edge/body.h"
@@ -23,7 +24,7 @@ static struct as_exchange *take(struct as_edge *e)
         as_uncount(&e->stat.pooled, 1);
         e->pool_low = AS_MIN(e->pool_low, e->stat.pooled);
     } else {
-        x = aligned_alloc(64, AS_ALIGN(sizeof(*x), 64));
+        x = as_slab_get(sizeof(*x));
         if (!x)
             return NULL;
         as_arena_init(&x->arena, x->first, sizeof(x->first));
@@ -56,8 +57,7 @@ static void maybe_free(struct as_exchange *x)
         as_arena_reset(&x->far);
     as_uncount(&e->stat.exchanges, 1);
     if (e->stat.pooled >= POOL_MAX) {
-        free(x);
-        e->freed += sizeof(*x);
+        as_slab_put(x);
         return;
     }
     x->next_free = e->pool;
@@ -74,8 +74,7 @@ void as_exchange_pool_trim(struct as_edge *e)
 
         e->pool = x->next_free;
         as_uncount(&e->stat.pooled, 1);
-        e->freed += sizeof(*x);
-        free(x);
+        as_slab_put(x);
     }
     e->pool_low = e->stat.pooled;
 }
@@ -86,7 +85,7 @@ void as_exchange_pool_free(struct as_edge *e)
         struct as_exchange *x = e->pool;
 
         e->pool = x->next_free;
-        free(x);
+        as_slab_put(x);
     }
 }
 

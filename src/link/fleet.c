@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/pages.h"
+#include "base/slab.h"
 #include "core/restart.h"
 #include "link/link.h"
 #include "link/simple.h"
@@ -506,6 +507,7 @@ static void on_tick(struct as_timer *t)
     struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tick);
     as_ns now = as_loop_now(f->loop);
 
+    as_slab_trim();
     as_pages_trim();
     as_fleet_watch_door(f);
     as_fleet_tidy(&f->tidy);

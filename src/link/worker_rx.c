@@ -4,6 +4,8 @@
  * were read. A request refers to the buffer that its frame lies in; a buffer is used again from its
  * start when nobody refers to it any more, else it is put aside and another one taken.
  */
+#include "base/pages.h"
+#include "base/slab.h"
 #include "link/worker_priv.h"
 
 #include <errno.h>
@@ -74,6 +76,7 @@ static void trim(struct as_worker_rx *rx)
 void as_worker_trim(struct as_worker *w)
 {
     AS_WORKER_LINKS(w, l) trim(&l->rx);
+    as_slab_trim();
     as_pages_trim();
 }
 

@@ -1,6 +1,7 @@
 #include "wire/h1.h"
 
 #include "base/err.h"
+#include "base/slab.h"
 #include "wire/h1_priv.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 int as_h1_new(struct as_h1 **ret_h, const struct as_h1_conf *conf, const struct as_http_ops *ops,
               void *conn)
 {
-    struct as_h1 *h = malloc(sizeof(*h));
+    struct as_h1 *h = as_slab_get(sizeof(*h));
 
     if (!h)
         return AS_ENOMEM;
@@ -51,15 +52,15 @@ void as_h1_free(struct as_h1 *h)
         return;
     as_h1_close_request(h, CANCEL);
     if (h->in.p != h->inline_in)
-        free(h->in.p);
+        as_slab_put(h->in.p);
     if (h->text.p != h->inline_out)
-        free(h->text.p);
+        as_slab_put(h->text.p);
     if (h->rest != h->inline_rest)
         free(h->rest);
     if (h->pieces != h->inline_pieces)
         free(h->pieces);
-    free(h->trailer.p);
-    free(h);
+    as_slab_put(h->trailer.p);
+    as_slab_put(h);
 }
 
 bool as_h1_room(struct as_h1_bytes *b, size_t n, const uint8_t *first)
@@ -68,13 +69,13 @@ bool as_h1_room(struct as_h1_bytes *b, size_t n, const uint8_t *first)
 
     if (n <= b->cap - b->n)
         return true;
-    p = malloc(b->n + n);
+    p = as_slab_get(b->n + n);
     if (!p)
         return false;
     if (b->n)
         memcpy(p, b->p, b->n);
     if (b->p != first)
-        free(b->p);
+        as_slab_put(b->p);
     b->p = p;
     b->cap = b->n + n;
     return true;

@@ -1,6 +1,7 @@
 #include "wire/h2.h"
 
 #include "base/err.h"
+#include "base/slab.h"
 #include "wire/h2_priv.h"
 
 /* Largest frame that clients may send: fewer frames per tensor than with the default of 16 KiB. */
@@ -16,7 +17,7 @@ struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id)
         h->free = s->next;
         h->n_free--;
     } else {
-        s = aligned_alloc(16, AS_ALIGN(sizeof(*s), 16));
+        s = as_slab_get(sizeof(*s));
         if (!s)
             return NULL;
     }
@@ -44,7 +45,7 @@ void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s)
     if (h->last == s)
         h->last = NULL;
     if (h->n_free == AS_H2_FREE_MAX) {
-        free(s);
+        as_slab_put(s);
         return;
     }
     s->next = h->free;
@@ -103,7 +104,7 @@ static int greet(struct as_h2 *h)
 int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct as_http_ops *ops,
               void *conn, as_ns now)
 {
-    struct as_h2 *h = malloc(sizeof(*h));
+    struct as_h2 *h = as_slab_get(sizeof(*h));
 
     AS_ASSERT(conf->stream_window <= INT32_MAX && conf->conn_window <= INT32_MAX);
     if (!h)
@@ -144,9 +145,9 @@ void as_h2_free(struct as_h2 *h)
         struct as_h2_stream *s = h->free;
 
         h->free = s->next;
-        free(s);
+        as_slab_put(s);
     }
-    free(h);
+    as_slab_put(h);
 }
 
 /* The session goes on until the GOAWAY is out, but its callbacks begin nothing new. */
