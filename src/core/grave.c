@@ -347,17 +347,29 @@ void as_deploy_verdict(struct as_deploy *d, uint64_t number, enum as_loss loss, 
         d->ops.next_turn(d->ctx);
 }
 
+static bool is_among(const struct as_list *head, uint32_t model)
+{
+    for (struct as_list *n = head->next; n != head; n = n->next) {
+        if (AS_LIST_ENTRY(n, struct as_request, node)->model == model)
+            return true;
+    }
+    return false;
+}
+
 bool as_grave_holds(const struct as_deploy *d, uint32_t model)
 {
     for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
-        const struct as_list *parked = &grave_of(n)->parked;
+        const struct as_grave *g = grave_of(n);
 
-        for (struct as_list *k = parked->next; k != parked; k = k->next) {
-            if (AS_LIST_ENTRY(k, struct as_request, node)->model == model)
+        if (is_among(&g->parked, model) || is_among(&g->retained, model) ||
+            (g->tried && g->tried->print.model == model))
+            return true;
+        for (uint32_t i = g->n_printed; i < g->n_evidence; i++) {
+            if (g->evidence[i].q->model == model)
                 return true;
         }
     }
-    return false;
+    return is_among(&d->released, model);
 }
 
 void as_grave_forget(struct as_deploy *d, uint32_t model)
@@ -367,12 +379,13 @@ void as_grave_forget(struct as_deploy *d, uint32_t model)
         struct as_grave *g = grave_of(n);
         uint32_t kept = 0;
 
-        for (uint32_t i = 0; i < g->n_prints; i++) {
-            if (g->prints[i].model != model)
-                g->prints[kept++] = g->prints[i];
+        for (uint32_t i = 0; i < g->n_evidence; i++) {
+            if (i >= g->n_printed || g->evidence[i].print.model != model)
+                g->evidence[kept++] = g->evidence[i];
         }
-        g->n_prints = kept;
-        if (!as_grave_is_needed(g))
+        g->n_printed -= g->n_evidence - kept;
+        g->n_evidence = kept;
+        if (g->state == AS_GRAVE_PRINTED && !g->n_evidence)
             fill(d, g);
     }
 }

@@ -439,9 +439,11 @@ void as_grave_leave(struct as_deploy *d, struct as_request *q);
 bool as_grave_work(struct as_deploy *d, as_ns now);
 void as_grave_expire(struct as_deploy *d, as_ns now);
 as_ns as_grave_next(const struct as_deploy *d);
-bool as_grave_holds(const struct as_deploy *d, uint32_t model); /* a request of it waits there */
-void as_grave_forget(struct as_deploy *d, uint32_t model);      /* nobody of it is to blame */
-void as_grave_fill_all(struct as_deploy *d, int err);           /* what is parked ends with err */
+/* Is a request of it there, whose fingerprint is not taken or which waits? */
+bool as_grave_holds(const struct as_deploy *d, uint32_t model);
+/* None is: nobody of it is to blame. */
+void as_grave_forget(struct as_deploy *d, uint32_t model);
+void as_grave_fill_all(struct as_deploy *d, int err); /* what is parked ends with err */
 bool as_grave_ok(const struct as_deploy *d);
 
 /* --- replica.c --- */

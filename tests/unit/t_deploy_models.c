@@ -361,6 +361,9 @@ static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
     submit_all(w, "b"); /* a suspect, alone with C; nobody says why that dies */
     grave = as_replica_free(rep(w, 'C'), req(w, 'b')->stream, AS_LOSS_UNTOLD, w->now);
     as_deploy_drop_model(w->d, OLD, w->now);
+    assert_false(as_deploy_is_free(w->d, OLD)); /* b's body may have to be read */
+    w->now += 2 * AS_SEC;                       /* verdict_patience */
+    as_deploy_expire(w->d, w->now);             /* it has been */
     assert_true(as_deploy_is_free(w->d, OLD));
     as_deploy_forget_model(w->d, OLD);
     assert_true(as_deploy_ok(w->d));
