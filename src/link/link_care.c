@@ -305,9 +305,9 @@ static void look_at_handlers(struct as_link *l, as_ns now)
     if (!l->care.execution)
         return;
     /* Timers come first in a turn: after a stall of ours the answer may be there, unread. */
-    if (look(l, now, &k) && as_link_drain_socket(l) && look(l, now, &k))
+    if (look(l, now, &k) && as_link_drain_socket(l) && !l->condemned && look(l, now, &k))
         condemn_hung(l, &k);
-    else if (!l->ended && k.hung)
+    else if (!l->ended && !l->condemned && k.hung)
         l->care.look = AS_MIN(now + step_of(l), AS_MAX(k.first, now + AS_MS));
 }
 

@@ -1,6 +1,8 @@
 /* What the dispatcher does to keep workers well: health checks, and handlers that do not end. */
 #include "care_world.h"
 
+#include <unistd.h>
+
 /* --- health --- */
 
 static uint64_t next_check(struct hand *h)
@@ -180,6 +182,47 @@ static void a_hung_handler_is_answered_and_its_worker_killed(void **state AS_UNU
     end();
 }
 
+/* What the worker says arrives, and is not read before the timers that are due. */
+static void on_stall(uv_check_t *check)
+{
+    uv_check_stop(check);
+    flush(check->data);
+    usleep(120 * 1000); /* the behaviour under test */
+}
+
+/* Both are due after a stall of ours, and its own word is found by the look at the handler. */
+static void a_hung_handler_of_a_sick_worker(void **state AS_UNUSED)
+{
+    struct as_frame_options o = execution(50 * AS_MS);
+    struct request *hung;
+    struct hand *h;
+    uv_check_t stall;
+    uint64_t check;
+
+    o.has |= 1u << AS_FRAME_OPT_HEALTH_PERIOD | 1u << AS_FRAME_OPT_HEALTH_FAILURES;
+    o.value[AS_FRAME_OPT_HEALTH_PERIOD] = 5 * AS_MS;
+    o.value[AS_FRAME_OPT_HEALTH_FAILURES] = 1;
+    begin(usual());
+    h = join(0, "t0", false, &o);
+    hung = submit();
+    check = next_check(h);
+    while (h->n < 1)
+        expect(h, AS_FRAME_OPEN);
+    start(h, 1);
+    UNTIL(hung->call.started); /* as the dispatcher knows */
+    reply(h, check, AS_CONTROL_HEALTH, 14, "no GPU");
+    uv_check_init(&w.loop->uv, &stall);
+    stall.data = h;
+    uv_check_start(&stall, on_stall);
+    uv_run(&w.loop->uv, UV_RUN_ONCE);
+    assert_int_equal(w.killed, 1);
+    uv_close((uv_handle_t *)&stall, NULL);
+    assert_string_equal(w.why, "1 health checks failed in a row, the last one: no GPU");
+    die(0, "t0"); /* turns of the loop follow, one of which closes `stall` */
+    UNTIL(hung->answered);
+    end();
+}
+
 static void others_that_had_started_go_by_the_table(void **state AS_UNUSED)
 {
     for (int idempotent = 0; idempotent < 2; idempotent++) {
@@ -294,6 +337,7 @@ int main(void)
         cmocka_unit_test(the_time_in_a_handler_is_not_the_checks),
         cmocka_unit_test(no_period_no_checks),
         cmocka_unit_test(a_hung_handler_is_answered_and_its_worker_killed),
+        cmocka_unit_test(a_hung_handler_of_a_sick_worker),
         cmocka_unit_test(others_that_had_started_go_by_the_table),
         cmocka_unit_test(a_request_that_is_not_started_is_replayed),
         cmocka_unit_test(a_handler_that_gives_parts_does_not_hang),
