@@ -96,6 +96,7 @@ void as_deploy_free(struct as_deploy *d)
 {
     if (!d)
         return;
+    d->down = true; /* what a death lets go waits for nobody */
     fail_queued(d, AS_EUNAVAILABLE);
     while (d->n_all) {
         struct as_replica *r = d->all[d->n_all - 1];

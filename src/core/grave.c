@@ -63,6 +63,9 @@ static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
 
         d->parked--;
         q->grave = NULL;
+        as_print_drop(d, q);
+        if (v)
+            v->q = NULL;
         if (!as_replica_may_rise(d, q, as_replay_rule(loss, AS_PROGRESS_STARTED, q->idempotent))) {
             as_deploy_fail(d, q, AS_EMAYHAVERUN);
             continue;
@@ -75,10 +78,6 @@ static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
             n_alone += q->blame != NULL;
         }
         as_replica_bury(back, q);
-    }
-    for (uint32_t i = 0; i < g->n_evidence; i++) {
-        if (g->evidence[i].q && g->evidence[i].q->state != AS_REQ_RETAINED)
-            g->evidence[i].q = NULL;
     }
 }
 
@@ -422,6 +421,18 @@ static bool retained_ok(const struct as_list *head, const struct as_grave *g)
     return true;
 }
 
+/* What is to be read is there. */
+static bool evidence_ok(const struct as_grave *g)
+{
+    for (uint32_t i = 0; i < g->n_evidence; i++) {
+        const struct as_request *q = g->evidence[i].q;
+
+        if (q ? q->grave != g : i >= g->n_printed)
+            return false;
+    }
+    return g->n_printed <= g->n_evidence;
+}
+
 bool as_grave_ok(const struct as_deploy *d)
 {
     uint32_t n = 0, parked = 0;
@@ -441,7 +452,7 @@ bool as_grave_ok(const struct as_deploy *d)
                 !as_request_ok(q))
                 return false;
         }
-        if (!retained_ok(&g->retained, g))
+        if (!retained_ok(&g->retained, g) || !evidence_ok(g))
             return false;
     }
     return n == d->n_graves && parked == d->parked && retained_ok(&d->released, NULL);

@@ -251,6 +251,8 @@ void as_replica_rise(struct as_deploy *d, struct as_list back[AS_PRIORITIES], as
         as_dispatch_flow(d, now);
     if (d->n_suspects)
         as_trial_go(d, now);
+    if (d->has_freed)
+        as_trial_freed(d, now);
     as_dispatch_balance(d);
 }
 

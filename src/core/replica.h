@@ -75,9 +75,11 @@ struct as_deploy {
     struct as_blame blame;
     struct as_list suspects;       /* QUEUED, and not in the queue */
     uint32_t n_suspects, n_trials; /* trials: replicas that are KEPT or ALONE */
-    uint32_t owed;                 /* others that go before a suspect has its turn: core/trial.h */
-    as_ns serving;                 /* since when there is a replica that serves; AS_NEVER: none */
-    struct as_list graves;         /* oldest first */
+    bool has_freed; /* one was let go whose suspect was refused: as_replica_rise has it take what
+                       waits */
+    uint32_t owed;  /* others that go before a suspect has its turn: core/trial.h */
+    as_ns serving;  /* since when there is a replica that serves; AS_NEVER: none */
+    struct as_list graves; /* oldest first */
     uint32_t n_graves, parked;
     uint64_t last_grave;
     struct as_list released; /* RETAINED, and not needed any more: let go a few in each turn */
@@ -373,6 +375,8 @@ void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now);
 /* Keeps replicas free for suspects, as far as it is their turn, and sends those whose replica is
  * idle. Rule 1 holds. */
 void as_trial_go(struct as_deploy *d, as_ns now);
+/* Replicas have been let go, that is `has_freed`: they take what waits. */
+void as_trial_freed(struct as_deploy *d, as_ns now);
 /* Somebody was sent to r, while others are owed or a suspect is there. */
 void as_trial_sent(struct as_replica *r, const struct as_request *q);
 /* q, on trial at r, has been detached. well: it ended well, and so do its like. */

@@ -155,7 +155,8 @@ static void fail_condemned(struct as_deploy *d)
 
         if (q->blame->state != AS_BLAME_CONDEMNED || q->unproved)
             continue;
-        (void)as_trial_leave(d, q);
+        if (as_trial_leave(d, q))
+            d->has_freed = true;
         as_deploy_fail(d, q, AS_EPOISON);
     }
 }

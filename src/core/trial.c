@@ -194,7 +194,8 @@ static as_ns time_of(const struct as_deploy *d, const struct as_blamed *e)
     return AS_MAX(d->conf.trial.time, 2 * ran);
 }
 
-static void begin(struct as_replica *r, as_ns now)
+/* False: its deadline has passed, and nobody has r for itself. */
+static bool begin(struct as_replica *r, as_ns now)
 {
     struct as_deploy *d = r->deploy;
     struct as_request *q = r->trial.suspect;
@@ -204,8 +205,7 @@ static void begin(struct as_replica *r, as_ns now)
     if (q->deadline <= now) {
         let_go(r, 0);
         as_deploy_fail(d, q, AS_EDEADLINE);
-        as_dispatch_pull(r, now);
-        return;
+        return false;
     }
     d->stat.trials++;
     as_trial_move(&r->trial, AS_TRIAL_ALONE);
@@ -213,6 +213,7 @@ static void begin(struct as_replica *r, as_ns now)
     r->trial.until = now + time_of(d, q->blame);
     d->ops.wake(d->ctx, r->trial.until);
     as_dispatch_send(r, q, now);
+    return true;
 }
 
 /* r is kept and still has others in hand: is there one that has none? */
@@ -228,10 +229,12 @@ static void try_idle(struct as_replica *r, as_ns now)
     as_dispatch_pull(r, now);
 }
 
-void as_trial_go(struct as_deploy *d, as_ns now)
+/* False: some had to go instead, and others may have their turn. */
+static bool go(struct as_deploy *d, as_ns now)
 {
     struct as_request *q;
     struct as_replica *r;
+    bool all = true;
 
     while (d->n_trials < most_trials(d) && (q = next(d, now, &r)))
         keep(r, q, now);
@@ -243,8 +246,26 @@ void as_trial_go(struct as_deploy *d, as_ns now)
     for (uint32_t i = 0; d->n_trials && i < d->n_all; i++) {
         r = d->all[i];
         if (r->trial.state == AS_TRIAL_KEPT && !r->unanswered)
-            begin(r, now);
+            all = begin(r, now) && all;
     }
+    return all;
+}
+
+void as_trial_freed(struct as_deploy *d, as_ns now)
+{
+    d->has_freed = false;
+    for (uint32_t i = 0; i < d->n_all; i++)
+        as_dispatch_pull(d->all[i], now);
+}
+
+void as_trial_go(struct as_deploy *d, as_ns now)
+{
+    bool freed = false;
+
+    while (!go(d, now))
+        freed = true;
+    if (freed)
+        as_trial_freed(d, now);
 }
 
 void as_trial_sent(struct as_replica *r, const struct as_request *q)

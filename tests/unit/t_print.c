@@ -319,6 +319,31 @@ static void test_a_client_may_leave_while_it_is_compared(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* A body that was begun and then not wanted: the next one begins at its first byte. */
+static void test_what_goes_on_while_it_is_read_is_read_anew(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    large(w, "a", PORTION + 1, true);
+    join(w, 'A', 1, 0);
+    submit_all(w, "a");
+    w->n = 0;
+    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    w->now += 25 * AS_MS;
+    as_deploy_expire(w->d, w->now); /* the word is late: a's body is read, a portion of it */
+    assert_int_equal(w->prints, 0);
+    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    join(w, 'B', 1, 0);
+    expect(w, "a>B");
+    w->now++;
+    die(w, 'B', 'a', AS_LOSS_CRASHED);
+    assert_int_equal(w->prints, 0); /* two portions, from its first byte */
+    work(w);
+    assert_int_equal(w->prints, 1);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_a_condemned_copy_is_refused_when_it_is_read),
         cmocka_unit_test(test_the_queue_is_looked_at_over_the_turns),
         cmocka_unit_test(test_a_client_may_leave_while_it_is_compared),
+        cmocka_unit_test(test_what_goes_on_while_it_is_read_is_read_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
