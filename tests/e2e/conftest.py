@@ -1,5 +1,6 @@
 """Fixtures: servers that are checked when they end, and after each test that used them."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ _alive = []  # servers, in the order of their start
 
 
 def pytest_configure():
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup; servers would be started so, too
+        signal.signal(signal.SIGHUP, lambda *_: None)
     for needed in (paths.BINARY, paths.SDK / "anyserve", paths.PROTO):
         if not needed.exists():
             pytest.exit(f"{needed} does not exist: build first (ANYSERVE_BUILD names the build)", 2)

@@ -9,7 +9,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import link, oip
+from support import link, oip, wait
 from support.link import Worker
 
 pytestmark = pytest.mark.core
@@ -26,6 +26,7 @@ class Call:
     """A ModelStreamInfer whose requests are sent one by one."""
 
     def __init__(self, client):
+        self.client = client
         self._out = queue.SimpleQueue()
         method = client.channel.stream_stream(f"/{oip.SERVICE}/ModelStreamInfer", lambda q: q.SerializeToString(),
                                               oip.messages()["ModelStreamInferResponse"].FromString)
@@ -66,6 +67,8 @@ def y_of(m):
 def begin(worker, call, model="hand", **fields):
     """A worker with one stream open; (request, its first credit). The kind of a model never changes."""
     worker.serve(model, decoupled=True, **fields)
+    asked = oip.message("ModelReadyRequest", name=model)  # the client's loop may hear of it a moment later
+    wait.until(lambda: call.client.call("ModelReady", asked).ready, "the model is not ready")
     call.send(model, x=np.ones(1))
     q = worker.next(link.OPEN)
     assert bool(q.flags & link.F_END) != fields.get("streams_inputs", False)

@@ -207,10 +207,11 @@ def test_what_may_run_twice(hanging, connect, idempotent):
     assert client.infer("wait", {"x": np.array([0.0])})
     running = client.begin(model, {"x": np.array([20.0])} if model == "wait" else {})
     wait.until(lambda: server.status()["replicas"][0]["ongoing"] == 1, lambda: server.status())
-    procs.kill(server.worker())
-    if idempotent:  # it is under way again
-        server.wait_all_ready()
-        wait.until(lambda: server.status()["replicas"][0]["ongoing"] == 1, lambda: server.status())
+    pid = server.worker()
+    procs.kill(pid)
+    if idempotent:  # it is under way again, in the next one
+        wait.until(lambda: [(r["pid"] != pid, r["ongoing"]) for r in server.status()["replicas"]] == [(True, 1)],
+                   lambda: server.status())
         assert not running.done()
         running.cancel()
     else:
