@@ -159,7 +159,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
 {
     struct as_dispatcher d = {.fds = fds, .opts = opts, .former = -1, .heir = -1};
 
-    d.console = (struct as_console_shared){fds->log, "dispatcher", &d.journal};
+    d.console = (struct as_console_shared){fds->log, "dispatcher", &d.journal, 0};
     d.log =
         as_console_shared_log(&d.console, (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
     if (as_journal_open(&d.journal, as_option_str(opts, AS_OPT_RUNTIME_DIR),

@@ -36,12 +36,14 @@ void as_console_close(struct as_console *c);
 struct as_log as_console_log(struct as_console *c, enum as_log_level level);
 
 /* The same for a process that was given our stderr: "[name] time=… …" straight to it, and to its
- * journal, which may be NULL. `shared` and what it points to stay the caller's. Any thread of it.
- */
+ * journal, which may be NULL. A line that stderr cannot take at once is dropped there, and told of
+ * before the next one that it takes. `shared` and what it points to stay the caller's. Any thread
+ * of it. */
 struct as_console_shared {
     int fd; /* not owned */
     const char *name;
     struct as_journal *journal;
+    uint64_t dropped; /* lines that nobody was told of; atomic */
 };
 struct as_log as_console_shared_log(struct as_console_shared *shared, enum as_log_level level);
 

@@ -93,6 +93,37 @@ def test_a_supervisor_that_is_stopped_blames_nobody(staged):
     server.settle()
 
 
+@pytest.mark.core
+def test_a_log_that_nobody_reads_stops_nobody(staged):
+    """Dispatcher and controller write to the same pipe as the supervisor. It is full: what they cannot say is dropped."""
+    server = staged("--workers", "2", "--log-level", "debug", *LIMIT)
+    journals = pathlib.Path(server.folder_of_port(), "logs")
+    workers, before = server.workers(), (server.dispatcher, server.controller)
+
+    def journal(name, since=0):
+        return (journals / f"{name}.log").read_text().splitlines()[since:]
+
+    with server.log.unread():
+        since = len(journal("supervisor"))
+        procs.kill(workers["staged-0"])
+        wait.until(lambda: server.workers().get("staged-0", workers["staged-0"]) != workers["staged-0"],
+                   lambda: server.status())
+        add_one(server)
+        for who in ("dispatcher", "controller"):  # for longer than the limit
+            wait.until(lambda who=who: sum(f"event=heartbeat from={who}" in line for line in journal("supervisor", since)) > 10,
+                       lambda: journal("supervisor", since))
+        assert (server.dispatcher, server.controller) == before
+        lines = len(server.log.lines)
+    assert any("event=worker_gone" in line for line in journal("dispatcher"))
+    assert any("event=worker_exit" in line for line in journal("controller"))
+    assert not any("dispatcher_exit" in line or "controller_exit" in line for line in journal("supervisor"))
+    procs.kill(server.workers()["staged-1"])  # of which they speak
+    for who in ("dispatcher", "controller"):
+        server.log.wait(rf"^\[{who}\] time=\S+ level=warn event=lines_dropped lines=\d+ reason=\"stderr was not read\"$", lines)
+    wait.until(server.all_ready, lambda: server.status())
+    server.note_fds()
+
+
 def wait_pings(server, n):
     """A clock: the dispatcher asks a worker at intervals whether it lives."""
     with link.Worker(server, "clock") as clock:

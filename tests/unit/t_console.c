@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -146,12 +147,77 @@ static void a_reader_that_is_gone_is_forgotten(void **state AS_UNUSED)
     close_world(w);
 }
 
+/* A process that was given the descriptor has no buffer: what cannot be written is dropped. */
+static void a_stalled_reader_does_not_stop_another_process(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct as_console_shared shared = {.fd = w->console.fd, .name = "dispatcher"};
+    struct as_log log = as_console_shared_log(&shared, AS_LOG_INFO);
+    char want[64], pad[1000];
+    const char *told;
+    uint32_t n = 0;
+
+    memset(pad, 'x', sizeof(pad));
+    pad[sizeof(pad) - 1] = 0;
+    while (shared.dropped < 3) { /* would hang here if it blocked */
+        as_log_event(&log, AS_LOG_INFO, "filled", "x=%s", pad);
+        n++;
+    }
+    take(w);
+    as_log_event(&log, AS_LOG_INFO, "read", "n=1");
+    as_log_event(&log, AS_LOG_INFO, "read", "n=2");
+    assert_int_equal(shared.dropped, 0);
+    take(w);
+    as_buf_add(&w->got, "", 1);
+    for (const char *p = (char *)w->got.p; (p = strstr(p, "filled x=")); p++) {
+        assert_memory_equal(p + 9, pad, sizeof(pad) - 1);
+        assert_int_equal(p[9 + sizeof(pad) - 1], '\n');
+        n--;
+    }
+    assert_int_equal(n, 3);
+    snprintf(want, sizeof(want), "Z level=warn event=lines_dropped lines=3 ");
+    told = strstr((char *)w->got.p, want);
+    assert_non_null(told);
+    told -= strlen("\n[dispatcher] time=2025-11-21T03:46:00.123");
+    assert_memory_equal(told, "\n[dispatcher] time=20", 20);
+    assert_non_null(strstr(told, "reason=\"stderr was not read\"\n[dispatcher] time=20"));
+    assert_null(strstr(strstr(told, want) + strlen(want), "lines_dropped"));
+    assert_true(strstr(told, "event=read n=1\n") < strstr(told, "event=read n=2\n"));
+    close_world(w);
+}
+
+/* Several write to it at once: what one of them saw free the other may have taken. */
+static void *log_much(void *arg)
+{
+    struct as_log log = as_console_shared_log(arg, AS_LOG_INFO);
+
+    for (uint32_t i = 0; i < 2000; i++)
+        as_log_event(&log, AS_LOG_INFO, "filled", "n=%u", i);
+    return NULL;
+}
+
+static void many_writers_and_a_stalled_reader(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct as_console_shared shared = {.fd = w->console.fd, .name = "dispatcher"};
+    pthread_t threads[4];
+
+    for (size_t i = 0; i < AS_COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, log_much, &shared), 0);
+    for (size_t i = 0; i < AS_COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    assert_true(shared.dropped > 0);
+    close_world(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_carry_a_name),
         cmocka_unit_test(log_lines_carry_the_time),
         cmocka_unit_test(a_stalled_reader_costs_lines_not_time),
+        cmocka_unit_test(a_stalled_reader_does_not_stop_another_process),
+        cmocka_unit_test(many_writers_and_a_stalled_reader),
         cmocka_unit_test(a_full_disk_is_waited_for),
         cmocka_unit_test(a_reader_that_is_gone_is_forgotten),
     };

@@ -4,6 +4,7 @@ Server.settle and Server.stop check what a server must leave behind: nothing. Co
 closed, processes end, sockets vanish, and the log holds no error that the test did not expect.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -31,12 +32,18 @@ class Log:
         self.lines, self.times = [], []
         self._news = threading.Condition()
         self._ended = False
+        self._may_read, self._waits = threading.Event(), threading.Event()
+        self._may_read.set()
+        self._pipe = pipe
         self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
         self._thread.start()
 
     def _read(self, pipe):
         with pipe:
             for line in pipe:
+                if not self._may_read.is_set():
+                    self._waits.set()
+                    self._may_read.wait()
                 now = time.monotonic()
                 with self._news:
                     self.times.append(now)
@@ -59,6 +66,25 @@ class Log:
 
     def join(self):
         self._thread.join(wait.SECONDS)
+
+    @contextlib.contextmanager
+    def unread(self):
+        """Nobody reads the pipe, and it is full."""
+        self._waits.clear()
+        self._may_read.clear()
+        try:
+            with open(f"/proc/self/fd/{self._pipe.fileno()}", "wb", buffering=0,
+                      opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as there:
+                def fill():
+                    for size in 4096, 1:
+                        while there.write(b"\n" * size):
+                            pass
+                    return self._waits.is_set()  # what it still had taken has been replaced since
+                wait.until(fill, "the pipe is read")
+                fill()
+            yield
+        finally:
+            self._may_read.set()
 
     def text(self, since=0):
         return "\n".join(self.lines[since:])
