@@ -5,12 +5,9 @@
 #include <sys/stat.h>
 
 #define APPLICATION_ID 0x416e5376 /* "AnSv", in the file's head: what kind of file it is */
-#define SCHEMA_VERSION 4
-
-#define SCALE                                                                                      \
-    "CREATE TABLE scale(generation INTEGER NOT NULL REFERENCES generation(id) ON DELETE CASCADE,"  \
-    " deployment TEXT NOT NULL, replicas INTEGER NOT NULL, PRIMARY KEY(generation, deployment))"   \
-    " STRICT, WITHOUT ROWID;"
+/* Of what an earlier program would misunderstand. What it can ignore is no other version, so that
+ * there is a way back to it: see `additions`. */
+#define SCHEMA_VERSION 3
 
 /* AUTOINCREMENT: a number that was given is never given again, even when its row is gone. */
 static const char schema[] =
@@ -19,11 +16,17 @@ static const char schema[] =
     " failed_deployment TEXT NOT NULL DEFAULT '', failed_why TEXT NOT NULL DEFAULT '') STRICT;"
     "CREATE TABLE healthy(application TEXT NOT NULL, deployment TEXT NOT NULL,"
     " generation INTEGER NOT NULL REFERENCES generation(id), before INTEGER NOT NULL DEFAULT 0,"
-    " PRIMARY KEY(application, deployment)) STRICT, WITHOUT ROWID;" SCALE;
+    " PRIMARY KEY(application, deployment)) STRICT, WITHOUT ROWID;";
+
+/* Made in each file that does not have them. A program that does not know `scale` prunes it all the
+ * same: its foreign keys are on. */
+static const char additions[] =
+    "CREATE TABLE IF NOT EXISTS scale(generation INTEGER NOT NULL REFERENCES generation(id)"
+    " ON DELETE CASCADE, deployment TEXT NOT NULL, replicas INTEGER NOT NULL,"
+    " PRIMARY KEY(generation, deployment)) STRICT, WITHOUT ROWID;";
 
 /* From version i + 1 to the next. Version 1 did not know what was healthy before. Version 2 had of
- * a failed update only the cause "update of APP/DEPLOYMENT failed, back to generation N: WHY". Up
- * to version 3 the number that `scale` had set stood in the text, as if the file had said it. */
+ * a failed update only the cause "update of APP/DEPLOYMENT failed, back to generation N: WHY". */
 static const char *const upgrades[SCHEMA_VERSION - 1] = {
     "ALTER TABLE healthy ADD COLUMN before INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 2;",
     "ALTER TABLE generation ADD COLUMN failed_application TEXT NOT NULL DEFAULT '';"
@@ -38,7 +41,6 @@ static const char *const upgrades[SCHEMA_VERSION - 1] = {
     "  failed_why = substr(rest, instr(rest, ': ') + 2)"
     "  FROM named WHERE named.id = generation.id;"
     "PRAGMA user_version = 3;",
-    SCALE "PRAGMA user_version = 4;",
 };
 
 static int execute(struct as_store *s, const char *text, struct as_buf *err)
@@ -80,7 +82,8 @@ static int check_pages(struct as_store *s, struct as_buf *err)
     return rc;
 }
 
-/* In one transaction, so that a process that is killed here leaves either nothing or all. */
+/* In the caller's transaction, so that a process that is killed here leaves either nothing or all.
+ */
 static int make_schema(struct as_store *s, struct as_buf *err)
 {
     char text[sizeof(schema) + 160];
@@ -101,8 +104,10 @@ static int check_version(struct as_store *s, struct as_buf *err)
         rc = pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
     if (rc)
         return rc;
-    if (id == 0 && version == 0 && tables == 0)
-        return make_schema(s, err);
+    if (id == 0 && version == 0 && tables == 0) {
+        rc = make_schema(s, err);
+        return rc ? rc : execute(s, additions, err);
+    }
     if (id != APPLICATION_ID || version < 1) {
         as_buf_printf(err,
                       "%s is no state file of AnyServe; move it away or choose another "
@@ -120,7 +125,7 @@ static int check_version(struct as_store *s, struct as_buf *err)
     rc = check_pages(s, err);
     for (; rc == 0 && version < SCHEMA_VERSION; version++)
         rc = execute(s, upgrades[version - 1], err);
-    return rc;
+    return rc ? rc : execute(s, additions, err);
 }
 
 /* EXCLUSIVE: one process has the file, and needs no shared memory beside it. FULL: what was said to

@@ -7,9 +7,9 @@ static void a_newer_layout_is_refused(void **state AS_UNUSED)
 
     as_store_close(open_store(2));
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 5", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    check_refused(AS_EPROTO, "newer AnyServe (layout 5");
+    check_refused(AS_EPROTO, "newer AnyServe (layout 4");
 }
 
 #define WITHOUT_SCALES "DROP TABLE scale;"
@@ -68,8 +68,8 @@ static void the_second_layout_is_brought_up_to_date(void **state AS_UNUSED)
     as_store_close(open_store(9)); /* once */
 }
 
-/* The third one had such numbers in the text. */
-static void the_third_layout_is_brought_up_to_date(void **state AS_UNUSED)
+/* The program before `scale` had such numbers in the text. */
+static void a_file_without_scales_gets_them(void **state AS_UNUSED)
 {
     static const char older[] =
         WITHOUT_SCALES "PRAGMA user_version = 3; INSERT INTO generation(time_ms, cause, spec)"
@@ -94,6 +94,75 @@ static void the_third_layout_is_brought_up_to_date(void **state AS_UNUSED)
         assert_int_equal(g, 1);
         as_store_close(s);
     }
+}
+
+static int64_t number(const char *pragma)
+{
+    sqlite3_stmt *q;
+    int64_t n;
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, pragma, -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return n;
+}
+
+/* What the program of layout 3 that knows no scales does with a file: it looks at the version,
+ * inserts a generation, notes who is healthy, and deletes what is no longer kept. */
+static void earlier_program(const char *cause, int keep)
+{
+    static const char text[] =
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL;"
+        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; BEGIN IMMEDIATE;"
+        "INSERT INTO generation(time_ms, cause, failed_application, failed_deployment, failed_why,"
+        " spec) VALUES(1, '%s', '', '', '', 'earlier');"
+        "DELETE FROM generation WHERE id NOT IN (SELECT id FROM generation ORDER BY id DESC LIMIT"
+        " %d) AND id NOT IN (SELECT generation FROM healthy) AND id NOT IN (SELECT before FROM"
+        " healthy); COMMIT;";
+    char sql[sizeof(text) + 64];
+    sqlite3 *db;
+
+    assert_true(number("PRAGMA user_version") <= 3);
+    snprintf(sql, sizeof(sql), text, cause, keep);
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* The way back, and forth again. */
+static void an_earlier_program_can_go_on_with_the_file(void **state AS_UNUSED)
+{
+    const struct as_store_scale four = {AS_STR("app/echo"), 4};
+    struct as_store_entry e = {
+        .cause = AS_STR("scale"), .spec = AS_STR("spec"), .scales = &four, .n_scales = 1};
+    struct as_store *s = open_store(9);
+    uint64_t g = 0;
+
+    put(s, "deploy", "spec");
+    assert_int_equal(as_store_put(s, &e, &g, &err), 0);
+    assert_int_equal(g, 2);
+    check_scales(s, 2, "app/echo:4 ");
+    as_store_close(s);
+    earlier_program("deploy", 2);
+    s = open_store(9);
+    check_scales(s, 2, "app/echo:4 "); /* it is still kept */
+    check_scales(s, 3, "");            /* the file's own number */
+    assert_int_equal(as_store_get(s, 0, &e, &err), 0);
+    assert_true(as_str_eq(e.spec, AS_STR("earlier")));
+    as_store_close(s);
+    earlier_program("deploy again", 1);
+    assert_int_equal(number("SELECT count(*) FROM generation"), 1);
+    assert_int_equal(number("SELECT count(*) FROM scale"), 0);
+    s = open_store(9);
+    e = (struct as_store_entry){
+        .cause = AS_STR("scale"), .spec = AS_STR("spec"), .scales = &four, .n_scales = 1};
+    assert_int_equal(as_store_put(s, &e, &g, &err), 0);
+    check_scales(s, g, "app/echo:4 ");
+    as_store_close(s);
 }
 
 /* --- a look that changes nothing --- */
@@ -135,21 +204,6 @@ static void a_look_shows_the_newest_generation(void **state AS_UNUSED)
     assert_int_equal(access(copy, F_OK), -1);
 }
 
-static int64_t number(const char *pragma)
-{
-    sqlite3_stmt *q;
-    int64_t n;
-    sqlite3 *db;
-
-    assert_int_equal(sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, pragma, -1, &q, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    n = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    sqlite3_close(db);
-    return n;
-}
-
 /* What a look at it needs is done to the copy alone. */
 static void a_look_leaves_an_older_layout_as_it_is(void **state AS_UNUSED)
 {
@@ -184,11 +238,11 @@ static void a_look_tells_what_is_wrong(void **state AS_UNUSED)
     as_store_close(s);
     assert_int_equal(as_store_probe(folder, refuse, NULL, &err), AS_EINVALID);
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 5", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
     assert_int_equal(probe(""), AS_EPROTO);
     assert_non_null(strstr(said(), file)); /* and no word of the copy */
-    assert_non_null(strstr(said(), "newer AnyServe (layout 5"));
+    assert_non_null(strstr(said(), "newer AnyServe (layout 4"));
     assert_int_equal(unlink(file), 0);
     assert_int_equal(symlink("/etc/passwd", file), 0);
     assert_int_equal(probe(""), AS_EIO);
@@ -200,7 +254,8 @@ int main(void)
         IN_FOLDER(a_newer_layout_is_refused),
         IN_FOLDER(the_first_layout_is_brought_up_to_date),
         IN_FOLDER(the_second_layout_is_brought_up_to_date),
-        IN_FOLDER(the_third_layout_is_brought_up_to_date),
+        IN_FOLDER(a_file_without_scales_gets_them),
+        IN_FOLDER(an_earlier_program_can_go_on_with_the_file),
         IN_FOLDER(a_look_shows_the_newest_generation),
         IN_FOLDER(a_look_leaves_an_older_layout_as_it_is),
         IN_FOLDER(a_look_tells_what_is_wrong),
