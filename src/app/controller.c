@@ -43,14 +43,21 @@ struct controller {
     int code;
 };
 
+static void say_beat(struct controller *c)
+{
+    as_channel_say(c->channel, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
+    as_timer_set(&c->beat, as_loop_now(c->loop) + c->beats);
+}
+
 static void on_beat(struct as_timer *t)
 {
     struct controller *c = AS_CONTAINER(t, struct controller, beat);
 
     if (c->channel && as_channel_idle(c->channel) &&
         as_ctl_unread(as_channel_fd(c->channel)) <= AS_CTL_UNREAD_MAX)
-        as_channel_say(c->channel, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
-    as_timer_set(t, as_loop_now(c->loop) + c->beats);
+        say_beat(c);
+    else
+        as_timer_set(t, as_loop_now(c->loop) + c->beats);
 }
 
 static void say(void *ctx, const struct as_ctl_message *m)
@@ -59,9 +66,10 @@ static void say(void *ctx, const struct as_ctl_message *m)
 
     as_failpoint_at("say", m->type);
     as_channel_say(c->channel, m);
-    as_failpoint_at("said", m->type);
+    /* at once: who never says it is not watched, so not one that hangs from now on either */
     if (m->type == AS_CTL_SERVING && c->beats)
-        as_timer_set(&c->beat, as_loop_now(c->loop));
+        say_beat(c);
+    as_failpoint_at("said", m->type);
 }
 
 static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)

@@ -40,6 +40,7 @@ static void on_beat(struct as_timer *t)
 void as_dispatcher_begin_beats(struct as_dispatcher *d)
 {
     as_timer_init(&d->beat, d->lanes[0].loop, on_beat);
+    /* at once: who never says it is not watched, so not one that hangs from now on either */
     if (as_option_ns(d->opts, AS_OPT_HEARTBEAT_TIMEOUT))
-        as_timer_set(&d->beat, as_loop_now(d->lanes[0].loop));
+        on_beat(&d->beat);
 }

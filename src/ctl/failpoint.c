@@ -25,7 +25,7 @@ void as_failpoint(const char *point)
     static char before[ARMED_MAX]; /* what was armed when `passes` was begun */
     static unsigned long passes;
     const char *file = getenv("ANYSERVE_FAILPOINT"), *colon;
-    char armed[ARMED_MAX];
+    char armed[ARMED_MAX], *end;
 
     if (!file || !file[0] || !read_armed(file, armed))
         return;
@@ -37,10 +37,10 @@ void as_failpoint(const char *point)
     if (!colon || strlen(point) != (size_t)(colon - armed) ||
         memcmp(point, armed, (size_t)(colon - armed)) != 0)
         return;
-    if (++passes < strtoul(colon + 1, NULL, 10))
+    if (++passes < strtoul(colon + 1, &end, 10))
         return;
     unlink(file);
-    raise(SIGKILL);
+    raise(strncmp(end, ":stop", 5) == 0 ? SIGSTOP : SIGKILL);
 }
 
 void as_failpoint_at(const char *when, enum as_ctl_type type)

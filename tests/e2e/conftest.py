@@ -113,9 +113,9 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture
 def staged(serve, stage):
     """staged(*options, app=…) → a server whose handlers wait for cues."""
-    def start(*options, app="staged.py", **kwargs):
+    def start(*options, app="staged.py", env=None, **kwargs):
         stage.reset()
-        return serve(app, *options, env={"ANYSERVE_TEST_STAGE": stage.path}, **kwargs)
+        return serve(app, *options, env={"ANYSERVE_TEST_STAGE": stage.path, **(env or {})}, **kwargs)
     return start
 
 
