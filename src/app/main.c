@@ -25,6 +25,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -339,14 +340,21 @@ static int cmd_controller(struct as_option_set *opts)
     return as_controller_main(opts, &fds);
 }
 
+#define LAST_WORD 1000 /* ms */
+
 /* libuv aborts without a word when the system refuses it a descriptor or a watch. The process still
- * dies by the signal: it may be a bug as well. */
-static void on_abort(int signum)
+ * dies by the signal: it may be a bug as well. Our parent that sends it says itself why (the
+ * heartbeats of a service). */
+static void on_abort(int signum, siginfo_t *info, void *context AS_UNUSED)
 {
     static const char text[] =
         "anyserve: aborted: a library was refused something by the system, or found a bug\n";
 
-    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    /* when nobody reads it, it is dropped after a second: the process has to end */
+    if ((info->si_code != SI_USER || info->si_pid != getppid()) && poll(&p, 1, LAST_WORD) > 0)
+        (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
     as_fatal_tidy_now(); /* takes no memory: base/fatal.h */
     raise(signum);
 }
@@ -410,8 +418,10 @@ int main(int argc, char **argv)
         return refuse(name);
     }
     as_loop_own_memory();
-    sigaction(SIGABRT, &(struct sigaction){.sa_handler = on_abort, .sa_flags = (int)SA_RESETHAND},
-              NULL);
+    sigaction(
+        SIGABRT,
+        &(struct sigaction){.sa_sigaction = on_abort, .sa_flags = (int)(SA_RESETHAND | SA_SIGINFO)},
+        NULL);
     rc = execute(c, argc > 1 ? argc - 2 : 0, argv + 2);
     /* half of what was asked for is not it, whichever write it was that failed */
     return rc == AS_CODE_OK && (fflush(stdout) || ferror(stdout)) ? AS_CODE_FAILED : rc;

@@ -6,9 +6,13 @@ import signal
 import numpy as np
 import pytest
 
+import chaos  # noqa: F401, finds tests/chaos
+
 from support import link, oip, procs, wait
 from support.tracing import Stopped
 from support.upgrading import Upgrade, wait_next
+
+import failpoints  # noqa: E402, of tests/chaos
 
 LIMIT = ("--heartbeat-timeout", "2s")
 SENTENCE = r"its event loop has not turned for 2 s \(--heartbeat-timeout\)"
@@ -49,6 +53,17 @@ def test_each_of_its_threads_counts(staged):
     wait_next(server, former)
     add_one(server)
     assert server.workers() == workers
+    assert not server.log.find("aborted: ")  # it has not aborted of itself
+
+
+def test_an_abort_for_no_reason_that_the_supervisor_knows(staged):
+    """It may be a library's, which says nothing: the process says at least that."""
+    server = staged(*LIMIT)
+    former = server.dispatcher
+    procs.kill(former, signal.SIGABRT)
+    server.log.wait(rf"event=dispatcher_exit pid={former} reason=\"signal 6 \(SIGABRT\)\" .*last=\"anyserve: aborted: a library ")
+    wait_next(server, former)
+    server.note_fds()
 
 
 def test_one_in_a_debugger_is_left_alone(staged):
@@ -74,6 +89,22 @@ def test_a_controller_that_is_stopped(staged):
     wait.until(lambda: server.workers().get("staged-0", workers["staged-0"]) != workers["staged-0"],
                lambda: server.status())
     assert (server.dispatcher, server.workers()["staged-1"]) == (dispatcher, workers["staged-1"])
+
+
+@pytest.mark.skipif(not failpoints.points(), reason="a build without failpoints")
+def test_a_controller_that_is_stopped_as_soon_as_it_serves(staged, tmp_path):
+    """It says that it turns in the same breath: before that it would be one of a version that never does."""
+    armed = tmp_path / "armed"
+    server = staged(*LIMIT, env={"ANYSERVE_FAILPOINT": str(armed)})
+    first = server.controller
+    armed.write_text("said-SERVING:1:stop")
+    procs.kill(first)
+    server.log.wait(rf"event=controller_exit pid={first} ")
+    pid = server.log.wait(rf"event=controller_exit pid=(?!{first} )(\d+) reason=\"signal 9 \(SIGKILL\): {SENTENCE}\"")[1]
+    wait.until(lambda: server.controller not in (None, int(pid)), server.log.text)
+    procs.kill(server.worker())  # about which the next one decides
+    wait.until(server.all_ready, lambda: server.status())
+    server.note_fds()
 
 
 @pytest.mark.core
