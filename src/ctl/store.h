@@ -55,6 +55,10 @@ int as_store_probe(const char *folder,
                    int (*fn)(void *arg, const struct as_store_entry *e, struct as_buf *err),
                    void *arg, struct as_buf *err);
 
+/* Removes what a look that was killed has left there: copies of specs, which may hold secrets. Not
+ * while somebody looks. */
+void as_store_forget_probe(const char *folder);
+
 /* A new generation, whose number e does not say. 0 and that number; AS_ETOOBIG; AS_EIO (disk full
  * …), AS_EPROTO: nothing has changed. */
 int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *ret_generation,

@@ -165,6 +165,14 @@ static int copy(const char *from, const char *to, struct as_buf *err)
     return AS_EAGAIN;
 }
 
+void as_store_forget_probe(const char *folder)
+{
+    char *copy_folder = path_of(folder, FOLDER);
+
+    remove_copy(copy_folder);
+    free(copy_folder);
+}
+
 int as_store_probe(const char *folder,
                    int (*fn)(void *arg, const struct as_store_entry *e, struct as_buf *err),
                    void *arg, struct as_buf *err)

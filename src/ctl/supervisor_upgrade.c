@@ -5,6 +5,8 @@
  * replaced as after a death. A second dispatcher starts beside the first; workers come over to it,
  * then clients, and the first one ends when it has answered what it has.
  */
+#include "ctl/runtime_dir.h"
+#include "ctl/store.h"
 #include "ctl/supervisor_own.h"
 
 #include <errno.h>
@@ -194,6 +196,20 @@ static void on_check_line(void *ctx, struct as_str line)
     as_buf_add(&s->upgrade.said, line.p, line.n);
 }
 
+/* The state is in --state-dir, or, of `run`, in the server's folder. */
+static void forget_check(struct as_supervisor *s)
+{
+    const struct as_option_set *o = s->conf->opts;
+    const char *state = as_option_str(o, AS_OPT_STATE_DIR);
+    char folder[AS_RUNTIME_PATH_MAX];
+
+    if (state[0])
+        as_store_forget_probe(state);
+    else if (as_runtime_path(folder, as_option_str(o, AS_OPT_RUNTIME_DIR),
+                             (uint16_t)as_option_u64(o, AS_OPT_PORT), "") == 0)
+        as_store_forget_probe(folder);
+}
+
 static void on_check_end(void *ctx, const struct as_process_end *e)
 {
     struct as_supervisor *s = ctx;
@@ -201,6 +217,8 @@ static void on_check_end(void *ctx, const struct as_process_end *e)
     char why[512], how[48];
 
     s->upgrade.check = NULL;
+    if (WIFSIGNALED(e->status))
+        forget_check(s);
     if (s->upgrade.stage != AS_UPGRADE_CHECKING) { /* the server ends */
         as_supervisor_try_end(s);
         return;
@@ -512,6 +530,8 @@ void as_supervisor_upgrade_over(struct as_supervisor *s)
 
 void as_supervisor_upgrade_init(struct as_supervisor *s)
 {
+    if (!s->conf->carried)
+        forget_check(s); /* of a supervisor that was killed, and its check with it */
     s->upgrade.relay = -1;
     as_buf_init(&s->upgrade.said);
     as_timer_init(&s->upgrade.patience, s->loop, on_patience);

@@ -148,6 +148,37 @@ def test_a_check_that_hangs(upgradable):
     assert held(server) == before
 
 
+def leaves_a_copy(path, database):
+    """A program whose check looks at the state, as the real one does, and never ends."""
+    copy = database.with_name("upgrade-check")
+    replaced_by(path, f"mkdir -m 700 {copy}; cp {database}* {copy}; exec sleep 1000")
+    return copy
+
+
+def test_a_check_that_is_killed_leaves_no_copy_of_the_state(upgradable, tmp_path):
+    server, path = upgradable("--upgrade-check-timeout", "2s")
+    (database,) = (tmp_path / "state").rglob("state.db")
+    copy = leaves_a_copy(path, database)
+    with Upgrade(server) as upgrade:
+        wait.until((copy / "state.db").exists, server.log.text)
+        assert "did not say in 2 s" in upgrade.fail()
+    assert not copy.exists()
+
+
+def test_a_server_that_starts_removes_such_a_copy(serve, upgradable, tmp_path):
+    """Its supervisor was killed together with the check."""
+    server, path = upgradable()
+    (database,) = (tmp_path / "state").rglob("state.db")
+    copy = leaves_a_copy(path, database)
+    with Upgrade(server):
+        wait.until((copy / "state.db").exists, server.log.text)
+        server.kill()
+    server.exit_code = -signal.SIGKILL
+    assert copy.exists()
+    serve(None, "--state-dir", tmp_path / "state", verb="start").wait_all_ready()
+    assert not copy.exists()
+
+
 CHECKS_NOTHING = 'case "$3" in check) exit 0;; esac; exec $ANYSERVE "$@"'
 
 
