@@ -3,16 +3,17 @@
  *
  *              QUICK calls in a row took less than SHORT
  *   BESIDE ────────────────────────────────────────────────► HERE
- *      ▲                                                       │
- *      └───────────────────────────────────────────────────────┤ one took longer than that: it has
- *                                                              │ to show twice as often that it is
- *   NEVER HERE ◄───────────────────────────────────────────────┘ short; one held the loop up for
- *                                                                LONG: it never runs there again
+ *      ▲                                                       │ one took longer: it has to show
+ *      ├───────────────────────────────────────────────────────┤ twice as often that it is short,
+ *      │                                                       │ at most RARE times
+ *   NEVER HERE ◄───────────────────────────────────────────────┘ one held the loop up for LONG
  *
- * A call that took long because something else had the CPU does not count: it neither slept nor
- * computed. While a handler runs on the loop's thread the loop is not the running one and context
- * variables are not those of tasks, as in any other thread, and the status page says that the
- * runner cannot leave.
+ * One that comes after RARE short ones is as good as new: else each handler would lose its place in
+ * the end, by a collection of garbage here and a page that has to be fetched there. A call that
+ * took long because something else had the CPU does not count: it neither slept nor computed. Where
+ * it may have been either, for LONG, RARE short ones are asked for. While a handler runs on the
+ * loop's thread the loop is not the running one and context variables are not those of tasks, as in
+ * any other thread, and the status page says that the runner cannot leave.
  */
 #include "native.h"
 
@@ -22,6 +23,7 @@
 #define SHORT (100 * AS_US)
 #define LONG  (10 * AS_MS)
 #define QUICK 16u
+#define RARE  1024u /* one in so many that takes longer does not show in a neighbour's p99 */
 #define NEVER UINT32_MAX
 
 static PyObject *set_running_loop; /* asyncio._set_running_loop */
@@ -73,6 +75,7 @@ static void usage(struct usage *ret_u)
     ret_u->cpu = ((as_ns)r.ru_utime.tv_sec + (as_ns)r.ru_stime.tv_sec) * AS_SEC +
                  ((as_ns)r.ru_utime.tv_usec + (as_ns)r.ru_stime.tv_usec) * AS_US;
     ret_u->waits = r.ru_nvcsw;
+    ret_u->losses = r.ru_nivcsw;
 }
 
 void native_beside_enter(Link *l)
@@ -107,32 +110,41 @@ void native_beside_leave(Link *l)
 
 /* --- how long they take --- */
 
-/* Was it the handler that took the time, since the last look? */
-static bool is_own(Link *l, as_ns took)
+enum whose { OTHERS, PERHAPS, OWN };
+
+/* Whose was the time, since the last look? */
+static enum whose whose(Link *l, as_ns took)
 {
-    struct usage u, *b = &l->before;
-    bool own;
+    struct usage u, was = l->before;
 
     usage(&u);
-    own = u.waits != b->waits || u.cpu - b->cpu >= took / 2;
-    *b = u;
-    return own;
+    l->before = u;
+    if (u.cpu - was.cpu >= took / 2)
+        return OWN;
+    if (u.waits == was.waits)
+        return OTHERS;
+    return u.losses == was.losses ? OWN : PERHAPS;
 }
 
 void native_beside_learn(Link *l, struct model *m, as_ns took, bool here)
 {
+    bool is_rare = m->quick >= RARE;
+    enum whose w;
+
     if (took < SHORT) {
-        m->quick += m->quick < m->quick_needed;
+        m->quick += !is_rare;
         return;
     }
-    if (!here) {
-        m->quick = 0;
-        return;
-    }
-    if (!is_own(l, took))
+    w = here ? whose(l, took) : OWN;
+    if (w == OTHERS)
         return;
     m->quick = 0;
-    m->quick_needed = took >= LONG ? NEVER : AS_MIN(2 * m->quick_needed, NEVER / 4);
+    if (!here)
+        return;
+    if (took >= LONG)
+        m->quick_needed = w == OWN ? NEVER : RARE;
+    else
+        m->quick_needed = is_rare ? QUICK : AS_MIN(2 * m->quick_needed, RARE);
 }
 
 as_ns native_beside_clock(void)

@@ -84,7 +84,8 @@ struct model {
 
 struct usage {
     as_ns cpu;
-    long waits; /* for anything but a CPU */
+    long waits;  /* for anything but a CPU */
+    long losses; /* of the CPU, to others */
 };
 
 typedef struct {

@@ -113,11 +113,11 @@ def hold_once(worker, seconds):
     worker.answer(worker.ask("hold_once", {"seconds": np.array([seconds])}))
 
 
-def call_until_on_main(worker):
-    for _ in range(5 * SHORT):
+def call_until_on_main(worker, most=5 * SHORT):
+    for _ in range(most):
         if is_on_main(worker):
             return
-    pytest.fail(f"{5 * SHORT} short calls, and none on the loop's thread")
+    pytest.fail(f"{most} short calls, and none on the loop's thread")
 
 
 def test_a_handler_that_blocks_holds_no_async_one_up(worker):
@@ -155,6 +155,16 @@ def test_one_that_was_longer_has_to_show_again_that_it_is_short(worker):
     assert is_on_main(worker)
     assert not is_on_main(worker)
     call_until_on_main(worker)
+
+
+def test_one_that_is_longer_once_in_a_while_keeps_its_place(worker):
+    """Once in a thousand calls: it does not take longer and longer to come back."""
+    for _ in range(10):
+        for _ in range(1100):
+            is_on_main(worker)
+        hold_once(worker, 0.001)
+        is_on_main(worker)
+        call_until_on_main(worker, 5000)
 
 
 def test_they_run_one_at_a_time_wherever_that_is(worker):
