@@ -116,6 +116,8 @@ static bool would_be_ripe(const struct sim *s, const struct call *c)
 /* Somebody takes calls like c, though he may have his hands full. */
 static bool serves(const struct sim *s, const struct call *c)
 {
+    if (s->freeing) /* replicas go one by one */
+        return false;
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
 
