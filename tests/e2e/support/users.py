@@ -12,6 +12,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from .paths import ROOT
+
 OTHER = 54321  # a user whom nothing on the machine belongs to; a number is enough, no account is needed
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
@@ -82,12 +84,17 @@ def _open_way_to(path):
 
 
 def enter_folders(*folders):
-    """A mount namespace in which these folders are empty, and every user can run this Python."""
+    """A mount namespace in which these folders are empty but for this checkout, and every user can run this Python."""
     _libc("unshare", CLONE_NEWNS)
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     _open_way_to(Path(sys.base_prefix))
+    checkout = os.open(ROOT, os.O_PATH)
     for folder in folders:
         _mount("none", folder, "tmpfs", 0, "mode=755")
+    if not ROOT.exists():
+        ROOT.mkdir(parents=True)
+        _mount(f"/proc/self/fd/{checkout}", ROOT, None, MS_BIND)
+    os.close(checkout)
 
 
 def enter_network(address):
