@@ -20,7 +20,7 @@ debug: setup    ## build with debug information and assertions on everything int
 	@$(call build,debug,-Dbuildtype=debug -Dfailpoints=true)
 run: all        ## serve examples/echo_add.py, show one request answered, serve on until Ctrl-C
 	@python tools/demo.py
-test: setup     ## everything that must pass: at most 20 minutes on two cores
+test: setup     ## everything that must pass: at most 25 minutes on two cores
 	@python tools/test.py
 unit: all       ## unit tests and simulator only
 	@meson test -C build/release --suite unit --suite sim

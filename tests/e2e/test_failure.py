@@ -364,11 +364,12 @@ def test_the_number_of_a_worker_is_another_process_by_then(staged):
     dispatcher, worker = server.dispatcher, server.workers()["staged-0"]
     with Stopped([dispatcher]) as stopped:  # SIGSTOP would not last: its group has no parent any more
         procs.kill(server.supervisor)  # the kernel ends the workers
-        server.wait_exit(-signal.SIGKILL)
+        server.process.wait(wait.SECONDS)
         with wait.until(lambda: numbered(worker), "the number to be free") as other:
             stopped.go()
             wait.until(lambda: not procs.alive(dispatcher), "it to end")
             assert other.lives()
+    server.wait_exit(-signal.SIGKILL)
 
 
 def numbered(pid):
