@@ -127,7 +127,7 @@ static int take_newest(struct as_desired *d, struct as_buf *err)
 {
     struct as_store_entry e;
     struct scales scales = {0};
-    struct as_spec *s;
+    struct as_spec *s = NULL;
     int rc = as_store_get(d->store, 0, &e, err);
 
     if (rc == 0)

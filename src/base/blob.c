@@ -16,7 +16,7 @@
 #define MAPPED_MIN AS_PAGES_MIN
 #endif
 
-static_assert(AS_BLOB_FIRST >= AS_PAGES_MIN, "what is extended lies in pages");
+static_assert(AS_BLOB_FIRST > AS_PAGES_MIN - 1, "what is extended lies in pages");
 
 static_assert(AS_SLAB_ALIGN >= AS_BLOB_ALIGN, "a small one lies in a slab");
 

@@ -8,7 +8,7 @@
 /* Eight sizes between a power of two and the next, as of runs of pages; STEP apart at least. */
 #define STEP   ((size_t)512)
 #define PARTS  8u
-#define KINDS  (PARTS * 18)
+#define KINDS  ((size_t)PARTS * 18)
 #define IN_RUN 4u /* blocks, at least */
 
 #ifdef __SANITIZE_ADDRESS__ /* sees where a block of the heap ends, of ours it does not */

@@ -219,7 +219,7 @@ static bool event(struct as_exchange *x, const struct as_oip_response *r,
 {
     struct events *e = x->item;
     uint64_t max;
-    int err;
+    int err = 0;
 
     if (!measure(x, r, &max)) {
         as_exchange_cancel(x);

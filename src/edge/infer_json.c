@@ -208,6 +208,7 @@ static void fill(struct writing *w, struct as_exchange *x, const struct as_infer
     w->aside.x = x;
     w->text = *t;
     w->then = then;
+    w->room = 0;
 }
 
 void as_infer_write(struct as_exchange *x, const struct as_oip_response *r, enum as_infer_form form,
