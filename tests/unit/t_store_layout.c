@@ -1,14 +1,20 @@
 /* Specification of ctl/store: files of other releases. */
 #include "store_case.h"
 
-static void a_newer_layout_is_refused(void **state AS_UNUSED)
+/* As another program would, while nobody has it open. */
+static void change_file(const char *text)
 {
     sqlite3 *db;
 
-    as_store_close(open_store(2));
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
+}
+
+static void a_newer_layout_is_refused(void **state AS_UNUSED)
+{
+    as_store_close(open_store(2));
+    change_file("PRAGMA user_version = 4");
     check_refused(AS_EPROTO, "newer AnyServe (layout 4");
 }
 
@@ -27,12 +33,9 @@ static void the_first_layout_is_brought_up_to_date(void **state AS_UNUSED)
                          "INSERT INTO healthy VALUES('app', 'echo', 1);";
     uint64_t g = 0, before = 9;
     struct as_store *s;
-    sqlite3 *db;
 
     as_store_close(open_store(2));
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    change_file(older);
     s = open_store(2);
     assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err), 0);
     assert_int_equal(g, 1);
@@ -52,12 +55,9 @@ static void the_second_layout_is_brought_up_to_date(void **state AS_UNUSED)
         "(4, 'update of everything', 'spec'),"
         "(5, 'scale update of a/b failed, back to generation 2: c', 'spec');";
     struct as_store *s;
-    sqlite3 *db;
 
     as_store_close(open_store(9));
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    change_file(older);
     s = open_store(9);
     check_failure(s, 1, "", "", "");
     check_failure(s, 2, "shop", "main", "exit 1: no'\nfile: x/y");
@@ -78,12 +78,9 @@ static void a_file_without_scales_gets_them(void **state AS_UNUSED)
     uint64_t g = 0, before = 9;
     struct as_store_entry e;
     struct as_store *s;
-    sqlite3 *db;
 
     as_store_close(open_store(9));
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    change_file(older);
     for (int i = 0; i < 2; i++) { /* also when that is done already */
         s = open_store(9);
         assert_int_equal(as_store_get(s, 0, &e, &err), 0);
