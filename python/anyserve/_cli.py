@@ -1,7 +1,5 @@
 """The command ``anyserve``: hands over to the native binary inside the package."""
 
-from __future__ import annotations
-
 import os
 import sys
 

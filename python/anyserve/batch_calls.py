@@ -50,7 +50,7 @@ class _Call:
 class _Queue:
     """The calls of one key of one object."""
 
-    def __init__(self, run: Callable[..., Any], options: _Options, idle: Callable[[], None]) -> None:
+    def __init__(self, run: Callable[..., Any], options: _Options, idle: Callable[[], object]) -> None:
         import asyncio
 
         self.run, self.options, self.idle = run, options, idle
@@ -177,7 +177,7 @@ def batch(
             queue = queues.get(kind)
             if queue is None or queue.loop is not asyncio.get_running_loop():
                 run = functools.partial(fn, *owner)
-                queue = queues[kind] = _Queue(run, options, lambda: queues.pop(kind, None) and None)
+                queue = queues[kind] = _Queue(run, options, lambda: queues.pop(kind, None))
             call = _Call(arguments, queue.loop)
             queue.add(call)
             return await call.future
