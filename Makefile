@@ -8,7 +8,7 @@ configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf buil
 build = $(call configure,$(1),$(2)) && ninja $(if $(MAKE_TERMOUT),,--quiet) -C build/$(1)
 
 .DEFAULT_GOAL := all
-.PHONY: all help setup debug run test unit e2e conform check asan tsan fuzz bench soak leaks crowd attack chaos sweep workers fmt clean
+.PHONY: all help setup debug run test unit e2e conform compat check asan tsan fuzz bench soak leaks crowd attack chaos sweep workers fmt clean
 
 all: setup      ## build the release into build/release
 	@$(call build,release,-Dbuildtype=release -Db_lto=true)
@@ -29,6 +29,10 @@ e2e: all        ## end-to-end tests against the release build
 conform: all    ## h2spec, grpc-go's interoperability client, grpcurl, ghz, tritonclient and grpcio against the release build
 	@python tests/conform/build_tools.py
 	@ANYSERVE_BUILD=build/release python -m pytest -q tests/conform
+compat: all     ## proxies, clients and load generators that others wrote against the release build (installs them)
+	@tools/setup.sh compat
+	@python tests/compat/install.py
+	@ANYSERVE_BUILD=build/release python -m pytest -q tests/compat
 check: all      ## layers, sizes, formatting, clang-tidy, generated pages
 	@python tools/check.py
 asan: setup     ## build with AddressSanitizer and UBSan into build/asan

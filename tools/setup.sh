@@ -6,6 +6,7 @@
 #   tools/setup.sh bench    also what only `make bench` needs: gRPC C++, nginx and jansson, which are baselines, and wrk (about
 #                           65 MB)
 #   tools/setup.sh chaos    also what only `make chaos` needs: HAProxy
+#   tools/setup.sh compat   also what only `make compat` needs: proxies, load generators, promtool, npm
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,12 +25,15 @@ case ${1:-} in
 '') ;;
 bench) packages+=(libgrpc++-dev libjansson-dev wrk nginx-light) ;;
 chaos) packages+=(haproxy) ;;
-*) fail "'$1' is not known; usage: tools/setup.sh [bench | chaos]" ;;
+compat) packages+=(haproxy nginx-light apache2-bin lighttpd squid varnish caddy wrk hey siege apache2-utils httpie wget prometheus libb64-0d) ;;
+*) fail "'$1' is not known; usage: tools/setup.sh [bench | chaos | compat]" ;;
 esac
 
 command -v gcc >/dev/null || fail "gcc is missing: apt-get install gcc"
 command -v node >/dev/null || packages+=(nodejs) # one of the example workers
 command -v "$python" >/dev/null || packages+=(python3 python3-venv python3-dev)
+
+[ "${1:-}" != compat ] || command -v npm >/dev/null || packages+=(npm)
 
 # A Python that somebody built brings its own headers and venv; Debian's has them in packages.
 if command -v "$python" >/dev/null; then

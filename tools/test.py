@@ -91,6 +91,7 @@ STEPS = [
     ("e2e", pytest(RELEASE, *TWO_AT_ONCE), count_pytest, RELEASE, 1, 12),
     ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
     ("conform", pytest(RELEASE, "-m", "not long", folder="tests/conform"), count_pytest, RELEASE, 1, 5),
+    ("compat", pytest(RELEASE, "-m", "not install", folder="tests/compat"), count_pytest, RELEASE, 1, 3),
     ("sweep", [sys.executable, "tests/sweep/sweep.py", "--build", RELEASE, "--quick", "30"], count_runs, RELEASE, 2, 2),
     ("build asan", make("asan"), count_one, ASAN, 1, 10),
     ("asan unit+corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 3, 5),
