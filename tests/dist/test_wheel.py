@@ -1,0 +1,152 @@
+"""What a wheel of `make wheel` carries and says of itself. It is built here as quickly as can be (no optimizer, this
+interpreter only), out of the sdist like any other. `make wheel-test` takes the real ones to machines that have nothing.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import urllib.request
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# What every Linux with glibc and numpy has: numpy's own wheels need them.
+SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "libpthread.so.0"}
+NEWEST_GLIBC = 36  # Debian 12
+BUNDLED = ["libuv", "nghttp2", "protobuf-c", "zlib", "sqlite", "libyaml", "simdjson", "xxhash"]
+APP = """
+from anyserve import AnyServe, Tensor
+
+app = AnyServe()
+
+@app.model("double", inputs={"x": Tensor("FP32", [-1])}, outputs={"y": Tensor("FP32", [-1])})
+def double(x):
+    return x * 2
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The folder with the sdist and the wheel."""
+    into = tmp_path_factory.mktemp("dist")
+    p = subprocess.run([sys.executable, ROOT / "tools/make_wheel.py", "--quick", "--into", into], cwd=into,
+                       capture_output=True, text=True, timeout=600)
+    assert p.returncode == 0, p.stdout[-5000:] + p.stderr[-5000:]
+    return into
+
+
+@pytest.fixture(scope="module")
+def wheel(made):
+    (path,) = made.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory):
+    """The wheel as pip installs it, alone in a folder."""
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", folder, wheel],
+                   check=True, timeout=120)
+    return folder
+
+
+def elf_files(site):
+    return [p for p in sorted(site.rglob("*")) if p.is_file() and p.open("rb").read(4) == b"\x7fELF"]
+
+
+def readelf(option, path):
+    return subprocess.run(["readelf", "-W", option, path], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_name_says_where_it_runs(wheel):
+    version = f"cp3{sys.version_info.minor}"
+    found = re.fullmatch(rf"anyserve-[\d.]+-{version}-{version}-(manylinux\S+)_x86_64\.whl", wheel.name)
+    assert found, wheel.name
+    assert min(int(n) for n in re.findall(r"manylinux_2_(\d+)", found[1])) <= NEWEST_GLIBC
+
+
+def test_nothing_is_needed_of_the_machine(site):
+    """Each library that a binary is linked to is the system's, or in the wheel where the binary looks for it."""
+    binaries = elf_files(site)
+    assert {"anyserve", "_native"} <= {p.name.split(".")[0] for p in binaries}
+    for path in binaries:
+        dynamic = readelf("-d", path)
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+        places = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic)
+        folders = [Path(p.replace("$ORIGIN", str(path.parent))) for place in places for p in place.split(":")]
+        assert needed, path
+        missing = {n for n in needed - SYSTEM if not any((f / n).exists() for f in folders)}
+        assert not missing, path
+
+
+def test_no_binary_has_symbols_for_debuggers(site):
+    for path in elf_files(site):
+        sections = set(re.findall(r"\] (\.\w+)", readelf("-S", path)))
+        assert ".dynamic" in sections and not sections & {".symtab", ".debug_info", ".debug_line"}, path
+
+
+def test_metadata(wheel):
+    with zipfile.ZipFile(wheel) as z:
+        (name,) = [n for n in z.namelist() if n.endswith(".dist-info/METADATA")]
+        said = message_from_bytes(z.read(name))
+        (licence,) = [n for n in z.namelist() if re.search(r"dist-info/licenses/LICENSE$", n)]
+        assert b"Apache License" in z.read(licence) and b"Version 2.0, January 2004" in z.read(licence)
+    assert said["License-Expression"] == "Apache-2.0"
+    assert said["Requires-Python"] == ">=3.11" and said["Author"] == "AnyServe"
+    assert any(r.startswith("numpy") for r in said.get_all("Requires-Dist"))
+    assert said["Description-Content-Type"] == "text/markdown"
+    assert said.get_payload().strip() == (ROOT / "README.md").read_text().strip()
+    assert f"Programming Language :: Python :: 3.{sys.version_info.minor}" in said.get_all("Classifier")
+
+
+def test_the_notices_of_what_is_bundled(site):
+    text = (site / "anyserve/THIRD_PARTY_NOTICES.txt").read_text()
+    titles = re.findall(r"^=+ (.*?) =+$", text, re.M)
+    for library in BUNDLED:
+        assert any(library in title for title in titles), (library, titles)
+    # each with its own text, and with the one that several refer to
+    assert text.count("Copyright") > len(BUNDLED)
+    assert "Permission is hereby granted" in text and "Version 2.0, January 2004" in text
+
+
+def test_the_sdist_is_what_is_committed(made):
+    (path,) = made.glob("*.tar.gz")
+    with tarfile.open(path) as t:
+        packed = {n.split("/", 1)[1] for n in t.getnames() if "/" in n}
+    listed = subprocess.run(["git", "ls-tree", "-r", "--name-only", "HEAD"], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout.split("\n")  # fmt: skip
+    files = {n for n in listed if n}
+    assert files and files <= packed
+    assert {n for n in packed if n.startswith("build/")} == set() and "PKG-INFO" in packed
+
+
+def test_it_serves(site, tmp_path):
+    """Installed, with nothing else than numpy and what is in the wheel."""
+    (tmp_path / "app.py").write_text(APP)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONPATH": str(site)}
+    server = subprocess.Popen([sys.executable, "-m", "anyserve", "run", "app.py", "--port", "0", "--status-port", "0"],
+                              cwd=tmp_path, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    try:
+        said = []
+        for line in server.stdout:
+            said.append(line)
+            ready = re.search(r"^Ready: (\S+:\d+) ", line)
+            if ready:
+                break
+        else:
+            pytest.fail("".join(said))
+        body = b'{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2.5]}]}'
+        with urllib.request.urlopen(f"http://{ready[1]}/v2/models/double/infer", body, timeout=60) as answer:
+            assert b"[2.0,5.0]" in answer.read().replace(b" ", b"")
+        where = os.readlink(f"/proc/{server.pid}/exe")
+        assert where == str(site / "anyserve/_bin/anyserve")
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=60)
+    assert server.returncode == 0
