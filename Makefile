@@ -8,12 +8,12 @@ configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf buil
 build = $(call configure,$(1),$(2)) && ninja $(if $(MAKE_TERMOUT),,--quiet) -C build/$(1)
 
 .DEFAULT_GOAL := all
-.PHONY: all help setup debug run test unit e2e conform compat check asan tsan fuzz bench soak leaks crowd attack chaos sweep workers fmt clean
+.PHONY: all help setup debug run test unit e2e conform compat check wheel wheel-test asan tsan fuzz bench soak leaks crowd attack chaos sweep workers fmt clean
 
 all: setup      ## build the release into build/release
 	@$(call build,release,-Dbuildtype=release -Db_lto=true)
 help:           ## this list
-	@sed -n 's/^\([a-z0-9]*\):.*##/\1\t/p' Makefile | expand -t 9
+	@sed -n 's/^\([a-z0-9-]*\):.*##/\1\t/p' Makefile | expand -t 12
 setup:          ## install what is missing: system packages, build/venv
 	@tools/setup.sh
 debug: setup    ## build with debug information and assertions on everything into build/debug
@@ -35,6 +35,10 @@ compat: all     ## proxies, clients and load generators that others wrote agains
 	@ANYSERVE_BUILD=build/release python -m pytest -q tests/compat
 check: all      ## layers, sizes, formatting, clang-tidy, generated pages
 	@python tools/check.py
+wheel: setup    ## an sdist and, for each Python from 3.11 on that is here, a wheel with its libraries, into dist/
+	@python tools/make_wheel.py $(foreach p,$(PYTHONS),--python $(p))
+wheel-test:     ## install the wheels of dist/ into bare Debian 12 and 13 roots and serve a request there; needs root
+	@python tests/dist/roots.py
 asan: setup     ## build with AddressSanitizer and UBSan into build/asan
 	@$(call build,asan,$(SANITIZED) -Db_sanitize=address$(comma)undefined)
 tsan: setup     ## build with ThreadSanitizer into build/tsan
