@@ -2,13 +2,10 @@
 interpreter only), out of the sdist like any other. `make wheel-test` takes the real ones to machines that have nothing.
 """
 
-import os
 import re
-import signal
 import subprocess
 import sys
 import tarfile
-import urllib.request
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
@@ -20,15 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "libpthread.so.0"}
 NEWEST_GLIBC = 36  # Debian 12
 BUNDLED = ["libuv", "nghttp2", "protobuf-c", "zlib", "sqlite", "libyaml", "simdjson", "xxhash"]
-APP = """
-from anyserve import AnyServe, Tensor
-
-app = AnyServe()
-
-@app.model("double", inputs={"x": Tensor("FP32", [-1])}, outputs={"y": Tensor("FP32", [-1])})
-def double(x):
-    return x * 2
-"""
 
 
 @pytest.fixture(scope="module")
@@ -128,25 +116,8 @@ def test_the_sdist_is_what_is_committed(made):
 
 def test_it_serves(site, tmp_path):
     """Installed, with nothing else than numpy and what is in the wheel."""
-    (tmp_path / "app.py").write_text(APP)
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONPATH": str(site)}
-    server = subprocess.Popen([sys.executable, "-m", "anyserve", "run", "app.py", "--port", "0", "--status-port", "0"],
-                              cwd=tmp_path, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
-    try:
-        said = []
-        for line in server.stdout:
-            said.append(line)
-            ready = re.search(r"^Ready: (\S+:\d+) ", line)
-            if ready:
-                break
-        else:
-            pytest.fail("".join(said))
-        body = b'{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2.5]}]}'
-        with urllib.request.urlopen(f"http://{ready[1]}/v2/models/double/infer", body, timeout=60) as answer:
-            assert b"[2.0,5.0]" in answer.read().replace(b" ", b"")
-        where = os.readlink(f"/proc/{server.pid}/exe")
-        assert where == str(site / "anyserve/_bin/anyserve")
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=60)
-    assert server.returncode == 0
+    p = subprocess.run([sys.executable, ROOT / "tests/dist/first_use.py", sys.executable, "-m", "anyserve"],
+                       cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)  # fmt: skip
+    assert p.returncode == 0, p.stdout + p.stderr
+    assert p.stdout.splitlines()[-1] == str(site / "anyserve/_bin/anyserve")
