@@ -1,6 +1,5 @@
-"""What a wheel of `make wheel` carries and says of itself. It is built here as quickly as can be (no optimizer, this
-interpreter only), out of the sdist like any other. `make wheel-test` takes the real ones to machines that have nothing.
-"""
+"""What a wheel of `make wheel` carries and says of itself. `make wheel-test` takes the real ones to machines that have
+nothing."""
 
 import re
 import subprocess
@@ -17,22 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "libpthread.so.0"}
 NEWEST_GLIBC = 36  # Debian 12
 BUNDLED = ["libuv", "nghttp2", "protobuf-c", "zlib", "sqlite", "libyaml", "simdjson", "xxhash"]
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The folder with the sdist and the wheel."""
-    into = tmp_path_factory.mktemp("dist")
-    p = subprocess.run([sys.executable, ROOT / "tools/make_wheel.py", "--quick", "--into", into], cwd=into,
-                       capture_output=True, text=True, timeout=600)
-    assert p.returncode == 0, p.stdout[-5000:] + p.stderr[-5000:]
-    return into
-
-
-@pytest.fixture(scope="module")
-def wheel(made):
-    (path,) = made.glob("*.whl")
-    return path
 
 
 @pytest.fixture(scope="module")
