@@ -20,17 +20,26 @@ from support import guide, wait, world
 PAGES = ["README.md", "docs/guide/install.md"]
 
 
+def environment(folder):
+    """A new virtual environment. It also sees what is installed beside pytest, after its own: pip, and numpy, so that pip
+    needs no network."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (folder / "bin/pip").write_text(f'#!/bin/sh\nexec {folder}/bin/python -m pip "$@"\n')
+    (folder / "bin/pip").chmod(0o755)
+    return site
+
+
 class Newcomer(guide.Reader):
-    """`pip`, `python` and what is installed are those of a new environment. numpy is there, so that pip needs no network."""
+    """`pip`, `python` and what is installed are those of a new environment."""
 
     def __init__(self, folder, env, wheel):
         self.folder, self.servers = folder / "first", []
         self.folder.mkdir()
         self.venv = folder / "venv"
         shutil.copy(wheel, self.folder)
-        subprocess.run([sys.executable, "-m", "venv", self.venv], check=True)
-        (site,) = self.venv.glob("lib/python3*/site-packages")
-        (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        environment(self.venv)
         self.env = {**env, "PATH": f"{self.venv}/bin:/usr/bin:/bin", "PYTHONUNBUFFERED": "1", "PIP_NO_INDEX": "1"}
 
 
@@ -71,10 +80,9 @@ def test_readme_installs_serves_and_deploys():
 def test_the_installed_command_imports_little(wheel, tmp_path, args):
     """The script that pip writes imports `re`; beside that it is the interpreter's own start and two small modules."""
     venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    site = environment(venv)
     subprocess.run([venv / "bin/pip", "install", "-q", "--no-index", "--no-deps", wheel], check=True, timeout=wait.SECONDS)
     # sys.modules at the exec that ends the script's interpreter
-    (site,) = venv.glob("lib/python3*/site-packages")
     (site / "sitecustomize.py").write_text(
         "import os, sys\nbefore = set(sys.modules)\nreal = os.execv\n"
         "def execv(path, argv):\n"

@@ -1,6 +1,7 @@
-"""Every page of docs/ and README, pasted as it stands, each in folders and a network of its own, so that its ports are free.
+"""Every page of the guide, pasted as it stands, each in folders and a network of its own, so that its ports are free.
 
-rest.md and workers.md have tests of their own, which compare what is printed, too.
+rest.md and workers.md have tests of their own, which compare what is printed, too. README.md and install.md begin with a
+wheel: tests/dist/test_readme.py.
 """
 
 import tempfile
@@ -10,7 +11,7 @@ import pytest
 
 from support import guide, paths, world
 
-PAGES = sorted(p for p in (paths.ROOT / "docs/guide").glob("*.md") if p.name not in ("rest.md", "workers.md"))
+PAGES = sorted(p for p in (paths.ROOT / "docs/guide").glob("*.md") if p.name not in ("rest.md", "workers.md", "install.md"))
 PAGES += [paths.ROOT / "docs/OPERATING.md"]
 
 
