@@ -104,3 +104,20 @@ def test_it_serves(site, tmp_path):
                        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)  # fmt: skip
     assert p.returncode == 0, p.stdout + p.stderr
     assert p.stdout.splitlines()[-1] == str(site / "anyserve/_bin/anyserve")
+
+
+def tool(name, *args):
+    return subprocess.run([sys.executable, ROOT / "tools" / name, *args], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("python", ["/bin/false", "/nonexistent/python3"])
+def test_a_python_that_is_none(tmp_path, python):
+    (tmp_path / "anyserve-0.0.1-py3-none-any.whl").touch()
+    p = tool("make_wheel.py", "--quick", "--python", python, "--into", tmp_path)
+    assert p.returncode and p.stderr == f"make_wheel: {python} is no CPython from 3.11 on, or does not run\n"
+    assert len(list(tmp_path.iterdir())) == 1  # what was there stays
+
+
+def test_a_library_without_notices(tmp_path):
+    p = tool("notices.py", tmp_path / "out", "zlib1g-dev", "libnosuchthing-dev")
+    assert p.returncode and "libnosuchthing-dev" in p.stderr and not (tmp_path / "out").exists()
