@@ -5,7 +5,7 @@ import socket
 import numpy as np
 import pytest
 
-from support import oip, wait
+from support import oip, prometheus, wait
 from support.h2client import H2, prefixed
 
 pytestmark = pytest.mark.core
@@ -101,6 +101,28 @@ def test_what_a_client_says_behind_its_goaway_meets_no_reset(server):
         for _ in range(2):  # the second send would fail, had the first one met a reset
             http.sock.sendall(b"\0\0\x08\6\0\0\0\0\0h2spec\0\0")
         assert http.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+
+
+def ends(server):
+    """Reason → how many connections have ended for it."""
+    return {dict(labels)["reason"]: n for (name, labels), n in prometheus.parse(server.metrics()).items()
+            if name == "anyserve_connections_closed_total"}
+
+
+def test_goaway_of_a_client_is_an_orderly_end(server):
+    """grpc-go names the last stream of its own in it; what it has asked for before is answered."""
+    before, lines = ends(server), len(server.log.lines)
+    with H2(server.host, server.port) as http:
+        http.request("GET", "/v2/health/live")
+        stream = http.open([(":method", "GET"), (":scheme", "http"), (":path", "/v2"), (":authority", "localhost")], end=True)
+        http.sock.sendall(b"\0\0\x08\7\0\0\0\0\0" + stream.to_bytes(4, "big") + bytes(4))
+        assert http.reply(stream).headers[":status"] == "200"
+        while http.read():
+            pass
+        assert not http.goaways
+    wait.until(lambda: ends(server) != before, "the connection is closed")
+    assert ends(server) == {**before, "client": before["client"] + 1}
+    assert not server.log.find("client_closed", lines)
 
 
 def test_slow_upload_is_not_idle(hasty):

@@ -1,5 +1,5 @@
 /* Specification of wire/h2: requests, answers, resets, the end of a connection. */
-#include "h2_pair.h"
+#include "h2_raw.h"
 
 #define REQ(t, id)   ((t)->req[((id)-1) / 2])
 #define REPLY(t, id) (&(t)->reply[((id)-1) / 2])
@@ -374,6 +374,33 @@ static void test_streams_after_the_final_goaway_are_not_served(void **state)
     pair_free(t);
 }
 
+/* Clients that open all streams have no stream of ours to name. grpc-go names its own last one,
+ * others 2^31 - 1; each is an orderly end, repeated or not, whole or in pieces. */
+static void test_a_client_may_name_any_last_stream_in_its_goaway(void **state)
+{
+    static const uint8_t last[][8] = {
+        {0}, {0, 0, 0, 1}, {0x7f, 0xff, 0xff, 0xff}, {0, 0, 0, 2}, {0xff, 0xff, 0xff, 0xff}};
+
+    (void)state;
+    for (size_t i = 0; i < 3 * AS_COUNT(last); i++) {
+        struct pair *t = pair_greeted();
+
+        t->slice = i % 3; /* all at once, byte by byte, in twos */
+        raw_request(t, 1, NGHTTP2_FLAG_END_STREAM, "x", "y");
+        raw(t, NGHTTP2_GOAWAY, 0, 0, last[i / 3], 8);
+        raw(t, NGHTTP2_GOAWAY, 0, 0, "\0\0\0\3\0\0\0\0bye", 11);
+        assert_int_equal(t->recv_rc, 0);
+        assert_string_equal(sent(t), "");
+        assert_int_equal(as_h2_breach(t->h), AS_H2_FAIR);
+        assert_false(as_h2_done(t->h)); /* what it has asked for is answered */
+        pair_answer(t, 1, NULL, 0, false);
+        assert_string_equal(sent(t), "H1 ");
+        assert_int_equal(t->send_rc, 0);
+        assert_true(as_h2_done(t->h));
+        pair_free(t);
+    }
+}
+
 static void test_pings_and_settings_are_acknowledged(void **state)
 {
     struct pair *t = pair_new();
@@ -410,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_connection_is_freed_with_open_streams),
         cmocka_unit_test(test_a_drain_serves_what_comes_before_the_final_goaway),
         cmocka_unit_test(test_streams_after_the_final_goaway_are_not_served),
+        cmocka_unit_test(test_a_client_may_name_any_last_stream_in_its_goaway),
         cmocka_unit_test(test_pings_and_settings_are_acknowledged),
     };
 

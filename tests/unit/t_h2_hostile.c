@@ -43,6 +43,27 @@ static void test_a_broken_frame_ends_the_connection_with_a_goaway(void **state)
     pair_free(t);
 }
 
+/* What it may name is free; the frame's form is not. */
+static void test_a_broken_goaway_ends_the_connection(void **state)
+{
+    static const struct {
+        uint32_t stream;
+        size_t n;
+        const char *want;
+    } broken[] = {{1, 8, "G:1 "}, {0, 7, "G:6 "}, {0, 3, "G:6 "}, {0, 0, "G:6 "}};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * AS_COUNT(broken); i++) {
+        struct pair *t = pair_greeted();
+
+        t->slice = i % 2;
+        raw(t, NGHTTP2_GOAWAY, 0, broken[i / 2].stream, "\0\0\0\1\0\0\0\0", broken[i / 2].n);
+        assert_string_equal(sent(t), broken[i / 2].want);
+        assert_int_equal(t->send_rc, AS_EPROTO);
+        pair_free(t);
+    }
+}
+
 static void test_malformed_requests_are_never_seen(void **state)
 {
     static const char *const bad[][2] = {
@@ -300,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wrong_preface_ends_the_connection),
         cmocka_unit_test(test_a_broken_frame_ends_the_connection_with_a_goaway),
+        cmocka_unit_test(test_a_broken_goaway_ends_the_connection),
         cmocka_unit_test(test_malformed_requests_are_never_seen),
         cmocka_unit_test(test_frames_behind_the_clients_own_end_end_the_connection),
         cmocka_unit_test(test_frames_behind_our_end_are_ignored),
