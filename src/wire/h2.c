@@ -176,6 +176,11 @@ void as_h2_enough(struct as_h2 *h, const char *text)
     say_goaway(h, NGHTTP2_ENHANCE_YOUR_CALM, text);
 }
 
+/* What the last stream of a GOAWAY is replaced by: none. It could only be one that we opened, and
+ * we open none; but clients name any (grpc-go its own last one), which nghttp2 takes for an error.
+ */
+static const uint8_t no_stream[4];
+
 int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *ret_taken)
 {
     size_t at = 0;
@@ -185,10 +190,11 @@ int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *r
     while (at < n && !h->dead && !h->breach && !h->calmed) {
         /* bytes until the next frame's head; one whose head is cut is not looked for */
         size_t skip = h->guard.n_head ? SIZE_MAX : h->guard.skip;
+        bool is_last = h->guard.n_last;
         size_t k = as_h2_guard_scan(&h->guard, p + at, n - at, now, h->n_open);
 
         /* Negative only for what ends the session at once; other breaches queue a GOAWAY. */
-        if (k && !as_h2_head_recv(h, p + at, k, skip)) {
+        if (k && !as_h2_head_recv(h, is_last ? no_stream : p + at, k, skip)) {
             h->dead = true;
             h->breach = h->breach ? h->breach : AS_H2_PROTOCOL;
         }

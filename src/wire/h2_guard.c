@@ -179,6 +179,13 @@ static void read_parent(struct as_h2_guard *g, const uint8_t *p, size_t n)
         protocol(g, AS_H2_CODE_PROTOCOL);
 }
 
+/* A shorter one is refused by its length. */
+static void goaway(struct as_h2_guard *g, uint32_t len, as_ns now)
+{
+    g->n_last = len >= 8 ? 4 : 0;
+    control(g, now, AS_H2_CONTROL);
+}
+
 static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_t calls)
 {
     uint32_t len = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
@@ -229,6 +236,9 @@ static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_
     case PRIORITY_UPDATE:
         control(g, now, AS_H2_PRIORITIES);
         break;
+    case GOAWAY:
+        goaway(g, len, now);
+        break;
     default:
         control(g, now, AS_H2_CONTROL);
     }
@@ -261,6 +271,16 @@ static size_t pass(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now)
     g->skip -= (uint32_t)k;
     if (!g->skip)
         end_frame(g);
+    return k;
+}
+
+/* The frame has at least four bytes behind these. */
+static size_t pass_last(struct as_h2_guard *g, size_t n)
+{
+    size_t k = AS_MIN(n, (size_t)g->n_last);
+
+    g->n_last -= (uint8_t)k;
+    g->skip -= (uint32_t)k;
     return k;
 }
 
@@ -305,6 +325,8 @@ size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns
             continue;
         }
         k = HEAD;
+        if (g->n_last)
+            return at ? at : pass_last(g, n);
         if (g->skip) {
             at += pass(g, head, n - at, now);
             continue;

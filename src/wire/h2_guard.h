@@ -76,6 +76,7 @@ struct as_h2_guard {
     bool block_ends;     /* the frame at hand carries END_HEADERS */
     bool answering;      /* an answer's frame was sent since the last ping */
     bool padded;         /* the next byte is the pad length of a short DATA frame */
+    uint8_t n_last;      /* bytes that come next and name a last stream, in a GOAWAY */
     uint8_t n_parent;    /* bytes of PRIORITY that are still to name a stream */
     uint32_t parent;     /* what they named so far */
     uint32_t stream;     /* of that PRIORITY */
@@ -91,8 +92,9 @@ void as_h2_guard_init(struct as_h2_guard *g, const struct as_h2_limits *limits, 
 
 /* The next bytes of the connection; calls: how many are open when p[0] is reached. Returns how many
  * of them may go on to HTTP/2 now: all; less, when `breach` was set (the bad frame is left out), or
- * when a ping comes next or n_blocks has reached AS_H2_STEP: hand those on and call again with the
- * rest. 0 only then. */
+ * when a ping or a GOAWAY's last stream comes next (n_last is set), when those returned are of that
+ * stream (n_last was set), or when n_blocks has reached AS_H2_STEP: hand those on and call again
+ * with the rest. 0 only then. */
 #define AS_H2_STEP 64u
 size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now,
                         uint32_t calls);
