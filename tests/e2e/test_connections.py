@@ -1,6 +1,9 @@
 """Connections: their number, their silence, their headers; each limit answers and leaves the others alone."""
 
+import os
+import shutil
 import socket
+import subprocess
 
 import numpy as np
 import pytest
@@ -123,6 +126,59 @@ def test_goaway_of_a_client_is_an_orderly_end(server):
     wait.until(lambda: ends(server) != before, "the connection is closed")
     assert ends(server) == {**before, "client": before["client"] + 1}
     assert not server.log.find("client_closed", lines)
+
+
+# --- authority ---
+
+def bare(method, path, *headers):
+    return [(":method", method), (":scheme", "http"), (":path", path), *headers]
+
+
+def test_request_without_authority_is_answered(server):
+    """RFC 9113 §8.3.1: it is left out where it is not known; the h2 check of HAProxy does that."""
+    body = prefixed(oip.infer_request("echo", {"x": np.ones(1)}).SerializeToString())
+    with H2(server.host, server.port) as http:
+        assert http.reply(http.open(bare("OPTIONS", "*"), end=True)).headers[":status"] == "204"
+        assert http.reply(http.open(bare("OPTIONS", "/v2"), end=True)).headers[":status"] == "204"
+        assert http.reply(http.open(bare("GET", "/v2/health/ready"), end=True)).headers[":status"] == "200"
+        call = http.open(bare("POST", f"/{oip.SERVICE}/ModelInfer", ("content-type", "application/grpc"), ("te", "trailers")))
+        http.send(call, body, end=True)
+        assert http.reply(call).grpc_status == 0
+
+
+@pytest.mark.skipif(not shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin"), reason="no haproxy")
+def test_check_of_haproxy(server, tmp_path):
+    """Its h2 check says no authority; the server behind it is up at the first check."""
+    config, said = tmp_path / "haproxy.cfg", tmp_path / "stats.sock"
+    config.write_text(f"""
+global
+    stats socket {said}
+defaults
+    mode http
+    timeout connect 10s
+    timeout client 10s
+    timeout server 10s
+backend models
+    option httpchk
+    http-check send meth GET uri /v2/health/ready
+    server one {server.host}:{server.port} proto h2 check inter 50ms
+""")
+    haproxy = subprocess.Popen([shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin"), "-db", "-f", config],
+                               stderr=subprocess.DEVNULL)
+    try:
+        def last_check():
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(str(said))
+                s.sendall(b"show stat models 4 -1\n")
+                head, line, *_ = s.makefile().read().removeprefix("# ").splitlines()
+            return dict(zip(head.split(","), line.split(",")))["check_status"]
+
+        wait.until(lambda: said.exists(), "haproxy runs")
+        wait.until(lambda: last_check() not in ("", "INI", "* INI"), "a check is done")
+        assert last_check().removeprefix("* ") == "L7OK"
+    finally:
+        haproxy.terminate()
+        haproxy.wait()
 
 
 def test_slow_upload_is_not_idle(hasty):

@@ -135,6 +135,18 @@ def test_http2(server):
             assert connection.request("POST", path, headers=headers).headers[":status"] == "200"
 
 
+def test_http2_without_authority(server):
+    """Such a request is no browser's, as one of HTTP/1.0 without Host; Host counts where :authority is left out."""
+    path = f"/v2/repository/models/{MODEL}/load"
+    with H2(server.host, server.port) as connection:
+        def change(*headers):
+            return connection.reply(connection.open(
+                [(":method", "POST"), (":scheme", "http"), (":path", path), *headers], end=True)).headers[":status"]
+
+        assert change() == change(("host", "localhost")) == "200"
+        assert change(("host", "evil.example")) == change(("origin", "http://evil.example")) == "403"
+
+
 def test_no_preflight(server):
     """gRPC needs no look at Origin: application/grpc is sent by a page only after a preflight, which nobody answers with
     leave, and gRPC-Web is not spoken."""
