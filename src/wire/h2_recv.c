@@ -6,6 +6,8 @@ static inline struct as_str *place(struct as_http_head *head, struct as_str name
     switch (name.n) {
     case 2:
         return memcmp(name.p, "te", 2) == 0 ? &head->te : NULL;
+    case 4: /* of a request without :authority, which would have come before */
+        return memcmp(name.p, "host", 4) == 0 ? &head->authority : NULL;
     case 5:
         return memcmp(name.p, ":path", 5) == 0 ? &head->path : NULL;
     case 7:

@@ -206,7 +206,8 @@ bool as_h2_rules_head(struct as_h2_rules *r)
         r->has_length = false;
         return r->seen & AUTHORITY;
     }
-    if ((r->seen & NEEDED) != NEEDED || !(r->seen & (AUTHORITY | HOST)))
+    /* neither :authority nor Host is needed (§8.3.1): a health check may know no name */
+    if ((r->seen & NEEDED) != NEEDED)
         return false;
     return !r->web || r->slash || (r->asterisk && r->options);
 }

@@ -3,7 +3,7 @@
  * nghttp2 can judge this by itself, at about 2,000 instructions for a gRPC call. It is told not to:
  * here the fields that nearly every request has cost a comparison each, bytes are looked at eight
  * at a time, and only what is unusual is given to nghttp2's own checks of characters. The verdicts
- * are nghttp2's (1.52): t_h2_rules compares the two.
+ * are nghttp2's (1.52), but that it wants :authority or Host: t_h2_rules compares the two.
  * Source: RFC 9113 §8.1.1, §8.2, §8.3. No state but the struct; thread: any.
  */
 #ifndef AS_WIRE_H2_RULES_H

@@ -16,7 +16,8 @@ struct as_http_header {
     struct as_str name, value;
 };
 
-/* Headers of one request; slices live until the stream is closed. Names are in lower case. */
+/* Headers of one request; slices live until the stream is closed. Names are in lower case. The
+ * authority is that of :authority or else of Host; empty: the request has neither. */
 struct as_http_head {
     struct as_str method, path, scheme, authority;
     struct as_str content_type, te, grpc_timeout, grpc_encoding;
