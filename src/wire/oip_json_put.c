@@ -97,24 +97,13 @@ static void add_elements(struct text *t, const struct as_tensor *x)
     t->n = n == UINT64_MAX ? n : t->n + n;
 }
 
-/* Where a tensor lies instead. */
-static void add_range(struct text *t, const struct as_oip_range *r)
-{
-    struct as_param offset = {.type = AS_PARAM_UINT64, .u64 = r->offset};
-    struct as_param size = {.type = AS_PARAM_UINT64, .u64 = r->size};
+/* How a tensor's bytes travel. */
+enum way { IN_TEXT, IN_BINARY, IN_REGION };
 
-    add(t, "],\"parameters\":{\"shared_memory_region\":");
-    add_string(t, r->region);
-    add(t, ",\"shared_memory_offset\":");
-    add_number(t, &offset);
-    add(t, ",\"shared_memory_byte_size\":");
-    add_number(t, &size);
-    add(t, "}}");
-}
-
-/* `range`: where its bytes are, or NULL. False: its bytes are no text, it must travel in binary. */
-static bool add_tensor(struct text *t, const struct as_tensor *x, bool binary,
-                       const struct as_oip_range *range)
+/* False: its bytes are no text, it must travel in binary. Nothing is said of one in a region, which
+ * the client has named itself: Triton says nothing, either, and its client in C++ fails at an
+ * output that has parameters without binary_data_size. */
+static bool add_tensor(struct text *t, const struct as_tensor *x, enum way way)
 {
     struct as_param size = {.type = AS_PARAM_UINT64, .u64 = x->nbytes};
 
@@ -124,11 +113,11 @@ static bool add_tensor(struct text *t, const struct as_tensor *x, bool binary,
     add(t, as_dtype_name(x->dtype));
     add(t, "\",\"shape\":[");
     add_shape(t, x);
-    if (range && range->region.n) {
-        add_range(t, range);
+    if (way == IN_REGION) {
+        add(t, "]}");
         return true;
     }
-    if (binary) {
+    if (way == IN_BINARY) {
         add(t, "],\"parameters\":{\"binary_data_size\":");
         add_number(t, &size);
         add(t, "}}");
@@ -175,6 +164,13 @@ static void add_names(struct text *t, const struct as_oip_response *r)
     add_string(t, r->version);
 }
 
+static enum way way_of(const struct as_oip_response *r, const struct as_oip_infer *q, uint32_t i)
+{
+    if (r->ranges && r->ranges[i].region.n)
+        return IN_REGION;
+    return as_oip_json_binary(q, i) ? IN_BINARY : IN_TEXT;
+}
+
 /* The index of the output that could not be written, or n_outputs. */
 static uint32_t add_response(struct text *t, const struct as_oip_response *r,
                              const struct as_oip_infer *q)
@@ -189,8 +185,7 @@ static uint32_t add_response(struct text *t, const struct as_oip_response *r,
     add(t, ",\"outputs\":[");
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         add(t, i ? "," : "");
-        if (!add_tensor(t, &r->outputs[i], as_oip_json_binary(q, i),
-                        r->ranges ? &r->ranges[i] : NULL))
+        if (!add_tensor(t, &r->outputs[i], way_of(r, q, i)))
             return i;
     }
     add(t, "]}");
@@ -312,7 +307,7 @@ static uint32_t add_request(struct text *t, const struct as_oip_json_request *q)
     add(t, "\"inputs\":[");
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         add(t, i ? "," : "");
-        if (!add_tensor(t, &r->outputs[i], q->binary, NULL))
+        if (!add_tensor(t, &r->outputs[i], q->binary ? IN_BINARY : IN_TEXT))
             return i;
     }
     add(t, "]");
