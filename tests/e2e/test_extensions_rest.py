@@ -114,6 +114,32 @@ def test_bodies_that_are_none(server, path, body):
     assert status == 400 and set(answer) == {"error"}, answer
 
 
+@pytest.mark.parametrize("path, body", [
+    ("/v2/repository/index", {"ready": None}),
+    ("/v2/repository/models/echo/load", {"parameters": None}),
+    ("/v2/repository/models/echo/load", {"parameters": {"config": None, "file:1/model.py": None}}),
+    ("/v2/repository/models/echo/unload", {"parameters": {"unload_dependents": None}}),
+    ("/v2/repository/models/echo/load", {}),
+    ("/v2/logging", {"log_file": None, "log_info": None, "log_verbose_level": None}),
+    ("/v2/trace/setting", {"trace_level": None, "trace_rate": None}),
+    ("/v2/models/echo/infer", {"id": None, "parameters": None, "outputs": None, "inputs": [
+        {"name": "x", "datatype": "INT32", "shape": [1], "parameters": {"content_type": None, "headers": None}, "data": [1]}]}),
+])
+def test_null_is_taken_as_absent(server, path, body):
+    """As Jackson and pydantic write a field that is not set."""
+    status, answer = post(server, path, body)
+    assert status == 200, answer
+
+
+def test_null_in_a_registration(server, region):
+    where, _ = region(64)
+    post(server, f"/v2/systemsharedmemory/region/{where}/unregister")
+    register = f"/v2/systemsharedmemory/region/{where}/register"
+    assert post(server, register, {"key": f"/{where}", "offset": None, "byte_size": 64}) == (200, {})
+    status, answer = post(server, register, {"key": None, "byte_size": 64})
+    assert status == 400 and "key" in answer["error"]
+
+
 def test_settings(client):
     assert client.get_trace_settings()["trace_level"] == ["OFF"]
     refused(501, "'trace_level' cannot be changed", client.update_trace_settings, settings={"trace_level": "TENSORS"})
