@@ -292,7 +292,7 @@ static void null_is_what_is_not_there(void **state AS_UNUSED)
     REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":[1],\"data\":null"),
             "input 'a': it has neither data nor binary_data_size");
     REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":[1],\"data\":[null]"),
-            "input 'a': data[0]: not an integer");
+            "input 'a': data[0] is null, INT8 takes integers");
 }
 
 static void nothing_is_said_twice(void **state AS_UNUSED)
