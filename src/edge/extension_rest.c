@@ -17,7 +17,7 @@ struct body {
 typedef int (*member)(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
                       struct body *b);
 
-/* Walks over an object's members. 0 or an error of the reader. */
+/* Walks over an object's members; one that is null is not there. 0 or an error of the reader. */
 static int walk(struct as_exchange *x, struct as_json *j, struct as_json_value *v, member fn,
                 struct body *b)
 {
@@ -25,8 +25,12 @@ static int walk(struct as_exchange *x, struct as_json *j, struct as_json_value *
     int err = v->type == AS_JSON_OBJECT ? as_json_items(j, v, &it) : AS_EINVALID;
     int more;
 
-    while (!err && (more = as_json_next(j, &it)) != 0)
-        err = more < 0 ? more : fn(x, j, &it, b);
+    while (!err && (more = as_json_next(j, &it)) != 0) {
+        if (more < 0)
+            err = more;
+        else if (it.value.type != AS_JSON_NULL)
+            err = fn(x, j, &it, b);
+    }
     return err;
 }
 
@@ -228,7 +232,6 @@ static int setting_member(struct as_exchange *x, struct as_json *j, struct as_js
     case AS_JSON_ARRAY:
         return first_of(j, &it->value, s);
     case AS_JSON_NULL:
-        return 0;
     case AS_JSON_OBJECT:
     default:
         return AS_EINVALID;

@@ -130,6 +130,8 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
     struct as_param *m;
     int err;
 
+    if (as_oip_json_is_absent(v))
+        return 0;
     if (q->n_params == AS_OIP_PARAMS_MAX)
         return as_oip_refuse(&q->c, AS_EINVALID, "parameters: more than %u entries",
                              AS_OIP_PARAMS_MAX);
@@ -158,6 +160,8 @@ int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v)
     if (err)
         return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
+        if (as_oip_json_is_absent(&it.value))
+            continue;
         if (!q->c.response && as_str_eq(it.key, AS_STR("binary_data_output"))) {
             bool yes;
 
@@ -190,6 +194,8 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
     if (err)
         return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
+        if (as_oip_json_is_absent(&it.value))
+            continue;
         if (as_oip_is_own("output", it.key)) {
             struct as_param m = {.name = it.key};
 
@@ -226,6 +232,8 @@ static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8
     while (!err && (more = as_json_next(q->j, &it)) != 0) {
         if (more < 0) {
             err = more;
+        } else if (as_oip_json_is_absent(&it.value)) {
+            continue;
         } else if (as_str_eq(it.key, AS_STR("name"))) {
             if (o->name.n)
                 return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u]: key 'name' is given twice",
@@ -329,7 +337,7 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
 
         while (key < R_KEYS && !(names[key] && as_str_eq(it.key, as_str_of(names[key]))))
             key++;
-        if (key == R_KEYS || as_oip_json_is_absent(q, &it.value))
+        if (key == R_KEYS || as_oip_json_is_absent(&it.value))
             continue;
         if (given & 1u << key)
             return as_oip_refuse(&q->c, AS_EINVALID, "key '%s' is given twice", names[key]);

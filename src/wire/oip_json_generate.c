@@ -205,6 +205,8 @@ static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
     while ((more = as_json_next(q->j, &it)) > 0) {
         const struct as_tensor_spec *s = as_oip_json_find_spec(inputs, n_inputs, it.key);
 
+        if (as_oip_json_is_absent(&it.value))
+            continue;
         if (s) {
             err = get_input(q, s, &it.value);
         } else if (as_str_eq(it.key, AS_STR("id"))) {

@@ -37,11 +37,11 @@ static inline const char *as_oip_json_tensors(const struct as_oip_json_parse *q)
 {
     return q->c.response ? "outputs" : "inputs";
 }
-/* Servers there are that write null for what an answer does not have. */
-static inline bool as_oip_json_is_absent(const struct as_oip_json_parse *q,
-                                         const struct as_json_value *v)
+/* Writers that know a message by its type (pydantic, Jackson; some servers) put null where a field
+ * is not set. */
+static inline bool as_oip_json_is_absent(const struct as_json_value *v)
 {
-    return q->c.response && v->type == AS_JSON_NULL;
+    return v->type == AS_JSON_NULL;
 }
 /* Turns a reader's AS_EPROTO and AS_ENOMEM into a refusal; AS_EINVALID is refused as `what`. */
 int as_oip_json_refused(struct as_oip_json_parse *q, int err, const char *what);
@@ -59,7 +59,7 @@ struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_e
 int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v);
 /* The value of a parameter, whose name is set. */
 int as_oip_json_value(struct as_oip_json_parse *q, struct as_param *m, struct as_json_value *v);
-/* One parameter of the request, its name taken. */
+/* One parameter of the request, its name taken; null is none. */
 int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v);
 /* The members of a "parameters" object. */
 int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v);

@@ -61,6 +61,8 @@ static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_jso
     if (err)
         return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
+        if (as_oip_json_is_absent(&it.value))
+            continue;
         if (!q->c.response && as_oip_is_own("input", it.key)) {
             struct as_param m = {.name = it.key};
 
@@ -173,7 +175,7 @@ int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v)
 
         while (key < KEYS && !as_str_eq(it.key, as_str_of(key_name[key])))
             key++;
-        if (key == KEYS || as_oip_json_is_absent(q, &it.value))
+        if (key == KEYS || as_oip_json_is_absent(&it.value))
             continue;
         if (given & 1u << key)
             return as_oip_json_refuse_tensor(q, i, "key '%s' is given twice", key_name[key]);

@@ -266,12 +266,13 @@ static void null_is_what_is_not_there(void **state AS_UNUSED)
     assert_int_equal(got.r.id.n + got.r.n_params + got.r.n_outputs, 0);
     assert_int_equal(got.r.inputs[0].data[0], 7);
     assert_int_equal(
-        parse("{\"parameters\":{\"p\":null,\"binary_data_output\":null,\"q\":1},"
-              "\"outputs\":[{\"name\":\"y\",\"parameters\":null},{\"name\":\"z\",\"parameters\":{"
-              "\"binary_data\":null,\"classification\":null,\"shared_memory_region\":null}}],"
-              "\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[1],\"parameters\":{"
-              "\"binary_data_size\":null,\"shared_memory_region\":null,\"shared_memory_offset\":null,"
-              "\"shared_memory_byte_size\":null,\"content_type\":null},\"data\":[7]}]}"),
+        parse(
+            "{\"parameters\":{\"p\":null,\"binary_data_output\":null,\"q\":1},"
+            "\"outputs\":[{\"name\":\"y\",\"parameters\":null},{\"name\":\"z\",\"parameters\":{"
+            "\"binary_data\":null,\"classification\":null,\"shared_memory_region\":null}}],"
+            "\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[1],\"parameters\":{"
+            "\"binary_data_size\":null,\"shared_memory_region\":null,\"shared_memory_offset\":null,"
+            "\"shared_memory_byte_size\":null,\"content_type\":null},\"data\":[7]}]}"),
         0);
     assert_int_equal(got.r.n_params, 1);
     assert_true(as_str_eq(got.r.params[0].name, AS_STR("q")));
