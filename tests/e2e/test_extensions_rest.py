@@ -1,5 +1,6 @@
 """Triton's extensions over plain HTTP, by tritonclient: the same as test_extensions.py shows over gRPC."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -99,6 +100,31 @@ def test_repository(client, server):
     refused(501, "parameter 'config'", client.load_model, "echo", config="{}")
     refused(404, "failed to load 'nothing'", client.load_model, "nothing")
     assert post(server, "/v2/repository/mine/models/echo/load", {}) == (200, {})
+
+
+@pytest.mark.parametrize("path", [
+    "/v2", "/v2/", "/v2/health/live", "/v2/health/ready", "/v2/models/echo", "/v2/models/echo/ready", "/v2/models/echo/config",
+    "/v2/models/echo/stats", "/v2/models/stats", "/v2/models/nothing", "/v2/models/nothing/ready", "/v2/models/nothing/stats",
+    "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status", "/v2/trace/setting", "/v2/models/echo/trace/setting",
+    "/v2/logging", "/openapi.json", "/nothing"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_can_change_is_kept_by_no_cache(server, path, method):
+    """Errors, too: a cache may keep a 404, and the model comes later."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=oip.SECONDS)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    assert (answer.status in (404, 501)) == ("nothing" in path)
+    assert answer.getheader("Cache-Control") == "no-store"
+    connection.close()
+
+
+def test_answers_to_post_need_no_such_word(server):
+    """No cache keeps one that does not say that it may."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=oip.SECONDS)
+    connection.request("POST", "/v2/repository/index", b"{}")
+    answer = connection.getresponse()
+    assert answer.status == 200 and answer.getheader("Cache-Control") is None
+    connection.close()
 
 
 @pytest.mark.parametrize("path, body", [
