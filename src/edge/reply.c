@@ -4,7 +4,7 @@
 #include "edge/patience.h"
 #include "edge/rest.h"
 
-#define HEADERS_MAX (AS_REST_EXTRA + 4u)
+#define HEADERS_MAX (AS_REST_EXTRA + 5u)
 
 static const struct as_str json_type = {"application/json", 16};
 
@@ -37,6 +37,13 @@ void as_rest_gone(struct as_exchange *x)
 
 /* --- sending --- */
 
+/* All that can be got here changes while the server runs, errors included. A cache between may keep
+ * such an answer by its own rule (Varnish: 120 s) where nothing is said of it. */
+static bool is_got(const struct as_exchange *x)
+{
+    return as_str_eq(x->head->method, AS_STR("GET")) || as_str_eq(x->head->method, AS_STR("HEAD"));
+}
+
 static void put(struct as_exchange *x, const struct as_rest_reply *r, enum as_zip_format coding)
 {
     bool is_head = as_str_eq(x->head->method, AS_STR("HEAD"));
@@ -59,6 +66,9 @@ static void put(struct as_exchange *x, const struct as_rest_reply *r, enum as_zi
         h[a.n_headers++] = (struct as_http_header){AS_STR("content-encoding"), as_zip_name(coding)};
         h[a.n_headers++] = (struct as_http_header){AS_STR("vary"), {"accept-encoding", 15}};
     }
+    if (is_got(x))
+        h[a.n_headers++] =
+            (struct as_http_header){AS_STR("cache-control"), {"no-store", sizeof("no-store") - 1}};
     AS_ASSERT(r->n_extra <= AS_REST_EXTRA);
     for (uint32_t i = 0; i < r->n_extra; i++)
         h[a.n_headers++] = r->extra[i];
