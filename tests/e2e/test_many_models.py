@@ -31,7 +31,7 @@ def test_metrics(server, client):
                  "anyserve_failed_total", "anyserve_lost_total", "anyserve_replica_deaths_total", "anyserve_queued_requests",
                  "anyserve_ongoing_requests", "anyserve_replicas_ready"):
         assert (name, frozenset({("deployment", "many_models")})) in metrics, name
-    assert (("anyserve_worker_exits_total", frozenset({("deployment", "many_models"), ("cause", "signal")})) in metrics)
+    assert ("anyserve_worker_exits_total", frozenset({("deployment", "many_models"), ("cause", "hung")})) in metrics
     client.infer("model_0007", {"x": np.zeros((1, 28), np.float32)})
     metrics = prometheus.parse(server.metrics())
     for name in ("anyserve_model_queue_duration_seconds", "anyserve_model_batch_size"):
@@ -47,7 +47,7 @@ def test_openapi(server):
         text = answer.read()
     assert len(text) < 512 * 1024
     document = json.loads(text)
-    assert f"256 of {MODELS} models" in document["info"]["description"]
+    assert f"signatures of 256 of {MODELS} models" in document["info"]["description"]
     for path in ("", "/ready", "/infer", "/generate", "/generate_stream", "/config", "/stats", "/trace/setting"):
         for version in ("", "/versions/{version}"):
             assert f"/v2/models/{{model}}{version}{path}" in document["paths"]

@@ -96,33 +96,56 @@ static void a_server_without_models(void **state AS_UNUSED)
     assert_json(text);
     as_buf_init(&paths);
     put_paths(&paths, text);
-    assert_string_equal((char *)paths.p, "get /v2\n"
-                                         "get /v2/\n"
-                                         "get /v2/health/live\n"
-                                         "get /v2/health/ready\n"
-                                         "get /v2/models/stats\n"
-                                         "post /v2/repository/index\n"
-                                         "get /v2/systemsharedmemory/status\n"
-                                         "get /v2/systemsharedmemory/region/{name}/status\n"
-                                         "post /v2/systemsharedmemory/region/{name}/register\n"
-                                         "post /v2/systemsharedmemory/unregister\n"
-                                         "post /v2/systemsharedmemory/region/{name}/unregister\n"
-                                         "get /v2/cudasharedmemory/status\n"
-                                         "get /v2/cudasharedmemory/region/{name}/status\n"
-                                         "post /v2/cudasharedmemory/region/{name}/register\n"
-                                         "post /v2/cudasharedmemory/unregister\n"
-                                         "post /v2/cudasharedmemory/region/{name}/unregister\n"
-                                         "get /v2/trace/setting\n"
-                                         "post /v2/trace/setting\n"
-                                         "get /v2/logging\n"
-                                         "post /v2/logging\n"
-                                         "get /openapi.json\n");
+    assert_string_equal((char *)paths.p,
+                        "post /v2/models/{model}/infer\n"
+                        "post /v2/models/{model}/versions/{version}/infer\n"
+                        "get /v2\n"
+                        "get /v2/\n"
+                        "get /v2/health/live\n"
+                        "get /v2/health/ready\n"
+                        "get /v2/models/{model}\n"
+                        "get /v2/models/{model}/versions/{version}\n"
+                        "get /v2/models/{model}/ready\n"
+                        "get /v2/models/{model}/versions/{version}/ready\n"
+                        "post /v2/models/{model}/generate\n"
+                        "post /v2/models/{model}/versions/{version}/generate\n"
+                        "post /v2/models/{model}/generate_stream\n"
+                        "post /v2/models/{model}/versions/{version}/generate_stream\n"
+                        "get /v2/models/{model}/config\n"
+                        "get /v2/models/{model}/versions/{version}/config\n"
+                        "get /v2/models/{model}/stats\n"
+                        "get /v2/models/{model}/versions/{version}/stats\n"
+                        "get /v2/models/stats\n"
+                        "post /v2/repository/index\n"
+                        "post /v2/repository/models/{model}/load\n"
+                        "post /v2/repository/{name}/models/{model}/load\n"
+                        "post /v2/repository/models/{model}/unload\n"
+                        "post /v2/repository/{name}/models/{model}/unload\n"
+                        "get /v2/systemsharedmemory/status\n"
+                        "get /v2/systemsharedmemory/region/{name}/status\n"
+                        "post /v2/systemsharedmemory/region/{name}/register\n"
+                        "post /v2/systemsharedmemory/unregister\n"
+                        "post /v2/systemsharedmemory/region/{name}/unregister\n"
+                        "get /v2/cudasharedmemory/status\n"
+                        "get /v2/cudasharedmemory/region/{name}/status\n"
+                        "post /v2/cudasharedmemory/region/{name}/register\n"
+                        "post /v2/cudasharedmemory/unregister\n"
+                        "post /v2/cudasharedmemory/region/{name}/unregister\n"
+                        "get /v2/trace/setting\n"
+                        "post /v2/trace/setting\n"
+                        "get /v2/models/{model}/trace/setting\n"
+                        "post /v2/models/{model}/trace/setting\n"
+                        "get /v2/models/{model}/versions/{version}/trace/setting\n"
+                        "post /v2/models/{model}/versions/{version}/trace/setting\n"
+                        "get /v2/logging\n"
+                        "post /v2/logging\n"
+                        "get /openapi.json\n");
     as_buf_fini(&paths);
     free(text);
     as_registry_unref(g);
 }
 
-static void each_model_has_its_paths(void **state AS_UNUSED)
+static void each_signature_has_its_paths(void **state AS_UNUSED)
 {
     static const int64_t shape[] = {-1, 28};
     const struct as_tensor_spec inputs[] = {
@@ -133,13 +156,22 @@ static void each_model_has_its_paths(void **state AS_UNUSED)
     char *text;
 
     g = with(g, "team/m", "2", inputs, 2);
-    g = with(g, "team/m", "10", NULL, 0);
+    g = with(g, "team/m", "10", inputs + 1, 1);
+    g = with(g, "alone", "1", inputs + 1, 1);
+    g = with(g, "undeclared", "1", NULL, 0);
     text = document(g);
     assert_json(text);
     assert_non_null(strstr(text, "\"/v2/models/team/m/infer\":{\"post\":{"));
     assert_non_null(strstr(text, "\"/v2/models/team/m/versions/2/infer\":{\"post\":{"));
     assert_non_null(strstr(text, "\"/v2/models/team/m/versions/10/infer\":{\"post\":{"));
     assert_non_null(strstr(text, "\"operationId\":\"infer:team/m:2\""));
+    /* one version needs one path; what declares nothing, and all else, is the same for every model
+     */
+    assert_non_null(strstr(text, "\"/v2/models/alone/infer\":{\"post\":{"));
+    assert_null(strstr(text, "/v2/models/alone/versions"));
+    assert_null(strstr(text, "/v2/models/undeclared"));
+    assert_null(strstr(text, "/v2/models/team/m/ready"));
+    assert_non_null(strstr(text, "\"examples\":[\"alone\",\"team/m\",\"undeclared\"]"));
     assert_non_null(strstr(text, "{\"const\":\"a \\\"quoted\\\" name\"}"));
     assert_non_null(strstr(text, "\"prefixItems\":[{\"type\":\"integer\",\"minimum\":0},"
                                  "{\"const\":28}]"));
@@ -147,25 +179,27 @@ static void each_model_has_its_paths(void **state AS_UNUSED)
     as_registry_unref(g);
 }
 
-/* More than AS_OPENAPI_MODELS are not described, and it says so. */
+/* More signatures than AS_OPENAPI_MODELS are not described, and it says so. */
 static void the_document_has_a_bound(void **state AS_UNUSED)
 {
+    const struct as_tensor_spec any = {
+        .name = AS_STR("x"), .dtype = AS_DT_FP32, .ndim = AS_ANY_RANK};
     struct as_registry *g = as_registry_new();
     char *text, version[16];
 
     for (uint32_t i = 0; i < AS_OPENAPI_MODELS; i++) {
         snprintf(version, sizeof(version), "%u", i);
-        g = with(g, "m", version, NULL, 0);
+        g = with(g, "m", version, &any, 1);
     }
     text = document(g);
     assert_non_null(strstr(text, "/versions/255/infer"));
     assert_null(strstr(text, "are described"));
     free(text);
-    g = with(g, "m", "256", NULL, 0);
+    g = with(g, "m", "256", &any, 1);
     text = document(g);
     assert_json(text);
     assert_null(strstr(text, "/versions/256/infer"));
-    assert_non_null(strstr(text, "256 of 257 models and versions are described"));
+    assert_non_null(strstr(text, "the signatures of 256 of 257 models and versions are described"));
     free(text);
     as_registry_unref(g);
 }
@@ -198,7 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_without_models),
-        cmocka_unit_test(each_model_has_its_paths),
+        cmocka_unit_test(each_signature_has_its_paths),
         cmocka_unit_test(the_document_has_a_bound),
         cmocka_unit_test(every_row_is_documented),
     };
