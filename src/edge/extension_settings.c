@@ -44,6 +44,21 @@ static bool take_switch(struct as_exchange *x, const struct as_setting *s, int *
     return true;
 }
 
+/* Where the log goes, and how its lines look: what they are is taken. */
+static bool take_text(struct as_exchange *x, const struct as_setting *s)
+{
+    struct as_str now = as_str_eq(s->name, AS_STR("log_file")) ? AS_STR("") : AS_STR("default");
+
+    if (s->type != AS_SETTING_TEXT)
+        return wrong_type(x, s, "a string");
+    if (as_str_eq(s->text, now))
+        return true;
+    as_exchange_fail(x, AS_EUNIMPLEMENTED,
+                     "log setting '%.*s' cannot be changed: the log goes to standard error",
+                     SHOWN(s->name));
+    return false;
+}
+
 static bool take(struct as_exchange *x, const struct as_setting *s, struct wanted *w)
 {
     if (as_str_eq(s->name, AS_STR("log_error")))
@@ -58,17 +73,9 @@ static bool take(struct as_exchange *x, const struct as_setting *s, struct wante
         w->verbose = s->number > 0;
         return true;
     }
-    if (as_str_eq(s->name, AS_STR("log_format")) && s->type == AS_SETTING_TEXT &&
-        as_str_eq(s->text, AS_STR("default")))
-        return true;
-    if (as_str_eq(s->name, AS_STR("log_file")) && s->type == AS_SETTING_TEXT && !s->text.n)
-        return true;
     if (as_str_eq(s->name, AS_STR("log_format")) || as_str_eq(s->name, AS_STR("log_file")))
-        as_exchange_fail(x, AS_EUNIMPLEMENTED,
-                         "log setting '%.*s' cannot be changed: the log goes to standard error",
-                         SHOWN(s->name));
-    else
-        as_exchange_fail(x, AS_EINVALID, "unknown log setting '%.*s'", SHOWN(s->name));
+        return take_text(x, s);
+    as_exchange_fail(x, AS_EINVALID, "unknown log setting '%.*s'", SHOWN(s->name));
     return false;
 }
 

@@ -80,6 +80,9 @@ static void add_label(struct as_buf *b, const char *key, struct as_str value)
     as_buf_json(b, value);
 }
 
+/* A histogram has thirty series. One in which nothing has been counted yet is left out, so that a
+ * thousand models that nobody calls do not fill a monitoring system; counters and gauges of
+ * deployments are always there, for dashboards and alerts. */
 static void hist_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
 {
     const struct each *e = arg;
@@ -87,6 +90,8 @@ static void hist_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
         (const struct as_hist *)(const void *)((const char *)as_deploy_stat(d) + e->offset);
     struct as_buf labels = {0};
 
+    if (!h->count)
+        return;
     add_label(&labels, "deployment", as_deploy_name(d));
     put_hist(e->out, e->name, as_buf_slice(&labels), h);
     as_buf_fini(&labels);
@@ -120,6 +125,8 @@ static void queue_of_model(void *arg, const struct as_fleet_model_row *m)
     const struct each *e = arg;
     struct as_buf labels = {0};
 
+    if (!m->stat->queue.count)
+        return;
     model_labels(&labels, m);
     put_hist(e->out, e->name, as_buf_slice(&labels), &m->stat->queue);
     as_buf_fini(&labels);
@@ -131,6 +138,8 @@ static void sizes_of_model(void *arg, const struct as_fleet_model_row *m)
     uint64_t buckets[AS_STAT_BATCH_BUCKETS] = {0}, items = 0;
     struct as_buf labels = {0};
 
+    if (!m->stat->executions)
+        return;
     for (uint32_t i = 0; i < m->stat->n_calls; i++) {
         uint64_t n = m->stat->calls[i].n;
 

@@ -1,15 +1,17 @@
 /* edge/openapi.h — the description of what this server answers over plain HTTP, for programs.
  *
- * An OpenAPI 3.1 document, made of the table of routes and the registered models: every path that
- * takes a model is there once for each model and version, with its signature as JSON schema.
- * Thread: the loop's.
+ * An OpenAPI 3.1 document, made of the table of routes and the registered models. A path that takes
+ * a model is there once for all, as a template; a call of a model that declares its inputs is there
+ * by itself as well, with the signature as JSON schema. Thread: the loop's.
  */
 #ifndef AS_EDGE_OPENAPI_H
 #define AS_EDGE_OPENAPI_H
 
 #include "edge/rest.h"
 
-/* Versions of models that are described; the rest is counted in "info". */
+/* Versions of models whose signatures are described, about 2 KB each; the rest is counted in
+ * "info".
+ */
 #define AS_OPENAPI_MODELS 256u
 
 void as_openapi_serve(struct as_exchange *x, const struct as_rest_match *m); /* GET /openapi.json */

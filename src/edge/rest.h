@@ -33,6 +33,8 @@ struct as_rest_doc {
 #define AS_REST_CHANGES                                                                            \
     0x2u /* at the clients' door: changes something of the server, edge/door.h */
 
+#define AS_REST_OPTIONAL 0x4u /* for the document: an empty body will do */
+
 struct as_rest_route {
     const char *method; /* "GET": HEAD too; "POST" */
     const char *path;   /* pattern of edge/route.h */
