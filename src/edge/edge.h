@@ -32,6 +32,7 @@ struct as_edge_conf {
     const char
         *token;       /* of calls over TCP to any door but AS_DOOR_CLIENTS; NULL: all are refused */
     const char *host; /* a name that is ours, beside the machine's, in Host headers; "" or NULL */
+    uint32_t status_port; /* AS_DOOR_CLIENTS: where the metrics are, on 127.0.0.1; 0: off */
     const char *origins; /* AS_DOOR_CLIENTS: pages that may change something, wire/origin.h; NULL */
     const struct as_control *api; /* of AS_DOOR_CONTROL */
     as_ns heartbeat;              /* asked of workers that register; 0: none */

@@ -2,6 +2,7 @@
 
 #include "edge/body.h"
 #include "edge/door.h"
+#include "edge/signpost.h"
 
 #define ALLOW_RPC  "POST, OPTIONS"
 #define ALLOW_ANY  "GET, HEAD, POST, OPTIONS"
@@ -179,7 +180,7 @@ void as_rest_head(struct as_exchange *x)
     if (!first) {
         if (is_rpc || as_service_rpc(door, path) != AS_RPC_UNKNOWN)
             answer_rpc(x);
-        else
+        else if (!as_signpost_answers(x, path))
             as_exchange_fail(x, AS_ENOTFOUND, "not found");
         return;
     }

@@ -68,7 +68,8 @@ def works(server, status_port, href):
 
 
 @pytest.mark.parametrize("path", ["/", *ELSEWHERE])
-@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/plain;version=0.0.4", BROWSER])
+@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/plain;version=0.0.4", "application/json, text/html;q=0.5",
+                                    BROWSER])
 def test_says_what_is_there_instead(server, status_port, path, accept):
     answer, body = ask(server, path, accept)
     assert answer.status == (200 if path == "/" else 404)

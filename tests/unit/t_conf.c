@@ -127,6 +127,7 @@ static void what_an_edge_is_told(void **state AS_UNUSED)
     FROM(c.compress_min, MIN_COMPRESS_BYTES);
     FROM(c.header_timeout, HEADER_TIMEOUT);
     FROM(c.idle_timeout, IDLE_TIMEOUT);
+    FROM(c.status_port, STATUS_PORT);
     FROM(c.goaway_grace, GOAWAY_GRACE);
     FROM(c.keepalive_time, KEEPALIVE_TIME);
     FROM(c.keepalive_timeout, KEEPALIVE_TIMEOUT);
