@@ -1,75 +1,5 @@
 /* Specification of wire/oip_json: REST bodies in, REST bodies out. */
-#include "unit.h"
-#include "wire/oip_json.h"
-
-static struct {
-    struct as_json *j;
-    struct as_arena arena;
-    uint8_t *body;
-    struct as_oip_infer r;
-    char why[256];
-} got;
-
-static void forget(void)
-{
-    as_blob_unref(got.r.blob);
-    as_arena_fini(&got.arena);
-    as_arena_init(&got.arena, NULL, 0);
-    memset(&got.r, 0, sizeof(got.r));
-    strcpy(got.why, "");
-}
-
-static int up(void **state AS_UNUSED)
-{
-    got.j = as_json_new();
-    return 0;
-}
-
-static int down(void **state AS_UNUSED)
-{
-    forget();
-    as_json_free(got.j);
-    free(got.body);
-    memset(&got, 0, sizeof(got));
-    return 0;
-}
-
-/* A body in memory of just its size and the padding. */
-static const uint8_t *body_of(const char *json, const void *binary, size_t n)
-{
-    size_t len = strlen(json);
-
-    forget();
-    free(got.body);
-    got.body = malloc(len + n + AS_JSON_PADDING);
-    memcpy(got.body, json, len);
-    if (n)
-        memcpy(got.body + len, binary, n);
-    memset(got.body + len + n, 0xff, AS_JSON_PADDING);
-    return got.body;
-}
-
-static int parse_with(const char *json, const void *binary, size_t n)
-{
-    const uint8_t *p = body_of(json, binary, n);
-
-    return as_oip_json_parse_infer(got.j, p, strlen(json), strlen(json) + n, &got.arena, &got.r,
-                                   got.why, sizeof(got.why));
-}
-
-static int parse(const char *json)
-{
-    return parse_with(json, NULL, 0);
-}
-
-#define REFUSED(json, text)                                                                        \
-    do {                                                                                           \
-        assert_int_equal(parse(json), AS_EINVALID);                                                \
-        assert_string_equal(got.why, text);                                                        \
-    } while (0)
-
-/* One input 'a' with these members. */
-#define INPUT(members) "{\"inputs\":[{\"name\":\"a\"," members "}]}"
+#include "oip_json_case.h"
 
 static void assert_str(struct as_str s, const char *want)
 {
@@ -255,47 +185,6 @@ static void what_is_missing_or_of_another_type(void **state AS_UNUSED)
     REFUSED("{\"inputs\":[]}}", "not JSON at byte 13: something follows the end");
 }
 
-/* Writers that know a message by its type put null where a field is not set. */
-static void null_is_what_is_not_there(void **state AS_UNUSED)
-{
-    assert_int_equal(
-        parse("{\"id\":null,\"parameters\":null,\"outputs\":null,\"more\":null,\"inputs\":[{"
-              "\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[1],\"parameters\":null,"
-              "\"data\":[7]}]}"),
-        0);
-    assert_int_equal(got.r.id.n + got.r.n_params + got.r.n_outputs, 0);
-    assert_int_equal(got.r.inputs[0].data[0], 7);
-    assert_int_equal(
-        parse(
-            "{\"parameters\":{\"p\":null,\"binary_data_output\":null,\"q\":1},"
-            "\"outputs\":[{\"name\":\"y\",\"parameters\":null},{\"name\":\"z\",\"parameters\":{"
-            "\"binary_data\":null,\"classification\":null,\"shared_memory_region\":null}}],"
-            "\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[1],\"parameters\":{"
-            "\"binary_data_size\":null,\"shared_memory_region\":null,\"shared_memory_offset\":null,"
-            "\"shared_memory_byte_size\":null,\"content_type\":null},\"data\":[7]}]}"),
-        0);
-    assert_int_equal(got.r.n_params, 1);
-    assert_true(as_str_eq(got.r.params[0].name, AS_STR("q")));
-    assert_int_equal(got.r.n_outputs, 2);
-    assert_false(got.r.outputs[1].binary || got.r.ranged || got.r.classified || got.r.ranges);
-    assert_int_equal(parse_with("{\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[1],"
-                                "\"data\":null,\"parameters\":{\"binary_data_size\":1}}]}",
-                                "\5", 1),
-                     0);
-    assert_int_equal(got.r.inputs[0].data[0], 5);
-    /* what is needed is missing then */
-    REFUSED("{\"inputs\":null}", "inputs is missing");
-    REFUSED("{\"inputs\":[null]}", "inputs[0]: expected an object");
-    REFUSED("{\"inputs\":[{\"name\":null}]}", "inputs[0] has no name");
-    REFUSED("{\"inputs\":[],\"outputs\":[{\"name\":null}]}", "outputs[0] has no name");
-    REFUSED(INPUT("\"datatype\":null,\"shape\":[1]"), "input 'a': it has no datatype");
-    REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":null"), "input 'a': it has no shape");
-    REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":[1],\"data\":null"),
-            "input 'a': it has neither data nor binary_data_size");
-    REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":[1],\"data\":[null]"),
-            "input 'a': data[0] is null, INT8 takes integers");
-}
-
 static void nothing_is_said_twice(void **state AS_UNUSED)
 {
     REFUSED("{\"id\":\"1\",\"id\":\"1\"}", "key 'id' is given twice");
@@ -409,18 +298,6 @@ static void generate_takes_inputs_by_name(void **state AS_UNUSED)
     assert_int_equal(generate("{\"w\":[1,2,3]}"), 0); /* flat: the last size takes all */
     assert_int_equal(got.r.inputs[0].shape[0], 1);
     assert_int_equal(got.r.inputs[0].shape[1], 3);
-}
-
-static void generate_takes_null_as_absent(void **state AS_UNUSED)
-{
-    assert_int_equal(generate("{\"id\":null,\"parameters\":null,\"text\":\"hi\",\"x\":null,\"max_"
-                              "tokens\":null,\"top_k\":5}"),
-                     0);
-    assert_int_equal(got.r.id.n, 0);
-    assert_int_equal(got.r.n_inputs, 1);
-    assert_true(as_str_eq(got.r.inputs[0].name, AS_STR("text")));
-    assert_int_equal(got.r.n_params, 1);
-    assert_true(as_str_eq(got.r.params[0].name, AS_STR("top_k")));
 }
 
 static void generate_refuses(void **state AS_UNUSED)
@@ -622,13 +499,11 @@ int main(void)
         T(binary_parts_lie_in_the_body),
         T(what_does_not_fit_the_shape),
         T(what_is_missing_or_of_another_type),
-        T(null_is_what_is_not_there),
         T(nothing_is_said_twice),
         T(limits),
         T(a_raw_body_is_the_one_input),
         T(generate_takes_inputs_by_name),
         T(generate_refuses),
-        T(generate_takes_null_as_absent),
         T(an_answer_in_json_and_in_binary),
         T(bytes_that_are_no_text),
         T(a_generate_answer_is_flat),
