@@ -179,8 +179,8 @@ static void send_sign(struct as_exchange *x, struct sign *s, uint32_t status)
 static bool wants_html(const struct as_exchange *x)
 {
     struct as_str accept = as_rest_header(x, "accept");
-    const char *html = accept.n ? memmem(accept.p, accept.n, "text/html", 9) : NULL;
-    const char *json = accept.n ? memmem(accept.p, accept.n, "application/json", 16) : NULL;
+    const char *html = accept.p ? memmem(accept.p, accept.n, "text/html", 9) : NULL;
+    const char *json = accept.p ? memmem(accept.p, accept.n, "application/json", 16) : NULL;
 
     return html && (!json || html < json);
 }
