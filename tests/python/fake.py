@@ -257,6 +257,12 @@ class Worker:
         with self.printed:
             assert self.printed.wait_for(lambda: all(t in self.output for t in texts), timeout), self.output
 
+    def wait_output_after(self, length, *texts, timeout=30):
+        """The same, in what follows the first `length` characters."""
+        with self.printed:
+            came = self.printed.wait_for(lambda: all(t in self.output[length:] for t in texts), timeout)
+            assert came, self.output[length:]
+
     # --- the link ---
 
     def send(self, data):

@@ -109,15 +109,6 @@ def test_debug_errors_sends_the_traceback(start):
     assert "Traceback" in e.value.message and "bad weather" in e.value.message
 
 
-@pytest.mark.parametrize("model", ["raise", "raise_async", "raise_eager"])
-def test_sys_exit_answers_and_ends_the_worker(start, model):
-    app = APP if model != "raise" else APP.split('@app.model("raise_async")')[0]
-    worker = start(app)
-    with pytest.raises(Refused, match="UNAVAILABLE"):
-        run(worker, model, "import sys; sys.exit(5)")
-    assert worker.wait() == 5
-
-
 def test_the_log_arrives_line_by_line(start):
     worker = start("""
         from anyserve import AnyServe
