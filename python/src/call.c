@@ -18,8 +18,7 @@ static void finish(Link *l, struct as_worker_req *q)
     as_worker_finish(l->w, q);
 }
 
-/* Answers with exc, which it consumes. -1: it is set again, because it ends a task or the worker.
- */
+/* Answers with exc, which it consumes. -1: it is set again, because it ends a task, too. */
 static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, struct group *g,
                     PyObject *exc)
 {

@@ -62,20 +62,14 @@ bool native_raised_cancelled(void)
     return is;
 }
 
+/* SystemExit and KeyboardInterrupt are exceptions of the handler as any other: a signal raises
+ * nothing in it (serve.py), and a request must not end a worker that serves others. */
 void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *v)
 {
-    bool fatal = PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
-                 PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
-    bool cancelled = native_is_cancelled(exc);
-
-    *v = (struct verdict){.ends = fatal || cancelled};
-    /* codes of gRPC: 1 CANCELLED, 14 UNAVAILABLE (another worker may do it) */
-    if (cancelled) {
-        v->code = 1;
+    *v = (struct verdict){.ends = native_is_cancelled(exc)};
+    if (v->ends) {
+        v->code = 1; /* CANCELLED of gRPC */
         v->text = AS_STR("the handler was cancelled");
-    } else if (fatal) {
-        v->code = 14;
-        v->text = AS_STR("the worker is ending");
     } else {
         ask(l, m, exc, v);
     }

@@ -234,7 +234,7 @@ struct verdict {
     unsigned int code;
     struct as_str text;
     PyObject *keeps; /* what text lies in, or NULL; the caller drops it */
-    bool ends;       /* the exception ends a task or the worker: it has to go on */
+    bool ends;       /* the exception ends a task, too: it has to go on */
 };
 void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *ret_v);
 
