@@ -91,6 +91,8 @@ class _Queue:
         self.look_again(0)
 
     async def serve(self, calls: List[_Call]) -> None:
+        import asyncio
+
         try:
             lists = {name: [c.arguments[name] for c in calls] for name in calls[0].arguments}
             results = await self.run(**lists)
@@ -103,9 +105,9 @@ class _Queue:
         except BaseException as e:
             for call in calls:
                 self.settle(call, e)
-            if not isinstance(e, Exception):
+            if isinstance(e, (asyncio.CancelledError, GeneratorExit)):
                 raise
-            return
+            return  # the callers have it; SystemExit out of a task would end the event loop
         for call, result in zip(calls, results):
             self.settle(call, result)
 

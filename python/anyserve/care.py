@@ -17,7 +17,7 @@ from . import replica
 from .errors import STATUS_NAMES, DeclarationError
 from .log import log_event
 from .options import check_options
-from .target import EX_DECLARATION, EX_RAISED, stop, user_traceback
+from .target import EX_DECLARATION, EX_RAISED, FAULTS, stop, user_traceback
 
 HEALTH, RECONFIGURE = 1, 2  # enum as_worker_ask_op
 DUMP_SIGNAL = signal.SIGVTALRM
@@ -117,12 +117,12 @@ class Care:
                 continue
             try:
                 await self._configure(hook, self.user_config, self.context.rank)
-            except Exception as e:
+            except FAULTS as e:
                 stop(EX_RAISED, "reconfigure of %s failed:\n\n%s" % (hook.owner, user_traceback(e)))
         for hook in self.checks:
             try:
                 await self._call(hook)
-            except Exception as e:
+            except FAULTS as e:
                 stop(EX_RAISED, "check_health of %s failed at the start:\n\n%s" % (hook.owner, user_traceback(e)))
 
     # --- questions ---
@@ -134,7 +134,7 @@ class Care:
         for hook in self.checks:
             try:
                 await self._call(hook)
-            except Exception as e:
+            except FAULTS as e:
                 return INTERNAL, "check_health of %s: %s: %s" % (hook.owner, type(e).__name__, e)
         return 0, ""
 
@@ -171,7 +171,7 @@ class Care:
         for i, hook in enumerate(hooks):
             try:
                 await self._configure(hook, config, context.rank)
-            except Exception as e:
+            except FAULTS as e:
                 why = user_traceback(e)
                 self.context = old
                 replica.enter(old)
@@ -184,7 +184,7 @@ class Care:
         for hook in hooks:
             try:
                 await self._configure(hook, self.user_config, self.context.rank)
-            except Exception as e:
+            except FAULTS as e:
                 log_event("error", "reconfigure_failed", user_traceback(e) + "\n", owner=hook.owner, restoring=True)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import selectors
 import sys
+import traceback
 import warnings
 from typing import Any, Callable, Coroutine, List, Optional, Tuple
 
 from . import _native
+from .log import log_event
 
 Ready = List[Tuple[selectors.SelectorKey, int]]
 
@@ -58,9 +60,18 @@ def _has_policy() -> bool:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """As asyncio.run."""
+    """As asyncio.run, but SystemExit and KeyboardInterrupt of a task or a callback, which end an event loop, do
+    not end this one: who waits for the task gets them, and the log has them. No signal raises them (serve.py)."""
     with asyncio.Runner(loop_factory=None if _has_policy() else Loop) as runner:
-        runner.run(main)
+        loop = runner.get_loop()
+        task = loop.create_task(main)
+        while not task.done():
+            try:
+                loop.run_until_complete(task)
+            except (SystemExit, KeyboardInterrupt) as e:
+                trace = "".join(traceback.format_exception(e))
+                log_event("warn", "task_raised", trace, error="%s: %s" % (type(e).__name__, e))
+        task.result()
 
 
 def begins_at_once(loop: asyncio.AbstractEventLoop) -> bool:

@@ -22,7 +22,7 @@ from .batching import Batching
 from .errors import STATUS_NAMES, Error
 from .log import log_event
 from .signature import Param, Response
-from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, Deployment, stop, user_traceback
+from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, Deployment, stop, user_traceback
 
 if TYPE_CHECKING:
     import asyncio
@@ -83,7 +83,7 @@ def _construct(m: Model) -> Any:
         return m.handler
     try:
         return m.handler()
-    except Exception as e:
+    except FAULTS as e:
         stop(EX_RAISED, "model %r: constructing %s failed:\n\n%s"
              % (m.name, m.handler.__name__, user_traceback(e)))  # fmt: skip
 
@@ -242,6 +242,9 @@ class Server:
             warmup.run(self.link.rehearse, self.warmups)
         self.link.on_ask(lambda op, text, ask: self.link.reply(ask, *alone.run(self.care.answer(op, text))))
         for signum in STOP_SIGNALS:
+            # Who looks for Python's handler finds one that is nobody's default (asyncio.run takes that of SIGINT
+            # for itself), and who puts it back has put back one that ends the worker.
+            signal.signal(signum, lambda *_: self.link.stop())
             self.link.stop_on(signum)
         while self.connect():
             if self.link.run() == "drained" or self.link.stopping:

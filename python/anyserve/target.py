@@ -27,6 +27,8 @@ EX_DECLARATION = 78  # models that cannot be served
 
 QUEUED_NOT_SET = 0  # the server's --max-queued-requests decides
 TRACEBACK_LINES = 24
+# what user code fails with: sys.exit() ends nothing but the call that it is in
+FAULTS = (Exception, SystemExit, KeyboardInterrupt)
 
 
 class Stop(Exception):

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -158,6 +159,9 @@ def main(argv: Optional[List[str]] = None) -> int:
         link = os.environ.get("ANYSERVE_LINK")
         if not link:
             stop(EX_USAGE, "ANYSERVE_LINK is not set: workers are started by `anyserve run`")
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # Until it serves, it ends at once, as by SIGTERM: a KeyboardInterrupt in a handler is never a signal's.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         deployment, given, handlers = prepare(args)
         from .serve import serve
 

@@ -180,6 +180,12 @@ static void on_stop(int signum AS_UNUSED)
         as_worker_wake(stop_worker);
 }
 
+static PyObject *link_stop(PyObject *self AS_UNUSED, PyObject *unused AS_UNUSED)
+{
+    on_stop(0);
+    Py_RETURN_NONE;
+}
+
 static PyObject *link_stop_on(PyObject *self, PyObject *arg)
 {
     struct sigaction sa = {.sa_handler = on_stop};
@@ -316,6 +322,7 @@ static PyMethodDef link_methods[] = {
     {"connect_abort", link_connect_abort, METH_NOARGS, "Gives up a connect_begin()."},
     {"run", link_run, METH_NOARGS,
      "Serves with the calling thread until the link is 'lost' or 'drained'."},
+    {"stop", link_stop, METH_NOARGS, "Makes run() drain the link."},
     {"stop_on", link_stop_on, METH_O, "stop_on(signum): that signal makes run() drain the link."},
     {"use_loop", native_link_use_loop, METH_VARARGS,
      "use_loop(loop, spawn, eager, schedule, drive, told, beside) -> descriptor: when it is "
