@@ -270,7 +270,8 @@ int native_beside_init(Link *l); /* -1 with an exception */
 void native_beside_model(struct model *m);
 /* The next call of m's handler runs in the thread beside the loop. */
 bool native_beside_is(const Link *l, const struct model *m);
-/* Before and after such handlers run on the loop's thread. Within a turn; any number in between. */
+/* Before and after such handlers run on the loop's thread: any number in between, but nobody else's
+ * Python code, which would find no running loop. */
 void native_beside_enter(Link *l);
 void native_beside_leave(Link *l);
 /* A call took so long. here: on the loop's thread. */

@@ -116,7 +116,9 @@ static PyObject *start(Link *l, uint32_t model, const struct as_msg *msg, PyObje
                    : PyUnicode_DecodeUTF8(as_worker_error(l->w),
                                           (Py_ssize_t)strlen(as_worker_error(l->w)), "replace");
     }
-    if (native_call_start(l, q))
+    err = native_call_start(l, q);
+    native_beside_leave(l); /* to the coroutine that has called us: its loop is running */
+    if (err)
         return NULL;
     Py_RETURN_NONE;
 }
