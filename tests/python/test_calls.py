@@ -236,13 +236,13 @@ def test_parameters_bind_by_name_in_any_order(worker):
 def test_a_missing_input_is_named(worker):
     with pytest.raises(Refused) as e:
         worker.infer("add", {"a": f4(1)})
-    assert (e.value.code, e.value.message) == ("INVALID_ARGUMENT", "missing input 'b' for model 'add'")
+    assert (e.value.code, e.value.message) == ("INVALID_ARGUMENT", "missing input 'b' for model 'add': its handler takes 'a', 'b', the request has 'a'")
 
 
 def test_an_unexpected_input_is_named(worker):
     with pytest.raises(Refused) as e:
         worker.infer("add", {"a": f4(1), "b": f4(1), "c": f4(1)})
-    assert (e.value.code, e.value.message) == ("INVALID_ARGUMENT", "unexpected input 'c' for model 'add'")
+    assert (e.value.code, e.value.message) == ("INVALID_ARGUMENT", "unexpected input 'c' for model 'add': its handler takes 'a', 'b'")
     with pytest.raises(Refused, match="unexpected input 'x'"):
         worker.infer("noargs", {"x": f4(1)})
 
