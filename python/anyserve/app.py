@@ -134,7 +134,7 @@ class AnyServe:
     ) -> Callable[[T], T]:
         """Declares the decorated function, async function or class as a model.
 
-        A parameter called ``request`` gets the whole request; the others get the inputs of their
+        A parameter annotated ``anyserve.Request``, or called ``request``, gets the whole request; the others get the inputs of their
         names, as read-only numpy arrays. Return one array, a dict or tuple of arrays, or a
         Response. A handler with ``yield`` (``def`` or ``async def``) gives any number of responses,
         each in one of these forms, to clients of ModelStreamInfer and generate_stream; it runs only

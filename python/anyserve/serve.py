@@ -21,7 +21,7 @@ from .app import Model
 from .batching import Batching
 from .errors import STATUS_NAMES, Error
 from .log import log_event
-from .signature import Param, Response
+from .signature import Param, Response, place_of
 from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, Deployment, stop, user_traceback
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Binding(NamedTuple):
 
     name: str
     version: str
+    where: str
     handler: Callable[..., Any]
     submit: Optional[Callable[[Any], Any]]
     is_async: bool
@@ -117,7 +118,7 @@ def bind(m: Model, handler: Any) -> Binding:
 
         handler = with_requests(handler, m.stream)
     return Binding(
-        m.name, m.version, handler, _pool(m.name, m.threads) if m.threads else None,
+        m.name, m.version, place_of(m.handler), handler, _pool(m.name, m.threads) if m.threads else None,
         m.is_async, m.eager, m.decoupled, m.stream is not None, m.idempotent, s.params, s.n_kwonly, s.var_keyword,
         _specs(s.inputs, m.batching is not None), _specs(s.outputs, m.batching is not None),
         m.max_ongoing_requests, _batching(m.batching),
@@ -128,14 +129,14 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace")[:TEXT_MAX].decode("utf-8", "ignore")
 
 
-def report(debug: bool, model: str, exc: BaseException) -> Tuple[int, str]:
+def report(debug: bool, model: str, where: str, exc: BaseException) -> Tuple[int, str]:
     """What the client gets to read of an exception; the log gets the rest."""
     if isinstance(exc, Error):
         return STATUS_NAMES.index(exc.code), _clean(exc.message)
     internal = STATUS_NAMES.index("INTERNAL")
     if isinstance(exc, _native.OutputError):
-        log_event("warn", "bad_result", model=model, error=exc)
-        return internal, _clean(str(exc))
+        log_event("warn", "bad_result", model=model, handler=where, error=exc)
+        return internal, _clean("%s (%s)" % (exc, where))
     trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
     short = "%s: %s" % (type(exc).__name__, exc)
     log_event("warn", "handler_raised", trace, model=model, error=short)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections.abc
+import functools
 import inspect
 import os
 import re
 import typing
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+from . import request_param
 from .errors import DeclarationError
 
 __all__ = ["Response", "Tensor"]
@@ -165,6 +167,7 @@ class Param(typing.NamedTuple):
     name: str
     required: bool
     default: Any
+    is_request: bool = False  # it takes the request, or those of a batch
 
 
 class Signature(typing.NamedTuple):
@@ -201,6 +204,20 @@ def _function_of(handler: Any) -> Tuple[Callable[..., Any], bool]:
             raise DeclarationError("class %s has no __call__" % handler.__name__)
         return call, True
     return handler, False
+
+
+def place_of(handler: Any) -> str:
+    """File and line, for people."""
+    function, _ = _function_of(handler)
+    if not inspect.isroutine(function) and not isinstance(function, functools.partial):
+        function = type(function).__call__
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:  # made in C
+        return type(handler).__name__
+    path = os.path.relpath(code.co_filename)
+    return "%s:%d" % (code.co_filename if path.startswith("..") else path, code.co_firstlineno)
 
 
 def _is(handler: Any, *kinds: Callable[[Any], bool]) -> bool:
@@ -289,20 +306,36 @@ def _tensor_of(hint: Any) -> Optional[Tensor]:
     return None
 
 
+def _mark_request(handler: Any, params: List[Param], hints: Dict[str, Any], batched: bool) -> List[Param]:
+    """The params, of which one may be marked as the one that takes the request."""
+    function, _ = _function_of(handler)
+    annotations = {p.name: p.annotation for p in inspect.signature(function).parameters.values()}
+    if not inspect.isroutine(function) and not isinstance(function, functools.partial):
+        function = type(function).__call__
+    special = request_param.find(function, {p.name: annotations[p.name] for p in params}, batched)
+    if special is not None and _tensor_of(hints.get(special)) is not None:
+        raise DeclarationError("parameter %r takes the request, but it is annotated with a Tensor" % special)
+    return [p._replace(is_request=p.name == special) for p in params]
+
+
+def _hint_for(params: List[Param]) -> str:
+    return "" if any(p.is_request for p in params) else "; " + request_param.HINT
+
+
 def _inferred_inputs(
-    params: List[Param], hints: Dict[str, Any], special: str
+    params: List[Param], hints: Dict[str, Any]
 ) -> Optional[Dict[str, Tensor]]:
     found = {}
     for p in params:
         tensor = _tensor_of(hints.get(p.name))
-        if tensor is not None and p.name != special:
+        if tensor is not None and not p.is_request:
             found[p.name] = tensor
     if not found:
         return None
     for p in params:
-        if p.required and p.name not in found and p.name != special:
+        if p.required and p.name not in found and not p.is_request:
             raise DeclarationError(
-                "parameter %r needs an annotation with a Tensor, as the others have" % p.name
+                "parameter %r needs an annotation with a Tensor, as the others have%s" % (p.name, _hint_for(params))
             )
     return found
 
@@ -328,16 +361,16 @@ def _inferred_outputs(hints: Dict[str, Any]) -> Optional[Dict[str, Tensor]]:
 
 
 def _check_fit(
-    params: List[Param], var_keyword: bool, inputs: Dict[str, Tensor], special: str
+    params: List[Param], var_keyword: bool, inputs: Dict[str, Tensor]
 ) -> None:
     """Every declared input goes somewhere, every parameter gets something."""
     names = [p.name for p in params]
     for p in params:
-        if p.required and p.name != special and p.name not in inputs:
+        if p.required and not p.is_request and p.name not in inputs:
             raise DeclarationError(
-                "parameter %r is not among the inputs: %s" % (p.name, ", ".join(inputs) or "none")
+                "parameter %r is not among the inputs: %s%s" % (p.name, ", ".join(inputs) or "none", _hint_for(params))
             )
-    if var_keyword or special in names:
+    if var_keyword or any(p.is_request for p in params):
         return
     for name in inputs:
         if name not in names:
@@ -363,11 +396,12 @@ def signature_of(
 ) -> Signature:
     """What the worker needs to call the handler; declared sides win over annotations."""
     params, n_kwonly, var_keyword = _params(handler)
-    special = "requests" if batched else "request"
     declared_in, declared_out = check_side(inputs, "inputs"), check_side(outputs, "outputs")
     hints = _hints(handler) if declared_in is None or declared_out is None else {}
+    if stream_param(handler) is None:
+        params = _mark_request(handler, params, hints, batched)
     if declared_in is None:
-        declared_in = check_side(_inferred_inputs(params, hints, special), "inputs")
+        declared_in = check_side(_inferred_inputs(params, hints), "inputs")
     if declared_out is None:
         declared_out = _inferred_outputs(hints)
     for name, tensor in (declared_out or {}).items():
@@ -375,7 +409,7 @@ def signature_of(
     if stream_param(handler) is not None:
         return Signature((), 0, False, declared_in, declared_out)
     if declared_in is not None:
-        _check_fit(params, var_keyword, declared_in, special)
+        _check_fit(params, var_keyword, declared_in)
     if batched:
         _check_batched(params, declared_in, declared_out)
     return Signature(tuple(params), n_kwonly, var_keyword, declared_in, declared_out)

@@ -1,6 +1,9 @@
 /* How a request becomes the arguments of the handler, and the handler is called. */
 #include "native.h"
 
+#include <stdarg.h>
+#include <strings.h>
+
 #define ARGS_ON_STACK 16
 
 /* On the C stack for nearly all handlers: no allocation per call. v[0 … n) are owned references. */
@@ -46,6 +49,78 @@ static bool is_param(const struct model *m, struct as_str name)
     return false;
 }
 
+/* --- the client's mistakes, as it reads them --- */
+
+#define SHOWN_NAME 64u /* bytes of a name … */
+#define SHOWN      16u /* … and how many of them */
+#define HINT       "to receive the request, call it `request` or annotate it with anyserve.Request"
+
+struct line {
+    char *p;
+    size_t n, cap;
+};
+
+static void say(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct line *l, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(l->p + l->n, l->cap - l->n, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        l->n = AS_MIN(l->n + (size_t)n, l->cap - 1);
+}
+
+static void say_name(struct line *l, uint32_t i, struct as_str name)
+{
+    if (i < SHOWN)
+        say(l, "%s'%.*s'", i ? ", " : "", (int)AS_MIN(name.n, (size_t)SHOWN_NAME), name.p);
+    else if (i == SHOWN)
+        say(l, ", …");
+}
+
+static void say_taken(struct line *l, const struct model *m)
+{
+    uint32_t n = 0;
+
+    say(l, "its handler takes ");
+    for (Py_ssize_t i = 0; i < m->n_params; i++) {
+        if (!m->params[i].request)
+            say_name(l, n++, m->params[i].utf8);
+    }
+    if (!n)
+        say(l, "none");
+}
+
+/* Is it what people call a parameter that they mean for the request? */
+static bool sounds_like_request(const struct model *m, struct as_str name)
+{
+    return !m->takes_request &&
+           ((name.n >= 3 && strncasecmp(name.p, "req", 3) == 0) || as_str_eq(name, AS_STR("r")));
+}
+
+static void say_missing(struct line *l, const struct model *m, const struct as_msg *msg,
+                        struct as_str name)
+{
+    say(l, "missing input ");
+    say_name(l, 0, name);
+    say(l, " for model '%s': ", PyUnicode_AsUTF8(m->name));
+    say_taken(l, m);
+    say(l, ", the request has ");
+    for (uint32_t i = 0; i < msg->n_tensors; i++)
+        say_name(l, i, msg->tensors[i].name);
+    if (!msg->n_tensors)
+        say(l, "none");
+    if (sounds_like_request(m, name))
+        say(l, "; handler parameter '%.*s' (%s) is taken for an input tensor; " HINT, (int)name.n,
+            name.p, PyUnicode_AsUTF8(m->where));
+}
+
+/* --- inputs --- */
+
 /* The argument for a tensor of the request, or of the group that it leads. */
 static PyObject *input_of(struct model *m, struct as_worker_req *q, struct group *g,
                           const struct as_tensor *t, struct args *a)
@@ -72,8 +147,12 @@ static int bind_rest(struct model *m, struct as_worker_req *q, struct group *g, 
         if (is_param(m, t->name))
             continue;
         if (!m->var_keyword) {
-            snprintf(why, cap, "unexpected input '%.*s' for model '%s'",
-                     (int)AS_MIN(t->name.n, (size_t)200), t->name.p, PyUnicode_AsUTF8(m->name));
+            struct line l = {why, 0, cap};
+
+            say(&l, "unexpected input ");
+            say_name(&l, 0, t->name);
+            say(&l, " for model '%s': ", PyUnicode_AsUTF8(m->name));
+            say_taken(&l, m);
             return -1;
         }
         k = PyUnicode_FromStringAndSize(t->name.p, (Py_ssize_t)t->name.n);
@@ -119,8 +198,7 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct gro
         } else if (p->fallback) {
             v = Py_NewRef(p->fallback);
         } else {
-            snprintf(why, cap, "missing input '%.*s' for model '%s'",
-                     (int)AS_MIN(p->utf8.n, (size_t)200), p->utf8.p, PyUnicode_AsUTF8(m->name));
+            say_missing(&(struct line){why, 0, cap}, m, msg, p->utf8);
             return -1;
         }
         if (!v)

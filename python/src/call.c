@@ -361,7 +361,7 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
 {
     Stream *s = native_stream_new(l, m, q);
     PyObject *result = NULL, *coro = NULL;
-    char why[512];
+    char why[NATIVE_WHY];
     int err;
 
     why[0] = 0;
@@ -400,7 +400,7 @@ static PyObject *run(Link *l, struct model *m, struct as_worker_req *q, Request 
 static int start(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
 {
     Request *r = NULL;
-    char why[512];
+    char why[NATIVE_WHY];
     PyObject *result;
     as_ns begun;
     int err;
@@ -454,7 +454,7 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     Call *c = (Call *)(void *)o;
     Link *l = c->link;
     struct model *m = c->m;
-    char why[512];
+    char why[NATIVE_WHY];
     PyObject *result = NULL;
     as_ns begun = m->submit ? 0 : native_beside_clock();
 

@@ -8,7 +8,7 @@ static void ask(Link *l, struct model *m, PyObject *exc, struct verdict *v)
 {
     Py_ssize_t n = 0;
 
-    v->keeps = PyObject_CallFunctionObjArgs(l->on_error, m->name, exc, NULL);
+    v->keeps = PyObject_CallFunctionObjArgs(l->on_error, m->name, m->where, exc, NULL);
     if (v->keeps && PyArg_ParseTuple(v->keeps, "Is#", &v->code, &v->text.p, &n) && v->code >= 1 &&
         v->code <= 16) {
         v->text.n = (size_t)n;

@@ -115,7 +115,8 @@ static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret,
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* params: a sequence of (name, required, default); the last n_kwonly are keyword-only. */
+/* params: a sequence of (name, required, default, is_request); the last n_kwonly are keyword-only.
+ */
 static int get_params(PyObject *o, struct model *m)
 {
     PyObject *seq = PyObject_GetAttrString(o, "params");
@@ -131,13 +132,13 @@ static int get_params(PyObject *o, struct model *m)
     for (Py_ssize_t i = 0; m->params && i < n; i++) {
         struct param *p = &m->params[i];
         PyObject *row = PySequence_GetItem(seq, i), *fallback;
-        int required;
+        int required, request;
 
-        if (row && PyArg_ParseTuple(row, "UpO", &p->name, &required, &fallback) &&
+        if (row && PyArg_ParseTuple(row, "UpOp", &p->name, &required, &fallback, &request) &&
             str_slice(p->name, &p->utf8) == 0) {
             p->name = Py_NewRef(p->name);
             p->fallback = required ? NULL : Py_NewRef(fallback);
-            p->request = as_str_eq(p->utf8, m->batched ? AS_STR("requests") : AS_STR("request"));
+            p->request = request;
             m->takes_request = m->takes_request || p->request;
             /* grows with the loop, so that a half-made model has only whole parameters */
             m->n_params = i + 1;
@@ -193,7 +194,8 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
 
     m->name = PyObject_GetAttrString(o, "name");
     m->version = m->name ? PyObject_GetAttrString(o, "version") : NULL;
-    m->handler = m->version ? PyObject_GetAttrString(o, "handler") : NULL;
+    m->where = m->version ? PyObject_GetAttrString(o, "where") : NULL;
+    m->handler = m->where ? PyObject_GetAttrString(o, "handler") : NULL;
     m->submit = m->handler ? PyObject_GetAttrString(o, "submit") : NULL;
     ret_r->size = sizeof(*ret_r);
     ret_r->name = m->submit ? PyUnicode_AsUTF8(m->name) : NULL;

@@ -55,14 +55,17 @@ struct param {
     PyObject *name;
     struct as_str utf8;
     PyObject *fallback; /* its default; NULL: required */
-    bool request;       /* `request`, or `requests` of a model with batching */
+    bool request;       /* it takes the request, or those of a batch */
 };
+
+#define NATIVE_WHY 2048u /* bytes of what a client did wrong: names of tensors, cut */
 
 #define NATIVE_SEEN      8u  /* inputs of a model whose names are kept … */
 #define NATIVE_SEEN_NAME 64u /* … up to so many bytes */
 
 struct model {
     PyObject *name, *version;    /* str */
+    PyObject *where;             /* str: file and line of its handler, for people */
     PyObject *seen[NATIVE_SEEN]; /* names of the last request's inputs, by position; or NULL */
     PyObject *handler;
     PyObject *submit; /* callable that takes a Call, for models with threads; or NULL */
@@ -93,7 +96,7 @@ typedef struct {
     struct model *models;
     uint32_t n_models;
     uint64_t max_message;
-    PyObject *on_error; /* (model name, exception) -> (gRPC status, text) */
+    PyObject *on_error; /* (model name, where, exception) -> (gRPC status, text) */
     PyObject *on_ask;   /* (op, text, capsule); or NULL */
     PyObject *trace;    /* contextvars.ContextVar: the id of the request whose code runs; or NULL */
     Py_ssize_t calls;   /* requests that are not answered */
