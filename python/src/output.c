@@ -101,40 +101,79 @@ static enum as_dtype dtype_of(PyArrayObject *a)
     }
 }
 
+/* --- what is wrong --- */
+
+#define SHOWN_NAMES 16
+
+PyObject *output_quoted(PyObject *names)
+{
+    PyObject *it = PyObject_GetIter(names), *list = PyList_New(0), *sep, *name, *text = NULL;
+
+    while (it && list && PyList_GET_SIZE(list) <= SHOWN_NAMES && (name = PyIter_Next(it))) {
+        PyObject *one =
+            PyList_GET_SIZE(list) < SHOWN_NAMES ? PyObject_Repr(name) : PyUnicode_FromString("…");
+        int err = one ? PyList_Append(list, one) : -1;
+
+        Py_XDECREF(one);
+        Py_DECREF(name);
+        if (err)
+            break;
+    }
+    sep = PyUnicode_FromString(", ");
+    if (sep && list && !PyErr_Occurred())
+        text = PyUnicode_Join(sep, list);
+    Py_XDECREF(sep);
+    Py_XDECREF(it);
+    Py_XDECREF(list);
+    return text;
+}
+
+/* "INT8 [-1, 2]": a new str */
+static PyObject *shape_text(enum as_dtype t, const int64_t *shape, uint32_t ndim)
+{
+    char text[AS_MAX_DIMS * 22 + 32];
+    size_t n;
+
+    if (ndim == AS_ANY_RANK)
+        return PyUnicode_FromFormat("%s of any shape", as_dtype_name(t));
+    n = (size_t)snprintf(text, sizeof(text), "%s [", as_dtype_name(t));
+    for (uint32_t i = 0; i < ndim && i < AS_MAX_DIMS; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%lld", i ? ", " : "",
+                              (long long)shape[i]);
+    snprintf(text + n, sizeof(text) - n, "]");
+    return PyUnicode_FromString(text);
+}
+
 /* Never cast silently: a model that returns float64 where FP32 was declared has a mistake that the
  * client should not have to find. */
-static int wrong_dtype(struct output *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
-                       enum as_dtype want)
+static int wrong_form(struct output *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
+                      const struct as_tensor_spec *want)
 {
-    PyObject *np = (PyObject *)PyArray_DESCR(a);
+    PyObject *np = (PyObject *)PyArray_DESCR(a), *is, *declared;
 
     if (got == AS_DT_INVALID)
         return output_refuse(
             "output '%U' of model '%U' has the numpy dtype %S, which has no OIP datatype", name,
             o->m->name, np);
-    return output_refuse("output '%U' of model '%U' is %s (numpy %S), declared %s", name,
-                         o->m->name, as_dtype_name(got), np, as_dtype_name(want));
+    is = shape_text(got, (const int64_t *)PyArray_DIMS(a), (uint32_t)PyArray_NDIM(a));
+    declared = shape_text(want->dtype, want->shape, want->ndim);
+    if (is && declared)
+        output_refuse("output '%U' of model '%U' is %U (numpy %S), declared is %U", name,
+                      o->m->name, is, np, declared);
+    Py_XDECREF(is);
+    Py_XDECREF(declared);
+    return -1;
 }
 
 /* -1 stands for any size. The dispatcher checks again before the client sees anything; here the
- * author gets the message with the Python shape in it. */
-static int check_shape(struct output *o, PyObject *name, PyArrayObject *a,
-                       const struct as_tensor_spec *spec)
+ * author gets the message with the array's own dtype in it. */
+static bool shape_fits(PyArrayObject *a, const struct as_tensor_spec *spec)
 {
     bool fits = spec->ndim == AS_ANY_RANK || (uint32_t)PyArray_NDIM(a) == spec->ndim;
-    PyObject *shape;
 
     for (uint32_t i = 0; fits && spec->ndim != AS_ANY_RANK && i < spec->ndim; i++)
         fits = spec->shape[i] == -1 || spec->shape[i] == PyArray_DIM(a, (int)i);
-    if (fits)
-        return 0;
-    shape = PyObject_GetAttrString((PyObject *)a, "shape");
-    if (shape)
-        output_refuse(
-            "output '%U' of model '%U' has the shape %S, which does not fit the declared one", name,
-            o->m->name, shape);
-    Py_XDECREF(shape);
-    return -1;
+    return fits;
 }
 
 /* --- values --- */
@@ -275,6 +314,31 @@ static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as
     return 0;
 }
 
+bool output_is_awaitable(PyObject *v)
+{
+    PyAsyncMethods *am = Py_TYPE(v)->tp_as_async;
+
+    return PyCoro_CheckExact(v) || (am && am->am_await);
+}
+
+void output_close_coroutine(PyObject *v)
+{
+    PyObject *closed = PyCoro_CheckExact(v) ? PyObject_CallMethod(v, "close", NULL) : NULL;
+
+    if (!closed)
+        PyErr_Clear();
+    Py_XDECREF(closed);
+}
+
+static int refuse_awaitable(struct output *o, PyObject *name, PyObject *value)
+{
+    const char *type = Py_TYPE(value)->tp_name, *dot = strrchr(type, '.');
+
+    output_close_coroutine(value);
+    return output_refuse("output '%U' of model '%U' is a %s, which its handler must await", name,
+                         o->m->name, dot ? dot + 1 : type);
+}
+
 int output_put(struct output *o, PyObject *name, PyObject *value, const struct as_tensor_spec *spec)
 {
     PyArrayObject *a;
@@ -282,6 +346,8 @@ int output_put(struct output *o, PyObject *name, PyObject *value, const struct a
 
     if (value == Py_None)
         return output_refuse("output '%U' of model '%U' is None", name, o->m->name);
+    if (output_is_awaitable(value))
+        return refuse_awaitable(o, name, value);
     if (PyArray_Check(value))
         a = (PyArrayObject *)Py_NewRef(value);
     else
@@ -289,15 +355,14 @@ int output_put(struct output *o, PyObject *name, PyObject *value, const struct a
     if (!a)
         return no_tensor(o, name);
     t = dtype_of(a);
-    if (t == AS_DT_INVALID || (spec && t != spec->dtype)) {
-        wrong_dtype(o, name, a, t, spec ? spec->dtype : AS_DT_INVALID);
+    if ((uint32_t)PyArray_NDIM(a) > AS_MAX_DIMS) {
+        output_refuse("output '%U' of model '%U' has more than %d dimensions", name, o->m->name,
+                      AS_MAX_DIMS);
         Py_DECREF(a);
         return -1;
     }
-    if ((uint32_t)PyArray_NDIM(a) > AS_MAX_DIMS || (spec && check_shape(o, name, a, spec) < 0)) {
-        if (!PyErr_Occurred())
-            output_refuse("output '%U' of model '%U' has more than %d dimensions", name, o->m->name,
-                          AS_MAX_DIMS);
+    if (t == AS_DT_INVALID || (spec && (t != spec->dtype || !shape_fits(a, spec)))) {
+        wrong_form(o, name, a, t, spec);
         Py_DECREF(a);
         return -1;
     }

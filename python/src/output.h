@@ -43,6 +43,12 @@ int output_collect(struct output *o, struct model *m, PyObject *result);
 int output_check_rows(struct output *o, int64_t rows, Py_ssize_t requests);
 /* Sends it; -1 with an exception: q is unanswered. */
 int output_send(Link *l, struct model *m, struct as_worker_req *q, const struct as_msg *msg);
+/* The names, quoted and parted by commas, for a message: a new str; NULL with an exception. */
+PyObject *output_quoted(PyObject *names);
+/* A coroutine, a future or the like: somebody has forgotten to await it. */
+bool output_is_awaitable(PyObject *v);
+/* Or Python would warn, long after, that it was never awaited. */
+void output_close_coroutine(PyObject *v);
 /* Raises OutputError; always -1. */
 int output_refuse(const char *format, ...);
 

@@ -33,8 +33,60 @@ static int put_numbered(struct output *o, Py_ssize_t i, PyObject *value)
 
 static int wrong_count(struct output *o, Py_ssize_t n)
 {
-    return output_refuse("model '%U' returned %zd output%s, declared are %u", o->m->name, n,
-                         n == 1 ? "" : "s", o->m->n_outputs);
+    PyObject *declared = output_quoted(o->m->output_names);
+
+    if (declared)
+        output_refuse("model '%U' returned %zd output%s, declared are %u%s%U", o->m->name, n,
+                      n == 1 ? "" : "s", o->m->n_outputs, o->m->n_outputs ? ": " : "", declared);
+    Py_XDECREF(declared);
+    return -1;
+}
+
+static int missing(struct output *o, PyObject *name, PyObject *dict)
+{
+    PyObject *returned = output_quoted(dict);
+    PyObject *declared = returned ? output_quoted(o->m->output_names) : NULL;
+
+    if (declared)
+        output_refuse("output '%U' of model '%U' is missing; returned %s%U; declared are %U", name,
+                      o->m->name, PyDict_GET_SIZE(dict) ? "are " : "is none", returned, declared);
+    Py_XDECREF(returned);
+    Py_XDECREF(declared);
+    return -1;
+}
+
+static int undeclared(struct output *o, PyObject *name)
+{
+    PyObject *declared = output_quoted(o->m->output_names);
+
+    if (declared)
+        output_refuse("model '%U' returned the output %R, which is not declared; declared %s%U",
+                      o->m->name, name, o->m->n_outputs ? "are " : "is none", declared);
+    Py_XDECREF(declared);
+    return -1;
+}
+
+/* Its handler forgot to await, or is no async def. */
+static int refuse_coroutine(struct output *o, PyObject *v)
+{
+    PyObject *name = PyObject_GetAttrString(v, "__name__");
+    bool named = name && PyUnicode_Check(name);
+
+    if (!named) {
+        PyErr_Clear();
+        Py_XSETREF(name, PyUnicode_FromString("..."));
+    }
+    output_close_coroutine(v);
+    if (name && o->m->is_async)
+        output_refuse("model '%U' returned the coroutine of '%U', which its handler must await: "
+                      "return await %U(...)",
+                      o->m->name, name, name);
+    else if (name)
+        output_refuse("model '%U' returned a coroutine; declare its handler with async def, and "
+                      "await in it: return await %U(...)",
+                      o->m->name, name);
+    Py_XDECREF(name);
+    return -1;
 }
 
 static int put_tuple(struct output *o, PyObject *tuple)
@@ -76,9 +128,7 @@ static int put_declared(struct output *o, PyObject *dict)
 
         v = PyDict_GetItemWithError(dict, name);
         if (!v)
-            return PyErr_Occurred()
-                       ? -1
-                       : output_refuse("output '%U' of model '%U' is missing", name, o->m->name);
+            return PyErr_Occurred() ? -1 : missing(o, name, dict);
         if (put_held(o, name, v, &o->m->outputs[i]) < 0)
             return -1;
     }
@@ -88,8 +138,7 @@ static int put_declared(struct output *o, PyObject *dict)
         if (known < 0)
             return -1;
         if (!known)
-            return output_refuse("model '%U' returned the output %R, which is not declared",
-                                 o->m->name, k);
+            return undeclared(o, k);
     }
     return 0;
 }
@@ -145,14 +194,8 @@ static int put_result(struct output *o, PyObject *v)
     if (v == Py_None)
         return output_refuse(
             "model '%U' returned None; a handler returns an array, a dict or a tuple", o->m->name);
-    if (PyCoro_CheckExact(v)) {
-        /* or Python would warn, long after, that it was never awaited */
-        PyObject *closed = PyObject_CallMethod(v, "close", NULL);
-
-        Py_XDECREF(closed);
-        return output_refuse("model '%U' returned a coroutine; declare its handler with async def",
-                             o->m->name);
-    }
+    if (PyCoro_CheckExact(v))
+        return refuse_coroutine(o, v);
     if (PyGen_Check(v) || PyAsyncGen_CheckExact(v))
         return output_refuse("model '%U' returned a generator; write `yield` in its handler itself",
                              o->m->name);
