@@ -90,6 +90,9 @@ def _import_file(path: str) -> ModuleType:
     if folder not in sys.path:
         sys.path.insert(1, folder)
     name = os.path.splitext(os.path.basename(path))[0]
+    other = getattr(sys.modules.get(name), "__file__", None)
+    if name in sys.modules and name != "__main__" and (other is None or not os.path.samefile(other, path)):
+        stop(EX_DECLARATION, "%s has the name of the module %r, which is in use: rename the file" % (path, name))
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         stop(EX_NOTFOUND, "%s is no Python file" % path)
@@ -121,7 +124,10 @@ def _import(head: str) -> ModuleType:
     except BaseException as e:
         if isinstance(e, KeyboardInterrupt):
             raise
-        stop(EX_RAISED, "importing %s failed:\n\n%s" % (head, user_traceback(e)))
+        from . import shadow
+
+        folders = [os.getcwd()] + ([os.path.dirname(head)] if _is_file(head) else [])
+        stop(EX_RAISED, "importing %s failed:\n\n%s%s" % (head, user_traceback(e), shadow.advice(e, folders)))
 
 
 def _candidates(module: ModuleType) -> Dict[str, AnyServe]:

@@ -8,12 +8,18 @@ models that cannot be served.
 
 from __future__ import annotations
 
+import os
+import sys
+
+if __name__ == "__main__" and sys.path and sys.path[0] == os.getcwd() and not getattr(sys.flags, "safe_path", False):
+    # `python -m` has put the current directory first. target.py does so again when it loads the program: until then a
+    # typing.py or queue.py there would stand for the module that we need.
+    del sys.path[0]
+
 import argparse
 import contextlib
 import json
-import os
 import signal
-import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import replica, spare

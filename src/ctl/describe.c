@@ -55,15 +55,43 @@ static int watch(struct as_proc *p, int out, int signal_fd, struct as_buf *text)
     }
 }
 
+bool as_app_shadowed(const char *dir, struct as_buf *out)
+{
+    static const char *const names[] = {"anyserve",  "collections", "contextlib", "functools",
+                                        "importlib", "keyword",     "operator",   "reprlib",
+                                        "types",     "warnings"};
+    static const char *const ends[] = {".py", "/__init__.py"};
+    const char *folder = dir && dir[0] ? dir : ".";
+    size_t skip = dir && dir[0] ? 0 : 2; /* "./" */
+
+    for (size_t i = 0; i < AS_COUNT(names) * AS_COUNT(ends); i++) {
+        char path[4096];
+
+        snprintf(path, sizeof(path), "%s/%s%s", folder, names[i / AS_COUNT(ends)],
+                 ends[i % AS_COUNT(ends)]);
+        if (access(path, F_OK) < 0)
+            continue;
+        as_buf_printf(out,
+                      "%s is loaded in the place of a module of that name, which a worker needs: "
+                      "rename it.",
+                      path + skip);
+        return true;
+    }
+    return false;
+}
+
 /* The worker program's own codes say what is wrong and it has written why; everything else means
  * that it did not get to run, for which the interpreter is the first suspect. */
-static int verdict(const char *python, int status, struct as_buf *err)
+static int verdict(const struct as_app_where *where, int status, struct as_buf *err)
 {
+    const char *python = where->python;
     char how[48];
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
     if (as_code_fatal(code))
         return code;
+    if (as_app_shadowed(where->dir, err))
+        return AS_CODE_INTERPRETER;
     as_buf_printf(err,
                   "%s could not run the worker program (%s).\n"
                   "Is the package installed there?  %s -m pip install anyserve\n"
@@ -114,7 +142,7 @@ int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, in
     if (sig)
         rc = AS_CODE_SIGNAL + sig;
     else if (text.n > AS_APP_BYTES_MAX || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        rc = verdict(python, status, err);
+        rc = verdict(where, status, err);
     else if (as_app_parse(ret_app, as_buf_slice(&text), to_stderr, NULL, err) < 0) {
         as_buf_printf(err, " (interpreter: %s).\nAnother one is chosen with --python PATH.",
                       python);

@@ -19,6 +19,10 @@ struct as_app_where { /* how the code is loaded */
 int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, int signal_fd,
                     struct as_buf *err);
 
+/* Names a file in `dir` (NULL: ours) that Python takes for a module that it needs before the worker
+ * program can put the folder behind its own (python/anyserve/worker.py). False: there is none. */
+bool as_app_shadowed(const char *dir, struct as_buf *out);
+
 /* The same beside a loop. */
 struct as_describer;
 

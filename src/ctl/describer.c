@@ -1,4 +1,5 @@
 /* What an application file serves, asked beside a loop: the controller goes on meanwhile. */
+#include "conf/exit_code.h"
 #include "ctl/describe.h"
 #include "ctl/process.h"
 
@@ -13,8 +14,8 @@
 
 struct as_describer {
     struct as_process *process;
-    int out; /* memfd: the description */
-    char *python;
+    int out;            /* memfd: the description */
+    char *python, *dir; /* dir may be NULL */
     struct as_buf printed;
     struct as_timer timer;
     as_describer_fn *done; /* NULL: nobody waits any more */
@@ -38,6 +39,7 @@ static void free_describer(struct as_timer *t)
     close(d->out);
     as_buf_fini(&d->printed);
     free(d->python);
+    free(d->dir);
     free(d);
 }
 
@@ -81,6 +83,8 @@ static void on_end(void *ctx, const struct as_process_end *e)
     if (d->done && rc < 0) {
         as_buf_str(&why, "\n");
         as_buf_add(&why, d->printed.p, d->printed.n);
+        if (e->status && WIFEXITED(e->status) && !as_code_fatal(WEXITSTATUS(e->status)))
+            as_app_shadowed(d->dir, &why);
     }
     if (d->done)
         d->done(d->ctx, rc == 0 ? &app : NULL, as_buf_slice(&why));
@@ -140,6 +144,7 @@ int as_describer_start(struct as_describer **ret_d, struct as_loop *loop,
     as_timer_init(&d->timer, loop, on_timeout);
     as_buf_init(&d->printed);
     d->python = as_str_dup(as_str_of(where->python));
+    d->dir = where->dir ? as_str_dup(as_str_of(where->dir)) : NULL;
     d->done = done;
     d->ctx = ctx;
     d->out = memfd_create("anyserve-describe", MFD_CLOEXEC);
