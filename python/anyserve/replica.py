@@ -36,6 +36,7 @@ class ReplicaContext:
     local_rank: int = 0  # on this machine
     node_rank: int = 0  # of this machine
     version: str = ""  # of the deployment, as it was declared
+    describing: bool = False  # no replica: the process that only asks the file what it declares
 
     # the names that Ray Serve has
     @property
@@ -62,7 +63,8 @@ _become: Optional[Callable[[], None]] = None  # of a warm spare: waits until it 
 def get_replica_context() -> ReplicaContext:
     """The replica that this process is; also while its module is imported. RuntimeError where
     there is none: in a process that no server has started. In a warm spare, which loads its code
-    before it is a replica, it waits until it is one."""
+    before it is a replica, it waits until it is one. In the process that imports the file only to
+    see what it declares it is rank 0 of 1, and `describing`."""
     if _current is None and _become is not None:
         _become()
     if _current is None:

@@ -104,6 +104,7 @@ def print_description(target: str, form: str) -> None:
     sys.stdout.flush()
     out = os.dup(1)
     os.dup2(2, 1)
+    replica.enter(replica.ReplicaContext(describing=True))
     what = describe(load(target))
     text = as_lines(what) if form == "lines" else json.dumps(what)
     sys.stdout.flush()
