@@ -14,6 +14,7 @@ from support import oip, paths, wait
 
 pytestmark = pytest.mark.core
 
+MASKED = "a masked array, whose mask would be lost: return .filled(value), or the mask as an output of its own"
 CROWD = int(os.environ.get("ANYSERVE_CROWD", "20000"))
 
 
@@ -277,11 +278,13 @@ def test_one_bad_request_fails_alone(client):
 @pytest.mark.parametrize("how, why", [
     ("rows", "output 'y' of model 'wrong' has 3 rows; the call has 2 items of 1 request"),
     ("scalar", "output 'y' of model 'wrong' has no dimension that counts items"),
+    ("masked", "output 'output0' of model 'wrong' is " + MASKED), ("masked_each", "output 'output0' of model 'wrong' is " + MASKED),
     ("list", "model 'wrong' returned a list of 3 for a call with 1 request; a list has one answer for each"),
 ])
 def test_results_that_do_not_fit(client, how, why):
     error = client.refused("wrong", {"how": oip.bytes_array([how.encode()] * 2)})
-    assert (error.code(), error.details()) == (grpc.StatusCode.INTERNAL, why)
+    line = (paths.APPS / "batches.py").read_text().splitlines().index('@app.model("wrong", batching=Batching(8))') + 1
+    assert (error.code(), error.details()) == (grpc.StatusCode.INTERNAL, f"{why} (batches.py:{line})")
 
 
 def test_statistics(server, client):

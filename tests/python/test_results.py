@@ -155,7 +155,7 @@ def test_parameters_of_a_response(worker):
     ("np.zeros(1, 'V3')", "which has no OIP datatype"),
     ("np.zeros(1, [('a', 'i1'), ('b', 'i1')])", "which has no OIP datatype"),
     ("np.zeros(1, np.longdouble)", "which has no OIP datatype"),
-    ("object()", "output 'output0' of model 'free' does not make a tensor: elements must be bytes or str, not object"),
+    ("object()", "output 'output0' of model 'free' is an object, of which numpy makes no array of numbers or texts"),
     ("[b'a', 1]", "does not make a tensor: elements must be bytes or str, not int"),
     ("[[1], [1, 2]]", "output 'output0' of model 'free' does not make a tensor: "),
     ("{'x': '\\ud800'}", "output 'x' of model 'free' does not make a tensor: "),

@@ -90,7 +90,8 @@ def raises(x, requests):
 def wrong(how):
     n = len(how)
     return {"rows": {"y": np.zeros(n + 1)}, "scalar": {"y": np.float64(1)},
-            "list": [np.zeros(n)] * (n + 1)}[how[0].decode()]
+            "list": [np.zeros(n)] * (n + 1), "masked": np.ma.array(np.zeros(n)),
+            "masked_each": [np.ma.array(np.zeros(n))]}[how[0].decode()]
 
 
 @app.model("safe", deployment="safe", idempotent=True, batching=Batching(8))
