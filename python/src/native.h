@@ -12,6 +12,7 @@
  *   rehearse.c  requests that the SDK makes itself
  *   result.c    what a handler returned: its form, its names
  *   output.c    one value of it as a tensor
+ *   losses.c    what numpy would lose of it
  *
  * It uses the public library and nothing else of AnyServe's. Policy stays in Python. Everything
  * here runs with the GIL; it is released only while waiting.

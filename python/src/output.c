@@ -192,7 +192,7 @@ static int no_tensor(struct output *o, PyObject *name)
  * text becomes objects, because numpy's fixed-width strings drop trailing zeros. */
 static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
 {
-    PyObject *a = PyArray_FROM_O(value);
+    PyObject *a = PyArray_FROM_O(value), *cast;
     PyArray_Descr *want = spec && spec->dtype != AS_DT_BYTES ? native_descr(spec->dtype) : NULL;
     bool text;
 
@@ -206,9 +206,13 @@ static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
     else if (!want ||
              !PyArray_CanCastTypeTo(PyArray_DESCR((PyArrayObject *)a), want, NPY_SAME_KIND_CASTING))
         return a;
-    Py_DECREF(a);
     Py_INCREF(want);
-    return PyArray_FromAny(value, want, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+    cast = PyArray_FromAny(value, want, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+    if (cast && !text &&
+        output_check_range((PyArrayObject *)a, (PyArrayObject *)cast, spec->dtype) < 0)
+        Py_CLEAR(cast);
+    Py_DECREF(a);
+    return cast;
 }
 
 /* One element of a BYTES tensor: bytes as they are, text as UTF-8. */
@@ -348,6 +352,8 @@ int output_put(struct output *o, PyObject *name, PyObject *value, const struct a
         return output_refuse("output '%U' of model '%U' is None", name, o->m->name);
     if (output_is_awaitable(value))
         return refuse_awaitable(o, name, value);
+    if (output_check_mask(o, name, value) < 0)
+        return -1;
     if (PyArray_Check(value))
         a = (PyArrayObject *)Py_NewRef(value);
     else
@@ -355,6 +361,10 @@ int output_put(struct output *o, PyObject *name, PyObject *value, const struct a
     if (!a)
         return no_tensor(o, name);
     t = dtype_of(a);
+    if (output_check_object(o, name, value, a) < 0) {
+        Py_DECREF(a);
+        return -1;
+    }
     if ((uint32_t)PyArray_NDIM(a) > AS_MAX_DIMS) {
         output_refuse("output '%U' of model '%U' has more than %d dimensions", name, o->m->name,
                       AS_MAX_DIMS);

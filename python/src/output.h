@@ -1,4 +1,5 @@
-/* output.h — the tensors of an answer while it is put together; private to result.c and output.c.
+/* output.h — the tensors of an answer while it is put together; private to result.c, output.c and
+ * losses.c.
  *
  * Names and bytes are not copied: whatever they lie in is kept until output_fini, because user code
  * may run while a later value is converted. Everything needs the GIL.
@@ -43,6 +44,12 @@ int output_collect(struct output *o, struct model *m, PyObject *result);
 int output_check_rows(struct output *o, int64_t rows, Py_ssize_t requests);
 /* Sends it; -1 with an exception: q is unanswered. */
 int output_send(Link *l, struct model *m, struct as_worker_req *q, const struct as_msg *msg);
+/* losses.c: what numpy would lose. 0; -1 with an exception. A masked array, also within lists … */
+int output_check_mask(struct output *o, PyObject *name, PyObject *value);
+/* … an object of which numpy has made an array of one object … */
+int output_check_object(struct output *o, PyObject *name, PyObject *value, PyArrayObject *a);
+/* … numbers that the declared datatype has no place for: before and after the cast to it. */
+int output_check_range(PyArrayObject *was, PyArrayObject *is, enum as_dtype t);
 /* The names, quoted and parted by commas, for a message: a new str; NULL with an exception. */
 PyObject *output_quoted(PyObject *names);
 /* A coroutine, a future or the like: somebody has forgotten to await it. */

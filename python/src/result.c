@@ -170,10 +170,12 @@ static int put_dict(struct output *o, PyObject *dict)
     return 0;
 }
 
+/* What has a dtype is an array, also where it is a mapping of labels too, as pandas' Series is. */
 static bool is_mapping(PyObject *v)
 {
     return !PyArray_Check(v) && !PyList_Check(v) && !PyUnicode_Check(v) && !PyBytes_Check(v) &&
-           PyMapping_Check(v) && PyObject_HasAttrString(v, "keys");
+           PyMapping_Check(v) && PyObject_HasAttrString(v, "keys") &&
+           !PyObject_HasAttrString(v, "dtype");
 }
 
 static int put_mapping(struct output *o, PyObject *mapping)
