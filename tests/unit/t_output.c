@@ -99,6 +99,59 @@ static void the_last_lines_are_kept(void **state AS_UNUSED)
     free(o);
 }
 
+static void check_crash(const char *bytes, const char *want)
+{
+    struct as_output *o = as_xalloc(sizeof(*o));
+    struct as_buf lines = {0};
+    struct as_str got;
+
+    as_output_init(o, collect, &lines);
+    as_output_feed(o, bytes, strlen(bytes));
+    got = as_output_crash(o);
+    assert_int_equal(got.n, strlen(want));
+    assert_memory_equal(got.p ? got.p : "", want, got.n);
+    as_buf_fini(&lines);
+    free(o);
+}
+
+/* What Python's faulthandler prints: threads, the one that crashed among them, the innermost frame
+ * first. */
+static void where_a_python_program_crashed(void **state AS_UNUSED)
+{
+    check_crash("", "");
+    check_crash("Fatal Python error: Segmentation fault\n\n"
+                "Thread 0x1 (most recent call first):\n  File \"other.py\", line 1 in f\n\n"
+                "Current thread 0x2 (most recent call first):\n"
+                "  File \"app.py\", line 12 in crash\n  File \"app.py\", line 3 in <module>\n",
+                "File \"app.py\", line 12 in crash");
+    /* a dump that is no crash, and a thread without Python */
+    check_crash("Current thread 0x2 (most recent call first):\n  File \"app.py\", line 1 in f\n", "");
+    check_crash("Fatal Python error: Aborted\n\nCurrent thread 0x2 (most recent call first):\n"
+                "  <no Python frame>\n\nThread 0x1 (most recent call first):\n"
+                "  File \"other.py\", line 1 in f\n",
+                "");
+    /* the last of several */
+    check_crash("Fatal Python error: a\nCurrent thread 0x2\n  File \"a.py\", line 1 in a\n"
+                "Fatal Python error: b\nCurrent thread 0x2\n  File \"b.py\", line 2 in b\n",
+                "File \"b.py\", line 2 in b");
+}
+
+static void a_long_frame_is_cut(void **state AS_UNUSED)
+{
+    struct as_output *o = as_xalloc(sizeof(*o));
+    struct as_buf lines = {0};
+    const char *head = "Fatal Python error: a\nCurrent thread 0x2\n  File \"";
+
+    as_output_init(o, collect, &lines);
+    as_output_feed(o, head, strlen(head));
+    for (unsigned i = 0; i < AS_OUTPUT_KEEP; i++)
+        as_output_feed(o, "x", 1);
+    as_output_feed(o, "\n", 1);
+    assert_int_equal(as_output_crash(o).n, AS_OUTPUT_KEEP);
+    as_buf_fini(&lines);
+    free(o);
+}
+
 static void the_parts_of_a_report(void **state AS_UNUSED)
 {
     struct as_str why, last;
@@ -120,6 +173,8 @@ int main(void)
         cmocka_unit_test(a_carriage_return_starts_the_line_again),
         cmocka_unit_test(a_long_line_is_cut_at_the_bound),
         cmocka_unit_test(the_last_lines_are_kept),
+        cmocka_unit_test(where_a_python_program_crashed),
+        cmocka_unit_test(a_long_frame_is_cut),
         cmocka_unit_test(the_parts_of_a_report),
     };
 

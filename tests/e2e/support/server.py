@@ -22,7 +22,9 @@ from pathlib import Path
 from . import paths, procs, wait
 
 READY = re.compile(r"^Ready: (\S+):(\d+) ")
-ALARMS = re.compile(r"Sanitizer|runtime error:|assertion|AS_ASSERT|stack smashing|double free|Segmentation", re.I)
+# What Python says of a worker that a test has let crash is no alarm.
+ALARMS = re.compile(r"^(?!.*Fatal Python error: ).*("
+                    r"Sanitizer|runtime error:|assertion|AS_ASSERT|stack smashing|double free|Segmentation)", re.I)
 
 
 class Log:
