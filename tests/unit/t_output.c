@@ -125,7 +125,8 @@ static void where_a_python_program_crashed(void **state AS_UNUSED)
                 "  File \"app.py\", line 12 in crash\n  File \"app.py\", line 3 in <module>\n",
                 "File \"app.py\", line 12 in crash");
     /* a dump that is no crash, and a thread without Python */
-    check_crash("Current thread 0x2 (most recent call first):\n  File \"app.py\", line 1 in f\n", "");
+    check_crash("Current thread 0x2 (most recent call first):\n  File \"app.py\", line 1 in f\n",
+                "");
     check_crash("Fatal Python error: Aborted\n\nCurrent thread 0x2 (most recent call first):\n"
                 "  <no Python frame>\n\nThread 0x1 (most recent call first):\n"
                 "  File \"other.py\", line 1 in f\n",

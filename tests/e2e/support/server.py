@@ -24,7 +24,7 @@ from . import paths, procs, wait
 READY = re.compile(r"^Ready: (\S+):(\d+) ")
 # What Python says of a worker that a test has let crash is no alarm.
 ALARMS = re.compile(r"^(?!.*Fatal Python error: ).*("
-                    r"Sanitizer|runtime error:|assertion|AS_ASSERT|stack smashing|double free|Segmentation)", re.I)
+                    r"Sanitizer|runtime error:|assertion|AS_ASSERT|stack smashing|double free|Segmentation)", re.I | re.M)
 
 
 class Log:
