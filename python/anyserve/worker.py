@@ -18,6 +18,7 @@ if __name__ == "__main__" and sys.path and sys.path[0] == os.getcwd() and not ge
 
 import argparse
 import contextlib
+import faulthandler
 import json
 import signal
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -158,6 +159,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     # A pipe to the supervisor: whole lines, as they come.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.stderr.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    if not faulthandler.is_enabled():
+        faulthandler.enable()  # a crash prints where it was, and the server takes the reason from there
     try:
         check_interpreter()
         if args.describe:

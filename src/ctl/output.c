@@ -3,6 +3,8 @@
 /* overwrites the end of the line, so that a line is never longer than its bound */
 #define CUT_MARK " [cut]"
 
+enum stack { NO_STACK, FATAL, CURRENT_THREAD };
+
 void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx)
 {
     o->line = line;
@@ -10,6 +12,34 @@ void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str l
     o->n = 0;
     o->cut = o->returned = false;
     o->lines = 0;
+    o->crash_n = 0;
+    o->stack = NO_STACK;
+}
+
+static bool starts_with(struct as_str s, struct as_str head)
+{
+    return s.n >= head.n && memcmp(s.p, head.p, head.n) == 0;
+}
+
+/* "Fatal Python error: …", then the threads: the one that crashed is the current one, and the first
+ * line below is its innermost frame. */
+static void look_for_stack(struct as_output *o)
+{
+    struct as_str line = {o->text, o->n};
+    enum stack was = o->stack;
+
+    if (starts_with(line, AS_STR("Fatal Python error: "))) {
+        o->stack = FATAL;
+        o->crash_n = 0;
+    } else if (was == FATAL && starts_with(line, AS_STR("Current thread 0x"))) {
+        o->stack = CURRENT_THREAD;
+    } else if (was == CURRENT_THREAD) {
+        o->stack = NO_STACK;
+        if (!starts_with(line, AS_STR("  File \"")))
+            return; /* a thread that runs no Python */
+        o->crash_n = (uint16_t)AS_MIN(line.n - 2, (size_t)AS_OUTPUT_KEEP);
+        memcpy(o->crash, line.p + 2, o->crash_n);
+    }
 }
 
 static void end_line(struct as_output *o)
@@ -19,6 +49,7 @@ static void end_line(struct as_output *o)
 
     if (o->cut)
         memcpy(o->text + AS_OUTPUT_LINE - (sizeof(CUT_MARK) - 1), CUT_MARK, sizeof(CUT_MARK) - 1);
+    look_for_stack(o);
     /* before it is handed on: a callback may stop the child and ask for the tail */
     memcpy(o->tail[slot], o->text, keep);
     o->tail_n[slot] = (uint16_t)keep;
@@ -95,6 +126,11 @@ struct as_str as_output_last(const struct as_output *o)
             return s;
     }
     return (struct as_str){NULL, 0};
+}
+
+struct as_str as_output_crash(const struct as_output *o)
+{
+    return (struct as_str){o->crash, o->crash_n};
 }
 
 /* `text` becomes what is behind its first line. */

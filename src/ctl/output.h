@@ -22,6 +22,9 @@ struct as_output {
     bool returned; /* the last byte was a carriage return */
     char tail[AS_OUTPUT_TAIL][AS_OUTPUT_KEEP];
     uint16_t tail_n[AS_OUTPUT_TAIL];
+    char crash[AS_OUTPUT_KEEP]; /* where a Python program has crashed: a line of its stack */
+    uint16_t crash_n;
+    uint8_t stack;  /* enum in output.c: what of Python's report has come */
     uint32_t lines; /* seen; the newest is in tail[(lines - 1) % AS_OUTPUT_TAIL] */
 };
 
@@ -37,6 +40,9 @@ void as_output_resume(struct as_output *o, struct as_carried *c);
 void as_output_tail(const struct as_output *o, struct as_buf *b);
 /* The newest line that is not blank; empty when there is none. Lives until the next feed. */
 struct as_str as_output_last(const struct as_output *o);
+/* The innermost frame of the thread that crashed, of what Python's faulthandler has printed last:
+ * `File "app.py", line 12 in crash`. Empty when there is none. Lives as long as o. */
+struct as_str as_output_crash(const struct as_output *o);
 /* The parts of a report on the end of a process (ctl/process.h): its first line, and the newest
  * line of output behind it that is not blank; empty when there is none. */
 void as_output_report(struct as_str text, struct as_str *ret_why, struct as_str *ret_last);

@@ -97,6 +97,7 @@ static void on_out(struct as_sock *s, int events)
 static void write_reason(const struct as_process *p, const struct as_process_end *e,
                          struct as_buf *reason)
 {
+    struct as_str crash = as_output_crash(&p->output);
     char how[48];
 
     as_buf_str(reason, as_proc_describe(e->status, how));
@@ -105,6 +106,8 @@ static void write_reason(const struct as_process *p, const struct as_process_end
     else if (e->kind == AS_EXIT_OOM)
         as_buf_str(reason, p->group.path ? ": it was out of the memory that it may have"
                                          : ": the kernel was out of memory");
+    else if (crash.n && WIFSIGNALED(e->status) && WTERMSIG(e->status) != SIGKILL)
+        as_buf_printf(reason, ": %.*s", AS_STR_FMT(crash));
     as_buf_str(reason, "\n");
     as_output_tail(&p->output, reason);
 }
