@@ -240,11 +240,12 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
             as_board_rank(&d->board, m->replica, facts.rank, facts.world);
         break;
     case AS_CTL_STATUS:
-        as_board_status(&d->board, m->replica, m->deployment, m->text, m->ns);
+        as_board_status(&d->board, m->replica, m->deployment, m->text, m->ns,
+                        m->id == 1 ? (int64_t)m->number : AS_BOARD_UNTOLD);
         break;
     case AS_CTL_DELETE:
         as_fleet_delete(d->fleet, m->deployment, m->number != 0);
-        as_board_status(&d->board, AS_STR(""), m->deployment, AS_STR(""), 0);
+        as_board_status(&d->board, AS_STR(""), m->deployment, AS_STR(""), 0, AS_BOARD_UNTOLD);
         break;
     case AS_CTL_REMOVE:
         as_board_forget(&d->board, m->replica);

@@ -13,11 +13,21 @@ void as_crew_say_of(struct as_place *pl, struct as_ctl_message m)
     l->deployment->crew->ops.say(l->deployment->crew->ctx, &m);
 }
 
+/* How its last process ended says nothing of one that is ready by now, nor of one that ends. */
 struct as_str as_crew_place_message(const struct as_place *pl)
 {
     struct as_str lack = as_place_lack(pl);
 
-    return lack.n ? lack : as_place_reason(pl);
+    if (lack.n)
+        return lack;
+    switch (as_place_state(pl)) {
+    case AS_PLACE_WAITING:
+    case AS_PLACE_STARTING:
+    case AS_PLACE_DOWN:
+        return as_place_reason(pl);
+    default:
+        return AS_STR("");
+    }
 }
 
 void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text)
@@ -63,12 +73,12 @@ void as_crew_say_delete(struct as_crew_deployment *d, bool gone)
                                                             .number = gone});
 }
 
-static void say_text(const struct as_crew *c, const char *application, const char *deployment,
-                     as_ns since, struct as_str text)
+/* Of an application. */
+static void say_text(const struct as_crew *c, const char *application, as_ns since,
+                     struct as_str text)
 {
     c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
                                                 .replica = as_str_of(application),
-                                                .deployment = as_str_of(deployment),
                                                 .ns = since,
                                                 .text = text});
 }
@@ -124,9 +134,9 @@ static bool say_application(const struct as_crew *c, struct as_crew_application 
     if (n && s != a->said) {
         a->said = s;
         snprintf(text, sizeof(text), "%s  ", as_application_status_name(s));
-        say_text(c, a->name, "", now, as_str_of(text));
+        say_text(c, a->name, now, as_str_of(text));
     } else if (!n) {
-        say_text(c, a->name, "", now, AS_STR(""));
+        say_text(c, a->name, now, AS_STR(""));
     }
     return n > 0;
 }
@@ -160,7 +170,14 @@ void as_crew_say_status(struct as_crew_deployment *d)
     as_buf_printf(&b, "%s %s ", as_condition_status_name(c->status),
                   as_condition_trigger_name(c->trigger));
     as_crew_message(d, &b);
-    say_text(d->crew, d->application, d->name, c->since, as_buf_slice(&b));
+    d->said = as_plan_target(d->plan)->replicas;
+    d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                                            .replica = as_str_of(d->application),
+                                                            .deployment = as_str_of(d->name),
+                                                            .ns = c->since,
+                                                            .id = 1,
+                                                            .number = d->said,
+                                                            .text = as_buf_slice(&b)});
     as_buf_fini(&b);
     say_application(d->crew, known(d->crew, d->application), c->since);
 }

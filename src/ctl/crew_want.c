@@ -165,7 +165,7 @@ static void want(struct as_crew *c, const struct as_catalog_page *page)
     d->listed = true;
     if (!as_str_eq(as_str_of(d->application), app))
         move_to(c, d, app);
-    if (learn_numbers(d, page))
+    if (learn_numbers(d, page) && !is_new)
         as_crew_say_status(d);
     if (unchanged(d, page) && !d->forgiven)
         return;
@@ -179,6 +179,8 @@ static void want(struct as_crew *c, const struct as_catalog_page *page)
     AS_ASSERT(as_plan_set_target(d->plan, &t, now) == 0); /* the keys' bounds are the plan's */
     if (is_new && c->told)
         join_in(d);
+    else if (d->said != t.replicas)
+        as_crew_say_status(d);
 }
 
 uint32_t as_crew_forgive(struct as_crew *c)

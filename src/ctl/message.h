@@ -58,7 +58,8 @@
     X(UP, C, SD)      /* deployment: one is READY again; takes DOWN back */                        \
     X(STATUS, C, SD)  /* replica = its application, deployment ("": of the application), text =    \
                          status, trigger, message with a space between, "": there is none any      \
-                         more; ns: since when */                                                   \
+                         more; ns: since when; of a deployment id 1, number = replicas that there  \
+                         are to be; id 0: they are not told */                                     \
     X(COMPLETE, C, S) /* number = replicas that are READY, id = that there are to be: all, or what \
                          is not has failed, for the first time */                                  \
     X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \

@@ -7,7 +7,9 @@ struct deployment { /* what a new dispatcher is told of it; named "": of an appl
     char *name, *application; /* "": not told yet */
     bool down;                /* every replica was given up */
     struct as_buf why, status;
-    as_ns since; /* of the status */
+    as_ns since;     /* of the status */
+    bool counted;    /* `wanted` was told; not over an exec: the next controller tells it */
+    uint32_t wanted; /* replicas that there are to be */
 };
 
 static void say_down(struct as_channel *channel, const struct deployment *d)
@@ -25,6 +27,8 @@ static void say_status(struct as_channel *channel, const struct deployment *d)
                                                      .replica = as_str_of(d->application),
                                                      .deployment = as_str_of(d->name),
                                                      .ns = d->since,
+                                                     .id = d->counted,
+                                                     .number = d->wanted,
                                                      .text = as_buf_slice(&d->status)});
 }
 
@@ -92,6 +96,8 @@ static void set_status(struct as_standing *s, const struct as_ctl_message *m,
         d->application = as_str_dup(m->replica);
     }
     d->since = m->ns;
+    d->counted = m->id == 1;
+    d->wanted = m->number;
     keep(&d->status, m->text);
     say_status(dispatcher, d);
 }

@@ -48,7 +48,7 @@ static void say_replica(struct as_workers_row *w)
 {
     struct as_ctl_message m = message(w, AS_CTL_REPLICA);
 
-    m.text = as_buf_slice(&w->reason);
+    m.text = as_workers_reason(w);
     as_channel_say(w->all->dispatcher, &m);
 }
 
@@ -109,6 +109,7 @@ void as_workers_ended(struct as_workers_row *w, int status, enum as_exit_kind ki
     w->end.status = status;
     w->end.kind = kind;
     as_workers_set_bytes(&w->reason, reason);
+    as_workers_set_bytes(&w->wait, AS_STR(""));
     /* nobody may use what a dead process could have leaked, whether there is a controller or not */
     say_forget(w);
     w->state = AS_CTL_WAITING_STATE;
@@ -223,6 +224,7 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     as_list_push(&all->workers, &w->node);
     as_buf_init(&err);
     as_workers_set_text(&w->token, m->token);
+    as_workers_set_bytes(&w->wait, AS_STR(""));
     w->restarts = m->restarts;
     w->end.known = false;
     say_token(w);
@@ -261,7 +263,7 @@ static void place(struct as_workers *all, const struct as_ctl_message *m)
     w->end.known = false; /* decided */
     w->state = m->state;
     w->restarts = m->restarts;
-    as_workers_set_bytes(&w->reason, m->text);
+    as_workers_set_bytes(&w->wait, m->text);
     say_replica(w);
 }
 
@@ -282,6 +284,7 @@ static void hear_of(struct as_workers_row *w, const struct as_ctl_message *m)
 {
     switch (m->type) {
     case AS_CTL_READY:
+        as_workers_set_bytes(&w->reason, AS_STR("")); /* of the process before */
         if (w->state == AS_CTL_STARTING_STATE || w->state == AS_CTL_LOST_STATE)
             move(w, AS_CTL_READY_STATE);
         fill_spares(w);

@@ -22,7 +22,10 @@ struct as_workers_row {
     char *token;          /* of the process, or of the last one */
     char *note;           /* the controller's */
     struct as_buf spawn;  /* what its process was started by */
-    struct as_buf reason; /* how the last process ended, or why there is none */
+    struct as_buf reason; /* how the last process ended; empty once the next one is ready */
+    /* Why there is none, in the controller's words; empty: `reason` says it. Not over an exec: the
+     * next controller says it anew. */
+    struct as_buf wait;
     struct {
         bool known; /* one has ended, and the controller has not said what comes then */
         pid_t pid;
@@ -54,6 +57,8 @@ struct as_workers_row *as_workers_find(const struct as_workers *all, struct as_s
 struct as_workers_row *as_workers_find_running(const struct as_workers *all, struct as_str token);
 /* That of m's replica, which may be new. */
 struct as_workers_row *as_workers_get(struct as_workers *all, const struct as_ctl_message *m);
+/* What people are told about its state; valid until something happens to it. */
+struct as_str as_workers_reason(const struct as_workers_row *w);
 void as_workers_free_row(struct as_workers_row *w);
 bool as_workers_any_runs(const struct as_workers *all);
 void as_workers_set_text(char **text, struct as_str s);

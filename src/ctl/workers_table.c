@@ -49,6 +49,11 @@ void as_workers_set_bytes(struct as_buf *b, struct as_str s)
     as_buf_add(b, s.p, s.n);
 }
 
+struct as_str as_workers_reason(const struct as_workers_row *w)
+{
+    return as_buf_slice(w->wait.n ? &w->wait : &w->reason);
+}
+
 struct as_workers_row *as_workers_get(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w = as_workers_find(all, m->replica);
@@ -61,6 +66,7 @@ struct as_workers_row *as_workers_get(struct as_workers *all, const struct as_ct
         w->token = as_str_dup(AS_STR(""));
         w->note = as_str_dup(AS_STR(""));
         as_buf_init(&w->reason);
+        as_buf_init(&w->wait);
         as_buf_init(&w->spawn);
         as_list_push(&all->workers, &w->node);
     }
@@ -73,6 +79,7 @@ void as_workers_free_row(struct as_workers_row *w)
     AS_ASSERT(!w->process);
     as_list_remove(&w->node);
     as_buf_fini(&w->reason);
+    as_buf_fini(&w->wait);
     as_buf_fini(&w->spawn);
     free(w->name);
     free(w->deployment);
