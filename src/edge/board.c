@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-static struct as_board_process *find(struct as_board *b, struct as_str replica)
+static struct as_board_process *find(const struct as_board *b, struct as_str replica)
 {
     AS_LIST_EACH(n, &b->processes)
     {
@@ -17,6 +17,11 @@ static struct as_board_process *find(struct as_board *b, struct as_str replica)
             return p;
     }
     return NULL;
+}
+
+const struct as_board_process *as_board_find(const struct as_board *b, struct as_str replica)
+{
+    return find(b, replica);
 }
 
 /* The supervisor's child, as we are. */
@@ -42,7 +47,7 @@ static void drop(struct as_board_process *p)
 }
 
 /* application counts only where deployment is "". */
-static struct as_board_status *find_status(struct as_board *b, struct as_str application,
+static struct as_board_status *find_status(const struct as_board *b, struct as_str application,
                                            struct as_str deployment)
 {
     AS_LIST_EACH(n, &b->statuses)
@@ -134,7 +139,7 @@ static char *take_word(struct as_str *text)
 }
 
 void as_board_status(struct as_board *b, struct as_str application, struct as_str deployment,
-                     struct as_str text, as_ns since)
+                     struct as_str text, as_ns since, int64_t wanted)
 {
     struct as_board_status *s = find_status(b, application, deployment);
 
@@ -149,6 +154,7 @@ void as_board_status(struct as_board *b, struct as_str application, struct as_st
     s->trigger = take_word(&text);
     s->message = as_str_dup(text);
     s->since = since;
+    s->wanted = wanted;
     as_list_push(&b->statuses, &s->node);
 }
 
@@ -157,6 +163,76 @@ struct as_str as_board_application(struct as_board *b, struct as_str deployment)
     struct as_board_status *s = find_status(b, AS_STR(""), deployment);
 
     return s ? as_str_of(s->application) : AS_STR("");
+}
+
+/* --- deployments, as people are told of them --- */
+
+struct deployments {
+    struct as_board *b;
+    void (*fn)(void *arg, const struct as_board_deployment *d);
+    void *arg;
+    const struct as_board_status *sought;
+    bool found;
+};
+
+/* The controller says what is so. But where it says HEALTHY and no replica is ready, it does not
+ * know that yet, or hangs. */
+static void tell_deployment(const struct deployments *k, struct as_board_deployment *d)
+{
+    const struct as_board_status *s = d->status;
+    char text[64];
+
+    d->wanted = s ? s->wanted : AS_BOARD_UNTOLD;
+    d->word = s ? s->status : "";
+    d->message = s ? s->message : "";
+    if (d->wanted > 0 && !d->ready && strcmp(d->word, "HEALTHY") == 0) {
+        snprintf(text, sizeof(text), "no replica is ready, %lld %s wanted", (long long)d->wanted,
+                 d->wanted == 1 ? "is" : "are");
+        d->word = "UNHEALTHY";
+        d->message = text;
+    }
+    k->fn(k->arg, d);
+}
+
+static void tell_known(void *arg, struct as_deploy *deploy, bool down)
+{
+    const struct deployments *k = arg;
+    struct as_board_deployment d = {.deploy = deploy,
+                                    .name = as_deploy_name(deploy),
+                                    .down = down,
+                                    .ready = as_deploy_ready(deploy),
+                                    .connected = as_deploy_replicas(deploy)};
+
+    d.status = find_status(k->b, AS_STR(""), d.name);
+    tell_deployment(k, &d);
+}
+
+static void compare(void *arg, struct as_deploy *deploy, bool down AS_UNUSED)
+{
+    struct deployments *k = arg;
+
+    k->found |= as_str_eq(as_deploy_name(deploy), as_str_of(k->sought->deployment));
+}
+
+void as_board_each_deployment(struct as_board *b,
+                              void (*fn)(void *arg, const struct as_board_deployment *d), void *arg)
+{
+    struct deployments k = {.b = b, .fn = fn, .arg = arg};
+
+    as_fleet_each_deploy(b->fleet, tell_known, &k);
+    AS_LIST_EACH(n, &b->statuses)
+    {
+        const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+        struct as_board_deployment d = {.status = s, .name = as_str_of(s->deployment)};
+
+        if (!d.name.n)
+            continue;
+        k.sought = s;
+        k.found = false;
+        as_fleet_each_deploy(b->fleet, compare, &k);
+        if (!k.found)
+            tell_deployment(&k, &d);
+    }
 }
 
 /* --- JSON --- */
@@ -179,37 +255,70 @@ static void json_batches(struct json *j, const struct as_stat *s)
     as_buf_str(j->out, "]}");
 }
 
-static void json_status(const struct json *j, const struct as_board_status *s)
+static void json_status(const struct json *j, const struct as_board_status *s, const char *word,
+                        const char *message)
 {
-    if (!s) /* none of ours: workers from outside serve it */
-        return;
     as_buf_printf(j->out,
                   ",\"status\":\"%s\",\"status_trigger\":\"%s\",\"status_s\":%.3f,"
                   "\"message\":",
-                  s->status, s->trigger,
+                  word, s->trigger,
                   j->now > s->since ? (double)(j->now - s->since) / (double)AS_SEC : 0);
-    as_buf_json(j->out, as_str_of(s->message));
+    as_buf_json(j->out, as_str_of(message));
 }
 
-static void json_deploy(void *arg, struct as_deploy *d, bool down)
+static void json_deploy(void *arg, const struct as_board_deployment *k)
 {
+    static const struct as_stat none = {0};
     struct json *j = arg;
-    const struct as_stat *s = as_deploy_stat(d);
+    struct as_deploy *d = k->deploy;
+    const struct as_stat *s = d ? as_deploy_stat(d) : &none;
 
     as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
-    as_buf_json(j->out, as_deploy_name(d));
+    as_buf_json(j->out, k->name);
+    as_buf_printf(j->out, ",\"down\":%s,\"wanted\":", k->down ? "true" : "false");
+    if (k->wanted == AS_BOARD_UNTOLD)
+        as_buf_str(j->out, "null");
+    else
+        as_buf_printf(j->out, "%lld", (long long)k->wanted);
     as_buf_printf(j->out,
-                  ",\"down\":%s,\"replicas\":%u,\"ready\":%u,\"queued\":%u,\"prefetched\":%u,"
+                  ",\"replicas\":%u,\"connected\":%u,\"ready\":%u,\"queued\":%u,\"prefetched\":%u,"
                   "\"ongoing\":%u,\"counts\":{\"accepted\":%lu,\"refused\":%lu,"
                   "\"dispatched\":%lu,\"completed\":%lu,\"failed\":%lu,\"expired\":%lu,"
                   "\"cancelled\":%lu,\"replayed\":%lu,\"recalled\":%lu,\"lost\":%lu,"
                   "\"deaths\":%lu}",
-                  down ? "true" : "false", as_deploy_replicas(d), as_deploy_ready(d),
-                  as_deploy_queued(d), as_deploy_prefetched(d), as_deploy_ongoing(d), s->accepted,
+                  k->connected, k->connected, k->ready, d ? as_deploy_queued(d) : 0,
+                  d ? as_deploy_prefetched(d) : 0, d ? as_deploy_ongoing(d) : 0, s->accepted,
                   s->refused, s->dispatched, s->completed, s->failed, s->expired, s->cancelled,
                   s->replayed, s->recalled, s->lost, s->deaths);
     json_batches(j, s);
-    json_status(j, find_status(j->b, AS_STR(""), as_deploy_name(d)));
+    if (k->status)
+        json_status(j, k->status, k->word, k->message);
+    as_buf_str(j->out, "}");
+}
+
+/* An application is no better than its worst deployment. */
+struct worst {
+    const char *application, *word;
+};
+
+static void look_worst(void *arg, const struct as_board_deployment *d)
+{
+    struct worst *w = arg;
+
+    if (d->status && strcmp(d->status->application, w->application) == 0 &&
+        strcmp(d->word, d->status->status) != 0)
+        w->word = d->word;
+}
+
+static void json_application(struct json *j, const struct as_board_status *s)
+{
+    struct worst w = {s->application, s->status};
+
+    if (strcmp(s->status, "RUNNING") == 0)
+        as_board_each_deployment(j->b, look_worst, &w);
+    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
+    as_buf_json(j->out, as_str_of(s->application));
+    json_status(j, s, w.word, s->message);
     as_buf_str(j->out, "}");
 }
 
@@ -291,13 +400,13 @@ static uint64_t edges_sum(const struct as_board *b, size_t offset)
     return n;
 }
 
-static uint64_t open_connections(const struct as_board *b)
+uint64_t as_board_connections(const struct as_board *b)
 {
     return edges_sum(b, offsetof(struct as_edge_stat, accepted)) -
            edges_sum(b, offsetof(struct as_edge_stat, closed));
 }
 
-static uint64_t closed_for(const struct as_board *b, uint32_t why)
+uint64_t as_board_closed_for(const struct as_board *b, uint32_t why)
 {
     return edges_sum(b, offsetof(struct as_edge_stat, ended) + why * sizeof(uint64_t));
 }
@@ -307,7 +416,7 @@ static void json_closings(struct json *j)
 {
     as_buf_str(j->out, "\"clients_closed\":{");
     for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSES; why++) {
-        uint64_t n = as_close_name(why) ? closed_for(j->b, why) : 0;
+        uint64_t n = as_close_name(why) ? as_board_closed_for(j->b, why) : 0;
 
         if (n)
             as_buf_printf(j->out, "%s\"%s\":%lu", j->n++ ? "," : "", as_close_name(why), n);
@@ -327,7 +436,7 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
         "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu},",
         (int)getpid(), (double)(now - b->started) / 1e9,
         as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
-        b->n_loops, open_connections(b), (unsigned long)as_budget_used(&b->budgets->requests),
+        b->n_loops, as_board_connections(b), (unsigned long)as_budget_used(&b->budgets->requests),
         (unsigned long)as_budget_used(&b->budgets->answers), as_fleet_unanswered(b->fleet),
         edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
         edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
@@ -336,19 +445,15 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
     j.n = 0;
     json_models(&j);
     as_buf_str(out, ",\"deployments\":[");
-    as_fleet_each_deploy(b->fleet, json_deploy, &j);
+    as_board_each_deployment(b, json_deploy, &j);
     as_buf_str(out, "],\"applications\":[");
     j.n = 0;
     AS_LIST_EACH(n, &b->statuses)
     {
         const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
 
-        if (s->deployment[0])
-            continue;
-        as_buf_str(out, j.n++ ? ",{\"name\":" : "{\"name\":");
-        as_buf_json(out, as_str_of(s->application));
-        json_status(&j, s);
-        as_buf_str(out, "}");
+        if (!s->deployment[0])
+            json_application(&j, s);
     }
     as_buf_str(out, "],\"replicas\":[");
     j.n = 0;
@@ -356,91 +461,4 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
     as_buf_str(out, "],");
     json_processes(&j);
     as_buf_str(out, "}\n");
-}
-
-/* --- plain text --- */
-
-static void text_deploy(void *arg, struct as_deploy *d, bool down)
-{
-    struct json *j = arg;
-    const struct as_board_status *c = find_status(j->b, AS_STR(""), as_deploy_name(d));
-    const struct as_stat *s = as_deploy_stat(d);
-
-    as_buf_printf(j->out, "%-20.*s %5u/%-5u %7u %8u %10lu %8lu %8lu  %s\n",
-                  AS_STR_FMT(as_deploy_name(d)), as_deploy_ready(d), as_deploy_replicas(d),
-                  as_deploy_queued(d) + as_deploy_prefetched(d), as_deploy_ongoing(d), s->completed,
-                  s->failed + s->expired + s->lost, s->refused,
-                  down ? "DOWN"
-                  : c  ? c->status
-                       : "");
-}
-
-static void text_replica(void *arg, const struct as_fleet_replica *r)
-{
-    struct json *j = arg;
-    const struct as_board_process *p = find(j->b, r->name);
-    struct as_str state = r->breaker ? as_str_of(as_breaker_name(r->breaker)) : r->state;
-
-    as_buf_printf(j->out, "%-20.*s %-9.*s %8u %8u %7u %8u %11.1f", AS_STR_FMT(r->name),
-                  AS_STR_FMT(state), r->pid, p ? p->restarts : 0, r->slots, r->ongoing,
-                  (double)r->service / 1e3);
-    if (p && p->ranked)
-        as_buf_printf(j->out, " %5u", p->rank);
-    as_buf_str(j->out, "\n");
-}
-
-static void text_closings(const struct as_board *b, struct as_buf *out)
-{
-    bool any = false;
-
-    for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSES; why++) {
-        uint64_t n = as_close_name(why) ? closed_for(b, why) : 0;
-
-        if (n)
-            as_buf_printf(out, "%s %s %lu", any ? "," : "clients closed:", as_close_name(why), n);
-        any = any || n;
-    }
-    as_buf_str(out, any ? "\n" : "");
-}
-
-void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
-{
-    struct json j = {b, now, out, 0};
-    const struct as_registry *g = as_fleet_registry(b->fleet);
-
-    as_buf_printf(out, "anyserve " AS_VERSION "  pid %d  up %.0f s  %s  %lu connections\n",
-                  (int)getpid(), (double)(now - b->started) / 1e9,
-                  b->draining                ? "draining"
-                  : as_fleet_ready(b->fleet) ? "ready"
-                                             : "not ready",
-                  open_connections(b));
-    text_closings(b, out);
-    as_buf_str(out, "\nMODEL                VERSION    READY\n");
-    for (uint32_t i = 0; i < as_registry_count(g); i++) {
-        const struct as_model *m = as_registry_at(g, i);
-
-        as_buf_printf(out, "%-20.*s %-10.*s %s\n", AS_STR_FMT(m->name), AS_STR_FMT(m->version),
-                      as_fleet_model_ready(b->fleet, m->deployment) ? "yes" : "no");
-    }
-    as_buf_str(out, "\nDEPLOYMENT           READY/OF     QUEUED  ONGOING  COMPLETED   FAILED  "
-                    "REFUSED  STATUS\n");
-    as_fleet_each_deploy(b->fleet, text_deploy, &j);
-    as_buf_str(
-        out,
-        "\nREPLICA              STATE          PID RESTARTS   SLOTS  ONGOING  SERVICE_US  RANK\n");
-    as_fleet_each_replica(b->fleet, text_replica, &j);
-    AS_LIST_EACH(n, &b->processes)
-    {
-        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
-
-        if (p->reason[0])
-            as_buf_printf(out, "\n%s: %s, %s\n", p->replica, p->state, p->reason);
-    }
-    AS_LIST_EACH(n, &b->statuses)
-    {
-        struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
-
-        if (s->message[0])
-            as_buf_printf(out, "\n%s: %s, %s\n", s->deployment, s->status, s->message);
-    }
 }

@@ -24,7 +24,9 @@ struct as_board_status { /* of a deployment, or, its name being "", of an applic
     struct as_list node;
     char *application, *deployment, *status, *trigger, *message;
     as_ns since;
+    int64_t wanted; /* replicas that there are to be; AS_BOARD_UNTOLD; of a deployment */
 };
+#define AS_BOARD_UNTOLD (-1)
 
 struct as_board {
     struct as_fleet *fleet;
@@ -47,16 +49,16 @@ void as_board_process(struct as_board *b, struct as_str replica, struct as_str d
 /* Of a replica that is known; else nothing happens. */
 void as_board_rank(struct as_board *b, struct as_str replica, uint32_t rank, uint32_t world_size);
 /* text: status, trigger, message, a space between; empty: it is there no longer. Strings are
- * copied.
- */
+ * copied. wanted: replicas, or AS_BOARD_UNTOLD. */
 void as_board_status(struct as_board *b, struct as_str application, struct as_str deployment,
-                     struct as_str text, as_ns since);
+                     struct as_str text, as_ns since, int64_t wanted);
 
 /* The application of a deployment of ours; "" else. Valid until a status is set. */
 struct as_str as_board_application(struct as_board *b, struct as_str deployment);
 
 void as_board_json(struct as_board *b, as_ns now, struct as_buf *out); /* /status */
-void as_board_text(struct as_board *b, as_ns now, struct as_buf *out); /* /status?format=text */
+/* board_text.c: /status?format=text */
+void as_board_text(struct as_board *b, as_ns now, struct as_buf *out);
 /* board_workers.c: every worker, also the processes that have not connected; /workers and
  * /workers?format=text */
 void as_board_workers_json(struct as_board *b, as_ns now, struct as_buf *out);
@@ -68,5 +70,26 @@ bool as_board_health(struct as_board *b, struct as_buf *out);
 bool as_board_routes(struct as_board *b, struct as_buf *out);
 void as_board_metrics(struct as_board *b, as_ns now,
                       struct as_buf *out); /* /metrics, Prometheus text 0.0.4 */
+
+/* --- for the files of the board --- */
+
+/* A deployment as people are told of it: what the dispatcher has of it, or nothing yet, and the
+ * controller's word, which may be older than that. */
+struct as_board_deployment {
+    struct as_deploy *deploy;             /* NULL: none of its replicas has registered */
+    const struct as_board_status *status; /* NULL: none of ours, workers from outside serve it */
+    struct as_str name;
+    bool down;
+    uint32_t ready, connected;
+    int64_t wanted;      /* AS_BOARD_UNTOLD, also where it is none of ours */
+    const char *word;    /* status->status, but for HEALTHY where no replica is ready; "" */
+    const char *message; /* likewise; valid until the next one */
+};
+void as_board_each_deployment(struct as_board *b,
+                              void (*fn)(void *arg, const struct as_board_deployment *d),
+                              void *arg);
+const struct as_board_process *as_board_find(const struct as_board *b, struct as_str replica);
+uint64_t as_board_connections(const struct as_board *b);              /* that are open */
+uint64_t as_board_closed_for(const struct as_board *b, uint32_t why); /* an as_close */
 
 #endif

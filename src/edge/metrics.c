@@ -176,19 +176,13 @@ static void gauges_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
         v = as_deploy_ongoing(d);
         break;
     case 2:
-        v = as_deploy_ready(d);
-        break;
-    case 3:
         v = as_deploy_suspects(d);
         break;
-    case 4:
+    case 3:
         v = as_deploy_parked(d);
         break;
-    case 5:
-        v = as_deploy_condemned(d);
-        break;
     default:
-        v = as_deploy_replicas(d);
+        v = as_deploy_condemned(d);
     }
     as_buf_str(e->out, e->name);
     label(e->out, as_deploy_name(d));
@@ -271,12 +265,33 @@ static const struct {
     /* by the number of gauges_of */
     {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
     {"anyserve_ongoing_requests", "Requests that execute."},
-    {"anyserve_replicas_ready", "Replicas that take requests."},
     {"anyserve_suspect_requests", "Requests that wait for a replica of their own."},
     {"anyserve_parked_requests", "Requests that wait to be told why their replica died."},
     {"anyserve_quarantined_fingerprints", "Requests that are refused as their like ends replicas."},
-    {"anyserve_replicas", "Replicas that are connected."},
 };
+
+enum replicas { WANTED, READY, CONNECTED };
+
+/* Also of deployments of which no replica has come yet. */
+static const struct {
+    const char *name, *help;
+} replicas[] = {
+    [WANTED] = {"anyserve_replicas_wanted", "Replicas that there are to be."},
+    [READY] = {"anyserve_replicas_ready", "Replicas that take requests."},
+    [CONNECTED] = {"anyserve_replicas", "Replicas that are connected."},
+};
+
+static void replicas_of(void *arg, const struct as_board_deployment *d)
+{
+    const int64_t v[] = {[WANTED] = d->wanted, [READY] = d->ready, [CONNECTED] = d->connected};
+    const struct each *e = arg;
+
+    if (v[e->offset] == AS_BOARD_UNTOLD)
+        return;
+    as_buf_str(e->out, e->name);
+    label(e->out, d->name);
+    as_buf_printf(e->out, "} %lld\n", (long long)v[e->offset]);
+}
 
 static void deployments(struct as_board *b, struct as_buf *o)
 {
@@ -291,6 +306,12 @@ static void deployments(struct as_board *b, struct as_buf *o)
 
         head(o, e.name, "gauge", gauges[i].help);
         as_fleet_each_deploy(b->fleet, gauges_of, &e);
+    }
+    for (size_t i = 0; i < AS_COUNT(replicas); i++) {
+        struct each e = {o, replicas[i].name, i};
+
+        head(o, e.name, "gauge", replicas[i].help);
+        as_board_each_deployment(b, replicas_of, &e);
     }
     for (size_t i = 0; i < AS_COUNT(hists); i++) {
         struct each e = {o, hists[i].name, hists[i].offset};
