@@ -4,14 +4,17 @@ import json
 import os
 import re
 import signal
+import subprocess
 
 import grpc
 import pytest
 
-from support import procs, prometheus, wait
+from support import paths, procs, prometheus, wait
 from support.http import Unix
+from support.server import Log
 
 pytestmark = pytest.mark.core
+RETRY = "--restart-backoff", "100ms", "--max-start-failures", "100"
 
 
 def text(server):
@@ -168,3 +171,78 @@ def test_healthz_is_about_the_proxy_and_ready_about_what_it_serves(serve, tmp_pa
     wait.until(lambda: server.deployment()["down"], "the deployment to be given up")
     assert server.get("/-/healthz") == (200, "success\n")
     assert server.status()["server"]["ready"] is False
+
+
+# --- a change in the place of another ---
+
+class Command:
+    """One that waits; its lines as they come."""
+
+    def __init__(self, server, *args):
+        self.process = subprocess.Popen([str(a) for a in (paths.BINARY, *args, "--runtime-dir", server.runtime)],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.log = Log(self.process.stdout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.log.join()
+
+    def ends(self, code):
+        assert self.process.wait(wait.SECONDS) == code, self.log.text()
+        self.log.join()
+        return self.log.text()
+
+
+STUCK = """
+import os, sys
+from anyserve import AnyServe
+if os.path.exists(os.environ["CRASH_FLAG"]) and not any("--describe" in a for a in sys.orig_argv):
+    os._exit(9)
+app = AnyServe()
+
+@app.model("stuck")
+def stuck(request):
+    return request.inputs
+"""
+
+
+@pytest.fixture
+def stuck(serve, tmp_path):
+    """A server of one replica, beside which no other one starts."""
+    flag = tmp_path / "flag"
+    server = serve("stuck.py", *RETRY, source=STUCK, env={"CRASH_FLAG": str(flag)})
+    flag.touch()
+    return server
+
+
+def test_a_scale_that_another_took_the_place_of_says_so(stuck):
+    with Command(stuck, "scale", "stuck", "3") as first:
+        first.log.wait("3 replicas wanted")
+        with Command(stuck, "scale", "stuck", "1") as second:
+            assert "default/stuck is healthy" in second.ends(0)
+        said = first.ends(1)
+    assert "superseded" in said and "1 replica is wanted, not 3" in said and "anyserve history" in said, said
+    assert "is healthy" not in said
+
+
+def test_a_scale_to_the_same_number_is_not_superseded(stuck):
+    with Command(stuck, "scale", "stuck", "1") as first:
+        assert "default/stuck is healthy" in first.ends(0)
+
+
+def test_a_deploy_that_another_took_the_place_of_says_so(stuck, tmp_path):
+    served = subprocess.run([paths.BINARY, "config", "--runtime-dir", stuck.runtime], capture_output=True, text=True,
+                            check=True).stdout
+    assert "num_replicas: 1" in served
+    for n in 3, 1:
+        (tmp_path / f"{n}.yaml").write_text(served.replace("num_replicas: 1", f"num_replicas: {n}"))
+    with Command(stuck, "deploy", tmp_path / "3.yaml") as first:
+        first.log.wait("3 replicas wanted")
+        with Command(stuck, "deploy", tmp_path / "1.yaml", "--no-wait") as second:
+            assert "generation 3 has begun" in second.ends(0)
+        said = first.ends(1)
+    assert "superseded by generation 3" in said and "generation 2 is healthy" not in said, said
