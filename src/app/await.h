@@ -13,11 +13,17 @@
 as_ns as_await_limit(const struct as_option_set *opts); /* --timeout; AS_NEVER: none */
 
 /* Until the applications that change are RUNNING, and those that lose all their deployments are
- * gone. An exit code: OK; DEPLOY_FAILED, then stderr has the reason in full; TIMEOUT; or why the
- * server tells no more. */
+ * gone. An exit code: OK; DEPLOY_FAILED, then stderr has the reason in full; TIMEOUT; FAILED:
+ * another change has taken the place of this one, or the server tells no more, stderr says which.
+ */
 int as_await_changes(const struct as_option_set *opts, const struct as_changes *c);
+/* What was asked of one deployment. */
+struct as_await_order {
+    const char *application, *deployment;
+    int64_t generation; /* that the order has made; 0: none */
+    int64_t replicas;   /* that it has asked for; -1: it was about something else */
+};
 /* Until this one deployment is HEALTHY, whatever the others of its application are. Likewise. */
-int as_await_deployment(const struct as_option_set *opts, const char *application,
-                        const char *deployment);
+int as_await_deployment(const struct as_option_set *opts, const struct as_await_order *order);
 
 #endif

@@ -120,11 +120,28 @@ static int read_named(const struct as_option_set *opts, struct named *ret_n)
     return AS_CODE_OK;
 }
 
-/* It has begun. */
-static int see_through(const struct as_option_set *opts, const struct named *n)
+/* 0: the order has made none. */
+static int64_t generation_in(struct as_str answer)
 {
+    int64_t generation = 0;
+    const struct as_record_field fields[] = {{"generation", AS_RECORD_I64, &generation}};
+    struct as_json_value root;
+    struct as_record r;
+
+    if (as_record_open(&r, answer, &root) == 0)
+        as_record_read(&r, &root, fields, AS_COUNT(fields));
+    as_record_close(&r);
+    return generation;
+}
+
+/* It has begun. */
+static int see_through(const struct as_option_set *opts, const struct named *n,
+                       struct as_str answer, int64_t replicas)
+{
+    const struct as_await_order order = {n->application, n->deployment, generation_in(answer),
+                                         replicas};
     bool wait = as_option_bool(opts, AS_OPT_WAIT);
-    int code = wait ? as_await_deployment(opts, n->application, n->deployment) : AS_CODE_OK;
+    int code = wait ? as_await_deployment(opts, &order) : AS_CODE_OK;
 
     if (code == AS_CODE_OK)
         printf("%s/%s %s\n", n->application, n->deployment, wait ? "is healthy" : "changes");
@@ -132,7 +149,7 @@ static int see_through(const struct as_option_set *opts, const struct named *n)
 }
 
 static int order(const struct as_option_set *opts, const struct named *n, const char *verb,
-                 struct as_str body)
+                 struct as_str body, int64_t replicas)
 {
     struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
     struct as_contact_answer a;
@@ -148,19 +165,21 @@ static int order(const struct as_option_set *opts, const struct named *n, const 
     q.target = (const char *)target.p;
     code = as_contact_ask(opts, &q, &a);
     if (code == AS_CODE_OK)
-        code = a.status == 200 ? see_through(opts, n) : as_contact_print(&q, &a);
+        code = a.status == 200 ? see_through(opts, n, a.body, replicas) : as_contact_print(&q, &a);
     as_contact_fini(&a);
     as_buf_fini(&target);
     return code;
 }
 
-static int tell(const struct as_option_set *opts, const char *verb, struct as_str body)
+/* replicas: so many are asked for; -1: it is about something else. */
+static int tell(const struct as_option_set *opts, const char *verb, struct as_str body,
+                int64_t replicas)
 {
     struct named n;
     int code = read_named(opts, &n);
 
     if (code == AS_CODE_OK)
-        code = order(opts, &n, verb, body);
+        code = order(opts, &n, verb, body, replicas);
     fini(&n);
     return code;
 }
@@ -178,21 +197,21 @@ int as_scale_main(struct as_option_set *opts)
         return AS_CODE_USAGE;
     }
     if (reset)
-        return tell(opts, "scale", AS_STR("{\"target_num_replicas\":null}"));
+        return tell(opts, "scale", AS_STR("{\"target_num_replicas\":null}"), -1);
     if (as_str_u64(as_str_of(opts->args[1]), &n) < 0) {
         fprintf(stderr, "anyserve: '%s' is no number of replicas\n", opts->args[1]);
         return AS_CODE_USAGE;
     }
     snprintf(body, sizeof(body), "{\"target_num_replicas\":%llu}", (unsigned long long)n);
-    return tell(opts, "scale", as_str_of(body));
+    return tell(opts, "scale", as_str_of(body), (int64_t)AS_MIN(n, (uint64_t)INT64_MAX));
 }
 
 int as_restart_main(struct as_option_set *opts)
 {
-    return tell(opts, "restart", (struct as_str){0});
+    return tell(opts, "restart", (struct as_str){0}, -1);
 }
 
 int as_rollback_main(struct as_option_set *opts)
 {
-    return tell(opts, "rollback", (struct as_str){0});
+    return tell(opts, "rollback", (struct as_str){0}, -1);
 }

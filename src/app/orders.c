@@ -219,6 +219,7 @@ static void tell(void *arg, const struct as_crew_row *r)
                                    .target = r->target,
                                    .declared = r->declared,
                                    .rolled_back = r->rolled_back,
+                                   .generation = r->generation,
                                    .pid = (uint32_t)r->pid,
                                    .rank = r->rank == AS_RANK_NONE ? AS_CONTROL_NONE : r->rank,
                                    .starts = r->starts});
@@ -296,9 +297,13 @@ static int carry_out(struct as_orders *o, const struct as_control_request *q, st
     default:
         rc = rollback(o, q, err);
     }
-    if (rc == 0)
-        as_buf_str(json, "{}");
-    return rc;
+    if (rc < 0)
+        return rc;
+    as_json_put_open(json, '{');
+    if (q->verb != AS_CONTROL_RESTART) /* that makes no generation */
+        as_json_put_at_u64(json, "generation", o->desired.generation);
+    as_json_put_close(json, '}');
+    return 0;
 }
 
 static void handle(void *ctx, const struct as_control_request *q, struct as_control_ask *k)

@@ -94,10 +94,11 @@ struct as_crew_row {
     struct as_str deployment; /* empty: the application itself */
     struct as_str replica;    /* empty: the deployment itself */
     struct as_str status, message;
-    uint32_t target;   /* of the deployment: replicas that there are to be … */
-    uint32_t declared; /* … and what its num_replicas says */
-    bool rolled_back;  /* likewise: what was asked for last has failed */
-    pid_t pid;         /* of the replica's process; 0: none */
+    uint32_t target;     /* of the deployment: replicas that there are to be … */
+    uint32_t declared;   /* … and what its num_replicas says */
+    bool rolled_back;    /* likewise: what was asked for last has failed */
+    uint64_t generation; /* likewise: the last one that changed it */
+    pid_t pid;           /* of the replica's process; 0: none */
     uint32_t rank, starts;
 };
 /* Each application, its deployments behind it, and their replicas behind them. */

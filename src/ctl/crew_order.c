@@ -251,7 +251,8 @@ static void tell_deployment(const struct as_crew_deployment *d,
                                   .message = as_buf_slice(&message),
                                   .target = as_plan_target(d->plan)->replicas,
                                   .declared = d->declared,
-                                  .rolled_back = k->rolled_back});
+                                  .rolled_back = k->rolled_back,
+                                  .generation = as_plan_target(d->plan)->generation});
     as_buf_fini(&message);
     as_plan_each(d->plan, tell_place, &(struct each){d, fn, arg});
 }

@@ -52,12 +52,13 @@ struct as_control_row { /* valid during the call */
     enum as_control_kind kind;
     struct as_str application, deployment, replica; /* empty above its kind */
     struct as_str status, message;
-    uint32_t target;   /* DEPLOYMENT: replicas that there are to be … */
-    uint32_t declared; /* … and what its num_replicas says */
-    bool rolled_back;  /* DEPLOYMENT: the last update failed, and what was before is served */
-    uint32_t pid;      /* REPLICA: of its process; 0: none */
-    uint32_t rank;     /* REPLICA, or AS_CONTROL_NONE */
-    uint32_t starts;   /* REPLICA: processes so far */
+    uint32_t target;     /* DEPLOYMENT: replicas that there are to be … */
+    uint32_t declared;   /* … and what its num_replicas says */
+    bool rolled_back;    /* DEPLOYMENT: the last update failed, and what was before is served */
+    uint64_t generation; /* DEPLOYMENT: the last one that changed it */
+    uint32_t pid;        /* REPLICA: of its process; 0: none */
+    uint32_t rank;       /* REPLICA, or AS_CONTROL_NONE */
+    uint32_t starts;     /* REPLICA: processes so far */
 };
 typedef void as_control_row_fn(void *arg, const struct as_control_row *r);
 

@@ -78,6 +78,7 @@ static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *re
         as_json_put_at_u64(b, "num_replicas", r->declared);
         as_json_put_key(b, "rolled_back");
         as_json_put_bool(b, r->rolled_back);
+        as_json_put_at_u64(b, "generation", r->generation);
     }
     if (r->kind == AS_CONTROL_REPLICA) {
         put_number(b, "pid", r->pid, 0);

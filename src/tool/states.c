@@ -44,7 +44,7 @@ void as_states_restart(struct as_states *s)
 
 struct event { /* slices of its text */
     struct as_str kind, application, deployment, replica, status, message;
-    int64_t target, pid, rank;
+    int64_t target, pid, rank, generation;
     bool rolled_back;
 };
 
@@ -59,6 +59,7 @@ static int read_event(struct as_record *r, struct as_str json, struct event *e)
                                              {"target_num_replicas", AS_RECORD_I64, &e->target},
                                              {"pid", AS_RECORD_I64, &e->pid},
                                              {"rank", AS_RECORD_I64, &e->rank},
+                                             {"generation", AS_RECORD_I64, &e->generation},
                                              {"rolled_back", AS_RECORD_BOOL, &e->rolled_back}};
     struct as_json_value root;
     int err = as_record_open(r, json, &root);
@@ -170,6 +171,7 @@ static enum as_states_news take(struct as_states *s, const struct event *e,
         return AS_STATES_GONE;
     }
     s->all[at]->round = s->round;
+    s->all[at]->generation = e->generation;
     if (found && same(s->all[at], e))
         return AS_STATES_NOTHING;
     set(s->all[at], e);

@@ -15,7 +15,9 @@ struct as_state {
     enum as_state_kind kind;
     char *application, *deployment, *replica; /* "" above its kind */
     char *status, *message;
-    int64_t target;    /* DEPLOYMENT: replicas that there are to be */
+    int64_t target; /* DEPLOYMENT: replicas that there are to be */
+    int64_t
+        generation; /* DEPLOYMENT: the last one that changed it; 0: not told. No news by itself */
     int64_t pid, rank; /* REPLICA: -1: none */
     bool rolled_back;  /* DEPLOYMENT: the last update failed, and what was before is served */
     uint32_t round;    /* as_states_restart that it was told after */

@@ -71,8 +71,8 @@ def test_scale_under_load(serve):
     server = serve("echo.py")
     with Load(server.address, echo, threads=4) as load:
         load.wait_more(20)
-        for n in (3, 2, 1):
-            assert ask(server, "POST", DEPLOYMENT + "/scale", {"target_num_replicas": n})[:2] == (200, {})
+        for i, n in enumerate((3, 2, 1)):
+            assert ask(server, "POST", DEPLOYMENT + "/scale", {"target_num_replicas": n})[:2] == (200, {"generation": i + 2})
             scaled(server, n)
             assert sorted(r["rank"] for r in deployment(server)["replicas"]) == list(range(n))
             load.wait_more(20)

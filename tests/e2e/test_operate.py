@@ -106,7 +106,8 @@ def test_first_all_then_each_change(server):
         app, deployment, replica = first[:3]
         assert app == {"kind": "application", "application": "default", "status": "RUNNING", "message": ""}
         assert deployment == {"kind": "deployment", "application": "default", "deployment": "echo", "status": "HEALTHY",
-                              "message": "", "target_num_replicas": 1, "num_replicas": 1, "rolled_back": False}
+                              "message": "", "target_num_replicas": 1, "num_replicas": 1, "rolled_back": False,
+                              "generation": 1}
         assert replica == {"kind": "replica", "application": "default", "deployment": "echo", "replica": "echo-0",
                            "status": "RUNNING", "message": "", "pid": server.worker(), "rank": 0, "starts": 1}
         assert len(first) == 4

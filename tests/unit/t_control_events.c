@@ -58,7 +58,8 @@ static void first_everything_then_synced(void **state AS_UNUSED)
                                          .message = AS_STR("two\nlines, \"quoted\""),
                                          .target = 3,
                                          .declared = 2,
-                                         .rolled_back = true};
+                                         .rolled_back = true,
+                                         .generation = 7};
     w->rows[2] = replica("main-0", 4711, 0);
     w->rows[3] = replica("main-1", 0, AS_CONTROL_NONE);
     w->n_rows = 4;
@@ -69,7 +70,8 @@ static void first_everything_then_synced(void **state AS_UNUSED)
     at = strstr(at,
                 "data: {\"kind\":\"deployment\",\"application\":\"shop\",\"deployment\":\"main\","
                 "\"status\":\"UNHEALTHY\",\"message\":\"two\\nlines, \\\"quoted\\\"\","
-                "\"target_num_replicas\":3,\"num_replicas\":2,\"rolled_back\":true}\n\n");
+                "\"target_num_replicas\":3,\"num_replicas\":2,\"rolled_back\":true,"
+                "\"generation\":7}\n\n");
     assert_non_null(at);
     at = strstr(at, "data: {\"kind\":\"replica\",\"application\":\"shop\",\"deployment\":\"main\","
                     "\"replica\":\"main-0\",\"status\":\"RUNNING\",\"message\":\"\",\"pid\":4711,"
