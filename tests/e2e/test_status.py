@@ -246,3 +246,46 @@ def test_a_deploy_that_another_took_the_place_of_says_so(stuck, tmp_path):
             assert "generation 3 has begun" in second.ends(0)
         said = first.ends(1)
     assert "superseded by generation 3" in said and "generation 2 is healthy" not in said, said
+
+
+# --- what the code declares ---
+
+DECLARED = """
+from anyserve import AnyServe
+app = AnyServe()
+app.deployment("two", num_replicas=2, memory="600M")
+
+@app.model("a", deployment="two")
+def a(request):
+    return request.inputs
+
+@app.model("b", deployment="one")
+def b(request):
+    return request.inputs
+"""
+
+
+def declared(serve, *options):
+    """Deployment → replicas that there are to be, and the line of the banner."""
+    server = serve("declared.py", *options, source=DECLARED)
+    server.wait_all_ready()
+    wanted = {d["name"]: d["wanted"] for d in server.status()["deployments"]}
+    assert {n: len([w for w in server.workers() if w.startswith(n)]) for n in wanted} == wanted
+    banner = dict(re.findall(r"^  deployment  (\w+), (\d+ replicas?)$", server.log.text(), re.M))
+    return server, wanted, banner
+
+
+def test_run_has_as_many_replicas_as_the_code_declares(serve):
+    server, wanted, banner = declared(serve)
+    assert wanted == {"two": 2, "one": 1} and banner == {"two": "2 replicas", "one": "1 replica"}
+    bound = server.log.find(r"event=memory_bound by=(\S+)")
+    assert bound, server.log.text()
+    if bound[1] == "RLIMIT_DATA":
+        for pid in (pid for name, pid in server.workers().items() if name.startswith("two")):
+            with open(f"/proc/{pid}/limits") as f:
+                assert re.search(rf"^Max data size +{600 << 20} ", f.read(), re.M)
+
+
+def test_workers_on_the_command_line_wins(serve):
+    _, wanted, banner = declared(serve, "--workers", "1")
+    assert wanted == {"two": 1, "one": 1} and banner == {"two": "1 replica", "one": "1 replica"}
