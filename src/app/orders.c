@@ -1,5 +1,6 @@
 #include "app/orders.h"
 
+#include "app/initial.h"
 #include "conf/spec_row.h"
 #include "io/runtime.h"
 #include "wire/json.h"
@@ -481,11 +482,9 @@ static int tell_crew(struct as_orders *o, struct as_buf *err)
     return rc;
 }
 
-/* What `run` serves: what the code declares, with --workers. */
 static int initial(const struct as_option_set *opts, const struct as_app *app, struct as_buf *text,
                    struct as_buf *err)
 {
-    struct as_spec_object *o;
     struct as_spec *s;
     int rc;
 
@@ -493,14 +492,9 @@ static int initial(const struct as_option_set *opts, const struct as_app *app, s
         as_buf_str(text, "{\"applications\": []}");
         return 0;
     }
-    rc = as_spec_of_code(&s, &as_desired_limits, AS_ORDERS_APPLICATION, opts->args[0], app, err);
+    rc = as_initial_spec(&s, opts, &as_desired_limits, app, err);
     if (rc < 0)
         return rc;
-    o = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
-    for (uint32_t i = 0; i < as_spec_count(o, AS_SPEC_APPLICATION_DEPLOYMENTS); i++)
-        as_spec_set_int(as_spec_object(o, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
-                        AS_SPEC_DEPLOYMENT_NUM_REPLICAS,
-                        (int64_t)as_option_u64(opts, AS_OPT_WORKERS));
     as_desired_text(s, text);
     as_spec_free(s);
     return 0;

@@ -14,8 +14,6 @@
 #include "ctl/crew.h"
 #include "edge/control.h"
 
-#define AS_ORDERS_APPLICATION "default" /* of a server that `run` started */
-
 struct as_orders {
     struct as_control api; /* for the edge */
     struct as_crew *crew;

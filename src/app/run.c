@@ -1,5 +1,6 @@
 #include "app/run.h"
 
+#include "app/initial.h"
 #include "app/resume.h"
 #include "conf/exit_code.h"
 #include "conf/spec.h"
@@ -30,6 +31,7 @@ struct run {
     struct as_handover listeners;
     struct as_notify notify;
     struct as_app app;
+    uint32_t *replicas;    /* of each of its deployments */
     int signal_fd, end_fd; /* all that the supervisor takes; those that end a server */
     int hold;              /* of the kind; -1: none */
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
@@ -240,7 +242,7 @@ static void show_banner(const struct run *r)
                           .target = r->target,
                           .summary = r->kind ? (const char *)r->summary.p : NULL,
                           .app = &r->app,
-                          .workers = (uint32_t)as_option_u64(o, AS_OPT_WORKERS),
+                          .replicas = r->replicas,
                           .host = as_option_str(o, AS_OPT_HOST),
                           .port = (uint16_t)as_option_u64(o, AS_OPT_PORT),
                           .grpc_port = (uint16_t)as_option_u64(o, AS_OPT_GRPC_PORT),
@@ -326,7 +328,7 @@ static void tidy(void *ctx)
 /* Cheap checks first: what fails leaves nothing behind. */
 /* What the code says of its deployments, all together: the code itself was checked piece by piece.
  */
-static int check_options(const struct run *r, struct as_buf *err)
+static int check_options(struct run *r, struct as_buf *err)
 {
     static const struct as_spec_limits limits = {.bytes = SIZE_MAX,
                                                  .depth = 1000,
@@ -335,8 +337,11 @@ static int check_options(const struct run *r, struct as_buf *err)
                                                  .errors = 10};
     struct as_spec *spec;
 
-    if (as_spec_of_code(&spec, &limits, "default", r->opts->args[0], &r->app, err))
+    if (as_initial_spec(&spec, r->opts, &limits, &r->app, err))
         return AS_CODE_CONFIG;
+    r->replicas = as_xalloc(r->app.n * sizeof(*r->replicas));
+    for (uint32_t i = 0; i < r->app.n; i++)
+        r->replicas[i] = as_initial_replicas(spec, r->app.deployments[i].name);
     as_spec_free(spec);
     return AS_CODE_OK;
 }
@@ -414,6 +419,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_fatal_tidy(NULL, NULL);
     as_runtime_close(&r.dir);
     as_app_fini(&r.app);
+    free(r.replicas);
     as_interp_fini(&r.python);
     as_buf_fini(&r.management);
     as_buf_fini(&r.control);

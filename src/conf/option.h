@@ -103,7 +103,7 @@ enum as_option_type {
     X(UPDATE_ROLLBACK, "update-rollback", BOOL, 0, 1, "on", "", RC, "Deployment",                  \
       "an update that fails is taken back: what was healthy before is served again")               \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,       \
-      "Workers", "replicas of each deployment")                                                    \
+      "Workers", "replicas of each deployment, whatever its code declares (num_replicas)")         \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD | AS_SCOPE_DOCTOR,       \
       "Workers", "interpreter; default the one of this script, $VIRTUAL_ENV, python3")             \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \

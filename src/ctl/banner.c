@@ -79,9 +79,10 @@ void as_banner_write(struct as_buf *b, const struct as_banner *v)
         as_buf_printf(b, "AnyServe %s serves the workers that join\n\n", v->version);
     for (uint32_t i = 0; i < v->app->n; i++) {
         const struct as_app_deployment *d = &v->app->deployments[i];
+        uint32_t n = v->replicas ? v->replicas[i] : v->workers;
 
-        as_buf_printf(b, "  deployment  %s, %u replica%s\n  models      ", d->name, v->workers,
-                      v->workers == 1 ? "" : "s");
+        as_buf_printf(b, "  deployment  %s, %u replica%s\n  models      ", d->name, n,
+                      n == 1 ? "" : "s");
         write_models(b, d);
     }
     write_addresses(b, v);

@@ -9,7 +9,8 @@ struct as_banner {
     const char *version, *target; /* target NULL: no models of its own */
     const char *summary;          /* or these lines say what is served; NULL: target and app do */
     const struct as_app *app;
-    uint32_t workers;
+    uint32_t workers;                      /* replicas of each deployment, where … */
+    const uint32_t *replicas;              /* … this is NULL: of each of them, as app has them */
     const char *host;                      /* as given */
     uint16_t port, grpc_port, status_port; /* 0: off */
     const char *python, *python_why;

@@ -1,0 +1,33 @@
+#include "app/initial.h"
+
+static const struct as_spec_object *application(const struct as_spec *s)
+{
+    return as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
+}
+
+int as_initial_spec(struct as_spec **ret_s, const struct as_option_set *opts,
+                    const struct as_spec_limits *limits, const struct as_app *app,
+                    struct as_buf *err)
+{
+    bool given = opts->v[AS_OPT_WORKERS].given;
+    int64_t workers = (int64_t)as_option_u64(opts, AS_OPT_WORKERS);
+    int rc = as_spec_of_code(ret_s, limits, AS_INITIAL_APPLICATION, opts->args[0], app, err);
+
+    for (uint32_t i = 0;
+         rc == 0 && i < as_spec_count(application(*ret_s), AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
+        struct as_spec_object *d =
+            as_spec_object(application(*ret_s), AS_SPEC_APPLICATION_DEPLOYMENTS, i);
+
+        if (given || !as_spec_is_set(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS))
+            as_spec_set_int(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, workers);
+    }
+    return rc;
+}
+
+uint32_t as_initial_replicas(const struct as_spec *s, const char *deployment)
+{
+    const struct as_spec_object *d =
+        as_spec_find(application(s), AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(deployment));
+
+    return d ? (uint32_t)as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : 0;
+}
