@@ -1,9 +1,11 @@
 #include "app/desired.h"
 
 #include "conf/spec_diff.h"
+#include "io/runtime.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -219,16 +221,89 @@ static int64_t now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / (int64_t)AS_MS;
 }
 
+/* --- what a generation changes --- */
+
+struct changes {
+    struct as_store_change *all; /* texts of keys are ours */
+    uint32_t n;
+};
+
+static void add_change(struct changes *c, const char *application, const char *deployment,
+                       const char *step, const char *keys)
+{
+    c->all = as_xrealloc(c->all, (c->n + 1) * sizeof(*c->all));
+    c->all[c->n++] = (struct as_store_change){.application = as_str_of(application),
+                                              .deployment = as_str_of(deployment),
+                                              .step = as_str_of(step),
+                                              .keys = as_str_of(as_str_dup(as_str_of(keys)))};
+}
+
+static void free_changes(struct changes *c)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        free((char *)(uintptr_t)c->all[i].keys.p);
+    free(c->all);
+}
+
+static void note_change(void *ctx, const struct as_spec_change *c)
+{
+    static const char *const steps[] = {
+        [AS_SPEC_ADDED] = "added", [AS_SPEC_REMOVED] = "removed", [AS_SPEC_CHANGED] = "changed"};
+
+    if (c->step != AS_SPEC_UNCHANGED)
+        add_change(ctx, c->application, c->deployment, steps[c->step], c->keys);
+}
+
+/* An order about the number alone: the texts are the same. */
+static void note_scale(const struct as_desired *d, const struct as_desired_change *change,
+                       struct changes *c)
+{
+    char number[24];
+
+    for (uint32_t i = 0; i < as_spec_count(d->spec->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        const struct as_spec_object *app =
+                                        as_spec_object(d->spec->file, AS_SPEC_FILE_APPLICATIONS, i),
+                                    *one = as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS,
+                                                        change->deployment);
+
+        if (!one)
+            continue;
+        snprintf(number, sizeof(number), "%lld", (long long)change->replicas);
+        add_change(c, as_spec_str(app, AS_SPEC_APPLICATION_NAME),
+                   as_spec_str(one, AS_SPEC_DEPLOYMENT_NAME), "scaled",
+                   change->replicas == AS_DESIRED_UNSCALED ? "reset" : number);
+    }
+}
+
+int64_t as_desired_began(const struct as_desired *d)
+{
+    struct stat st = {0};
+    struct as_buf path;
+    int rc;
+
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_RUNTIME_TOKEN, d->folder);
+    as_buf_add(&path, "", 1);
+    rc = stat((const char *)path.p, &st);
+    as_buf_fini(&path);
+    return rc ? now_ms() : st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / (int64_t)AS_MS;
+}
+
 /* The first change of a server that `run` started: what it began with is generation 1. */
 static int make_store(struct as_desired *d, struct as_buf *err)
 {
     struct as_store_entry e = {
-        .cause = AS_STR("run"), .spec = as_str_of(d->initial), .time_ms = now_ms()};
+        .cause = AS_STR("run"), .spec = as_str_of(d->initial), .time_ms = as_desired_began(d)};
+    struct changes changes = {0};
     uint64_t generation;
     int rc = as_store_open(&d->store, d->folder, d->keep, err);
 
+    as_spec_diff(NULL, d->spec, note_change, &changes);
+    e.changes = changes.all;
+    e.n_changes = changes.n;
     if (rc == 0)
         rc = as_store_put(d->store, &e, &generation, err);
+    free_changes(&changes);
     if (rc < 0) {
         as_store_close(d->store);
         d->store = NULL;
@@ -237,9 +312,10 @@ static int make_store(struct as_desired *d, struct as_buf *err)
 }
 
 static int put(struct as_desired *d, const struct as_desired_change *change, struct as_str text,
-               const struct as_desired_scale *scales, uint32_t n_scales, uint64_t *ret_generation,
-               struct as_buf *err)
+               const struct as_spec *to, const struct as_desired_scale *scales, uint32_t n_scales,
+               uint64_t *ret_generation, struct as_buf *err)
 {
+    struct changes changes = {0};
     struct as_store_scale *rows = as_xalloc((n_scales + 1) * sizeof(*rows));
     struct as_store_entry e = {.cause = change->cause,
                                .spec = text,
@@ -252,8 +328,14 @@ static int put(struct as_desired *d, const struct as_desired_change *change, str
         rows[i] = (struct as_store_scale){as_str_of(scales[i].deployment), scales[i].replicas};
     if (change->failed)
         e.failed = *change->failed;
+    as_spec_diff(d->spec, to, note_change, &changes);
+    if (!changes.n && d->spec && change->deployment.n && !change->failed)
+        note_scale(d, change, &changes);
+    e.changes = changes.all;
+    e.n_changes = changes.n;
     if (rc == 0)
         rc = as_store_put(d->store, &e, ret_generation, err);
+    free_changes(&changes);
     free(rows);
     return rc;
 }
@@ -270,7 +352,7 @@ int as_desired_put(struct as_desired *d, const struct as_desired_change *change,
     if (rc < 0)
         return rc;
     renew_scales(d, s, change, &scales, &n);
-    rc = put(d, change, text, scales, n, &generation, err);
+    rc = put(d, change, text, s, scales, n, &generation, err);
     if (rc == 0) {
         take(d, generation, s, scales, n);
     } else {

@@ -45,6 +45,8 @@ int as_desired_open(struct as_desired *d, const char *folder, uint32_t keep,
 /* Of one that `run` started: `initial` unless something was changed since. */
 int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, struct as_str initial,
                      const struct as_log *log, struct as_buf *err);
+/* When a server that `run` started did so: Unix time in ms. */
+int64_t as_desired_began(const struct as_desired *d);
 void as_desired_close(struct as_desired *d);
 /* Could as_desired_open, or as_desired_begin, read what is kept in `folder`? Nothing is changed
  * there. 0; AS_ENOTFOUND: there is nothing; AS_E…, with a sentence. */

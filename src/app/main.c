@@ -8,6 +8,7 @@
 #include "app/deploy.h"
 #include "app/dispatcher.h"
 #include "app/doctor.h"
+#include "app/history.h"
 #include "app/logs.h"
 #include "app/resume.h"
 #include "app/run.h"
@@ -70,6 +71,9 @@ const struct as_command as_commands[] = {
      as_delete_main},
     {"config", "", "print the deployment file of what is served now", AS_SCOPE_READ, 0, 0, false,
      as_config_main},
+    {"history", "",
+     "list the generations: what was changed when, by which command, and how it went",
+     AS_SCOPE_HISTORY, 0, 0, false, as_history_main},
     {"scale", "DEPLOYMENT [N]",
      "set the number of replicas of [APPLICATION/]DEPLOYMENT, until that of its file changes",
      AS_SCOPE_SCALE, 1, 2, false, as_scale_main},

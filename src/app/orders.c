@@ -20,9 +20,16 @@ static_assert(sizeof("update of / failed, back to generation 1844674407370955161
 static int change(struct as_orders *o, const struct as_desired_change *what,
                   const struct as_buf *text, struct as_buf *err)
 {
+    bool first = !o->desired.store; /* what was there before has no row yet */
+    uint64_t before = o->desired.generation;
     struct as_spec *s;
-    int rc = as_desired_put(&o->desired, what, as_buf_slice(text), err);
+    int rc;
 
+    as_orders_mark_healthy(o, before);
+    rc = as_desired_put(&o->desired, what, as_buf_slice(text), err);
+
+    if (rc == 0 && first)
+        as_orders_mark_healthy(o, before);
     if (rc == 0)
         rc = as_desired_load(&o->desired, 0, &s, err);
     if (rc == 0)
@@ -59,8 +66,8 @@ static int scale(struct as_orders *o, const struct as_control_request *q, struct
 /* By hand: the number of replicas stays what it is, by whomever it was said. */
 static int rollback(struct as_orders *o, const struct as_control_request *q, struct as_buf *err)
 {
+    uint64_t generation, left = o->desired.generation;
     struct as_buf cause, text;
-    uint64_t generation;
     int rc = as_crew_before(o->crew, q->deployment, &generation, err);
 
     if (rc < 0)
@@ -72,6 +79,8 @@ static int rollback(struct as_orders *o, const struct as_control_request *q, str
     rc = as_desired_back(&o->desired, q->application, q->deployment, generation, false, &text, err);
     if (rc == 0)
         rc = change(o, &(struct as_desired_change){.cause = as_buf_slice(&cause)}, &text, err);
+    if (rc == 0)
+        as_orders_mark(o, left, q->deployment, "healthy", "rolled back", AS_STR(""));
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
@@ -231,41 +240,6 @@ static void each(void *ctx, as_control_row_fn *fn, void *arg)
     as_crew_each(((struct as_orders *)ctx)->crew, tell, &(struct each){fn, arg});
 }
 
-static bool put_entry(void *arg, const struct as_store_entry *e)
-{
-    struct as_buf *json = arg;
-
-    as_json_put_open(json, '{');
-    as_json_put_at_u64(json, "generation", e->generation);
-    as_json_put_key(json, "time_ms");
-    as_json_put_i64(json, e->time_ms);
-    as_json_put_at_string(json, "cause", e->cause);
-    if (e->failed.deployment.n) {
-        as_json_put_key(json, "failed");
-        as_json_put_open(json, '{');
-        as_json_put_at_string(json, "application", e->failed.application);
-        as_json_put_at_string(json, "deployment", e->failed.deployment);
-        as_json_put_at_string(json, "message", e->failed.why);
-        as_json_put_close(json, '}');
-    }
-    as_json_put_close(json, '}');
-    return true;
-}
-
-static int history(struct as_orders *o, struct as_buf *json, struct as_buf *err)
-{
-    int rc = 0;
-
-    as_json_put_open(json, '{');
-    as_json_put_key(json, "generations");
-    as_json_put_open(json, '[');
-    if (o->desired.store)
-        rc = as_store_each(o->desired.store, put_entry, json, err);
-    as_json_put_close(json, ']');
-    as_json_put_close(json, '}');
-    return rc;
-}
-
 /* --- the verbs --- */
 
 /* Those that are answered at once. */
@@ -286,7 +260,7 @@ static int carry_out(struct as_orders *o, const struct as_control_request *q, st
         as_spec_print(o->desired.spec, false, json);
         return 0;
     case AS_CONTROL_HISTORY:
-        return history(o, json, err);
+        return as_orders_history(o, json, err);
     case AS_CONTROL_DELETE:
         return delete (o, q, json, err);
     case AS_CONTROL_SCALE:
@@ -325,7 +299,7 @@ static void handle(void *ctx, const struct as_control_request *q, struct as_cont
 
 /* --- what the crew finds out --- */
 
-static void log_lost(const struct as_orders *o, const char *what, const struct as_buf *err)
+void as_orders_log_lost(const struct as_orders *o, const char *what, const struct as_buf *err)
 {
     char text[512];
 
@@ -363,8 +337,9 @@ void as_orders_settled(struct as_orders *o, const struct as_crew_news *n)
     as_buf_init(&err);
     if (as_store_set_healthy(o->desired.store, n->application, n->deployment, n->generation,
                              n->before, &err) < 0)
-        log_lost(o, "what is healthy", &err);
+        as_orders_log_lost(o, "what is healthy", &err);
     as_buf_fini(&err);
+    as_orders_mark(o, n->generation, n->deployment, "failed", "healthy", AS_STR(""));
 }
 
 /* Not in the middle of a character. */
@@ -393,6 +368,7 @@ void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
                  "deployment=%.*s generation=%" PRIu64 " back_to=%" PRIu64 " reason=%s",
                  AS_STR_FMT(n->deployment), n->before, n->generation,
                  as_log_quote(text, sizeof(text), n->why));
+    as_orders_mark(o, n->before, n->deployment, "healthy", "failed", failed.why);
     as_buf_init(&cause);
     as_buf_init(&body);
     as_buf_init(&err);
@@ -405,7 +381,7 @@ void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
     if (rc == 0)
         rc = change(o, &what, &body, &err);
     if (rc < 0)
-        log_lost(o, "that an update failed", &err);
+        as_orders_log_lost(o, "that an update failed", &err);
     as_buf_fini(&cause);
     as_buf_fini(&body);
     as_buf_fini(&err);

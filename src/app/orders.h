@@ -41,4 +41,17 @@ int64_t as_orders_scaled(struct as_orders *o, uint64_t generation, struct as_str
 void as_orders_settled(struct as_orders *o, const struct as_crew_news *n);
 void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n);
 
+/* --- between the files of this room: orders_history.c --- */
+
+/* {"generations": […]}, newest first, as docs/guide/control.md has it. */
+int as_orders_history(struct as_orders *o, struct as_buf *json, struct as_buf *err);
+/* What became of a deployment's last change up to that generation; as_store_mark. What cannot be
+ * written is logged. Without a store nothing happens. */
+void as_orders_mark(struct as_orders *o, uint64_t generation, struct as_str deployment,
+                    const char *from, const char *state, struct as_str why);
+/* The same for every deployment that is as asked for: healthy. Before the crew is told of another
+ * generation, which takes the place of what it has reached. */
+void as_orders_mark_healthy(struct as_orders *o, uint64_t generation);
+void as_orders_log_lost(const struct as_orders *o, const char *what, const struct as_buf *err);
+
 #endif

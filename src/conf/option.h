@@ -31,6 +31,7 @@
 #define AS_SCOPE_READ       0x1000000u /* … and what is only asked of it */
 #define AS_SCOPE_START      0x400000u
 #define AS_SCOPE_SCALE      0x2000000u
+#define AS_SCOPE_HISTORY    0x8000000u
 
 /* R: whatever starts a server */
 #define AS_SCOPE_R   (AS_SCOPE_RUN | AS_SCOPE_START)
@@ -44,7 +45,8 @@
      AS_SCOPE_RC) /* whoever reads what a deployment file may say */
 /* who asks a server by its control API, on this machine or another; who finds one on this one */
 #define AS_SCOPE_FAR                                                                               \
-    (AS_SCOPE_STATUS | AS_SCOPE_READ | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_DEPLOY)
+    (AS_SCOPE_STATUS | AS_SCOPE_READ | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_DEPLOY |        \
+     AS_SCOPE_HISTORY)
 #define AS_SCOPE_FIND                                                                              \
     (AS_SCOPE_FAR | AS_SCOPE_WORKERS | AS_SCOPE_LOGS | AS_SCOPE_SHUTDOWN | AS_SCOPE_DOCTOR |       \
      AS_SCOPE_UPGRADE)
@@ -394,8 +396,9 @@ enum as_option_type {
     X(SEED, "seed", INT, 0, 1000000000000, "1", "", BENCH, "Load",                                 \
       "of poisson arrivals and generated inputs")                                                  \
     X(JSON, "json", BOOL, 0, 1, "off", "",                                                         \
-      STATUS | AS_SCOPE_WORKERS | AS_SCOPE_DEPLOY | AS_SCOPE_DOCTOR | AS_SCOPE_CB, "Output",       \
-      "print JSON")                                                                                \
+      STATUS | AS_SCOPE_WORKERS | AS_SCOPE_DEPLOY | AS_SCOPE_DOCTOR | AS_SCOPE_HISTORY |           \
+          AS_SCOPE_CB,                                                                             \
+      "Output", "print JSON")                                                                      \
     X(MAX_VALUES, "max-values", INT, 0, 1000000000, "1000", "all", I | AS_SCOPE_BASIC, "Output",   \
       "values of one tensor that are printed; --json prints all")                                  \
     X(HISTOGRAM, "histogram", BOOL, 0, 1, "off", "", LB, "Output",                                 \

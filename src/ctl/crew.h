@@ -81,6 +81,10 @@ int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *
 /* The generation that a rollback by hand goes to. AS_ENOTFOUND: there was nothing before. */
 int as_crew_before(const struct as_crew *c, struct as_str deployment, uint64_t *ret_generation,
                    struct as_buf *err);
+/* Its status, until the crew is told anything; NULL: there is no such deployment, or it ends. */
+const struct as_condition *as_crew_condition(const struct as_crew *c, struct as_str deployment);
+/* Everything of it is as asked for. */
+bool as_crew_settled(const struct as_crew *c, struct as_str deployment);
 /* How many replicas it is asked to have. */
 uint32_t as_crew_replicas(const struct as_crew *c, struct as_str deployment);
 /* Every deployment that has reached something, as `settled` would tell it. */

@@ -69,6 +69,20 @@ int as_crew_before(const struct as_crew *c, struct as_str deployment, uint64_t *
     return 0;
 }
 
+const struct as_condition *as_crew_condition(const struct as_crew *c, struct as_str deployment)
+{
+    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+
+    return d && !d->deleting ? as_plan_condition(d->plan) : NULL;
+}
+
+bool as_crew_settled(const struct as_crew *c, struct as_str deployment)
+{
+    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+
+    return d && !d->deleting && as_plan_settled(d->plan);
+}
+
 uint32_t as_crew_replicas(const struct as_crew *c, struct as_str deployment)
 {
     const struct as_crew_deployment *d = as_crew_find(c, deployment);

@@ -26,6 +26,15 @@ const char *const as_store_sql[AS_STORE_STATEMENTS] = {
     [AS_STORE_FORGET] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
     [AS_STORE_PUT_SCALE] = "INSERT INTO scale VALUES(?1, ?2, ?3)",
     [AS_STORE_EACH_SCALE] = "SELECT deployment, replicas FROM scale WHERE generation = ?1",
+    [AS_STORE_PUT_CHANGE] = "INSERT INTO change(generation, application, deployment, step, keys)"
+                            " VALUES(?1, ?2, ?3, ?4, ?5)",
+    [AS_STORE_EACH_CHANGE] =
+        "SELECT generation, application, deployment, step, keys, state, why FROM change"
+        " ORDER BY generation DESC",
+    [AS_STORE_MARK] =
+        "UPDATE change SET state = ?4, why = ?5 WHERE deployment = ?2 AND step <> 'removed' AND"
+        " state IN ('', ?3) AND generation ="
+        " (SELECT max(generation) FROM change WHERE deployment = ?2 AND generation <= ?1)",
 };
 
 /* --- errors --- */
@@ -139,6 +148,20 @@ static int insert_scale(struct as_store *s, int64_t generation, const struct as_
     return run(s, AS_STORE_PUT_SCALE, err);
 }
 
+static int insert_change(struct as_store *s, int64_t generation, const struct as_store_change *c,
+                         struct as_buf *err)
+{
+    sqlite3_stmt *q = reset(s, AS_STORE_PUT_CHANGE);
+
+    AS_ASSERT(name_fits(c->application, c->deployment));
+    sqlite3_bind_int64(q, 1, generation);
+    bind_text(q, 2, c->application);
+    bind_text(q, 3, c->deployment);
+    bind_text(q, 4, c->step);
+    bind_text(q, 5, c->keys);
+    return run(s, AS_STORE_PUT_CHANGE, err);
+}
+
 static int insert(struct as_store *s, const struct as_store_entry *e, int64_t *ret_id,
                   struct as_buf *err)
 {
@@ -155,6 +178,8 @@ static int insert(struct as_store *s, const struct as_store_entry *e, int64_t *r
     *ret_id = sqlite3_last_insert_rowid(s->db);
     for (uint32_t i = 0; rc == 0 && i < e->n_scales; i++)
         rc = insert_scale(s, *ret_id, &e->scales[i], err);
+    for (uint32_t i = 0; rc == 0 && i < e->n_changes; i++)
+        rc = insert_change(s, *ret_id, &e->changes[i], err);
     if (rc)
         return rc;
     q = reset(s, AS_STORE_PRUNE);
@@ -263,6 +288,45 @@ int as_store_each_scale(struct as_store *s, uint64_t generation,
                                          .replicas = (uint32_t)sqlite3_column_int64(q, 1)});
     sqlite3_reset(q);
     return rc == AS_ENOTFOUND ? 0 : rc;
+}
+
+/* --- what became of it --- */
+
+int as_store_each_change(struct as_store *s,
+                         void (*fn)(void *arg, const struct as_store_change *change), void *arg,
+                         struct as_buf *err)
+{
+    sqlite3_stmt *q;
+    int rc;
+
+    release(s);
+    q = reset(s, AS_STORE_EACH_CHANGE);
+    while ((rc = one_row(s, AS_STORE_EACH_CHANGE, err)) == 0)
+        fn(arg, &(struct as_store_change){.generation = (uint64_t)sqlite3_column_int64(q, 0),
+                                          .application = as_store_text(q, 1),
+                                          .deployment = as_store_text(q, 2),
+                                          .step = as_store_text(q, 3),
+                                          .keys = as_store_text(q, 4),
+                                          .state = as_store_text(q, 5),
+                                          .why = as_store_text(q, 6)});
+    sqlite3_reset(q);
+    return rc == AS_ENOTFOUND ? 0 : rc;
+}
+
+int as_store_mark(struct as_store *s, uint64_t generation, struct as_str deployment,
+                  struct as_str from, struct as_str state, struct as_str why, struct as_buf *err)
+{
+    sqlite3_stmt *q;
+
+    AS_ASSERT(why.n <= AS_STORE_WHY_MAX);
+    release(s);
+    q = reset(s, AS_STORE_MARK);
+    sqlite3_bind_int64(q, 1, (sqlite3_int64)generation);
+    bind_text(q, 2, deployment);
+    bind_text(q, 3, from);
+    bind_text(q, 4, state);
+    bind_text(q, 5, why);
+    return run(s, AS_STORE_MARK, err);
 }
 
 /* --- what was healthy --- */

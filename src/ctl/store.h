@@ -31,6 +31,17 @@ struct as_store_scale {
     uint32_t replicas;
 };
 
+/* What a generation changed of one deployment, and what became of that. A generation of an earlier
+ * program has none. */
+struct as_store_change {
+    uint64_t generation; /* when it is read */
+    struct as_str application, deployment;
+    struct as_str step;  /* "added", "changed", "removed", "scaled" */
+    struct as_str keys;  /* changed: names, comma between; scaled: the number, or "reset" */
+    struct as_str state; /* when it is read: "", or what as_store_mark was told */
+    struct as_str why;   /* likewise */
+};
+
 struct as_store_entry {
     uint64_t generation;       /* 1, 2, …; never given twice */
     int64_t time_ms;           /* Unix time */
@@ -38,6 +49,8 @@ struct as_store_entry {
     struct as_store_failure failed;
     const struct as_store_scale *scales; /* of as_store_put alone; each deployment once */
     uint32_t n_scales;
+    const struct as_store_change *changes; /* likewise */
+    uint32_t n_changes;
 };
 
 /* Makes folder (0700) and file when they are missing. `keep` > 0 generations are kept, and those
@@ -75,6 +88,15 @@ int as_store_each(struct as_store *s, bool (*fn)(void *arg, const struct as_stor
 int as_store_each_scale(struct as_store *s, uint64_t generation,
                         void (*fn)(void *arg, const struct as_store_scale *scale), void *arg,
                         struct as_buf *err);
+
+/* What the kept generations have changed, newest first. fn may not use the store. */
+int as_store_each_change(struct as_store *s,
+                         void (*fn)(void *arg, const struct as_store_change *change), void *arg,
+                         struct as_buf *err);
+/* What became of the last change of a deployment up to that generation. Only where nothing was said
+ * of it before, or `from`. There need not be one. */
+int as_store_mark(struct as_store *s, uint64_t generation, struct as_str deployment,
+                  struct as_str from, struct as_str state, struct as_str why, struct as_buf *err);
 
 /* The deployment became healthy as `generation` describes it; `before` was another one that it was
  * healthy as, to which it goes back by hand, or 0. Nothing is written when that is known already.

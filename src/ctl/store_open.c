@@ -18,12 +18,16 @@ static const char schema[] =
     " generation INTEGER NOT NULL REFERENCES generation(id), before INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(application, deployment)) STRICT, WITHOUT ROWID;";
 
-/* Made in each file that does not have them. A program that does not know `scale` prunes it all the
+/* Made in each file that does not have them. A program that does not know them prunes them all the
  * same: its foreign keys are on. */
 static const char additions[] =
     "CREATE TABLE IF NOT EXISTS scale(generation INTEGER NOT NULL REFERENCES generation(id)"
     " ON DELETE CASCADE, deployment TEXT NOT NULL, replicas INTEGER NOT NULL,"
-    " PRIMARY KEY(generation, deployment)) STRICT, WITHOUT ROWID;";
+    " PRIMARY KEY(generation, deployment)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS change(generation INTEGER NOT NULL REFERENCES generation(id)"
+    " ON DELETE CASCADE, application TEXT NOT NULL, deployment TEXT NOT NULL, step TEXT NOT NULL,"
+    " keys TEXT NOT NULL, state TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '',"
+    " PRIMARY KEY(deployment, generation, application)) STRICT, WITHOUT ROWID;";
 
 /* From version i + 1 to the next. Version 1 did not know what was healthy before. Version 2 had of
  * a failed update only the cause "update of APP/DEPLOYMENT failed, back to generation N: WHY". */

@@ -400,6 +400,80 @@ static void a_full_disk_changes_nothing(void **state AS_UNUSED)
     free(big);
 }
 
+static void put_one_change(void *arg, const struct as_store_change *c)
+{
+    as_buf_printf(arg, "%d %.*s/%.*s %.*s(%.*s) %.*s(%.*s);", (int)c->generation,
+                  AS_STR_FMT(c->application), AS_STR_FMT(c->deployment), AS_STR_FMT(c->step),
+                  AS_STR_FMT(c->keys), AS_STR_FMT(c->state), AS_STR_FMT(c->why));
+}
+
+static void check_changes(struct as_store *s, const char *want)
+{
+    struct as_buf got = {0};
+
+    assert_int_equal(as_store_each_change(s, put_one_change, &got, &err), 0);
+    as_buf_add(&got, "", 1);
+    assert_string_equal((char *)got.p, want);
+    as_buf_fini(&got);
+}
+
+static void put_changes(struct as_store *s, const struct as_store_change *changes, uint32_t n)
+{
+    struct as_store_entry e = {
+        .cause = AS_STR("deploy"), .spec = AS_STR("spec"), .changes = changes, .n_changes = n};
+    uint64_t generation;
+
+    assert_int_equal(as_store_put(s, &e, &generation, &err), 0);
+}
+
+static const struct as_store_change both[] = {
+    {.application = {"a", 1}, .deployment = {"one", 3}, .step = {"added", 5}},
+    {.application = {"a", 1}, .deployment = {"two", 3}, .step = {"added", 5}}};
+static const struct as_store_change one[] = {{.application = {"a", 1},
+                                              .deployment = {"one", 3},
+                                              .step = {"changed", 7},
+                                              .keys = {"version", 7}}};
+
+static void mark(struct as_store *s, uint64_t generation, const char *deployment, const char *from,
+                 const char *state, const char *why)
+{
+    assert_int_equal(as_store_mark(s, generation, as_str_of(deployment), as_str_of(from),
+                                   as_str_of(state), as_str_of(why), &err),
+                     0);
+}
+
+static void what_became_of_a_change_is_kept(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(10);
+
+    put_changes(s, both, 2);
+    put_changes(s, one, 1);
+    mark(s, 1, "one", "", "healthy", "");
+    mark(s, 2, "two", "", "healthy", ""); /* of its last change: generation 1 */
+    mark(s, 2, "one", "", "failed", "why");
+    mark(s, 2, "one", "healthy", "rolled back", ""); /* it is something else */
+    mark(s, 9, "three", "", "healthy", "");          /* there is none */
+    as_store_close(s);
+    s = open_store(10);
+    check_changes(s, "2 a/one changed(version) failed(why);1 a/one added() healthy();"
+                     "1 a/two added() healthy();");
+    mark(s, 1, "one", "healthy", "rolled back", "");
+    check_changes(s, "2 a/one changed(version) failed(why);1 a/one added() rolled back();"
+                     "1 a/two added() healthy();");
+    as_store_close(s);
+}
+
+static void changes_go_with_their_generation(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(2);
+
+    put_changes(s, both, 2);
+    put_changes(s, one, 1);
+    put_changes(s, one, 1);
+    check_changes(s, "3 a/one changed(version) ();2 a/one changed(version) ();");
+    as_store_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +493,8 @@ int main(void)
         IN_FOLDER(other_files_are_refused),
         IN_FOLDER(numbers_that_were_set_are_kept_with_their_generation),
         IN_FOLDER(what_failed_is_kept_with_what_took_it_back),
+        IN_FOLDER(what_became_of_a_change_is_kept),
+        IN_FOLDER(changes_go_with_their_generation),
         IN_FOLDER(a_full_disk_changes_nothing),
     };
 
