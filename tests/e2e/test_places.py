@@ -120,7 +120,7 @@ def commands_of(uid, env):
         f.write(FILE % paths.APPS)
     assert "echo" in command(uid, env, "deploy", file)
     said = command(uid, env, "status")
-    assert re.search(r"^echo +1/1 .* HEALTHY$", said, re.M), said
+    assert re.search(r"^echo +1 +1 +1 .* HEALTHY$", said, re.M), said
     assert "echo-0" in command(uid, env, "workers", "--json")
     assert "worker_ready" in command(uid, env, "logs", "--replica", "dispatcher")
     assert "41" in command(uid, env, "infer", "echo", "--input", "x:INT32=41,42")
