@@ -94,6 +94,18 @@ static void a_hidden_path_falls_back_to_the_mount(void **state AS_UNUSED)
     assert_int_equal(as_memory_limit(root), 4096);
 }
 
+static void another_process_has_its_own_group(void **state AS_UNUSED)
+{
+    put("/proc/meminfo", "MemTotal:        2048 kB\n");
+    put("/proc/self/cgroup", "0::/mine\n");
+    put("/proc/77/cgroup", "0::/its\n");
+    put("/sys/fs/cgroup/mine/memory.max", "4096\n");
+    put("/sys/fs/cgroup/its/memory.max", "8192\n");
+    assert_int_equal(as_memory_limit(root), 4096);
+    assert_int_equal(as_memory_limit_of(root, 77), 8192);
+    assert_int_equal(as_memory_limit_of(root, 78), 2048 * 1024); /* there is none: the machine's */
+}
+
 static void nonsense_is_passed_over(void **state AS_UNUSED)
 {
     put("/proc/meminfo", "MemTotal: lots\n");
@@ -113,6 +125,7 @@ int main(void)
                                         remove_root),
         cmocka_unit_test_setup_teardown(a_hidden_path_falls_back_to_the_mount, make_root,
                                         remove_root),
+        cmocka_unit_test_setup_teardown(another_process_has_its_own_group, make_root, remove_root),
         cmocka_unit_test_setup_teardown(nonsense_is_passed_over, make_root, remove_root),
     };
 
