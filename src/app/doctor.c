@@ -1,6 +1,7 @@
 #include "app/doctor.h"
 
 #include "app/contact.h"
+#include "app/doctor_own.h"
 #include "conf/exit_code.h"
 #include "ctl/interp.h"
 #include "ctl/memory.h"
@@ -34,25 +35,13 @@
 #define SYNC_WELL    (100 * AS_MS)
 #define SYNCS        3
 #define PYTHON_WAIT  60000 /* ms */
-#define ANSWER_WAIT  (3 * AS_SEC)
 #define ADDRESSES    4u
 #define GIB(bytes)   ((double)(bytes) / (double)((uint64_t)1 << 30))
 
-enum verdict { OK, WARN, FAIL, VERDICTS };
-static const char *const verdicts[VERDICTS] = {"ok", "warn", "fail"};
+static const char *const verdicts[AS_DOCTOR_VERDICTS] = {"ok", "warn", "fail"};
 
-struct doctor {
-    const struct as_option_set *opts;
-    bool json;
-    uint32_t n[VERDICTS];
-    struct as_buf out;
-};
-
-/* advice: what to do about it; "" where nothing is. */
-static void tell(struct doctor *d, const char *check, enum verdict v, const char *advice,
-                 const char *fmt, ...) AS_PRINTF(5, 6);
-static void tell(struct doctor *d, const char *check, enum verdict v, const char *advice,
-                 const char *fmt, ...)
+void as_doctor_tell(struct as_doctor *d, const char *check, enum as_doctor_verdict v,
+                    const char *advice, const char *fmt, ...)
 {
     struct as_buf text;
     va_list ap;
@@ -67,12 +56,12 @@ static void tell(struct doctor *d, const char *check, enum verdict v, const char
         as_json_put_at_string(&d->out, "check", as_str_of(check));
         as_json_put_at_string(&d->out, "verdict", as_str_of(verdicts[v]));
         as_json_put_at_string(&d->out, "text", as_buf_slice(&text));
-        as_json_put_at_string(&d->out, "advice", as_str_of(v == OK ? "" : advice));
+        as_json_put_at_string(&d->out, "advice", as_str_of(v == AS_DOCTOR_OK ? "" : advice));
         as_json_put_close(&d->out, '}');
     } else {
         as_buf_printf(&d->out, "%-4s  %-8s  %.*s\n", verdicts[v], check,
                       AS_STR_FMT(as_buf_slice(&text)));
-        if (v != OK && advice[0])
+        if (v != AS_DOCTOR_OK && advice[0])
             as_buf_printf(&d->out, "                → %s\n", advice);
     }
     as_buf_fini(&text);
@@ -113,7 +102,7 @@ static int run_python(const char *python, const char *code, struct as_buf *out)
     return as_proc_wait(&p);
 }
 
-static void check_python(struct doctor *d)
+static void check_python(struct as_doctor *d)
 {
     static const char code[] = "import sys, numpy, anyserve, anyserve._native\n"
                                "print(anyserve.__version__, sys.version.split()[0])";
@@ -129,16 +118,19 @@ static void check_python(struct doctor *d)
     as_buf_add(&out, "", 1);
     if (status == 0 && sscanf((char *)out.p, "%63s %63s", version, number) == 2) {
         if (strcmp(version, AS_VERSION) == 0)
-            tell(d, "python", OK, "", "%s (%s): Python %s, anyserve %s", python.path, python.why,
-                 number, version);
+            as_doctor_tell(d, "python", AS_DOCTOR_OK, "", "%s (%s): Python %s, anyserve %s",
+                           python.path, python.why, number, version);
         else
-            tell(d, "python", FAIL, "install both from one package, or choose another --python",
-                 "%s has anyserve %s, this program is %s", python.path, version, AS_VERSION);
+            as_doctor_tell(d, "python", AS_DOCTOR_FAIL,
+                           "install both from one package, or choose another --python",
+                           "%s has anyserve %s, this program is %s", python.path, version,
+                           AS_VERSION);
     } else {
         as_record_line(&line, (struct as_str){(char *)out.p, out.n - 1}, 200);
-        tell(d, "python", FAIL, "install anyserve there, or choose another with --python",
-             "%s (%s) cannot load anyserve: %.*s", python.path, python.why,
-             AS_STR_FMT(as_buf_slice(&line)));
+        as_doctor_tell(d, "python", AS_DOCTOR_FAIL,
+                       "install anyserve there, or choose another with --python",
+                       "%s (%s) cannot load anyserve: %.*s", python.path, python.why,
+                       AS_STR_FMT(as_buf_slice(&line)));
     }
     as_buf_fini(&line);
     as_buf_fini(&out);
@@ -147,67 +139,120 @@ static void check_python(struct doctor *d)
 
 /* --- limits --- */
 
-static void check_files(struct doctor *d)
+/* Our own, behind the server's where they differ. */
+static void put_own(struct as_buf *b, uint64_t its, uint64_t own, uint32_t shift, const char *unit)
 {
-    struct rlimit r = {0};
-
-    getrlimit(RLIMIT_NOFILE, &r); /* the dispatcher takes all that it may have */
-    tell(
-        d, "files",
-        r.rlim_max < FILES_LEAST  ? FAIL
-        : r.rlim_max < FILES_WELL ? WARN
-                                  : OK,
-        "raise the hard limit: ulimit -Hn 65536, LimitNOFILE=65536 in a unit, --ulimit nofile of a "
-        "container",
-        "%llu descriptors may be open in a process", (unsigned long long)r.rlim_max);
-}
-
-static void check_locked(struct doctor *d)
-{
-    struct rlimit r = {0};
-
-    getrlimit(RLIMIT_MEMLOCK, &r);
-    if (r.rlim_max == RLIM_INFINITY)
-        tell(d, "memlock", OK, "", "any amount of memory may be locked");
+    if (own == its)
+        return;
+    if (own == UINT64_MAX)
+        as_buf_str(b, "; a process started here any number");
     else
-        tell(d, "memlock", r.rlim_max < LOCKED_WELL ? WARN : OK,
-             "matters to models that pin memory, for GPUs: ulimit -l unlimited, "
-             "LimitMEMLOCK=infinity",
-             "%llu KiB of memory may be locked", (unsigned long long)r.rlim_max >> 10);
+        as_buf_printf(b, "; a process started here %llu%s", (unsigned long long)own >> shift, unit);
 }
 
-static void check_memory(struct doctor *d)
+static uint64_t own_limit(int resource)
 {
-    uint64_t memory = as_memory_limit("");
+    struct rlimit r = {0};
 
+    getrlimit((__rlimit_resource_t)resource, &r); /* a server takes all that it may have */
+    return r.rlim_max == RLIM_INFINITY ? UINT64_MAX : r.rlim_max;
+}
+
+static void check_files(struct as_doctor *d)
+{
+    const struct as_doctor_server *s = &d->server;
+    uint64_t own = own_limit(RLIMIT_NOFILE), n = own;
+    struct as_buf text;
+    uint32_t open;
+
+    as_buf_init(&text);
+    if (s->dispatcher && as_doctor_limit(s->dispatcher, "Max open files", &n)) {
+        as_buf_printf(&text, "the server's dispatcher may open %llu descriptors",
+                      (unsigned long long)n);
+        if (as_doctor_open(s->dispatcher, &open))
+            as_buf_printf(&text, ", %u are open", open);
+        put_own(&text, n, own, 0, "");
+    } else {
+        as_buf_printf(&text, "a server started here may open %llu descriptors in each process",
+                      (unsigned long long)n);
+    }
+    as_doctor_tell(d, "files",
+                   n < FILES_LEAST  ? AS_DOCTOR_FAIL
+                   : n < FILES_WELL ? AS_DOCTOR_WARN
+                                    : AS_DOCTOR_OK,
+                   s->dispatcher
+                       ? "raise the hard limit and start the server again: ulimit -Hn 65536, "
+                         "LimitNOFILE=65536 in a unit, --ulimit nofile of a container"
+                       : "raise the hard limit: ulimit -Hn 65536, LimitNOFILE=65536 in a unit, "
+                         "--ulimit nofile of a container",
+                   "%.*s", AS_STR_FMT(as_buf_slice(&text)));
+    as_buf_fini(&text);
+}
+
+static void check_locked(struct as_doctor *d)
+{
+    const struct as_doctor_server *s = &d->server;
+    pid_t pid = s->worker ? s->worker : s->dispatcher;
+    uint64_t own = own_limit(RLIMIT_MEMLOCK), n = own;
+    const char *who = "a server started here";
+    struct as_buf text;
+
+    if (pid && as_doctor_limit(pid, "Max locked memory", &n))
+        who = s->worker ? "the server's workers" : "the server";
+    as_buf_init(&text);
+    if (n == UINT64_MAX)
+        as_buf_printf(&text, "%s may lock any amount of memory", who);
+    else
+        as_buf_printf(&text, "%s may lock %llu KiB of memory", who, (unsigned long long)n >> 10);
+    if (pid)
+        put_own(&text, n, own, 10, " KiB");
+    as_doctor_tell(
+        d, "memlock", n < LOCKED_WELL ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
+        "matters to models that pin memory, for GPUs: ulimit -l unlimited, LimitMEMLOCK=infinity",
+        "%.*s", AS_STR_FMT(as_buf_slice(&text)));
+    as_buf_fini(&text);
+}
+
+static void check_memory(struct as_doctor *d)
+{
+    pid_t pid = d->server.dispatcher;
+    uint64_t own = as_memory_limit(""), memory = pid ? as_memory_limit_of("", pid) : own;
+    char other[64] = "";
+
+    if (pid && memory != own)
+        snprintf(other, sizeof(other), "; a process started here %.1f GiB", GIB(own));
     if (memory)
-        tell(d, "memory", memory < MEMORY_LEAST ? WARN : OK, "give it more",
-             "%.1f GiB may be used; requests may hold a quarter of it", GIB(memory));
+        as_doctor_tell(d, "memory", memory < MEMORY_LEAST ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
+                       "give it more", "%s may use %.1f GiB; requests may hold a quarter of it%s",
+                       pid ? "the server" : "a server started here", GIB(memory), other);
     else
-        tell(d, "memory", WARN, "set --max-inflight-bytes", "how much may be used is not known");
+        as_doctor_tell(d, "memory", AS_DOCTOR_WARN, "set --max-inflight-bytes",
+                       "how much may be used is not known");
 }
 
 /* pid: a server's, or 0: one that would be started here. */
-static void check_cgroup(struct doctor *d, pid_t pid)
+static void check_cgroup(struct as_doctor *d, pid_t pid)
 {
     const char *whose = pid ? "the server that runs" : "a server started here";
     bool v2;
     int e = 0;
 
     if (as_cgroup_look("", pid ? pid : getpid(), &v2, &e) == 0)
-        tell(d, "cgroup", OK, "", "%s bounds `memory` of a deployment by a control group (%s)",
-             whose, v2 ? "memory.max" : "memory.limit_in_bytes");
+        as_doctor_tell(d, "cgroup", AS_DOCTOR_OK, "",
+                       "%s bounds `memory` of a deployment by a control group (%s)", whose,
+                       v2 ? "memory.max" : "memory.limit_in_bytes");
     else
-        tell(d, "cgroup", WARN,
-             "give the server a control group of its own that it may write to: Delegate=memory in "
-             "a unit, systemd-run -p Delegate=memory, a container with a writable /sys/fs/cgroup",
-             "%s bounds `memory` of a deployment for each process alone, by RLIMIT_DATA: %s", whose,
-             as_cgroup_why(e));
+        as_doctor_tell(
+            d, "cgroup", AS_DOCTOR_WARN,
+            "give the server a control group of its own that it may write to: Delegate=memory in "
+            "a unit, systemd-run -p Delegate=memory, a container with a writable /sys/fs/cgroup",
+            "%s bounds `memory` of a deployment for each process alone, by RLIMIT_DATA: %s", whose,
+            as_cgroup_why(e));
 }
 
 /* --- the kernel --- */
 
-static void check_kernel(struct doctor *d)
+static void check_kernel(struct as_doctor *d)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     int memfd = memfd_create("anyserve-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -218,14 +263,17 @@ static void check_kernel(struct doctor *d)
     const char *missing = pidfd < 0 ? "pidfd_open" : memfd < 0 ? "memfd_create" : NULL;
 
     if (missing)
-        tell(d, "kernel", FAIL, "Linux 5.10 and later have it, unless a sandbox forbids it",
-             "%s is missing: no server can run", missing);
+        as_doctor_tell(d, "kernel", AS_DOCTOR_FAIL,
+                       "Linux 5.10 and later have it, unless a sandbox forbids it",
+                       "%s is missing: no server can run", missing);
     else if (!robust || !waitv)
-        tell(d, "kernel", WARN, "Linux 5.16 and later have it, unless a sandbox forbids it",
-             "%s is missing: a dead worker is noticed later",
-             robust ? "futex_waitv" : "robust futex");
+        as_doctor_tell(d, "kernel", AS_DOCTOR_WARN,
+                       "Linux 5.16 and later have it, unless a sandbox forbids it",
+                       "%s is missing: a dead worker is noticed later",
+                       robust ? "futex_waitv" : "robust futex");
     else
-        tell(d, "kernel", OK, "", "pidfd, memfd, robust futex and futex_waitv are there");
+        as_doctor_tell(d, "kernel", AS_DOCTOR_OK, "",
+                       "pidfd, memfd, robust futex and futex_waitv are there");
     if (pidfd >= 0)
         close(pidfd);
     if (memfd >= 0)
@@ -234,19 +282,29 @@ static void check_kernel(struct doctor *d)
 
 /* --- folders --- */
 
-static void check_shm(struct doctor *d)
+static void check_shm(struct as_doctor *d)
 {
     static const char advice[] = "mount a tmpfs there; a container: --shm-size=1g";
+    const char *whose = "";
+    char path[64] = "/dev/shm";
     struct statvfs v;
     uint64_t left;
 
-    if (statvfs("/dev/shm", &v) < 0 || access("/dev/shm", W_OK) < 0) {
-        tell(d, "shm", WARN, advice, "/dev/shm cannot be used (%s): nor can clients' shared memory",
-             strerror(errno));
+    if (d->server.dispatcher) { /* it may see another one: a container */
+        snprintf(path, sizeof(path), "/proc/%d/root/dev/shm", (int)d->server.dispatcher);
+        whose = access(path, F_OK) == 0 ? "the server's " : "";
+    }
+    if (!whose[0])
+        snprintf(path, sizeof(path), "/dev/shm");
+    if (statvfs(path, &v) < 0 || (!whose[0] && access(path, W_OK) < 0)) {
+        as_doctor_tell(d, "shm", AS_DOCTOR_WARN, advice,
+                       "%s/dev/shm cannot be used (%s): nor can clients' shared memory", whose,
+                       strerror(errno));
         return;
     }
     left = (uint64_t)v.f_bavail * v.f_frsize;
-    tell(d, "shm", left < SHM_WELL ? WARN : OK, advice, "%.2f GiB are free in /dev/shm", GIB(left));
+    as_doctor_tell(d, "shm", left < SHM_WELL ? AS_DOCTOR_WARN : AS_DOCTOR_OK, advice,
+                   "%.2f GiB are free in %s/dev/shm", GIB(left), whose);
 }
 
 /* The first folder on the way there that exists: what is missing is made by a server. */
@@ -293,7 +351,9 @@ static as_ns time_of_sync(const char *folder)
     return ok ? (as_contact_clock() - began) / SYNCS + 1 : 0;
 }
 
-static void check_folder(struct doctor *d, const char *check, const char *folder, bool is_durable)
+/* whose: behind its name. */
+static void check_folder(struct as_doctor *d, const char *check, const char *folder,
+                         const char *whose, bool is_durable)
 {
     struct statvfs v = {0};
     struct as_buf path;
@@ -305,134 +365,93 @@ static void check_folder(struct doctor *d, const char *check, const char *folder
     statvfs((char *)path.p, &v);
     took = time_of_sync((char *)path.p);
     if (!can_make((char *)path.p))
-        tell(d, check, FAIL,
-             is_durable ? "choose another --state-dir" : "choose another --runtime-dir",
-             "%s cannot be written to: %s", (char *)path.p, strerror(errno));
+        as_doctor_tell(d, check, AS_DOCTOR_FAIL,
+                       is_durable ? "choose another --state-dir" : "choose another --runtime-dir",
+                       "%s cannot be written to: %s", (char *)path.p, strerror(errno));
     else if ((uint64_t)v.f_bavail * v.f_frsize < DISK_WELL)
-        tell(d, check, WARN, "make room", "%s has %.2f GiB left", folder,
-             GIB((uint64_t)v.f_bavail * v.f_frsize));
+        as_doctor_tell(d, check, AS_DOCTOR_WARN, "make room", "%s%s has %.2f GiB left", folder,
+                       whose, GIB((uint64_t)v.f_bavail * v.f_frsize));
     else if (is_durable && took > SYNC_WELL)
-        tell(d, check, WARN, "each deploy waits for it: choose a --state-dir on a faster disk",
-             "a write to %s takes %.0f ms", folder, (double)took / (double)AS_MS);
+        as_doctor_tell(d, check, AS_DOCTOR_WARN,
+                       "each deploy waits for it: choose a --state-dir on a faster disk",
+                       "a write to %s takes %.0f ms", folder, (double)took / (double)AS_MS);
     else if (is_durable && took)
-        tell(d, check, OK, "", "%s; a write takes %.1f ms", folder, (double)took / (double)AS_MS);
+        as_doctor_tell(d, check, AS_DOCTOR_OK, "", "%s%s; a write takes %.1f ms", folder, whose,
+                       (double)took / (double)AS_MS);
     else
-        tell(d, check, OK, "", "%s", folder);
+        as_doctor_tell(d, check, AS_DOCTOR_OK, "", "%s%s", folder, whose);
     as_buf_fini(&path);
 }
 
-static void check_folders(struct doctor *d)
+/* Where a server that runs keeps what it serves, not where one started here would. */
+static void check_its_state(struct as_doctor *d)
 {
-    char *base = as_runtime_base(as_option_str(d->opts, AS_OPT_RUNTIME_DIR));
+    const char *folder = d->server.state, *given = as_option_str(d->opts, AS_OPT_STATE_DIR);
+    struct as_buf whose;
+
+    if (access(folder, F_OK) < 0) {
+        as_doctor_tell(d, "state", AS_DOCTOR_FAIL,
+                       "the server goes on until it ends: deploy its file to one with "
+                       "another --state-dir",
+                       "%s, where the server keeps what it serves, is not there any more", folder);
+        return;
+    }
+    as_buf_init(&whose);
+    as_buf_str(&whose, ", the server's");
+    if (given[0] && strcmp(given, folder) != 0)
+        as_buf_printf(&whose, ", not %s", given);
+    as_buf_add(&whose, "", 1);
+    check_folder(d, "state", folder, (const char *)whose.p, true);
+    as_buf_fini(&whose);
+}
+
+static void check_state(struct as_doctor *d)
+{
     char *state = as_state_dir_of(as_option_str(d->opts, AS_OPT_STATE_DIR));
+
+    if (d->server.state)
+        check_its_state(d);
+    else if (state)
+        check_folder(d, "state", state, "", true);
+    else
+        as_doctor_tell(d, "state", AS_DOCTOR_WARN, "set $HOME, or choose a --state-dir",
+                       "there is no home folder for what `anyserve start` serves");
+    free(state);
+}
+
+static void check_folders(struct as_doctor *d)
+{
+    const char *base = d->server.base;
     char path[AS_RUNTIME_PATH_MAX];
 
     if (as_runtime_path(path, base, UINT16_MAX, AS_RUNTIME_MANAGE) < 0)
-        tell(d, "runtime", FAIL, "choose a shorter --runtime-dir",
-             "%s is too long a path for sockets", base);
+        as_doctor_tell(d, "runtime", AS_DOCTOR_FAIL, "choose a shorter --runtime-dir",
+                       "%s is too long a path for sockets", base);
     else
-        check_folder(d, "runtime", base, false);
-    if (state)
-        check_folder(d, "state", state, true);
-    else
-        tell(d, "state", WARN, "set $HOME, or choose a --state-dir",
-             "there is no home folder for what `anyserve start` serves");
-    free(base);
-    free(state);
+        check_folder(d, "runtime", base, "", false);
+    check_state(d);
 }
 
 /* --- a server --- */
 
-static void check_port(struct doctor *d, uint16_t port)
+static void check_port(struct as_doctor *d)
 {
+    uint16_t port = d->server.port;
     int fds[ADDRESSES], e, n = as_listen_tcp("127.0.0.1", port, fds, ADDRESSES, &port, &e);
 
     for (int i = 0; i < n; i++)
         close(fds[i]);
     if (n > 0)
-        tell(d, "port", OK, "", "%u is free on 127.0.0.1", port);
+        as_doctor_tell(d, "port", AS_DOCTOR_OK, "", "%u is free on 127.0.0.1", port);
     else
-        tell(d, "port", WARN, "choose another --port", "%u on 127.0.0.1 cannot be had: %s", port,
-             n == AS_EEXISTS ? "another program has it" : strerror(e));
-}
-
-static bool all_well(struct as_str page, bool *ret_ready, int64_t *ret_pid)
-{
-    const struct as_record_field fields[] = {{"ready", AS_RECORD_BOOL, ret_ready},
-                                             {"pid", AS_RECORD_I64, ret_pid}};
-    struct as_json_value root;
-    struct as_json_items it;
-    struct as_record r;
-    int err = as_record_open(&r, page, &root), more;
-
-    if (!err)
-        err = as_json_items(r.json, &root, &it);
-    while (!err && (more = as_json_next(r.json, &it)) != 0) {
-        err = more < 0 ? more : 0;
-        if (!err && as_str_eq(it.key, AS_STR("server")))
-            err = as_record_read(&r, &it.value, fields, AS_COUNT(fields));
-    }
-    as_record_close(&r);
-    return err == 0;
-}
-
-static bool says(struct as_str json, const char *text)
-{
-    return json.n && memmem(json.p, json.n, text, strlen(text));
-}
-
-/* The pid of its dispatcher, which is where the server is; 0: none that answers. */
-static pid_t check_server(struct doctor *d)
-{
-    struct as_contact_request page = {.socket = AS_RUNTIME_STATUS,
-                                      .method = "GET",
-                                      .target = "/status",
-                                      .wait = ANSWER_WAIT,
-                                      .is_quiet = true};
-    struct as_contact_request control = {.socket = AS_RUNTIME_CONTROL,
-                                         .method = "GET",
-                                         .target = "/api/serve/applications/",
-                                         .wait = ANSWER_WAIT,
-                                         .is_quiet = true};
-    struct as_contact_answer a, b;
-    char *base;
-    uint16_t port = as_contact_place(d->opts, &base);
-    bool ready = false;
-    int64_t pid = 0;
-
-    if (!as_runtime_lives(base, port)) {
-        tell(d, "server", OK, "", "none runs on port %u in %s", port, base);
-        check_port(d, port);
-        free(base);
-        return 0;
-    }
-    free(base);
-    if (as_contact_ask(d->opts, &page, &a) != AS_CODE_OK || a.status != 200 ||
-        !all_well(a.body, &ready, &pid))
-        tell(d, "server", FAIL, "look at anyserve logs; a second signal ends it at once",
-             "the server on port %u does not answer", port);
-    else if (!ready)
-        tell(d, "server", WARN, "anyserve status says what is missing",
-             "the server on port %u is not ready", port);
-    else
-        tell(d, "server", OK, "", "the server on port %u is ready", port);
-    as_contact_fini(&a);
-    if (as_contact_ask(d->opts, &control, &b) != AS_CODE_OK || b.status != 200)
-        tell(d, "control", FAIL, "look at anyserve logs --replica controller",
-             "its controller does not answer: it cannot be changed, nor dead replicas be replaced");
-    else if (says(b.body, "\"status\":\"UNHEALTHY\"") ||
-             says(b.body, "\"status\":\"DEPLOY_FAILED\""))
-        tell(d, "control", WARN, "anyserve status -w says which, and why",
-             "something that it serves is not well");
-    else
-        tell(d, "control", OK, "", "what it serves is well");
-    as_contact_fini(&b);
-    return (pid_t)pid;
+        as_doctor_tell(d, "port", AS_DOCTOR_WARN, "choose another --port",
+                       "%u on 127.0.0.1 cannot be had: %s", port,
+                       n == AS_EEXISTS ? "another program has it" : strerror(e));
 }
 
 int as_doctor_main(struct as_option_set *opts)
 {
-    struct doctor d = {.opts = opts, .json = as_option_bool(opts, AS_OPT_JSON)};
+    struct as_doctor d = {.opts = opts, .json = as_option_bool(opts, AS_OPT_JSON)};
     bool said;
 
     as_buf_init(&d.out);
@@ -440,19 +459,24 @@ int as_doctor_main(struct as_option_set *opts)
         as_json_put_open(&d.out, '[');
     check_python(&d);
     check_kernel(&d);
+    as_doctor_server(&d);
+    if (!d.server.lives)
+        check_port(&d);
     check_files(&d);
     check_locked(&d);
     check_memory(&d);
+    check_cgroup(&d, d.server.dispatcher);
     check_shm(&d);
     check_folders(&d);
-    check_cgroup(&d, check_server(&d));
     if (d.json)
         as_json_put_close(&d.out, ']');
     else
-        as_buf_printf(&d.out, "%u ok, %u warnings, %u failures", d.n[OK], d.n[WARN], d.n[FAIL]);
+        as_buf_printf(&d.out, "%u ok, %u warnings, %u failures", d.n[AS_DOCTOR_OK],
+                      d.n[AS_DOCTOR_WARN], d.n[AS_DOCTOR_FAIL]);
     as_buf_str(&d.out, "\n");
     fwrite(d.out.p, 1, d.out.n, stdout);
     said = fflush(stdout) == 0;
     as_buf_fini(&d.out);
-    return said && !d.n[FAIL] ? AS_CODE_OK : AS_CODE_FAILED;
+    as_doctor_server_fini(&d);
+    return said && !d.n[AS_DOCTOR_FAIL] ? AS_CODE_OK : AS_CODE_FAILED;
 }

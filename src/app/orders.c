@@ -199,6 +199,7 @@ static void show(const struct as_orders *o, struct as_buf *json)
     as_json_put_open(json, '{');
     as_json_put_key(json, "pid");
     as_json_put_i64(json, getpid());
+    as_json_put_at_string(json, "state_dir", as_str_of(o->desired.folder));
     as_json_put_close(json, '}');
     as_json_put_at_u64(json, "generation", o->desired.generation);
     as_json_put_key(json, "applications");

@@ -69,23 +69,23 @@ static bool group_file(const char *root, const struct group *g, const char *name
     return slurp(root, path, ret_text);
 }
 
-uint64_t as_memory_limit(const char *root)
+/* g: NULL, without a group. Its path is cut. */
+static uint64_t limit_of(const char *root, struct group *g)
 {
     char text[FILE_BYTES];
     uint64_t limit = UINT64_MAX, v;
-    struct group g;
 
     if (slurp(root, "/proc/meminfo", text) && number_of(text, "MemTotal:", &v))
         limit = v * 1024;
-    if (find_group(root, &g)) {
-        const char *name = g.v2 ? "memory.max" : "memory.limit_in_bytes";
+    if (g) {
+        const char *name = g->v2 ? "memory.max" : "memory.limit_in_bytes";
 
         /* every ancestor's limit holds too: the smallest counts */
         for (;;) {
-            char *slash = strrchr(g.path, '/');
+            char *slash = strrchr(g->path, '/');
 
             /* "max" is no number; v1 says a huge one */
-            if (group_file(root, &g, name, text) && number_of(text, "", &v) && v > 0)
+            if (group_file(root, g, name, text) && number_of(text, "", &v) && v > 0)
                 limit = AS_MIN(limit, v);
             if (!slash)
                 break;
@@ -93,6 +93,20 @@ uint64_t as_memory_limit(const char *root)
         }
     }
     return limit == UINT64_MAX ? 0 : limit;
+}
+
+uint64_t as_memory_limit(const char *root)
+{
+    struct group g;
+
+    return limit_of(root, find_group(root, &g) ? &g : NULL);
+}
+
+uint64_t as_memory_limit_of(const char *root, pid_t pid)
+{
+    struct group g;
+
+    return limit_of(root, as_cgroup_of(root, pid, g.path, &g.v2) ? &g : NULL);
 }
 
 /* Of our group where it counts them, else of the whole machine: then a SIGKILL at the same moment

@@ -8,9 +8,13 @@
 
 #include "base/defs.h"
 
+#include <sys/types.h>
+
 /* Bytes: the smallest limit of our control group and those above it, else all memory of the
  * machine. 0 when nothing can be read. */
 uint64_t as_memory_limit(const char *root);
+/* The same of process `pid`, whose control group may be another one. */
+uint64_t as_memory_limit_of(const char *root, pid_t pid);
 
 /* Processes of our control group (where that is not known: of the machine) that the kernel ended
  * because memory was out. Only the growth between two calls means anything. */

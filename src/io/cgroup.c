@@ -64,6 +64,14 @@ bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2
     return group_of(root, "self", ret_path, ret_v2);
 }
 
+bool as_cgroup_of(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "%d", (int)pid);
+    return group_of(root, name, ret_path, ret_v2);
+}
+
 /* The folder of a process's group; of the mount, where it is not visible (containers). False: told
  * by errno. */
 static bool folder_of(const char *root, const char *process, char ret_path[PATH_BYTES],

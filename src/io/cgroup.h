@@ -25,6 +25,8 @@ struct as_cgroup {
 /* Our own group that counts memory: "/a/b", or "" for the topmost. v1 wins over v2, which exists
  * without a memory controller on mixed systems. False: there is none. */
 bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
+/* Likewise of process `pid`. */
+bool as_cgroup_of(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
 
 /* Before the first child of a server: makes our group fit to have groups below it that are bounded.
  * `controller`: "memory". v1, and a group that is fit already, need nothing. Only a group where we

@@ -29,34 +29,23 @@ def server(serve_module, tmp_path_factory):
     return server
 
 
-def limited(pid, what, n):
-    """Another limit of a process, and what it was."""
-    return resource.prlimit(pid, what, (n, n) if isinstance(n, int) else n)
-
-
-def test_the_limits_are_the_servers(server):
+def test_the_limits_are_the_servers(serve):
     """Not those of the shell that asks."""
-    own = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    before = limited(server.dispatcher, resource.RLIMIT_NOFILE, 700)
-    try:
-        found = doctor(server, code=1)["files"]
-    finally:
-        limited(server.dispatcher, resource.RLIMIT_NOFILE, before)
-    assert found["verdict"] == "fail" and "the server's dispatcher may open 700 descriptors" in found["text"], found
-    assert f"a process started here {own}" in found["text"] and "start the server again" in found["advice"]
+    server, own = serve("echo.py"), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     found = doctor(server)["files"]
     assert "the server's dispatcher may open" in found["text"] and " are open" in found["text"]
-    assert ("a process started here" in found["text"]) == (before[1] != own)
+    assert "a process started here" not in found["text"]
+    resource.prlimit(server.dispatcher, resource.RLIMIT_NOFILE, (700, 700))
+    found = doctor(server, code=1)["files"]
+    assert found["verdict"] == "fail" and "the server's dispatcher may open 700 descriptors" in found["text"], found
+    assert f"a process started here {own}" in found["text"] and "start the server again" in found["advice"]
 
 
-def test_locked_memory_is_the_workers(server):
+def test_locked_memory_is_the_workers(serve):
     """They are what pins memory."""
-    worker = server.worker()
-    before = limited(worker, resource.RLIMIT_MEMLOCK, 4096)
-    try:
-        found = doctor(server)["memlock"]
-    finally:
-        limited(worker, resource.RLIMIT_MEMLOCK, before)
+    server = serve("echo.py")
+    resource.prlimit(server.worker(), resource.RLIMIT_MEMLOCK, (4096, 4096))
+    found = doctor(server)["memlock"]
     assert found["verdict"] == "warn" and "the server's workers may lock 4 KiB" in found["text"], found
 
 

@@ -734,7 +734,7 @@ def test_doctor_of_a_server(serve, tmp_path):
     here = *at(server), "--python", sys.executable, "--state-dir", tmp_path
     found = doctor(*here)
     assert set(found) == {"python", "kernel", "files", "memlock", "memory", "cgroup", "shm", "runtime", "state", "server",
-                          "control"}
+                          "control", "served"}
     assert (found["server"]["verdict"], found["control"]["verdict"]) == ("ok", "ok")
     assert found["server"]["text"] == f"the server on port {server.port} is ready"
     text = run("doctor", *here, code=0, env={**os.environ, "PYTHONPATH": str(paths.SDK)}).stdout
@@ -754,7 +754,8 @@ def test_doctor_of_a_machine(tmp_path):
         found = doctor(*here, "--port", port)
         assert found["port"]["verdict"] == "warn" and "another program has it" in found["port"]["text"]
     found = doctor(*here, "--port", port)
-    assert (found["port"]["verdict"], found["server"]["text"]) == ("ok", f"none runs on port {port} in {tmp_path}")
+    assert (found["port"]["verdict"], found["server"]["text"]) == (
+        "ok", f"none runs on port {port} in {tmp_path}; what follows is of one that would be started here")
     assert found["state"]["verdict"] == "ok" and not (tmp_path / "not").exists() and not os.listdir(tmp_path)
 
 
