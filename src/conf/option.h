@@ -121,7 +121,8 @@ enum as_option_type {
     X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RCB, "Workers",        \
       "from SIGTERM to SIGKILL of a worker")                                                       \
     X(MAX_START_FAILURES, "max-start-failures", INT, 0, 1000000, "5", "off", RC, "Workers",        \
-      "failed starts in a row until a replica rests for restart-backoff-max; off: never")          \
+      "failed starts in a row after which a replica is not started for restart-backoff-max; off: " \
+      "never")                                                                                     \
     X(RESTART_BACKOFF, "restart-backoff", DURATION, AS_MS, 3600 * AS_SEC, "100ms", "", RC,         \
       "Workers", "first delay before a failed worker is started again")                            \
     X(RESTART_BACKOFF_MAX, "restart-backoff-max", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", RC,   \
@@ -151,7 +152,7 @@ enum as_option_type {
     X(WORKER_SOCKET_DIR, "worker-socket-dir", STRING, 0, 4095, "", "DIR", RD, "Workers",           \
       "sockets of registered workers lie below it; default workers/ in the runtime folder")        \
     X(SIMPLE_IDLE_TIMEOUT, "simple-idle-timeout", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD,   \
-      "Workers", "a connection to a registered worker that rests for so long is closed")           \
+      "Workers", "a connection to a registered worker that is unused for so long is closed")       \
     X(SIMPLE_CONNECT_TIMEOUT, "simple-connect-timeout", DURATION, AS_MS, 3600 * AS_SEC, "1s", "",  \
       RD, "Workers", "a registered worker must accept a connection within this time")              \
     X(ROUTER, "router", ENUM, 0, 0, "least_ongoing", "least_ongoing|pow2", RDB, "Queues",          \
@@ -167,31 +168,33 @@ enum as_option_type {
     X(STREAM_CREDIT, "stream-credit", INT, 1, 65536, "256", "", RD, "Queues",                      \
       "responses of one stream that a worker may be ahead of its client")                          \
     X(STREAM_CREDIT_BYTES, "stream-credit-bytes", SIZE, 1, 1 << 30, "256K", "", RD, "Queues",      \
-      "and their bytes; the last response may go over it")                                         \
+      "bytes of those responses; the last one may go over it")                                     \
     X(STREAM_INPUTS, "stream-inputs", INT, 1, 65536, "16", "", RC, "Queues",                       \
       "messages of one stream that wait in a worker for a handler that takes a stream")            \
     X(STREAM_INPUT_BYTES, "stream-input-bytes", SIZE, 1, 1 << 30, "1M", "", RC, "Queues",          \
-      "and their bytes; the last message may go over it")                                          \
+      "bytes of those messages; the last one may go over it")                                      \
     X(STREAM_REQUESTS, "stream-requests", INT, 1, 65536, "64", "", RD, "Queues",                   \
       "requests under way on one ModelStreamInfer, but for those that take a stream; more wait")   \
     X(RETRY_ATTEMPTS, "retry-attempts", INT, 1, 255, "3", "", RD, "Failures",                      \
-      "executions of an idempotent request whose workers die; those killed from outside count "    \
-      "not")                                                                                       \
+      "executions of an idempotent request whose workers die; workers that were killed "           \
+      "from outside do not count")                                                                 \
     X(RETRY_BUDGET, "retry-budget", INT, 0, 100, "10", "", RD, "Failures",                         \
       "percent of a deployment's requests that may run again at once after broken links")          \
     X(RETRY_BUDGET_MIN, "retry-budget-min", INT, 0, 1000000, "3", "", RD, "Failures",              \
-      "and so many in any case")                                                                   \
+      "requests that may run again so in any case")                                                \
     X(VERDICT_WAIT, "verdict-wait", DURATION, 0, 60 * AS_SEC, "50ms", "off", RD, "Failures",       \
       "a started request waits so long to be told why its worker died before it runs again")       \
     X(VERDICT_PATIENCE, "verdict-patience", DURATION, 0, 600 * AS_SEC, "2s", "off", RD,            \
-      "Failures", "and so long if it was lost before")                                             \
+      "Failures", "the same, for a request that was lost before")                                  \
     X(QUARANTINE, "quarantine", DURATION, AS_MS, 86400 * AS_SEC, "60s", "", RD, "Failures",        \
       "a request that has ended two workers, the second one alone, is refused for this time")      \
     X(MAX_SUSPECTS, "max-suspects", INT, 0, 65536, "256", "off", RD, "Failures",                   \
       "requests of a deployment that are remembered for having ended a worker; off: none")         \
     X(TRIAL_TIME, "trial-time", DURATION, AS_MS, 600 * AS_SEC, "2s", "", RD, "Failures",           \
-      "a worker that has others in hand is kept free for a suspect so long at most, and is then "  \
-      "its alone for as long; or twice as long as such a request had run when a worker ended")     \
+      "a worker that executes other requests gets no new ones for so long at most while a "        \
+      "suspect "                                                                                   \
+      "waits for it; the suspect then has it alone for as long, or for twice as long as such a "   \
+      "request had run when a worker ended")                                                       \
     X(SUSPECT_WAIT, "suspect-wait", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", RD, "Failures",     \
       "a suspect that waits longer for a worker of its own is refused")                            \
     X(BREAKER_FAILURES, "breaker-failures", INT, 0, 1000000, "5", "off", RD, "Failures",           \
@@ -199,11 +202,11 @@ enum as_option_type {
     X(OUTLIER_FACTOR, "outlier-factor", INT, 0, 1000, "3", "off", RD, "Failures",                  \
       "a replica whose median time is over so many times that of its peers is taken out too")      \
     X(OUTLIER_LEAST, "outlier-least", DURATION, 0, 3600 * AS_SEC, "5ms", "off", RD, "Failures",    \
-      "but not for a median time below this")                                                      \
+      "a replica whose median time is below this is not taken out for it")                         \
     X(BREAKER_OPEN, "breaker-open", DURATION, AS_MS, 3600 * AS_SEC, "1s", "", RD, "Failures",      \
       "first time that a replica is out; each time in a row it is doubled")                        \
     X(BREAKER_OPEN_MAX, "breaker-open-max", DURATION, AS_MS, 86400 * AS_SEC, "30s", "", RD,        \
-      "Failures", "and the longest")                                                               \
+      "Failures", "longest time that a replica is out")                                            \
     X(BREAKER_PROBES, "breaker-probes", INT, 1, 1000, "3", "", RD, "Failures",                     \
       "good answers, one request at a time, that take it in again")                                \
     X(MAX_EJECTED, "max-ejected", INT, 0, 100, "33", "", RD, "Failures",                           \

@@ -104,8 +104,8 @@ enum as_spec_class {
       "it gets a copy of this part of what other versions of its models get; its answers go "      \
       "nowhere; default: nothing")                                                                 \
     X(DEPLOYMENT, MAX_RESTARTS, "max_restarts", INT, -1, 1000000, "", "", LIGHT, 0,                \
-      "a replica that failed to start is started again so often, then rests; -1: always; "         \
-      "default: by `--max-start-failures`")                                                        \
+      "a replica that failed to start is started again so often, then not for "                    \
+      "`--restart-backoff-max`; -1: always; default: by `--max-start-failures`")                   \
     X(DEPLOYMENT, WARM_SPARES, "warm_spares", INT, 0, 64, "", "", LIGHT, 0,                        \
       "processes that have loaded its code and wait to replace a dead replica; counts from the "   \
       "next start on; not with num_gpus or `cpu_affinity: auto`; default: `--warm-spares`")        \
