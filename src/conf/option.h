@@ -79,11 +79,11 @@ enum as_option_type {
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
       "/metrics and /status on 127.0.0.1")                                                         \
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Listening",               \
-      "where workers register over TCP; they always can by management.sock")                       \
+      "let workers register over TCP, too; they can always use management.sock")                   \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
       "Listening", "what they must say there; needed with --management, readable by us only")      \
     X(CONTROL, "control", STRING, 0, 262, "", "ADDRESS:PORT", RCB | AS_SCOPE_FAR, "Listening",     \
-      "where the control API is served over TCP too; of commands: whom they ask")                  \
+      "of a server: serve the control API over TCP, too; of a command: the server that it asks")   \
     X(CONTROL_TOKEN_FILE, "control-token-file", STRING, 0, 4095, "", "PATH", RC | AS_SCOPE_FAR,    \
       "Listening", "what must be said there; needed with --control, readable by us only")          \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
@@ -105,7 +105,8 @@ enum as_option_type {
     X(UPDATE_ROLLBACK, "update-rollback", BOOL, 0, 1, "on", "", RC, "Deployment",                  \
       "an update that fails is taken back: what was healthy before is served again")               \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,       \
-      "Workers", "replicas of each deployment, whatever its code declares (num_replicas)")         \
+      "Workers",                                                                                   \
+      "replicas of each deployment; unless it is given, the num_replicas of the code counts")      \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD | AS_SCOPE_DOCTOR,       \
       "Workers", "interpreter; default the one of this script, $VIRTUAL_ENV, python3")             \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \
@@ -329,7 +330,7 @@ enum as_option_type {
     X(MAX_SHM_BYTES, "max-shm-bytes", SIZE, 1, (int64_t)1 << 50, "64G", "", RD, "Extensions",      \
       "bytes of all registered regions")                                                           \
     X(DRAIN_TIMEOUT, "drain-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "", RDB, "Server",       \
-      "requests in flight may end within this time after SIGTERM")                                 \
+      "requests in flight have this time to end after SIGTERM")                                    \
     X(GOAWAY_GRACE, "goaway-grace", DURATION, 0, 60 * AS_SEC, "1s", "", RD, "Server",              \
       "from the announcement of the end to refusing new streams")                                  \
     X(THREADS, "threads", INT, 1, 64, "1", "", RDB, "Server", "event loops of the dispatcher")     \
