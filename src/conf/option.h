@@ -83,7 +83,7 @@ enum as_option_type {
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
       "Listening", "what they must say there; needed with --management, readable by us only")      \
     X(CONTROL, "control", STRING, 0, 262, "", "ADDRESS:PORT", RCB | AS_SCOPE_FAR, "Listening",     \
-      "of a server: serve the control API over TCP, too; of a command: the server that it asks")   \
+      "server: also serve the control API there; command: the server to ask")                      \
     X(CONTROL_TOKEN_FILE, "control-token-file", STRING, 0, 4095, "", "PATH", RC | AS_SCOPE_FAR,    \
       "Listening", "what must be said there; needed with --control, readable by us only")          \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
@@ -105,8 +105,7 @@ enum as_option_type {
     X(UPDATE_ROLLBACK, "update-rollback", BOOL, 0, 1, "on", "", RC, "Deployment",                  \
       "an update that fails is taken back: what was healthy before is served again")               \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,       \
-      "Workers",                                                                                   \
-      "replicas of each deployment; unless it is given, the num_replicas of the code counts")      \
+      "Workers", "replicas of each deployment, unless the code says how many")                     \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD | AS_SCOPE_DOCTOR,       \
       "Workers", "interpreter; default the one of this script, $VIRTUAL_ENV, python3")             \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \

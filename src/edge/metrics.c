@@ -3,10 +3,9 @@
 #include "base/err.h"
 #include "base/live.h"
 #include "base/pages.h"
-#include "edge/board.h"
-#include "link/simple.h"
+#include "edge/metrics_own.h"
 
-static void head(struct as_buf *o, const char *name, const char *type, const char *help)
+void as_metrics_head(struct as_buf *o, const char *name, const char *type, const char *help)
 {
     as_buf_printf(o, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -157,9 +156,9 @@ static void models(struct as_board *b, struct as_buf *o)
     static const char queue[] = "anyserve_model_queue_duration_seconds";
     static const char sizes[] = "anyserve_model_batch_size";
 
-    head(o, queue, "histogram", "Arrival to dispatch, of requests that were answered.");
+    as_metrics_head(o, queue, "histogram", "Arrival to dispatch, of requests that were answered.");
     as_fleet_each_model(b->fleet, queue_of_model, &(struct each){o, queue, 0});
-    head(o, sizes, "histogram", "Items of one call of the handler that was answered.");
+    as_metrics_head(o, sizes, "histogram", "Items of one call of the handler that was answered.");
     as_fleet_each_model(b->fleet, sizes_of_model, &(struct each){o, sizes, 0});
 }
 
@@ -298,28 +297,29 @@ static void deployments(struct as_board *b, struct as_buf *o)
     for (size_t i = 0; i < AS_COUNT(counters); i++) {
         struct each e = {o, counters[i].name, counters[i].offset};
 
-        head(o, e.name, "counter", counters[i].help);
+        as_metrics_head(o, e.name, "counter", counters[i].help);
         as_fleet_each_deploy(b->fleet, counter_of, &e);
     }
     for (size_t i = 0; i < AS_COUNT(gauges); i++) {
         struct each e = {o, gauges[i].name, i};
 
-        head(o, e.name, "gauge", gauges[i].help);
+        as_metrics_head(o, e.name, "gauge", gauges[i].help);
         as_fleet_each_deploy(b->fleet, gauges_of, &e);
     }
     for (size_t i = 0; i < AS_COUNT(replicas); i++) {
         struct each e = {o, replicas[i].name, i};
 
-        head(o, e.name, "gauge", replicas[i].help);
+        as_metrics_head(o, e.name, "gauge", replicas[i].help);
         as_board_each_deployment(b, replicas_of, &e);
     }
     for (size_t i = 0; i < AS_COUNT(hists); i++) {
         struct each e = {o, hists[i].name, hists[i].offset};
 
-        head(o, e.name, "histogram", hists[i].help);
+        as_metrics_head(o, e.name, "histogram", hists[i].help);
         as_fleet_each_deploy(b->fleet, hist_of, &e);
     }
-    head(o, "anyserve_batch_size", "histogram", "Items of one call of a model with batching.");
+    as_metrics_head(o, "anyserve_batch_size", "histogram",
+                    "Items of one call of a model with batching.");
     as_fleet_each_deploy(b->fleet, batch_sizes_of, &(struct each){o, "anyserve_batch_size", 0});
 }
 
@@ -336,14 +336,16 @@ static void exits_of(void *arg, struct as_str deployment, const uint64_t *counts
 
 static void exits(struct as_board *b, struct as_buf *o)
 {
-    head(o, "anyserve_worker_exits_total", "counter",
-         "Worker processes that ended, by cause; but for \"stopped\" another one takes the place.");
+    as_metrics_head(
+        o, "anyserve_worker_exits_total", "counter",
+        "Worker processes that ended, by cause; but for \"stopped\" another one takes the place.");
     as_fleet_each_exits(b->fleet, exits_of, o);
 }
 
 static void requests(struct as_board *b, struct as_buf *o)
 {
-    head(o, "anyserve_requests_total", "counter", "Requests answered, by method and gRPC status.");
+    as_metrics_head(o, "anyserve_requests_total", "counter",
+                    "Requests answered, by method and gRPC status.");
     for (uint32_t rpc = 0; rpc < AS_RPC_COUNT; rpc++) {
         for (uint32_t code = 0; code < AS_GRPC_CODES; code++) {
             uint64_t n = 0;
@@ -359,8 +361,8 @@ static void requests(struct as_board *b, struct as_buf *o)
 
 static void http_requests(struct as_board *b, struct as_buf *o)
 {
-    head(o, "anyserve_http_requests_total", "counter",
-         "Plain HTTP requests answered, by resource and status; status 0: any other.");
+    as_metrics_head(o, "anyserve_http_requests_total", "counter",
+                    "Plain HTTP requests answered, by resource and status; status 0: any other.");
     for (uint32_t r = 0; r < AS_RESOURCES; r++) {
         for (uint32_t s = 0; s < AS_HTTP_STATUSES; s++) {
             uint64_t n = 0;
@@ -381,11 +383,11 @@ static void loops(struct as_board *b, struct as_buf *o)
                                         "anyserve_syscalls_total{kind=\"read\"",
                                         "anyserve_syscalls_total{kind=\"write\""};
 
-    head(o, "anyserve_loop_wakes_total", "counter", "Times that an event loop woke up.");
+    as_metrics_head(o, "anyserve_loop_wakes_total", "counter", "Times that an event loop woke up.");
     for (uint32_t i = 0; i < b->n_loops; i++)
         as_buf_printf(o, "%s{loop=\"%u\"} %lu\n", names[0], i,
                       as_counted(&as_edge_loop_stat(b->edges[i])->wakes));
-    head(o, "anyserve_syscalls_total", "counter", "System calls for bytes, by kind.");
+    as_metrics_head(o, "anyserve_syscalls_total", "counter", "System calls for bytes, by kind.");
     for (uint32_t i = 0; i < b->n_loops; i++) {
         const struct as_loop_stat *s = as_edge_loop_stat(b->edges[i]);
 
@@ -399,7 +401,8 @@ static void closings(struct as_board *b, struct as_buf *o)
 {
     uint64_t slow[2] = {0};
 
-    head(o, "anyserve_connections_closed_total", "counter", "Client connections ended, by reason.");
+    as_metrics_head(o, "anyserve_connections_closed_total", "counter",
+                    "Client connections ended, by reason.");
     for (uint32_t why = 0; why < AS_CLOSES; why++) {
         uint64_t n = 0;
 
@@ -414,8 +417,8 @@ static void closings(struct as_board *b, struct as_buf *o)
         slow[0] += as_counted(&as_edge_stat(b->edges[i])->slow_requests);
         slow[1] += as_counted(&as_edge_stat(b->edges[i])->slow_answers);
     }
-    head(o, "anyserve_requests_stalled_total", "counter",
-         "Requests given up because their client did not move.");
+    as_metrics_head(o, "anyserve_requests_stalled_total", "counter",
+                    "Requests given up because their client did not move.");
     as_buf_printf(o,
                   "anyserve_requests_stalled_total{part=\"request\"} %lu\n"
                   "anyserve_requests_stalled_total{part=\"answer\"} %lu\n",
@@ -426,12 +429,14 @@ static void budgets(const struct as_board *b, struct as_buf *o)
 {
     const struct as_budget *requests = &b->budgets->requests, *answers = &b->budgets->answers;
 
-    head(o, "anyserve_inflight_bytes", "gauge", "Request bytes held, of --max-inflight-bytes.");
+    as_metrics_head(o, "anyserve_inflight_bytes", "gauge",
+                    "Request bytes held, of --max-inflight-bytes.");
     as_buf_printf(o, "anyserve_inflight_bytes %lu\n", (unsigned long)as_budget_used(requests));
-    head(o, "anyserve_answer_bytes", "gauge", "Answer bytes held, of --max-answer-bytes.");
+    as_metrics_head(o, "anyserve_answer_bytes", "gauge",
+                    "Answer bytes held, of --max-answer-bytes.");
     as_buf_printf(o, "anyserve_answer_bytes %lu\n", (unsigned long)as_budget_used(answers));
-    head(o, "anyserve_budget_refusals_total", "counter",
-         "Times that there was no room for bytes of a request, or of an answer.");
+    as_metrics_head(o, "anyserve_budget_refusals_total", "counter",
+                    "Times that there was no room for bytes of a request, or of an answer.");
     as_buf_printf(o,
                   "anyserve_budget_refusals_total{of=\"requests\"} %lu\n"
                   "anyserve_budget_refusals_total{of=\"answers\"} %lu\n",
@@ -455,34 +460,40 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
         sum[6] += as_counted(&s->pooled);
         sum[7] += as_counted(&s->uncopied);
     }
-    head(o, "anyserve_build_info", "gauge", "The version that runs.");
+    as_metrics_head(o, "anyserve_build_info", "gauge", "The version that runs.");
     as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");
-    head(o, "anyserve_uptime_seconds", "gauge", "Since the dispatcher started.");
+    as_metrics_head(o, "anyserve_uptime_seconds", "gauge", "Since the dispatcher started.");
     as_buf_printf(o, "anyserve_uptime_seconds %.3f\n", (double)(now - b->started) / 1e9);
-    head(o, "anyserve_connections", "gauge", "Client connections that are open.");
+    as_metrics_head(o, "anyserve_connections", "gauge", "Client connections that are open.");
     as_buf_printf(o, "anyserve_connections %lu\n", sum[0] - sum[1]);
-    head(o, "anyserve_connections_refused_total", "counter", "Connections over the limit.");
+    as_metrics_head(o, "anyserve_connections_refused_total", "counter",
+                    "Connections over the limit.");
     as_buf_printf(o, "anyserve_connections_refused_total %lu\n", sum[2]);
-    head(o, "anyserve_received_bytes_total", "counter", "Bytes read from clients.");
+    as_metrics_head(o, "anyserve_received_bytes_total", "counter", "Bytes read from clients.");
     as_buf_printf(o, "anyserve_received_bytes_total %lu\n", sum[3]);
-    head(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
+    as_metrics_head(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
     as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
     budgets(b, o);
-    head(o, "anyserve_exchanges", "gauge", "Requests with memory, their clients may have gone.");
+    as_metrics_head(o, "anyserve_exchanges", "gauge",
+                    "Requests with memory, their clients may have gone.");
     as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
-    head(o, "anyserve_exchanges_pooled", "gauge", "Memory of requests that waits for the next.");
+    as_metrics_head(o, "anyserve_exchanges_pooled", "gauge",
+                    "Memory of requests that waits for the next.");
     as_buf_printf(o, "anyserve_exchanges_pooled %lu\n", sum[6]);
-    head(o, "anyserve_mirror_uncopied_total", "counter",
-         "Copies not made: over --max-inflight-bytes or --max-requests, or unfit inputs.");
+    as_metrics_head(
+        o, "anyserve_mirror_uncopied_total", "counter",
+        "Copies not made: over --max-inflight-bytes or --max-requests, or unfit inputs.");
     as_buf_printf(o, "anyserve_mirror_uncopied_total %lu\n", sum[7]);
-    head(o, "anyserve_live_bytes", "gauge", "Bytes that blobs, arenas and output queues hold.");
+    as_metrics_head(o, "anyserve_live_bytes", "gauge",
+                    "Bytes that blobs, arenas and output queues hold.");
     as_buf_printf(o, "anyserve_live_bytes %lu\n", (unsigned long)as_live_bytes());
-    head(o, "anyserve_kept_bytes", "gauge",
-         "Bytes of memory for large tensors that wait for the next.");
+    as_metrics_head(o, "anyserve_kept_bytes", "gauge",
+                    "Bytes of memory for large tensors that wait for the next.");
     as_buf_printf(o, "anyserve_kept_bytes %lu\n", (unsigned long)as_pages_kept());
-    head(o, "anyserve_unanswered_requests", "gauge", "Requests held by the dispatcher.");
+    as_metrics_head(o, "anyserve_unanswered_requests", "gauge", "Requests held by the dispatcher.");
     as_buf_printf(o, "anyserve_unanswered_requests %u\n", as_fleet_unanswered(b->fleet));
-    head(o, "anyserve_worker_restarts_total", "counter", "Starts after the first, by replica.");
+    as_metrics_head(o, "anyserve_worker_restarts_total", "counter",
+                    "Starts after the first, by replica.");
     AS_LIST_EACH(n, &b->processes)
     {
         struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
@@ -491,100 +502,6 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
         as_buf_json(o, as_str_of(p->replica));
         as_buf_printf(o, "} %u\n", p->restarts);
     }
-}
-
-/* --- what workers count --- */
-
-struct worker_metric {
-    const char *name, *type, *help;
-    const char
-        *kind; /* label; NULL: none. A name's rows follow each other, its help is in the first */
-    size_t offset; /* in as_page_stat */
-};
-
-struct each_worker {
-    struct as_buf *out;
-    const struct worker_metric *m;
-};
-
-static void worker_of(void *arg, const struct as_fleet_replica *r)
-{
-    const struct each_worker *e = arg;
-    const char *s = (const char *)&r->worker;
-
-    if (!r->name.n)
-        return; /* it has not said who it is */
-    as_buf_printf(e->out, "%s{replica=", e->m->name);
-    as_buf_json(e->out, r->name);
-    if (e->m->kind)
-        as_buf_printf(e->out, ",kind=\"%s\"", e->m->kind);
-    as_buf_printf(e->out, "} %lu\n", *(const uint64_t *)(const void *)(s + e->m->offset));
-}
-
-static void workers(struct as_board *b, struct as_buf *o)
-{
-#define AT(field) offsetof(struct as_page_stat, field)
-    static const struct worker_metric metrics[] = {
-        {"anyserve_worker_wakes_total", "counter",
-         "Times that a worker's thread came back from waiting for its link.", NULL, AT(wakes)},
-        {"anyserve_worker_syscalls_total", "counter", "System calls for the link, by kind.", "read",
-         AT(reads)},
-        {"anyserve_worker_syscalls_total", NULL, NULL, "write", AT(writes)},
-        {"anyserve_worker_syscalls_total", NULL, NULL, "wait", AT(waits)},
-        {"anyserve_worker_syscalls_total", NULL, NULL, "other", AT(others)},
-        {"anyserve_worker_calls_total", "counter", "Handlers started.", NULL, AT(calls)},
-        {"anyserve_worker_cancels_total", "counter",
-         "Requests in the worker that nobody waited for any more.", NULL, AT(cancels)},
-        {"anyserve_worker_live_bytes", "gauge", "Bytes held for requests and answers.", NULL,
-         AT(live)},
-    };
-#undef AT
-
-    for (size_t i = 0; i < AS_COUNT(metrics); i++) {
-        struct each_worker e = {o, &metrics[i]};
-
-        if (e.m->help)
-            head(o, e.m->name, e.m->type, e.m->help);
-        as_fleet_each_replica(b->fleet, worker_of, &e);
-    }
-}
-
-/* --- workers that register --- */
-
-static void registered(struct as_board *b, struct as_buf *o)
-{
-    const struct as_simple_stat s = as_simple_stat(b->fleet);
-    const struct {
-        const char *reason;
-        uint64_t n;
-    } closed[] = {{"cancelled", s.cancelled},
-                  {"idle", s.idle},
-                  {"ended", s.ended},
-                  {"broken", s.broken},
-                  {"single", s.single},
-                  {"refused", s.refused},
-                  {"left", s.left}};
-    const struct as_edge_stat *e = as_edge_stat(b->edges[b->n_edges - 1]);
-
-    head(o, "anyserve_simple_connections_opened_total", "counter",
-         "Connections to registered workers.");
-    as_buf_printf(o, "anyserve_simple_connections_opened_total %lu\n", s.opened);
-    head(o, "anyserve_simple_connections_reused_total", "counter",
-         "Requests to registered workers that found an open connection.");
-    as_buf_printf(o, "anyserve_simple_connections_reused_total %lu\n", s.reused);
-    head(o, "anyserve_simple_connections_failed_total", "counter",
-         "Connections to registered workers that could not be made.");
-    as_buf_printf(o, "anyserve_simple_connections_failed_total %lu\n", s.not_connected);
-    head(o, "anyserve_simple_connections_closed_total", "counter", "And how they ended.");
-    for (size_t i = 0; i < AS_COUNT(closed); i++)
-        as_buf_printf(o, "anyserve_simple_connections_closed_total{reason=\"%s\"} %lu\n",
-                      closed[i].reason, closed[i].n);
-    head(o, "anyserve_management_refused_total", "counter",
-         "Who may not register: connections of other users, requests without the token.");
-    as_buf_printf(o,
-                  "anyserve_management_refused_total{reason=\"user\"} %lu\n"
-                  "anyserve_management_refused_total{reason=\"token\"} %lu\n",
-                  as_counted(&e->foreign), as_counted(&e->unauthenticated));
 }
 
 void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
@@ -597,6 +514,5 @@ void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
     exits(b, out);
     models(b, out);
     loops(b, out);
-    workers(b, out);
-    registered(b, out);
+    as_metrics_workers(b, out);
 }

@@ -166,7 +166,7 @@ static void the_page_s_example_is_right_and_no_key_is_missing(void **state AS_UN
         snprintf(key, sizeof(key), "\n| `%s` |", as_spec_rows[i].key);
         assert_non_null(strstr((char *)page.p, key));
     }
-    from = strstr((char *)page.p, "```yaml\n") + 8;
+    from = strchr(strstr((char *)page.p, "```yaml "), '\n') + 1;
     to = strstr(from, "```");
     *to = 0;
     as_spec_free(parse(from));
