@@ -71,7 +71,7 @@ class Link:
         max_message: int,
         stream_inputs: int,
         stream_input_bytes: int,
-        on_error: Callable[[str, BaseException], Tuple[int, str]],
+        on_error: Callable[[str, str, BaseException], Tuple[int, str]],
         /,
     ) -> None: ...
     def connect(self, timeout: float, /) -> Optional[Tuple[str, str]]: ...
