@@ -13,15 +13,13 @@ int as_initial_spec(struct as_spec **ret_s, const struct as_option_set *opts,
     int64_t workers = (int64_t)as_option_u64(opts, AS_OPT_WORKERS);
     int rc = as_spec_of_code(ret_s, limits, AS_INITIAL_APPLICATION, opts->args[0], app, err);
 
-    for (uint32_t i = 0;
-         rc == 0 && i < as_spec_count(application(*ret_s), AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
-        struct as_spec_object *d =
-            as_spec_object(application(*ret_s), AS_SPEC_APPLICATION_DEPLOYMENTS, i);
-
-        if (given || !as_spec_is_set(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS))
-            as_spec_set_int(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, workers);
-    }
-    return rc;
+    if (rc < 0 || !given)
+        return rc;
+    for (uint32_t i = 0; i < as_spec_count(application(*ret_s), AS_SPEC_APPLICATION_DEPLOYMENTS);
+         i++)
+        as_spec_set_int(as_spec_object(application(*ret_s), AS_SPEC_APPLICATION_DEPLOYMENTS, i),
+                        AS_SPEC_DEPLOYMENT_NUM_REPLICAS, workers);
+    return 0;
 }
 
 uint32_t as_initial_replicas(const struct as_spec *s, const char *deployment)

@@ -173,7 +173,7 @@ def test_a_version_rolls_without_a_failure(start):
         load.wait_more(50)
         assert not before & pids(server, "main")
         status, answer = api(server, "POST", "/api/v1/applications/shop/deployments/main/rollback")
-        assert (status, answer) == (200, {})
+        assert (status, answer) == (200, {"generation": 3})
         healthy(server, generation=3)
         load.wait_more(50)
     assert set(load.outcomes) == {"OK"}, (load.outcomes, load.errors[-1])

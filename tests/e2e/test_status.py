@@ -237,9 +237,9 @@ def test_a_scale_to_the_same_number_is_not_superseded(stuck):
 def test_a_deploy_that_another_took_the_place_of_says_so(stuck, tmp_path):
     served = subprocess.run([paths.BINARY, "config", "--runtime-dir", stuck.runtime], capture_output=True, text=True,
                             check=True).stdout
-    assert "num_replicas: 1" in served
+    assert served.endswith("      - name: stuck\n")
     for n in 3, 1:
-        (tmp_path / f"{n}.yaml").write_text(served.replace("num_replicas: 1", f"num_replicas: {n}"))
+        (tmp_path / f"{n}.yaml").write_text(f"{served}        num_replicas: {n}\n")
     with Command(stuck, "deploy", tmp_path / "3.yaml") as first:
         first.log.wait("3 replicas wanted")
         with Command(stuck, "deploy", tmp_path / "1.yaml", "--no-wait") as second:
