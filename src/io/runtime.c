@@ -132,6 +132,25 @@ bool as_runtime_lives(const char *base, uint16_t port)
     return locked(base, name);
 }
 
+int as_runtime_pid(const char *base, uint16_t port)
+{
+    char path[AS_RUNTIME_PATH_MAX], text[16];
+    uint64_t pid;
+    ssize_t n;
+    int fd;
+
+    if (as_runtime_path(path, base, port, AS_RUNTIME_LOCK) < 0)
+        return 0;
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+    if (fd >= 0)
+        close(fd);
+    if (n < 1 || text[n - 1] != '\n' || as_str_u64((struct as_str){text, (size_t)n - 1}, &pid) ||
+        pid > INT32_MAX)
+        return 0;
+    return (int)pid;
+}
+
 /* --- where servers are --- */
 
 /* Its owner is `owner`, root, or, for root, whoever it may be: what is in it is of them. */
@@ -241,8 +260,15 @@ static bool has_port(const struct as_runtime_found *f, uint16_t port)
     return false;
 }
 
+bool as_runtime_is_meant(const struct as_runtime_server *s, bool given, uint16_t port)
+{
+    return !given || s->port == port;
+}
+
 void as_runtime_find(struct as_runtime_found *f, const char *option, bool given, uint16_t port)
 {
+    struct as_runtime_server meant = {0};
+
     memset(f, 0, sizeof(*f));
     if (option[0]) {
         add_base(f, as_str_dup(as_str_of(option)));
@@ -252,15 +278,16 @@ void as_runtime_find(struct as_runtime_found *f, const char *option, bool given,
         if (geteuid() == 0 && (given ? !has_port(f, port) : !f->n))
             look_in_others(f);
     }
-    if (!given && f->n == 1)
-        port = f->servers[0].port;
     f->chosen = (struct as_runtime_server){f->bases[0], port};
-    for (uint32_t i = 0; i < f->n && !f->lives; i++) {
-        if (f->servers[i].port != port)
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (!as_runtime_is_meant(&f->servers[i], given, port))
             continue;
-        f->chosen = f->servers[i];
-        f->lives = true;
+        if (f->n_meant++ == 0)
+            meant = f->servers[i];
     }
+    f->lives = f->n_meant == 1;
+    if (f->lives)
+        f->chosen = meant;
 }
 
 void as_runtime_found_fini(struct as_runtime_found *f)

@@ -51,15 +51,18 @@ struct as_runtime_found {
         const char *base;
         uint16_t port;
     } servers[AS_RUNTIME_SERVERS], chosen;
-    uint32_t n; /* servers */
-    bool lives; /* `chosen` is one of them */
+    uint32_t n;       /* servers */
+    uint32_t n_meant; /* of them: those that can be meant; several: nobody has said which */
+    bool lives;       /* `chosen` is one of them, and the only one that can be meant */
 };
 /* With an `option` there only. Else in all folders where servers of ours are (as_runtime_base,
  * as_runtime_lasting) and in that of system services, /run/anyserve; for root, where those have
  * none, also in /run/user/UID/anyserve and /tmp/anyserve-UID. Folders count that are whose they
- * must be: anybody can make one in /tmp. Of several servers `port` is chosen; when it was not
- * `given`, the only one. None: chosen is `port` in the first folder. */
+ * must be: anybody can make one in /tmp. Those on `port` can be meant, or, when it was not `given`,
+ * all; the only one of them is chosen. None or several: chosen is `port` in the first folder. */
 void as_runtime_find(struct as_runtime_found *f, const char *option, bool given, uint16_t port);
+/* Whether a command that was given that can mean it. */
+bool as_runtime_is_meant(const struct as_runtime_server *s, bool given, uint16_t port);
 void as_runtime_found_fini(struct as_runtime_found *f);
 /* A line for each folder that has servers: what could be chosen instead. */
 void as_runtime_list(const struct as_runtime_found *f, struct as_buf *out);
@@ -75,5 +78,8 @@ int as_runtime_read_token(const char *base, uint16_t port,
 
 /* Whether the server on `port` lives (its lock is held). */
 bool as_runtime_lives(const char *base, uint16_t port);
+/* What is written there of its supervisor, to be told only (app/owner.h finds it for certain). 0:
+ * nothing. */
+int as_runtime_pid(const char *base, uint16_t port);
 
 #endif

@@ -119,7 +119,7 @@ static void which_server_is_meant(void **state AS_UNUSED)
     } rows[] = {{true, 70, 70, true},
                 {true, 8000, 8000, true},
                 {true, 71, 71, false},
-                {false, 8000, 8000, true},
+                {false, 8000, 8000, false}, /* two, and nobody has said which */
                 {false, 71, 71, false}};
     struct as_runtime_dir d, other;
     struct as_runtime_found f;
@@ -141,6 +141,7 @@ static void which_server_is_meant(void **state AS_UNUSED)
         assert_int_equal(f.chosen.port, rows[i].want);
         assert_int_equal(f.lives, rows[i].lives);
         assert_int_equal(f.n, 2);
+        assert_int_equal(f.n_meant, rows[i].given ? rows[i].lives : 2);
         as_runtime_found_fini(&f);
     }
     as_runtime_find(&f, base, true, 71);
