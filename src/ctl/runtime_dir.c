@@ -3,6 +3,7 @@
 #include "ctl/context.h"
 #include "ctl/store.h"
 #include "io/beneath.h"
+#include "io/holder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -60,6 +61,20 @@ static bool is_removed(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink == 0;
 }
 
+static void tell_holder(const struct as_runtime_dir *d, struct as_buf *err)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16];
+    struct as_holder h;
+
+    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOCK, d->path);
+    as_buf_printf(err, "another server holds %s", d->path);
+    if (as_holder_of_file(&h, path) && h.is_server) {
+        as_buf_printf(err, ": the one on port %u (", h.port);
+        as_holder_write(&h, err);
+        as_buf_str(err, ")");
+    }
+}
+
 /* 0; AS_EEXISTS when another process holds the lock; AS_ENOTFOUND: it has just gone with all. */
 static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
 {
@@ -80,7 +95,7 @@ static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
     e = flock(d->lock, LOCK_EX | LOCK_NB) < 0 ? errno : is_removed(d->lock) ? ENOENT : 0;
     if (e) {
         if (e == EWOULDBLOCK)
-            as_buf_printf(err, "another server holds %s", d->path);
+            tell_holder(d, err);
         else
             as_buf_printf(err, "cannot lock %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(e));
         close(d->lock);

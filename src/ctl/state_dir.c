@@ -1,5 +1,6 @@
 #include "ctl/state_dir.h"
 
+#include "io/holder.h"
 #include "io/runtime.h"
 
 #include <errno.h>
@@ -81,6 +82,19 @@ int as_state_dir_make(const char *folder, struct as_buf *err)
     return rc == 0 ? check_folder(folder, err) : rc;
 }
 
+void as_state_dir_taken(const char *what, const char *file, struct as_buf *err)
+{
+    struct as_holder h;
+
+    as_buf_printf(err, "another server uses %s", what);
+    if (as_holder_of_file(&h, file) && h.is_server) {
+        as_buf_printf(err, ": the one on port %u (", h.port);
+        as_holder_write(&h, err);
+        as_buf_str(err, ")");
+    }
+    as_buf_str(err, "; choose another --state-dir");
+}
+
 int as_state_dir_hold(const char *folder, int *ret_fd, struct as_buf *err)
 {
     int rc = as_state_dir_make(folder, err), fd, e = 0;
@@ -97,7 +111,7 @@ int as_state_dir_hold(const char *folder, int *ret_fd, struct as_buf *err)
     if (!e) {
         *ret_fd = fd;
     } else if (fd >= 0 && e == EWOULDBLOCK) {
-        as_buf_printf(err, "another server uses %s; choose another --state-dir", folder);
+        as_state_dir_taken(folder, (const char *)path.p, err);
         rc = AS_EEXISTS;
     } else {
         as_buf_printf(err, "cannot lock %s: %s", (const char *)path.p, strerror(e));

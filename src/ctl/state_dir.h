@@ -20,5 +20,8 @@ int as_state_dir_make(const char *folder, struct as_buf *err);
  * descriptor (close-on-exec): the lock of an open store goes with each controller that dies. 0;
  * AS_EEXISTS: it is another one's; AS_EDENIED, AS_EIO. */
 int as_state_dir_hold(const char *folder, int *ret_fd, struct as_buf *err);
+/* The text for `what` that another server has: which one, as far as it can be seen by `file`, which
+ * that one has open. */
+void as_state_dir_taken(const char *what, const char *file, struct as_buf *err);
 
 #endif

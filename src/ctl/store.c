@@ -1,6 +1,7 @@
 #include "ctl/store.h"
 
 #include "ctl/failpoint.h"
+#include "ctl/state_dir.h"
 #include "ctl/store_own.h"
 
 #define COLUMNS "id, time_ms, cause, failed_application, failed_deployment, failed_why"
@@ -46,7 +47,7 @@ int as_store_failed(const struct as_store *s, const char *what, struct as_buf *e
     switch (rc & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        as_buf_printf(err, "another server uses %s; choose another --state-dir", s->path);
+        as_state_dir_taken(s->path, s->path, err);
         return AS_EEXISTS;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:

@@ -31,6 +31,10 @@ int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WO
         return AS_EINVALID;
     as_runtime_find(&f, runtime_dir ? runtime_dir : "", port != 0,
                     port ? (uint16_t)port : PORT_DEFAULT);
+    if (!port && f.n_meant > 1) { /* as worker.h promises */
+        as_runtime_found_fini(&f);
+        as_runtime_find(&f, runtime_dir ? runtime_dir : "", true, PORT_DEFAULT);
+    }
     err = is_ours(f.chosen.base);
     if (!err)
         err = as_runtime_path(path, f.chosen.base, f.chosen.port, AS_RUNTIME_LINK);
