@@ -15,6 +15,7 @@
 #include "app/shutdown.h"
 #include "app/start.h"
 #include "app/status.h"
+#include "app/which.h"
 #include "base/near.h"
 #include "conf/exit_code.h"
 #include "ctl/failpoint.h"
@@ -363,6 +364,19 @@ static void on_abort(int signum, siginfo_t *info, void *context AS_UNUSED)
     raise(signum);
 }
 
+static int run_one(const struct as_command *c, struct as_option_set *opts)
+{
+    char *kept = NULL;
+    int code = AS_CODE_OK;
+
+    if (c->scope & (AS_SCOPE_FIND | AS_SCOPE_IB))
+        code = as_which_server(opts, c->hidden, &kept);
+    if (code == AS_CODE_OK)
+        code = c->run(opts);
+    free(kept);
+    return code;
+}
+
 static int execute(const struct as_command *c, int argc, char *const *argv)
 {
     struct as_option_set opts;
@@ -390,7 +404,7 @@ static int execute(const struct as_command *c, int argc, char *const *argv)
                 c->name, c->scope ? " [options]" : "", c->args);
         return AS_CODE_USAGE;
     }
-    return c->run(&opts);
+    return run_one(c, &opts);
 }
 
 /* Where one of the first three descriptors is closed, a socket or a file that is opened later would

@@ -2,6 +2,7 @@
 
 #include "app/initial.h"
 #include "app/resume.h"
+#include "app/taken.h"
 #include "conf/exit_code.h"
 #include "conf/spec.h"
 #include "ctl/banner.h"
@@ -18,6 +19,9 @@
 
 #define HOST_ADDRESSES 3u    /* that one --host may name */
 #define TARGET_MAX     4095u /* bytes; as an import_path */
+#define LOOPBACK       "127.0.0.1"
+#define STATUS_PORTS                                                                               \
+    100u /* tried for a status port that nobody chose: more servers than fit here */
 
 /* What is set up before the supervisor's loop runs, so that whatever fails is said in one screen
  * and leaves nothing behind. */
@@ -46,41 +50,14 @@ static int complain(int code, const struct as_buf *err)
     return code;
 }
 
-/* A server of ours, as its folder says. */
-static bool is_ours(const struct run *r, enum as_option_id id, uint16_t port)
-{
-    char *base = as_runtime_base(as_option_str(r->opts, AS_OPT_RUNTIME_DIR));
-    bool lives = id == AS_OPT_PORT && as_runtime_lives(base, port);
-
-    free(base);
-    return lives;
-}
-
 /* Every text names the option that changes it. */
-static int busy(const struct run *r, enum as_option_id id, const char *host, uint16_t port, int rc,
-                int e)
+static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
 {
     const char *key = as_option_key(id);
     bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
 
-    if (rc == AS_EEXISTS && is_ours(r, id, port)) {
-        fprintf(stderr,
-                "anyserve: a server runs on port %u already.\n"
-                "  Look at it, or end it:  anyserve status --port %u, anyserve shutdown --port %u\n"
-                "  Choose another one:     --port N   (0: any free port)\n",
-                port, port, port);
-        return AS_CODE_BUSY;
-    }
     if (rc == AS_EEXISTS) {
-        fprintf(stderr,
-                "anyserve: port %u on %s is taken by another program.\n"
-                "  Choose another one:  --%s %sN%s\n"
-                "  See who has it:      ss -ltnp 'sport = :%u'\n",
-                port, host, key, is_guarded ? "ADDRESS:" : "",
-                id == AS_OPT_PORT          ? "   (0: any free port)"
-                : id == AS_OPT_STATUS_PORT ? "   (off: no status port)"
-                                           : "",
-                port);
+        as_taken_print(id, host, port);
         return AS_CODE_BUSY;
     }
     if (rc == AS_EINVALID)
@@ -102,7 +79,7 @@ static int listen_tcp(struct run *r, enum as_option_id id, const char *host, uin
 
     n = as_listen_tcp(host, *port, fds, HOST_ADDRESSES, port, &e);
     if (n < 0)
-        return busy(r, id, host, *port, n, e);
+        return busy(id, host, *port, n, e);
     for (int i = 0; i < n; i++)
         as_handover_add(&r->listeners, kind, fds[i]);
     return AS_CODE_OK;
@@ -119,6 +96,45 @@ static int listen_port(struct run *r, enum as_option_id id, const char *host,
     if (rc == AS_CODE_OK)
         as_option_set_i64(r->opts, id, port);
     return rc;
+}
+
+/* That of the options, unless somebody has it; then the next free one: nobody has asked for it. */
+static int listen_any_status(struct run *r)
+{
+    uint16_t first = (uint16_t)as_option_u64(r->opts, AS_OPT_STATUS_PORT), port = first;
+    int fd, e, n = AS_EEXISTS;
+    struct as_buf who;
+
+    for (uint16_t i = 0; n == AS_EEXISTS && i < STATUS_PORTS; i++)
+        n = as_listen_tcp(LOOPBACK, (uint16_t)(first + i), &fd, 1, &port, &e);
+    if (n == AS_EEXISTS) {
+        fprintf(stderr,
+                "anyserve: every port from %u to %u on " LOOPBACK " is taken.\n"
+                "  Choose one for the status page:  --status-port N   (off: no status port)\n",
+                first, first + STATUS_PORTS - 1);
+        return AS_CODE_BUSY;
+    }
+    if (n < 0)
+        return busy(AS_OPT_STATUS_PORT, LOOPBACK, first, n, e);
+    as_handover_add(&r->listeners, AS_HANDOVER_STATUS, fd);
+    as_option_set_i64(r->opts, AS_OPT_STATUS_PORT, port);
+    if (port != first) {
+        as_buf_init(&who);
+        as_taken_by(&who, first);
+        fprintf(stderr, "anyserve: port %u is taken by %.*s; the status port is %u\n", first,
+                AS_STR_FMT(as_buf_slice(&who)), port);
+        as_buf_fini(&who);
+    }
+    return AS_CODE_OK;
+}
+
+static int listen_status(struct run *r)
+{
+    if (!r->opts->v[AS_OPT_STATUS_PORT].given)
+        return listen_any_status(r);
+    if (!as_option_u64(r->opts, AS_OPT_STATUS_PORT))
+        return AS_CODE_OK; /* off */
+    return listen_port(r, AS_OPT_STATUS_PORT, LOOPBACK, AS_HANDOVER_STATUS);
 }
 
 /* A door over TCP, for who says its secret. */
@@ -184,8 +200,8 @@ static int listen_ports(struct run *r, struct as_buf *err)
 
     if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_GRPC_PORT))
         rc = listen_port(r, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
-    if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_STATUS_PORT))
-        rc = listen_port(r, AS_OPT_STATUS_PORT, "127.0.0.1", AS_HANDOVER_STATUS);
+    if (rc == AS_CODE_OK)
+        rc = listen_status(r);
     return rc == AS_CODE_OK ? listen_doors(r, err) : rc;
 }
 

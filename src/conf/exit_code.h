@@ -19,7 +19,7 @@
     X(INTERPRETER, 69, true, "the Python interpreter cannot be used")                              \
     X(RAISED, 70, true, "the model's code raised on start")                                        \
     X(SYSTEM, AS_EXIT_SYSTEM, false, "the system refused memory or something else that is needed") \
-    X(BUSY, 75, false, "a port is taken by another program")                                       \
+    X(BUSY, 75, false, "a port or a folder is taken by another server or program")                 \
     X(CONFIG, 78, true, "wrong configuration")
 
 enum as_code {

@@ -77,7 +77,7 @@ enum as_option_type {
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
       "one more port, for clients that expect gRPC on 8001")                                       \
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
-      "/metrics and /status on 127.0.0.1")                                                         \
+      "/metrics and /status on 127.0.0.1; if nobody chose it and it is taken, the next free port") \
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Listening",               \
       "let workers register over TCP, too; they can always use management.sock")                   \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \

@@ -63,7 +63,7 @@ def test_busy_port(start):
 
 def test_port_of_a_running_server(server, start):
     out = start(MODEL, "--port", server.port, code=75)
-    assert f"port {server.port} on 127.0.0.1 is taken by another program" in out
+    assert f"a server runs on port {server.port} already (pid {server.supervisor}," in out and server.runtime in out
     out = run("run", "--port", server.port, "--status-port", "0", "--runtime-dir", server.runtime, code=75)
     assert f"a server runs on port {server.port} already" in out and f"anyserve shutdown --port {server.port}" in out
 

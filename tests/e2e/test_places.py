@@ -174,7 +174,7 @@ def of_others():
     assert "8100" in command(0, {}, "status", "--port", 8200, code=1)
     second = server(ANOTHER, {"HOME": two["HOME"]}, 8200)
     assert os.path.exists(f"/tmp/anyserve-{ANOTHER}/8200/lock")
-    said = command(0, {}, "status", code=1)
+    said = command(0, {}, "status", code=2)
     assert f"/run/user/{USER}/anyserve" in said and f"/tmp/anyserve-{ANOTHER}" in said, said
     command(0, {}, "status", "--port", 8200)
     assert "has ended" in command(0, {}, "shutdown", "-y", "--port", 8200)
