@@ -614,7 +614,7 @@ def test_bad_token_file(tmp_path, text, mode, words):
 
 def test_busy_address(tcp, token_file, tmp_path):
     out = refuses("--runtime-dir", tmp_path / "run", "--management", tcp, "--management-token-file", token_file, code=75)
-    assert "is taken by another program" in out and "--management ADDRESS:N" in out
+    assert "is taken by the server on port " in out and "--management ADDRESS:N" in out
 
 
 def test_after_a_restart_of_the_dispatcher(serve, token_file):
