@@ -2,6 +2,7 @@
 
 #include "app/command.h"
 #include "app/completion.h"
+#include "app/contact.h"
 #include "app/control.h"
 #include "app/controller.h"
 #include "app/declare.h"
@@ -21,6 +22,7 @@
 #include "ctl/failpoint.h"
 #include "ctl/handover.h"
 #include "ctl/memory.h"
+#include "io/family.h"
 #include "io/loop.h"
 #include "tool/bench.h"
 #include "tool/infer.h"
@@ -305,7 +307,7 @@ static int cmd_dispatcher(struct as_option_set *opts)
         return usage("dispatcher is started by `anyserve run` only");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTTOU, SIG_IGN); /* our log may go to a terminal that we are in the background of */
-    prctl(PR_SET_NAME, "as-dispatcher");
+    prctl(PR_SET_NAME, AS_FAMILY_DISPATCHER);
     resolve_limits(opts);
     return as_dispatcher_main(opts, &fds);
 }
@@ -341,7 +343,7 @@ static int cmd_controller(struct as_option_set *opts)
         return usage("controller is started by `anyserve run` only");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTTOU, SIG_IGN);
-    prctl(PR_SET_NAME, "as-controller");
+    prctl(PR_SET_NAME, AS_FAMILY_CONTROLLER);
     return as_controller_main(opts, &fds);
 }
 
@@ -369,6 +371,7 @@ static int run_one(const struct as_command *c, struct as_option_set *opts)
     char *kept = NULL;
     int code = AS_CODE_OK;
 
+    as_contact_begin();
     if (c->scope & (AS_SCOPE_FIND | AS_SCOPE_IB))
         code = as_which_server(opts, c->hidden, &kept);
     if (code == AS_CODE_OK)
