@@ -9,20 +9,6 @@ struct waiting {
     bool failed, superseded;
 };
 
-as_ns as_await_limit(const struct as_option_set *opts)
-{
-    as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
-
-    return wait ? wait : AS_NEVER;
-}
-
-static as_ns deadline_of(const struct as_option_set *opts)
-{
-    as_ns wait = as_await_limit(opts);
-
-    return wait == AS_NEVER ? AS_NEVER : as_contact_clock() + wait;
-}
-
 /* --- what it is about --- */
 
 /* An application itself says nothing of one of its deployments. */
@@ -177,11 +163,8 @@ static void print_failures(const struct waiting *w, const struct as_states *s)
 
 static int wait_for(struct waiting *w, const struct as_option_set *opts)
 {
-    struct as_follow f = {.on_change = on_change,
-                          .on_rest = on_rest,
-                          .ctx = w,
-                          .stop_fd = -1,
-                          .deadline = deadline_of(opts)};
+    struct as_follow f = {
+        .on_change = on_change, .on_rest = on_rest, .ctx = w, .stop_fd = -1, .deadline = AS_NEVER};
     int code;
 
     switch (as_follow_run(&f, opts)) {
@@ -189,8 +172,7 @@ static int wait_for(struct waiting *w, const struct as_option_set *opts)
         code = w->superseded ? AS_CODE_FAILED : w->failed ? AS_CODE_DEPLOY_FAILED : AS_CODE_OK;
         break;
     case AS_CONTACT_DEADLINE:
-        fprintf(stderr, "anyserve: not done within --timeout; the server goes on with it\n");
-        code = AS_CODE_TIMEOUT;
+        code = as_contact_late(opts, "not done within --timeout; the server goes on with it");
         break;
     default: /* stderr says why */
         code = f.code;

@@ -10,8 +10,6 @@
 #include "conf/option.h"
 #include "tool/changes.h"
 
-as_ns as_await_limit(const struct as_option_set *opts); /* --timeout; AS_NEVER: none */
-
 /* Until the applications that change are RUNNING, and those that lose all their deployments are
  * gone. An exit code: OK; DEPLOY_FAILED, then stderr has the reason in full; TIMEOUT; FAILED:
  * another change has taken the place of this one, or the server tells no more, stderr says which.

@@ -1,10 +1,7 @@
 #include "app/contact.h"
 
+#include "app/contact_way.h"
 #include "conf/exit_code.h"
-#include "ctl/token.h"
-#include "io/connect.h"
-#include "io/listen.h"
-#include "io/runtime.h"
 #include "wire/h1_client.h"
 #include "wire/json.h"
 #include "wire/sse.h"
@@ -14,15 +11,12 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWER_MAX   ((size_t)64 << 20)
-#define ANSWER_WAIT  (10 * AS_SEC) /* without a byte */
-#define CONNECT_WAIT (5 * AS_SEC)
-#define READ         65536u
-#define IOVS         16
+#define ANSWER_MAX ((size_t)64 << 20)
+#define READ       65536u
+#define IOVS       16
 
 static const struct as_h1_client_conf conf = {
     .max_line = 8192, .max_header_bytes = 64u << 10, .max_headers = 100, .max_chunk_ext = 1024};
@@ -33,6 +27,23 @@ as_ns as_contact_clock(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
+}
+
+/* Of this process, which is one command. */
+static as_ns began;
+
+void as_contact_begin(void)
+{
+    began = as_contact_clock();
+}
+
+as_ns as_contact_deadline(const struct as_option_set *opts)
+{
+    as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
+
+    if (!(opts->scope & (AS_SCOPE_DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE)) || !wait)
+        return AS_NEVER;
+    return began + wait;
 }
 
 int as_contact_signals(void)
@@ -47,139 +58,14 @@ int as_contact_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* --- which server --- */
-
-static void find(struct as_runtime_found *f, const struct as_option_set *o)
-{
-    as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
-                    (uint16_t)as_option_u64(o, AS_OPT_PORT));
-}
-
-uint16_t as_contact_place(const struct as_option_set *opts, char **ret_base)
-{
-    struct as_runtime_found f;
-
-    find(&f, opts);
-    *ret_base = as_str_dup(as_str_of(f.chosen.base));
-    as_runtime_found_fini(&f);
-    return f.chosen.port;
-}
-
-int as_contact_missing(const struct as_option_set *opts)
-{
-    struct as_runtime_found f;
-    struct as_buf text;
-
-    find(&f, opts);
-    as_buf_init(&text);
-    as_buf_printf(&text, "anyserve: no server on port %u in %s.", f.chosen.port, f.chosen.base);
-    if (!f.n)
-        as_buf_str(&text, "\n  No server runs there; another place is chosen with --runtime-dir.");
-    as_runtime_list(&f, &text);
-    fprintf(stderr, "%.*s\n", AS_STR_FMT(as_buf_slice(&text)));
-    as_buf_fini(&text);
-    as_runtime_found_fini(&f);
-    return AS_CODE_FAILED;
-}
-
-/* --- the way there --- */
-
-struct way {
-    const struct as_option_set *opts;
-    const char *remote; /* HOST:PORT, or "" */
-    char name[320];     /* for messages */
-    char host[320];     /* as HTTP writes it */
-    char token[AS_TOKEN_MAX + 1];
-    int fd;
-};
-
-static int open_unix(struct way *w, const struct as_contact_request *q)
-{
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    char path[AS_RUNTIME_PATH_MAX], *base;
-    uint16_t port = as_contact_place(w->opts, &base);
-    int rc = as_runtime_path(path, base, port, q->socket);
-
-    free(base);
-    snprintf(w->name, sizeof(w->name), "%s of the server on port %u", q->socket, port);
-    snprintf(w->host, sizeof(w->host), "localhost");
-    w->fd = rc < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (w->fd >= 0) {
-        /* as_runtime_path bounds it by the size of sun_path */
-        memcpy(sa.sun_path, path, strlen(path));
-        if (connect(w->fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-            return AS_CODE_OK;
-        close(w->fd);
-        w->fd = -1;
-    }
-    return q->is_quiet ? AS_CODE_FAILED : as_contact_missing(w->opts);
-}
-
-static int refuse(const struct as_buf *why, int code)
-{
-    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(why)));
-    return code;
-}
-
-static int read_token(struct way *w, struct as_buf *why)
-{
-    const char *file = as_option_str(w->opts, AS_OPT_CONTROL_TOKEN_FILE);
-
-    if (file[0])
-        return as_token_read(file, w->token, why) < 0 ? refuse(why, AS_CODE_CONFIG) : AS_CODE_OK;
-    as_buf_str(why, "--control needs --control-token-file: a file that holds the server's token");
-    return refuse(why, AS_CODE_USAGE);
-}
-
-static int open_tcp(struct way *w, const struct as_contact_request *q)
-{
-    char host[AS_LISTEN_HOST_MAX], reason[160];
-    struct as_buf why;
-    uint16_t port;
-    int code = AS_CODE_USAGE;
-
-    as_buf_init(&why);
-    snprintf(w->name, sizeof(w->name), "the control API at %s", w->remote);
-    snprintf(w->host, sizeof(w->host), "%s", w->remote);
-    if (strcmp(q->socket, AS_RUNTIME_CONTROL) != 0) {
-        as_buf_str(&why, "--control reaches the control API of a server only, not its status page");
-        refuse(&why, code);
-    } else if (as_listen_address(w->remote, host, &port) < 0 || !port) {
-        as_buf_printf(&why, "--control '%s' is no ADDRESS:PORT, as gpu1:9001 or [::1]:9001",
-                      w->remote);
-        refuse(&why, code);
-    } else {
-        code = read_token(w, &why);
-    }
-    if (code == AS_CODE_OK &&
-        as_connect_tcp(host, port, CONNECT_WAIT, &w->fd, reason, sizeof(reason)) < 0) {
-        as_buf_printf(&why, "cannot connect to %s: %s", w->remote, reason);
-        code = q->is_quiet ? AS_CODE_FAILED : refuse(&why, AS_CODE_FAILED);
-    }
-    as_buf_fini(&why);
-    return code;
-}
-
-static int open_way(struct way *w, const struct as_option_set *opts,
-                    const struct as_contact_request *q)
-{
-    *w = (struct way){.opts = opts, .fd = -1, .remote = as_option_str(opts, AS_OPT_CONTROL)};
-    return w->remote[0] ? open_tcp(w, q) : open_unix(w, q);
-}
-
-static void close_way(struct way *w)
-{
-    if (w->fd >= 0)
-        close(w->fd);
-    explicit_bzero(w->token, sizeof(w->token));
-}
-
 /* --- a request and its answer --- */
 
 struct talk {
     const struct as_contact_request *q;
     const struct as_contact_stream *stream; /* NULL: one answer */
-    int fd;
+    const struct as_option_set *opts;
+    int fd, stop_fd;
+    as_ns end;
     struct as_h1_client *h1;
     struct as_outq out;
     struct as_buf body; /* or the data of an event */
@@ -238,7 +124,7 @@ static void on_close(void *conn, void *call AS_UNUSED, uint32_t code AS_UNUSED, 
     t->whole = whole;
 }
 
-static int begin(struct talk *t, const struct way *w, struct as_buf *bearer)
+static int begin(struct talk *t, const struct as_contact_way *w, struct as_buf *bearer)
 {
     static const struct as_http_client_ops ops = {on_field, on_data, on_close};
     struct as_http_header h[6] = {{AS_STR(":method"), as_str_of(t->q->method)},
@@ -305,51 +191,57 @@ static int milliseconds(as_ns from, as_ns to)
                           : (int)AS_MIN((to - from + AS_MS - 1) / AS_MS, (as_ns)3600000);
 }
 
+static int probe(const struct talk *t);
+
 /* Until the answer is over, or something else is. 0, or an errno: ECANCELED for stop_fd, ETIMEDOUT
- * for the caller's deadline, ETIME when the server is silent. */
+ * for the deadline, ETIME when the server is silent. */
 static int run(struct talk *t)
 {
-    as_ns wait = t->q->wait ? t->q->wait : ANSWER_WAIT, now = as_contact_clock();
-    as_ns end = t->stream ? t->stream->deadline : AS_NEVER;
-    as_ns silent = wait == AS_NEVER ? AS_NEVER : now + wait;
+    as_ns wait = as_contact_wait(t->opts, t->q), now = as_contact_clock(), silent = now + wait;
     int e = write_out(t);
 
     while (!e && !t->over && !t->too_big && !t->stopped) {
         struct pollfd p[2] = {{.fd = t->fd, .events = POLLIN},
-                              {.fd = t->stream ? t->stream->stop_fd : -1, .events = POLLIN}};
+                              {.fd = t->stop_fd, .events = POLLIN}};
         int n;
 
         if (t->out.bytes)
             p[0].events |= POLLOUT;
-        n = poll(p, 2, milliseconds(now, AS_MIN(end, silent)));
+        n = poll(p, 2, milliseconds(now, AS_MIN(t->end, silent)));
         now = as_contact_clock();
         if (n < 0)
             e = errno == EINTR ? 0 : errno;
         else if (p[1].revents)
             e = ECANCELED;
-        else if (now >= end)
+        else if (now >= t->end)
             e = ETIMEDOUT;
         else if (now >= silent && !n)
-            e = ETIME;
+            e = t->q->is_slow ? probe(t) : ETIME;
         if (!e && n > 0 && p[0].revents) {
-            silent = wait == AS_NEVER ? AS_NEVER : now + wait;
             e = p[0].revents & (POLLIN | POLLHUP | POLLERR) ? read_in(t) : 0;
             if (!e && !t->over)
                 e = write_out(t);
             if (t->stream && t->is_events && !t->stopped)
                 t->stopped = !t->stream->on_pause(t->stream->ctx);
         }
+        if (!e && now >= silent)
+            silent = as_contact_clock() + wait; /* the probe was answered */
+        else if (n > 0)
+            silent = now + wait;
     }
     return t->too_big ? EMSGSIZE : e;
 }
 
 /* The errno of run. */
-static int converse(struct talk *t, const struct way *w)
+static int converse(struct talk *t, const struct as_contact_way *w)
 {
+    as_ns deadline = as_contact_deadline(w->opts);
     struct as_buf bearer;
     int e;
 
+    t->opts = w->opts;
     t->fd = w->fd;
+    t->end = AS_MIN(t->end, deadline);
     as_outq_init(&t->out);
     as_buf_init(&t->body);
     as_buf_init(&bearer);
@@ -357,6 +249,29 @@ static int converse(struct talk *t, const struct way *w)
     as_h1_client_free(t->h1);
     as_outq_fini(&t->out);
     as_buf_fini(&bearer);
+    return e;
+}
+
+/* What takes long may only look like a server that hangs: one that does not hang answers another
+ * question meanwhile, whatever it says. 0, or an errno of run. */
+static int probe(const struct talk *t)
+{
+    const struct as_contact_request q = {.socket = t->q->socket,
+                                         .method = "GET",
+                                         .target = "/",
+                                         .wait = t->q->wait,
+                                         .is_quiet = true};
+    struct talk other = {.q = &q, .stop_fd = t->stop_fd, .end = t->end};
+    struct as_contact_way w;
+    int e = ETIME;
+
+    if (as_contact_way_open(&w, t->opts, &q, t->end) == AS_CODE_OK) {
+        e = converse(&other, &w);
+        if (e != ECANCELED && e != ETIMEDOUT)
+            e = other.status ? 0 : ETIME;
+        as_buf_fini(&other.body);
+    }
+    as_contact_way_close(&w);
     return e;
 }
 
@@ -368,27 +283,35 @@ static void hand_over(struct talk *t, struct as_contact_answer *ret_a)
     ret_a->body = as_buf_slice(&ret_a->bytes);
 }
 
+/* Why there is no whole answer. The exit code. */
+static int no_answer(const struct as_contact_way *w, const struct as_contact_request *q, int e)
+{
+    if (e == ETIME)
+        return as_contact_way_silent(w, q);
+    if (e == ETIMEDOUT)
+        return q->is_quiet ? AS_CODE_TIMEOUT
+                           : as_contact_late(w->opts, "not done within --timeout: no answer came");
+    if (!q->is_quiet)
+        fprintf(stderr, "anyserve: %s gave no whole answer%s%s\n", w->name, e ? ": " : "",
+                e ? strerror(e) : "");
+    return AS_CODE_FAILED;
+}
+
 int as_contact_ask(const struct as_option_set *opts, const struct as_contact_request *q,
                    struct as_contact_answer *ret_a)
 {
-    struct talk t = {.q = q};
-    struct way w;
-    int code = open_way(&w, opts, q), e;
+    struct talk t = {.q = q, .stop_fd = -1, .end = AS_NEVER};
+    struct as_contact_way w;
+    int code = as_contact_way_open(&w, opts, q, AS_NEVER), e;
 
     *ret_a = (struct as_contact_answer){0};
     if (code == AS_CODE_OK) {
         e = converse(&t, &w);
         hand_over(&t, ret_a);
-        if (e || !t.whole) {
-            code = AS_CODE_FAILED;
-            if (!q->is_quiet)
-                fprintf(stderr, "anyserve: %s gave no whole answer%s%s\n", w.name, e ? ": " : "",
-                        e == ETIME ? "it is silent"
-                        : e        ? strerror(e)
-                                   : "");
-        }
+        if (e || !t.whole)
+            code = no_answer(&w, q, e);
     }
-    close_way(&w);
+    as_contact_way_close(&w);
     return code;
 }
 
@@ -397,21 +320,29 @@ enum as_contact_end as_contact_watch(const struct as_option_set *opts,
                                      const struct as_contact_stream *s,
                                      struct as_contact_answer *ret_a, int *ret_code)
 {
-    struct talk t = {.q = q, .stream = s};
-    struct way w;
+    struct talk t = {.q = q, .stream = s, .stop_fd = s->stop_fd, .end = s->deadline};
+    struct as_contact_way w;
     int e;
 
     *ret_a = (struct as_contact_answer){0};
-    *ret_code = open_way(&w, opts, q);
+    *ret_code = as_contact_way_open(&w, opts, q, s->deadline);
     e = *ret_code == AS_CODE_OK ? converse(&t, &w) : 0;
-    close_way(&w);
-    if (*ret_code != AS_CODE_OK)
+    if (e == ETIME)
+        *ret_code = as_contact_way_silent(&w, q);
+    as_contact_way_close(&w);
+    if (*ret_code != AS_CODE_OK && !e)
         return AS_CONTACT_ABSENT;
     hand_over(&t, ret_a);
-    if (e == ECANCELED)
+    switch (e) {
+    case ECANCELED:
         return AS_CONTACT_SIGNAL;
-    if (e == ETIMEDOUT)
+    case ETIMEDOUT:
         return AS_CONTACT_DEADLINE;
+    case ETIME:
+        return AS_CONTACT_SILENT;
+    default:
+        break;
+    }
     if (t.stopped)
         return AS_CONTACT_STOPPED;
     return t.whole && !t.is_events ? AS_CONTACT_REFUSED : AS_CONTACT_BROKEN;

@@ -2,7 +2,9 @@
  *
  * By a unix socket in the folder of a server of this machine, which works whichever ports are off,
  * and whose place proves whose server it is; or, with --control, over TCP to its control API.
- * Blocking calls. The server's bytes are read with care (wire/h1_client.h): half an answer is none.
+ * Blocking calls, each with an end: none waits for a silent server for longer than
+ * --answer-timeout, nor beyond the --timeout of the whole command, and stderr says which process
+ * did not answer. The server's bytes are read with care (wire/h1_client.h): half an answer is none.
  */
 #ifndef AS_APP_CONTACT_H
 #define AS_APP_CONTACT_H
@@ -14,8 +16,9 @@ struct as_contact_request {
     const char *socket; /* a file of io/runtime.h; over TCP only AS_RUNTIME_CONTROL can be asked */
     const char *method, *target;
     struct as_str body; /* JSON or YAML; empty: none */
-    as_ns wait;         /* for the next byte; 0: 10 s. AS_NEVER: for ever */
-    bool is_quiet;      /* that there is no server is not told: the caller goes on without */
+    as_ns wait;         /* for the next byte; 0: --answer-timeout */
+    bool is_slow;  /* its answer may take any time: a silent server is asked whether it is well */
+    bool is_quiet; /* that there is no server is not told: the caller goes on without */
 };
 
 struct as_contact_answer {
@@ -46,8 +49,9 @@ enum as_contact_end {
     AS_CONTACT_STOPPED,  /* on_event said so */
     AS_CONTACT_SIGNAL,   /* stop_fd became readable */
     AS_CONTACT_DEADLINE, /* the time is over */
-    AS_CONTACT_REFUSED,  /* no such stream: the answer says why */
-    AS_CONTACT_ABSENT    /* nobody to ask, as stderr says; *ret_code has the exit code */
+    AS_CONTACT_SILENT, /* the server does not answer, as stderr says; *ret_code has the exit code */
+    AS_CONTACT_REFUSED, /* no such stream: the answer says why */
+    AS_CONTACT_ABSENT   /* nobody to ask, as stderr says; *ret_code has the exit code */
 };
 
 struct as_contact_stream {
@@ -55,10 +59,11 @@ struct as_contact_stream {
     bool (*on_pause)(void *ctx);                     /* no other is there now; likewise */
     void *ctx;
     int stop_fd;    /* -1: none */
-    as_ns deadline; /* CLOCK_MONOTONIC; AS_NEVER: none */
+    as_ns deadline; /* CLOCK_MONOTONIC; AS_NEVER: none but that of as_contact_deadline */
 };
 
-/* The events of q->target, one after the other, until something ends it. as_contact_fini. */
+/* The events of q->target, one after the other, until something ends it: nothing happens for as
+ * long as it likes (q->is_slow). as_contact_fini. */
 enum as_contact_end as_contact_watch(const struct as_option_set *opts,
                                      const struct as_contact_request *q,
                                      const struct as_contact_stream *s,
@@ -74,6 +79,13 @@ uint16_t as_contact_place(const struct as_option_set *opts, char **ret_base);
 int as_contact_missing(const struct as_option_set *opts);
 
 as_ns as_contact_clock(void); /* CLOCK_MONOTONIC */
+void as_contact_begin(void);  /* the command begins: --timeout counts from here */
+/* When a command that changes something must have ended, by its --timeout; AS_NEVER: it need not.
+ */
+as_ns as_contact_deadline(const struct as_option_set *opts);
+/* Tells on stderr that it has not, and, of a server of this machine, what keeps it. The exit code.
+ */
+int as_contact_late(const struct as_option_set *opts, const char *what);
 /* For commands that end with Ctrl-C: a descriptor that tells of SIGINT and SIGTERM, which do not
  * end the process any more, nor does a reader of ours that leaves (SIGPIPE). */
 int as_contact_signals(void);

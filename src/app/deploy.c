@@ -129,7 +129,7 @@ int as_deploy_main(struct as_option_set *opts)
         .socket = AS_RUNTIME_CONTROL,
         .method = "PUT",
         .target = as_option_bool(opts, AS_OPT_DRY_RUN) ? APPLICATIONS "?dry_run=1" : APPLICATIONS,
-        .wait = as_await_limit(opts)}; /* it loads the code first */
+        .is_slow = true}; /* it loads the code first */
     struct as_contact_answer a = {0};
     struct as_buf text;
     int code;

@@ -7,6 +7,7 @@
 #include "ctl/memory.h"
 #include "ctl/state_dir.h"
 #include "io/cgroup.h"
+#include "io/family.h"
 #include "io/listen.h"
 #include "io/proc.h"
 #include "io/runtime.h"
@@ -449,6 +450,25 @@ static void check_port(struct as_doctor *d)
                        n == AS_EEXISTS ? "another program has it" : strerror(e));
 }
 
+static void check_processes(struct as_doctor *d)
+{
+    struct as_family f;
+    char *base;
+    uint16_t port = as_contact_place(d->opts, &base);
+
+    as_family_read(&f, base, port);
+    free(base);
+    for (uint32_t i = 0; i < f.n; i++) {
+        char advice[64];
+
+        snprintf(advice, sizeof(advice), "kill -CONT %d", (int)f.all[i].pid);
+        if (f.all[i].is_stopped)
+            as_doctor_tell(d, "process", AS_DOCTOR_FAIL, advice,
+                           "the %s (pid %d) is stopped, by a signal or a debugger", f.all[i].role,
+                           (int)f.all[i].pid);
+    }
+}
+
 int as_doctor_main(struct as_option_set *opts)
 {
     struct as_doctor d = {.opts = opts, .json = as_option_bool(opts, AS_OPT_JSON)};
@@ -468,6 +488,7 @@ int as_doctor_main(struct as_option_set *opts)
     check_cgroup(&d, d.server.dispatcher);
     check_shm(&d);
     check_folders(&d);
+    check_processes(&d);
     if (d.json)
         as_json_put_close(&d.out, ']');
     else

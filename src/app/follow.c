@@ -66,7 +66,7 @@ enum as_contact_end as_follow_run(struct as_follow *f, const struct as_option_se
     struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL,
                                    .method = "GET",
                                    .target = AS_FOLLOW_TARGET,
-                                   .wait = AS_NEVER}; /* the heart may beat as slowly as it likes */
+                                   .is_slow = true}; /* nothing may happen for long */
     struct as_contact_stream s = {.on_event = on_event,
                                   .on_pause = on_pause,
                                   .ctx = f,
@@ -79,7 +79,8 @@ enum as_contact_end as_follow_run(struct as_follow *f, const struct as_option_se
         struct as_contact_answer a;
         enum as_contact_end end = as_contact_watch(opts, &q, &s, &a, &f->code);
 
-        f->code = end == AS_CONTACT_ABSENT ? f->code : AS_CODE_FAILED;
+        if (end != AS_CONTACT_ABSENT && end != AS_CONTACT_SILENT)
+            f->code = AS_CODE_FAILED;
         if (end == AS_CONTACT_REFUSED)
             refused(&a);
         as_contact_fini(&a);

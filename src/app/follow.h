@@ -22,12 +22,12 @@ struct as_follow {
     int stop_fd;    /* as in as_contact_stream */
     as_ns deadline; /* likewise */
     bool heard;     /* something, on this stream */
-    int code;       /* the exit code of a command that cannot go on, with ABSENT, REFUSED, BROKEN */
+    int code;       /* the exit code of a command that cannot go on, with the ends that fail */
 };
 
 /* Zeroed but for what the caller sets; as_follow_fini in any case. STOPPED, SIGNAL, DEADLINE;
- * ABSENT, REFUSED, BROKEN: there is no server, or none any more, or it does not tell; stderr says
- * which. */
+ * ABSENT, SILENT, REFUSED, BROKEN: there is no server, or none any more, or it does not answer, or
+ * does not tell; stderr says which. */
 enum as_contact_end as_follow_run(struct as_follow *f, const struct as_option_set *opts);
 void as_follow_fini(struct as_follow *f);
 

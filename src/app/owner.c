@@ -2,6 +2,7 @@
 
 #include "app/contact.h"
 #include "conf/exit_code.h"
+#include "io/family.h"
 #include "io/runtime.h"
 
 #include <errno.h>
@@ -13,8 +14,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. */
-static struct ucred listener(const struct as_owner *f)
+/* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. Not
+ * blocking: whoever accepts there may be stopped, and the queue be full. */
+static struct ucred listener(const struct as_owner *f, const char *name)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     char path[AS_RUNTIME_PATH_MAX];
@@ -22,15 +24,21 @@ static struct ucred listener(const struct as_owner *f)
     socklen_t n = sizeof(who);
     int fd;
 
-    if (as_runtime_path(path, f->base, f->port, AS_RUNTIME_CONTROL) < 0)
+    if (as_runtime_path(path, f->base, f->port, name) < 0)
         return who;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return who;
     memcpy(sa.sun_path, path, strlen(path));
     if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0)
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0) {
+        int e = errno;
+
         who.pid = -1;
+        close(fd);
+        errno = e;
+        return who;
+    }
     close(fd);
     return who;
 }
@@ -56,6 +64,19 @@ static bool is_of(const struct as_owner *f, uid_t uid)
     return found == uid && poll(&ended, 1, 0) == 0;
 }
 
+void as_owner_explain(const struct as_owner *o)
+{
+    struct as_family f;
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_family_read(&f, o->base, o->port);
+    if (as_family_explain(&f, &b))
+        fprintf(stderr, "anyserve: the server on port %u cannot go on:%.*s\n", o->port,
+                AS_STR_FMT(as_buf_slice(&b)));
+    as_buf_fini(&b);
+}
+
 /* A number in a file proves nothing: it may be another process's by now. The kernel says who
  * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
  * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
@@ -65,7 +86,14 @@ int as_owner_find(struct as_owner *ret_o, const struct as_option_set *opts)
 
     ret_o->fd = -1;
     ret_o->port = as_contact_place(opts, &ret_o->base);
-    who = listener(ret_o);
+    who = listener(ret_o, AS_RUNTIME_CONTROL);
+    if (who.pid < 0 && errno == EAGAIN)
+        who = listener(ret_o, AS_RUNTIME_STATUS);
+    if (who.pid < 0 && errno == EAGAIN) {
+        fprintf(stderr, "anyserve: no process of the server on port %u answers\n", ret_o->port);
+        as_owner_explain(ret_o);
+        return AS_CODE_FAILED;
+    }
     ret_o->pid = who.pid;
     if (ret_o->pid > 0)
         ret_o->fd = (int)syscall(SYS_pidfd_open, ret_o->pid, 0);

@@ -25,4 +25,7 @@ int as_owner_signal(const struct as_owner *o, int signo);
 /* Waits until it has ended, or until then (as_contact_clock): false. */
 bool as_owner_ends(const struct as_owner *o, as_ns deadline);
 
+/* Tells on stderr which of the server's processes are stopped, if any: it cannot go on without. */
+void as_owner_explain(const struct as_owner *o);
+
 #endif

@@ -287,14 +287,20 @@ static int tell(const char *outcome)
 }
 
 /* It stands in `path` when it is known. */
-static int wait_for(const struct as_owner *o, const char *path, as_ns limit)
+static int wait_for(const struct as_owner *o, const char *path, const struct as_option_set *opts)
 {
-    as_ns deadline = limit ? as_contact_clock() + limit : AS_NEVER;
+    as_ns began = as_contact_clock(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
+    as_ns deadline = limit ? began + limit : AS_NEVER;
+    as_ns explain = AS_MIN(deadline, began + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT));
     char text[PATH_BYTES];
 
     while (!read_file(path, text, sizeof(text))) {
         as_ns now = as_contact_clock();
 
+        if (now >= explain) {
+            as_owner_explain(o);
+            explain = AS_NEVER; /* once */
+        }
         if (now >= deadline) {
             fprintf(stderr, "anyserve: not done within --timeout; the server goes on with it\n");
             return AS_CODE_TIMEOUT;
@@ -319,7 +325,7 @@ int as_upgrade_main(struct as_option_set *opts)
         code = as_owner_signal(&o, SIGUSR2);
     }
     if (code == AS_CODE_OK)
-        code = wait_for(&o, path, as_option_ns(opts, AS_OPT_WAIT_TIMEOUT));
+        code = wait_for(&o, path, opts);
     as_owner_fini(&o);
     return code;
 }

@@ -33,6 +33,11 @@ static int end(const struct as_owner *f, const struct as_option_set *opts)
 
     if (code != AS_CODE_OK)
         return code;
+    if (as_owner_ends(
+            f, AS_MIN(deadline, as_contact_clock() + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT))))
+        deadline = 0; /* it has ended */
+    else
+        as_owner_explain(f);
     if (!as_owner_ends(f, deadline)) {
         fprintf(stderr, "anyserve: the server is still there after --timeout; it goes on ending\n");
         return AS_CODE_TIMEOUT;

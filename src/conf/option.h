@@ -77,7 +77,7 @@ enum as_option_type {
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
       "one more port, for clients that expect gRPC on 8001")                                       \
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
-      "/metrics and /status on 127.0.0.1; if nobody chose it and it is taken, the next free port") \
+      "/metrics, /status on 127.0.0.1; where 8002 is taken, the next")                             \
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Listening",               \
       "let workers register over TCP, too; they can always use management.sock")                   \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
@@ -348,6 +348,9 @@ enum as_option_type {
     X(WAIT_TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off",                          \
       DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_SHUTDOWN | AS_SCOPE_UPGRADE,            \
       "Operating", "longest wait; what was begun goes on")                                         \
+    X(ANSWER_TIMEOUT, "answer-timeout", DURATION, AS_MS, 3600 * AS_SEC, "10s", "", FIND,           \
+      "Operating",                                                                                 \
+      "a process of the server that says nothing for so long is taken for hung, and named")        \
     X(YES, "yes", BOOL, 0, 1, "off", "", SHUTDOWN, "Operating", "-y: do not ask")                  \
     X(WATCH, "watch", BOOL, 0, 1, "off", "", STATUS, "Operating",                                  \
       "-w: follow what is served: a table that stays true, or lines of changes")                   \
@@ -462,6 +465,8 @@ const char *as_option_str(const struct as_option_set *o, enum as_option_id id); 
 const char *as_option_item(const struct as_option_set *o, enum as_option_id id, uint32_t i);
 
 const char *as_option_key(enum as_option_id id);
+/* Its value as it is typed ("10s"). */
+void as_option_print(struct as_buf *b, enum as_option_id id, const struct as_option_set *o);
 /* A value computed by us (a port that was bound, a limit that was measured): INT, SIZE, DURATION.
  */
 void as_option_set_i64(struct as_option_set *o, enum as_option_id id, int64_t v);

@@ -27,6 +27,11 @@ char **as_option_argv(const struct as_option_set *o, uint32_t scope)
     return argv;
 }
 
+void as_option_print(struct as_buf *b, enum as_option_id id, const struct as_option_set *o)
+{
+    as_option_write(&as_option_rows[id], &o->v[id], b);
+}
+
 void as_option_argv_free(char **argv)
 {
     for (size_t i = 0; argv && argv[i]; i++)

@@ -302,6 +302,7 @@ int as_bench_main(struct as_option_set *opts)
 
     t->opts = opts;
     code = bench(t);
+    as_target_explain(opts, code, &t->why);
     if (code) {
         as_buf_init(&b);
         as_fault_write(&b, "bench", code, as_buf_slice(&t->why), json);

@@ -250,6 +250,7 @@ int as_infer_main(struct as_option_set *opts)
     as_arena_init(&f->arena, NULL, 0);
     as_buf_init(&b);
     code = infer(f);
+    as_target_explain(opts, code, &f->why);
     if (code)
         as_fault_write(&b, "infer", code, as_buf_slice(&f->why), json);
     else if (f->request.stream && !json)

@@ -1,7 +1,11 @@
 #include "tool/target.h"
 
+#include "conf/exit_code.h"
 #include "ctl/runtime_dir.h"
 #include "io/connect.h"
+#include "io/family.h"
+
+enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
 static int wrong(const char *url, const char *what, struct as_buf *why)
 {
@@ -107,4 +111,18 @@ int as_target_connect(const struct as_target *t, const struct as_option_set *o, 
     as_buf_printf(why, "cannot connect to %s: %s.", t->authority, reason);
     advise(o, why);
     return AS_EUNAVAILABLE;
+}
+
+void as_target_explain(const struct as_option_set *o, int code, struct as_buf *why)
+{
+    struct as_runtime_found f;
+    struct as_family family;
+
+    if (as_option_str(o, AS_OPT_URL)[0] ||
+        (code != AS_CODE_STATUS + DEADLINE_EXCEEDED && code != AS_CODE_STATUS + UNAVAILABLE))
+        return;
+    find(&f, o);
+    as_family_read(&family, f.chosen.base, f.chosen.port);
+    as_family_explain(&family, why);
+    as_runtime_found_fini(&f);
 }

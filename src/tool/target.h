@@ -24,4 +24,8 @@ int as_target_parse(struct as_target *ret_t, const char *url, struct as_buf *why
 /* A connected descriptor, or AS_EUNAVAILABLE with a sentence in `why` that says what to do. */
 int as_target_connect(const struct as_target *t, const struct as_option_set *o, struct as_buf *why);
 
+/* Behind the text of a call that ended with this exit code: of a server of this machine that did
+ * not answer, which of its processes are stopped. */
+void as_target_explain(const struct as_option_set *o, int code, struct as_buf *why);
+
 #endif

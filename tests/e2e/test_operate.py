@@ -804,7 +804,7 @@ def test_completion_of_words(complete):
     assert "dispatcher" not in complete("") and {"deploy", "doctor"} <= set(complete(""))
     assert complete("help", "sh") == ["shutdown"]
     assert complete("completion", "") == ["bash", "zsh", "fish"]
-    assert set(complete("status", "--")) == {"--help", "--port", "--control", "--control-token-file", "--runtime-dir",
+    assert set(complete("status", "--")) == {"--help", "--port", "--control", "--control-token-file", "--runtime-dir", "--answer-timeout",
                                              "--watch", "--json"}
     assert complete("run", "--log-level", "w") == ["warn"]
     assert complete("run", "--log-level", "=", "d") == ["debug"]
