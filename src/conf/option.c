@@ -154,16 +154,22 @@ static const struct {
     enum as_option_id id;
 } letters[] = {
     {'o', AS_OPT_OUTPUT_FILE}, {'y', AS_OPT_YES},   {'w', AS_OPT_WATCH},
-    {'f', AS_OPT_FOLLOW},      {'n', AS_OPT_LINES},
+    {'f', AS_OPT_FOLLOW},      {'n', AS_OPT_LINES}, {'p', AS_OPT_PORT},
 };
 
-/* "-x" and what follows it: as take. */
+/* "-x" and what follows it, or "-xVALUE": as take. */
 static int take_letter(struct as_option_set *o, const char *arg, const char *next,
                        struct as_buf *err)
 {
     for (size_t i = 0; i < AS_COUNT(letters); i++) {
-        if (arg[1] == letters[i].letter && arg[2] == 0 && known(o, letters[i].id))
-            return take(o, as_option_rows[letters[i].id].key, next, err);
+        const struct as_option_row *row = &as_option_rows[letters[i].id];
+
+        if (arg[1] != letters[i].letter || !known(o, letters[i].id))
+            continue;
+        if (arg[2] == 0)
+            return take(o, row->key, next, err);
+        if (row->type != AS_OPTION_BOOL)
+            return put(o, letters[i].id, arg + 2, err);
     }
     as_buf_printf(err, "unknown option %s; options begin with --", arg);
     return AS_EINVALID;
@@ -199,6 +205,10 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
 
 static int positional(struct as_option_set *o, const char *arg, struct as_buf *err)
 {
+    if (o->more && o->n_args >= o->more_from) {
+        o->n_more++;
+        return as_option_put(o, o->more, arg, err);
+    }
     if (o->n_args == AS_OPTION_ARGS_MAX) {
         as_buf_printf(err, "more than %u arguments", AS_OPTION_ARGS_MAX);
         return AS_EINVALID;

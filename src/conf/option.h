@@ -73,7 +73,7 @@ enum as_option_type {
       "address that clients connect to; 0.0.0.0 or :: for all")                                    \
     X(PORT, "port", INT, 0, 65535, "8000", "",                                                     \
       RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
-      "gRPC and HTTP port; 0 takes any free port")                                                 \
+      "-p N: gRPC and HTTP port; 0 takes any free port")                                           \
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
       "one more port, for clients that expect gRPC on 8001")                                       \
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
@@ -356,7 +356,7 @@ enum as_option_type {
       "-w: follow what is served: a table that stays true, or lines of changes")                   \
     X(FOLLOW, "follow", BOOL, 0, 1, "off", "", LOGS, "Operating", "-f: print what comes as well")  \
     X(REPLICA, "replica", STRING, 0, 255, "", "NAME", LOGS, "Operating",                           \
-      "of this replica only; also supervisor, dispatcher, controller")                             \
+      "of this replica only, or of this deployment's; also supervisor, dispatcher, controller")    \
     X(LINES, "lines", INT, 0, 1000000000, "100", "", LOGS, "Operating",                            \
       "-n N: how many of the newest lines")                                                        \
     X(TIMESTAMPS, "timestamps", BOOL, 0, 1, "off", "", LOGS, "Operating",                          \
@@ -437,6 +437,8 @@ struct as_option_set {
     struct as_option_value v[AS_OPT_COUNT];
     const char *args[AS_OPTION_ARGS_MAX];
     uint32_t n_args;
+    const char *more;           /* set before the parser runs: arguments behind the first … */
+    uint32_t more_from, n_more; /* … `more_from` are values of this option; NULL: of none */
     struct {
         enum as_option_id id;
         const char *s;

@@ -108,7 +108,8 @@ static void two_dashes_end_the_options(void **state AS_UNUSED)
     assert_string_equal(o.args[0], "--port");
     check_ok(&o, ARGS("-"));
     assert_int_equal(o.n_args, 1);
-    check_refused(ARGS("-p"), "unknown option -p; options begin with --");
+    check_refused(ARGS("-q"), "unknown option -q; options begin with --");
+    check_refused(ARGS("-p"), "--port needs a value");
 }
 
 static void help_is_not_checked_further(void **state AS_UNUSED)
@@ -291,7 +292,7 @@ static void a_list_is_given_again_and_again(void **state AS_UNUSED)
 
 static void some_have_a_letter(void **state AS_UNUSED)
 {
-    char letter[] = "-o", file[] = "x.yaml", joined[] = "-ox";
+    char letter[] = "-o", file[] = "x.yaml", joined[] = "-oz.yaml", other[] = "-xo";
     struct as_option_set o;
     struct as_buf err = {0};
 
@@ -300,12 +301,36 @@ static void some_have_a_letter(void **state AS_UNUSED)
     assert_string_equal(as_option_str(&o, AS_OPT_OUTPUT_FILE), "x.yaml");
     assert_int_equal(o.n_args, 0);
     assert_int_equal(as_option_parse(&o, 1, (char *const[]){letter}, &err), AS_EINVALID);
-    assert_int_equal(as_option_parse(&o, 1, (char *const[]){joined}, &err), AS_EINVALID);
+    assert_int_equal(as_option_parse(&o, 1, (char *const[]){other}, &err), AS_EINVALID);
     as_buf_add(&err, "", 1);
     assert_string_equal(err.p,
-                        "--output-file needs a valueunknown option -ox; options begin with --");
+                        "--output-file needs a valueunknown option -xo; options begin with --");
     as_buf_fini(&err);
+    assert_int_equal(as_option_parse(&o, 1, (char *const[]){joined}, &err), 0);
+    assert_string_equal(as_option_str(&o, AS_OPT_OUTPUT_FILE), "z.yaml");
+    check_ok(&o, ARGS("-p", "7", "-p8"));
+    assert_int_equal(as_option_u64(&o, AS_OPT_PORT), 8);
     check_refused(ARGS("-o", "x"), "unknown option -o; options begin with --"); /* not of `run` */
+}
+
+/* Behind the first `more_from` arguments; the others stay what they are. */
+static void arguments_can_be_values_of_an_option(void **state AS_UNUSED)
+{
+    char model[] = "m", a[] = "a=1", b[] = "b=2", given[] = "--input=c=3";
+    struct as_option_set o;
+    struct as_buf err = {0};
+
+    as_option_init(&o, AS_SCOPE_INFER);
+    o.more = "input";
+    o.more_from = 1;
+    assert_int_equal(as_option_parse(&o, 4, (char *const[]){model, a, given, b}, &err), 0);
+    assert_int_equal(o.n_args, 1);
+    assert_int_equal(o.n_more, 2);
+    assert_string_equal(as_option_item(&o, AS_OPT_INPUT, 0), "a=1"); /* in their order */
+    assert_string_equal(as_option_item(&o, AS_OPT_INPUT, 1), "c=3");
+    assert_string_equal(as_option_item(&o, AS_OPT_INPUT, 2), "b=2");
+    assert_null(as_option_item(&o, AS_OPT_INPUT, 3));
+    as_buf_fini(&err);
 }
 
 static void a_child_gets_what_was_given(void **state AS_UNUSED)
@@ -409,6 +434,7 @@ int main(void)
         cmocka_unit_test(arguments_are_bounded),
         cmocka_unit_test(a_list_is_given_again_and_again),
         cmocka_unit_test(some_have_a_letter),
+        cmocka_unit_test(arguments_can_be_values_of_an_option),
         cmocka_unit_test(a_child_gets_what_was_given),
         cmocka_unit_test(written_values_are_read_back),
         cmocka_unit_test(help_fits_one_screen_and_names_every_option),
