@@ -354,8 +354,9 @@ void as_contact_fini(struct as_contact_answer *a)
 }
 
 /* {"error": text} as the text alone; what is none, as it is. */
-void as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text)
+bool as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text)
 {
+    bool found = false;
     struct as_str text = a->body;
     struct as_arena arena;
     struct as_json *j = as_json_new();
@@ -371,27 +372,36 @@ void as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text
     if (j && as_json_open(j, &arena, padded.p, a->body.n, &root) == 0 &&
         as_json_items(j, &root, &it) == 0 && it.object && as_json_next(j, &it) > 0 &&
         as_str_eq(it.key, AS_STR("error")))
-        as_json_string(j, &it.value, &text);
+        found = as_json_string(j, &it.value, &text) == 0;
     as_buf_add(ret_text, text.p, text.n);
     if (j)
         as_json_close(j);
     as_json_free(j);
     as_arena_fini(&arena);
     as_buf_fini(&padded);
+    return found;
 }
 
-int as_contact_print(const struct as_contact_request *q, const struct as_contact_answer *a)
+int as_contact_refused(const struct as_contact_answer *a)
 {
     struct as_buf text;
 
-    if (a->status != 200) {
-        as_buf_init(&text);
-        as_contact_error(a, &text);
-        fprintf(stderr, "anyserve: %s answered %u: %.*s\n", q->socket, a->status,
+    as_buf_init(&text);
+    /* about what was asked for: the sentence says all. Else it is about the server or the way there
+     */
+    if (as_contact_error(a, &text) && (a->status == 400 || a->status == 404 || a->status == 409))
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
+    else
+        fprintf(stderr, "anyserve: the server answered %u: %.*s\n", a->status,
                 AS_STR_FMT(as_buf_slice(&text)));
-        as_buf_fini(&text);
-        return AS_CODE_FAILED;
-    }
+    as_buf_fini(&text);
+    return AS_CODE_FAILED;
+}
+
+int as_contact_print(const struct as_contact_answer *a)
+{
+    if (a->status != 200)
+        return as_contact_refused(a);
     fwrite(a->body.p, 1, a->body.n, stdout);
     if (a->body.n && a->body.p[a->body.n - 1] != '\n')
         fputc('\n', stdout);
@@ -404,7 +414,7 @@ int as_contact_show(const struct as_option_set *opts, const struct as_contact_re
     int code = as_contact_ask(opts, q, &a);
 
     if (code == AS_CODE_OK)
-        code = as_contact_print(q, &a);
+        code = as_contact_print(&a);
     as_contact_fini(&a);
     return code;
 }

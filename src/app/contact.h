@@ -36,11 +36,14 @@ void as_contact_fini(struct as_contact_answer *a);
 
 /* The usual end of a command: a body with 200 goes to stdout, anything else to stderr. The exit
  * code. */
-int as_contact_print(const struct as_contact_request *q, const struct as_contact_answer *a);
+int as_contact_print(const struct as_contact_answer *a);
+/* Tells on stderr, in the server's own words, why it has refused. The exit code. */
+int as_contact_refused(const struct as_contact_answer *a);
 /* A whole command: asks and prints. The exit code. */
 int as_contact_show(const struct as_option_set *opts, const struct as_contact_request *q);
-/* What an answer that is not 200 says, without its JSON; the caller empties ret_text. */
-void as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text);
+/* What an answer that is not 200 says, without its JSON; the caller empties ret_text. False: it is
+ * not of ours, and this is its body. */
+bool as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text);
 
 /* --- streams of events --- */
 

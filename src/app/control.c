@@ -2,10 +2,10 @@
 
 #include "app/await.h"
 #include "app/contact.h"
+#include "app/names.h"
 #include "conf/exit_code.h"
 #include "edge/route.h"
 #include "io/runtime.h"
-#include "tool/record.h"
 
 #include <stdlib.h>
 
@@ -22,90 +22,68 @@ static void fini(struct named *n)
     free(n->deployment);
 }
 
-/* The reader goes on only: each of these walks over all of its object. */
-static bool lists(struct as_record *r, struct as_json_value *deployments, struct as_str name)
+/* By exactly these names. */
+static bool is_served(const struct as_names *names, const struct named *n)
 {
-    struct as_json_items it;
-    bool found = false;
-
-    if (as_json_items(r->json, deployments, &it))
-        return false;
-    while (as_json_next(r->json, &it) > 0)
-        found = found || as_str_eq(it.key, name);
-    return found;
+    for (uint32_t i = 0; i < names->n; i++) {
+        if (strcmp(names->all[i].application, n->application) == 0 &&
+            strcmp(names->all[i].deployment, n->deployment) == 0)
+            return true;
+    }
+    return false;
 }
 
-static bool has(struct as_record *r, struct as_json_value *application, struct as_str deployment)
+static int no_deployment(const struct as_names *names, const struct named *n,
+                         const struct as_option_set *opts, const char *verb)
 {
-    struct as_json_items it;
-    bool found = false;
+    const char *rest = opts->n_args > 1 ? opts->args[1]
+                       : opts->v[AS_OPT_RESET].given && as_option_bool(opts, AS_OPT_RESET)
+                           ? "--reset"
+                           : "";
+    struct as_buf text;
 
-    if (as_json_items(r->json, application, &it))
-        return false;
-    while (as_json_next(r->json, &it) > 0) {
-        if (as_str_eq(it.key, AS_STR("deployments")))
-            found = lists(r, &it.value, deployment);
-    }
-    return found;
-}
-
-static char *owner_among(struct as_record *r, struct as_json_value *applications,
-                         struct as_str deployment)
-{
-    struct as_json_items it;
-    char *owner = NULL;
-
-    if (as_json_items(r->json, applications, &it))
-        return NULL;
-    while (as_json_next(r->json, &it) > 0) {
-        struct as_str name = it.key;
-
-        if (has(r, &it.value, deployment) && !owner)
-            owner = as_str_dup(name);
-    }
-    return owner;
-}
-
-/* The application that has a deployment of this name, of those that an answer lists; or NULL. */
-static char *owner_in(struct as_str answer, struct as_str deployment)
-{
-    struct as_json_value root;
-    struct as_json_items it;
-    struct as_record r;
-    char *owner = NULL;
-
-    if (as_record_open(&r, answer, &root) == 0 && as_json_items(r.json, &root, &it) == 0) {
-        while (!owner && as_json_next(r.json, &it) > 0) {
-            if (as_str_eq(it.key, AS_STR("applications")))
-                owner = owner_among(&r, &it.value, deployment);
-        }
-    }
-    as_record_close(&r);
-    return owner;
+    as_buf_init(&text);
+    as_names_no_deployment(names, n->deployment, verb, rest, &text);
+    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
+    as_buf_fini(&text);
+    return AS_CODE_FAILED;
 }
 
 /* A file has each deployment's name once, so the server knows which application is meant. */
-static int ask_owner(const struct as_option_set *opts, struct named *n)
+static int ask_owner(const struct as_option_set *opts, struct named *n, const char *verb)
 {
-    struct as_contact_request q = {
-        .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/applications/"};
-    struct as_contact_answer a;
-    int code = as_contact_ask(opts, &q, &a);
+    struct as_names names;
+    int code = as_names_ask(&names, opts);
+    const char *owner = as_names_owner(&names, as_str_of(n->deployment));
 
-    if (code == AS_CODE_OK && a.status != 200)
-        code = as_contact_print(&q, &a);
+    if (owner)
+        n->application = as_str_dup(as_str_of(owner));
     else if (code == AS_CODE_OK)
-        n->application = owner_in(a.body, as_str_of(n->deployment));
-    if (code == AS_CODE_OK && !n->application) {
-        fprintf(stderr, "anyserve: there is no deployment '%s'\n", n->deployment);
-        code = AS_CODE_FAILED;
-    }
-    as_contact_fini(&a);
+        code = no_deployment(&names, n, opts, verb);
+    as_names_fini(&names);
+    return code;
+}
+
+/* What the server has refused, in its words; of a name that it does not know, what that is. */
+static int refused(const struct as_option_set *opts, const struct named *n, const char *verb,
+                   const struct as_contact_answer *a)
+{
+    struct as_names names;
+    int code;
+
+    if (a->status != 404)
+        return as_contact_refused(a);
+    code = as_names_ask(&names, opts);
+    if (code == AS_CODE_OK && is_served(&names, n))
+        code = as_contact_refused(a);
+    else if (code == AS_CODE_OK)
+        code = no_deployment(&names, n, opts, verb);
+    as_names_fini(&names);
     return code;
 }
 
 /* [APPLICATION/]DEPLOYMENT. An exit code; fini in any case. */
-static int read_named(const struct as_option_set *opts, struct named *ret_n)
+static int read_named(const struct as_option_set *opts, const char *verb, struct named *ret_n)
 {
     const char *text = opts->args[0], *slash = strchr(text, '/');
 
@@ -115,7 +93,7 @@ static int read_named(const struct as_option_set *opts, struct named *ret_n)
         return AS_CODE_USAGE;
     }
     if (!slash)
-        return ask_owner(opts, ret_n);
+        return ask_owner(opts, ret_n, verb);
     ret_n->application = as_str_dup((struct as_str){text, (size_t)(slash - text)});
     return AS_CODE_OK;
 }
@@ -165,7 +143,7 @@ static int order(const struct as_option_set *opts, const struct named *n, const 
     q.target = (const char *)target.p;
     code = as_contact_ask(opts, &q, &a);
     if (code == AS_CODE_OK)
-        code = a.status == 200 ? see_through(opts, n, a.body, replicas) : as_contact_print(&q, &a);
+        code = a.status == 200 ? see_through(opts, n, a.body, replicas) : refused(opts, n, verb, &a);
     as_contact_fini(&a);
     as_buf_fini(&target);
     return code;
@@ -176,7 +154,7 @@ static int tell(const struct as_option_set *opts, const char *verb, struct as_st
                 int64_t replicas)
 {
     struct named n;
-    int code = read_named(opts, &n);
+    int code = read_named(opts, verb, &n);
 
     if (code == AS_CODE_OK)
         code = order(opts, &n, verb, body, replicas);

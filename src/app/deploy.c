@@ -2,6 +2,7 @@
 
 #include "app/await.h"
 #include "app/contact.h"
+#include "app/names.h"
 #include "conf/exit_code.h"
 #include "edge/control.h"
 #include "edge/route.h"
@@ -68,13 +69,13 @@ static int refused(const struct as_contact_answer *a, const char *path)
 {
     struct as_buf text;
 
+    if (a->status != 400)
+        return as_contact_refused(a);
     as_buf_init(&text);
     as_contact_error(a, &text);
-    if (a->status != 400)
-        fprintf(stderr, "anyserve: the server answered %u: ", a->status);
     print_named(as_buf_slice(&text), strcmp(path, "-") == 0 ? "stdin" : path);
     as_buf_fini(&text);
-    return a->status == 400 ? AS_CODE_CONFIG : AS_CODE_FAILED;
+    return AS_CODE_CONFIG;
 }
 
 /* --- the commands --- */
@@ -167,6 +168,26 @@ static int see_it_end(const struct as_option_set *opts, const struct as_contact_
     return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
 }
 
+static int not_deleted(const struct as_option_set *opts, const struct as_contact_answer *a)
+{
+    struct as_names names;
+    struct as_buf text;
+    int code;
+
+    if (a->status != 404)
+        return as_contact_refused(a);
+    code = as_names_ask(&names, opts);
+    if (code == AS_CODE_OK) {
+        as_buf_init(&text);
+        as_names_no_application(&names, opts->args[0], "delete", &text);
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
+        as_buf_fini(&text);
+        code = AS_CODE_FAILED;
+    }
+    as_names_fini(&names);
+    return code;
+}
+
 int as_delete_main(struct as_option_set *opts)
 {
     struct as_rest_match m = {.application = as_str_of(opts->args[0])};
@@ -185,7 +206,7 @@ int as_delete_main(struct as_option_set *opts)
     q.target = (const char *)target.p;
     code = as_contact_ask(opts, &q, &a);
     if (code == AS_CODE_OK)
-        code = a.status == 200 ? see_it_end(opts, &a) : as_contact_print(&q, &a);
+        code = a.status == 200 ? see_it_end(opts, &a) : not_deleted(opts, &a);
     as_contact_fini(&a);
     as_buf_fini(&target);
     return code;

@@ -49,18 +49,6 @@ static bool on_pause(void *ctx)
     return !f->states.synced || f->on_rest(f->ctx, &f->states);
 }
 
-static enum as_contact_end refused(const struct as_contact_answer *a)
-{
-    struct as_buf text;
-
-    as_buf_init(&text);
-    as_contact_error(a, &text);
-    fprintf(stderr, "anyserve: the server answered %u: %.*s\n", a->status,
-            AS_STR_FMT(as_buf_slice(&text)));
-    as_buf_fini(&text);
-    return AS_CONTACT_REFUSED;
-}
-
 enum as_contact_end as_follow_run(struct as_follow *f, const struct as_option_set *opts)
 {
     struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL,
@@ -82,7 +70,7 @@ enum as_contact_end as_follow_run(struct as_follow *f, const struct as_option_se
         if (end != AS_CONTACT_ABSENT && end != AS_CONTACT_SILENT)
             f->code = AS_CODE_FAILED;
         if (end == AS_CONTACT_REFUSED)
-            refused(&a);
+            as_contact_refused(&a);
         as_contact_fini(&a);
         if (end == AS_CONTACT_ABSENT && met)
             fprintf(stderr, "anyserve: the server has gone\n");

@@ -28,7 +28,8 @@ struct logs {
     char *base;
     uint16_t port;
     int dir, notify, stop_fd;
-    char only[AS_JOURNAL_FILE]; /* the file that was asked for; "": all */
+    char only[AS_JOURNAL_FILE]; /* the file that was asked for; "": all, or … */
+    const char *deployment;     /* … those of its replicas; NULL: all */
     struct source *all;
     uint32_t n;
     bool failed; /* nobody reads what we print */
@@ -128,12 +129,23 @@ static struct source *find(struct logs *l, const char *file)
     return NULL;
 }
 
+/* "main-0" of "main": by its name, which it keeps when it has ended. */
+static bool is_replica(const char *name, const char *deployment)
+{
+    size_t n = strlen(deployment);
+    uint64_t number;
+
+    return strncmp(name, deployment, n) == 0 && name[n] == '-' &&
+           as_str_u64(as_str_of(name + n + 1), &number) == 0;
+}
+
 /* NULL: it is no file of a process that was asked for. */
 static struct source *add(struct logs *l, const char *file)
 {
     struct source s = {.fd = -1};
 
-    if ((l->only[0] && strcmp(l->only, file) != 0) || !as_journal_name(file, s.name))
+    if ((l->only[0] && strcmp(l->only, file) != 0) || !as_journal_name(file, s.name) ||
+        (l->deployment && !is_replica(s.name, l->deployment)))
         return NULL;
     snprintf(s.file, sizeof(s.file), "%s", file);
     l->all = as_xrealloc(l->all, (l->n + 1) * sizeof(*l->all));
@@ -341,7 +353,7 @@ static int open_folder(struct logs *l)
 static int unknown(struct logs *l, const char *name)
 {
     fprintf(stderr, "anyserve: nothing of '%s' is kept; there is:", name);
-    l->only[0] = 0;
+    l->deployment = NULL;
     list(l);
     for (uint32_t i = 0; i < l->n; i++)
         fprintf(stderr, " %s", l->all[i].name);
@@ -359,6 +371,11 @@ static int run(struct logs *l)
     if (name[0])
         as_journal_file(l->only, name);
     list(l);
+    if (name[0] && !l->n) { /* no process is called so: a deployment, with its application or not */
+        l->only[0] = 0;
+        l->deployment = strchr(name, '/') ? strchr(name, '/') + 1 : name;
+        list(l);
+    }
     if (name[0] && !l->n)
         return unknown(l, name);
     for (uint32_t i = 0; i < l->n; i++)

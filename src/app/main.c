@@ -9,6 +9,7 @@
 #include "app/deploy.h"
 #include "app/dispatcher.h"
 #include "app/doctor.h"
+#include "app/hint.h"
 #include "app/history.h"
 #include "app/logs.h"
 #include "app/resume.h"
@@ -38,6 +39,7 @@
 #define CONNECTIONS_MOST  16384 /* unless --max-connections says so */
 #define RESERVED_FILES    512   /* descriptors for workers, listeners, files */
 #define FALLBACK_INFLIGHT ((int64_t)1 << 30)
+#define INPUTS            (1 + AS_OPTION_ITEMS_MAX) /* a model and its inputs; the option is the bound */
 #define BYTES_PER_REQUEST 16384u /* an open one takes less than half of it beside its message */
 #define REQUESTS_LEAST    4096u
 #define REQUESTS_MOST     1048576u
@@ -87,8 +89,8 @@ const struct as_command as_commands[] = {
     {"upgrade", "",
      "replace the running program by the one that now lies at its path, without refusing a request",
      AS_SCOPE_UPGRADE, 0, 0, false, as_upgrade_main},
-    {"logs", "", "print what the processes of a server have printed last", AS_SCOPE_LOGS, 0, 0,
-     false, as_logs_main},
+    {"logs", "[REPLICA]", "print what the processes of a server have printed last", AS_SCOPE_LOGS,
+     0, 1, false, as_logs_main},
     {"shutdown", "", "end a running server when it has answered the requests that it holds",
      AS_SCOPE_SHUTDOWN, 0, 0, false, as_shutdown_main},
     {"doctor", "", "check this machine, and the server that runs there; say what to do",
@@ -98,10 +100,10 @@ const struct as_command as_commands[] = {
     {"build", "TARGET", "write the deployment file of a Python file or module", AS_SCOPE_BUILD, 1,
      1, false, as_build_main},
     {"schema", "", "print the JSON Schema of deployment files", 0, 0, 0, false, as_schema_main},
-    {"infer", "MODEL", "call a model once and print its answer", AS_SCOPE_INFER, 1, 1, false,
-     as_infer_main},
-    {"bench", "MODEL", "put load on a model and measure its answers", AS_SCOPE_BENCH, 1, 1, false,
-     as_bench_main},
+    {"infer", "MODEL [NAME=VALUE ...]", "call a model once and print its answer", AS_SCOPE_INFER, 1,
+     INPUTS, false, as_infer_main},
+    {"bench", "MODEL [NAME=VALUE ...]", "put load on a model and measure its answers",
+     AS_SCOPE_BENCH, 1, INPUTS, false, as_bench_main},
     {"completion", "SHELL", "print what makes bash, zsh or fish complete this command", 0, 1, 1,
      false, as_completion_main},
     {"complete", "WHAT", "print names for that (asked by the shell)", AS_SCOPE_READ, 1, 1, true,
@@ -125,6 +127,20 @@ const struct as_command as_commands[] = {
 
 const uint32_t as_commands_n = AS_COUNT(as_commands);
 
+/* The option whose values the arguments behind the needed ones are; NULL: of none. */
+static const char *more_of(const struct as_command *c)
+{
+    switch (c->scope) {
+    case AS_SCOPE_LOGS:
+        return "replica";
+    case AS_SCOPE_INFER:
+    case AS_SCOPE_BENCH:
+        return "input";
+    default:
+        return NULL;
+    }
+}
+
 static const struct as_command *find(const char *name)
 {
     for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
@@ -137,6 +153,7 @@ static const struct as_command *find(const char *name)
 static int refuse(const char *name)
 {
     struct as_near near = {.key = as_str_of(name)};
+    struct as_buf hint;
     struct as_str best;
 
     for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
@@ -144,8 +161,15 @@ static int refuse(const char *name)
             as_near_offer(&near, as_str_of(as_commands[i].name));
     }
     best = as_near_best(&near);
-    fprintf(stderr, "anyserve: no command '%s'%s%.*s%s\nTry: anyserve help\n", name,
-            best.n ? "; did you mean '" : "", AS_STR_FMT(best), best.n ? "'?" : "");
+    as_buf_init(&hint);
+    if (as_hint_write(name, &hint))
+        fprintf(stderr, "anyserve: no command '%s'; there is:%.*s\n", name,
+                AS_STR_FMT(as_buf_slice(&hint)));
+    else
+        fprintf(stderr, "anyserve: no command '%s'%s%.*s%s\n", name,
+                best.n ? "; did you mean '" : "", AS_STR_FMT(best), best.n ? "'?" : "");
+    fprintf(stderr, "Try: anyserve help\n");
+    as_buf_fini(&hint);
     return AS_CODE_USAGE;
 }
 
@@ -387,6 +411,8 @@ static int execute(const struct as_command *c, int argc, char *const *argv)
     int rc;
 
     as_option_init(&opts, c->scope);
+    opts.more = more_of(c);
+    opts.more_from = c->min_args;
     as_buf_init(&text);
     rc = as_option_parse(&opts, argc, argv, &text);
     if (rc < 0) {
@@ -401,7 +427,7 @@ static int execute(const struct as_command *c, int argc, char *const *argv)
         return print(&text);
     }
     as_buf_fini(&text);
-    if (opts.n_args < c->min_args || opts.n_args > c->max_args) {
+    if (opts.n_args < c->min_args || opts.n_args + opts.n_more > c->max_args) {
         fprintf(stderr, "anyserve %s: %s\nusage: anyserve %s%s %s\n", c->name,
                 opts.n_args < c->min_args ? "an argument is missing" : "too many arguments",
                 c->name, c->scope ? " [options]" : "", c->args);

@@ -128,7 +128,7 @@ def test_commands(serve):
     assert command(server, "scale", "default/echo", "2").returncode == 0
     scaled(server, 2)
     for args, code, text in [(("scale", "nobody", "1"), 1, "there is no deployment 'nobody'"),
-                             (("scale", "shop/echo", "1"), 1, "there is no application 'shop'"),
+                             (("scale", "shop/echo", "1"), 1, "'echo' is a deployment of the application 'default'"),
                              (("scale", "echo", "many"), 2, "'many' is no number of replicas"),
                              (("scale", "/echo", "1"), 2, "is not [APPLICATION/]DEPLOYMENT"),
                              (("scale", "echo", "1025"), 1, "N from 0 to 1024"),

@@ -137,8 +137,8 @@ def test_a_deployment_is_known_by_its_own_name(start):
     healthy(server, "side", app="extra")
     assert scale("main", "1", "--no-wait")[:2] == (0, "shop/main changes")
     assert scale("shop/main", "2")[:2] == (0, "shop/main is healthy")
-    assert scale("shop/side", "2") == (1, "", ["anyserve: control.sock answered 404: there is no deployment 'side'"])
-    assert scale("other", "2") == (1, "", ["anyserve: there is no deployment 'other'"])
+    assert scale("shop/side", "2") == (1, "", ["anyserve: 'side' is a deployment of the application 'extra': anyserve scale extra/side 2"])
+    assert scale("other", "2") == (1, "", ["anyserve: there is no deployment 'other'; there are: shop/main, extra/side"])
     assert scale("side", "1")[0] == 0
 
 

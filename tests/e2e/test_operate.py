@@ -306,7 +306,7 @@ def test_a_bad_file(control, deploy, tmp_path):
 
 
 @pytest.mark.parametrize("status, answer, text", [
-    (409, {"error": "another deploy is under way"}, "answered 409: another deploy is under way"),
+    (409, {"error": "another deploy is under way"}, "anyserve: another deploy is under way"),
     (200, "{", "is not understood"), (200, {"changes": 7}, "is not understood"), (500, "", "answered 500")])
 def test_other_answers(control, deploy, status, answer, text):
     control.answers[PUT] = status, answer
@@ -337,7 +337,8 @@ def test_delete_and_config(control):
     done = run("delete", "a b", "--runtime-dir", control.runtime, code=0)
     assert (done.stdout, done.stderr) == ("a b is gone\n", "  application a b: DELETING\n  application a b: GONE\n")
     assert run("delete", "a b", "--no-wait", "--runtime-dir", control.runtime, code=0).stdout == "a b goes\n"
-    assert "answered 404: not found" in run("delete", "c", "--runtime-dir", control.runtime, code=1).stderr
+    control.answers[("GET", "/api/serve/applications/")] = 200, {"applications": {}}
+    assert "there is no application 'c'; nothing is served" in run("delete", "c", "--runtime-dir", control.runtime, code=1).stderr
     assert run("config", "--runtime-dir", control.runtime, code=0).stdout == "applications: []\n"
 
 

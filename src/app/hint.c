@@ -1,0 +1,45 @@
+#include "app/hint.h"
+
+#include "app/command.h"
+
+/* What people type who know Docker, systemd, Kubernetes, Ray Serve and other model servers. The
+ * first word of ours is the command; options may follow. */
+static const struct {
+    const char *word, *first, *second;
+} hints[] = {
+    {"stop", "shutdown", NULL},   {"kill", "shutdown", NULL},      {"down", "shutdown", NULL},
+    {"quit", "shutdown", NULL},   {"exit", "shutdown", NULL},      {"ps", "status", NULL},
+    {"ls", "status", NULL},       {"list", "status", NULL},        {"show", "status", NULL},
+    {"info", "status", NULL},     {"models", "status", NULL},      {"get", "status", "config"},
+    {"describe", "status", NULL}, {"inspect", "status", NULL},     {"top", "status -w", NULL},
+    {"watch", "status -w", NULL}, {"serve", "run", "start"},       {"up", "start", NULL},
+    {"apply", "deploy", NULL},    {"update", "deploy", "upgrade"}, {"reload", "deploy", "restart"},
+    {"rm", "delete", NULL},       {"remove", "delete", NULL},      {"undeploy", "delete", NULL},
+    {"undo", "rollback", NULL},   {"log", "logs", NULL},           {"call", "infer", NULL},
+    {"predict", "infer", NULL},   {"invoke", "infer", NULL},       {"benchmark", "bench", NULL},
+    {"validate", "check", NULL},  {"lint", "check", NULL},         {"init", "build", NULL},
+};
+
+static void put(struct as_buf *out, const char *ours)
+{
+    size_t n = strcspn(ours, " ");
+
+    as_buf_printf(out, "\n  anyserve %-14s ", ours);
+    for (uint32_t i = 0; i < as_commands_n; i++) {
+        if (strncmp(as_commands[i].name, ours, n) == 0 && !as_commands[i].name[n])
+            as_buf_str(out, as_commands[i].doc);
+    }
+}
+
+bool as_hint_write(const char *word, struct as_buf *out)
+{
+    for (size_t i = 0; i < AS_COUNT(hints); i++) {
+        if (strcmp(hints[i].word, word) != 0)
+            continue;
+        put(out, hints[i].first);
+        if (hints[i].second)
+            put(out, hints[i].second);
+        return true;
+    }
+    return false;
+}
