@@ -299,7 +299,40 @@ static struct as_str join_surrogates(struct as_arena *a, struct as_str text)
     return (struct as_str){out, n};
 }
 
-static void tell_syntax(struct as_spec_errors *e, const yaml_parser_t *p)
+/* Whether a tab stands in front of the line's first word; *ret_column: where, from 0. */
+static bool is_tabbed(struct as_str text, size_t line, size_t *ret_column)
+{
+    size_t at = 0;
+
+    for (; line > 0; line--) {
+        const char *nl = memchr(text.p + at, '\n', text.n - at);
+
+        if (!nl)
+            return false;
+        at = (size_t)(nl + 1 - text.p);
+    }
+    for (*ret_column = 0; at < text.n && text.p[at] == ' '; at++)
+        ++*ret_column;
+    return at < text.n && text.p[at] == '\t';
+}
+
+/* The parser does not say so: it meets a tab where something else has gone wrong by it, in that
+ * line or the one behind. */
+static bool tell_tab(struct as_spec_errors *e, const yaml_mark_t *m, struct as_str text)
+{
+    size_t column;
+
+    for (size_t line = m->line + 1; line > 0 && line + 1 > m->line; line--) {
+        if (!is_tabbed(text, line - 1, &column))
+            continue;
+        as_spec_error(e, (uint32_t)line, (uint32_t)column + 1,
+                      "a tab indents this line; YAML is indented by spaces");
+        return true;
+    }
+    return false;
+}
+
+static void tell_syntax(struct as_spec_errors *e, const yaml_parser_t *p, struct as_str text)
 {
     const yaml_mark_t *m = &p->problem_mark;
 
@@ -308,7 +341,7 @@ static void tell_syntax(struct as_spec_errors *e, const yaml_parser_t *p)
                       p->problem_offset);
     else if (p->error == YAML_MEMORY_ERROR)
         as_fatal_memory(0);
-    else
+    else if (!tell_tab(e, m, text))
         as_spec_error(e, line_of(m), column_of(m), "not YAML: %s%s%s", p->problem,
                       p->context ? " " : "", p->context ? p->context : "");
 }
@@ -332,7 +365,7 @@ struct as_spec_node *as_spec_tree(struct as_arena *a, struct as_str text, uint32
         yaml_event_t ev;
 
         if (!yaml_parser_parse(&p, &ev)) {
-            tell_syntax(e, &p);
+            tell_syntax(e, &p, text);
             root = NULL;
             break;
         }

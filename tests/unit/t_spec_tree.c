@@ -170,12 +170,13 @@ static void no_yaml_is_told_with_its_place(void **state AS_UNUSED)
 {
     refused("a: [1\n", "f:2:1: not YAML: did not find expected ',' or ']' while parsing a flow "
                        "sequence\n");
-    refused("a: 1\n\tb: 2\n", "f:2:1: a tab indents this line; YAML is indented by spaces");
-    refused("a:\n\tb: 2\n", "f:2:1: a tab indents this line; YAML is indented by spaces");
-    refused("a:\n  - b: 2\n  \tc: 2\n", "f:3:3: a tab indents this line; YAML is indented by spaces");
-    refused("\ta: 2\n", "f:1:1: a tab indents this line; YAML is indented by spaces");
+    refused("a: 1\n\tb: 2\n", "f:2:1: a tab indents this line; YAML is indented by spaces\n");
+    refused("a:\n\tb: 2\n", "f:2:1: a tab indents this line; YAML is indented by spaces\n");
+    refused("a:\n  - b: 2\n  \tc: 2\n",
+            "f:3:3: a tab indents this line; YAML is indented by spaces\n");
+    refused("\ta: 2\n", "f:1:1: a tab indents this line; YAML is indented by spaces\n");
     refused("a: \t@\n", "f:1:5: not YAML: found character that cannot start any token "
-                         "while scanning for the next token"); /* it indents nothing */
+                        "while scanning for the next token\n"); /* it indents nothing */
     refused("a: \"\\q\"", "f:1:5: not YAML: found unknown escape character while parsing a quoted "
                           "scalar\n");
     refused("a: \xff", "f: not a text in UTF-8: invalid leading UTF-8 octet at byte 3\n");
