@@ -1,5 +1,6 @@
 #include "app/declare.h"
 
+#include "app/argument.h"
 #include "conf/exit_code.h"
 #include "conf/spec.h"
 #include "ctl/describe.h"
@@ -93,9 +94,14 @@ int as_check_main(struct as_option_set *opts)
     uint32_t apps, deployments = 0;
     int rc;
 
+    rc = as_argument_spec("check", opts->args[0]);
+    if (rc != AS_CODE_OK)
+        return rc;
     as_spec_limits_of(&limits, opts);
     as_buf_init(&text);
     rc = as_spec_load(&spec, &limits, opts->args[0], &text);
+    if (rc == AS_EINVALID)
+        as_argument_doubt(opts->args[0], &text);
     if (rc < 0)
         return complain(&text, rc == AS_EINVALID    ? AS_CODE_CONFIG
                                : rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND
@@ -137,8 +143,11 @@ int as_build_main(struct as_option_set *opts)
 {
     struct as_interp python = {0};
     struct as_buf out, err;
-    int signal_fd = as_supervisor_signals(), rc;
+    int signal_fd, rc = as_argument_code("build", opts->args[0]);
 
+    if (rc != AS_CODE_OK)
+        return rc;
+    signal_fd = as_supervisor_signals();
     as_buf_init(&out);
     as_buf_init(&err);
     if (signal_fd < 0) {

@@ -1,5 +1,6 @@
 #include "app/deploy.h"
 
+#include "app/argument.h"
 #include "app/await.h"
 #include "app/contact.h"
 #include "app/names.h"
@@ -73,6 +74,9 @@ static int refused(const struct as_contact_answer *a, const char *path)
         return as_contact_refused(a);
     as_buf_init(&text);
     as_contact_error(a, &text);
+    if (text.n && text.p[text.n - 1] != '\n')
+        as_buf_str(&text, "\n");
+    as_argument_doubt(path, &text);
     print_named(as_buf_slice(&text), strcmp(path, "-") == 0 ? "stdin" : path);
     as_buf_fini(&text);
     return AS_CODE_CONFIG;
@@ -135,6 +139,9 @@ int as_deploy_main(struct as_option_set *opts)
     struct as_buf text;
     int code;
 
+    code = as_argument_spec("deploy", opts->args[0]);
+    if (code != AS_CODE_OK)
+        return code;
     as_buf_init(&text);
     code = read_file(opts->args[0], &text);
     q.body = as_buf_slice(&text);

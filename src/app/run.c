@@ -1,5 +1,6 @@
 #include "app/run.h"
 
+#include "app/argument.h"
 #include "app/initial.h"
 #include "app/resume.h"
 #include "app/taken.h"
@@ -453,5 +454,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
 
 int as_run_main(struct as_option_set *opts)
 {
-    return as_run_server(opts, NULL);
+    int code = opts->n_args ? as_argument_code("run", opts->args[0]) : AS_CODE_OK;
+
+    return code == AS_CODE_OK ? as_run_server(opts, NULL) : code;
 }

@@ -1,5 +1,6 @@
 #include "app/start.h"
 
+#include "app/argument.h"
 #include "app/desired.h"
 #include "app/detach.h"
 #include "app/intake.h"
@@ -76,6 +77,8 @@ static int read_file(const struct as_option_set *opts, const char *python, int e
 
     as_spec_limits_of(&limits, opts);
     rc = as_spec_load(&s, &limits, opts->args[0], err);
+    if (rc == AS_EINVALID)
+        as_argument_doubt(opts->args[0], err);
     if (rc < 0)
         return rc == AS_EINVALID    ? AS_CODE_CONFIG
                : rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND
@@ -220,6 +223,9 @@ int as_start_main(struct as_option_set *opts)
     struct as_buf err;
     int code, e;
 
+    code = opts->n_args ? as_argument_spec("start", opts->args[0]) : AS_CODE_OK;
+    if (code != AS_CODE_OK)
+        return code;
     as_buf_init(&err);
     code = find_folder(opts, &folder, &err);
     if (code == AS_CODE_OK && as_option_bool(opts, AS_OPT_DETACH)) {

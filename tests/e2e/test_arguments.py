@@ -37,7 +37,7 @@ def said(folder, verb, name, code):
             "build": ["--python", sys.executable], "deploy": ["--runtime-dir", folder / "r"]}
     more["start"] = [*more["run"], "--state-dir", folder / "state"]
     done = run(verb, name, *more.get(verb, []), code=code, cwd=folder, env={**os.environ, "PYTHONPATH": str(paths.SDK)})
-    assert not done.stdout and not (folder / "state").exists() and len(done.stderr.splitlines()) <= 4, done
+    assert not done.stdout and (code == 78 or not (folder / "state").exists()) and len(done.stderr.splitlines()) <= 4, done
     return done.stderr
 
 

@@ -214,7 +214,8 @@ def test_watch_on_a_screen(serve):
 
 
 def test_nobody_there(tmp_path):
-    for args in [("status", "-w"), ("deploy", __file__), ("config",), ("delete", "x"), ("shutdown", "-y")]:
+    (tmp_path / "a.yaml").write_text("applications: []")
+    for args in [("status", "-w"), ("deploy", tmp_path / "a.yaml"), ("config",), ("delete", "x"), ("shutdown", "-y")]:
         done = run(*args, "--runtime-dir", tmp_path, "--port", 1, code=1)
         assert "no server on port 1" in done.stderr and not done.stdout
 
@@ -323,7 +324,7 @@ def test_a_server_that_tells_nothing(control, deploy):
 def test_files_that_cannot_be_sent(control, tmp_path):
     empty = tmp_path / "empty.yaml"
     empty.touch()
-    for file, code, text in [(empty, 78, "is empty"), (tmp_path / "none", 66, "cannot read"), (tmp_path, 1, "directory")]:
+    for file, code, text in [(empty, 78, "is empty"), (tmp_path / "none", 66, "does not exist"), (tmp_path, 2, "is a directory")]:
         assert text in run("deploy", file, "--runtime-dir", control.runtime, code=code).stderr
     assert not control.asked
 
