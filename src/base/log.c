@@ -97,3 +97,15 @@ void as_log_event(const struct as_log *log, enum as_log_level level, const char 
     line[n] = 0;
     log->sink(log->ctx, level, line, n);
 }
+
+bool as_log_may(struct as_log_quiet *q, as_ns now, as_ns interval, uint64_t *ret_skipped)
+{
+    if (now < q->until) {
+        q->skipped++;
+        return false;
+    }
+    q->until = now + interval;
+    *ret_skipped = q->skipped;
+    q->skipped = 0;
+    return true;
+}

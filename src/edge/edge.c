@@ -50,17 +50,7 @@ const char *as_close_name(uint32_t why)
 
 bool as_edge_may_log(struct as_edge *e, uint32_t quiet, uint64_t *ret_skipped)
 {
-    struct as_edge_quiet *q = &e->quiet[quiet];
-    as_ns now = as_loop_now(e->loop);
-
-    if (now < q->until) {
-        q->skipped++;
-        return false;
-    }
-    q->until = now + AS_SEC;
-    *ret_skipped = q->skipped;
-    q->skipped = 0;
-    return true;
+    return as_log_may(&e->quiet[quiet], as_loop_now(e->loop), AS_SEC, ret_skipped);
 }
 
 static void sweep_list(struct as_list *conns, as_ns now, bool final)
@@ -162,6 +152,16 @@ struct as_conn *as_edge_admit(struct as_edge *e, int fd)
     return c;
 }
 
+/* It is tried again at each sweep, for as long as it takes. */
+static void log_starved(struct as_edge *e, int err)
+{
+    uint64_t skipped;
+
+    if (as_log_may(&e->starved, as_loop_now(e->loop), AS_SOCK_STARVED_EVERY, &skipped))
+        as_log_event(e->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\" failures=%lu",
+                     strerror(err), skipped + 1);
+}
+
 static void on_listener(struct as_sock *s, int events AS_UNUSED)
 {
     struct as_edge *e = AS_CONTAINER(s, struct as_listener, sock)->edge;
@@ -170,7 +170,7 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
         int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0 && as_sock_starved(errno)) {
-            as_log_event(e->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\"", strerror(errno));
+            log_starved(e, errno);
             rest(e, 0);
             as_timer_set(&e->sweep, as_loop_now(e->loop) + e->sweep_every);
         }

@@ -17,10 +17,6 @@
 struct as_exchange;
 
 /* One line a second for each kind of event: a flood of clients is no flood of lines. */
-struct as_edge_quiet {
-    as_ns until;
-    uint64_t skipped;
-};
 #define AS_QUIET_REFUSED  AS_CLOSES /* behind the reasons for closing */
 #define AS_QUIET_REQUESTS (AS_CLOSES + 1)
 #define AS_QUIET_DOOR     (AS_CLOSES + 2)
@@ -43,7 +39,7 @@ struct as_edge {
     struct as_list fresh; /* connections without a request so far, in order of arrival */
     struct as_list conns; /* the others; idle ones in the order of becoming idle */
     uint32_t n_conns;
-    struct as_edge_quiet quiet[AS_QUIETS];
+    struct as_log_quiet quiet[AS_QUIETS], starved;
     struct as_list uploads, new_answers, answers; /* edge/patience.h */
     as_ns swept;                                  /* when the last sweep was, or should have been */
     uint64_t refused_requests, refused_answers;   /* of the budgets, at the last sweep … */

@@ -32,6 +32,8 @@ int as_sock_detach(struct as_sock *s, void (*on_closed)(struct as_sock *s));
 /* Did accept fail for want of descriptors or memory? Then the listener must rest for a while, or
  * the loop would spin. */
 bool as_sock_starved(int e);
+#define AS_SOCK_STARVED_EVERY (60 * AS_SEC) /* between two lines of the log about it: it may last  \
+                                             */
 
 /* >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO. */
 int64_t as_sock_read(struct as_sock *s, void *p, size_t n);

@@ -510,6 +510,7 @@ static void on_tick(struct as_timer *t)
     as_slab_trim();
     as_pages_trim();
     as_fleet_watch_door(f);
+    as_stranger_tick(&f->stranger, f->log, now);
     as_fleet_tidy(&f->tidy);
     AS_LIST_EACH(n, &f->upstreams)
     {

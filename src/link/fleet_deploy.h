@@ -9,6 +9,7 @@
 #include "core/model_stat.h"
 #include "link/deathwatch.h"
 #include "link/fleet.h"
+#include "link/stranger.h"
 
 struct as_upstream;
 
@@ -100,8 +101,10 @@ struct as_fleet {
     struct as_timer tick;  /* pings */
     struct as_task tidy;   /* deployments that are to go */
     struct as_list untold; /* links whose end nobody has heard of yet */
-    struct as_rand rand;   /* of moments */
-    uint64_t epoch;        /* of the last link */
+    struct as_stranger stranger;
+    struct as_log_quiet starved; /* of descriptors, where workers come in */
+    struct as_rand rand;         /* of moments */
+    uint64_t epoch;              /* of the last link */
     /* Epoch of the last registration of a simple worker. It begins with the time, in us since the
      * machine started: no dispatcher before this one has given as high a one. */
     uint64_t registration;

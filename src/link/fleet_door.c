@@ -4,6 +4,15 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+static void log_starved(struct as_fleet *f, int err)
+{
+    uint64_t skipped;
+
+    if (as_log_may(&f->starved, as_loop_now(f->loop), AS_SOCK_STARVED_EVERY, &skipped))
+        as_log_event(f->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\" failures=%lu",
+                     strerror(err), skipped + 1);
+}
+
 /* To the end of the backlog. Without descriptors accept4 fails and the rest waits: nothing is lost.
  */
 static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED)
@@ -14,7 +23,7 @@ static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED
         int fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0 && as_sock_starved(errno)) { /* rests until the next tick */
-            as_log_event(f->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\"", strerror(errno));
+            log_starved(f, errno);
             uv_poll_stop(f->listener);
         }
         if (fd < 0)

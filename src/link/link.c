@@ -115,10 +115,14 @@ static void tell_end(const struct as_link *l, const struct as_link_last *e)
     struct as_fleet *f = l->up.fleet;
     struct as_str name = as_str_of(l->up.name ? l->up.name : "?"), token = as_str_of(e->token);
     char quoted[256];
+    enum as_log_level level = l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN;
 
-    as_log_event(f->log, l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
-                 "replica=%.*s pid=%u unanswered=%u reason=%s", AS_STR_FMT(name), l->pid, e->calls,
-                 as_log_quote(quoted, sizeof(quoted), as_str_of(e->reason)));
+    if (!l->up.name)
+        as_stranger_gone(&f->stranger, f->log, level, l->pid, e->reason, as_loop_now(f->loop));
+    else
+        as_log_event(f->log, level, "worker_gone", "replica=%.*s pid=%u unanswered=%u reason=%s",
+                     AS_STR_FMT(name), l->pid, e->calls,
+                     as_log_quote(quoted, sizeof(quoted), as_str_of(e->reason)));
     if (e->served)
         f->ops.on_gone(f->ctx, name, token, as_str_of(e->reason));
     if (e->retires)

@@ -97,6 +97,21 @@ static void the_level_can_change(void **state AS_UNUSED)
     assert_int_equal(lines, 1);
 }
 
+static void a_kind_of_line_once_in_an_interval(void **state AS_UNUSED)
+{
+    struct as_log_quiet q = {0};
+    uint64_t skipped = 99;
+
+    assert_true(as_log_may(&q, 5, 10, &skipped));
+    assert_int_equal(skipped, 0);
+    assert_false(as_log_may(&q, 5, 10, &skipped));
+    assert_false(as_log_may(&q, 14, 10, &skipped)); /* one before its end */
+    assert_true(as_log_may(&q, 15, 10, &skipped));
+    assert_int_equal(skipped, 2);
+    assert_true(as_log_may(&q, 25, 10, &skipped));
+    assert_int_equal(skipped, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +121,7 @@ int main(void)
         cmocka_unit_test(a_value_is_cut_at_what_fits),
         cmocka_unit_test(levels_have_names),
         cmocka_unit_test(the_level_can_change),
+        cmocka_unit_test(a_kind_of_line_once_in_an_interval),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
