@@ -1,5 +1,6 @@
 #include "conf/declared.h"
 
+#include "conf/spec_row.h"
 #include "core/registry.h"
 
 /* Also for one that was only begun. */
@@ -13,6 +14,7 @@ void as_app_fini(struct as_app *app)
         free(app->deployments[i].options);
     }
     free(app->deployments);
+    free(app->code);
     *app = (struct as_app){0};
 }
 
@@ -67,6 +69,25 @@ static int add_deployment(struct as_app *app, struct as_str line, struct as_buf 
     return rc == 0 && d->n_models == 0 ? refuse(err, "a deployment without a model:", name) : rc;
 }
 
+#define CODE "\tcode\t"
+
+static int set_code(struct as_app *app, struct as_str line, struct as_buf *err)
+{
+    struct as_str value = {line.p + sizeof(CODE) - 1, line.n - (sizeof(CODE) - 1)};
+    const struct as_spec_row *row = &as_spec_rows[AS_SPEC_APPLICATION_CODE];
+
+    if (value.n > (size_t)row->max || memchr(value.p, 0, value.n) || !as_spec_matches(row, value))
+        return refuse(err, "its code with a bad name:", AS_STR(""));
+    free(app->code);
+    app->code = as_str_dup(value);
+    return 0;
+}
+
+static bool begins(struct as_str line, struct as_str with)
+{
+    return line.n > with.n && memcmp(line.p, with.p, with.n) == 0;
+}
+
 /* Lines without a tab are not ours: what the user's module printed to a stdout of its own making.
  */
 int as_app_parse(struct as_app *ret_app, struct as_str text,
@@ -80,13 +101,15 @@ int as_app_parse(struct as_app *ret_app, struct as_str text,
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         struct as_str line = {p, (size_t)((nl ? nl : end) - p)};
 
-        if (memchr(line.p, '\t', line.n))
+        if (begins(line, AS_STR(CODE)))
+            rc = set_code(&app, line, err);
+        else if (memchr(line.p, '\t', line.n))
             rc = add_deployment(&app, line, err);
         else if (other && line.n)
             other(ctx, line);
         p = (nl ? nl : end) + 1;
     }
-    if (rc == 0 && app.n == 0) {
+    if (rc == 0 && app.n == 0 && !app.code) {
         as_buf_str(err, "the worker described no model");
         rc = AS_EINVALID;
     }
@@ -99,6 +122,8 @@ int as_app_parse(struct as_app *ret_app, struct as_str text,
 
 void as_app_write(const struct as_app *app, struct as_buf *b)
 {
+    if (app->code)
+        as_buf_printf(b, CODE "%s\n", app->code);
     for (uint32_t i = 0; i < app->n; i++) {
         const struct as_app_deployment *d = &app->deployments[i];
 

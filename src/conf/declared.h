@@ -2,7 +2,8 @@
  *
  * A line per deployment: its name, the options that the code sets for it as a JSON object (left out
  * when there are none), then model:version for each model, separated by tabs. Lines without a tab
- * are what the user's module printed while it was imported.
+ * are what the user's module printed while it was imported. When the code was copied first, a line
+ * with an empty name says so: "\tcode\tsha256:…", as the key `code` of a deployment file has it.
  */
 #ifndef AS_CONF_DECLARED_H
 #define AS_CONF_DECLARED_H
@@ -23,7 +24,8 @@ struct as_app_deployment {
 
 struct as_app {
     struct as_app_deployment *deployments;
-    uint32_t n;
+    uint32_t n; /* 0 only with `code`: what that declares was known before */
+    char *code; /* the copy that it is served from; NULL: none was made */
 };
 
 /* Pure. Lines that are not ours are handed to `other` (may be NULL). 0; AS_EINVALID: `err` says

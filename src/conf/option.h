@@ -94,6 +94,10 @@ enum as_option_type {
       "what is served is kept here; default $XDG_STATE_HOME/anyserve, for root /var/lib/anyserve") \
     X(STATE_GENERATIONS, "state-generations", INT, 2, 100000, "100", "", RC, "Deployment",         \
       "changes of what is served that are kept; more for what is needed to go back")               \
+    X(MAX_CODE_BYTES, "max-code-bytes", SIZE, 0, (int64_t)1 << 40, "512M", "", RC, "Deployment",   \
+      "the most that the code of an application may have that is copied when it is deployed")      \
+    X(MAX_CODE_FILES, "max-code-files", INT, 0, 10000000, "20000", "", RC, "Deployment",           \
+      "likewise files and folders")                                                                \
     X(UPGRADE_CHECK_TIMEOUT, "upgrade-check-timeout", DURATION, 100 * AS_MS, 3600 * AS_SEC, "30s", \
       "", R, "Deployment", "the next program must say within it whether it can take over")         \
     X(DETACH, "detach", BOOL, 0, 1, "off", "", START | AS_SCOPE_BASIC, "Deployment",               \

@@ -74,10 +74,11 @@ int as_spec_load(struct as_spec **ret_s, const struct as_spec_limits *l, const c
 void as_spec_free(struct as_spec *s);
 
 /* What the code declares goes where the file is silent, for one application of `s` that has an
- * import_path: options of its deployments, and deployments that the file does not name.
- * AS_EINVALID: the file names a deployment that the code does not have, or the code says what the
- * table refuses; `err` as above, and `s` is good for as_spec_free only. For an application with a
- * command (`code` NULL): one deployment of the application's name when it names none. */
+ * import_path: options of its deployments, and deployments that the file does not name; and which
+ * copy of it is served, which takes the place of the file's `code`. AS_EINVALID: the file names a
+ * deployment that the code does not have, or the code says what the table refuses; `err` as above,
+ * and `s` is good for as_spec_free only. For an application with a command (`code` NULL): one
+ * deployment of the application's name when it names none. */
 int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct as_app *code,
                     const struct as_spec_limits *l, struct as_buf *err);
 

@@ -160,6 +160,13 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
         if (!known)
             unknown(&r, app, d, code);
     }
+    if (code->code) {
+        struct as_spec_value *v = &app->v[AS_SPEC_APPLICATION_CODE - as_spec_first(app->level)];
+
+        *v = (struct as_spec_value){.set = true,
+                                    .from = AS_SPEC_FROM_CODE,
+                                    .s = as_spec_dup(&s->arena, as_str_of(code->code))};
+    }
     /* errors below are the code's: told with its place instead of the file's */
     e.name = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
     for (uint32_t k = 0; k < code->n; k++) {

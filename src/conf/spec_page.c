@@ -86,8 +86,9 @@ static const char head[] =
     "the old\n"
     "ones, a part at a time (`rolling_update_percentage`, `max_surge`, `max_unavailable`). A "
     "change "
-    "of code is\n"
-    "none of the file: change `version` for it.\n\n"
+    "of the code\n"
+    "is a change of `code`, below; of `code: live` and of a `command` the server knows nothing: "
+    "change `version`.\n\n"
     "`max_surge` and `max_unavailable` mean what they mean in a Kubernetes Deployment: a number of "
     "replicas, or\n"
     "a part of `num_replicas` as `25%`. Not both are 0; parts that both come to 0 count as "
@@ -96,7 +97,53 @@ static const char head[] =
     "`num_replicas`\n"
     "processes and no more, say `max_surge: 0`, `max_unavailable: 1`. For devices (`num_gpus`, "
     "`cpu_affinity: auto`)\n"
-    "nothing need be said: [Devices](replicas.md#devices).\n";
+    "nothing need be said: [Devices](replicas.md#devices).\n\n";
+
+static const char code[] =
+    "## Which code is served\n\n"
+    "`anyserve start FILE` and `anyserve deploy` copy the code of each `import_path` to `code/` in "
+    "the state folder.\n"
+    "Replicas start from the copy, whatever happens to the files since: a replica that is started "
+    "again has the code\n"
+    "that was deployed, an edit comes with the next deploy, and `rollback` brings the former code "
+    "back. A copy is\n"
+    "called by the SHA-256 of its content (names, contents, which files are executable; not "
+    "times), which `anyserve\n"
+    "config` and the control API show as `code`. The same code is stored once, and removed when "
+    "neither what is\n"
+    "served, nor what was healthy last and before, nor a replica that runs needs it. `anyserve "
+    "run` uses the files\n"
+    "as they are.\n\n"
+    "- With `working_dir` all of that folder is copied; without it the module that `import_path` "
+    "names and what it\n"
+    "  imports from beside it: from the folder of the file, or of the server. Imports are found "
+    "by reading the\n"
+    "  sources, also inside functions; of a package all is copied; and files and folders whose "
+    "names stand in a\n"
+    "  module that speaks of `__file__` are copied with it. What is imported by a computed name "
+    "is not found: set\n"
+    "  `working_dir`. Packages that are installed belong to the interpreter, and are used as they "
+    "are.\n"
+    "- Left out are `__pycache__`, `*.pyc`, repositories (`.git`, `.hg`, `.svn`), virtual "
+    "environments,\n"
+    "  `node_modules`, caches of tools, and what `code_exclude` names: a pattern with a `/` is "
+    "compared with the path\n"
+    "  in the folder, another one with each name.\n"
+    "- A copy has at most `--max-code-bytes` and `--max-code-files`. Large data, as a model of "
+    "some GB, should not be\n"
+    "  part of the code: leave it out with `code_exclude`, name it by an absolute path or by one "
+    "in the working\n"
+    "  folder, or say `code: live`. A symbolic link that leads out of what is copied, a socket, a "
+    "pipe and a file that\n"
+    "  cannot be read are errors that name it.\n"
+    "- Workers work in `working_dir`, not in the copy: what they read or write by a relative path "
+    "is there, shared by\n"
+    "  all versions, and outlives them. Files beside `__file__` are those of the copy; tracebacks "
+    "show paths in it.\n"
+    "  If the working folder has gone, they work in the copy.\n"
+    "- `code: live` starts replicas from the files as they are at that moment, as `anyserve run` "
+    "does; `status` says\n"
+    "  so. A `code: sha256:…`, as `anyserve config` prints it, means that copy.\n";
 
 static const char *const titles[AS_SPEC_LEVELS] = {
     [AS_SPEC_LEVEL_FILE] = "File",
@@ -188,6 +235,7 @@ static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
 void as_spec_markdown(struct as_buf *b)
 {
     as_buf_str(b, head);
+    as_buf_str(b, code);
     for (int level = 0; level < AS_SPEC_LEVELS; level++) {
         uint32_t first = as_spec_first((enum as_spec_level)level);
 

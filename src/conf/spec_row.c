@@ -93,12 +93,37 @@ static bool is_cpus(struct as_str s)
     }
 }
 
+#define DIGEST "sha256:"
+#define HEX    64u /* digits of a SHA-256 */
+
+/* Which code is served; the copy, and in it the file, if it is one. */
+static bool is_code(struct as_str s)
+{
+    size_t n = sizeof(DIGEST) - 1, from = n;
+
+    if (as_str_eq(s, AS_STR("copy")) || as_str_eq(s, AS_STR("live")))
+        return true;
+    if (s.n < n + HEX || memcmp(s.p, DIGEST, n) != 0)
+        return false;
+    for (; n < from + HEX; n++) {
+        if (!((s.p[n] >= '0' && s.p[n] <= '9') || (s.p[n] >= 'a' && s.p[n] <= 'f')))
+            return false;
+    }
+    if (memchr(s.p, '\n', s.n) || memchr(s.p, '\r', s.n))
+        return false;
+    return s.n == n || (s.p[n] == '/' && s.n > n + 1);
+}
+
 static const struct form {
     const char *name, *pattern;
     bool (*matches)(struct as_str s);
+    const char *error;
 } forms[] = {
-    {"name", "^[A-Za-z0-9._-]+$", is_name},
-    {"cpus", "^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$", is_cpus},
+    {"name", "^[A-Za-z0-9._-]+$", is_name, "is not a name: letters, digits, '.', '_', '-'"},
+    {"code", "^(copy|live|sha256:[0-9a-f]{64}(/[^\\n\\r]+)?)$", is_code,
+     "is neither copy nor live nor sha256: and the name of a copy"},
+    {"cpus", "^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$", is_cpus,
+     "is neither auto nor a list of CPUs as 0-3,8"},
 };
 
 static const struct form *form_of(const struct as_spec_row *row)
@@ -124,6 +149,13 @@ bool as_spec_matches(const struct as_spec_row *row, struct as_str text)
     const struct form *f = form_of(row);
 
     return !f || f->matches(text);
+}
+
+const char *as_spec_form_error(const struct as_spec_row *row)
+{
+    const struct form *f = form_of(row);
+
+    return f ? f->error : "";
 }
 
 /* --- what files of other systems say --- */

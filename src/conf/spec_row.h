@@ -64,6 +64,12 @@ enum as_spec_class {
       "or a program and its arguments: a worker on the link, as the C library makes one")          \
     X(APPLICATION, WORKING_DIR, "working_dir", STRING, 1, 4095, "", "", RESTART, 0,                \
       "where workers start, and where import_path is looked for")                                  \
+    X(APPLICATION, CODE, "code", STRING, 4, 4095, "", "code", RESTART, 0,                          \
+      "`copy`: replicas start from a copy of the code as it was when it was deployed; `live`: "    \
+      "from its files as they are then; `sha256:…`: from that copy; default `copy`")               \
+    X(APPLICATION, CODE_EXCLUDE, "code_exclude", TEXTS, 0, 256, "", "", LIGHT, 0,                  \
+      "files and folders that are not copied: patterns of names (`*.bin`) or, with a `/`, of "     \
+      "paths (`data/raw`)")                                                                        \
     X(APPLICATION, ENV, "env", MAP, 0, 1024, "", "", RESTART, 0,                                   \
       "environment variables of all its workers")                                                  \
     X(APPLICATION, DEPLOYMENTS, "deployments", OBJECTS, 0, 100000, "", "deployment", SAME, 0,      \
@@ -186,6 +192,8 @@ enum as_spec_level as_spec_inner(const struct as_spec_row *row);
  * it means is as_spec_matches. */
 const char *as_spec_pattern(const struct as_spec_row *row);
 bool as_spec_matches(const struct as_spec_row *row, struct as_str text);
+/* What is wrong with one that does not match, as the end of a sentence. */
+const char *as_spec_form_error(const struct as_spec_row *row);
 
 /* A key that other systems' files have at this level: what to write here instead, or NULL. */
 const char *as_spec_elsewhere(enum as_spec_level level, struct as_str key);

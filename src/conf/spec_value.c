@@ -192,10 +192,7 @@ static bool read_string(struct as_spec_reader *r, const struct as_spec_row *row,
     if (!check_text(r, row->key, n, row->min, row->max))
         return false;
     if (!as_spec_matches(row, n->text))
-        return refuse(r, row->key, n,
-                      strcmp(row->words, "name") == 0
-                          ? "is not a name: letters, digits, '.', '_', '-'"
-                          : "is neither auto nor a list of CPUs as 0-3,8");
+        return refuse(r, row->key, n, as_spec_form_error(row));
     v->s = as_spec_dup(r->arena, n->text);
     return true;
 }

@@ -74,6 +74,34 @@ static void nonsense_is_refused(void **state AS_UNUSED)
     check_refused(AS_STR("echo\tm:1\t{}\n"), "without a version: '{}'");
 }
 
+#define COPY "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void a_copy_of_the_code_is_told_first(void **state AS_UNUSED)
+{
+    struct as_buf err = {0}, b = {0};
+    struct as_app app;
+
+    assert_int_equal(
+        as_app_parse(&app, AS_STR("\tcode\t" COPY "/app.py\nd\tm:1\n"), NULL, NULL, &err), 0);
+    assert_string_equal(app.code, COPY "/app.py");
+    assert_int_equal(app.n, 1);
+    as_app_write(&app, &b);
+    as_app_fini(&app);
+    assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
+    assert_string_equal(app.code, COPY "/app.py");
+    as_app_fini(&app);
+    /* what it declares is known */
+    assert_int_equal(as_app_parse(&app, AS_STR("\tcode\t" COPY "\n"), NULL, NULL, &err), 0);
+    assert_int_equal(app.n, 0);
+    as_app_fini(&app);
+    check_refused(AS_STR("\tcode\tsha256:0\nd\tm:1\n"), "its code with a bad name");
+    check_refused(AS_STR("\tcode\t\nd\tm:1\n"), "with a bad name");
+    check_refused((struct as_str){"\tcode\t" COPY "/a\0b\n", sizeof("\tcode\t" COPY "/a\0b\n") - 1},
+                  "its code with a bad name");
+    as_buf_fini(&b);
+    as_buf_fini(&err);
+}
+
 static void add(struct as_buf *b, const char *text, uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++)
@@ -121,6 +149,7 @@ int main(void)
         cmocka_unit_test(a_line_is_a_deployment),
         cmocka_unit_test(options_of_the_code_stand_before_the_models),
         cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(a_copy_of_the_code_is_told_first),
         cmocka_unit_test(numbers_are_bounded),
     };
 

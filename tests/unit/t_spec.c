@@ -337,6 +337,13 @@ static void check_length(const struct as_spec_row *row, size_t n, bool good)
         for (size_t i = 0; i < n; i++)
             value[i] = i % 2 == 0 || i == n - 1 ? '1' : ',';
     }
+    if (strcmp(row->words, "code") == 0 && n <= 4) {
+        memcpy(value, "copy", n);
+    } else if (strcmp(row->words, "code") == 0) {
+        memset(value, 'a', 7 + 64);
+        memcpy(value, "sha256:", 7);
+        value[7 + 64] = '/';
+    }
     if (app && strcmp(row->key, "import_path") != 0)
         snprintf(text, n + 200, "applications: [{import_path: m, %s: '%s'}]", row->key, value);
     else if (app)
@@ -356,6 +363,38 @@ static void check_length(const struct as_spec_row *row, size_t n, bool good)
         assert_non_null(strstr((char *)told.p, "must have"));
     free(value);
     free(text);
+}
+
+#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"
+
+static void code_is_a_word_or_a_copy(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *value;
+        bool good;
+    } cases[] = {{"copy", true},
+                 {"live", true},
+                 {"sha256:" HEX "f", true},
+                 {"sha256:" HEX "f/a b/c.py", true},
+                 {"sha256:" HEX, false},
+                 {"sha256:" HEX "F", false},
+                 {"sha256:" HEX "f/", false},
+                 {"sha256:" HEX "ff", false},
+                 {"sha1:" HEX "f", false},
+                 {"copied", false}};
+
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        struct as_spec_limits l = limits();
+        char text[200];
+
+        snprintf(text, sizeof(text), "applications: [{import_path: m, code: '%s'}]",
+                 cases[i].value);
+        as_spec_free(read_with(text, &l));
+        if (cases[i].good)
+            assert_string_equal((char *)told.p, "");
+        else
+            assert_non_null(strstr((char *)told.p, "code: the text"));
+    }
 }
 
 static void texts_are_bounded(void **state AS_UNUSED)
@@ -537,6 +576,7 @@ int main(void)
         cmocka_unit_test(all_errors_are_told_together),
         cmocka_unit_test(numbers_are_bounded),
         cmocka_unit_test(amounts_are_numbers_or_parts),
+        cmocka_unit_test(code_is_a_word_or_a_copy),
         cmocka_unit_test(texts_are_bounded),
         cmocka_unit_test(counts_are_bounded),
         cmocka_unit_test(limits_of_a_file_are_options),

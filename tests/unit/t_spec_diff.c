@@ -65,6 +65,11 @@ static void an_application_s_keys_are_its_deployments(void **state AS_UNUSED)
           "import_path");
     check("applications: [{import_path: a, env: {A: 1}, deployments: [{name: d}]}]",
           "applications: [{import_path: a, deployments: [{name: d}]}]", AS_SPEC_RESTART, "env");
+    check("applications: [{import_path: a, code: live, deployments: [{name: d}]}]",
+          "applications: [{import_path: a, deployments: [{name: d}]}]", AS_SPEC_RESTART, "code");
+    check("applications: [{import_path: a, code_exclude: [b], deployments: [{name: d}]}]",
+          "applications: [{import_path: a, deployments: [{name: d}]}]", AS_SPEC_LIGHT,
+          "code_exclude");
 }
 
 /* Every key of an application and a deployment has its class from the table alone. */
