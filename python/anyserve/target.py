@@ -7,6 +7,7 @@ here is the user's to mend, so it ends in one screen of text and an exit code.
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.util
 import os
 import re
@@ -31,6 +32,10 @@ TRACEBACK_LINES = 24
 FAULTS = (Exception, SystemExit, KeyboardInterrupt)
 
 
+_copy: Optional[str] = None  # the folder of the copy that the code is loaded from
+_original = ""  # what that is a copy of, while it is described
+
+
 class Stop(Exception):
     """The worker ends: exit code and text for people."""
 
@@ -50,6 +55,20 @@ class Deployment(NamedTuple):
     module: Optional[ModuleType] = None
 
 
+def use_copy(working_dir: str, original: str) -> None:
+    """The process was started in a copy of the code, which is what is loaded. It works where the server's user says, so
+    that what it writes there outlives the copy; if that folder has gone, in the copy."""
+    global _copy, _original
+    _copy, _original = os.getcwd(), original
+    if _copy not in sys.path:
+        sys.path.insert(0, _copy)
+    try:
+        os.chdir(working_dir)
+    except OSError as e:
+        print("anyserve: working_dir %s: %s; this process works in the copy of its code, %s"
+              % (working_dir, e.strerror, _copy), file=sys.stderr)  # fmt: skip
+
+
 def stop(code: int, text: str) -> NoReturn:
     raise Stop(code, text)
 
@@ -66,7 +85,8 @@ def user_traceback(exc: BaseException) -> str:
     lines = "".join(traceback.format_exception(type(exc), exc, tb)).rstrip().splitlines()
     if len(lines) > TRACEBACK_LINES:
         lines = lines[:2] + ["  ..."] + lines[-(TRACEBACK_LINES - 3) :]
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    return text.replace(_copy + os.sep, os.path.join(_original, "")) if _copy and _original else text
 
 
 def _split(target: str) -> Tuple[str, Optional[str]]:
@@ -83,6 +103,7 @@ def _is_file(head: str) -> bool:
 
 
 def _import_file(path: str) -> ModuleType:
+    path = os.path.join(_copy, path) if _copy else path
     if not os.path.isfile(path):
         what = "is a directory" if os.path.isdir(path) else "does not exist"
         stop(EX_NOTFOUND, "%s %s (in %s)" % (path, what, os.getcwd()))
@@ -108,12 +129,12 @@ def _import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as e:
         if e.name is None or not (name == e.name or name.startswith(e.name + ".")):
             raise
-        hint = "; did you mean %s.py?" % name if os.path.isfile(name + ".py") else ""
+        hint = "; did you mean %s.py?" % name if os.path.isfile(os.path.join(_copy or "", name + ".py")) else ""
         stop(EX_NOTFOUND, "no module named %r (in %s)%s" % (e.name, os.getcwd(), hint))
 
 
 def _import(head: str) -> ModuleType:
-    if os.getcwd() not in sys.path and "" not in sys.path:
+    if not _copy and os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         return _import_file(head) if _is_file(head) else _import_module(head)
@@ -126,8 +147,19 @@ def _import(head: str) -> ModuleType:
             raise
         from . import shadow
 
-        folders = [os.getcwd()] + ([os.path.dirname(head)] if _is_file(head) else [])
-        stop(EX_RAISED, "importing %s failed:\n\n%s%s" % (head, user_traceback(e), shadow.advice(e, folders)))
+        folders = [_copy or os.getcwd()] + ([os.path.dirname(os.path.join(_copy or "", head))] if _is_file(head) else [])
+        stop(EX_RAISED, "importing %s failed:\n\n%s%s%s"
+             % (head, user_traceback(e), shadow.advice(e, folders), _not_copied(e)))  # fmt: skip
+
+
+def _not_copied(e: BaseException) -> str:
+    """What is there and was not copied, because no source says that it is imported, is worth a word."""
+    top = (e.name or "").partition(".")[0] if isinstance(e, ModuleNotFoundError) else ""
+    if not _original or not top or importlib.machinery.PathFinder.find_spec(top, [_original]) is None:
+        return ""
+    return ("\n\n%s is in %s, but was not found to be imported by the code and so was not copied with it.\n"
+            "Name the folder as `working_dir`, of which all is copied, or have the files used as they are with"
+            " `code: live`." % (top, _original))  # fmt: skip
 
 
 def _candidates(module: ModuleType) -> Dict[str, AnyServe]:

@@ -33,6 +33,7 @@ from .target import (
     describe,
     load,
     stop,
+    use_copy,
 )
 
 MIN_PYTHON = (3, 11)
@@ -84,6 +85,9 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
                    help="messages of one stream that wait for a handler that takes one")  # fmt: skip
     p.add_argument("--stream-input-bytes", type=_number(1 << 30), default=1 << 20, metavar="N",
                    help="and their bytes; the last message may go over it")  # fmt: skip
+    p.add_argument("--working-dir", metavar="DIR",
+                   help="where to work; the current folder is a copy of the code, and is what is loaded")  # fmt: skip
+    p.add_argument("--code-from", metavar="DIR", default="", help="what it is a copy of, for messages")
     p.add_argument("--debug-errors", action="store_true", help="send tracebacks to clients")
     try:
         return p.parse_args(argv)
@@ -163,6 +167,8 @@ def main(argv: Optional[List[str]] = None) -> int:
         faulthandler.enable()  # a crash prints where it was, and the server takes the reason from there
     try:
         check_interpreter()
+        if args.working_dir is not None:
+            use_copy(args.working_dir, args.code_from)
         if args.describe:
             print_description(args.target, args.describe)
             return 0

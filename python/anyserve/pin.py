@@ -1,0 +1,437 @@
+"""``python -m anyserve.pin --store=DIR … TARGET``: copies an application's code, then describes the copy.
+
+Runs where the code is, before anything of it is imported. What is copied: the whole folder (``--folder``, when the
+deployment file has a working_dir), or else the target's module and what it imports from beside it, found by reading the
+sources. The copy is named by the SHA-256 of what is in it, so the same content is stored once. The first line on stdout
+is ``TAB code TAB sha256:HEX`` (with ``/FILE`` for a target that is a file); then this process becomes
+``python -m anyserve.worker TARGET --describe=lines`` as a replica would start from the copy. With ``--known`` that value
+it ends there: what the code declares is known already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import fnmatch
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from importlib.machinery import PathFinder
+from typing import Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+
+EX_USAGE = 64
+EX_CODE = 78
+
+FORMAT = b"anyserve code 1\n"
+PART = 1 << 20  # bytes that are read at once
+TEMPORARY = ".tmp-"  # what a copy is called until it is whole; collected by the server
+# Never part of an application: caches, repositories, environments (also known by their pyvenv.cfg), editors' leftovers.
+EXCLUDED = (
+    "__pycache__", "*.pyc", "*.pyo", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache",
+    ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".ipynb_checkpoints", ".DS_Store", "*.swp", "*~", ".#*",
+)  # fmt: skip
+ADVICE = (
+    "Leave files out with `code_exclude`, put the code into a folder of its own and name that as `working_dir`, or\n"
+    "have the files used as they are with `code: live`."
+)
+
+
+class Refused(Exception):
+    """The code cannot be copied; the text is for people."""
+
+
+def _size(n: int) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if n < 10240 or unit == "GiB":
+            return "%d %s" % (n, unit)
+        n >>= 10
+    raise AssertionError
+
+
+class Tree:
+    """What is to be copied of a folder: relative path → its kind, "d", "f", "x" (executable file) or "l"."""
+
+    def __init__(self, root: str, exclude: Iterable[str], apart: Iterable[str], max_bytes: int, max_files: int) -> None:
+        self.root = root
+        self.entries: Dict[str, str] = {}
+        self._exclude = list(EXCLUDED) + [p.rstrip("/") for p in exclude]
+        self._apart = [os.path.realpath(p) for p in apart]
+        self._max_bytes, self._max_files = max_bytes, max_files
+        self._bytes = self._files = 0
+        self._largest = (0, "")
+
+    def path(self, rel: str) -> str:
+        return os.path.join(self.root, rel)
+
+    def _refuse(self, rel: str, why: str) -> None:
+        raise Refused("%s %s" % (self.path(rel), why))
+
+    def is_excluded(self, rel: str) -> bool:
+        """By its own name or place; folders above it are asked for themselves."""
+        name = os.path.basename(rel)
+        for p in self._exclude:
+            if fnmatch.fnmatchcase(rel, p.lstrip("/")) if "/" in p else fnmatch.fnmatchcase(name, p):
+                return True
+        path = self.path(rel)
+        return os.path.isfile(os.path.join(path, "pyvenv.cfg")) or os.path.realpath(path) in self._apart
+
+    def is_beneath_excluded(self, rel: str) -> bool:
+        parts = rel.split(os.sep)
+        return any(self.is_excluded(os.sep.join(parts[:i])) for i in range(1, len(parts) + 1))
+
+    def _count(self, rel: str, size: int) -> None:
+        self._files += 1
+        self._bytes += size
+        self._largest = max(self._largest, (size, rel))
+        if self._files > self._max_files:
+            raise Refused("the code in %s has more than %d files (--max-code-files)" % (self.root, self._max_files))
+        if self._bytes > self._max_bytes:
+            raise Refused("the code in %s has more than %s (--max-code-bytes); the largest file found is %s, %s"
+                          % (self.root, _size(self._max_bytes), self._largest[1], _size(self._largest[0])))  # fmt: skip
+
+    def _add_link(self, rel: str) -> None:
+        to = os.path.realpath(self.path(rel))
+        if not os.path.exists(to):
+            self._refuse(rel, "is a symbolic link that leads nowhere")
+        if os.path.relpath(to, os.path.realpath(self.root)).split(os.sep)[0] == os.pardir:
+            self._refuse(rel, "is a symbolic link out of what is copied, to %s" % to)
+        self.entries[rel] = "l"
+        self._count(rel, 0)
+
+    def add(self, rel: str) -> None:
+        """A file, or a folder with all that is in it. What is excluded is left out."""
+        if rel in self.entries or (rel != "." and self.is_excluded(rel)):
+            return
+        try:
+            st = os.lstat(self.path(rel))
+            if stat.S_ISLNK(st.st_mode) and rel != ".":
+                self._add_link(rel)
+            elif stat.S_ISREG(st.st_mode):
+                self._count(rel, st.st_size)
+                self.entries[rel] = "x" if st.st_mode & stat.S_IXUSR else "f"
+            elif os.path.isdir(self.path(rel)):
+                self._add_folder(rel)
+            else:
+                self._refuse(rel, "is neither a file nor a folder")
+        except OSError as e:
+            self._refuse(rel, "cannot be read: %s" % e.strerror)
+
+    def _add_folder(self, rel: str) -> None:
+        if rel != ".":
+            self.entries[rel] = "d"
+            self._count(rel, 0)
+        for name in sorted(os.listdir(self.path(rel))):
+            self.add(name if rel == "." else os.path.join(rel, name))
+
+    def link_target(self, rel: str) -> str:
+        """As the copy has it: relative, wherever the copy is."""
+        to = os.path.relpath(os.path.realpath(self.path(rel)), os.path.realpath(self.root))
+        if to != "." and not (to in self.entries or any(e.startswith(to + os.sep) for e in self.entries)):
+            self._refuse(rel, "is a symbolic link to %s, which is not copied" % to)
+        return os.path.relpath(to, os.path.dirname(rel) or ".")
+
+
+# --- what a module imports from beside it ---
+
+
+class Imports:
+    """The module files of a tree that the target needs, found without running anything."""
+
+    def __init__(self, tree: Tree, search: List[str]) -> None:
+        self._tree = tree
+        self._search = search
+        self._tops: Set[str] = {"anyserve"}
+        self._read: Set[str] = set()
+
+    def _rel(self, path: str) -> str:
+        return os.path.relpath(path, self._tree.root)
+
+    def _locate(self, top: str) -> Optional[Tuple[str, bool]]:
+        """(path, is it a folder) of a module that is beside; None: it is installed elsewhere, or nowhere."""
+        for folder in self._search:
+            spec = PathFinder.find_spec(top, [folder])
+            if spec is None:
+                continue
+            if spec.origin is not None and spec.has_location:
+                return (os.path.dirname(spec.origin), True) if spec.submodule_search_locations else (spec.origin, False)
+            # a folder without __init__.py counts only where nothing else has the name
+            other = PathFinder.find_spec(top)
+            if top not in sys.builtin_module_names and (other is None or other.origin is None):
+                return os.path.join(folder, top), True
+        return None
+
+    def need(self, top: str) -> bool:
+        """A top-level module by its name; whether it is beside."""
+        if top in self._tops:
+            return False
+        self._tops.add(top)
+        found = self._locate(top)
+        if found is None or self._tree.is_beneath_excluded(self._rel(found[0])):
+            return False
+        self.need_path(*found)
+        return True
+
+    def need_path(self, path: str, is_folder: bool) -> None:
+        rel = self._rel(path)
+        self._tree.add(rel)
+        files = [rel]
+        if is_folder:
+            files = [e for e in self._tree.entries if e.startswith(rel + os.sep)]
+        for f in files:
+            if f.endswith(".py"):
+                self._scan(f)
+
+    def _scan(self, rel: str) -> None:
+        if rel in self._read:
+            return
+        self._read.add(rel)
+        try:
+            with open(self._tree.path(rel), "rb") as f:
+                source = ast.parse(f.read())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            return  # whoever imports it will say it
+        texts: List[str] = []
+        says_file = False
+        for node in ast.walk(source):
+            if isinstance(node, ast.Import):
+                for name in node.names:
+                    self.need(name.name.partition(".")[0])
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                self.need(node.module.partition(".")[0])
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+            elif isinstance(node, ast.Name) and node.id == "__file__":
+                says_file = True
+        if says_file:
+            self._add_named(rel, texts)
+
+    def _add_named(self, rel: str, texts: List[str]) -> None:
+        """Files and folders that a module finds by its __file__: those beside it, or above, that its source names."""
+        for text in texts:
+            if not text or len(text) > 255 or "\0" in text or "\n" in text or os.path.isabs(text):
+                continue
+            folder = os.path.dirname(rel)
+            while True:
+                found = os.path.normpath(os.path.join(folder, text))
+                inside = found.split(os.sep)[0] not in (os.curdir, os.pardir) and not (rel + os.sep).startswith(found + os.sep)
+                if inside and os.path.lexists(self._tree.path(found)) and not self._tree.is_beneath_excluded(found):
+                    self._tree.add(found)
+                if not folder:
+                    break
+                folder = os.path.dirname(folder)
+
+
+# --- the copy ---
+
+
+def _parts(path: str) -> Iterator[bytes]:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(fd, "rb", buffering=0) as f:
+        before = os.fstat(fd)
+        while True:
+            part = f.read(PART)
+            if not part:
+                break
+            yield part
+        after = os.fstat(fd)
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise Refused("%s changes while it is copied; deploy again" % path)
+
+
+def _content(path: str, take: Callable[[bytes], object]) -> bytes:
+    """The hash of a file, whose bytes `take` gets."""
+    digest = hashlib.sha256()
+    parts = _parts(path)
+    while True:
+        try:
+            part = next(parts, None)
+        except OSError as e:
+            raise Refused("%s cannot be read: %s" % (path, e.strerror)) from None
+        if part is None:
+            return digest.digest()
+        digest.update(part)
+        take(part)
+
+
+def _hash(tree: Tree, content: Callable[[str], bytes]) -> str:
+    digest = hashlib.sha256(FORMAT)
+    for rel in sorted(tree.entries, key=os.fsencode):
+        kind = tree.entries[rel]
+        what = b""
+        if kind == "l":
+            what = hashlib.sha256(os.fsencode(tree.link_target(rel))).digest()
+        elif kind != "d":
+            what = content(rel)
+        digest.update(kind.encode() + what + b"%d:" % len(os.fsencode(rel)) + os.fsencode(rel))
+    return digest.hexdigest()
+
+
+def _write(tree: Tree, to: str) -> str:
+    """Copies into the folder `to`; the hash of what was written."""
+    for rel in sorted(tree.entries):  # a folder comes before what is in it
+        os.makedirs(os.path.dirname(os.path.join(to, rel)), exist_ok=True)
+        if tree.entries[rel] == "d":
+            os.makedirs(os.path.join(to, rel), exist_ok=True)
+        elif tree.entries[rel] == "l":
+            os.symlink(tree.link_target(rel), os.path.join(to, rel))
+
+    def copy(rel: str) -> bytes:
+        mode = 0o500 if tree.entries[rel] == "x" else 0o400
+        fd = os.open(os.path.join(to, rel), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with open(fd, "wb") as f:
+            return _content(tree.path(rel), f.write)
+
+    value = _hash(tree, copy)
+    for folder, _, files in os.walk(to):
+        for name in files:
+            if not os.path.islink(os.path.join(folder, name)):
+                _sync(os.path.join(folder, name))
+        _sync(folder)
+    return value
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def store(tree: Tree, folder: str) -> str:
+    """The hash of the tree, of which there is a whole copy in `folder` from now on."""
+    value = _hash(tree, lambda rel: _content(tree.path(rel), lambda part: None))
+    if os.path.isdir(os.path.join(folder, value)):
+        return value
+    mask = os.umask(0o077)
+    temporary = None
+    try:
+        os.makedirs(folder, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=TEMPORARY, dir=folder)
+        value = _write(tree, temporary)
+        try:
+            os.rename(temporary, os.path.join(folder, value))
+        except OSError:
+            if not os.path.isdir(os.path.join(folder, value)):
+                raise
+        _sync(folder)
+    finally:
+        os.umask(mask)
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return value
+
+
+# --- the target ---
+
+
+def _search_path(root: str, first: Iterable[str]) -> Iterator[str]:
+    """Folders beneath root where modules are looked for, as a replica will look in the copy."""
+    seen = set()
+    for p in [*first, root, *sys.path]:
+        p = os.path.normpath(os.path.join(root, p))
+        if p not in seen and (p + os.sep).startswith(root.rstrip(os.sep) + os.sep):
+            seen.add(p)
+            yield p
+
+
+def _beneath(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def split(target: str) -> Tuple[str, str]:
+    """The file or module, and ":attribute" or nothing."""
+    head = target.rpartition(":")[0] or target
+    return head, target[len(head) :]
+
+
+def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
+    """What is to be copied, and the target's file in it ("" for a module). None: nothing of it is here, because it is
+    installed as a package, or is not there at all."""
+    here = os.getcwd()
+    head, _ = split(args.target)
+    is_file = head.endswith(".py") or os.sep in head
+    path = os.path.join(os.path.realpath(os.path.dirname(os.path.join(here, head))), os.path.basename(head))
+    root = here if not is_file or _beneath(path, here) else os.path.dirname(path)
+    tree = Tree(root, args.exclude, [os.path.dirname(args.store)], args.max_bytes, args.max_files)
+    if is_file and not os.path.isfile(path):
+        return None
+    file = os.path.relpath(path, root) if is_file else ""
+    search = [p for p in _search_path(root, [os.path.dirname(path)] if is_file else [])
+              if p == root or not tree.is_beneath_excluded(os.path.relpath(p, root))]  # fmt: skip
+    imports = Imports(tree, search)
+    if not is_file and imports._locate(head.partition(".")[0]) is None:
+        return None
+    if args.folder and root == here:
+        tree.add(".")
+    elif is_file:
+        imports.need_path(path, False)
+    else:
+        imports.need(head.partition(".")[0])
+    if any(c in file for c in "\t\r\n"):
+        raise Refused("%r cannot be served from a copy: its name has a tab or a line feed" % path)
+    if is_file and file not in tree.entries:
+        raise Refused("%s is excluded from the copy of the code" % path)
+    return (tree, file) if tree.entries else None
+
+
+def _number(text: str) -> int:
+    n = int(text)
+    if n < 0:
+        raise argparse.ArgumentTypeError("%d is negative" % n)
+    return n
+
+
+def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
+    p = argparse.ArgumentParser(prog="python -m anyserve.pin", description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    p.add_argument("target", help="file.py, module, file.py:attribute or module:attribute")
+    p.add_argument("--store", required=True, metavar="DIR", help="where copies lie")
+    p.add_argument("--folder", action="store_true", help="copy all of the current folder")
+    p.add_argument("--max-bytes", type=_number, required=True, metavar="N", help="most bytes of a copy")
+    p.add_argument("--max-files", type=_number, required=True, metavar="N", help="most files and folders of a copy")
+    p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="left out; a name, or a path with /")
+    p.add_argument("--known", help="of this value all is known")
+    try:
+        return p.parse_args(argv)
+    except SystemExit as e:
+        raise SystemExit(EX_USAGE if e.code else 0) from None
+
+
+def describe(target: str, copy: Optional[str], root: str) -> None:
+    """Becomes the worker program, which says what the target declares."""
+    argv = [sys.executable, "-m", "anyserve.worker", target, "--describe=lines"]
+    if copy is not None:
+        argv += ["--working-dir=" + os.getcwd(), "--code-from=" + root]
+        os.chdir(copy)
+    sys.stdout.flush()
+    os.execv(sys.executable, argv)
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    args = parse(argv)
+    try:
+        found = find(args)
+        if found is None:
+            describe(args.target, None, "")
+        tree, file = found  # type: ignore[misc]
+        value = store(tree, args.store)
+    except Refused as e:
+        print("anyserve: the code cannot be copied: %s\n%s" % (e, ADVICE), file=sys.stderr)
+        return EX_CODE
+    except OSError as e:
+        print("anyserve: the code cannot be copied to %s: %s\n%s" % (args.store, e, ADVICE), file=sys.stderr)
+        return EX_CODE
+    copy = os.path.join(args.store, value)
+    said = "sha256:" + value + ("/" + file if file else "")
+    print("\tcode\t" + said)
+    if said != args.known:
+        describe(file + split(args.target)[1] if file else args.target, copy, tree.root)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
