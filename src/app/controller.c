@@ -7,6 +7,7 @@
 #include "conf/spec_row.h"
 #include "core/heartbeat.h"
 #include "ctl/channel.h"
+#include "ctl/code_store.h"
 #include "ctl/console.h"
 #include "ctl/crew.h"
 #include "ctl/failpoint.h"
@@ -38,7 +39,8 @@ struct controller {
     struct as_edge_budgets budgets;
     struct as_edge *edge;                                   /* for the control API */
     char token[AS_TOKEN_MAX + 1], host[AS_LISTEN_HOST_MAX]; /* of its door over TCP; "": none */
-    char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX];
+    char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX], cwd[4096];
+    struct as_buf copies;     /* folder of the copies of code */
     struct as_buf gpus, cpus; /* lists */
     int code;
 };
@@ -176,7 +178,10 @@ static struct as_plan_policy policy(const struct as_option_set *o)
 
 static void on_change(void *ctx)
 {
-    as_control_events_changed(((struct controller *)ctx)->orders.api.events);
+    struct controller *c = ctx;
+
+    as_orders_tidy(&c->orders);
+    as_control_events_changed(c->orders.api.events);
 }
 
 /* As lists, for replicas that take devices of their own. */
@@ -210,6 +215,8 @@ static struct as_crew_conf crew_conf(struct controller *c, const struct as_optio
         .recipe = {.python = as_option_str(o, AS_OPT_PYTHON),
                    .spares = (uint32_t)as_option_u64(o, AS_OPT_WARM_SPARES),
                    .link = c->link,
+                   .code = (const char *)c->copies.p,
+                   .cwd = c->cwd,
                    .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
                    .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
                    .stream_input_bytes = as_option_u64(o, AS_OPT_STREAM_INPUT_BYTES),
@@ -277,6 +284,13 @@ static void find_paths(struct controller *c, const struct as_option_set *o)
                               (uint16_t)as_option_u64(o, AS_OPT_PORT), AS_RUNTIME_LINK) == 0);
     memcpy(c->folder, c->link, sizeof(c->folder));
     c->folder[strlen(c->folder) - strlen("/" AS_RUNTIME_LINK)] = 0;
+    if (!getcwd(c->cwd, sizeof(c->cwd)))
+        c->cwd[0] = 0;
+    as_buf_init(&c->copies);
+    as_buf_printf(&c->copies, "%s/" AS_CODE_FOLDER,
+                  as_option_str(o, AS_OPT_STATE_DIR)[0] ? as_option_str(o, AS_OPT_STATE_DIR)
+                                                        : c->folder);
+    as_buf_add(&c->copies, "", 1);
     find_devices(c);
 }
 
@@ -334,6 +348,7 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     as_control_events_free(c.orders.api.events);
     as_crew_free(c.crew);
     as_app_fini(&c.app);
+    as_buf_fini(&c.copies);
     as_buf_fini(&c.gpus);
     as_buf_fini(&c.cpus);
     as_journal_close(&c.journal);

@@ -1,11 +1,13 @@
 #include "app/intake.h"
 
 #include "conf/spec_diff.h"
+#include "ctl/code_store.h"
 #include "ctl/recipe.h"
 #include "edge/control.h"
 #include "wire/json.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define ERRORS_MAX 10u /* told of the whole */
 
@@ -19,6 +21,7 @@ struct as_intake {
     struct as_intake_memory *memory;
     struct as_spec *spec;
     uint32_t next; /* application */
+    bool asked;    /* its code, in this job */
     struct as_describer *describer;
     struct as_intake **self;
     as_intake_done_fn *done;
@@ -48,7 +51,8 @@ static void put_word(struct as_buf *b, const char *word)
     as_buf_printf(b, "%zu:%s", word ? strlen(word) : 0, word ? word : "");
 }
 
-/* Another key: the code may say something else. A change of code is told by `version`. */
+/* Another key: the code may say something else. Of files that are used as they are a change is told
+ * by `version`; what was copied is known by its name. */
 static char *key_of(const struct as_spec_object *app)
 {
     struct as_buf b;
@@ -56,6 +60,7 @@ static char *key_of(const struct as_spec_object *app)
     as_buf_init(&b);
     put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH));
     put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR));
+    put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_CODE));
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_ENV); i++)
         put_word(&b, as_spec_text(app, AS_SPEC_APPLICATION_ENV, i));
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
@@ -134,6 +139,7 @@ int as_intake_check(const struct as_spec *s, struct as_buf *err)
 {
     int rc = as_spec_check_whole(s, ERRORS_MAX, err);
     size_t before = err->n;
+    char cwd[4096];
 
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
         const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
@@ -141,7 +147,7 @@ int as_intake_check(const struct as_spec *s, struct as_buf *err)
         for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
             const struct as_spec_object *d =
                 as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
-            size_t n = as_recipe_own(app, d);
+            size_t n = as_recipe_own(app, d, getcwd(cwd, sizeof(cwd)) ? cwd : "");
 
             if (n > AS_RECIPE_OWN_MAX)
                 as_buf_printf(err,
@@ -154,29 +160,89 @@ int as_intake_check(const struct as_spec *s, struct as_buf *err)
     return err->n > before ? AS_EINVALID : rc;
 }
 
-void as_intake_where(struct as_app_where *ret_w, const char *python,
-                     const struct as_spec_object *app)
+void as_intake_code(struct as_intake_conf *conf, const struct as_option_set *opts,
+                    const char *folder, struct as_buf *path)
 {
-    uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_ENV);
-    const char **env = as_xalloc((n + 1) * sizeof(*env));
-
-    for (uint32_t i = 0; i < n; i++)
-        env[i] = as_spec_text(app, AS_SPEC_APPLICATION_ENV, i);
-    *ret_w = (struct as_app_where){.python = python,
-                                   .target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
-                                   .dir = as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR),
-                                   .env = env};
+    as_buf_printf(path, "%s/" AS_CODE_FOLDER, folder);
+    as_buf_add(path, "", 1);
+    conf->code = (const char *)path->p;
+    conf->max_code_bytes = as_option_u64(opts, AS_OPT_MAX_CODE_BYTES);
+    conf->max_code_files = (uint32_t)as_option_u64(opts, AS_OPT_MAX_CODE_FILES);
 }
 
-void as_intake_where_fini(struct as_app_where *w)
+static const char **texts_of(const struct as_spec_object *app, enum as_spec_key key)
 {
-    free(w->env);
-    *w = (struct as_app_where){0};
+    uint32_t n = as_spec_count(app, key);
+    const char **all = as_xalloc((n + 1) * sizeof(*all));
+
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = as_spec_text(app, key, i);
+    return all;
+}
+
+static bool is_live(const struct as_spec_object *app)
+{
+    const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
+
+    return code && strcmp(code, "live") == 0;
+}
+
+int as_intake_where(struct as_intake_where *ret_w, const struct as_intake_conf *conf,
+                    const struct as_spec_object *app, const char *known, struct as_buf *err)
+{
+    const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
+    int rc = 0;
+
+    *ret_w = (struct as_intake_where){
+        .where = {.python = conf->python,
+                  .target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
+                  .dir = as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR),
+                  .env = texts_of(app, AS_SPEC_APPLICATION_ENV)},
+        .code = {.store = conf->code,
+                 .copy = as_code_is_copy(code) ? code : NULL,
+                 .folder = as_spec_is_set(app, AS_SPEC_APPLICATION_WORKING_DIR),
+                 .exclude = texts_of(app, AS_SPEC_APPLICATION_CODE_EXCLUDE),
+                 .known = known,
+                 .max_bytes = conf->max_code_bytes,
+                 .max_files = conf->max_code_files}};
+    if (is_live(app))
+        return 0;
+    ret_w->where.code = &ret_w->code;
+    if (ret_w->code.copy)
+        rc = as_code_check(conf->code, code, err);
+    else if (strlen(conf->code) > AS_CODE_PATH_MAX)
+        rc = AS_EINVALID;
+    if (rc == AS_EINVALID)
+        as_buf_printf(err,
+                      "the folder for copies of code has a path of %zu bytes, at most %u can be "
+                      "used: %s; choose another --state-dir, or have the files used as they are "
+                      "with `code: live`",
+                      strlen(conf->code), AS_CODE_PATH_MAX, conf->code);
+    return rc < 0 ? AS_EINVALID : 0;
+}
+
+void as_intake_where_fini(struct as_intake_where *w)
+{
+    free(w->where.env);
+    free(w->code.exclude);
+    *w = (struct as_intake_where){0};
 }
 
 static struct as_spec_object *application(const struct as_intake *j)
 {
     return as_spec_object(j->spec->file, AS_SPEC_FILE_APPLICATIONS, j->next);
+}
+
+/* What was said of the application as it is written now, or NULL. */
+static const struct as_intake_known *recall_same(const struct as_intake *j)
+{
+    const struct as_spec_object *app = application(j);
+    const struct as_intake_known *k = recall(j->memory, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
+    char *key = key_of(app);
+    bool same = k && strcmp(k->key, key) == 0;
+
+    free(key);
+    return same ? k : NULL;
 }
 
 static void go_on(struct as_intake *j);
@@ -203,42 +269,55 @@ static void on_described(void *ctx, struct as_app *code, struct as_str why)
         fail(j, why);
         return;
     }
-    remember(j->memory, application(j), code);
-    go_on(j);
+    j->asked = true;
+    if (code->n)
+        remember(j->memory, application(j), code);
+    else
+        as_app_fini(code); /* what it was asked to leave out, since it is known */
+    if (!recall_same(j))
+        fail(j, AS_STR("the worker described no model"));
+    else
+        go_on(j);
 }
 
-/* True: it is under way, or it was the end. */
-static bool ask(struct as_intake *j)
+/* It is under way, or it was the end. */
+static void ask(struct as_intake *j)
 {
-    struct as_app_where where;
+    const struct as_intake_known *k = recall_same(j);
+    struct as_intake_where w;
     struct as_buf err;
     int rc;
 
     as_buf_init(&err);
-    as_intake_where(&where, j->conf.python, application(j));
-    rc = as_describer_start(&j->describer, j->conf.loop, &where, j->conf.timeout,
-                            &j->memory->oom_seen, on_described, j, &err);
-    as_intake_where_fini(&where);
+    rc = as_intake_where(&w, &j->conf, application(j), k ? k->app.code : NULL, &err);
+    if (rc == 0)
+        rc = as_describer_start(&j->describer, j->conf.loop, &w.where, j->conf.timeout,
+                                &j->memory->oom_seen, on_described, j, &err);
+    as_intake_where_fini(&w);
     if (rc < 0)
         fail(j, as_buf_slice(&err));
     as_buf_fini(&err);
-    return true;
+}
+
+/* Files that are copied may have changed, whatever was said of them before. */
+static bool is_known(const struct as_intake *j)
+{
+    const char *code = as_spec_str(application(j), AS_SPEC_APPLICATION_CODE);
+
+    return (j->asked || is_live(application(j)) || as_code_is_copy(code)) && recall_same(j);
 }
 
 /* The next application gets what its code says. False: the code has to be asked first. */
 static int lay(struct as_intake *j, bool *ret_known, struct as_buf *err)
 {
     struct as_spec_object *app = application(j);
-    const struct as_intake_known *k = recall(j->memory, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
-    char *key;
 
     *ret_known = true;
     if (!as_spec_is_set(app, AS_SPEC_APPLICATION_IMPORT_PATH))
         return as_spec_overlay(j->spec, app, NULL, &j->conf.limits, err);
-    key = key_of(app);
-    *ret_known = k && strcmp(k->key, key) == 0;
-    free(key);
-    return *ret_known ? as_spec_overlay(j->spec, app, &k->app, &j->conf.limits, err) : 0;
+    *ret_known = is_known(j);
+    return *ret_known ? as_spec_overlay(j->spec, app, &recall_same(j)->app, &j->conf.limits, err)
+                      : 0;
 }
 
 static void go_on(struct as_intake *j)
@@ -253,6 +332,7 @@ static void go_on(struct as_intake *j)
         if (!known)
             break;
         j->next++;
+        j->asked = false;
     }
     if (rc == 0 && known)
         rc = as_intake_check(j->spec, &err);

@@ -3,12 +3,14 @@
  *   read ─► ask the code of each application, one after the other, what it declares ─► compare ─►
  * done
  *
- * What is wrong anywhere is told, and nothing is changed. The code is loaded by a child process
- * beside the loop; what was told of code that has not changed is remembered. Thread: the loop's.
+ * What is wrong anywhere is told, and nothing is changed. The code is copied (ctl/code_store.h) and
+ * loaded from there by a child process beside the loop; what was told of code that has not changed
+ * is remembered. Thread: the loop's.
  */
 #ifndef AS_APP_INTAKE_H
 #define AS_APP_INTAKE_H
 
+#include "conf/option.h"
 #include "conf/spec.h"
 #include "ctl/describe.h"
 #include "io/loop.h"
@@ -19,7 +21,10 @@ struct as_intake_conf { /* pointers outlive every intake */
     struct as_loop *loop;
     struct as_spec_limits limits;
     const char *python;
-    as_ns timeout; /* of one application's code */
+    as_ns timeout;    /* of one application's code */
+    const char *code; /* the folder of the copies of code */
+    uint64_t max_code_bytes;
+    uint32_t max_code_files;
 };
 
 /* What was said of applications before. */
@@ -43,10 +48,22 @@ void as_intake_stop(struct as_intake *j);
 
 /* What cannot be served of a whole spec, told in `err`; 0, AS_EINVALID. */
 int as_intake_check(const struct as_spec *s, struct as_buf *err);
-/* How the code of an application is loaded. Points into app; as_intake_where_fini. */
-void as_intake_where(struct as_app_where *ret_w, const char *python,
-                     const struct as_spec_object *app);
-void as_intake_where_fini(struct as_app_where *w);
+/* conf->code and its bounds, of a server that keeps its state in `folder`. path: what conf->code
+ * points to. */
+void as_intake_code(struct as_intake_conf *conf, const struct as_option_set *opts,
+                    const char *folder, struct as_buf *path);
+
+/* How the code of an application is loaded. */
+struct as_intake_where {
+    struct as_app_where where;
+    struct as_app_code code;
+};
+/* Points into itself, conf and app. known: a copy that need not be described, or NULL. AS_EINVALID:
+ * the copy that the file names is not there, or none can be made; `err` says why.
+ * as_intake_where_fini in any case. */
+int as_intake_where(struct as_intake_where *ret_w, const struct as_intake_conf *conf,
+                    const struct as_spec_object *app, const char *known, struct as_buf *err);
+void as_intake_where_fini(struct as_intake_where *w);
 
 /* {"changes": […]} between two whole specs, for the middle of an object; how many differ. */
 uint32_t as_intake_put_changes(const struct as_spec *from, const struct as_spec *to,

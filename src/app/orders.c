@@ -25,6 +25,7 @@ static int change(struct as_orders *o, const struct as_desired_change *what,
     struct as_spec *s;
     int rc;
 
+    o->untidy = true;
     as_orders_mark_healthy(o, before);
     rc = as_desired_put(&o->desired, what, as_buf_slice(text), err);
 
@@ -128,6 +129,7 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
     struct as_buf text, json, wrong;
 
     o->asking = NULL;
+    o->untidy = true;
     as_buf_init(&text);
     as_buf_init(&json);
     as_buf_init(&wrong);
@@ -140,6 +142,8 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
                      &wrong);
     as_buf_fini(&text);
     answer(k, err, &json, &wrong);
+    if (o->begun)
+        as_orders_tidy(o); /* of a file that was not taken nobody else hears */
 }
 
 /* Nothing was changed yet, and nothing will be. */
@@ -151,7 +155,10 @@ static void on_gone(void *arg)
     as_intake_stop(o->job);
     o->job = NULL;
     o->asking = NULL;
+    o->untidy = true;
     as_control_answer(k, AS_ECANCELLED, NULL);
+    if (o->begun)
+        as_orders_tidy(o);
 }
 
 static void begin_deploy(struct as_orders *o, const struct as_control_request *q,
@@ -335,6 +342,7 @@ void as_orders_settled(struct as_orders *o, const struct as_crew_news *n)
 
     if (!o->desired.store)
         return;
+    o->untidy = true;
     as_buf_init(&err);
     if (as_store_set_healthy(o->desired.store, n->application, n->deployment, n->generation,
                              n->before, &err) < 0)
@@ -486,8 +494,10 @@ static int open_desired(struct as_orders *o, const struct as_option_set *opts,
     struct as_buf begin;
     int rc;
 
-    if (folder[0])
+    if (folder[0]) {
+        as_intake_code(&o->deploy, opts, folder, &o->code);
         return as_desired_open(&o->desired, folder, keep, o->log, err);
+    }
     as_buf_init(&begin);
     rc = initial(opts, app, &begin, err);
     if (rc < 0) {
@@ -498,6 +508,7 @@ static int open_desired(struct as_orders *o, const struct as_option_set *opts,
     AS_ASSERT(as_runtime_path(file, as_option_str(opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(opts, AS_OPT_PORT), AS_STORE_FILE) == 0);
     file[strlen(file) - strlen("/" AS_STORE_FILE)] = 0;
+    as_intake_code(&o->deploy, opts, file, &o->code);
     rc = as_desired_begin(&o->desired, file, keep, as_buf_slice(&begin), o->log, err);
     as_buf_fini(&begin);
     if (rc < 0 && o->desired.spec) {
@@ -524,6 +535,8 @@ int as_orders_open(struct as_orders *o, const struct as_option_set *opts, const 
     as_spec_limits_of(&o->deploy.limits, opts);
     as_buf_init(&err);
     rc = open_desired(o, opts, app, &err);
+    as_sweeper_init(&o->sweeper, loop, o->deploy.code, log);
+    o->untidy = true;
     if (rc == 0)
         rc = tell_crew(o, &err);
     if (rc < 0)
@@ -535,8 +548,11 @@ int as_orders_open(struct as_orders *o, const struct as_option_set *opts, const 
 
 void as_orders_close(struct as_orders *o)
 {
+    o->begun = false;
     if (o->asking)
         on_gone(o);
     as_intake_memory_fini(&o->memory);
+    as_sweeper_close(&o->sweeper);
+    as_buf_fini(&o->code);
     as_desired_close(&o->desired);
 }

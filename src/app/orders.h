@@ -10,6 +10,7 @@
 
 #include "app/desired.h"
 #include "app/intake.h"
+#include "app/sweeper.h"
 #include "conf/option.h"
 #include "ctl/crew.h"
 #include "edge/control.h"
@@ -20,10 +21,15 @@ struct as_orders {
     const struct as_log *log;
     struct as_desired desired;
     struct as_intake_conf deploy;
+    struct as_buf code; /* folder of the copies of code */
     struct as_intake_memory memory;
     struct as_intake *job;         /* NULL: none is under way */
     struct as_control_ask *asking; /* who waits for it */
     bool dry;                      /* it is only asked what would change */
+    struct as_sweeper sweeper;     /* of copies of code */
+    bool begun;                    /* as_orders_tidy is called: the crew knows what it needs */
+    bool untidy;                   /* other copies may be needed than when it was looked last */
+    uint32_t n_known;              /* generations that the crew needed then */
 };
 
 /* What is wanted, and what is kept about it, is told the crew, which has heard nothing yet. app:
@@ -34,6 +40,11 @@ int as_orders_open(struct as_orders *o, const struct as_option_set *opts, const 
                    struct as_crew *crew, struct as_loop *loop, const struct as_log *log);
 /* The edge is closed already. */
 void as_orders_close(struct as_orders *o);
+
+/* The crew has acted: copies of code that no generation needs go. A generation needs its copies
+ * while it is the newest one, one that is healthy or was before, or one that the crew still needs.
+ */
+void as_orders_tidy(struct as_orders *o);
 
 /* For as_crew_ops. */
 int as_orders_load(struct as_orders *o, uint64_t generation, struct as_spec **ret_s);

@@ -39,8 +39,8 @@ static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_
 
 /* --- the file --- */
 
-static int describe(struct as_spec *s, const struct as_spec_limits *limits, const char *python,
-                    int end_fd, struct as_buf *err)
+static int describe(struct as_spec *s, const struct as_intake_conf *conf, int end_fd,
+                    struct as_buf *err)
 {
     int code = AS_CODE_OK;
 
@@ -48,18 +48,24 @@ static int describe(struct as_spec *s, const struct as_spec_limits *limits, cons
          code == AS_CODE_OK && i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
         struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
         bool python_code = as_spec_is_set(app, AS_SPEC_APPLICATION_IMPORT_PATH);
-        struct as_app_where where;
+        struct as_intake_where w;
         struct as_app code_says = {0};
 
         if (python_code) {
-            as_intake_where(&where, python, app);
-            code = as_app_describe(&code_says, &where, end_fd, err);
-            as_intake_where_fini(&where);
+            if (as_intake_where(&w, conf, app, NULL, err) < 0)
+                code = AS_CODE_CONFIG;
+            else
+                code = as_app_describe(&code_says, &w.where, end_fd, err);
+            as_intake_where_fini(&w);
+        }
+        if (code == AS_CODE_OK && python_code && !code_says.n) {
+            as_buf_str(err, "the worker described no model");
+            code = AS_CODE_INTERPRETER;
         }
         if (code != AS_CODE_OK)
             fprintf(stderr, "anyserve: %s:%u:%u: import_path: application '%s' cannot be loaded\n",
                     s->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
-        else if (as_spec_overlay(s, app, python_code ? &code_says : NULL, limits, err) < 0)
+        else if (as_spec_overlay(s, app, python_code ? &code_says : NULL, &conf->limits, err) < 0)
             code = AS_CODE_CONFIG;
         as_app_fini(&code_says);
     }
@@ -71,19 +77,23 @@ static int describe(struct as_spec *s, const struct as_spec_limits *limits, cons
 static int read_file(const struct as_option_set *opts, const char *python, int end_fd,
                      struct as_buf *text, struct as_buf *err)
 {
-    struct as_spec_limits limits;
+    struct as_intake_conf conf = {.python = python};
     struct as_spec *s;
+    struct as_buf store;
     int rc, code;
 
-    as_spec_limits_of(&limits, opts);
-    rc = as_spec_load(&s, &limits, opts->args[0], err);
+    as_spec_limits_of(&conf.limits, opts);
+    rc = as_spec_load(&s, &conf.limits, opts->args[0], err);
     if (rc == AS_EINVALID)
         as_argument_doubt(opts->args[0], err);
     if (rc < 0)
         return rc == AS_EINVALID    ? AS_CODE_CONFIG
                : rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND
                                     : AS_CODE_FAILED;
-    code = describe(s, &limits, python, end_fd, err);
+    as_buf_init(&store);
+    as_intake_code(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR), &store);
+    code = describe(s, &conf, end_fd, err);
+    as_buf_fini(&store);
     if (code == AS_CODE_OK)
         as_desired_text(s, text);
     as_spec_free(s);

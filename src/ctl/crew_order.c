@@ -172,6 +172,7 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
     as_json_put_at_u64(b, "target_num_replicas", t->replicas);
     as_json_put_at_u64(b, "num_replicas", d->declared);
     as_json_put_at_u64(b, "generation", t->generation);
+    as_json_put_at_string(b, "code", as_str_of(d->code ? d->code : "live"));
     as_json_put_key(b, "healthy_generation");
     if (stable)
         as_json_put_u64(b, stable->generation);

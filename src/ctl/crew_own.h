@@ -44,6 +44,7 @@ struct as_crew_deployment {
     int64_t scaled;    /* replicas that somebody has set; -1: what is declared counts */
     uint32_t declared; /* its num_replicas */
     uint32_t said;     /* replicas that there are to be, as it was told last */
+    char *code;        /* the key `code` of its application; NULL: it says nothing */
     bool forgiven;     /* the next one takes its last update's failure off it */
     /* what the owner is to hear at the end of the turn */
     bool settled;

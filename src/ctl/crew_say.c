@@ -34,16 +34,17 @@ void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text)
 {
     const struct as_condition *c = as_plan_condition(d->plan);
     struct as_str said = as_condition_text(c), lack = as_condition_lack(c);
+    size_t before = text->n;
 
     as_buf_add(text, said.p, said.n);
     if (said.n && lack.n && said.p[said.n - 1] != '\n')
         as_buf_str(text, "\n");
     as_buf_add(text, lack.p, lack.n);
-    if (d->scaled < 0)
-        return;
-    if (said.n || lack.n)
-        as_buf_str(text, "\n");
-    as_buf_printf(text, "scaled to %u; num_replicas is %u", (unsigned)d->scaled, d->declared);
+    if (d->scaled >= 0)
+        as_buf_printf(text, "%sscaled to %u; num_replicas is %u", text->n > before ? "\n" : "",
+                      (unsigned)d->scaled, d->declared);
+    if (d->code && strcmp(d->code, "live") == 0)
+        as_buf_printf(text, "%scode: live", text->n > before ? "\n" : "");
 }
 
 void as_crew_say_place(struct as_place *pl)

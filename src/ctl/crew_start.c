@@ -1,5 +1,6 @@
 /* A process for a place: what it is started with, and what it is told later. */
 #include "conf/spec_plan.h"
+#include "ctl/code_store.h"
 #include "ctl/context.h"
 #include "ctl/crew_own.h"
 
@@ -27,6 +28,12 @@ int as_crew_prepare(struct as_place *pl, struct as_buf *text, struct as_buf *why
     if (!as_catalog_find(&c->catalog, f->generation, as_str_of(l->deployment->name), &page)) {
         as_buf_printf(why, "what generation %" PRIu64 " is like is not known any more\n",
                       f->generation);
+        return AS_ENOTFOUND;
+    }
+    if (as_code_is_copy(as_spec_str(page.app, AS_SPEC_APPLICATION_CODE)) &&
+        as_code_check(c->conf.recipe.code, as_spec_str(page.app, AS_SPEC_APPLICATION_CODE), why) <
+            0) {
+        as_buf_str(why, "\n");
         return AS_ENOTFOUND;
     }
     rc = as_crew_take(l, page.deployment, why);

@@ -90,6 +90,7 @@ void as_crew_free_deployment(struct as_crew_deployment *d)
     as_buf_fini(&d->last_failure);
     free(d->name);
     free(d->application);
+    free(d->code);
     free(d);
 }
 
@@ -150,6 +151,19 @@ static bool learn_numbers(struct as_crew_deployment *d, const struct as_catalog_
     return other;
 }
 
+/* True: it is another one. */
+static bool learn_code(struct as_crew_deployment *d, const struct as_spec_object *app)
+{
+    const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
+    bool same = d->code && code ? strcmp(d->code, code) == 0 : d->code == code;
+
+    if (same)
+        return false;
+    free(d->code);
+    d->code = code ? as_str_dup(as_str_of(code)) : NULL;
+    return true;
+}
+
 static void want(struct as_crew *c, const struct as_catalog_page *page)
 {
     struct as_str name = as_str_of(as_spec_str(page->deployment, AS_SPEC_DEPLOYMENT_NAME)),
@@ -165,7 +179,7 @@ static void want(struct as_crew *c, const struct as_catalog_page *page)
     d->listed = true;
     if (!as_str_eq(as_str_of(d->application), app))
         move_to(c, d, app);
-    if (learn_numbers(d, page) && !is_new)
+    if ((learn_numbers(d, page) | learn_code(d, page->app)) && !is_new)
         as_crew_say_status(d);
     if (unchanged(d, page) && !d->forgiven)
         return;

@@ -104,15 +104,13 @@ int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, in
                     struct as_buf *err)
 {
     const char *python = where->python;
-    const char *argv[] = {python, "-m", "anyserve.worker", where->target, "--describe=lines", NULL};
     struct as_proc_spec spec = {.path = python,
-                                .argv = argv,
                                 .env = where->env,
-                                .dir = where->dir,
                                 .in = -1,
                                 .err = -1,
                                 .group = true,
                                 .death_signal = SIGKILL};
+    struct as_describe_command command;
     struct as_buf text;
     struct as_proc p;
     int out[2], e, rc, sig, status;
@@ -122,7 +120,11 @@ int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, in
         return AS_CODE_FAILED;
     }
     spec.out = out[1];
+    as_describe_command_init(&command, where);
+    spec.argv = command.argv;
+    spec.dir = command.dir;
     rc = as_proc_spawn(&p, &spec, &e);
+    as_describe_command_fini(&command);
     /* or the end of the child would never show as the end of the pipe */
     close(out[1]);
     if (rc < 0) {

@@ -7,11 +7,32 @@
 #include "conf/declared.h"
 #include "io/loop.h"
 
+/* The code is served from a copy (ctl/code_store.h). */
+struct as_app_code {
+    const char *store;
+    const char *copy;     /* this one, as the key `code` has it; NULL: it is made first */
+    bool folder;          /* of all that is in `dir` */
+    const char **exclude; /* patterns, NULL-terminated; or NULL */
+    const char *known;    /* a copy that need not be described; or NULL */
+    uint64_t max_bytes;
+    uint32_t max_files;
+};
+
 struct as_app_where { /* how the code is loaded */
     const char *python, *target;
-    const char *dir;  /* or NULL: ours */
-    const char **env; /* "NAME=value" on top of ours, NULL-terminated; or NULL */
+    const char *dir;                /* or NULL: ours */
+    const char **env;               /* "NAME=value" on top of ours, NULL-terminated; or NULL */
+    const struct as_app_code *code; /* NULL: from its own files */
 };
+
+/* The command line that describes it, and where it is run. */
+struct as_describe_command {
+    const char **argv;
+    const char *dir; /* or NULL */
+    struct as_buf texts;
+};
+void as_describe_command_init(struct as_describe_command *ret_c, const struct as_app_where *where);
+void as_describe_command_fini(struct as_describe_command *c);
 
 /* Runs the interpreter and waits; its stderr is ours. signal_fd: a signalfd whose first signal ends
  * the child. Returns 0; an exit code of as_code (the child has told why on stderr, or `err` does);

@@ -103,11 +103,9 @@ static void on_timeout(struct as_timer *t)
 static int spawn(struct as_describer *d, const struct as_app_where *w, struct as_proc *ret_p,
                  int *ret_err, struct as_buf *err)
 {
-    const char *argv[] = {w->python, "-m", "anyserve.worker", w->target, "--describe=lines", NULL};
+    struct as_describe_command command;
     struct as_proc_spec spec = {.path = w->python,
-                                .argv = argv,
                                 .env = w->env,
-                                .dir = w->dir,
                                 .in = -1,
                                 .out = d->out,
                                 .group = true,
@@ -119,7 +117,11 @@ static int spawn(struct as_describer *d, const struct as_app_where *w, struct as
         return AS_EIO;
     }
     spec.err = pipe[1];
+    as_describe_command_init(&command, w);
+    spec.argv = command.argv;
+    spec.dir = command.dir;
     rc = as_proc_spawn(ret_p, &spec, &e);
+    as_describe_command_fini(&command);
     close(pipe[1]);
     *ret_err = pipe[0];
     if (rc == 0)

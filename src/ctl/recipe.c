@@ -1,6 +1,7 @@
 #include "ctl/recipe.h"
 
 #include "conf/spec_spawn.h"
+#include "ctl/code_store.h"
 #include "ctl/message.h"
 #include "ctl/spawn.h"
 #include "io/runtime.h"
@@ -8,19 +9,50 @@
 #include <inttypes.h>
 
 /* What is ours in the text beside the deployment's own keys and the context: python's path, at most
- * 4,095 bytes, and under 2,000 of the rest; then the context (8 KiB) and lists of devices (6 KB).
+ * 4,095 bytes, and under 2,000 of the rest; then the context (8 KiB), lists of devices (6 KB), and
+ * the folder of the copy of the code.
  */
-static_assert(AS_RECIPE_OWN_MAX + 6200u + 15000u < AS_CTL_TEXT_MAX, "a recipe is one message");
+static_assert(AS_RECIPE_OWN_MAX + 6100u + 14800u + AS_CODE_PATH_MAX + AS_CODE_HEX + 16u <
+                  AS_CTL_TEXT_MAX,
+              "a recipe is one message");
 
-static void put_python(const struct as_recipe *r, const char *target, const char *deployment,
-                       struct as_buf *text)
+/* It starts in the copy, from where its code is loaded then, and goes to where it works. */
+static void put_copy(const struct as_recipe *r, const char *code, const char *target,
+                     const char *dir, struct as_buf *text)
 {
+    const char *base = dir && dir[0] == '/' ? "" : r->cwd;
+    struct as_buf item;
+
+    as_buf_init(&item);
+    as_code_target(code, target, &item);
+    as_spawn_put_arg(text, (const char *)item.p);
+    as_buf_drop(&item, item.n);
+    as_buf_printf(&item, "--working-dir=%s%s%s", base, base[0] && dir ? "/" : "", dir ? dir : "");
+    as_buf_add(&item, "", 1);
+    as_spawn_put_arg(text, (const char *)item.p);
+    as_buf_drop(&item, item.n);
+    as_code_path(r->code, code, &item);
+    as_spawn_put_dir(text, (const char *)item.p);
+    as_buf_fini(&item);
+}
+
+static void put_python(const struct as_recipe *r, const struct as_spec_object *app, const char *dir,
+                       const char *deployment, struct as_buf *text)
+{
+    const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
+               *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
     char item[AS_CTL_NAME_MAX + 64];
 
     as_spawn_put_arg(text, r->python);
     as_spawn_put_arg(text, "-m");
     as_spawn_put_arg(text, "anyserve.worker");
-    as_spawn_put_arg(text, target);
+    if (as_code_is_copy(code)) {
+        put_copy(r, code, target, dir, text);
+    } else {
+        as_spawn_put_arg(text, target);
+        if (dir)
+            as_spawn_put_dir(text, dir);
+    }
     snprintf(item, sizeof(item), "--deployment=%s", deployment); /* one word: may begin with '-' */
     as_spawn_put_arg(text, item);
     snprintf(item, sizeof(item), "--stream-inputs=%u", r->stream_inputs);
@@ -78,18 +110,18 @@ void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app
     uint32_t spares = wanted_spares(r, app, deployment, p);
     struct as_spec_spawn own;
 
+    as_spec_spawn_init(&own, app, deployment, p->gpus, p->cpus);
     if (target)
-        put_python(r, target, as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME), text);
+        put_python(r, app, own.dir, as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME), text);
+    else if (own.dir)
+        as_spawn_put_dir(text, own.dir);
     for (uint32_t i = 0; !target && i < as_spec_count(app, AS_SPEC_APPLICATION_COMMAND); i++)
         as_spawn_put_arg(text, as_spec_text(app, AS_SPEC_APPLICATION_COMMAND, i));
     put_ours(r, p, text);
-    as_spec_spawn_init(&own, app, deployment, p->gpus, p->cpus);
     if (!sets(own.env, "PYTHONUNBUFFERED"))
         as_spawn_put_env(text, "PYTHONUNBUFFERED=1");
     for (const char **e = own.env; *e; e++)
         as_spawn_put_env(text, *e);
-    if (own.dir)
-        as_spawn_put_dir(text, own.dir);
     if (own.cpus)
         as_spawn_put_cpus(text, own.cpus);
     if (own.memory)
@@ -101,15 +133,19 @@ void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app
         as_spawn_put_spares(text, spares);
 }
 
-size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_object *deployment)
+size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                     const char *cwd)
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
                *dir = as_spec_working_dir(app, deployment),
+               *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE),
                *cpus = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
     const char **env = as_spec_env(app, deployment);
     size_t n = (target ? strlen(target) + 2 : 0) + (dir ? strlen(dir) + 2 : 0) +
                (cpus ? strlen(cpus) + 2 : 0);
 
+    if (as_code_is_copy(code))
+        n += strlen(code) + (dir && dir[0] == '/' ? 0 : strlen(cwd) + 1);
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_COMMAND); i++)
         n += strlen(as_spec_text(app, AS_SPEC_APPLICATION_COMMAND, i)) + 2;
     for (uint32_t i = 0; env[i]; i++)

@@ -1,5 +1,6 @@
 #include "ctl/runtime_dir.h"
 
+#include "ctl/code_store.h"
 #include "ctl/context.h"
 #include "ctl/store.h"
 #include "io/beneath.h"
@@ -176,9 +177,19 @@ static void remove_logs(const struct as_runtime_dir *d)
     rmdir(path);
 }
 
+/* Copies of code of a server that kept its state here. */
+static void remove_code(const struct as_runtime_dir *d)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/" AS_CODE_FOLDER, d->path);
+    as_code_clear(path);
+}
+
 static void remove_files(const struct as_runtime_dir *d)
 {
     remove_logs(d);
+    remove_code(d);
     remove_file(d, AS_RUNTIME_LINK);
     remove_file(d, AS_RUNTIME_STATUS);
     remove_file(d, AS_RUNTIME_MANAGE);

@@ -24,6 +24,8 @@ const char *const as_store_sql[AS_STORE_STATEMENTS] = {
         " WHERE generation <> excluded.generation OR before <> excluded.before",
     [AS_STORE_HEALTHY] =
         "SELECT generation, before FROM healthy WHERE application = ?1 AND deployment = ?2",
+    [AS_STORE_EACH_HEALTHY] =
+        "SELECT generation FROM healthy UNION SELECT before FROM healthy WHERE before <> 0",
     [AS_STORE_FORGET] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
     [AS_STORE_PUT_SCALE] = "INSERT INTO scale VALUES(?1, ?2, ?3)",
     [AS_STORE_EACH_SCALE] = "SELECT deployment, replicas FROM scale WHERE generation = ?1",
@@ -380,6 +382,18 @@ int as_store_healthy(struct as_store *s, struct as_str application, struct as_st
                       AS_STR_FMT(application));
     }
     return rc;
+}
+
+int as_store_each_healthy(struct as_store *s, void (*fn)(void *arg, uint64_t generation), void *arg,
+                          struct as_buf *err)
+{
+    int rc;
+
+    release(s);
+    while ((rc = one_row(s, AS_STORE_EACH_HEALTHY, err)) == 0)
+        fn(arg, (uint64_t)sqlite3_column_int64(s->stmt[AS_STORE_EACH_HEALTHY], 0));
+    sqlite3_reset(s->stmt[AS_STORE_EACH_HEALTHY]);
+    return rc == AS_ENOTFOUND ? 0 : rc;
 }
 
 int as_store_forget(struct as_store *s, struct as_str application, struct as_str deployment,

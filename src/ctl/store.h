@@ -106,6 +106,10 @@ int as_store_set_healthy(struct as_store *s, struct as_str application, struct a
 /* AS_ENOTFOUND: it never was. */
 int as_store_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
                      uint64_t *ret_generation, uint64_t *ret_before, struct as_buf *err);
+/* The generations that as_store_set_healthy was told, of all deployments, each once. fn may not use
+ * the store. */
+int as_store_each_healthy(struct as_store *s, void (*fn)(void *arg, uint64_t generation), void *arg,
+                          struct as_buf *err);
 /* All that is known of it; when it was deleted on purpose. */
 int as_store_forget(struct as_store *s, struct as_str application, struct as_str deployment,
                     struct as_buf *err);

@@ -151,6 +151,29 @@ static void what_was_healthy_before_is_kept_too(void **state AS_UNUSED)
     as_store_close(s);
 }
 
+static void add_generation(void *arg, uint64_t generation)
+{
+    *(uint64_t *)arg = *(uint64_t *)arg * 10 + generation;
+}
+
+static void every_healthy_generation_is_told_once(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(1);
+    uint64_t all = 0;
+
+    assert_int_equal(as_store_each_healthy(s, add_generation, &all, &err), 0);
+    assert_int_equal(all, 0);
+    for (int i = 0; i < 3; i++)
+        put(s, "x", "x");
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("a"), 3, 0, &err), 0);
+    put(s, "x", "x");
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("b"), 4, 3, &err), 0);
+    assert_int_equal(as_store_each_healthy(s, add_generation, &all, &err), 0);
+    assert_int_equal(all, 34);
+    assert_int_equal(put(s, "x", "x"), 5); /* nothing is left half read */
+    as_store_close(s);
+}
+
 static void only_a_generation_that_is_there_can_be_healthy(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(1);
@@ -482,6 +505,7 @@ int main(void)
         IN_FOLDER(history_is_newest_first_and_bounded),
         IN_FOLDER(numbers_are_never_given_twice),
         IN_FOLDER(the_healthy_generation_is_kept_for_a_rollback),
+        IN_FOLDER(every_healthy_generation_is_told_once),
         IN_FOLDER(what_was_healthy_before_is_kept_too),
         IN_FOLDER(only_a_generation_that_is_there_can_be_healthy),
         IN_FOLDER(limits_hold_at_n_and_n_plus_1),
