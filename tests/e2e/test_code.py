@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 
 import numpy as np
@@ -165,14 +166,230 @@ def test_an_edit_alone_is_a_change(project, connect):
     client = connect(project.server)
     before = project.pids()
     code, out, err = project.cli("deploy", project.yaml)
-    assert code == 0 and "unchanged" in out, out + err
+    assert code == 0 and "1 unchanged" in out, out + err
     assert project.pids() == before
     project.times(3)
     code, out, err = project.cli("deploy", project.yaml, "--dry-run")
-    assert code == 0 and "code" in out and "unchanged" not in out, out + err
+    assert code == 0 and "restart      code" in out and "1 changed" in out, out + err
     code, out, err = project.cli("deploy", project.yaml)
-    assert code == 0 and "code" in out and "unchanged" not in out, out + err
+    assert code == 0 and "restart      code" in out and "1 changed" in out, out + err
     assert answers(client) == {6} and not project.pids() & before
     project.times(2)
     assert project.cli("deploy", project.yaml)[0] == 0
     assert answers(client) == {4}
+
+
+def test_where_it_runs(project, connect):
+    """The code is the copy; what is read and written by a relative path is in the folder that the user named."""
+    project.start()
+    said = ask(connect(project.server))
+    copy = project.state / "code" / project.copies()[0]
+    assert (said["file"], said["cwd"]) == (str(copy / "app.py"), str(project.folder))
+    assert project.deployment()["code"] == f"sha256:{copy.name}"
+    assert project.folder.joinpath("factor.py").stat().st_mode & 0o777 == 0o644  # the original is as it was
+    assert (project.state / "code").stat().st_mode & 0o777 == 0o700 and copy.stat().st_mode & 0o777 == 0o700
+    assert not list(project.folder.rglob("__pycache__"))
+
+
+def test_without_a_working_dir(project, connect):
+    """What the module imports from beside is copied, and what it names with its __file__."""
+    project.write("unrelated.py", "raise OSError\n")
+    project.start(project.spec(working_dir=None), cwd=project.folder)
+    client = connect(project.server)
+    assert ask(client)["cwd"] == str(project.folder)
+    copy = project.state / "code" / project.copies()[0]
+    assert sorted(n for n in os.listdir(copy) if n != "__pycache__") == ["app.py", "factor.py", "unit.txt"]
+    project.write("unrelated.py", "")
+    assert [c["step"] for c in project.put(project.spec(working_dir=None))["changes"]] == ["unchanged"]
+    project.times(3)
+    project.write("unit.txt", "km")
+    assert project.put(project.spec(working_dir=None))["changes"][0]["keys"] == "code"
+    project.healthy()
+    assert answers(client) == {6} and ask(client)["unit"] == "km"
+    file = project.spec(working_dir=None, import_path=str(project.folder / "app.py"))
+    assert project.put(file)["changes"][0]["keys"] == "import_path,code"
+    project.healthy()
+    assert answers(client) == {6}
+
+
+def test_live_code_is_what_it_was(project, connect):
+    project.start(project.spec(code="live"))
+    client = connect(project.server)
+    assert project.copies() == [] and ask(client)["file"] == str(project.folder / "app.py")
+    assert project.deployment()["code"] == "live" and project.deployment()["message"] == "code: live"
+    project.times(3)
+    for pid in sorted(project.pids()):
+        procs.kill(pid)
+    wait.until(lambda: project.deployment()["status"] == "HEALTHY" and answers(client) == {6}, project.server.log.text)
+    project.put(project.spec())
+    project.healthy()
+    assert len(project.copies()) == 1 and project.deployment()["message"] == ""
+
+
+def test_a_start_with_other_code_is_a_change(project, connect, serve):
+    server = project.start()
+    server.stop()
+    server = project.start()
+    assert server.log.find("generation 1, which is .*, as it is kept")
+    server.stop()
+    project.times(3)
+    server = project.start()
+    assert server.log.find("as generation 2, which takes the place of generation 1")
+    assert answers(connect(server)) == {6}
+    project.yaml.unlink()
+    server.stop()
+    shutil.rmtree(project.folder)
+    again = serve(None, "--state-dir", project.state, *QUICK, verb="start")  # without a file, and without the code's
+    project.server = again
+    project.healthy()
+    assert answers(connect(again)) == {6}
+
+
+def test_copies_are_kept_while_they_are_needed(project, connect):
+    half, old = project.state / "code" / ".tmp-half", project.state / "code" / ("0" * 64)
+    for folder in (half, old):
+        folder.mkdir(parents=True)
+        (folder / "app.py").write_text("raise OSError\n")
+    project.state.chmod(0o700)
+    project.start()
+    wait.until(lambda: not half.exists() and not old.exists(), lambda: os.listdir(project.state / "code"))
+    (one,) = project.copies()
+    seen = [one]
+    for n in (3, 4):
+        project.times(n)
+        project.put(project.spec())
+        project.healthy()
+        (new,) = set(project.copies()) - set(seen)
+        seen.append(new)
+    # the newest, and what a rollback goes to
+    wait.until(lambda: os.listdir(project.state / "code") and set(os.listdir(project.state / "code")) == set(seen[1:]),
+               lambda: os.listdir(project.state / "code"))
+    project.api("POST", "/api/v1/applications/shop/deployments/main/rollback")
+    project.healthy()
+    assert answers(connect(project.server)) == {6}
+    project.times(9)
+    assert project.put({"applications": [*project.spec()["applications"], {"name": "bad", "import_path": "nothing.such"}]}, 400)
+    wait.until(lambda: set(os.listdir(project.state / "code")) == set(seen[1:]), lambda: os.listdir(project.state / "code"))
+
+
+def test_one_folder_has_one_copy(project, connect):
+    project.write("other.py", APP.replace('"times", deployment="main"', '"more", deployment="more"'))
+    both = project.spec()
+    both["applications"].append({"name": "more", "import_path": "other.py", "working_dir": str(project.folder)})
+    project.start(both)
+    project.healthy(1, app="more", name="more")
+    (copy,) = project.copies()
+    client = connect(project.server)
+    assert {ask(client, m)["file"] for m in ("times", "more")} == \
+        {str(project.state / "code" / copy / f) for f in ("app.py", "other.py")}
+    assert project.deployment("more", "more")["code"] == f"sha256:{copy}/other.py"
+
+
+def test_code_is_bounded(project):
+    """What is above a bound is refused before anything changes, and the server's options say where it is."""
+    size = sum(p.stat().st_size for p in project.folder.iterdir() if p.is_file())
+    project.start(None, "--max-code-bytes", size, "--max-code-files", "3")
+    before = project.pids()
+    project.write("unit.txt", "mm")
+    why = project.put(project.spec(), 400)
+    assert "has more than" in why and "--max-code-bytes" in why and "code_exclude" in why and "code: live" in why, why
+    assert "application 'shop' cannot be loaded" in why and project.pids() == before
+    assert project.put(project.spec(code_exclude=["unit.txt"]))["changes"][0]["keys"] == "code,code_exclude"
+    project.healthy()
+    project.write("unit.txt", "k")
+    project.write("more.txt", "")
+    assert "has more than 3 files (--max-code-files)" in project.put(project.spec(), 400)
+    os.unlink(project.folder / "more.txt")
+    os.mkfifo(project.folder / "pipe")
+    assert "shop/pipe is neither a file nor a folder" in project.put(project.spec(code_exclude=["*.txt"]), 400)
+    os.unlink(project.folder / "pipe")
+    project.put(project.spec())
+    project.healthy()
+
+
+def test_what_config_prints_means_the_same_code(project, connect):
+    project.start()
+    (first,) = project.copies()
+    config = project.api("GET", "/api/serve/config")[1]
+    assert f"sha256:{first}" in config
+    project.times(3)
+    project.put(project.spec())
+    project.healthy()
+    project.yaml.write_text(config)
+    code, out, err = project.cli("deploy", project.yaml)
+    assert code == 0 and answers(connect(project.server)) == {4}, out + err
+    project.yaml.write_text(config.replace(first, "f" * 64))
+    code, out, err = project.cli("deploy", project.yaml)
+    assert code == 78 and "the copy of its code is not there" in err, err
+
+
+def test_a_copy_that_somebody_removed(project):
+    project.start()
+    shutil.rmtree(project.state / "code")
+    pid = min(project.pids())
+    procs.kill(pid)
+    wait.until(lambda: any("the copy of its code is not there" in r["message"] for r in project.deployment()["replicas"]),
+               lambda: project.api("GET", APPLICATIONS))
+    project.put(project.spec())
+    wait.until(lambda: len(project.copies()) == 1, project.server.log.text)
+    project.server.expected.append("not there")
+    project.healthy()
+
+
+def test_a_state_that_knew_no_copies(project, connect):
+    """As the version before this one left it: what is served there is served from its files, until the next deploy."""
+    server = project.start(project.spec(code="live"))
+    server.stop()
+    with sqlite3.connect(project.state / "state.db") as db:
+        db.execute("UPDATE generation SET spec = replace(spec, '\"code\":\"live\",', '')")
+        db.execute("UPDATE generation SET spec = replace(spec, '\"code\": \"live\", ', '')")
+        assert "code" not in db.execute("SELECT spec FROM generation").fetchone()[0]
+    db.close()
+    project.server = project._serve(None, "--state-dir", project.state, *QUICK, verb="start")
+    project.healthy()
+    client = connect(project.server)
+    assert ask(client)["file"] == str(project.folder / "app.py") and project.deployment()["message"] == ""
+    assert project.put(project.spec())["changes"][0]["keys"] == "code"
+    project.healthy()
+    project.times(3)
+    assert answers(client) == {4}
+    assert project.api("POST", "/api/v1/applications/shop/deployments/main/rollback")[0] == 200
+    project.healthy()
+    assert answers(client) == {6}
+
+
+@pytest.mark.parametrize("who", ["controller", "dispatcher"])
+def test_one_of_ours_dies_while_code_is_read(project, connect, tmp_path, who):
+    flag = tmp_path / "go"
+    project.start()
+    (first,) = project.copies()
+    project.write("factor.py", f"import os, time\nwhile not os.path.exists({str(flag)!r}):\n    time.sleep(0.01)\nFACTOR = 3\n")
+    asking = subprocess.Popen([paths.BINARY, "deploy", project.yaml, "--runtime-dir", project.server.runtime],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait.until(lambda: any("--describe" in procs.command(p) for p in project.server.family()), project.server.log.text)
+    assert len(project.copies()) == 2
+    pid = getattr(project.server, who)
+    procs.kill(pid)
+    wait.until(lambda: getattr(project.server, who) not in (None, pid), project.server.log.text)
+    flag.touch()
+    said, _ = asking.communicate(timeout=120)
+    assert (asking.returncode == 0) == (who == "dispatcher"), said
+    project.healthy()
+    if who == "controller":
+        wait.until(lambda: os.listdir(project.state / "code") == [first], lambda: os.listdir(project.state / "code"))
+        project.put(project.spec())
+        project.healthy()
+    assert answers(connect(project.server)) == {6}
+
+
+def test_a_server_without_a_state_keeps_copies_as_long_as_it_lives(project, connect):
+    project.server = server = project._serve(project.folder / "app.py")
+    client = connect(server)
+    assert ask(client)["file"] == str(project.folder / "app.py")
+    project.times(3)
+    project.put(project.spec())
+    project.healthy()
+    assert answers(client) == {6} and ask(client)["file"].startswith(server.folder_of_port() + "/code/")
+    folder = server.folder_of_port()
+    server.stop()
+    assert not os.path.exists(folder)
