@@ -383,6 +383,13 @@ void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now AS_UNUSED)
     as_dispatch_balance(d); /* replicas that were kept for suspects have room */
 }
 
+void as_deploy_give_up(struct as_deploy *d)
+{
+    d->down = true;
+    fail_queued(d, AS_EUNAVAILABLE);
+    as_grave_fill_all(d, AS_EMAYHAVERUN);
+}
+
 /* --- inspection --- */
 
 struct as_str as_deploy_name(const struct as_deploy *d)

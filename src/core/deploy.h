@@ -126,6 +126,11 @@ void as_deploy_forget_model(struct as_deploy *d, uint32_t model);
  * much it is; new requests are refused until fewer wait than that. */
 void as_deploy_set_max_queued(struct as_deploy *d, int64_t max_queued);
 
+/* The server ends without waiting any longer: what waits for a replica is answered AS_EUNAVAILABLE,
+ * what waits to be told why its replica died AS_EMAYHAVERUN, and what a replica that goes from now
+ * on gives back as after as_deploy_set_down. Its replicas are to be freed next. */
+void as_deploy_give_up(struct as_deploy *d);
+
 /* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down, or
  * q->elsewhere and it does not serve), AS_EPOISON (one like it ends workers): q is untouched but
  * for its state, and stays the caller's. A spare one is refused by AS_EFULL, for any reason but a

@@ -400,6 +400,7 @@ void as_grave_fill_all(struct as_deploy *d, int err)
         while ((p = as_list_pop(&g->parked))) {
             d->parked--;
             request_of(p)->grave = NULL;
+            as_print_drop(d, request_of(p));
             as_deploy_fail(d, request_of(p), err);
         }
         fill(d, g);

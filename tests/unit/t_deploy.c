@@ -356,6 +356,37 @@ static void test_down_ends_what_waits_and_refuses_more(void **state AS_UNUSED)
     world_free(w);
 }
 
+static void test_who_is_not_waited_for_is_told_what_is_known(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "abc");
+    as_deploy_give_up(w->d);
+    expect(w, "a>X b=EUNAVAILABLE ~b c=EUNAVAILABLE ~c");
+    assert_int_equal(submit(w, 'd'), AS_EUNAVAILABLE);
+    die(w, 'X', 'a', AS_LOSS_KILLED); /* its link is ended */
+    expect(w, "a=EMAYHAVERUN ~a");
+    world_free(w);
+}
+
+/* It waits to be told why its replica has died, and would then run again. */
+static void test_who_waits_for_a_verdict_may_have_run(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    make(w, "a", true, 0);
+    submit_all(w, "a");
+    assert_true(die(w, 'X', 'a', AS_LOSS_UNTOLD) > 0);
+    expect(w, "a>X");
+    assert_int_equal(as_deploy_parked(w->d), 1);
+    as_deploy_give_up(w->d);
+    expect(w, "a=EMAYHAVERUN ~a");
+    assert_int_equal(as_deploy_parked(w->d), 0);
+    world_free(w);
+}
+
 static void test_the_end_of_the_deployment_answers_everybody(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -426,6 +457,8 @@ int main(void)
         cmocka_unit_test(test_a_cap_that_the_slots_cannot_exceed_restricts_nothing),
         cmocka_unit_test(test_caps_are_set_once),
         cmocka_unit_test(test_down_ends_what_waits_and_refuses_more),
+        cmocka_unit_test(test_who_is_not_waited_for_is_told_what_is_known),
+        cmocka_unit_test(test_who_waits_for_a_verdict_may_have_run),
         cmocka_unit_test(test_the_end_of_the_deployment_answers_everybody),
         cmocka_unit_test(test_statistics_add_up),
         cmocka_unit_test(test_bad_options_are_refused),
