@@ -474,31 +474,6 @@ void as_fleet_join_token(struct as_fleet *f, struct as_str token)
     f->join_token = as_str_dup(token);
 }
 
-/* --- ending --- */
-
-void as_fleet_drain(struct as_fleet *f)
-{
-    /* new requests are refused from here on; what is queued is still sent */
-    f->draining = true;
-    AS_LIST_EACH(n, &f->upstreams)
-    {
-        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
-
-        u->ops->drain(u);
-    }
-}
-
-void as_fleet_stop(struct as_fleet *f)
-{
-    f->draining = true;
-    AS_LIST_EACH(n, &f->upstreams)
-    {
-        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
-
-        u->ops->stop(u);
-    }
-}
-
 /* --- the pulse --- */
 
 /* One timer for all links instead of one each: a ping need not be on time. */
@@ -544,6 +519,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->registry = as_registry_new();
     (void)as_deathwatch_new(&f->watch); /* an old kernel: pidfd tells, only later */
     atomic_init(&f->open, false);
+    atomic_init(&f->given_up, false);
     as_task_init(&f->tidy, as_fleet_tidy);
     as_timer_init(&f->tick, loop, on_tick);
     as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);

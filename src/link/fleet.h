@@ -125,6 +125,12 @@ void as_fleet_drain(struct as_fleet *f);
  * processes of ours. False: some can go only when their link has ended. */
 bool as_fleet_move(struct as_fleet *f, uint32_t *ret_foreign);
 
+/* Ends every link at once, and answers all that is held: what may have executed with
+ * AS_EMAYHAVERUN, the rest, and what comes from here on, with AS_EUNAVAILABLE. No worker is let in
+ * any more. */
+void as_fleet_give_up(struct as_fleet *f);
+bool as_fleet_has_given_up(const struct as_fleet *f); /* any thread */
+
 /* Ends every link at once; what the workers hold is answered and released. */
 void as_fleet_stop(struct as_fleet *f);
 

@@ -110,7 +110,8 @@ struct as_fleet {
     uint64_t registration;
     uint32_t unanswered;
     bool draining;
-    atomic_bool open; /* workers are let in: all tokens are known */
+    atomic_bool open;     /* workers are let in: all tokens are known */
+    atomic_bool given_up; /* as_fleet_give_up */
 };
 
 /* The flags are read by client loops at any time and say nothing about other memory. */
@@ -194,6 +195,7 @@ void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_t
 /* The upstream has lost c, which its worker may have begun: as_replica_lose. */
 void as_fleet_lose(struct as_upstream *u, struct as_call *c, enum as_loss loss);
 void as_fleet_link_ready(struct as_link *l);
+void as_fleet_close_door(struct as_fleet *f);
 void as_fleet_watch_door(struct as_fleet *f); /* again, should it rest for want of descriptors */
 void as_fleet_deliver(
     struct as_call *c); /* verdict is set: on_answer on its loop, then on_release */

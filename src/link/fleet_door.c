@@ -61,14 +61,18 @@ static void free_listener(uv_handle_t *h)
     free(h);
 }
 
+void as_fleet_close_door(struct as_fleet *f)
+{
+    if (f->listener)
+        uv_close((uv_handle_t *)f->listener, free_listener);
+    f->listener = NULL;
+}
+
 bool as_fleet_move(struct as_fleet *f, uint32_t *ret_foreign)
 {
     bool all = true;
 
-    if (f->listener) {
-        uv_close((uv_handle_t *)f->listener, free_listener);
-        f->listener = NULL;
-    }
+    as_fleet_close_door(f);
     *ret_foreign = 0;
     AS_LIST_EACH(n, &f->upstreams)
     {
