@@ -4,6 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+/* From --drain-timeout on clients may take the answers that say so. The supervisor kills us if we
+ * are not gone DRAIN_MARGIN (2 s, ctl/supervisor.c) after it. */
+#define LAST_ANSWERS AS_SEC
+
 void as_lane_post(struct as_lane *to, struct as_letter *letter,
                   void (*open)(struct as_letter *, void *))
 {
@@ -60,9 +64,13 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_dispatcher *d = AS_CONTAINER(letter, struct as_lane, drained)->d;
 
-    /* a lane that drains only after the timeout counts no more */
-    if (d->phase != AS_DISPATCHER_DRAINING || ++d->n_drained < d->n_lanes)
+    /* a lane that drains only when all are stopped counts no more */
+    if (d->phase == AS_DISPATCHER_STOPPING || ++d->n_drained < d->n_lanes)
         return;
+    if (d->phase == AS_DISPATCHER_GIVING_UP) {
+        stop(d, 0);
+        return;
+    }
     if (!d->yielding) /* else they serve another dispatcher */
         as_fleet_drain(d->fleet);
     as_dispatcher_tell(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
@@ -126,11 +134,29 @@ void as_dispatcher_drain(struct as_dispatcher *d)
         as_edge_announce_end(d->management);
 }
 
+static void open_give_up(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_lane *l = AS_CONTAINER(letter, struct as_lane, give_up);
+
+    as_edge_give_up(l->edge);
+}
+
+/* The first time: answers go out, to clients that take them. The second: nobody waits for those
+ * that do not. */
 void as_dispatcher_on_drain_timeout(struct as_timer *t)
 {
     struct as_dispatcher *d = AS_CONTAINER(t, struct as_dispatcher, drain_timer);
 
+    if (d->phase != AS_DISPATCHER_DRAINING) {
+        stop(d, 0);
+        return;
+    }
+    d->phase = AS_DISPATCHER_GIVING_UP;
     as_log_event(&d->log, AS_LOG_WARN, "drain_timeout", "unanswered=%u",
                  as_fleet_unanswered(d->fleet));
-    stop(d, 0);
+    as_timer_set(&d->drain_timer, as_loop_now(d->lanes[0].loop) + LAST_ANSWERS);
+    as_fleet_give_up(d->fleet);
+    /* behind what the fleet has answered, in each lane's mailbox */
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        as_lane_post(&d->lanes[i], &d->lanes[i].give_up, open_give_up);
 }

@@ -28,7 +28,7 @@ struct as_lane { /* one loop with its thread and its clients */
     struct as_edge *edge;
     /* to this loop and back to the dispatch loop; one each, since a drain that takes too long is
      * overtaken by the stop */
-    struct as_letter listen, drain, drained, stop, stopped;
+    struct as_letter listen, drain, drained, give_up, stop, stopped;
     struct as_letter turn, turned;
     int grpc[AS_DISPATCHER_LISTENERS]; /* its own duplicates, until it listens */
     int former, heir;                  /* its own, until it adopts, or drains; -1: none */
@@ -36,7 +36,12 @@ struct as_lane { /* one loop with its thread and its clients */
 };
 
 /* forward only */
-enum as_dispatcher_phase { AS_DISPATCHER_SERVING, AS_DISPATCHER_DRAINING, AS_DISPATCHER_STOPPING };
+enum as_dispatcher_phase {
+    AS_DISPATCHER_SERVING,
+    AS_DISPATCHER_DRAINING,
+    AS_DISPATCHER_GIVING_UP, /* the drain has run out of time: what is unanswered is told so */
+    AS_DISPATCHER_STOPPING
+};
 
 /* Everything here is the dispatch loop's, but for what is said to be atomic in its own header
  * (budgets, the fleet's flags). Other lanes hear and tell by letters. */

@@ -5,6 +5,7 @@
 #include "edge/edge_own.h"
 #include "edge/exchange.h"
 #include "edge/patience.h"
+#include "edge/rest.h"
 #include "edge/stream.h"
 #include "io/peer.h"
 #include "wire/json.h"
@@ -284,6 +285,36 @@ void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void
     notice(&e->conns);
     as_stream_change_all(e);
     as_timer_set(&e->sweep, e->drain_final);
+}
+
+static void fail_uploads(struct as_edge *e)
+{
+    struct as_list *n;
+
+    while ((n = as_list_pop(&e->uploads))) {
+        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, patience);
+
+        if (!x->held) {
+            as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
+            as_exchange_drop_body(x);
+        }
+        if (x->held) /* the answer, until its request has come */
+            as_rest_release(x);
+    }
+}
+
+static void finish_all(struct as_list *conns)
+{
+    AS_LIST_EACH(n, conns) as_conn_drain(AS_LIST_ENTRY(n, struct as_conn, node), true);
+}
+
+void as_edge_give_up(struct as_edge *e)
+{
+    e->drain_final = AS_NEVER;
+    fail_uploads(e);
+    as_stream_drain_all(e);
+    finish_all(&e->fresh);
+    finish_all(&e->conns);
 }
 
 void as_edge_announce_end(struct as_edge *e)

@@ -187,6 +187,10 @@ int as_edge_adopt(struct as_edge *e, int fd);
 void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void *arg);
 /* The server ends, though this edge serves on: it says that neither server nor models are ready. */
 void as_edge_announce_end(struct as_edge *e);
+/* In a drain that has run out of time, behind as_fleet_give_up: requests that have not come whole
+ * are answered UNAVAILABLE, and no connection takes a further one. Each ends with its answers;
+ * `drained` is called as before. */
+void as_edge_give_up(struct as_edge *e);
 /* Closes every connection at once. When as_edge_held is 0 (the fleet has released all requests):
  * as_edge_close, run the loop to its end, as_edge_free. */
 void as_edge_stop(struct as_edge *e);

@@ -236,6 +236,7 @@ static void submit(struct as_exchange *x)
     c->msg.n_tensors = x->infer.n_inputs;
     c->blob = holder(x);
     c->payer = x->answers;
+    c->err = 0;
     x->state = AS_X_WAITING;
     x->in_fleet = true;
     if (__builtin_expect(x->model->routed, 0))
@@ -439,6 +440,21 @@ static void on_part(struct as_call *c, struct as_part *p)
         as_infer_credit(x);
 }
 
+/* What became of a request for which the server did not wait any longer. */
+static bool tell_end(struct as_exchange *x)
+{
+    int err = x->call.err;
+
+    if (err == AS_EMAYHAVERUN)
+        as_exchange_fail(x, err,
+                         "the server ended before model '%.*s' had answered (--drain-timeout); the "
+                         "request may have been executed",
+                         AS_STR_FMT(x->model->name));
+    else if (err == AS_EUNAVAILABLE)
+        as_exchange_fail(x, err, "the server is ending");
+    return err == AS_EMAYHAVERUN || err == AS_EUNAVAILABLE;
+}
+
 static void send_error(struct as_exchange *x)
 {
     struct as_call *c = &x->call;
@@ -448,6 +464,8 @@ static void send_error(struct as_exchange *x)
         return;
     }
     x->retry_after = c->retry_after;
+    if (__builtin_expect(as_fleet_has_given_up(x->edge->client.fleet), 0) && tell_end(x))
+        return;
     switch (c->err) {
     case AS_EFULL:
         as_exchange_fail(x, c->err, "the queue of model '%.*s' is full (max_queued_requests)",

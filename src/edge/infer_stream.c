@@ -29,6 +29,7 @@ struct item {
     size_t held_n;
     uint32_t status; /* or its error, when that ends the call */
     struct as_str message;
+    bool lost; /* that error: it may have executed */
 };
 
 struct infer_stream {
@@ -39,6 +40,7 @@ struct infer_stream {
     bool with_status;  /* an error ends the call */
     bool half_closed;
     bool draining;
+    bool lost;            /* one of its requests may have executed, unanswered */
     bool input_under_way; /* the fleet holds a further input of one of them */
     struct as_task turn;  /* due when something was sent or has ended */
     struct as_blob *out;  /* messages of this turn: [from, to) is not handed on */
@@ -237,6 +239,8 @@ static void on_fail(struct as_exchange *x, uint32_t status, struct as_str messag
 
     if (!it->is)
         return;
+    it->lost = x->in_fleet && x->call.err == AS_EMAYHAVERUN;
+    it->is->lost |= it->lost;
     if (!it->is->with_status) {
         send_error(it, message);
     } else {
@@ -306,7 +310,10 @@ static bool conclude(struct infer_stream *is, struct item *it)
 {
     if (it->status) {
         hand_on(is);
-        as_exchange_fail_status(is->s->x, it->status, it->message, NULL, 0);
+        if (it->lost)
+            as_exchange_fail(is->s->x, AS_EMAYHAVERUN, "%.*s", AS_STR_FMT(it->message));
+        else
+            as_exchange_fail_status(is->s->x, it->status, it->message, NULL, 0);
         return false;
     }
     if (it->held) {
@@ -362,7 +369,7 @@ static void on_turn(struct as_task *t)
     if (is->draining && !is->input_under_way)
         end_inputs(is);
     if (!is->n_items && is->draining)
-        as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
+        as_exchange_fail(x, is->lost ? AS_EMAYHAVERUN : AS_EUNAVAILABLE, "the server is ending");
     else if (!is->n_items && is->half_closed)
         as_stream_finish(is->s);
     else if (is->draining || is->input_under_way || is_full(is) || !as_stream_has_room(is->s))
