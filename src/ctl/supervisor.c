@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 /* The dispatcher keeps the drain timeout itself; this much later it is killed. */
@@ -69,22 +68,29 @@ static void fail(struct as_supervisor *s, int code)
     stop(s);
 }
 
-static void drain(struct as_supervisor *s, uint32_t signo)
+static void drain(struct as_supervisor *s, const struct signalfd_siginfo *si)
 {
+    char from[AS_SENDER_MAX];
+
     move(s, DRAINING);
     as_supervisor_upgrade_over(s);
     as_supervisor_notify(s, "STOPPING=1");
-    as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu", signo,
-                 (unsigned long long)(as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS));
+    as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu from=%s", si->ssi_signo,
+                 (unsigned long long)(as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS),
+                 as_supervisor_sender(si, from));
     as_service_drain(s->front->service, as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
 /* A second Ctrl-C, or SIGTERM while draining: the user has decided. A second SIGHUP is nobody's
  * decision: shell and kernel both say that a terminal has gone. */
-static void kill_all(struct as_supervisor *s, uint32_t signo)
+static void kill_all(struct as_supervisor *s, const struct signalfd_siginfo *si)
 {
+    char from[AS_SENDER_MAX];
+
+    as_log_event(&s->log, AS_LOG_INFO, "end_at_once", "signal=%u from=%s", si->ssi_signo,
+                 as_supervisor_sender(si, from));
     /* as shells report a death by signal */
-    s->code = AS_CODE_SIGNAL + (int)signo;
+    s->code = AS_CODE_SIGNAL + (int)si->ssi_signo;
     stop(s);
     as_service_stop(s->front->service);
     as_service_stop(s->controller);
@@ -121,6 +127,8 @@ static void on_signal(struct as_sock *sock, int events)
     while (read(sock->fd, &si, sizeof(si)) == sizeof(si)) {
         if (si.ssi_signo == SIGCHLD)
             as_loop_defer(s->loop, &s->strays);
+        else if (as_supervisor_refuses(s, &si))
+            continue;
         else if (si.ssi_signo == SIGUSR1)
             as_channel_say(s->to_controller, &(struct as_ctl_message){.type = AS_CTL_REVIVE});
         else if (si.ssi_signo == SIGUSR2)
@@ -128,9 +136,9 @@ static void on_signal(struct as_sock *sock, int events)
         else if (si.ssi_signo == SIGHUP && s->phase != STARTING && s->phase != SERVING)
             as_log_event(&s->log, AS_LOG_INFO, "hangup_ignored", "reason=\"the server ends\"");
         else if (s->phase == STARTING || s->phase == SERVING)
-            drain(s, si.ssi_signo);
+            drain(s, &si);
         else
-            kill_all(s, si.ssi_signo);
+            kill_all(s, &si);
     }
 }
 

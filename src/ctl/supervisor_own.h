@@ -1,6 +1,7 @@
 /* ctl/supervisor_own.h — what the supervisor's files share; nobody else includes it.
  *
  *   supervisor.c          its life, signals, messages between the two others
+ *   supervisor_signal.c   who sent a signal
  *   supervisor_notify.c   what the service manager hears
  *   supervisor_upgrade.c  another version of all three: `anyserve upgrade`
  */
@@ -11,6 +12,8 @@
 #include "ctl/service.h"
 #include "ctl/supervisor.h"
 #include "ctl/workers.h"
+
+#include <sys/signalfd.h>
 
 enum as_supervisor_phase { STARTING, SERVING, DRAINING, STOPPING, ENDED, PHASES };
 
@@ -82,6 +85,15 @@ void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_fron
 void as_supervisor_try_end(struct as_supervisor *s);
 void as_supervisor_front_down(
     struct as_supervisor *s); /* what follows from nobody serving any more */
+
+/* supervisor_signal.c */
+#define AS_SENDER_MAX 160u /* bytes of the text below */
+/* Who sent it, as the value of a log field. */
+const char *as_supervisor_sender(const struct signalfd_siginfo *si, char out[AS_SENDER_MAX]);
+/* It comes from a worker of ours or from what one has started, for certain: that is logged, and
+ * nothing follows from it. A sender that has ended meanwhile, and left its group, cannot be told
+ * from an operator's `kill`. */
+bool as_supervisor_refuses(struct as_supervisor *s, const struct signalfd_siginfo *si);
 
 /* supervisor_notify.c */
 /* One word of sd_notify(3). A manager that does not hear it waits until its own timeout. */

@@ -65,5 +65,7 @@ void as_workers_carry(const struct as_workers *all, struct as_carry *c);
 void as_workers_resume(struct as_workers *all, struct as_carried *c, struct as_channel *dispatcher,
                        struct as_channel *controller);
 bool as_workers_has(const struct as_workers *all, pid_t pid);
+/* Whose process that is, or was until a moment ago; "spare"; NULL: nobody's. */
+const char *as_workers_whose(const struct as_workers *all, pid_t pid);
 
 #endif

@@ -27,6 +27,20 @@ struct as_workers_row *as_workers_find_running(const struct as_workers *all, str
     return NULL;
 }
 
+const char *as_workers_whose(const struct as_workers *all, pid_t pid)
+{
+    AS_LIST_EACH(n, &all->workers)
+    {
+        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
+
+        /* of one that has ended the number may be another one's, but hardly so soon */
+        if ((w->process && as_process_pid(w->process) == pid) ||
+            (w->end.known && w->end.pid == pid))
+            return w->name;
+    }
+    return as_spares_has(all->spares, pid) ? "spare" : NULL;
+}
+
 bool as_workers_any_runs(const struct as_workers *all)
 {
     AS_LIST_EACH(n, &all->workers)

@@ -63,13 +63,11 @@ def test_who_asked_for_the_end_is_logged(serve):
 def test_a_sender_that_has_gone_is_an_operator(serve):
     """As `kill` is by the time that its signal is read."""
     server = serve("signalling.py")
-    procs.kill(server.controller, signal.SIGSTOP)
     procs.kill(server.supervisor, signal.SIGSTOP)
     sender = subprocess.Popen([sys.executable, "-c", SENDER, str(server.supervisor), str(int(signal.SIGTERM))],
                               stdin=subprocess.DEVNULL)
     sender.wait()
     procs.kill(server.supervisor, signal.SIGCONT)
-    procs.kill(server.controller, signal.SIGCONT)
     server.log.wait(rf'event=drain signal=15 .*from="pid {sender.pid}, which has ended, uid {os.getuid()}"')
     server.ended()
 
@@ -77,9 +75,10 @@ def test_a_sender_that_has_gone_is_an_operator(serve):
 def test_a_second_signal_is_logged_too(staged, stage):
     server = staged()
     with oip.Client(server.address) as client:
-        client.begin("staged", {})
+        call = client.begin("staged", {})
         stage.started(1)
         procs.kill(server.supervisor, signal.SIGTERM)
         server.log.wait("event=drain")
         server.stop(code=128 + signal.SIGTERM)
+        assert call.exception() is not None
     assert server.log.find(rf'event=end_at_once signal=15 from="pid {os.getpid()} \(')
