@@ -316,6 +316,76 @@ static void a_damaged_file_is_named_and_left_alone(void **state AS_UNUSED)
     assert_int_equal(before.st_size, after.st_size);
 }
 
+/* It is no new one: whoever made it empty took away what was to be served. */
+static void an_empty_file_is_named_and_left_alone(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(2);
+    struct stat st;
+
+    put(s, "a", "x");
+    as_store_close(s);
+    assert_int_equal(truncate(file, 0), 0);
+    check_refused(AS_EPROTO, "is empty (0 bytes)");
+    assert_non_null(strstr(said(), "move it away"));
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_size, 0);
+    assert_int_equal(unlink(file), 0);
+    err.n = 0;
+    as_store_close(open_store(2)); /* none is a new one */
+}
+
+/* Of one that was moved away without it: nothing of that gets into the new one. */
+static void a_journal_without_its_file_is_dropped(void **state AS_UNUSED)
+{
+    char journal[200], kept[200];
+    struct as_store *s = open_store(2);
+    struct as_store_entry e;
+
+    snprintf(journal, sizeof(journal), "%s-wal", file);
+    snprintf(kept, sizeof(kept), "%s-kept", file);
+    put(s, "a", "x");
+    assert_int_equal(link(journal, kept), 0);
+    as_store_close(s);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(rename(kept, journal), 0);
+    s = open_store(2);
+    assert_int_equal(as_store_get(s, 0, &e, &err), AS_ENOTFOUND);
+    as_store_close(s);
+}
+
+/* A process that is killed while it makes the file leaves none, or a whole one. */
+static void a_new_file_is_never_empty(void **state AS_UNUSED)
+{
+    for (int round = 0; round < 30; round++) {
+        struct as_store *s;
+        struct stat st;
+        pid_t pid;
+        int ends[2];
+        char byte;
+
+        assert_int_equal(pipe(ends), 0);
+        pid = fork();
+        if (pid == 0) {
+            close(ends[0]);
+            if (write(ends[1], "x", 1) == 1)
+                open_store(2);
+            _exit(0);
+        }
+        close(ends[1]);
+        assert_int_equal(read(ends[0], &byte, 1), 1);
+        while (lstat(file, &st) < 0 && waitpid(pid, NULL, WNOHANG) == 0)
+            ;
+        assert_int_equal(lstat(file, &st), 0);
+        assert_true(st.st_size > 0);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        close(ends[0]);
+        s = open_store(2);
+        as_store_close(s); /* and with it goes the journal */
+        assert_int_equal(unlink(file), 0);
+    }
+}
+
 static void other_files_are_refused(void **state AS_UNUSED)
 {
     sqlite3 *db;
@@ -514,6 +584,9 @@ int main(void)
         IN_FOLDER(folder_and_file_are_private),
         IN_FOLDER(a_link_is_not_followed),
         IN_FOLDER(a_damaged_file_is_named_and_left_alone),
+        IN_FOLDER(an_empty_file_is_named_and_left_alone),
+        IN_FOLDER(a_journal_without_its_file_is_dropped),
+        IN_FOLDER(a_new_file_is_never_empty),
         IN_FOLDER(other_files_are_refused),
         IN_FOLDER(numbers_that_were_set_are_kept_with_their_generation),
         IN_FOLDER(what_failed_is_kept_with_what_took_it_back),
