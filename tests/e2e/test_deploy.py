@@ -1,5 +1,6 @@
 """A deployment file is served, and changed while it is served: `anyserve start`, PUT and DELETE of the control API."""
 
+import contextlib
 import copy
 import json
 import os
@@ -476,6 +477,61 @@ def test_a_bad_file_starts_nothing(tmp_path, text, code, want):
     done = run("start", tmp_path / "bad.yaml", "--state-dir", tmp_path / "state", "--runtime-dir", tmp_path / "run",
                "--port", "0", "--status-port", "0", "--python", sys.executable)
     assert done.returncode == code and want in done.stderr, done
+
+
+def test_an_empty_state_is_not_a_new_one(start, tmp_path):
+    server = start(spec())
+    healthy(server)
+    server.stop()
+    os.truncate(tmp_path / "state" / "state.db", 0)
+    done = run("start", "--state-dir", tmp_path / "state", "--runtime-dir", tmp_path / "run", "--port", "0",
+               "--status-port", "0", "--python", sys.executable)
+    assert done.returncode == 78 and "state.db is empty (0 bytes)" in done.stderr, done
+    (tmp_path / "state" / "state.db").unlink()  # as it says
+    server = start(None)
+    assert "nothing yet, as generation 1" in server.log.text()
+
+
+def test_a_change_that_cannot_be_stored_is_logged_as_it_is_answered(serve):
+    server = serve("echo.py")
+    server.expect_error("event=state_not_written")
+    os.mkdir(os.path.join(server.folder_of_port(), "state.db"))  # where its first change is kept
+    for n in 2, 3:
+        status, answer = api(server, "POST", "/api/v1/applications/default/deployments/echo/scale",
+                             {"target_num_replicas": n})
+        assert status == 503 and "state.db" in answer["error"], answer
+        assert server.log.wait(rf'event=state_not_written what="scale echo to {n}" reason="(.*)"')[1] == answer["error"]
+    assert len(server.workers()) == 1
+    os.rmdir(os.path.join(server.folder_of_port(), "state.db"))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system that is full with 256 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", folder], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"cannot mount: {done.stderr}")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_is_logged(serve, small_disk, tmp_path):
+    (tmp_path / "anyserve.yaml").write_text(json.dumps(spec()))
+    server = serve(tmp_path / "anyserve.yaml", "--state-dir", small_disk, *QUICK, verb="start")
+    healthy(server)
+    server.expect_error("event=state_not_written")
+    with open(small_disk / "filler", "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while f.write(b"x" * 512):
+            pass
+    status, answer = api(server, "PUT", APPLICATIONS, spec(user_config={"top": 2, "text": "x" * 100000}))
+    assert status == 503 and "full" in answer["error"], answer
+    assert "full" in server.log.wait('event=state_not_written what=deploy reason="(.*)"')[1]
+    (small_disk / "filler").unlink()
+    put(server, spec(user_config={"top": 2}))
+    healthy(server, generation=2)
+    server.stop()
 
 
 def test_one_server_per_state(start, tmp_path):
