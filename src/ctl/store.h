@@ -55,8 +55,9 @@ struct as_store_entry {
 
 /* Makes folder (0700) and file when they are missing. `keep` > 0 generations are kept, and those
  * that are some deployment's healthy one. 0; AS_EEXISTS: another process has it open; AS_EDENIED:
- * the folder is not ours, or others may write there; AS_EPROTO: the file is damaged, of something
- * else, or of a newer version; AS_EIO: the system refused. `err` says it in a sentence. */
+ * the folder is not ours, or others may write there; AS_EPROTO: the file is empty, damaged, of
+ * something else, or of a newer version; AS_EIO: the system refused. `err` says it in a sentence.
+ */
 int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, struct as_buf *err);
 void as_store_close(struct as_store *s); /* NULL is fine */
 

@@ -2,7 +2,10 @@
 #include "ctl/state_dir.h"
 #include "ctl/store_own.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define APPLICATION_ID 0x416e5376 /* "AnSv", in the file's head: what kind of file it is */
 /* Of what an earlier program would misunderstand. What it can ignore is no other version, so that
@@ -108,7 +111,7 @@ static int check_version(struct as_store *s, struct as_buf *err)
         rc = pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
     if (rc)
         return rc;
-    if (id == 0 && version == 0 && tables == 0) {
+    if (id == 0 && version == 0 && tables == 0) { /* one that an earlier program was making */
         rc = make_schema(s, err);
         return rc ? rc : execute(s, additions, err);
     }
@@ -155,19 +158,128 @@ static int set_up(struct as_store *s, struct as_buf *err)
     return rc;
 }
 
+/* --- a new file --- */
+
+/* The bytes of a store without generations; the caller frees them by sqlite3_free. */
+static int make_bytes(struct as_store *s, unsigned char **ret_p, sqlite3_int64 *ret_n,
+                      struct as_buf *err)
+{
+    int rc = sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL)
+                 ? AS_ENOMEM
+                 : make_schema(s, err);
+
+    if (rc == 0)
+        rc = execute(s, additions, err);
+    if (rc == 0) {
+        *ret_p = sqlite3_serialize(s->db, "main", ret_n, 0);
+        rc = *ret_p ? 0 : AS_ENOMEM;
+    }
+    if (rc == AS_ENOMEM)
+        as_buf_printf(err, "cannot make %s: out of memory", s->path);
+    sqlite3_close(s->db);
+    s->db = NULL;
+    return rc;
+}
+
+/* 0 or an errno. */
+static int write_file(const char *path, const unsigned char *p, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), e = 0;
+
+    if (fd < 0)
+        return errno;
+    while (!e && n) {
+        ssize_t k = write(fd, p, n);
+
+        e = k < 0 ? errno : 0;
+        p += k < 0 ? 0 : k;
+        n -= k < 0 ? 0 : (size_t)k;
+    }
+    if (!e && fsync(fd) < 0)
+        e = errno;
+    close(fd);
+    return e;
+}
+
+static int sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int e = fd < 0 || fsync(fd) < 0 ? errno : 0;
+
+    if (fd >= 0)
+        close(fd);
+    return e;
+}
+
+/* Whole under another name first: a file of that name is never empty, unless somebody has emptied
+ * it. */
+static int make_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
+{
+    unsigned char *bytes = NULL;
+    sqlite3_int64 n = 0;
+    struct as_buf name;
+    int rc = make_bytes(s, &bytes, &n, err), e = 0;
+
+    if (rc)
+        return rc;
+    as_buf_init(&name);
+    /* the journal of one that was moved away would be taken for this one's */
+    as_buf_printf(&name, "%s-wal", path);
+    as_buf_add(&name, "", 1);
+    unlink((const char *)name.p);
+    as_buf_drop(&name, name.n);
+    as_buf_printf(&name, "%s.new-%d", path, (int)getpid());
+    as_buf_add(&name, "", 1);
+    unlink((const char *)name.p); /* of a process that was killed here */
+    e = write_file((const char *)name.p, bytes, (size_t)n);
+    /* another process may have made it meanwhile: then it is that one */
+    if (!e && link((const char *)name.p, path) < 0 && errno != EEXIST)
+        e = errno;
+    unlink((const char *)name.p);
+    if (!e)
+        e = sync_folder(folder);
+    if (e)
+        as_buf_printf(err, "cannot make %s: %s", s->path, strerror(e));
+    sqlite3_free(bytes);
+    as_buf_fini(&name);
+    return e ? AS_EIO : 0;
+}
+
+/* There is a file that may be opened. */
+static int find_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? make_file(s, folder, path, err) : 0; /* opening it says why */
+    if (!S_ISREG(st.st_mode) || st.st_size > 0)
+        return 0;
+    as_buf_printf(
+        err,
+        "%s is empty (0 bytes): what was to be served is lost from it, as by a copy that "
+        "was cut off or a full disk; put back a copy of it, or move it away to start with "
+        "nothing",
+        s->path);
+    return AS_EPROTO;
+}
+
 static int open_file(struct as_store *s, const char *folder, struct as_buf *err)
 {
     struct as_buf path;
-    int rc;
+    int found, rc = SQLITE_OK;
 
     as_buf_init(&path);
     as_buf_printf(&path, "%s/" AS_STORE_FILE, folder);
     as_buf_add(&path, "", 1);
-    rc = sqlite3_open_v2((const char *)path.p, &s->db,
-                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                             SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE,
-                         NULL);
+    found = find_file(s, folder, (const char *)path.p, err);
+    if (found == 0)
+        rc = sqlite3_open_v2((const char *)path.p, &s->db,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
+                                 SQLITE_OPEN_PRIVATECACHE,
+                             NULL);
     as_buf_fini(&path);
+    if (found)
+        return found;
     if (!s->db) {
         as_buf_printf(err, "cannot open %s: out of memory", s->path);
         return AS_ENOMEM;
