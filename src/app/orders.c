@@ -16,7 +16,8 @@ static_assert(sizeof("update of / failed, back to generation 1844674407370955161
 
 /* --- a change --- */
 
-/* Stored, then done. */
+/* Stored, then done. What cannot be stored for a reason of this machine is its operator's to mend,
+ * who may not be the one that is answered. */
 static int change(struct as_orders *o, const struct as_desired_change *what,
                   const struct as_buf *text, struct as_buf *err)
 {
@@ -35,6 +36,8 @@ static int change(struct as_orders *o, const struct as_desired_change *what,
         rc = as_desired_load(&o->desired, 0, &s, err);
     if (rc == 0)
         as_crew_want(o->crew, o->desired.generation, s);
+    else if (rc != AS_ETOOBIG) /* that is for who asked */
+        as_orders_log_lost(o, what->cause, err);
     return rc;
 }
 
@@ -307,11 +310,12 @@ static void handle(void *ctx, const struct as_control_request *q, struct as_cont
 
 /* --- what the crew finds out --- */
 
-void as_orders_log_lost(const struct as_orders *o, const char *what, const struct as_buf *err)
+void as_orders_log_lost(const struct as_orders *o, struct as_str what, const struct as_buf *err)
 {
-    char text[512];
+    char text[512], quoted[256];
 
-    as_log_event(o->log, AS_LOG_ERROR, "state_not_written", "what=\"%s\" reason=%s", what,
+    as_log_event(o->log, AS_LOG_ERROR, "state_not_written", "what=%s reason=%s",
+                 as_log_quote(quoted, sizeof(quoted), what),
                  as_log_quote(text, sizeof(text), as_buf_slice(err)));
 }
 
@@ -346,7 +350,7 @@ void as_orders_settled(struct as_orders *o, const struct as_crew_news *n)
     as_buf_init(&err);
     if (as_store_set_healthy(o->desired.store, n->application, n->deployment, n->generation,
                              n->before, &err) < 0)
-        as_orders_log_lost(o, "what is healthy", &err);
+        as_orders_log_lost(o, AS_STR("what is healthy"), &err);
     as_buf_fini(&err);
     as_orders_mark(o, n->generation, n->deployment, "failed", "healthy", AS_STR(""));
 }
@@ -387,10 +391,10 @@ void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
     what.cause = as_buf_slice(&cause);
     rc = as_desired_back(&o->desired, n->application, n->deployment, n->generation, true, &body,
                          &err);
-    if (rc == 0)
-        rc = change(o, &what, &body, &err);
     if (rc < 0)
-        as_orders_log_lost(o, "that an update failed", &err);
+        as_orders_log_lost(o, what.cause, &err);
+    else
+        change(o, &what, &body, &err);
     as_buf_fini(&cause);
     as_buf_fini(&body);
     as_buf_fini(&err);

@@ -63,6 +63,6 @@ void as_orders_mark(struct as_orders *o, uint64_t generation, struct as_str depl
 /* The same for every deployment that is as asked for: healthy. Before the crew is told of another
  * generation, which takes the place of what it has reached. */
 void as_orders_mark_healthy(struct as_orders *o, uint64_t generation);
-void as_orders_log_lost(const struct as_orders *o, const char *what, const struct as_buf *err);
+void as_orders_log_lost(const struct as_orders *o, struct as_str what, const struct as_buf *err);
 
 #endif

@@ -17,7 +17,7 @@ void as_orders_mark(struct as_orders *o, uint64_t generation, struct as_str depl
     as_buf_init(&err);
     if (as_store_mark(o->desired.store, generation, deployment, as_str_of(from), as_str_of(state),
                       why, &err) < 0)
-        as_orders_log_lost(o, "what became of a change", &err);
+        as_orders_log_lost(o, AS_STR("what became of a change"), &err);
     as_buf_fini(&err);
 }
 
