@@ -88,7 +88,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
     loop = d->lanes[0].loop;
     as_fleet_new(&d->fleet, loop, &conf, &as_dispatcher_fleet_ops, d, &d->log);
     as_board_init(&d->board, d->fleet, &d->budgets, as_loop_now(loop));
-    as_timer_init(&d->drain_timer, loop, as_dispatcher_on_drain_timeout);
+    as_timer_init(&d->end_timer, loop, as_dispatcher_on_end_timer);
     as_timer_init(&d->doors, loop, as_dispatcher_on_doors_timeout);
     d->sigterm.data = d;
     if (uv_signal_init(&loop->uv, &d->sigterm) || uv_signal_start(&d->sigterm, on_sigterm, SIGTERM))
@@ -129,7 +129,7 @@ static void tear_down(struct as_dispatcher *d)
     as_outbox_flush(&d->out, d->control.fd);
     as_outbox_fini(&d->out);
     as_sock_close(&d->control, NULL);
-    as_timer_close(&d->drain_timer, NULL);
+    as_timer_close(&d->end_timer, NULL);
     as_timer_close(&d->doors, NULL);
     as_timer_close(&d->beat, NULL);
     uv_close((uv_handle_t *)&d->sigterm, NULL);

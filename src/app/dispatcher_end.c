@@ -55,7 +55,7 @@ static void stop(struct as_dispatcher *d, int exit_code)
     d->phase = AS_DISPATCHER_STOPPING;
     d->exit_code = exit_code;
     /* it must not fire into what is being taken down */
-    as_timer_set(&d->drain_timer, AS_NEVER);
+    as_timer_set(&d->end_timer, AS_NEVER);
     for (uint32_t i = 0; i < d->n_lanes; i++)
         as_lane_post(&d->lanes[i], &d->lanes[i].stop, open_stop);
 }
@@ -112,18 +112,43 @@ void as_dispatcher_close_doors(struct as_dispatcher *d)
     d->closed = true;
 }
 
+static void open_leave(struct as_letter *letter, void *to AS_UNUSED)
+{
+    as_edge_announce_end(AS_CONTAINER(letter, struct as_lane, leave)->edge);
+}
+
+void as_dispatcher_leave(struct as_dispatcher *d)
+{
+    as_ns delay = as_option_ns(d->opts, AS_OPT_SHUTDOWN_DELAY);
+
+    if (d->phase != AS_DISPATCHER_SERVING)
+        return;
+    if (!delay || !d->open) { /* nobody comes here who could see it */
+        as_dispatcher_drain(d);
+        return;
+    }
+    d->phase = AS_DISPATCHER_LEAVING;
+    d->board.draining = true;
+    as_log_event(&d->log, AS_LOG_INFO, "leaving", "delay_ms=%llu",
+                 (unsigned long long)(delay / AS_MS));
+    as_timer_set(&d->end_timer, as_loop_now(d->lanes[0].loop) + delay);
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        as_lane_post(&d->lanes[i], &d->lanes[i].leave, open_leave);
+    as_edge_announce_end(d->management);
+}
+
 void as_dispatcher_drain(struct as_dispatcher *d)
 {
     struct as_loop *loop = d->lanes[0].loop;
 
-    if (d->phase != AS_DISPATCHER_SERVING)
+    if (d->phase != AS_DISPATCHER_SERVING && d->phase != AS_DISPATCHER_LEAVING)
         return;
     d->phase = AS_DISPATCHER_DRAINING;
     if (!d->closed)
         as_dispatcher_close_doors(d); /* it had not let them in yet */
     d->board.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "draining", "unanswered=%u", as_fleet_unanswered(d->fleet));
-    as_timer_set(&d->drain_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
+    as_timer_set(&d->end_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
     as_dispatcher_hold(&d->former, -1);
     share(d);
     for (uint32_t i = 0; i < d->n_lanes; i++)
@@ -141,22 +166,27 @@ static void open_give_up(struct as_letter *letter, void *to AS_UNUSED)
     as_edge_give_up(l->edge);
 }
 
-/* The first time: answers go out, to clients that take them. The second: nobody waits for those
- * that do not. */
-void as_dispatcher_on_drain_timeout(struct as_timer *t)
+/* Answers go out, to clients that take them. */
+static void give_up(struct as_dispatcher *d)
 {
-    struct as_dispatcher *d = AS_CONTAINER(t, struct as_dispatcher, drain_timer);
-
-    if (d->phase != AS_DISPATCHER_DRAINING) {
-        stop(d, 0);
-        return;
-    }
     d->phase = AS_DISPATCHER_GIVING_UP;
     as_log_event(&d->log, AS_LOG_WARN, "drain_timeout", "unanswered=%u",
                  as_fleet_unanswered(d->fleet));
-    as_timer_set(&d->drain_timer, as_loop_now(d->lanes[0].loop) + LAST_ANSWERS);
+    as_timer_set(&d->end_timer, as_loop_now(d->lanes[0].loop) + LAST_ANSWERS);
     as_fleet_give_up(d->fleet);
     /* behind what the fleet has answered, in each lane's mailbox */
     for (uint32_t i = 0; i < d->n_lanes; i++)
         as_lane_post(&d->lanes[i], &d->lanes[i].give_up, open_give_up);
+}
+
+void as_dispatcher_on_end_timer(struct as_timer *t)
+{
+    struct as_dispatcher *d = AS_CONTAINER(t, struct as_dispatcher, end_timer);
+
+    if (d->phase == AS_DISPATCHER_LEAVING)
+        as_dispatcher_drain(d);
+    else if (d->phase == AS_DISPATCHER_DRAINING)
+        give_up(d);
+    else
+        stop(d, 0);
 }

@@ -28,7 +28,7 @@ struct as_lane { /* one loop with its thread and its clients */
     struct as_edge *edge;
     /* to this loop and back to the dispatch loop; one each, since a drain that takes too long is
      * overtaken by the stop */
-    struct as_letter listen, drain, drained, give_up, stop, stopped;
+    struct as_letter listen, leave, drain, drained, give_up, stop, stopped;
     struct as_letter turn, turned;
     int grpc[AS_DISPATCHER_LISTENERS]; /* its own duplicates, until it listens */
     int former, heir;                  /* its own, until it adopts, or drains; -1: none */
@@ -38,6 +38,7 @@ struct as_lane { /* one loop with its thread and its clients */
 /* forward only */
 enum as_dispatcher_phase {
     AS_DISPATCHER_SERVING,
+    AS_DISPATCHER_LEAVING, /* serves on, but says that it is not ready: --shutdown-delay */
     AS_DISPATCHER_DRAINING,
     AS_DISPATCHER_GIVING_UP, /* the drain has run out of time: what is unanswered is told so */
     AS_DISPATCHER_STOPPING
@@ -60,20 +61,20 @@ struct as_dispatcher {
     struct as_shm *shm; /* of clients, for all lanes; NULL: not allowed */
     struct as_status *status;
     struct as_sock control;
-    struct as_outbox out; /* what the supervisor is to hear */
-    bool out_full;        /* it has been logged that messages are lost */
-    struct as_timer drain_timer;
-    struct as_timer beat;  /* when it is said again that all loops turn */
-    uint32_t n_turning;    /* lanes that were asked to turn, and have not yet */
-    struct as_timer doors; /* the longest that clients wait for workers to come back */
-    uint32_t awaited;      /* workers that are expected back: ours … */
-    uint32_t foreign;      /* … and others, of the dispatcher that we relieve */
-    bool told, open;       /* workers, clients are let in */
-    bool relieves;         /* another dispatcher, which serves until we do */
-    bool yielding;         /* another dispatcher has the workers' door */
-    bool closed;           /* the inherited listeners for clients */
-    int former, heir;      /* sockets by which clients come from the dispatcher that we relieve, and
-                              go to the one that relieves us: edge/relay.h; -1: none */
+    struct as_outbox out;      /* what the supervisor is to hear */
+    bool out_full;             /* it has been logged that messages are lost */
+    struct as_timer end_timer; /* the next step of an end */
+    struct as_timer beat;      /* when it is said again that all loops turn */
+    uint32_t n_turning;        /* lanes that were asked to turn, and have not yet */
+    struct as_timer doors;     /* the longest that clients wait for workers to come back */
+    uint32_t awaited;          /* workers that are expected back: ours … */
+    uint32_t foreign;          /* … and others, of the dispatcher that we relieve */
+    bool told, open;           /* workers, clients are let in */
+    bool relieves;             /* another dispatcher, which serves until we do */
+    bool yielding;             /* another dispatcher has the workers' door */
+    bool closed;               /* the inherited listeners for clients */
+    int former, heir; /* sockets by which clients come from the dispatcher that we relieve, and
+                         go to the one that relieves us: edge/relay.h; -1: none */
     const struct as_dispatcher_fds *fds;
     uv_signal_t sigterm;
     enum as_dispatcher_phase phase;
@@ -109,10 +110,12 @@ void as_dispatcher_begin_beats(struct as_dispatcher *d);
 
 /* --- dispatcher_end.c --- */
 
+/* The server is to end: readiness turns, and after --shutdown-delay it drains. */
+void as_dispatcher_leave(struct as_dispatcher *d);
 /* Clients first: new ones are refused, those that are there finish. The workers are told when no
  * request can come any more. Again: nothing happens. */
 void as_dispatcher_drain(struct as_dispatcher *d);
-void as_dispatcher_on_drain_timeout(struct as_timer *t);
+void as_dispatcher_on_end_timer(struct as_timer *t);
 /* Ours go as soon as every loop has its own: when the loops close theirs, clients are refused. */
 void as_dispatcher_close_doors(struct as_dispatcher *d);
 

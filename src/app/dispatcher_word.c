@@ -294,7 +294,7 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         as_simple_lent(d->fleet, (struct as_str){0}, 0, 0);
         break;
     case AS_CTL_DRAIN:
-        as_dispatcher_drain(d);
+        as_dispatcher_leave(d);
         break;
     /* ours to say, not to hear: a supervisor of another version */
     default:

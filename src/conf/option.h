@@ -334,6 +334,8 @@ enum as_option_type {
       "bytes of all registered regions")                                                           \
     X(DRAIN_TIMEOUT, "drain-timeout", DURATION, 0, 86400 * AS_SEC, "30s", "", RDB, "Server",       \
       "requests in flight have this time to end after SIGTERM")                                    \
+    X(SHUTDOWN_DELAY, "shutdown-delay", DURATION, 0, 86400 * AS_SEC, "0s", "", RD, "Server",       \
+      "from SIGTERM on it says that it is not ready, and serves all the same, for so long")        \
     X(GOAWAY_GRACE, "goaway-grace", DURATION, 0, 60 * AS_SEC, "1s", "", RD, "Server",              \
       "from the announcement of the end to refusing new streams")                                  \
     X(THREADS, "threads", INT, 1, 64, "1", "", RDB, "Server", "event loops of the dispatcher")     \

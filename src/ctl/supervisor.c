@@ -70,15 +70,18 @@ static void fail(struct as_supervisor *s, int code)
 
 static void drain(struct as_supervisor *s, const struct signalfd_siginfo *si)
 {
+    as_ns delay = as_supervisor_ns(s, AS_OPT_SHUTDOWN_DELAY);
     char from[AS_SENDER_MAX];
 
     move(s, DRAINING);
     as_supervisor_upgrade_over(s);
     as_supervisor_notify(s, "STOPPING=1");
-    as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu from=%s", si->ssi_signo,
+    as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu delay_ms=%llu from=%s",
+                 si->ssi_signo,
                  (unsigned long long)(as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS),
-                 as_supervisor_sender(si, from));
-    as_service_drain(s->front->service, as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
+                 (unsigned long long)(delay / AS_MS), as_supervisor_sender(si, from));
+    as_service_drain(s->front->service,
+                     delay + as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
 /* A second Ctrl-C, or SIGTERM while draining: the user has decided. A second SIGHUP is nobody's
