@@ -1,0 +1,161 @@
+"""While code is imported, which takes a library's time, the port is not silent; and code that never comes to an end."""
+
+import json
+import os
+import signal
+import socket
+import time
+
+import grpc
+import numpy as np
+import pytest
+
+from support import http as rest
+from support import oip, wait
+
+pytestmark = pytest.mark.core
+
+# Waits for the test each time that it is imported: in the describing step, then in each worker.
+SLOW = """
+import os, numpy as np
+from anyserve import AnyServe
+
+print("importing", flush=True)
+with open(os.environ["GATE"]) as gate:  # a fifo
+    gate.read()
+app = AnyServe()
+
+
+@app.model("double")
+def double(x):
+    return {"y": 2 * x}
+"""
+
+
+class Gate:
+    """A fifo: who reads it waits until it is opened, and nobody from then on."""
+
+    def __init__(self, folder):
+        self.path = folder / "gate"
+        os.mkfifo(self.path)
+
+    def open_for_good(self):
+        self.path.rename(self.path.with_name("was"))
+        self.path.write_text("")
+        with open(self.path.with_name("was"), "w"):
+            pass
+
+
+@pytest.fixture
+def gate(tmp_path):
+    return Gate(tmp_path)
+
+
+def slow(serve, gate, *options):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = serve("slow.py", "--port", port, *options, source=SLOW, env={"GATE": str(gate.path)}, wait_ready=False)
+    server.host, server.port, server.address = "127.0.0.1", port, f"127.0.0.1:{port}"
+    server.log.wait("^importing")
+    return server
+
+
+def infer(http):
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "INT32", "shape": [1], "data": [4]}]}).encode()
+    return http.request("POST", "/v2/models/double/infer", body)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_it_answers_from_the_first_moment_on(serve, gate, threads):
+    server = slow(serve, gate, "--threads", threads)
+    h1 = rest.Http1(server.host, server.port)
+    with oip.Client(server.address) as client:
+        assert h1.request("GET", "/v2/health/live").status == 200
+        assert h1.request("GET", "/v2/health/ready").status == 503
+        reply = infer(h1)
+        assert reply.status == 503 and reply.headers["retry-after"] == "1", reply
+        assert "not known yet" in reply.error
+        error = client.refused("double", {"x": np.array([4])})
+        assert error.code() == grpc.StatusCode.UNAVAILABLE
+        assert client.call("ServerLive").live and not client.call("ServerReady").ready
+        assert server.get("/-/healthz")[0] == 503
+        gate.open_for_good()
+        server.wait_ready()
+
+        def is_served():
+            try:
+                return client.infer("double", {"x": np.array([4])})["y"] == 8
+            except grpc.RpcError as e:
+                assert e.code() == grpc.StatusCode.UNAVAILABLE
+        wait.until(is_served, "the model")
+    h1.close()
+    h1 = rest.Http1(server.host, server.port)
+    assert infer(h1).status == 200
+    h1.close()
+    assert "event=drain" not in server.log.text() and "yields" not in server.log.text()
+    server.settle()
+
+
+def test_a_signal_ends_it_at_once(serve, gate):
+    server = slow(serve, gate)
+    assert server.get("/-/healthz")[0] == 503
+    server.stop(code=128 + signal.SIGTERM)
+
+
+def test_code_that_cannot_be_loaded(serve):
+    server = serve("broken.py", source="raise RuntimeError('as the test said')", wait_ready=False)
+    server.ended(70)
+
+
+def test_nobody_is_refused_when_it_goes_over_to_the_server(serve, gate):
+    """New connections all the time, while the code is loaded and behind it."""
+    server = slow(serve, gate)
+    seen, n = set(), 0
+    while "Ready" not in server.log.text() or n < 5:
+        http = rest.Http1(server.host, server.port)
+        seen.add(infer(http).status)
+        http.close()
+        if len(seen) == 1 and n == 0:
+            gate.open_for_good()
+        n += "Ready" in server.log.text()
+    assert seen == {503, 200}
+
+
+# --- code that does not come to an end ---
+
+THREADS = """
+import threading, time
+from anyserve import AnyServe
+
+app = AnyServe()
+app.model("echo")(lambda x: {"y": x})
+
+
+def poll():
+    while True:
+        time.sleep(0.01)
+
+
+threading.Thread(target=poll, name="poller").start()
+threading.Thread(target=poll, name="quiet", daemon=True).start()
+"""
+
+
+def test_a_thread_that_lives_on_does_not_hang_the_start(serve):
+    server = serve("threads.py", "--stop-timeout", "300ms", source=THREADS)
+    said = server.log.find(r"anyserve: .*not daemons?.*'poller' \(.*threads.py:\d+\)")
+    assert said and "quiet" not in said[0], server.log.text()
+    with oip.Client(server.address) as client:
+        assert client.infer("echo", {"x": np.array([1])})["y"] == 1
+
+
+def test_code_that_hangs_is_ended_with_its_stacks(serve):
+    source = "import time\n\ndef wait_for_ever():\n    while True:\n        time.sleep(0.01)\n\n\nwait_for_ever()\n"
+    began = time.monotonic()
+    server = serve("hangs.py", "--start-timeout", "700ms", source=source, wait_ready=False)
+    server.ended(70)
+    assert time.monotonic() - began < 30
+    text = server.log.text()
+    assert "had not described its code within 0.7 s (--start-timeout)" in text
+    assert "in wait_for_ever" in text and "hangs.py" in text
+    assert "Is the package installed there?" not in text
