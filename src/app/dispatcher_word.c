@@ -293,6 +293,9 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     case AS_CTL_RELIEVED:
         as_simple_lent(d->fleet, (struct as_str){0}, 0, 0);
         break;
+    case AS_CTL_ADMIT:
+        let_clients_in(d);
+        break;
     case AS_CTL_DRAIN:
         as_dispatcher_leave(d);
         break;

@@ -1,6 +1,7 @@
 #include "app/run.h"
 
 #include "app/argument.h"
+#include "app/early.h"
 #include "app/initial.h"
 #include "app/resume.h"
 #include "app/taken.h"
@@ -37,6 +38,7 @@ struct run {
     struct as_notify notify;
     struct as_app app;
     uint32_t *replicas;    /* of each of its deployments */
+    struct as_early early;
     int signal_fd, end_fd; /* all that the supervisor takes; those that end a server */
     int hold;              /* of the kind; -1: none */
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
@@ -393,10 +395,15 @@ static int run(struct run *r, struct as_buf *err)
     rc = listen_ports(r, err);
     if (rc == AS_CODE_OK)
         rc = open_runtime(r, err);
+    if (rc == AS_CODE_OK && r->opts->n_args) /* there is code to be asked */
+        as_early_start(&r->early, r->opts, &r->listeners);
     if (rc == AS_CODE_OK && r->target)
-        rc = as_app_describe(&r->app,
-                             &(struct as_app_where){.python = r->python.path, .target = r->target},
-                             r->end_fd, err);
+        rc = as_app_describe(
+            &r->app,
+            &(struct as_app_where){.python = r->python.path,
+                                   .target = r->target,
+                                   .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)},
+            r->end_fd, err);
     if (rc == AS_CODE_OK && r->target)
         rc = check_options(r, err);
     if (rc == AS_CODE_OK && r->kind) {
@@ -405,6 +412,7 @@ static int run(struct run *r, struct as_buf *err)
     }
     if (rc == AS_CODE_OK) {
         show_banner(r);
+        as_early_yield(&r->early);
         rc = supervise(r, err);
     }
     return rc;
@@ -426,8 +434,10 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_buf_init(&r.management);
     as_buf_init(&r.control);
     as_buf_init(&r.summary);
+    as_early_init(&r.early);
     as_fatal_tidy(tidy, &r);
     rc = run(&r, &err);
+    as_early_fini(&r.early);
     if (err.n)
         complain(rc, &err);
     /* what was bound and not handed over */

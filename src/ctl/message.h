@@ -86,7 +86,8 @@
     X(LEGACY, D, S) /* of the former one, for the other, who hears it: a worker of the management  \
                        service: replica, token = its address, id = its epoch, text = REGISTER */   \
     X(FEWER, D, S)  /* as well: so many requests of it are still in hand: replica, id, number */   \
-    X(RELIEVED, S, D) /* the former one has ended */
+    X(RELIEVED, S, D) /* the former one has ended */                                               \
+    X(ADMIT, S, D)    /* before TOLD: clients are let in, though nobody can serve them yet */
 
 enum as_ctl_type {
     AS_CTL_NONE,
