@@ -170,8 +170,11 @@ def main(argv: Optional[List[str]] = None) -> int:
         if args.working_dir is not None:
             use_copy(args.working_dir, args.code_from)
         if args.describe:
+            from . import describing
+
+            describing.guard()
             print_description(args.target, args.describe)
-            return 0
+            describing.leave(0)
         link = os.environ.get("ANYSERVE_LINK")
         if not link:
             stop(EX_USAGE, "ANYSERVE_LINK is not set: workers are started by `anyserve run`")
@@ -186,6 +189,10 @@ def main(argv: Optional[List[str]] = None) -> int:
               (args.stream_inputs, args.stream_input_bytes))  # fmt: skip
     except Stop as e:
         print("anyserve: %s" % e, file=sys.stderr)
+        if args.describe:
+            from . import describing
+
+            describing.leave(e.code)
         return e.code
     return 0
 

@@ -52,9 +52,9 @@ static int describe(struct as_spec *s, const struct as_intake_conf *conf, int en
         struct as_app code_says = {0};
 
         if (python_code) {
-            if (as_intake_where(&w, conf, app, NULL, err) < 0)
-                code = AS_CODE_CONFIG;
-            else
+            code = as_intake_where(&w, conf, app, NULL, err) < 0 ? AS_CODE_CONFIG : AS_CODE_OK;
+            w.where.timeout = conf->timeout;
+            if (code == AS_CODE_OK)
                 code = as_app_describe(&code_says, &w.where, end_fd, err);
             as_intake_where_fini(&w);
         }
@@ -77,7 +77,8 @@ static int describe(struct as_spec *s, const struct as_intake_conf *conf, int en
 static int read_file(const struct as_option_set *opts, const char *python, int end_fd,
                      struct as_buf *text, struct as_buf *err)
 {
-    struct as_intake_conf conf = {.python = python};
+    struct as_intake_conf conf = {.python = python,
+                                  .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
     struct as_spec *s;
     struct as_buf store;
     int rc, code;

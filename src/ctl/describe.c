@@ -1,15 +1,22 @@
 #include "ctl/describe.h"
 
 #include "conf/exit_code.h"
+#include "conf/option.h"
 #include "io/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#define STACKS_WAIT (2 * AS_SEC) /* from SIGABRT to SIGKILL: its stacks are printed in between */
+
+#define QUESTION_MS 10000 /* an interpreter without imports */
 
 static void to_stderr(void *ctx, struct as_str line)
 {
@@ -17,10 +24,41 @@ static void to_stderr(void *ctx, struct as_str line)
     fprintf(stderr, "%.*s\n", AS_STR_FMT(line));
 }
 
+/* What one that takes too long gets. */
+enum patience { WAITS, WARNED, OVER };
+
+/* It is told first, since it can say what it is doing. */
+static void hurry(struct as_proc *p, enum patience *state, as_ns *deadline)
+{
+    *state = *state == WAITS ? WARNED : OVER;
+    as_proc_signal(p, *state == WARNED ? SIGABRT : SIGKILL);
+    *deadline = *state == WARNED ? *deadline + STACKS_WAIT : AS_NEVER;
+}
+
+static as_ns clock_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
+}
+
+/* For poll: rounded up, or it would turn without end for the last part of a millisecond. */
+static int ms_until(as_ns deadline)
+{
+    as_ns now = clock_now();
+
+    if (deadline == AS_NEVER)
+        return -1;
+    return deadline <= now ? 0 : (int)AS_MIN((deadline - now + AS_MS - 1) / AS_MS, (as_ns)INT_MAX);
+}
+
 /* Reads until the child has ended or a signal came (returned). The end is the process's, not the
  * pipe's: a forked helper may hold that open. */
-static int watch(struct as_proc *p, int out, int signal_fd, struct as_buf *text)
+static int watch(struct as_proc *p, int out, int signal_fd, as_ns timeout, struct as_buf *text,
+                 enum patience *state)
 {
+    as_ns deadline = timeout ? clock_now() + timeout : AS_NEVER;
     struct pollfd pfd[] = {{.fd = out, .events = POLLIN},
                            {.fd = p->pidfd, .events = POLLIN},
                            {.fd = signal_fd, .events = POLLIN}};
@@ -28,8 +66,11 @@ static int watch(struct as_proc *p, int out, int signal_fd, struct as_buf *text)
     for (;;) {
         struct signalfd_siginfo si;
         ssize_t n;
+        int n_ready = poll(pfd, AS_COUNT(pfd), ms_until(deadline));
 
-        if (poll(pfd, AS_COUNT(pfd), -1) < 0)
+        if (n_ready == 0 && clock_now() >= deadline)
+            hurry(p, state, &deadline);
+        if (n_ready <= 0)
             continue;
         if (pfd[0].revents) {
             n = read(out, as_buf_reserve(text, 4096), 4096);
@@ -80,23 +121,66 @@ bool as_app_shadowed(const char *dir, struct as_buf *out)
     return false;
 }
 
-/* The worker program's own codes say what is wrong and it has written why; everything else means
- * that it did not get to run, for which the interpreter is the first suspect. */
-static int verdict(const struct as_app_where *where, int status, struct as_buf *err)
+/* Asks the interpreter itself. An interpreter that cannot answer lacks something else. */
+static bool lacks_package(const struct as_app_where *where)
+{
+    static const char question[] = "import importlib.util, sys; sys.exit(3 if "
+                                   "importlib.util.find_spec('anyserve') is None else 0)";
+    const char *argv[] = {where->python, "-c", question, NULL};
+    struct as_proc_spec spec = {.path = where->python,
+                                .argv = argv,
+                                .env = where->env,
+                                .dir = where->dir,
+                                .in = -1,
+                                .group = true,
+                                .death_signal = SIGKILL};
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC), e, status = -1;
+    struct pollfd pfd = {.events = POLLIN};
+    struct as_proc p;
+
+    spec.out = spec.err = null;
+    if (null >= 0 && as_proc_spawn(&p, &spec, &e) == 0) {
+        pfd.fd = p.pidfd;
+        if (poll(&pfd, 1, QUESTION_MS) <= 0)
+            as_proc_signal(&p, SIGKILL);
+        status = as_proc_wait(&p);
+    }
+    if (null >= 0)
+        close(null);
+    return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 3;
+}
+
+/* The worker program's own codes say what is wrong and it has written why. Everything else: what
+ * was seen, and what can be found out. */
+static int verdict(const struct as_app_where *where, int status, enum patience state,
+                   struct as_buf *err)
 {
     const char *python = where->python;
-    char how[48];
+    char how[48], cwd[PATH_MAX];
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
+    if (state != WAITS) {
+        as_buf_printf(err, "'%s' had not described its code within %g s (--%s)%s", where->target,
+                      (double)where->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
+                      state == WARNED ? "; what its threads were doing is above" : "");
+        return AS_CODE_RAISED;
+    }
     if (as_code_fatal(code))
         return code;
     if (as_app_shadowed(where->dir, err))
         return AS_CODE_INTERPRETER;
-    as_buf_printf(err,
-                  "%s could not run the worker program (%s).\n"
-                  "Is the package installed there?  %s -m pip install anyserve\n"
-                  "Another interpreter is chosen with --python PATH.",
-                  python, as_proc_describe(status, how), python);
+    as_buf_printf(err, "%s could not run the worker program (%s).\n", python,
+                  as_proc_describe(status, how));
+    if (!where->dir && !getcwd(cwd, sizeof(cwd)))
+        as_buf_printf(err, "The current directory: %s; change to one that is there.",
+                      strerror(errno));
+    else if (lacks_package(where))
+        as_buf_printf(err,
+                      "The package is not installed there:  %s -m pip install anyserve\n"
+                      "Another interpreter is chosen with --python PATH.",
+                      python);
+    else
+        as_buf_str(err, "The package is there; what was printed, if anything, is above.");
     return code == AS_CODE_USAGE ? AS_CODE_CONFIG : AS_CODE_INTERPRETER;
 }
 
@@ -113,6 +197,7 @@ int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, in
     struct as_describe_command command;
     struct as_buf text;
     struct as_proc p;
+    enum patience state = WAITS;
     int out[2], e, rc, sig, status;
 
     if (pipe2(out, O_CLOEXEC) < 0) {
@@ -138,13 +223,14 @@ int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, in
         return AS_CODE_INTERPRETER;
     }
     as_buf_init(&text);
-    sig = watch(&p, out[0], signal_fd, &text);
+    sig = watch(&p, out[0], signal_fd, where->timeout, &text, &state);
     status = as_proc_wait(&p);
     close(out[0]);
     if (sig)
         rc = AS_CODE_SIGNAL + sig;
-    else if (text.n > AS_APP_BYTES_MAX || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        rc = verdict(where, status, err);
+    else if (text.n > AS_APP_BYTES_MAX || state != WAITS || !WIFEXITED(status) ||
+             WEXITSTATUS(status) != 0)
+        rc = verdict(where, status, state, err);
     else if (as_app_parse(ret_app, as_buf_slice(&text), to_stderr, NULL, err) < 0) {
         as_buf_printf(err, " (interpreter: %s).\nAnother one is chosen with --python PATH.",
                       python);

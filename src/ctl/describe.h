@@ -23,6 +23,7 @@ struct as_app_where { /* how the code is loaded */
     const char *dir;                /* or NULL: ours */
     const char **env;               /* "NAME=value" on top of ours, NULL-terminated; or NULL */
     const struct as_app_code *code; /* NULL: from its own files */
+    as_ns timeout;                  /* as_app_describe: it is ended after this; 0: never */
 };
 
 /* The command line that describes it, and where it is run. */
