@@ -6,6 +6,7 @@
 #include "conf/exit_code.h"
 #include "edge/route.h"
 #include "io/runtime.h"
+#include "tool/record.h"
 
 #include <stdlib.h>
 
@@ -143,7 +144,8 @@ static int order(const struct as_option_set *opts, const struct named *n, const 
     q.target = (const char *)target.p;
     code = as_contact_ask(opts, &q, &a);
     if (code == AS_CODE_OK)
-        code = a.status == 200 ? see_through(opts, n, a.body, replicas) : refused(opts, n, verb, &a);
+        code =
+            a.status == 200 ? see_through(opts, n, a.body, replicas) : refused(opts, n, verb, &a);
     as_contact_fini(&a);
     as_buf_fini(&target);
     return code;

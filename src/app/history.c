@@ -166,7 +166,7 @@ int as_history_main(struct as_option_set *opts)
     as_buf_init(&out);
     code = as_contact_ask(opts, &q, &a);
     if (code == AS_CODE_OK && a.status != 200) {
-        code = as_contact_print(&q, &a);
+        code = as_contact_refused(&a);
     } else if (code == AS_CODE_OK && tabulate(a.body, &out) < 0) {
         fprintf(stderr, "anyserve: the server's answer is not understood\n");
         code = AS_CODE_FAILED;
