@@ -6,8 +6,12 @@ from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Sequen
 import numpy as np
 
 class Request:
-    """One inference request, as a handler's parameter called `request` sees it."""
+    """One inference request, as a handler's parameter called `request` sees it. A unit test makes one itself."""
 
+    def __new__(cls, *, inputs: Mapping[str, Any] = ..., parameters: Mapping[str, Union[bool, int, float, str]] = ...,
+                metadata: Mapping[str, Union[str, bytes]] = ..., id: str = "", model_name: str = "",
+                model_version: str = "1", deadline: Optional[float] = None, items: int = 1,
+                cancelled: bool = False) -> Request: ...  # fmt: skip
     @property
     def inputs(self) -> Mapping[str, np.ndarray]:
         """Mapping of tensor name to numpy array (read-only view)."""

@@ -10,6 +10,7 @@
  *   beside.c    handlers that are not async, beside an event loop or on its thread
  *   stream.c    a request with several answers or inputs: generators, what waits for what
  *   rehearse.c  requests that the SDK makes itself
+ *   made.c      a Request that Python code makes, for unit tests
  *   result.c    what a handler returned: its form, its names
  *   output.c    one value of it as a tensor
  *   losses.c    what numpy would lose of it
@@ -122,7 +123,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD struct as_worker_req *q; /* NULL when answered */
-    Link *link;                            /* keeps the model */
+    Link *link;                            /* keeps the model; NULL: made.c's, the model is its own */
     struct model *m;
     PyObject *hold, *inputs, *parameters, *id, *metadata;
     uint32_t items;
@@ -212,6 +213,10 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 void native_request_detach(Request *r);
 /* Now, with all that it holds: whatever becomes of its q. -1 with an exception. */
 int native_request_settle(Request *r);
+
+/* made.c */
+PyObject *native_request_make(PyTypeObject *type, PyObject *args, PyObject *kw);
+void native_request_unmake(Request *r); /* what it has beyond the attributes of every request */
 
 /* args.c: calls the handler of m with what q carries; `r` and `g` may be NULL. NULL: an exception
  * is set, or `why` says what the client did wrong. */

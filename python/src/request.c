@@ -448,7 +448,10 @@ static void request_dealloc(PyObject *o)
     for (size_t i = 0; i < AS_COUNT(lazies); i++)
         Py_XDECREF(*slot_of(r, &lazies[i]));
     Py_XDECREF(r->hold);
-    Py_DECREF(r->link);
+    if (r->link)
+        Py_DECREF(r->link);
+    else
+        native_request_unmake(r);
     PyObject_Free(o);
 }
 
@@ -457,8 +460,9 @@ PyTypeObject native_request_type = {
     .tp_basicsize = sizeof(Request),
     .tp_dealloc = request_dealloc,
     .tp_repr = request_repr,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_getset = request_getset,
+    .tp_new = native_request_make,
     .tp_doc = "One inference request, as a handler's parameter called `request` sees it.",
 };
 

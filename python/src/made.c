@@ -1,0 +1,119 @@
+/* A Request that Python code makes: a unit test calls its handler with one. It has the attributes
+ * of one that came by the link, and no request of the link behind it. */
+#include "native.h"
+
+#include <math.h>
+
+#define NEVER_S 9e9 /* seconds: more than as_ns can count */
+
+void native_request_unmake(Request *r)
+{
+    if (!r->m)
+        return;
+    Py_XDECREF(r->m->name);
+    Py_XDECREF(r->m->version);
+    PyMem_Free(r->m);
+}
+
+/* A copy of a mapping; `o` may be NULL. */
+static PyObject *copy_of(PyObject *o, const char *what)
+{
+    PyObject *d;
+
+    if (o && (!PyMapping_Check(o) || PyUnicode_Check(o) || !PyObject_HasAttrString(o, "keys"))) {
+        PyErr_Format(PyExc_TypeError, "%s is a mapping, not %s", what, Py_TYPE(o)->tp_name);
+        return NULL;
+    }
+    d = PyDict_New();
+    if (d && o && PyDict_Update(d, o))
+        Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *text_of(PyObject *o, const char *what, const char *fallback)
+{
+    if (!o)
+        return PyUnicode_FromString(fallback);
+    if (PyUnicode_Check(o))
+        return Py_NewRef(o);
+    PyErr_Format(PyExc_TypeError, "%s is a str, not %s", what, Py_TYPE(o)->tp_name);
+    return NULL;
+}
+
+/* Read as people write them: lists become arrays. */
+static PyObject *inputs_of(PyObject *o)
+{
+    PyObject *m, *d;
+
+    if (!o)
+        return PyDict_New();
+    m = PyImport_ImportModule("anyserve.arrays");
+    d = m ? PyObject_CallMethod(m, "as_inputs", "O", o) : NULL;
+    Py_XDECREF(m);
+    return d;
+}
+
+static int deadline_of(PyObject *o, as_ns *ret_at)
+{
+    double at;
+
+    *ret_at = AS_NEVER;
+    if (!o || Py_IsNone(o))
+        return 0;
+    if (!PyFloat_Check(o) && !PyLong_Check(o)) {
+        PyErr_Format(PyExc_TypeError, "deadline is a number of time.monotonic() or None, not %s",
+                     Py_TYPE(o)->tp_name);
+        return -1;
+    }
+    at = PyFloat_AsDouble(o);
+    if (at == -1 && PyErr_Occurred())
+        return -1;
+    if (isnan(at) || fabs(at) >= NEVER_S) {
+        PyErr_Format(PyExc_ValueError, "deadline: %R is no moment of time.monotonic()", o);
+        return -1;
+    }
+    *ret_at = (as_ns)(at * 1e9);
+    return 0;
+}
+
+PyObject *native_request_make(PyTypeObject *type AS_UNUSED, PyObject *args, PyObject *kw)
+{
+    static const char *const names[] = {
+        "inputs",        "parameters", "metadata", "id",        "model_name",
+        "model_version", "deadline",   "items",    "cancelled", NULL};
+    PyObject *inputs = NULL, *params = NULL, *meta = NULL, *id = NULL, *name = NULL,
+             *version = NULL;
+    PyObject *deadline = NULL;
+    long long items = 1;
+    int cancelled = 0;
+    Request *r;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|$OOOOOOOLp:Request", (char **)(uintptr_t)names,
+                                     &inputs, &params, &meta, &id, &name, &version, &deadline,
+                                     &items, &cancelled))
+        return NULL;
+    if (items < 0 || items > UINT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "items is 0 to %u, not %lld", UINT32_MAX, items);
+        return NULL;
+    }
+    r = PyObject_New(Request, &native_request_type);
+    if (!r)
+        return NULL;
+    r->q = NULL;
+    r->link = NULL;
+    r->hold = r->inputs = r->parameters = r->metadata = r->id = NULL;
+    r->items = (uint32_t)items;
+    r->cancelled = cancelled;
+    r->m = PyMem_Calloc(1, sizeof(*r->m));
+    if (!r->m) {
+        Py_DECREF(r);
+        return PyErr_NoMemory();
+    }
+    if (!(r->m->name = text_of(name, "model_name", "")) ||
+        !(r->m->version = text_of(version, "model_version", "1")) ||
+        !(r->id = text_of(id, "id", "")) || deadline_of(deadline, &r->deadline) ||
+        !(r->parameters = copy_of(params, "parameters")) ||
+        !(r->metadata = copy_of(meta, "metadata")) || !(r->inputs = inputs_of(inputs)))
+        Py_CLEAR(r);
+    return (PyObject *)r;
+}
