@@ -254,6 +254,125 @@ static void nothing_of_it_reaches_the_link(void **state)
     assert_int_equal(p->d.f.stream, 1);
 }
 
+/* --- with a caller in this process, who gets the answers --- */
+
+static struct {
+    uint32_t parts, took;
+    uint8_t last;
+} got;
+
+static void on_part(void *ctx, const struct as_msg *msg)
+{
+    assert_ptr_equal(ctx, &end);
+    got.parts++;
+    got.last = msg->n_tensors && msg->tensors[0].nbytes ? msg->tensors[0].data[0] : 0;
+}
+
+static void on_took(void *ctx AS_UNUSED)
+{
+    got.took++;
+}
+
+static int local(struct pair *p, uint32_t model, const struct as_tensor *t, bool more,
+                 uint32_t room, struct as_worker_req **ret_q)
+{
+    struct as_meta meta = {AS_STR("k"), AS_STR("v")};
+    struct as_msg msg = {.tensors = t, .n_tensors = t ? 1 : 0, .meta = &meta, .n_meta = 1};
+    struct as_worker_local conf = {.size = sizeof(conf),
+                                   .msg = &msg,
+                                   .more = more,
+                                   .room = room,
+                                   .part = on_part,
+                                   .took = on_took,
+                                   .done = on_done,
+                                   .ctx = &end};
+
+    memset(&got, 0, sizeof(got));
+    end.n = 0;
+    return as_worker_local(p->w, model, &conf, ret_q);
+}
+
+static void its_maker_gets_the_answer(void **state)
+{
+    struct pair *p = *state;
+    struct as_tensor t = tensor("x", 1, 4), wrong = tensor("z", 1, 4);
+    struct as_msg answer = {.tensors = &wrong, .n_tensors = 1};
+    struct as_worker_req *q;
+
+    assert_int_equal(local(p, ADD, &t, false, 0, &q), 0);
+    assert_str(as_worker_req_msg(q)->meta[0].key, "k");
+    assert_str(as_worker_req_msg(q)->meta[0].value, "v");
+    assert_int_equal(as_worker_answer(p->w, q, as_worker_req_msg(q)), 0);
+    assert_int_equal(got.parts, 1);
+    assert_int_equal(got.last, 1);
+    assert_int_equal(end.n, 1);
+    assert_int_equal(local(p, ADD, &t, false, 0, &q), 0);
+    assert_int_equal(as_worker_answer(p->w, q, &answer), 0);
+    assert_int_equal(got.parts, 0); /* what the server would refuse is no answer */
+    assert_int_equal(end.status, AS_STATUS_INTERNAL);
+    assert_int_equal(local(p, ADD, &t, true, 0, &q), AS_EINVALID); /* it takes one message */
+}
+
+static void parts_come_where_there_is_room(void **state)
+{
+    struct pair *p = *state;
+    struct as_tensor t = tensor("x", 1, 4);
+    struct as_msg part = {.tensors = &t, .n_tensors = 1};
+    struct as_worker_req *q;
+
+    assert_int_equal(local(p, PARTS, NULL, false, 2, &q), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(as_worker_room(p->w, q), 0);
+        assert_int_equal(as_worker_part(p->w, q, &part), 0);
+    }
+    assert_int_equal(as_worker_room(p->w, q), AS_EAGAIN);
+    assert_int_equal(as_worker_part(p->w, q, &part), AS_EAGAIN);
+    assert_int_equal(got.parts, 2);
+    assert_false(as_worker_want(p->w, q, AS_WANT_ROOM));
+    assert_true(as_worker_local_room(p->w, q, 1)); /* the event loop is told once */
+    assert_false(as_worker_local_room(p->w, q, UINT32_MAX));
+    assert_int_equal(as_worker_part(p->w, q, &part), 0);
+    as_worker_local_cancel(p->w, q);
+    assert_true(as_worker_req_cancelled(q));
+    assert_int_equal(as_worker_await_room(p->w, q), AS_ECANCELLED);
+    assert_int_equal(as_worker_part(p->w, q, &part), AS_ECANCELLED);
+    assert_int_equal(got.parts, 3);
+    as_worker_fail(p->w, q, AS_STATUS_CANCELLED, AS_STR("cancelled"));
+    assert_int_equal(end.status, AS_STATUS_CANCELLED);
+}
+
+static void further_inputs_are_checked_and_taken(void **state)
+{
+    struct pair *p = *state;
+    struct as_tensor t = tensor("x", 1, 4);
+    struct as_msg msg = {.tensors = &t, .n_tensors = 1};
+    struct as_worker_req *q, *in;
+    bool wanted;
+
+    assert_int_equal(local(p, TALK, &t, true, 1, &q), 0);
+    assert_int_equal(as_worker_next_input(p->w, q, &in), AS_EAGAIN);
+    assert_false(as_worker_want(p->w, q, AS_WANT_INPUT));
+    bytes[0] = 9;
+    assert_int_equal(as_worker_local_input(p->w, q, &msg, &wanted), 0);
+    assert_true(wanted);
+    bytes[0] = 1;
+    t.nbytes--;
+    assert_int_equal(as_worker_local_input(p->w, q, &msg, &wanted), AS_EINVALID);
+    t.nbytes++;
+    assert_int_equal(as_worker_local_input(p->w, q, &msg, &wanted), 0);
+    assert_false(wanted);
+    assert_int_equal(as_worker_next_input(p->w, q, &in), 0);
+    assert_int_equal(as_worker_req_msg(in)->tensors[0].data[0], 9); /* a copy */
+    assert_int_equal(got.took, 0);
+    as_worker_drop_input(p->w, q, in);
+    assert_int_equal(got.took, 1);
+    assert_int_equal(as_worker_local_input(p->w, q, NULL, &wanted), 0);
+    assert_int_equal(as_worker_local_input(p->w, q, &msg, &wanted), AS_EINVALID);
+    as_worker_finish(p->w, q); /* with one that nobody took */
+    assert_int_equal(end.n, 1);
+    assert_int_equal(end.status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +384,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stream_is_heard_to_its_end, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(a_stream_of_inputs_has_one, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(nothing_of_it_reaches_the_link, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(its_maker_gets_the_answer, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(parts_come_where_there_is_room, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(further_inputs_are_checked_and_taken, setup, pair_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
