@@ -351,6 +351,34 @@ int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg 
                        void (*done)(void *ctx, uint32_t status, struct as_str text), void *ctx,
                        struct as_worker_req **ret_q);
 
+/* A request that is made here likewise, by a program that calls its own models in one process. Its
+ * answer, checked, is given to `part`: one message, or of a decoupled model any number. `part`,
+ * `took` and `done` are called where the handler's thread answers, without a lock; `done` is the
+ * last, and q is gone then. */
+struct as_worker_local {
+    size_t size;
+    const struct as_msg *msg; /* copied */
+    bool more;                /* of a model with streams_inputs: as_worker_local_input follows */
+    uint32_t room; /* parts before as_worker_local_room says that there may be more; 0: any number
+                    */
+    void (*part)(void *ctx, const struct as_msg *msg); /* gone after the call; NULL: not wanted */
+    void (*took)(void *ctx); /* the handler is done with one more input; may be NULL */
+    void (*done)(void *ctx, uint32_t status, struct as_str text);
+    void *ctx;
+};
+/* 0; AS_EINVALID: refused, the reason is in as_worker_error; AS_ENOMEM. Not while connected. */
+int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_local *local,
+                    struct as_worker_req **ret_q);
+/* One more message, which is copied; NULL: there will be none. *ret_wanted: the event loop's
+ * handler waits for it (as_worker_want), and its owner must be told. Errors as above. Any thread
+ * that knows that q has not ended, here and below. */
+int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
+                          bool *ret_wanted);
+/* So many more parts may come. True: the event loop's handler waits for that. */
+bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t parts);
+/* Nobody waits any more. Who runs the handler in an event loop ends it there. */
+void as_worker_local_cancel(struct as_worker *w, struct as_worker_req *q);
+
 /* Questions to the replica itself, with AS_WORKER_ASKS: before each as_worker_next, and after each
  * as_worker_poll, ask for one. NULL: none, or the last one has not been answered: there is one at a
  * time. It belongs to the caller until as_worker_reply, which may be called by any thread, and

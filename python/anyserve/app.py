@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar
 
 from .batching import Batching
 from .errors import DeclarationError
@@ -17,6 +19,9 @@ from .signature import (
     stream_param,
 )
 from .spec import Deployment
+
+if TYPE_CHECKING:
+    from .client import TestClient
 
 __all__ = ["AnyServe", "deployment", "model"]
 
@@ -97,6 +102,17 @@ def _split_name(name: Any, version: Optional[str]) -> "tuple[str, str]":
     return check_name(name), version
 
 
+def _home_of_caller() -> Optional[str]:
+    """The name of the module whose code makes an AnyServe; None: ours does."""
+    frame = sys._getframe(2)
+    # a subclass's __init__ is of its own module: who calls that is meant
+    while frame is not None and frame.f_code.co_name == "__init__" and "self" in frame.f_locals \
+            and isinstance(frame.f_locals["self"], AnyServe):  # fmt: skip
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__") if frame is not None else None
+    return None if name == __name__ else name
+
+
 class AnyServe:
     """An application: the models that one file serves.
 
@@ -104,6 +120,7 @@ class AnyServe:
     """
 
     def __init__(self) -> None:
+        self._home = _home_of_caller()
         self._models: Dict["tuple[str, str]", Model] = {}
         self._deployments: Dict[Optional[str], Deployment] = {}
 
@@ -192,6 +209,23 @@ class AnyServe:
         # checked here, where the mistake is; the name of the default one is known to who loads the file
         self._deployments[name] = Deployment("default" if name is None else name, **options)
         return self._deployments[name]
+
+    def home(self) -> Optional[ModuleType]:
+        """The module that made this object; for anyserve.model, that of the first model."""
+        name = self._home
+        if name is None and self._models:
+            name = getattr(next(iter(self._models.values())).handler, "__module__", None)
+        return sys.modules.get(name) if name else None
+
+    def test_client(self, *, user_config: Any = None, debug_errors: bool = False) -> "TestClient":
+        """Calls the models within this process, without a server: for tests. docs/guide/testing.md.
+
+        user_config: what `reconfigure` gets; default: what the code says. debug_errors: texts of errors have
+        tracebacks, as with ``anyserve run --debug-errors``.
+        """
+        from .client import TestClient
+
+        return TestClient(self, user_config, debug_errors)
 
     def _add(
         self, name: str, version: str, handler: Any, inputs: Any, outputs: Any, ongoing: Any,

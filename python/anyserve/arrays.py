@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import struct
 from typing import Any, Dict
 
 import numpy as np
@@ -17,7 +18,7 @@ def datatype_of(array: np.ndarray) -> str:
     """The protocol's name of an array that as_array made; "": it has none."""
     if array.dtype == object:
         return "BYTES"
-    if array.dtype.name == "bfloat16":  # ml_dtypes'
+    if array.dtype.name == "bfloat16" or array.dtype.str == "|V2":  # ml_dtypes'; where that is not installed
         return "BF16"
     return _DATATYPES.get(array.dtype, "")
 
@@ -58,6 +59,13 @@ def as_array(where: str, value: Any) -> np.ndarray:
     array = array.view()
     array.flags.writeable = False
     return array
+
+
+def tensor_bytes(array: np.ndarray) -> bytes:
+    """The elements as they travel, of an array that as_array made."""
+    if array.dtype != object:
+        return array.tobytes()
+    return b"".join(struct.pack("<I", len(v)) + v for v in array.ravel().tolist())
 
 
 def as_inputs(inputs: Any) -> Dict[str, np.ndarray]:

@@ -87,6 +87,7 @@ class Care:
         self.needs_loop = any(map(_is_async, self.reconfigures + self.checks))
         self.context = given.context
         self.tell: Callable[[Dict[str, Any]], None] = lambda options: None
+        self.enter: Callable[[replica.ReplicaContext], None] = replica.enter
         if self.user_config is not None and not self.reconfigures:
             raise DeclarationError(
                 "deployment %r has a user_config, but neither its models' classes nor its module has"
@@ -167,14 +168,14 @@ class Care:
         hooks = [h for h in self.reconfigures if changed or (moved and h.takes_rank)]
         old = self.context
         self.context = context
-        replica.enter(context)  # what they look at is what they are told
+        self.enter(context)  # what they look at is what they are told
         for i, hook in enumerate(hooks):
             try:
                 await self._configure(hook, config, context.rank)
             except FAULTS as e:
                 why = user_traceback(e)
                 self.context = old
-                replica.enter(old)
+                self.enter(old)
                 await self._restore(hooks[:i])
                 log_event("warn", "reconfigure_failed", why + "\n", owner=hook.owner)
                 return INTERNAL, "reconfigure of %s failed, the former configuration stays:\n\n%s" % (hook.owner, why)
@@ -210,6 +211,10 @@ class Alone:
 
     def run(self, coro: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(coro) if self._runner else run_alone(coro)
+
+    def close(self) -> None:
+        if self._runner:
+            self._runner.close()
 
 
 def dump_on_signal() -> int:

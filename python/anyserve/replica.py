@@ -6,6 +6,7 @@ The server starts a worker with a JSON object in ANYSERVE_CONTEXT, and may chang
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import json
 import os
@@ -57,6 +58,8 @@ class Given(NamedTuple):
 
 
 _current: Optional[ReplicaContext] = None
+# where several replicas are in one process (local.py): which one's code runs
+within: "contextvars.ContextVar[Callable[[], ReplicaContext]]" = contextvars.ContextVar("anyserve_replica")
 _become: Optional[Callable[[], None]] = None  # of a warm spare: waits until it is a replica
 
 
@@ -65,6 +68,9 @@ def get_replica_context() -> ReplicaContext:
     there is none: in a process that no server has started. In a warm spare, which loads its code
     before it is a replica, it waits until it is one. In the process that imports the file only to
     see what it declares it is rank 0 of 1, and `describing`."""
+    here = within.get(None)
+    if here is not None:
+        return here()
     if _current is None and _become is not None:
         _become()
     if _current is None:

@@ -6,6 +6,7 @@ Only workers with an event loop import asyncio, where they first need it: it is 
 from __future__ import annotations
 
 import collections.abc
+import contextvars
 import functools
 import os
 import queue
@@ -40,6 +41,8 @@ _native.set_response_type(Response)
 collections.abc.Coroutine.register(_native.Call)
 
 
+# (model, exception) -> status and text for the client
+OnError = Callable[[str, BaseException], Tuple[int, str]]
 # name, datatype, shape, labels
 Spec = Tuple[str, str, Optional[Tuple[int, ...]], Optional[Tuple[str, ...]]]
 
@@ -67,15 +70,21 @@ class Binding(NamedTuple):
 
 
 def _pool(name: str, threads: int) -> Callable[[Any], Any]:
-    """Threads that run the calls they are given."""
-    calls: "queue.SimpleQueue[Callable[[], Any]]" = queue.SimpleQueue()
+    """Threads that run the calls they are given, each until it is given None."""
+    calls: "queue.SimpleQueue[Optional[Callable[[], Any]]]" = queue.SimpleQueue()
 
     def work() -> None:
         while True:
-            calls.get()()
+            call = calls.get()
+            if call is None:
+                return
+            call()
+            del call  # what it refers to may go while the thread waits
 
     for i in range(threads):
-        threading.Thread(target=work, name="%s-%d" % (name, i), daemon=True).start()
+        # which replica this is may be said by a context variable: replica.within
+        target = functools.partial(contextvars.copy_context().run, work)
+        threading.Thread(target=target, name="%s-%d" % (name, i), daemon=True).start()
     return calls.put
 
 
@@ -183,7 +192,35 @@ def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
         signal.signal(signum, signal.SIG_IGN)
 
 
-class Server:
+class Replica:
+    """A deployment that can run requests: its handlers, its hooks, the link; for a worker process (Server), or
+    within a program that calls its models itself (local.py)."""
+
+    def __init__(self, deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str,
+                 name: str, stream_inputs: Tuple[int, int], on_error: OnError):  # fmt: skip
+        handlers = make_handlers(deployment) if made is None else made
+        self.bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
+        named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
+        self.care = care.make(named, deployment.module, given, deployment.options)
+        self.needs_loop = any(b.is_async for b in self.bindings)
+        self.has_sync = any(not b.is_async and b.submit is None for b in self.bindings)
+        self.link = _native.Link(
+            path, token, name, deployment.name, "anyserve-python " + __version__, self.bindings,
+            deployment.budget, MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs, on_error,
+        )  # fmt: skip
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop, told: Callable[[Optional[str]], Any],
+                 beside: Optional[Callable[[Any], Any]]) -> Tuple[int, Callable[[], Any]]:  # fmt: skip
+        """Handlers run on this event loop. The link's descriptor, and what asks for a turn."""
+        from .loop import begins_at_once
+        from .stream import drive
+
+        # A turn is asked for by a handler that ends; what it starts inherits nothing of that one's context.
+        soon = functools.partial(loop.call_soon, self.link.turn, context=contextvars.copy_context())
+        return self.link.use_loop(loop, loop.create_task, begins_at_once(loop), soon, drive, told, beside), soon
+
+
+class Server(Replica):
     """One worker process at work: the link, and who drives it."""
 
     def __init__(self, deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str,
@@ -191,17 +228,7 @@ class Server:
         said = {**deployment.options, **given.options}
         self.warmups = _warmups(deployment, said.get(replica.WARMUP))
         traced = _configure_logging(said, given.context)
-        handlers = make_handlers(deployment) if made is None else made
-        bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
-        named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
-        self.care = care.make(named, deployment.module, given, deployment.options)
-        self.needs_loop = any(b.is_async for b in bindings)
-        self.has_sync = any(not b.is_async and b.submit is None for b in bindings)
-        self.link = _native.Link(
-            path, token, name, deployment.name, "anyserve-python " + __version__, bindings,
-            deployment.budget, MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs,
-            functools.partial(report, debug),
-        )  # fmt: skip
+        super().__init__(deployment, given, made, path, token, name, stream_inputs, functools.partial(report, debug))
         os.register_at_fork(after_in_child=self.link.forked)
         self.dump_signal = care.dump_on_signal()
         self.care.tell = self.apply
@@ -290,10 +317,8 @@ class Server:
 
     async def run_async(self) -> None:
         import asyncio
-        import contextvars
 
-        from .loop import Loop, begins_at_once
-        from .stream import drive
+        from .loop import Loop
 
         loop = asyncio.get_running_loop()
         ended: "asyncio.Queue[str]" = asyncio.Queue()
@@ -323,9 +348,7 @@ class Server:
 
         await self.care.begin()
         self.link.on_ask(on_ask)
-        # A turn is asked for by a handler that ends; what it starts inherits nothing of that one's context.
-        soon = functools.partial(loop.call_soon, self.link.turn, context=contextvars.copy_context())
-        fd = self.link.use_loop(loop, loop.create_task, begins_at_once(loop), soon, drive, told, self._beside())
+        fd, soon = self.use_loop(loop, told, self._beside())
         if self.warmups:
             from . import warmup
 

@@ -215,7 +215,7 @@ def _default(module: ModuleType, head: str) -> AnyServe:
     )
 
 
-def _deployment(name: str, models: List[Model], options: Dict[str, Any], module: ModuleType) -> Deployment:
+def _deployment(name: str, models: List[Model], options: Dict[str, Any], module: Optional[ModuleType]) -> Deployment:
     queued = {m.max_queued_requests for m in models if m.max_queued_requests is not None}
     if len(queued) > 1:
         stop(
@@ -253,6 +253,12 @@ def load(target: str) -> List[Deployment]:
         names = ", ".join(m.name for m in default_app.models)
         print("anyserve: not served, because they are declared with anyserve.model and not with"
               " the app: %s" % names, file=sys.stderr)  # fmt: skip
+    return deployments_of(app, head, module)
+
+
+def deployments_of(app: AnyServe, head: str, module: Optional[ModuleType]) -> List[Deployment]:
+    """In the order of their first models. head: the file or the module that names the one which the models are in
+    by default. Raises Stop."""
     stem = os.path.splitext(os.path.basename(head))[0] if _is_file(head) else head
     default = re.sub(r"[^A-Za-z0-9._-]", "-", stem)[:128]
     groups: Dict[str, List[Model]] = {}

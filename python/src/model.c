@@ -63,7 +63,7 @@ static int get_shape(PyObject *shape, struct as_tensor_spec *s)
 
 /* None, or a tuple of str, which the slices point into: it stays with the model, as the shape does.
  */
-static int get_labels(PyObject *labels, struct as_tensor_spec *s)
+static int get_labels(struct model *m, PyObject *labels, struct as_tensor_spec *s)
 {
     Py_ssize_t n = labels == Py_None ? 0 : PyTuple_Size(labels);
     struct as_str *to = n > 0 ? PyMem_Calloc((size_t)n, sizeof(*to)) : NULL;
@@ -72,19 +72,18 @@ static int get_labels(PyObject *labels, struct as_tensor_spec *s)
         return -1;
     if (n && !to)
         return PyErr_NoMemory(), -1;
-    Py_INCREF(labels);
     s->labels = to;
     s->n_labels = (uint32_t)n;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (str_slice(PyTuple_GET_ITEM(labels, i), &to[i]) < 0)
             return -1;
     }
-    return 0;
+    return PyList_Append(m->keeps, labels);
 }
 
 /* A side of a signature: None, or a sequence of (name, datatype, shape, labels). */
-static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret, uint32_t *ret_n,
-                     PyObject **ret_names, bool *ret_has)
+static int get_specs(struct model *m, PyObject *o, const char *attr, struct as_tensor_spec **ret,
+                     uint32_t *ret_n, PyObject **ret_names, bool *ret_has)
 {
     PyObject *seq = PyObject_GetAttrString(o, attr);
     Py_ssize_t n = seq && seq != Py_None ? PySequence_Size(seq) : 0;
@@ -100,7 +99,7 @@ static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret,
 
         if (row && PyArg_ParseTuple(row, "UsOO", &name, &dtype, &shape, &labels) &&
             str_slice(name, &s->name) == 0 && get_shape(shape, s) == 0 &&
-            get_labels(labels, s) == 0) {
+            get_labels(m, labels, s) == 0) {
             s->dtype = as_dtype_of(as_str_of(dtype));
             /* the names live in this tuple: slices in the specs point into its strings */
             PyTuple_SET_ITEM(names, i, Py_NewRef(name));
@@ -112,7 +111,7 @@ static int get_specs(PyObject *o, const char *attr, struct as_tensor_spec **ret,
     }
     Py_XDECREF(seq);
     *ret_names = names;
-    return PyErr_Occurred() ? -1 : 0;
+    return PyErr_Occurred() ? -1 : PyList_Append(m->keeps, names);
 }
 
 /* params: a sequence of (name, required, default, is_request); the last n_kwonly are keyword-only.
@@ -192,7 +191,8 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
     PyObject *input_names = NULL;
     long long max_ongoing;
 
-    m->name = PyObject_GetAttrString(o, "name");
+    m->keeps = PyList_New(0);
+    m->name = m->keeps ? PyObject_GetAttrString(o, "name") : NULL;
     m->version = m->name ? PyObject_GetAttrString(o, "version") : NULL;
     m->where = m->version ? PyObject_GetAttrString(o, "where") : NULL;
     m->handler = m->where ? PyObject_GetAttrString(o, "handler") : NULL;
@@ -210,11 +210,12 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
         get_bool(o, "var_keyword", &m->var_keyword) < 0 ||
         get_bool(o, "idempotent", &ret_r->idempotent) < 0 || get_batching(o, m, ret_r) < 0 ||
         get_params(o, m) < 0 ||
-        get_specs(o, "inputs", &m->inputs, &m->n_inputs, &input_names, &ret_r->has_inputs) < 0 ||
-        get_specs(o, "outputs", &m->outputs, &m->n_outputs, &m->output_names, &m->has_outputs) <
+        get_specs(m, o, "inputs", &m->inputs, &m->n_inputs, &input_names, &ret_r->has_inputs) < 0 ||
+        get_specs(m, o, "outputs", &m->outputs, &m->n_outputs, &m->output_names, &m->has_outputs) <
             0 ||
         get_int(o, "max_ongoing_requests", &max_ongoing) < 0)
-        return -1; /* the process ends: what is half made is left to it */
+        return -1;           /* the process ends: what is half made is left to it */
+    Py_XDECREF(input_names); /* m->keeps has it */
     ret_r->platform = "python";
     ret_r->max_ongoing = (uint32_t)max_ongoing;
     native_beside_model(m);
@@ -227,4 +228,46 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
     ret_r->n_inputs = m->n_inputs;
     ret_r->n_outputs = m->n_outputs;
     return 0;
+}
+
+static void specs_free(struct as_tensor_spec *specs, uint32_t n)
+{
+    for (uint32_t i = 0; specs && i < n; i++) {
+        PyMem_Free((void *)(uintptr_t)specs[i].shape);
+        PyMem_Free((void *)(uintptr_t)specs[i].labels);
+    }
+    PyMem_Free(specs);
+}
+
+void native_models_let_go(Link *l)
+{
+    for (uint32_t i = 0; l->models && i < l->n_models; i++) {
+        Py_CLEAR(l->models[i].handler);
+        Py_CLEAR(l->models[i].submit);
+        for (Py_ssize_t k = 0; k < l->models[i].n_params; k++)
+            Py_CLEAR(l->models[i].params[k].fallback);
+    }
+}
+
+void native_models_free(Link *l)
+{
+    native_models_let_go(l);
+    for (uint32_t i = 0; l->models && i < l->n_models; i++) {
+        struct model *m = &l->models[i];
+
+        for (Py_ssize_t k = 0; k < m->n_params; k++)
+            Py_XDECREF(m->params[k].name);
+        for (uint32_t k = 0; k < NATIVE_SEEN; k++)
+            Py_XDECREF(m->seen[k]);
+        PyMem_Free(m->params);
+        specs_free(m->inputs, m->n_inputs);
+        specs_free(m->outputs, m->n_outputs);
+        Py_XDECREF(m->name);
+        Py_XDECREF(m->version);
+        Py_XDECREF(m->kwnames);
+        Py_XDECREF(m->output_names);
+        Py_XDECREF(m->keeps);
+    }
+    PyMem_Free(l->models);
+    l->models = NULL;
 }

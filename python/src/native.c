@@ -98,7 +98,9 @@ static void link_dealloc(PyObject *self)
     Py_XDECREF(l->context);
     Py_XDECREF(l->ready);
     Py_XDECREF(l->timers);
-    Py_TYPE(self)->tp_free(self); /* its models stay: there is one link in a process */
+    if (!l->w || !l->calls)
+        native_models_free(l);
+    Py_TYPE(self)->tp_free(self);
 }
 
 /* --- Link: used --- */
@@ -281,6 +283,19 @@ static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
     if (l->w && !l->calls) {
         as_worker_free(l->w);
         l->w = NULL;
+        /* what was given to us may refer to the link */
+        native_models_let_go(l);
+        Py_CLEAR(l->on_error);
+        Py_CLEAR(l->on_ask);
+        Py_CLEAR(l->loop);
+        Py_CLEAR(l->spawn);
+        Py_CLEAR(l->schedule);
+        Py_CLEAR(l->drive);
+        Py_CLEAR(l->told);
+        Py_CLEAR(l->beside);
+        Py_CLEAR(l->context);
+        Py_CLEAR(l->ready);
+        Py_CLEAR(l->timers);
     }
     Py_RETURN_NONE;
 }
@@ -352,6 +367,9 @@ static PyMethodDef link_methods[] = {
      "rehearse(model, tensors, parameters, id, done): a request of our own, before the first "
      "connect.\n"
      "None: done(status, text) is called at its end; or why it is refused."},
+    {"local", native_link_local, METH_VARARGS,
+     "local(part, took, done) -> Local: a request of our own, whose answers part(outputs, "
+     "parameters) gets."},
     {"set_traffic", native_link_set_traffic, METH_VARARGS,
      "set_traffic(canary, mirror, fallback): parts in 1/100000, -1: no canary; a name or None."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
@@ -411,7 +429,8 @@ PyMODINIT_FUNC PyInit__native(void); /* Python.h declares it nowhere */
 PyMODINIT_FUNC PyInit__native(void)
 {
     PyTypeObject *types[] = {&link_type,        &native_request_type, &native_call_type,
-                             &native_hold_type, &native_stream_type,  &native_loop_type};
+                             &native_hold_type, &native_stream_type,  &native_loop_type,
+                             &native_local_type};
     PyObject *m;
 
     import_array();

@@ -10,6 +10,7 @@
  *   beside.c    handlers that are not async, beside an event loop or on its thread
  *   stream.c    a request with several answers or inputs: generators, what waits for what
  *   rehearse.c  requests that the SDK makes itself
+ *   local.c     … and takes the answers of, in one process with its caller
  *   made.c      a Request that Python code makes, for unit tests
  *   result.c    what a handler returned: its form, its names
  *   output.c    one value of it as a tensor
@@ -85,6 +86,7 @@ struct model {
     struct as_tensor_spec *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
     PyObject *output_names; /* tuple of str, declared order */
+    PyObject *keeps;        /* list: what the texts of the specs are in */
 };
 
 struct usage {
@@ -123,7 +125,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD struct as_worker_req *q; /* NULL when answered */
-    Link *link;                            /* keeps the model; NULL: made.c's, the model is its own */
+    Link *link; /* keeps the model; NULL: made.c's, the model is its own */
     struct model *m;
     PyObject *hold, *inputs, *parameters, *id, *metadata;
     uint32_t items;
@@ -164,7 +166,7 @@ typedef struct {
 } Call;
 
 extern PyTypeObject native_request_type, native_call_type, native_hold_type, native_stream_type,
-    native_loop_type;
+    native_loop_type, native_local_type;
 extern PyObject *native_response_type; /* anyserve.Response */
 extern PyObject *native_output_error;  /* raised for a result that is no answer */
 
@@ -200,6 +202,8 @@ static inline uint64_t native_count(const struct as_tensor *t)
  * points into m and stays as long. -1 with an exception: m is half made, and the process must end.
  */
 int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_r);
+void native_models_let_go(Link *l); /* handlers: no call follows */
+void native_models_free(Link *l);   /* with the link, which every call and request keeps */
 
 /* request.c */
 int native_request_init(void);
@@ -213,6 +217,26 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 void native_request_detach(Request *r);
 /* Now, with all that it holds: whatever becomes of its q. -1 with an exception. */
 int native_request_settle(Request *r);
+
+/* rehearse.c: a message as Python has it: tensors, a list of (name, datatype, shape, bytes);
+ * parameters and metadata (or NULL), dicts; id, a str. It points into these. */
+struct said {
+    struct as_msg msg;
+    struct as_tensor *t;
+    int64_t (*dims)[AS_MAX_DIMS];
+    struct as_param *p;
+    struct as_meta *m;
+};
+int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
+                     PyObject *meta); /* -1 with an exception */
+void native_said_free(struct said *s);
+
+/* request.c, for answers: a new dict of arrays that are copies, a new dict of parameters. */
+PyObject *native_outputs(const struct as_msg *msg);
+PyObject *native_parameters(const struct as_msg *msg);
+
+/* local.c */
+PyObject *native_link_local(PyObject *self, PyObject *args);
 
 /* made.c */
 PyObject *native_request_make(PyTypeObject *type, PyObject *args, PyObject *kw);

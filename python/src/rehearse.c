@@ -1,5 +1,5 @@
-/* Requests that the SDK makes itself, to warm models up: tensors and parameters as Python has them,
- * as a message of the link's. They are started as those of clients are. */
+/* Requests that the SDK makes itself: tensors and parameters as Python has them, as a message of
+ * the link's; and the requests that warm models up. They are started as those of clients are. */
 #include "native.h"
 
 /* What is under way belongs to the link, until it has ended. */
@@ -123,43 +123,80 @@ static PyObject *start(Link *l, uint32_t model, const struct as_msg *msg, PyObje
     Py_RETURN_NONE;
 }
 
+/* str or bytes */
+static int read_meta(PyObject *k, PyObject *v, struct as_meta *m)
+{
+    if (as_text(k, &m->key))
+        return -1;
+    if (!PyBytes_Check(v))
+        return as_text(v, &m->value);
+    m->value = (struct as_str){PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v)};
+    return 0;
+}
+
+void native_said_free(struct said *s)
+{
+    PyMem_Free(s->t);
+    PyMem_Free(s->dims);
+    PyMem_Free(s->p);
+    PyMem_Free(s->m);
+    *s = (struct said){0};
+}
+
+int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
+                     PyObject *meta)
+{
+    struct as_msg *msg = &s->msg;
+    PyObject *k, *v;
+    Py_ssize_t at = 0;
+
+    *s = (struct said){0};
+    s->t = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*s->t));
+    s->dims = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*s->dims));
+    s->p = PyMem_Calloc((size_t)PyDict_GET_SIZE(params) + 1, sizeof(*s->p));
+    s->m = PyMem_Calloc(meta ? (size_t)PyDict_GET_SIZE(meta) + 1 : 1, sizeof(*s->m));
+    if (!s->t || !s->dims || !s->p || !s->m) {
+        native_said_free(s);
+        return PyErr_NoMemory(), -1;
+    }
+    if (as_text(id, &msg->id))
+        goto fail;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); i++) {
+        if (read_tensor(PyList_GET_ITEM(tensors, i), &s->t[i], s->dims[i]))
+            goto fail;
+        msg->n_tensors++;
+    }
+    while (PyDict_Next(params, &at, &k, &v)) {
+        if (read_param(k, v, &s->p[msg->n_params]))
+            goto fail;
+        msg->n_params++;
+    }
+    at = 0;
+    while (meta && PyDict_Next(meta, &at, &k, &v)) {
+        if (read_meta(k, v, &s->m[msg->n_meta]))
+            goto fail;
+        msg->n_meta++;
+    }
+    msg->tensors = s->t;
+    msg->params = s->p;
+    msg->meta = s->m;
+    return 0;
+fail:
+    native_said_free(s);
+    return -1;
+}
+
 PyObject *native_link_rehearse(PyObject *self, PyObject *args)
 {
-    PyObject *tensors, *params, *id, *done, *k, *v, *result = NULL;
-    struct as_param *p = NULL;
-    struct as_tensor *t = NULL;
-    int64_t(*dims)[AS_MAX_DIMS] = NULL;
-    struct as_msg msg = {0};
+    PyObject *tensors, *params, *id, *done, *result;
+    struct said said;
     unsigned model;
-    Py_ssize_t at = 0;
 
     if (!PyArg_ParseTuple(args, "IO!O!UO", &model, &PyList_Type, &tensors, &PyDict_Type, &params,
                           &id, &done) ||
-        as_text(id, &msg.id))
+        native_said_read(&said, tensors, params, id, NULL))
         return NULL;
-    t = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*t));
-    dims = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*dims));
-    p = PyMem_Calloc((size_t)PyDict_GET_SIZE(params) + 1, sizeof(*p));
-    if (!t || !dims || !p) {
-        PyErr_NoMemory();
-        goto out;
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); i++) {
-        if (read_tensor(PyList_GET_ITEM(tensors, i), &t[i], dims[i]))
-            goto out;
-        msg.n_tensors++;
-    }
-    while (PyDict_Next(params, &at, &k, &v)) {
-        if (read_param(k, v, &p[msg.n_params]))
-            goto out;
-        msg.n_params++;
-    }
-    msg.tensors = t;
-    msg.params = p;
-    result = start((Link *)(void *)self, model, &msg, done);
-out:
-    PyMem_Free(t);
-    PyMem_Free(dims);
-    PyMem_Free(p);
+    result = start((Link *)(void *)self, model, &said.msg, done);
+    native_said_free(&said);
     return result;
 }

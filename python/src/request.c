@@ -293,14 +293,53 @@ static PyObject *param_value(const struct as_param *p)
     return str_of(p->str);
 }
 
-static PyObject *make_parameters(Request *r)
+PyObject *native_parameters(const struct as_msg *msg)
 {
-    const struct as_msg *msg = as_worker_req_msg(r->q);
     PyObject *d = PyDict_New();
 
     for (uint32_t i = 0; d && i < msg->n_params; i++) {
         PyObject *k = str_of(msg->params[i].name);
         PyObject *v = k ? param_value(&msg->params[i]) : NULL;
+
+        if (!v || PyDict_SetItem(d, k, v) < 0)
+            Py_CLEAR(d);
+        Py_XDECREF(k);
+        Py_XDECREF(v);
+    }
+    return d;
+}
+
+static PyObject *make_parameters(Request *r)
+{
+    return native_parameters(as_worker_req_msg(r->q));
+}
+
+/* An array with bytes of its own, which may be written. */
+static PyObject *copied(const struct as_tensor *t)
+{
+    PyObject *a;
+
+    if (t->dtype == AS_DT_BYTES) {
+        a = bytes_array(t);
+        if (a)
+            PyArray_ENABLEFLAGS((PyArrayObject *)a, NPY_ARRAY_WRITEABLE);
+        return a;
+    }
+    Py_INCREF(descrs[t->dtype]);
+    a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
+                             (const npy_intp *)t->shape, NULL, NULL, 0, NULL);
+    if (a && t->nbytes)
+        memcpy(PyArray_DATA((PyArrayObject *)a), t->data, t->nbytes);
+    return a;
+}
+
+PyObject *native_outputs(const struct as_msg *msg)
+{
+    PyObject *d = PyDict_New();
+
+    for (uint32_t i = 0; d && i < msg->n_tensors; i++) {
+        PyObject *k = str_of(msg->tensors[i].name);
+        PyObject *v = k ? copied(&msg->tensors[i]) : NULL;
 
         if (!v || PyDict_SetItem(d, k, v) < 0)
             Py_CLEAR(d);

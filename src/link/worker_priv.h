@@ -340,11 +340,12 @@ void as_worker_grant(struct as_worker *w,
 
 /* worker_rehearse.c, without the lock: a request that was made here is answered, with a part, or
  * ends. They stand in for what is told to the server of another. */
-int as_worker_rehearse_part(struct as_worker_req *q, const struct as_msg *msg);
+int as_worker_rehearse_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg);
 void as_worker_rehearse_answer(struct as_worker *w, struct as_worker_req *q,
                                const struct as_msg *msg);
 void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
                             struct as_str why);
+void as_worker_rehearse_took(struct as_worker_req *q); /* its handler took an input */
 
 /* worker_traffic.c */
 void as_worker_tell_traffic(struct as_worker *w, struct as_worker_link *l); /* to a new one */

@@ -1,7 +1,7 @@
 /* Requests that are made here, and not sent by the server: to warm a model up before there is a
- * link. They are checked as the server checks a request and its answer, by the same code, and take
- * the same way through the handler. They are in none of the lists, since nobody but who made them
- * ever asks for them. */
+ * link, or by a program that calls its own models. They are checked as the server checks a request
+ * and its answer, by the same code, and take the same way through the handler. They are in none of
+ * the lists, since nobody but who made them ever asks for them. */
 #include "core/registry.h"
 #include "link/worker_priv.h"
 
@@ -10,11 +10,10 @@
 #define WHY 512u
 
 struct as_worker_rehearsal {
-    void (*done)(void *ctx, uint32_t status, struct as_str text);
-    void *ctx;
-    struct as_model model; /* as the server would know it */
-    uint32_t status;       /* the first that went wrong … */
-    char why[WHY];         /* … and how */
+    struct as_worker_local conf; /* without msg, which is the caller's */
+    struct as_model model;       /* as the server would know it */
+    uint32_t status;             /* the first that went wrong … */
+    char why[WHY];               /* … and how */
 };
 
 static struct as_model model_of(const struct as_frame_register *r)
@@ -64,6 +63,18 @@ static void keep_params(struct as_worker_req *q, const struct as_msg *msg)
     q->msg.n_params = msg->n_params;
 }
 
+static void keep_meta(struct as_worker_req *q, const struct as_msg *msg)
+{
+    struct as_meta *m = room(&q->arena, msg->n_meta * sizeof(*m));
+
+    for (uint32_t i = 0; i < msg->n_meta; i++) {
+        m[i].key = keep(&q->arena, msg->meta[i].key);
+        m[i].value = keep(&q->arena, msg->meta[i].value);
+    }
+    q->msg.meta = m;
+    q->msg.n_meta = msg->n_meta;
+}
+
 /* Everything is copied; the tensors' bytes lie as those that came over a link do. */
 static int keep_msg(struct as_worker_req *q, const struct as_msg *msg)
 {
@@ -85,6 +96,7 @@ static int keep_msg(struct as_worker_req *q, const struct as_msg *msg)
     q->msg =
         (struct as_msg){.id = keep(&q->arena, msg->id), .tensors = t, .n_tensors = msg->n_tensors};
     keep_params(q, msg);
+    keep_meta(q, msg);
     return 0;
 }
 
@@ -107,8 +119,17 @@ static int check_data(const struct as_msg *msg, char *why, size_t cap)
     return 0;
 }
 
-static int begin(struct as_worker *w, uint32_t model, const struct as_msg *msg,
-                 struct as_worker_rehearsal *r, struct as_worker_req **ret_q)
+/* Of a message: that its bytes are what they are said to be, and that the signature has it. */
+static int check(const struct as_model *m, const struct as_msg *msg, char *why, size_t cap)
+{
+    int err = check_data(msg, why, cap);
+
+    return err ? err : as_model_check_inputs(m, msg->tensors, msg->n_tensors, why, cap);
+}
+
+/* A request, or one more input of one; with the lock held. */
+static int make(struct as_worker *w, uint32_t model, const struct as_msg *msg,
+                struct as_worker_req **ret_q)
 {
     struct as_worker_req *q = as_worker_req_get(w, NULL);
     int err = q ? keep_msg(q, msg) : AS_ENOMEM;
@@ -123,44 +144,131 @@ static int begin(struct as_worker *w, uint32_t model, const struct as_msg *msg,
     q->complete = true;
     q->deadline = AS_NEVER;
     q->begun = as_worker_clock();
-    q->inputs_over = true;
-    q->parts = (struct as_frame_window){INT32_MAX, INT64_MAX};
+    *ret_q = q;
+    return 0;
+}
+
+static int begin(struct as_worker *w, uint32_t model, struct as_worker_rehearsal *r,
+                 const struct as_msg *msg, struct as_worker_req **ret_q)
+{
+    struct as_worker_req *q;
+    int err = make(w, model, msg, &q);
+
+    if (err)
+        return err;
+    q->inputs_over = !r->conf.more;
+    q->parts = (struct as_frame_window){r->conf.room ? r->conf.room : INT32_MAX, INT64_MAX};
     q->rehearsal = r;
     *ret_q = q;
     return 0;
+}
+
+static bool takes(const struct as_worker *w, uint32_t model, const struct as_worker_local *c)
+{
+    return model < w->n_models && !as_worker_connected(w) &&
+           (!c->more || w->models[model].reg.streams_inputs);
+}
+
+int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_local *local,
+                    struct as_worker_req **ret_q)
+{
+    struct as_worker_rehearsal *r;
+    struct as_worker_local conf;
+    char why[WHY] = "there is no such model, it takes one message, or the worker is connected";
+    uint32_t items;
+    int err = AS_EINVALID;
+
+    if (!as_worker_take(&conf, sizeof(conf), local))
+        return err;
+    pthread_mutex_lock(&w->mu);
+    if (!takes(w, model, &conf)) {
+        as_worker_set_error(w, as_str_of(why));
+        pthread_mutex_unlock(&w->mu);
+        return err;
+    }
+    r = as_xalloc(sizeof(*r));
+    *r = (struct as_worker_rehearsal){.conf = conf, .model = model_of(&w->models[model].reg)};
+    err = check(&r->model, conf.msg, why, sizeof(why));
+    if (!err && r->model.batching.max_size)
+        err = as_model_items(&r->model, conf.msg->tensors, conf.msg->n_tensors, why, sizeof(why),
+                             &items);
+    if (err)
+        as_worker_set_error(w, as_str_of(why));
+    else
+        err = begin(w, model, r, conf.msg, ret_q);
+    pthread_mutex_unlock(&w->mu);
+    if (err)
+        free(r);
+    return err;
 }
 
 int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg *msg,
                        void (*done)(void *ctx, uint32_t status, struct as_str text), void *ctx,
                        struct as_worker_req **ret_q)
 {
-    struct as_worker_rehearsal *r;
-    char why[WHY] = "there is no such model, or the worker is connected";
-    uint32_t items;
+    struct as_worker_local local = {.size = sizeof(local), .msg = msg, .done = done, .ctx = ctx};
+
+    return as_worker_local(w, model, &local, ret_q);
+}
+
+/* --- while it runs --- */
+
+/* What q waits for is there. With the lock held; true: an event loop has to hear of it. */
+static bool wake(struct as_worker *w, struct as_worker_req *q, unsigned what)
+{
+    bool is = q->wants & what;
+
+    if (w->n_awaiting)
+        pthread_cond_broadcast(&w->news);
+    q->wants &= ~what;
+    return is;
+}
+
+int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
+                          bool *ret_wanted)
+{
+    struct as_worker_req *in = NULL;
+    char why[WHY] = "the request takes no further message";
     int err = AS_EINVALID;
 
     pthread_mutex_lock(&w->mu);
-    if (model >= w->n_models || as_worker_connected(w)) {
+    if (q->inputs_over)
         as_worker_set_error(w, as_str_of(why));
-        pthread_mutex_unlock(&w->mu);
-        return err;
-    }
-    r = as_xalloc(sizeof(*r));
-    *r = (struct as_worker_rehearsal){
-        .done = done, .ctx = ctx, .model = model_of(&w->models[model].reg)};
-    err = check_data(msg, why, sizeof(why));
-    if (!err)
-        err = as_model_check_inputs(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why));
-    if (!err && r->model.batching.max_size)
-        err = as_model_items(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why), &items);
-    if (err)
+    else if (!msg)
+        err = 0;
+    else if ((err = check(&q->rehearsal->model, msg, why, sizeof(why))))
         as_worker_set_error(w, as_str_of(why));
     else
-        err = begin(w, model, msg, r, ret_q);
+        err = make(w, q->model, msg, &in);
+    if (in) {
+        in->is_input = true;
+        as_list_push(&q->inputs, &in->node);
+    }
+    if (!err) {
+        q->inputs_over = !msg;
+        *ret_wanted = wake(w, q, AS_WANT_INPUT);
+    }
     pthread_mutex_unlock(&w->mu);
-    if (err)
-        free(r);
     return err;
+}
+
+bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t parts)
+{
+    bool wanted;
+
+    pthread_mutex_lock(&w->mu);
+    q->parts.messages = AS_MIN(q->parts.messages + (int64_t)parts, (int64_t)INT32_MAX);
+    wanted = wake(w, q, AS_WANT_ROOM);
+    pthread_mutex_unlock(&w->mu);
+    return wanted;
+}
+
+void as_worker_local_cancel(struct as_worker *w, struct as_worker_req *q)
+{
+    pthread_mutex_lock(&w->mu);
+    atomic_store_explicit(&q->cancel, as_err_grpc(AS_ECANCELLED), memory_order_relaxed);
+    wake(w, q, AS_WANT_ROOM | AS_WANT_INPUT);
+    pthread_mutex_unlock(&w->mu);
 }
 
 /* --- answered --- */
@@ -190,11 +298,36 @@ static bool fits(struct as_worker_rehearsal *r, const struct as_msg *msg)
     return false;
 }
 
-/* Nobody waits for the rest of what does not fit. */
-int as_worker_rehearse_part(struct as_worker_req *q, const struct as_msg *msg)
+static void give(struct as_worker_rehearsal *r, const struct as_msg *msg)
 {
-    if (fits(q->rehearsal, msg))
+    if (r->conf.part && !r->status)
+        r->conf.part(r->conf.ctx, msg);
+}
+
+/* 0, AS_EAGAIN, AS_ECANCELLED: takes the room for one part. */
+static int take_room(struct as_worker *w, struct as_worker_req *q)
+{
+    int r = as_worker_room(w, q);
+
+    if (r || !q->rehearsal->conf.room) /* there is room for all */
+        return r;
+    pthread_mutex_lock(&w->mu);
+    q->parts.messages--;
+    pthread_mutex_unlock(&w->mu);
+    return 0;
+}
+
+/* Nobody waits for the rest of what does not fit. */
+int as_worker_rehearse_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
+{
+    int err = take_room(w, q);
+
+    if (err)
+        return err;
+    if (fits(q->rehearsal, msg)) {
+        give(q->rehearsal, msg);
         return 0;
+    }
     atomic_store_explicit(&q->cancel, as_err_grpc(AS_EHANDLER), memory_order_relaxed);
     return AS_ECANCELLED;
 }
@@ -207,15 +340,25 @@ void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32
     if (status)
         note(r, status, why);
     pthread_mutex_lock(&w->mu);
+    as_worker_stream_end(w, q);
     as_worker_req_put(w, q);
     pthread_mutex_unlock(&w->mu);
-    r->done(r->ctx, r->status, as_str_of(r->why));
+    r->conf.done(r->conf.ctx, r->status, as_str_of(r->why));
     free(r);
 }
 
 void as_worker_rehearse_answer(struct as_worker *w, struct as_worker_req *q,
                                const struct as_msg *msg)
 {
-    (void)fits(q->rehearsal, msg);
+    if (fits(q->rehearsal, msg))
+        give(q->rehearsal, msg);
     as_worker_rehearse_end(w, q, 0, (struct as_str){0});
+}
+
+void as_worker_rehearse_took(struct as_worker_req *q)
+{
+    struct as_worker_rehearsal *r = q->rehearsal;
+
+    if (r->conf.took)
+        r->conf.took(r->conf.ctx);
 }

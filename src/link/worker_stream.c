@@ -166,7 +166,7 @@ int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as
     int err;
 
     if (q->rehearsal)
-        return as_worker_rehearse_part(q, msg);
+        return as_worker_rehearse_part(w, q, msg);
     if (len > q->on->peer_max)
         return AS_ETOOBIG;
     if (len > AS_FRAME_INLINE) { /* copied outside the lock; not in the arena, which only grows */
@@ -386,11 +386,13 @@ void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q, struct a
     q->owed.messages++;
     q->owed.bytes += (int64_t)in->cost;
     as_worker_req_put(w, in);
-    if (as_worker_live(q) && !q->inputs_over &&
+    if (q->on && as_worker_live(q) && !q->inputs_over &&
         (2 * q->owed.messages >= w->inputs.messages || 2 * q->owed.bytes >= w->inputs.bytes)) {
         grant(q, q->owed);
         q->owed = (struct as_frame_window){0};
         as_worker_arm(w);
     }
     pthread_mutex_unlock(&w->mu);
+    if (q->rehearsal)
+        as_worker_rehearse_took(q);
 }

@@ -1,0 +1,235 @@
+/* Requests of a program that runs its models in one process with their caller: Local is the
+ * caller's side of one. What comes of it is given to `part`, `took` and `done`, within the code
+ * that answers, with the GIL. */
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD Link *link;
+    struct as_worker_req *q; /* NULL when it is over */
+    PyObject *part;          /* (outputs, parameters) */
+    PyObject *took;          /* () */
+    PyObject *done;          /* (status, text): once, the last */
+} Local;
+
+/* What the caller's function raises is its own affair. Consumes r. */
+static void spent(PyObject *function, PyObject *r)
+{
+    if (!r)
+        PyErr_WriteUnraisable(function);
+    Py_XDECREF(r);
+}
+
+static void on_part(void *ctx, const struct as_msg *msg)
+{
+    Local *o = ctx;
+    PyObject *outputs = native_outputs(msg);
+    PyObject *params = outputs ? native_parameters(msg) : NULL;
+
+    spent(o->part, params ? PyObject_CallFunctionObjArgs(o->part, outputs, params, NULL) : NULL);
+    Py_XDECREF(outputs);
+    Py_XDECREF(params);
+}
+
+static void on_took(void *ctx)
+{
+    Local *o = ctx;
+
+    spent(o->took, PyObject_CallNoArgs(o->took));
+}
+
+/* Maybe while an exception is on its way. */
+static void on_done(void *ctx, uint32_t status, struct as_str text)
+{
+    PyObject *exc = PyErr_Occurred() ? native_raised() : NULL;
+    PyObject *why = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
+    Local *o = ctx;
+
+    o->q = NULL;
+    spent(o->done, why ? PyObject_CallFunction(o->done, "iO", (int)status, why) : NULL);
+    Py_XDECREF(why);
+    /* whoever they belong to has this object, too */
+    Py_CLEAR(o->part);
+    Py_CLEAR(o->took);
+    Py_CLEAR(o->done);
+    Py_DECREF(o); /* the request's */
+    if (exc) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+        Py_DECREF(exc);
+    }
+}
+
+static PyObject *refusal(Link *l, int err)
+{
+    const char *why = as_worker_error(l->w);
+
+    return err == AS_ENOMEM ? PyErr_NoMemory()
+                            : PyUnicode_DecodeUTF8(why, (Py_ssize_t)strlen(why), "replace");
+}
+
+PyObject *native_link_local(PyObject *self, PyObject *args)
+{
+    PyObject *part, *took, *done;
+    Local *o;
+
+    if (!PyArg_ParseTuple(args, "OOO:local", &part, &took, &done))
+        return NULL;
+    o = PyObject_New(Local, &native_local_type);
+    if (!o)
+        return NULL;
+    o->link = (Link *)Py_NewRef(self);
+    o->q = NULL;
+    o->part = Py_NewRef(part);
+    o->took = Py_NewRef(took);
+    o->done = Py_NewRef(done);
+    return (PyObject *)o;
+}
+
+/* None, or why it is refused; a handler that is not async is over then. */
+static PyObject *start(Local *o, unsigned model, const struct said *said, bool more, unsigned room)
+{
+    struct as_worker_local conf = {.size = sizeof(conf),
+                                   .msg = &said->msg,
+                                   .more = more,
+                                   .room = room,
+                                   .part = on_part,
+                                   .took = on_took,
+                                   .done = on_done,
+                                   .ctx = o};
+    int err = as_worker_local(o->link->w, model, &conf, &o->q);
+
+    if (err)
+        return refusal(o->link, err);
+    Py_INCREF(o); /* until on_done */
+    if (native_call_start(o->link, o->q))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *local_start(PyObject *self, PyObject *args)
+{
+    Local *o = (Local *)(void *)self;
+    PyObject *tensors, *params, *id, *meta, *result;
+    struct said said;
+    unsigned model, room;
+    int more;
+
+    if (!PyArg_ParseTuple(args, "IO!O!UO!pI:start", &model, &PyList_Type, &tensors, &PyDict_Type,
+                          &params, &id, &PyDict_Type, &meta, &more, &room))
+        return NULL;
+    if (o->q || !o->done || !o->link->w) {
+        PyErr_SetString(PyExc_RuntimeError, "it was started already, or the link is closed");
+        return NULL;
+    }
+    if (native_said_read(&said, tensors, params, id, meta))
+        return NULL;
+    result = start(o, model, &said, more, room);
+    native_said_free(&said);
+    return result;
+}
+
+/* An event loop's handler waits for what there is now. */
+static void tell(Local *o, unsigned what)
+{
+    native_call_ready((Call *)as_worker_req_data(o->q), what);
+}
+
+/* None, or why it is refused. */
+static PyObject *give(Local *o, const struct as_msg *msg)
+{
+    bool wanted;
+    int err = as_worker_local_input(o->link->w, o->q, msg, &wanted);
+
+    if (err)
+        return refusal(o->link, err);
+    if (wanted)
+        tell(o, AS_WANT_INPUT);
+    Py_RETURN_NONE;
+}
+
+static PyObject *local_input(PyObject *self, PyObject *args)
+{
+    Local *o = (Local *)(void *)self;
+    PyObject *tensors, *params, *id, *meta, *result;
+    struct said said;
+
+    if (!PyArg_ParseTuple(args, "O!O!UO!:input", &PyList_Type, &tensors, &PyDict_Type, &params, &id,
+                          &PyDict_Type, &meta))
+        return NULL;
+    if (!o->q)
+        Py_RETURN_NONE;
+    if (native_said_read(&said, tensors, params, id, meta))
+        return NULL;
+    result = give(o, &said.msg);
+    native_said_free(&said);
+    return result;
+}
+
+static PyObject *local_end(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    Local *o = (Local *)(void *)self;
+
+    if (!o->q)
+        Py_RETURN_NONE;
+    return give(o, NULL);
+}
+
+static PyObject *local_room(PyObject *self, PyObject *arg)
+{
+    Local *o = (Local *)(void *)self;
+    unsigned long parts = PyLong_AsUnsignedLong(arg);
+
+    if (PyErr_Occurred())
+        return NULL;
+    if (parts > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "too many parts");
+        return NULL;
+    }
+    if (o->q && as_worker_local_room(o->link->w, o->q, (uint32_t)parts))
+        tell(o, AS_WANT_ROOM);
+    Py_RETURN_NONE;
+}
+
+static PyObject *local_cancel(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    Local *o = (Local *)(void *)self;
+
+    if (o->q) {
+        as_worker_local_cancel(o->link->w, o->q);
+        native_call_cancel((Call *)as_worker_req_data(o->q));
+    }
+    Py_RETURN_NONE;
+}
+
+static void local_dealloc(PyObject *self)
+{
+    Local *o = (Local *)(void *)self;
+
+    Py_DECREF(o->link);
+    Py_XDECREF(o->part);
+    Py_XDECREF(o->took);
+    Py_XDECREF(o->done);
+    PyObject_Free(o);
+}
+
+static PyMethodDef local_methods[] = {
+    {"start", local_start, METH_VARARGS,
+     "start(model, tensors, parameters, id, metadata, more, room) -> None, or why it is refused.\n"
+     "more: input() follows. room: parts before room() says that there may be more; 0: any "
+     "number."},
+    {"input", local_input, METH_VARARGS,
+     "input(tensors, parameters, id, metadata) -> None, or why it is refused: one more message."},
+    {"end", local_end, METH_NOARGS, "There will be no further message."},
+    {"room", local_room, METH_O, "room(n): so many more parts may come."},
+    {"cancel", local_cancel, METH_NOARGS, "Nobody waits any more."},
+    {0},
+};
+
+PyTypeObject native_local_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "anyserve._native.Local",
+    .tp_basicsize = sizeof(Local),
+    .tp_dealloc = local_dealloc,
+    .tp_methods = local_methods,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "A request of this process's own, as its caller has it. By the thread of the event "
+              "loop, if there is one.",
+};
