@@ -217,6 +217,17 @@ class AnyServe:
             name = getattr(next(iter(self._models.values())).handler, "__module__", None)
         return sys.modules.get(name) if name else None
 
+    def run(self, **options: Any) -> None:
+        """Serves the app, from its script: ``if __name__ == "__main__": app.run(port=8000)``.
+
+        What ``anyserve run`` of that file does, with its long options as keywords (``max_queued_requests=10``;
+        True and False for switches; None: not given). The process becomes the server, so nothing after this call
+        runs; Ctrl-C ends it. In a replica, which imports the script, the call does nothing.
+        """
+        from .script import run
+
+        run(self, options)
+
     def test_client(self, *, user_config: Any = None, debug_errors: bool = False) -> "TestClient":
         """Calls the models within this process, without a server: for tests. docs/guide/testing.md.
 
