@@ -49,6 +49,35 @@ static void options_of_the_code_stand_before_the_models(void **state AS_UNUSED)
     as_app_fini(&app);
 }
 
+static void notes_are_about_the_code(void **state AS_UNUSED)
+{
+    const char *declared = "a\tm:1\n",
+               *notes = "@call\tm --input 'x=1,\t2'\n@files\t/a/x.py\n@files\t/a/y z.py\n";
+    struct as_buf err = {0}, text = {0}, all = {0};
+    struct as_app app;
+
+    assert_int_equal(as_app_parse(&app,
+                                  AS_STR("@files\t/a/x.py\t/a/y z.py\n@call\tm --input "
+                                         "'x=1,\t2'\n@newer\twhatever\na\tm:1\n"),
+                                  NULL, NULL, &err),
+                     0);
+    assert_int_equal(app.n, 1);
+    assert_int_equal(app.n_files, 2);
+    assert_string_equal(app.files[1], "/a/y z.py");
+    assert_string_equal(app.call, "m --input 'x=1,\t2'");
+    as_app_write_declared(&app, &text);
+    assert_true(as_str_eq(as_buf_slice(&text), as_str_of(declared)));
+    as_app_write(&app, &all);
+    assert_true(
+        as_str_eq((struct as_str){(char *)all.p + text.n, all.n - text.n}, as_str_of(notes)));
+    as_app_fini(&app);
+    assert_int_equal(as_app_parse(&app, as_buf_slice(&all), NULL, NULL, &err), 0);
+    assert_int_equal(app.n_files, 2);
+    as_app_fini(&app);
+    as_buf_fini(&text);
+    as_buf_fini(&all);
+}
+
 static void check_refused(struct as_str text, const char *want)
 {
     struct as_buf err = {0};
@@ -68,6 +97,10 @@ static void nonsense_is_refused(void **state AS_UNUSED)
     check_refused(AS_STR("echo\t\n"), "without a version");
     check_refused(AS_STR("echo\techo\n"), "without a version: 'echo'");
     check_refused(AS_STR("echo\techo:1\t\n"), "without a version");
+    check_refused(AS_STR("@files\tx.py\necho\techo:1\n"), "no absolute path: 'x.py'");
+    check_refused(AS_STR("@files\t\necho\techo:1\n"), "no absolute path: ''");
+    check_refused(AS_STR("@call\ta\0b\necho\techo:1\n"), "a NUL byte");
+    check_refused(AS_STR("@files\t/x.py\n"), "described no model");
     check_refused((struct as_str){"ec\0ho\te:1\n", 10}, "a NUL byte, of deployment 'ec'");
     check_refused((struct as_str){"echo\te\0:1\n", 10}, "a NUL byte, of deployment 'echo'");
     check_refused(AS_STR("echo\t{}\n"), "without a model: 'echo'");
@@ -133,6 +166,16 @@ static void numbers_are_bounded(void **state AS_UNUSED)
             assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
     }
     as_app_fini(&app);
+    for (unsigned extra = 0; extra <= 1; extra++) {
+        as_buf_drop(&b, b.n);
+        as_buf_str(&b, "d\tm:1\n@files");
+        add(&b, "\t/x", AS_APP_FILES_MAX + extra);
+        if (extra)
+            check_refused(as_buf_slice(&b), "too many files");
+        else
+            assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
+    }
+    as_app_fini(&app);
     as_buf_drop(&b, b.n);
     add(&b, "n", 129);
     as_buf_str(&b, "\tm:1\n");
@@ -148,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_a_deployment),
         cmocka_unit_test(options_of_the_code_stand_before_the_models),
+        cmocka_unit_test(notes_are_about_the_code),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(a_copy_of_the_code_is_told_first),
         cmocka_unit_test(numbers_are_bounded),
