@@ -427,7 +427,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         return EX_CODE
     copy = os.path.join(args.store, value)
     said = "sha256:" + value + ("/" + file if file else "")
-    print("\tcode\t" + said)
+    print("@code\t" + said)
     if said != args.known:
         describe(file + split(args.target)[1] if file else args.target, copy, tree.root)
     return 0

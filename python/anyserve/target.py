@@ -272,6 +272,31 @@ def deployments_of(app: AnyServe, head: str, module: Optional[ModuleType]) -> Li
         stop(EX_DECLARATION, str(e))
 
 
+MAX_FILES = 4096  # AS_APP_FILES_MAX
+
+
+def files_beside(module: Optional[ModuleType]) -> List[str]:
+    """The files of the modules that are loaded from the folder of this one, or, of a package, from that of the
+    outermost; itself included."""
+    path = getattr(module, "__file__", None)
+    if module is None or not path:
+        return []
+    spec = getattr(module, "__spec__", None)
+    name = (spec.name if spec is not None else module.__name__) + (".__init__" if hasattr(module, "__path__") else "")
+    base = os.path.abspath(path)
+    for _ in name.split("."):
+        base = os.path.dirname(base)
+    found = {}
+    for m in list(sys.modules.values()):
+        file = getattr(m, "__file__", None)
+        file = os.path.abspath(file) if isinstance(file, str) else ""
+        if file.startswith(os.path.join(base, "")) and "site-packages" not in file and "\t" not in file \
+                and "\n" not in file:  # fmt: skip
+            found[file] = True
+    found.pop(os.path.abspath(path), None)
+    return [os.path.abspath(path), *found][:MAX_FILES]
+
+
 def describe(deployments: List[Deployment]) -> Dict[str, Any]:
     """What the supervisor wants to know, for JSON."""
 

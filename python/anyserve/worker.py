@@ -31,6 +31,7 @@ from .target import (
     Deployment,
     Stop,
     describe,
+    files_beside,
     load,
     stop,
     use_copy,
@@ -95,8 +96,8 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
         raise SystemExit(EX_USAGE if e.code else 0) from None
 
 
-def as_lines(what: Dict[str, Any]) -> str:
-    lines = []
+def as_lines(what: Dict[str, Any], files: List[str]) -> str:
+    lines = ["\t".join(["@files", *files])] if files else []
     for d in what["deployments"]:
         options = [json.dumps(d["options"])] if d["options"] else []
         models = ["%s:%s" % (m["name"], m["version"]) for m in d["models"]]
@@ -110,8 +111,9 @@ def print_description(target: str, form: str) -> None:
     out = os.dup(1)
     os.dup2(2, 1)
     replica.enter(replica.ReplicaContext(describing=True))
-    what = describe(load(target))
-    text = as_lines(what) if form == "lines" else json.dumps(what)
+    deployments = load(target)
+    what = describe(deployments)
+    text = as_lines(what, files_beside(deployments[0].module)) if form == "lines" else json.dumps(what)
     sys.stdout.flush()
     with os.fdopen(out, "w") as f:
         f.write(text + "\n")

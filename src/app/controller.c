@@ -3,6 +3,7 @@
 
 #include "app/conf.h"
 #include "app/orders.h"
+#include "app/reload.h"
 #include "conf/exit_code.h"
 #include "conf/spec_row.h"
 #include "core/heartbeat.h"
@@ -299,6 +300,7 @@ static void serve(struct controller *c, const struct as_option_set *o,
 {
     static const struct as_crew_ops ops = {say, load, scaled, on_settled, on_rolled_back};
     struct as_crew_conf conf;
+    struct as_reload *reload;
 
     find_paths(c, o);
     if (as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT))
@@ -309,7 +311,9 @@ static void serve(struct controller *c, const struct as_option_set *o,
     if (as_orders_open(&c->orders, o, &c->app, c->crew, c->loop, &c->log) < 0)
         _exit(AS_CODE_FAILED); /* it was told; the next one may fare better */
     open_door(c, o, fds);
+    reload = as_reload_new(c->loop, o, &c->orders, &c->app, c->console.fd, &c->log);
     as_loop_run(c->loop);
+    as_reload_close(reload);
     as_timer_close(&c->beat, NULL);
     as_edge_stop(c->edge);
     as_edge_close(c->edge);

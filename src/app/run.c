@@ -365,6 +365,19 @@ static int check_options(struct run *r, struct as_buf *err)
     return AS_CODE_OK;
 }
 
+/* False: the options do not go together. */
+static bool prepare_reload(const struct run *r, struct as_buf *err)
+{
+    if (!r->target)
+        as_buf_str(err, "--reload is for a server with a file or module of its own");
+    else if (as_option_u64(r->opts, AS_OPT_WARM_SPARES))
+        as_buf_str(err,
+                   "--reload and --warm-spares: a spare has loaded the code before it changed");
+    /* Python takes compiled code for that of a file with the same size and second of change */
+    setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+    return !err->n;
+}
+
 static int run(struct run *r, struct as_buf *err)
 {
     int rc, e;
@@ -373,6 +386,8 @@ static int run(struct run *r, struct as_buf *err)
         as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
         return AS_CODE_USAGE;
     }
+    if (as_option_bool(r->opts, AS_OPT_RELOAD) && !prepare_reload(r, err))
+        return AS_CODE_USAGE;
     if (as_notify_take(&r->notify) < 0)
         fprintf(stderr,
                 "anyserve: $NOTIFY_SOCKET is no socket's address; the service manager is not "

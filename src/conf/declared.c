@@ -15,6 +15,10 @@ void as_app_fini(struct as_app *app)
     }
     free(app->deployments);
     free(app->code);
+    for (uint32_t i = 0; i < app->n_files; i++)
+        free(app->files[i]);
+    free(app->files);
+    free(app->call);
     *app = (struct as_app){0};
 }
 
@@ -69,11 +73,8 @@ static int add_deployment(struct as_app *app, struct as_str line, struct as_buf 
     return rc == 0 && d->n_models == 0 ? refuse(err, "a deployment without a model:", name) : rc;
 }
 
-#define CODE "\tcode\t"
-
-static int set_code(struct as_app *app, struct as_str line, struct as_buf *err)
+static int set_code(struct as_app *app, struct as_str value, struct as_buf *err)
 {
-    struct as_str value = {line.p + sizeof(CODE) - 1, line.n - (sizeof(CODE) - 1)};
     const struct as_spec_row *row = &as_spec_rows[AS_SPEC_APPLICATION_CODE];
 
     if (value.n > (size_t)row->max || memchr(value.p, 0, value.n) || !as_spec_matches(row, value))
@@ -83,9 +84,40 @@ static int set_code(struct as_app *app, struct as_str line, struct as_buf *err)
     return 0;
 }
 
-static bool begins(struct as_str line, struct as_str with)
+static int add_file(struct as_app *app, struct as_str path, struct as_buf *err)
 {
-    return line.n > with.n && memcmp(line.p, with.p, with.n) == 0;
+    if (!path.n || path.p[0] != '/' || memchr(path.p, 0, path.n))
+        return refuse(err, "a file that is no absolute path:", path);
+    if (app->n_files == AS_APP_FILES_MAX)
+        return refuse(err, "too many files; the first of them over the limit is", path);
+    app->files = as_xrealloc(app->files, (app->n_files + 1) * sizeof(*app->files));
+    app->files[app->n_files++] = as_str_dup(path);
+    return 0;
+}
+
+/* A line with a tab that begins with "@". What a newer program tells beyond these is left out. */
+static int add_note(struct as_app *app, struct as_str line, struct as_buf *err)
+{
+    const char *tab = memchr(line.p, '\t', line.n), *end = line.p + line.n;
+    struct as_str key = {line.p, (size_t)(tab - line.p)};
+    int rc = 0;
+
+    if (as_str_eq(key, AS_STR("@code")))
+        return set_code(app, (struct as_str){tab + 1, (size_t)(end - tab - 1)}, err);
+    if (as_str_eq(key, AS_STR("@call"))) {
+        free(app->call);
+        app->call = as_str_dup((struct as_str){tab + 1, (size_t)(end - tab - 1)});
+        return strlen(app->call) == (size_t)(end - tab - 1)
+                   ? 0
+                   : refuse(err, "a NUL byte in a call:", as_str_of(app->call));
+    }
+    for (const char *p = tab + 1; rc == 0 && p <= end && as_str_eq(key, AS_STR("@files"));) {
+        const char *next = p < end ? memchr(p, '\t', (size_t)(end - p)) : NULL;
+
+        rc = add_file(app, (struct as_str){p, (size_t)((next ? next : end) - p)}, err);
+        p = (next ? next : end) + 1;
+    }
+    return rc;
 }
 
 /* Lines without a tab are not ours: what the user's module printed to a stdout of its own making.
@@ -101,10 +133,8 @@ int as_app_parse(struct as_app *ret_app, struct as_str text,
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         struct as_str line = {p, (size_t)((nl ? nl : end) - p)};
 
-        if (begins(line, AS_STR(CODE)))
-            rc = set_code(&app, line, err);
-        else if (memchr(line.p, '\t', line.n))
-            rc = add_deployment(&app, line, err);
+        if (memchr(line.p, '\t', line.n))
+            rc = line.p[0] == '@' ? add_note(&app, line, err) : add_deployment(&app, line, err);
         else if (other && line.n)
             other(ctx, line);
         p = (nl ? nl : end) + 1;
@@ -120,10 +150,8 @@ int as_app_parse(struct as_app *ret_app, struct as_str text,
     return rc;
 }
 
-void as_app_write(const struct as_app *app, struct as_buf *b)
+void as_app_write_declared(const struct as_app *app, struct as_buf *b)
 {
-    if (app->code)
-        as_buf_printf(b, CODE "%s\n", app->code);
     for (uint32_t i = 0; i < app->n; i++) {
         const struct as_app_deployment *d = &app->deployments[i];
 
@@ -134,4 +162,15 @@ void as_app_write(const struct as_app *app, struct as_buf *b)
             as_buf_printf(b, "\t%s", d->models[k]);
         as_buf_str(b, "\n");
     }
+}
+
+void as_app_write(const struct as_app *app, struct as_buf *b)
+{
+    if (app->code)
+        as_buf_printf(b, "@code\t%s\n", app->code);
+    as_app_write_declared(app, b);
+    if (app->call)
+        as_buf_printf(b, "@call\t%s\n", app->call);
+    for (uint32_t i = 0; i < app->n_files; i++)
+        as_buf_printf(b, "@files\t%s\n", app->files[i]);
 }

@@ -2,8 +2,11 @@
  *
  * A line per deployment: its name, the options that the code sets for it as a JSON object (left out
  * when there are none), then model:version for each model, separated by tabs. Lines without a tab
- * are what the user's module printed while it was imported. When the code was copied first, a line
- * with an empty name says so: "\tcode\tsha256:…", as the key `code` of a deployment file has it.
+ * are what the user's module printed while it was imported. A line that begins with "@" is about
+ * the code and no deployment: "@files" with the paths that it was loaded from, as far as they lie
+ * beside the application's; "@code" with the copy that was made of
+ * it, as the key `code` of a deployment file has it; "@call" with the arguments of an `anyserve
+ * infer` that the first model takes, quoted for a shell.
  */
 #ifndef AS_CONF_DECLARED_H
 #define AS_CONF_DECLARED_H
@@ -14,6 +17,7 @@
 #define AS_APP_DEPLOYMENTS_MAX 256u
 #define AS_APP_MODELS_MAX      1024u      /* of one deployment */
 #define AS_APP_BYTES_MAX       (4u << 20) /* of the whole description */
+#define AS_APP_FILES_MAX       4096u
 
 struct as_app_deployment {
     char *name;
@@ -24,8 +28,11 @@ struct as_app_deployment {
 
 struct as_app {
     struct as_app_deployment *deployments;
-    uint32_t n; /* 0 only with `code`: what that declares was known before */
-    char *code; /* the copy that it is served from; NULL: none was made */
+    uint32_t n;   /* 0 only with `code`: what that declares was known before */
+    char *code;   /* the copy that it is served from; NULL: none was made */
+    char **files; /* absolute */
+    uint32_t n_files;
+    char *call; /* NULL: none was told */
 };
 
 /* Pure. Lines that are not ours are handed to `other` (may be NULL). 0; AS_EINVALID: `err` says
@@ -34,6 +41,8 @@ int as_app_parse(struct as_app *ret_app, struct as_str text,
                  void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err);
 /* The text that as_app_parse takes back. */
 void as_app_write(const struct as_app *app, struct as_buf *b);
+/* Without what is about the code: two texts differ where what is served does. */
+void as_app_write_declared(const struct as_app *app, struct as_buf *b);
 void as_app_fini(struct as_app *app);
 
 #endif

@@ -112,6 +112,8 @@ enum as_option_type {
       "Workers", "replicas of each deployment, unless the code says how many")                     \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD | AS_SCOPE_DOCTOR,       \
       "Workers", "interpreter; default the one of this script, $VIRTUAL_ENV, python3")             \
+    X(RELOAD, "reload", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,         \
+      "Workers", "replace the replicas when a file of the application changes")                    \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \
       "send tracebacks of handlers to clients")                                                    \
     X(WORKER_SCHEDULING, "worker-scheduling", ENUM, 0, 0, "batch", "batch|normal", RC, "Workers",  \

@@ -294,7 +294,7 @@ def test_the_copy_is_described(code):
     done = run(code, "--folder")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("\tcode\tsha256:") and lines[1] == "main\tm:1", done.stdout
+    assert lines[0].startswith("@code\tsha256:") and lines[1] == "main\tm:1", done.stdout
     value = lines[0].split(":")[1]
     assert "loaded from %s/app.py in %s" % (code.store / value, code.root) in done.stderr
     again = run(code, "--folder", "--known=sha256:" + value)
@@ -321,4 +321,4 @@ def test_refusals_say_what_helps(code):
     done = run(code, "--folder")
     assert done.returncode == 78 and "big.bin" in done.stderr and "code: live" in done.stderr and "code_exclude" in done.stderr
     done = run(code, "--folder", "--exclude=*.bin", target="app.py")
-    assert done.stdout.startswith("\tcode\tsha256:")
+    assert done.stdout.startswith("@code\tsha256:")

@@ -115,7 +115,7 @@ static void a_copy_of_the_code_is_told_first(void **state AS_UNUSED)
     struct as_app app;
 
     assert_int_equal(
-        as_app_parse(&app, AS_STR("\tcode\t" COPY "/app.py\nd\tm:1\n"), NULL, NULL, &err), 0);
+        as_app_parse(&app, AS_STR("@code\t" COPY "/app.py\nd\tm:1\n"), NULL, NULL, &err), 0);
     assert_string_equal(app.code, COPY "/app.py");
     assert_int_equal(app.n, 1);
     as_app_write(&app, &b);
@@ -124,12 +124,12 @@ static void a_copy_of_the_code_is_told_first(void **state AS_UNUSED)
     assert_string_equal(app.code, COPY "/app.py");
     as_app_fini(&app);
     /* what it declares is known */
-    assert_int_equal(as_app_parse(&app, AS_STR("\tcode\t" COPY "\n"), NULL, NULL, &err), 0);
+    assert_int_equal(as_app_parse(&app, AS_STR("@code\t" COPY "\n"), NULL, NULL, &err), 0);
     assert_int_equal(app.n, 0);
     as_app_fini(&app);
-    check_refused(AS_STR("\tcode\tsha256:0\nd\tm:1\n"), "its code with a bad name");
-    check_refused(AS_STR("\tcode\t\nd\tm:1\n"), "with a bad name");
-    check_refused((struct as_str){"\tcode\t" COPY "/a\0b\n", sizeof("\tcode\t" COPY "/a\0b\n") - 1},
+    check_refused(AS_STR("@code\tsha256:0\nd\tm:1\n"), "its code with a bad name");
+    check_refused(AS_STR("@code\t\nd\tm:1\n"), "with a bad name");
+    check_refused((struct as_str){"@code\t" COPY "/a\0b\n", sizeof("@code\t" COPY "/a\0b\n") - 1},
                   "its code with a bad name");
     as_buf_fini(&b);
     as_buf_fini(&err);
