@@ -1,5 +1,7 @@
 #include "app/initial.h"
 
+#include "app/desired.h"
+
 static const struct as_spec_object *application(const struct as_spec *s)
 {
     return as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
@@ -28,4 +30,22 @@ uint32_t as_initial_replicas(const struct as_spec *s, const char *deployment)
         as_spec_find(application(s), AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(deployment));
 
     return d ? (uint32_t)as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : 0;
+}
+
+int as_initial_text(const struct as_option_set *opts, const struct as_app *app, struct as_buf *text,
+                    struct as_buf *err)
+{
+    struct as_spec *s;
+    int rc;
+
+    if (!app->n) {
+        as_buf_str(text, "{\"applications\": []}");
+        return 0;
+    }
+    rc = as_initial_spec(&s, opts, &as_desired_limits, app, err);
+    if (rc < 0)
+        return rc;
+    as_desired_text(s, text);
+    as_spec_free(s);
+    return 0;
 }

@@ -18,4 +18,9 @@ int as_initial_spec(struct as_spec **ret_s, const struct as_option_set *opts,
 /* How many replicas a deployment of it is to have; 0 also where there is no such deployment. */
 uint32_t as_initial_replicas(const struct as_spec *s, const char *deployment);
 
+/* The same as the text of a deployment file, which may be without an application. 0; AS_EINVALID,
+ * as as_initial_spec. */
+int as_initial_text(const struct as_option_set *opts, const struct as_app *app, struct as_buf *text,
+                    struct as_buf *err);
+
 #endif

@@ -471,24 +471,6 @@ static int tell_crew(struct as_orders *o, struct as_buf *err)
     return rc;
 }
 
-static int initial(const struct as_option_set *opts, const struct as_app *app, struct as_buf *text,
-                   struct as_buf *err)
-{
-    struct as_spec *s;
-    int rc;
-
-    if (!app->n) {
-        as_buf_str(text, "{\"applications\": []}");
-        return 0;
-    }
-    rc = as_initial_spec(&s, opts, &as_desired_limits, app, err);
-    if (rc < 0)
-        return rc;
-    as_desired_text(s, text);
-    as_spec_free(s);
-    return 0;
-}
-
 static int open_desired(struct as_orders *o, const struct as_option_set *opts,
                         const struct as_app *app, struct as_buf *err)
 {
@@ -503,7 +485,7 @@ static int open_desired(struct as_orders *o, const struct as_option_set *opts,
         return as_desired_open(&o->desired, folder, keep, o->log, err);
     }
     as_buf_init(&begin);
-    rc = initial(opts, app, &begin, err);
+    rc = as_initial_text(opts, app, &begin, err);
     if (rc < 0) {
         as_buf_fini(&begin);
         return rc;
@@ -552,7 +534,7 @@ int as_orders_reload(struct as_orders *o, const struct as_option_set *opts,
     as_buf_init(&text);
     as_buf_init(&json);
     if (differs)
-        rc = initial(opts, app, &text, err);
+        rc = as_initial_text(opts, app, &text, err);
     if (rc == 0 && differs) {
         as_crew_forgive(o->crew);
         rc = deploy(o, AS_STR("reload"), &text, false, true, &json, err);
