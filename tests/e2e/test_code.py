@@ -393,3 +393,20 @@ def test_a_server_without_a_state_keeps_copies_as_long_as_it_lives(project, conn
     folder = server.folder_of_port()
     server.stop()
     assert not os.path.exists(folder)
+
+
+def test_what_failed_stays_failed_until_someone_says_so(project, connect):
+    """A restart that fails: the former replicas serve on, and a mended file changes nothing by itself."""
+    project.start(project.spec(code="live"), "--restart-backoff-max", "20ms")
+    client = connect(project.server)
+    before = project.pids()
+    project.write("factor.py", "raise OSError('broken')\n")
+    code, out, err = project.cli("restart", "main")
+    assert code == 3 and "OSError: broken" in err, out + err
+    project.times(5)
+    project.healthy(status="DEPLOY_FAILED")  # there is no third replica that would try again
+    assert project.pids() == before and answers(client) == {4}
+    assert "OSError: broken" in project.deployment()["message"]
+    code, out, err = project.cli("restart", "main")
+    assert code == 0 and not project.pids() & before and answers(client) == {10}, out + err
+    project.healthy()
