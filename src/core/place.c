@@ -249,6 +249,14 @@ void as_place_spoil(struct as_place *pl)
     note(pl);
 }
 
+void as_place_keep(struct as_place *pl)
+{
+    if (!pl->facts.stale)
+        return;
+    pl->facts.stale = false;
+    note(pl);
+}
+
 void as_place_tell(struct as_place *pl, as_ns now)
 {
     struct as_plan *p = pl->plan;

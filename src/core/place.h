@@ -64,7 +64,8 @@ struct as_place *as_place_put(struct as_plan *p,
 void as_place_free(struct as_place *pl);              /* out of the table; no op */
 void as_place_retire(struct as_place *pl, as_ns now); /* it may be gone after this */
 void as_place_resume(struct as_place *pl, as_ns now); /* adopted, and all targets are known */
-void as_place_spoil(struct as_place *pl);             /* its process is to be replaced */
+void as_place_spoil(struct as_place *pl);             /* its process is to be replaced … */
+void as_place_keep(struct as_place *pl);              /* … and is not */
 void as_place_tell(struct as_place *pl, as_ns now);   /* configure, from RUNNING */
 void as_place_tick(struct as_place *pl, as_ns now);
 as_ns as_place_next(const struct as_place *pl);
@@ -80,7 +81,8 @@ static inline bool as_place_ends(const struct as_place *pl)
 /* What to do about the difference between what is asked for and what is; tells what has changed. */
 void as_rollout(struct as_plan *p, as_ns now);
 /* A process of pl has failed by its own fault, so often in a row (UINT32_MAX: for good). True: that
- * was the end of an update, and the target is the stable one again. */
+ * was the end of an update, and the target is the stable one again; or of a restart, and what was
+ * not replaced yet stays. */
 bool as_rollout_failed(struct as_place *pl, uint32_t failures, struct as_str reason, as_ns now);
 bool as_rollout_old(const struct as_place *pl);   /* another is to be in its stead */
 as_ns as_rollout_next(const struct as_place *pl); /* when it becomes available by time alone */

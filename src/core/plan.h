@@ -47,7 +47,9 @@
  * Failure of an update: a replica of it that fails roll_failures times in a row (deaths from
  * outside that followed READY do not count; a refused configure counts as all of them). The target
  * then is again the *stable* one, the last that was reached; its places were not touched or come
- * back the same way. Without a stable one the replicas go on trying, with backoff.
+ * back the same way. Without a stable one the replicas go on trying, with backoff. A restart fails
+ * likewise: what it has not replaced yet stays, if any of that serves. What failed is not tried
+ * again until somebody asks for something.
  *
  * Restarts: core/restart for each place. A place that was given up rests for restart.max, then
  * tries again.

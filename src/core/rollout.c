@@ -431,6 +431,20 @@ static void roll_back(struct as_plan *p, struct as_str reason, as_ns now)
     p->ops.rolled_back(p->ctx, from, p->target.generation, reason);
 }
 
+/* What was to be replaced by a restart, and serves, stays. False: there is nothing of that kind. */
+static bool end_restart(struct as_plan *p)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < p->n; i++)
+        found |= p->places[i]->facts.stale && as_rollout_available(p->places[i]);
+    for (uint32_t i = 0; found && i < p->n; i++) {
+        if (!as_place_ends(p->places[i]))
+            as_place_keep(p->places[i]);
+    }
+    return found;
+}
+
 bool as_rollout_failed(struct as_place *pl, uint32_t failures, struct as_str reason, as_ns now)
 {
     struct as_plan *p = pl->plan;
@@ -439,6 +453,10 @@ bool as_rollout_failed(struct as_place *pl, uint32_t failures, struct as_str rea
         return false;
     if (updating(p) && p->target.policy.roll_back) {
         roll_back(p, reason, now);
+        return true;
+    }
+    if (p->target.policy.roll_back && end_restart(p)) {
+        as_plan_say(p, AS_CAUSE_ROLLED_BACK, reason, now);
         return true;
     }
     as_plan_say(p, AS_CAUSE_STARTUP_FAILED, reason, now);
