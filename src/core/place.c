@@ -90,6 +90,7 @@ static void renew(struct as_place *pl)
     f->ready = false;
     f->starts++;
     f->stale = f->proved = false;
+    pl->refuses = false;
 }
 
 static void keep_lack(struct as_place *pl, struct as_str lack)
@@ -251,7 +252,7 @@ void as_place_spoil(struct as_place *pl)
 
 void as_place_keep(struct as_place *pl)
 {
-    if (!pl->facts.stale)
+    if (!pl->facts.stale || pl->refuses)
         return;
     pl->facts.stale = false;
     note(pl);
@@ -327,8 +328,10 @@ static void refused(struct as_place *pl, struct as_str text, as_ns now)
 
     if (pl->asked.version != t->version || pl->asked.config != t->config)
         return; /* what is asked for by now it has not refused */
-    if (pl->facts.config == t->config || !as_rollout_failed(pl, UINT32_MAX, text, now))
+    if (pl->facts.config == t->config || !as_rollout_failed(pl, UINT32_MAX, text, now)) {
+        pl->refuses = true;
         as_place_spoil(pl);
+    }
 }
 
 /* Which of the two it is now. Of one that refuses what it may have been told before nobody knows

@@ -26,6 +26,7 @@ struct as_place {
     uint64_t ask;                /* UPDATING: the configure that is to be answered … */
     struct as_place_facts asked; /* … and what it said */
     bool given_up;               /* until it is READY again */
+    bool refuses;                /* its process does what it is told no longer: it cannot be kept */
     uint32_t n_name, n_reason;
     char name[AS_PLAN_NAME_MAX + 16];
     char *reason;

@@ -436,8 +436,11 @@ static bool end_restart(struct as_plan *p)
 {
     bool found = false;
 
-    for (uint32_t i = 0; i < p->n; i++)
-        found |= p->places[i]->facts.stale && as_rollout_available(p->places[i]);
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct as_place *pl = p->places[i];
+
+        found |= pl->facts.stale && !pl->refuses && as_rollout_available(pl);
+    }
     for (uint32_t i = 0; found && i < p->n; i++) {
         if (!as_place_ends(p->places[i]))
             as_place_keep(p->places[i]);

@@ -500,6 +500,26 @@ static void test_a_restart_that_fails_half_way_keeps_the_rest(void **state_ AS_U
     world_fini(&w);
 }
 
+/* One that refuses what all are told cannot be kept: nothing else would be told it again and again. */
+static void test_one_that_refuses_is_replaced_however_long_it_takes(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    as_plan_scale(w.p, 2, false, w.now); /* the others are told how many they are */
+    said(&w, "DOWNSCALING -2 ?0 ?1");
+    ends(&w, 2);
+    as_place_configured(place(&w, 0), w.ask - 1, true, AS_STR(""), w.now);
+    answer(&w, 1, false); /* who was asked last */
+    for (uint32_t i = 0; i < 3; i++) {
+        died(&w, 2, AS_EXIT_CODE);
+        pass(&w, AS_SEC);
+    }
+    assert_true(as_place_facts(place(&w, 1))->stale);
+    assert_non_null(find_place(&w, 2));
+    world_fini(&w);
+}
+
 /* With --no-update-rollback, and where nothing of before is left, it is tried on and on. */
 static void test_a_restart_that_has_nothing_to_keep_goes_on(void **state_ AS_UNUSED)
 {
@@ -586,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_restart_replaces_all_surge_first),
         cmocka_unit_test(test_a_restart_that_fails_is_over),
         cmocka_unit_test(test_a_restart_that_fails_half_way_keeps_the_rest),
+        cmocka_unit_test(test_one_that_refuses_is_replaced_however_long_it_takes),
         cmocka_unit_test(test_a_restart_that_has_nothing_to_keep_goes_on),
         cmocka_unit_test(test_a_version_without_replicas_has_shown_nothing),
         cmocka_unit_test(test_which_descriptions_are_needed),
