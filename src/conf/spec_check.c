@@ -61,7 +61,8 @@ static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
 static void check_application(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     const struct as_spec_value *path = as_spec_value(o, AS_SPEC_APPLICATION_IMPORT_PATH),
-                               *command = as_spec_value(o, AS_SPEC_APPLICATION_COMMAND);
+                               *command = as_spec_value(o, AS_SPEC_APPLICATION_COMMAND),
+                               *code = as_spec_value(o, AS_SPEC_APPLICATION_CODE);
 
     /* one that was told to be wrong is there, too */
     if (path->line && command->line)
@@ -71,6 +72,9 @@ static void check_application(struct as_spec_reader *r, const struct as_spec_obj
     else if (!path->line && !command->line)
         as_spec_error(r->errors, o->line, o->column,
                       "import_path: is missing; an application has that or command");
+    if (command->line && code->line)
+        as_spec_error(r->errors, code->line, code->column,
+                      "code: is about import_path; what a command names is used as it is");
 }
 
 /* The form was checked: numbers, '-' and ','. */

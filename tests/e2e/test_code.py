@@ -217,6 +217,7 @@ def test_live_code_is_what_it_was(project, connect):
     client = connect(project.server)
     assert project.copies() == [] and ask(client)["file"] == str(project.folder / "app.py")
     assert project.deployment()["code"] == "live" and project.deployment()["message"] == "code: live"
+    assert "main: HEALTHY, code: live" in project.cli("status")[1]
     project.times(3)
     for pid in sorted(project.pids()):
         procs.kill(pid)

@@ -500,7 +500,8 @@ static void test_a_restart_that_fails_half_way_keeps_the_rest(void **state_ AS_U
     world_fini(&w);
 }
 
-/* One that refuses what all are told cannot be kept: nothing else would be told it again and again. */
+/* One that refuses what all are told cannot be kept: nothing else would be told it again and again.
+ */
 static void test_one_that_refuses_is_replaced_however_long_it_takes(void **state_ AS_UNUSED)
 {
     struct world w;

@@ -397,6 +397,12 @@ static void code_is_a_word_or_a_copy(void **state AS_UNUSED)
     }
 }
 
+static void code_is_about_an_import_path(void **state AS_UNUSED)
+{
+    refused("applications: [{command: [x], code: live}]",
+            "f:1:37: code: is about import_path; what a command names is used as it is\n");
+}
+
 static void texts_are_bounded(void **state AS_UNUSED)
 {
     uint32_t n = 0;
@@ -577,6 +583,7 @@ int main(void)
         cmocka_unit_test(numbers_are_bounded),
         cmocka_unit_test(amounts_are_numbers_or_parts),
         cmocka_unit_test(code_is_a_word_or_a_copy),
+        cmocka_unit_test(code_is_about_an_import_path),
         cmocka_unit_test(texts_are_bounded),
         cmocka_unit_test(counts_are_bounded),
         cmocka_unit_test(limits_of_a_file_are_options),
