@@ -20,7 +20,7 @@ import stat
 import sys
 import tempfile
 from importlib.machinery import PathFinder
-from typing import Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Set, Tuple
 
 EX_USAGE = 64
 EX_CODE = 78
@@ -401,7 +401,7 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
         raise SystemExit(EX_USAGE if e.code else 0) from None
 
 
-def describe(target: str, copy: Optional[str], root: str) -> None:
+def describe(target: str, copy: Optional[str], root: str) -> NoReturn:
     """Becomes the worker program, which says what the target declares."""
     argv = [sys.executable, "-m", "anyserve.worker", target, "--describe=lines"]
     if copy is not None:
@@ -417,7 +417,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         found = find(args)
         if found is None:
             describe(args.target, None, "")
-        tree, file = found  # type: ignore[misc]
+        tree, file = found
         value = store(tree, args.store)
     except Refused as e:
         print("anyserve: the code cannot be copied: %s\n%s" % (e, ADVICE), file=sys.stderr)
