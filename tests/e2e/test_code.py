@@ -325,7 +325,7 @@ def test_what_config_prints_means_the_same_code(project, connect):
 
 
 def test_a_copy_that_somebody_removed(project):
-    project.start()
+    project.start(None, "--restart-backoff-max", "100ms")  # a replica that is given up tries again soon
     shutil.rmtree(project.state / "code")
     pid = min(project.pids())
     procs.kill(pid)
