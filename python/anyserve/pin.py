@@ -10,14 +10,18 @@ it ends there: what the code declares is known already.
 
 from __future__ import annotations
 
+import os
+import sys
+
+if __name__ == "__main__" and sys.path and sys.path[0] in ("", os.getcwd()):
+    del sys.path[0]  # a file beside the program may be called as a module of Python; the worker program says so
+
 import argparse
 import ast
 import fnmatch
 import hashlib
-import os
 import shutil
 import stat
-import sys
 import tempfile
 from importlib.machinery import PathFinder
 from typing import Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Set, Tuple

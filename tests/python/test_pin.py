@@ -322,3 +322,11 @@ def test_refusals_say_what_helps(code):
     assert done.returncode == 78 and "big.bin" in done.stderr and "code: live" in done.stderr and "code_exclude" in done.stderr
     done = run(code, "--folder", "--exclude=*.bin", target="app.py")
     assert done.stdout.startswith("@code\tsha256:")
+
+
+def test_files_that_are_called_as_modules_of_python(code):
+    """They are copied, and do not keep the code from being read."""
+    for name in ("argparse.py", "hashlib.py", "stat.py"):
+        code.write(name, "raise OSError('not this one')\n")
+    done = run(code, "--folder")
+    assert done.stdout.startswith("@code\tsha256:") and "anyserve/pin.py" not in done.stderr, done.stderr
