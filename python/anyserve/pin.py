@@ -16,15 +16,15 @@ import sys
 if __name__ == "__main__" and sys.path and sys.path[0] in ("", os.getcwd()):
     del sys.path[0]  # a file beside the program may be called as a module of Python; the worker program says so
 
-import argparse
-import ast
-import fnmatch
-import hashlib
-import shutil
-import stat
-import tempfile
-from importlib.machinery import PathFinder
-from typing import Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Set, Tuple
+import argparse  # noqa: E402
+import ast  # noqa: E402
+import fnmatch  # noqa: E402
+import hashlib  # noqa: E402
+import shutil  # noqa: E402
+import stat  # noqa: E402
+import tempfile  # noqa: E402
+from importlib.machinery import PathFinder  # noqa: E402
+from typing import Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Set, Tuple  # noqa: E402
 
 EX_USAGE = 64
 EX_CODE = 78
