@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 
 import grpc
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from support import http as rest
-from support import oip, wait
+from support import oip, paths, wait
 
 pytestmark = pytest.mark.core
 
@@ -159,3 +160,89 @@ def test_code_that_hangs_is_ended_with_its_stacks(serve):
     assert "had not described its code within 0.7 s (--start-timeout)" in text
     assert "in wait_for_ever" in text and "hangs.py" in text
     assert "Is the package installed there?" not in text
+
+
+# --- what is said is what was seen ---
+
+ECHO = "from anyserve import AnyServe\napp = AnyServe()\napp.model('echo')(lambda x: {'y': x})\n"
+
+
+def test_code_that_clears_its_environment(serve):
+    server = serve("clears.py", source="import os\nos.environ.clear()\n" + ECHO)
+    with oip.Client(server.address) as client:
+        assert client.infer("echo", {"x": np.array([1])})["y"] == 1
+
+
+def test_code_that_closes_what_is_not_its_own(serve):
+    server = serve("closes.py", source=ECHO + "import os\nos.closerange(3, 256)\n", wait_ready=False)
+    server.ended(70)
+    text = server.log.text()
+    assert "the code has closed a descriptor that it did not open" in text, text
+    assert "Traceback" not in text and "Is the package installed" not in text
+
+
+@pytest.mark.parametrize("target", ["app.py", "app:app", "/app.py"])
+def test_a_directory_that_was_deleted(serve, tmp_path, target):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    if target.startswith("/"):
+        (tmp_path / "app.py").write_text(ECHO)
+        target = tmp_path / "app.py"
+    server = serve(target, cwd=gone, wait_ready=False, binary=deleting(tmp_path, gone))
+    server.ended(78)
+    text = server.log.text()
+    assert "the current directory does not exist any more" in text and "Traceback" not in text, text
+    assert "Is the package installed" not in text
+
+
+def script(tmp_path, line):
+    path = tmp_path / "program"
+    path.write_text(f'#!/bin/sh\n{line}\nexec {paths.BINARY} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def deleting(tmp_path, folder):
+    return script(tmp_path, f"rmdir {folder}")
+
+
+def test_too_few_descriptors(serve, tmp_path):
+    server = serve("echo.py", wait_ready=False, binary=script(tmp_path, "ulimit -n 127"))
+    server.ended(71)
+    assert "may have 127 open files (ulimit -n); a server needs 128" in server.log.text()
+    server = serve("echo.py", binary=script(tmp_path, "ulimit -n 128"))
+    server.settle()
+
+
+def test_an_interpreter_without_the_package(serve, tmp_path):
+    """That is asked then only."""
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    server = serve("echo.py", "--python", tmp_path / "python", wait_ready=False)
+    server.ended(69)
+    assert "The package is not installed there:" in server.log.text(), server.log.text()
+
+
+def test_an_address_in_brackets(serve):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    server = serve("echo.py", "--host", "[::1]")
+    with oip.Client(f"[::1]:{server.port}") as client:
+        assert client.infer("echo", {"x": np.array([1])})["x"] == 1
+    assert "[::1]:" in server.log.text() and "[[" not in server.log.text()
+
+
+def test_ctrl_c_says_what_it_waits_for(staged, stage):
+    server = staged("--drain-timeout", "40s")
+    with oip.Client(server.address) as client:
+        call = client.begin("staged", {})
+        stage.started(1)
+        os.killpg(server.supervisor, signal.SIGINT)
+        server.log.wait(r"^Ending: requests that are under way are answered first, for at most 40 s; "
+                        r"Ctrl-C again ends at once\.$")
+        server.log.wait("event=draining unanswered=1")
+        server.stop(code=128 + signal.SIGINT, signum=signal.SIGINT)
+        assert call.exception() is not None
+    assert server.log.find(r"^Ending at once\.$")
