@@ -27,6 +27,7 @@ from . import replica, spare
 from .target import (
     EX_INTERPRETER,
     EX_NOTFOUND,
+    EX_RAISED,
     EX_USAGE,
     Deployment,
     Stop,
@@ -38,6 +39,7 @@ from .target import (
 )
 
 MIN_PYTHON = (3, 11)
+IDENTITY = ("ANYSERVE_TOKEN", "ANYSERVE_REPLICA")  # variables
 
 if sys.version_info >= MIN_PYTHON:
     # What every worker needs, whatever it serves, numpy and the extension among it. Where these are missing
@@ -115,8 +117,12 @@ def print_description(target: str, form: str) -> None:
     what = describe(deployments)
     text = as_lines(what, files_beside(deployments[0].module)) if form == "lines" else json.dumps(what)
     sys.stdout.flush()
-    with os.fdopen(out, "w") as f:
-        f.write(text + "\n")
+    try:
+        with os.fdopen(out, "w") as f:
+            f.write(text + "\n")
+    except OSError as e:
+        stop(EX_RAISED, "the code has closed a descriptor that it did not open (%d: %s), by os.closerange or the like: "
+             "what it declares cannot be told" % (out, e.strerror))  # fmt: skip
 
 
 def choose(deployments: List[Deployment], name: Optional[str]) -> Deployment:
@@ -136,11 +142,14 @@ def given_context(deployment: Optional[str]) -> replica.Given:
         stop(EX_USAGE, "%s: %s" % (replica.VARIABLE, e))
 
 
-def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Optional[List[Any]]]:
-    """What is served, as which replica; of a warm spare also its handlers, made before it was one."""
+def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Optional[List[Any]], Dict[str, str]]:
+    """What is served, as which replica; of a warm spare also its handlers, made before it was one. Last, how it says to
+    the dispatcher who it is: taken before the code is loaded, which may clear its environment."""
     givens: List[replica.Given] = []
+    identity: Dict[str, str] = {}
 
     def enter() -> None:
+        identity.update({name: os.environ.get(name, "") for name in IDENTITY})
         givens.append(given_context(args.deployment))
         replica.enter(givens[0].context)  # code may look while it is imported
 
@@ -157,7 +166,7 @@ def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Option
         waiting.become()
     given = replica.named(givens[0], deployment.name)
     replica.enter(given.context)
-    return deployment, given, handlers
+    return deployment, given, handlers, identity
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -183,11 +192,12 @@ def main(argv: Optional[List[str]] = None) -> int:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             # Until it serves, it ends at once, as by SIGTERM: a KeyboardInterrupt in a handler is never a signal's.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-        deployment, given, handlers = prepare(args)
+        deployment, given, handlers, identity = prepare(args)
+        os.environ.pop("ANYSERVE_TOKEN", None)
         from .serve import serve
 
-        serve(deployment, given, handlers, link, os.environ.pop("ANYSERVE_TOKEN", ""),
-              os.environ.get("ANYSERVE_REPLICA", ""), args.debug_errors,
+        serve(deployment, given, handlers, link, identity["ANYSERVE_TOKEN"],
+              identity["ANYSERVE_REPLICA"], args.debug_errors,
               (args.stream_inputs, args.stream_input_bytes))  # fmt: skip
     except Stop as e:
         print("anyserve: %s" % e, file=sys.stderr)
