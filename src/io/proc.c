@@ -149,7 +149,7 @@ static void __attribute__((noreturn))
 become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
 {
     char *const *argv;
-    int e;
+    int e, lifted;
 
     memcpy(&argv, &spec->argv, sizeof(argv)); /* execvpe promises not to write to them */
     reset_signals();
@@ -161,10 +161,11 @@ become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
     if (spec->death_signal && prctl(PR_SET_PDEATHSIG, spec->death_signal) == 0 &&
         getppid() != parent)
         _exit(127); /* the parent died before the kernel was told to watch it */
-    report = fcntl(report, F_DUPFD_CLOEXEC, 3 + AS_PROC_FDS);
-    if (confine(spec) && place_fds(spec))
+    lifted = fcntl(report, F_DUPFD_CLOEXEC, 3 + AS_PROC_FDS);
+    report = lifted < 0 ? report : lifted;
+    if (lifted >= 0 && confine(spec) && place_fds(spec))
         execvpe(spec->path, argv, env);
-    e = errno;
+    e = lifted < 0 ? EMFILE : errno; /* fcntl says EINVAL where that is above the limit */
     if (write(report, &e, sizeof(e)) != sizeof(e))
         _exit(126);
     _exit(127);

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +46,23 @@ static int run(struct as_proc_spec spec, struct as_buf *out)
     read_all(fd[0], out);
     close(fd[0]);
     return as_proc_wait(&p);
+}
+
+static void a_child_without_descriptors_is_told_so(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("exit 0");
+    struct rlimit old, few;
+    struct as_proc p;
+    int e = 0, rc;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    few = old;
+    few.rlim_cur = 20;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    rc = as_proc_spawn(&p, &spec, &e);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_int_equal(rc, AS_EIO);
+    assert_int_equal(e, EMFILE);
 }
 
 static void a_child_gets_its_environment_and_null_input(void **state AS_UNUSED)
@@ -411,6 +429,7 @@ static void ends_are_described(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_child_without_descriptors_is_told_so),
         cmocka_unit_test(a_child_gets_its_environment_and_null_input),
         cmocka_unit_test(a_batch_child_is_scheduled_as_such),
         cmocka_unit_test(a_child_starts_in_its_folder),
