@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define HOST_ADDRESSES 3u    /* that one --host may name */
@@ -24,6 +25,7 @@
 #define LOOPBACK       "127.0.0.1"
 #define STATUS_PORTS                                                                               \
     100u /* tried for a status port that nobody chose: more servers than fit here */
+#define FILES_LEAST    128u  /* open files: listeners, pipes and sockets of some workers */
 
 /* What is set up before the supervisor's loop runs, so that whatever fails is said in one screen
  * and leaves nothing behind. */
@@ -42,6 +44,7 @@ struct run {
     int signal_fd, end_fd; /* all that the supervisor takes; those that end a server */
     int hold;              /* of the kind; -1: none */
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
+    char host[256];                    /* of --host '[ADDRESS]' */
     char *workers;                     /* the folder of their sockets */
     struct as_buf management, control; /* their addresses, as they were bound; empty: off */
 };
@@ -378,6 +381,34 @@ static bool prepare_reload(const struct run *r, struct as_buf *err)
     return !err->n;
 }
 
+/* Ours, of the workers and what they are started with; the dispatcher says what clients need. */
+static int check_files(struct as_buf *err)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= FILES_LEAST)
+        return AS_CODE_OK;
+    files.rlim_cur = AS_MIN(files.rlim_max, (rlim_t)FILES_LEAST);
+    if (setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur >= FILES_LEAST)
+        return AS_CODE_OK;
+    as_buf_printf(err, "it may have %llu open files (ulimit -n); a server needs %u at least",
+                  (unsigned long long)files.rlim_max, FILES_LEAST);
+    return AS_CODE_SYSTEM;
+}
+
+/* '[::1]', as in an address: the socket's functions want it bare. */
+static void bare_host(struct run *r)
+{
+    const char *host = as_option_str(r->opts, AS_OPT_HOST);
+    size_t n = strlen(host);
+
+    if (n < 3 || host[0] != '[' || host[n - 1] != ']' || n - 2 >= sizeof(r->host))
+        return;
+    memcpy(r->host, host + 1, n - 2);
+    r->host[n - 2] = 0;
+    as_option_set_str(r->opts, AS_OPT_HOST, r->host);
+}
+
 static int run(struct run *r, struct as_buf *err)
 {
     int rc, e;
@@ -388,6 +419,10 @@ static int run(struct run *r, struct as_buf *err)
     }
     if (as_option_bool(r->opts, AS_OPT_RELOAD) && !prepare_reload(r, err))
         return AS_CODE_USAGE;
+    bare_host(r);
+    rc = check_files(err);
+    if (rc != AS_CODE_OK)
+        return rc;
     if (as_notify_take(&r->notify) < 0)
         fprintf(stderr,
                 "anyserve: $NOTIFY_SOCKET is no socket's address; the service manager is not "

@@ -156,7 +156,7 @@ static int verdict(const struct as_app_where *where, int status, enum patience s
                    struct as_buf *err)
 {
     const char *python = where->python;
-    char how[48], cwd[PATH_MAX];
+    char how[48];
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
     if (state != WAITS) {
@@ -171,10 +171,7 @@ static int verdict(const struct as_app_where *where, int status, enum patience s
         return AS_CODE_INTERPRETER;
     as_buf_printf(err, "%s could not run the worker program (%s).\n", python,
                   as_proc_describe(status, how));
-    if (!where->dir && !getcwd(cwd, sizeof(cwd)))
-        as_buf_printf(err, "The current directory: %s; change to one that is there.",
-                      strerror(errno));
-    else if (lacks_package(where))
+    if (lacks_package(where))
         as_buf_printf(err,
                       "The package is not installed there:  %s -m pip install anyserve\n"
                       "Another interpreter is chosen with --python PATH.",
@@ -198,8 +195,14 @@ int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, in
     struct as_buf text;
     struct as_proc p;
     enum patience state = WAITS;
+    char cwd[PATH_MAX];
     int out[2], e, rc, sig, status;
 
+    if (!where->dir && !getcwd(cwd, sizeof(cwd)) && errno == ENOENT) { /* Python needs one */
+        as_buf_str(err, "the current directory does not exist any more: it was deleted, or made "
+                        "anew. Change to it again (cd \"$PWD\"), or to another one");
+        return AS_CODE_CONFIG;
+    }
     if (pipe2(out, O_CLOEXEC) < 0) {
         as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
         return AS_CODE_FAILED;
