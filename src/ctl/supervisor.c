@@ -80,6 +80,7 @@ static void drain(struct as_supervisor *s, const struct signalfd_siginfo *si)
                  si->ssi_signo,
                  (unsigned long long)(as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS),
                  (unsigned long long)(delay / AS_MS), as_supervisor_sender(si, from));
+    as_supervisor_tell_person(s, si, delay);
     as_service_drain(s->front->service,
                      delay + as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
@@ -92,6 +93,8 @@ static void kill_all(struct as_supervisor *s, const struct signalfd_siginfo *si)
 
     as_log_event(&s->log, AS_LOG_INFO, "end_at_once", "signal=%u from=%s", si->ssi_signo,
                  as_supervisor_sender(si, from));
+    if (si->ssi_signo == SIGINT)
+        as_console_line(&s->console, NULL, AS_STR("Ending at once."));
     /* as shells report a death by signal */
     s->code = AS_CODE_SIGNAL + (int)si->ssi_signo;
     stop(s);

@@ -95,6 +95,11 @@ const char *as_supervisor_sender(const struct signalfd_siginfo *si, char out[AS_
  * from an operator's `kill`. */
 bool as_supervisor_refuses(struct as_supervisor *s, const struct signalfd_siginfo *si);
 
+/* A drain begins. Who pressed Ctrl-C sits there and waits: they are told for what, apart from the
+ * log. delay: of --shutdown-delay. */
+void as_supervisor_tell_person(struct as_supervisor *s, const struct signalfd_siginfo *si,
+                               as_ns delay);
+
 /* supervisor_notify.c */
 /* One word of sd_notify(3). A manager that does not hear it waits until its own timeout. */
 void as_supervisor_notify(struct as_supervisor *s, const char *state);

@@ -1,4 +1,5 @@
-/* Who sent a signal: an operator, or the code that is served. */
+/* Who sent a signal: an operator, or the code that is served; what a person at the terminal is
+ * told. */
 #include "ctl/supervisor_own.h"
 #include "io/lineage.h"
 
@@ -60,4 +61,24 @@ bool as_supervisor_refuses(struct as_supervisor *s, const struct signalfd_siginf
         si->ssi_signo, as_supervisor_sender(si, from),
         as_log_quote(replica, sizeof(replica), as_str_of(as_workers_whose(s->workers, worker))));
     return true;
+}
+
+void as_supervisor_tell_person(struct as_supervisor *s, const struct signalfd_siginfo *si,
+                               as_ns delay)
+{
+    struct as_buf b;
+
+    if (si->ssi_signo != SIGINT)
+        return;
+    as_buf_init(&b);
+    as_buf_str(&b, "Ending: ");
+    if (delay)
+        as_buf_printf(&b, "it serves on for %g s (--shutdown-delay), then ",
+                      (double)delay / (double)AS_SEC);
+    as_buf_printf(&b,
+                  "requests that are under way are answered first, for at most %g s; Ctrl-C again "
+                  "ends at once.",
+                  (double)as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / (double)AS_SEC);
+    as_console_line(&s->console, NULL, as_buf_slice(&b));
+    as_buf_fini(&b);
 }
