@@ -608,6 +608,55 @@ def test_detached(tmp_path):
         assert "notify_failed" not in (tmp_path / "state" / "server.log").read_text()
 
 
+TALKS = """
+from anyserve import AnyServe
+
+app = AnyServe()
+
+
+@app.model("talks")
+def talks(n):
+    for i in range(int(n[0])):
+        print(f"line {i:07d} " + "x" * 500, flush=True)
+    return n
+"""
+
+
+def test_the_log_of_a_detached_server_is_bounded(tmp_path):
+    """8 MB of a handler's output."""
+    state, limit = tmp_path / "state", 256 << 10
+    (tmp_path / "talks.py").write_text(TALKS)
+    (tmp_path / "anyserve.yaml").write_text(json.dumps({"applications": [
+        {"name": "talks", "import_path": "talks:app", "working_dir": str(tmp_path)}]}))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="as-", dir="/tmp") as runtime:
+        done = run("start", tmp_path / "anyserve.yaml", "--state-dir", state, "--runtime-dir", runtime, "--port", port,
+                   "--status-port", "0", "--python", sys.executable, "--detach", "--log-file-size", "256K",
+                   "--log-files", "2")
+        assert done.returncode == 0, done
+        pid = int(re.search(r"in the background, pid (\d+)", done.stderr)[1])
+        try:
+            with oip.Client(f"127.0.0.1:{port}") as client:
+                client.infer("talks", {"n": np.array([16000])})
+                last = b"line 0015999 "
+                wait.until(lambda: any(last in p.read_bytes() for p in state.glob("server.log*")), "the last line")
+                sizes = {p.name: p.stat().st_size for p in state.glob("server.log*")}
+                assert sorted(sizes) == ["server.log", "server.log.1", "server.log.2"]
+                assert max(sizes.values()) <= 2 * limit, sizes
+                # dispatcher and controller write on where it begins anew, in one line after the other
+                os.kill(pid, signal.SIGHUP)
+                wait.until(lambda: not procs.alive(pid), "the server to end")
+        finally:
+            if procs.alive(pid):
+                os.kill(pid, signal.SIGKILL)
+        text = (state / "server.log").read_bytes()
+        assert b"event=drained" in text and b"\0" not in text
+        kept = b"".join((state / name).read_bytes() for name in ("server.log.2", "server.log.1", "server.log"))
+        numbers = [int(n) for n in re.findall(rb"line (\d{7}) x{500}\n", kept)]
+        assert numbers == list(range(numbers[0], 16000)), "lines are lost in between"
+
+
 @pytest.mark.parametrize("size, begins_anew", [(16 << 20, False), ((16 << 20) + 1, True)])
 def test_a_long_log_of_a_detached_server_begins_anew(tmp_path, size, begins_anew):
     state = tmp_path / "state"
