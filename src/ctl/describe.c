@@ -121,8 +121,10 @@ bool as_app_shadowed(const char *dir, struct as_buf *out)
     return false;
 }
 
-/* Asks the interpreter itself. An interpreter that cannot answer lacks something else. */
-static bool lacks_package(const struct as_app_where *where)
+enum package { THERE, LACKING, NO_PYTHON };
+
+/* Asks the interpreter itself. */
+static enum package find_package(const struct as_app_where *where)
 {
     static const char question[] = "import importlib.util, sys; sys.exit(3 if "
                                    "importlib.util.find_spec('anyserve') is None else 0)";
@@ -147,7 +149,11 @@ static bool lacks_package(const struct as_app_where *where)
     }
     if (null >= 0)
         close(null);
-    return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 3;
+    if (status < 0 || !WIFEXITED(status))
+        return NO_PYTHON;
+    return WEXITSTATUS(status) == 3   ? THERE
+           : WEXITSTATUS(status) == 4 ? LACKING
+                                      : NO_PYTHON;
 }
 
 /* The worker program's own codes say what is wrong and it has written why. Everything else: what
@@ -171,13 +177,21 @@ static int verdict(const struct as_app_where *where, int status, enum patience s
         return AS_CODE_INTERPRETER;
     as_buf_printf(err, "%s could not run the worker program (%s).\n", python,
                   as_proc_describe(status, how));
-    if (lacks_package(where))
+    switch (find_package(where)) {
+    case THERE:
+        as_buf_str(err, "The package is there; what was printed, if anything, is above.");
+        break;
+    case LACKING:
         as_buf_printf(err,
                       "The package is not installed there:  %s -m pip install anyserve\n"
                       "Another interpreter is chosen with --python PATH.",
                       python);
-    else
-        as_buf_str(err, "The package is there; what was printed, if anything, is above.");
+        break;
+    case NO_PYTHON:
+        as_buf_str(err, "It does not run Python code, as an interpreter does. Another one is "
+                        "chosen with --python PATH.");
+        break;
+    }
     return code == AS_CODE_USAGE ? AS_CODE_CONFIG : AS_CODE_INTERPRETER;
 }
 
