@@ -1,6 +1,7 @@
 #include "app/detach.h"
 
 #include "conf/exit_code.h"
+#include "ctl/log_file.h"
 #include "ctl/state_dir.h"
 
 #include <errno.h>
@@ -32,22 +33,18 @@ static void complain(struct as_buf *err, const char *what, const char *name)
     as_buf_printf(err, "cannot %s %s: %s", what, name, strerror(errno));
 }
 
-static int open_log(const char *folder, char **ret_path, struct as_buf *err)
+static int open_log(const char *folder, const struct as_option_set *opts, char **ret_path,
+                    struct as_buf *err)
 {
-    struct as_buf path, old;
-    struct stat st;
+    struct as_buf path;
     int fd;
 
     as_buf_init(&path);
-    as_buf_init(&old);
-    as_buf_printf(&path, "%s/" AS_DETACH_LOG, folder);
-    as_buf_printf(&old, "%.*s.1", AS_STR_FMT(as_buf_slice(&path)));
+    as_buf_printf(&path, "%s/" AS_LOG_FILE, folder);
     as_buf_add(&path, "", 1);
-    as_buf_add(&old, "", 1);
     *ret_path = (char *)path.p;
-    if (stat(*ret_path, &st) == 0 && st.st_size > (off_t)AS_DETACH_LOG_MAX)
-        rename(*ret_path, (const char *)old.p);
-    as_buf_fini(&old);
+    as_log_file_set_aside(*ret_path, as_option_u64(opts, AS_OPT_LOG_FILE_SIZE),
+                          (uint32_t)as_option_u64(opts, AS_OPT_LOG_FILES));
     fd = open(*ret_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         complain(err, "open", *ret_path);
@@ -76,8 +73,11 @@ static int open_manager(char name[128], struct as_buf *err)
 static void show_log(struct watch *w)
 {
     char part[4096];
+    struct stat st;
     ssize_t n;
 
+    if (fstat(w->log, &st) == 0 && st.st_size < w->shown)
+        w->shown = 0; /* it has begun anew */
     while ((n = pread(w->log, part, sizeof(part), w->shown)) > 0) {
         fwrite(part, 1, (size_t)n, stderr);
         w->shown += n;
@@ -176,7 +176,7 @@ static int watch(struct watch *w, const char *path)
     return code;
 }
 
-int as_detach(const char *folder, struct as_buf *err)
+int as_detach(const char *folder, const struct as_option_set *opts, struct as_buf *err)
 {
     struct watch w = {.pidfd = -1, .signals = -1};
     char manager[128], *path;
@@ -184,7 +184,7 @@ int as_detach(const char *folder, struct as_buf *err)
 
     if (as_state_dir_make(folder, err) < 0)
         return AS_CODE_CONFIG;
-    w.log = open_log(folder, &path, err);
+    w.log = open_log(folder, opts, &path, err);
     if (w.log < 0) {
         free(path);
         return AS_CODE_CONFIG;

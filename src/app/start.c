@@ -245,7 +245,7 @@ int as_start_main(struct as_option_set *opts)
         as_cgroup_delegate("", "memory", &e); /* before there are two of us */
         code = make_parent(lasting, &err);
         if (code == AS_CODE_OK)
-            code = as_detach(folder, &err);
+            code = as_detach(folder, opts, &err);
     }
     if (err.n)
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));

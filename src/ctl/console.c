@@ -1,6 +1,7 @@
 #include "ctl/console.h"
 
 #include "ctl/journal.h"
+#include "ctl/log_file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -46,12 +47,14 @@ static void flush(struct as_console *c, int wait_ms)
         struct iovec part = {c->out.p + at, AS_MIN(c->out.n - at, (size_t)PIPE_BUF)};
         ssize_t n = write_at_once(c->fd, wait_ms, &part, 1);
 
-        if (n > 0)
+        if (n > 0) {
             at += (size_t)n;
-        else if (errno == EAGAIN || errno == ENOSPC || errno == EDQUOT)
+            as_log_file_wrote(c->file, (size_t)n);
+        } else if (errno == EAGAIN || errno == ENOSPC || errno == EDQUOT) {
             break; /* what waits stays in order; on a full disk somebody will make room */
-        else if (errno != EINTR)
+        } else if (errno != EINTR) {
             c->broken = true;
+        }
     }
     as_buf_drop(&c->out, c->broken ? c->out.n : at);
     errno = e;

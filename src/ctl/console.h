@@ -14,12 +14,14 @@
 #define AS_CONSOLE_STAMP  25u /* "2025-11-21T03:46:00.123Z" and NUL */
 
 struct as_journal;
+struct as_log_file;
 
 struct as_console {
     int fd; /* not owned */
     struct as_buf out;
     uint64_t dropped;           /* lines since the last notice */
     bool broken;                /* nobody will read any more */
+    struct as_log_file *file;   /* what `fd` is, if that is to be bounded; NULL; not owned */
     struct as_journal *journal; /* where lines are kept as well; NULL: nowhere; not owned */
     struct as_timer retry;
     bool closed;

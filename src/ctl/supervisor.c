@@ -2,6 +2,7 @@
 
 #include "conf/exit_code.h"
 #include "ctl/journal.h"
+#include "ctl/log_file.h"
 #include "ctl/memory.h"
 #include "ctl/supervisor_own.h"
 
@@ -503,6 +504,22 @@ static void keep_lines(struct as_supervisor *s)
         as_log_event(&s->log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
 }
 
+/* Of a server in the background; anything else that we print to is somebody else's to bound. */
+static void bound_output(struct as_supervisor *s)
+{
+    const struct as_option_set *o = s->conf->opts;
+    struct as_buf path;
+
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_LOG_FILE, as_option_str(o, AS_OPT_STATE_DIR));
+    as_buf_add(&path, "", 1);
+    as_log_file_init(&s->log_file, s->loop, STDERR_FILENO, (const char *)path.p,
+                     as_option_u64(o, AS_OPT_LOG_FILE_SIZE),
+                     (uint32_t)as_option_u64(o, AS_OPT_LOG_FILES), &s->log);
+    s->console.file = &s->log_file;
+    as_buf_fini(&path);
+}
+
 static int set_up(struct as_supervisor *s)
 {
     const struct as_supervisor_conf *conf = s->conf;
@@ -517,6 +534,7 @@ static int set_up(struct as_supervisor *s)
     s->log =
         as_console_log(&s->console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
     keep_lines(s);
+    bound_output(s);
     as_task_init(&s->strays, reap_strays);
     as_supervisor_upgrade_init(s);
     as_supervisor_watchdog_init(s);
@@ -564,6 +582,7 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     as_supervisor_upgrade_fini(&s);
     as_timer_close(&s.watchdog, NULL);
     as_console_close(&s.console);
+    as_log_file_close(&s.log_file);
     as_loop_free(s.loop);
     for (size_t i = 0; i < AS_COUNT(s.fronts); i++)
         as_service_free(s.fronts[i].service);

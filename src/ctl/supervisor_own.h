@@ -9,6 +9,7 @@
 #define AS_CTL_SUPERVISOR_OWN_H
 
 #include "ctl/journal.h"
+#include "ctl/log_file.h"
 #include "ctl/service.h"
 #include "ctl/supervisor.h"
 #include "ctl/workers.h"
@@ -50,6 +51,7 @@ struct as_supervisor {
     int code;
     struct as_loop *loop;
     struct as_console console;
+    struct as_log_file log_file;
     struct as_journal journal;
     struct as_log log;
     struct as_sock signals;
