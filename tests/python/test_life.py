@@ -157,6 +157,23 @@ def test_it_comes_back_after_the_dispatchers_death(start, source):
 
 
 @BOTH
+def test_a_link_that_is_lost_while_it_drains_is_told(start, source, tmp_path):
+    """It ends with 0, as it was asked to; that it said no GOODBYE has a reason then."""
+    w = start(source)
+    path = str(tmp_path / "go")
+    w.ask("touch_and_wait", {"path": [path.encode()]})
+    while not os.path.exists(path + ".begun"):
+        os.sched_yield()
+    w.process.send_signal(signal.SIGTERM)
+    if source is ASYNC:
+        w.expect(DRAIN)
+    w.sock.close()
+    open(path, "w").close()
+    assert w.wait() == 0
+    assert 'event=link_lost reason="the dispatcher closed the link" action="ending, as it was asked to"' in w.output
+
+
+@BOTH
 def test_it_waits_for_a_dispatcher_that_is_not_there_yet(start, source):
     w = start(source, greet=False)
     os.rename(w.path, w.path + ".away")
