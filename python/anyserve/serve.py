@@ -244,8 +244,10 @@ class Server(Replica):
         self.tell(said)
         self.link.trace(_configure_logging(said, self.care.context))
 
-    def lost(self) -> None:
-        log_event("warn", "link_lost", reason=self.link.error, action="connecting again")
+    def lost(self, ends: bool) -> None:
+        """What it held is lost with it, also where nobody connects again."""
+        log_event("warn", "link_lost", reason=self.link.error,
+                  action="ending, as it was asked to" if ends else "connecting again")  # fmt: skip
 
     # --- sync handlers: the extension drives ---
 
@@ -275,9 +277,12 @@ class Server(Replica):
             signal.signal(signum, lambda *_: self.link.stop())
             self.link.stop_on(signum)
         while self.connect():
-            if self.link.run() == "drained" or self.link.stopping:
+            if self.link.run() == "drained":
                 return
-            self.lost()
+            ends = self.link.stopping
+            self.lost(ends)
+            if ends:
+                return
 
     # --- async handlers: an event loop drives ---
 
@@ -372,9 +377,11 @@ class Server(Replica):
                 connecting.result()
                 state["live"] = True
                 soon()
-                if await ended.get() == "drained" or stopping.is_set():
+                if await ended.get() == "drained":
                     return
-                self.lost()
+                self.lost(stopping.is_set())
+                if stopping.is_set():
+                    return
         finally:
             if isinstance(loop, Loop):
                 loop.waits.wait = None
