@@ -55,10 +55,11 @@ def test_it_is_not_ready_and_serves(staged, threads):
 
 
 def test_then_it_drains(staged, stage):
-    server = staged("--shutdown-delay", "300ms", "--goaway-grace", "20ms")
+    server = staged("--shutdown-delay", "3s", "--goaway-grace", "20ms")
     with oip.Client(server.address) as client:
+        client.infer("fast", {"x": np.array([1])})
         procs.kill(server.supervisor, signal.SIGTERM)
-        server.log.wait("event=leaving delay_ms=300")
+        server.log.wait("event=leaving delay_ms=3000")
         call = client.begin("staged", {})  # it has come in time
         (scene,) = stage.started(1)
         server.log.wait("event=draining unanswered=1")
