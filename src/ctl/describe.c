@@ -126,8 +126,8 @@ enum package { THERE, LACKING, NO_PYTHON };
 /* Asks the interpreter itself. */
 static enum package find_package(const struct as_app_where *where)
 {
-    static const char question[] = "import importlib.util, sys; sys.exit(3 if "
-                                   "importlib.util.find_spec('anyserve') is None else 0)";
+    static const char question[] = "import importlib.util, sys; sys.exit(3 + "
+                                   "(importlib.util.find_spec('anyserve') is None))";
     const char *argv[] = {where->python, "-c", question, NULL};
     struct as_proc_spec spec = {.path = where->python,
                                 .argv = argv,
@@ -151,9 +151,7 @@ static enum package find_package(const struct as_app_where *where)
         close(null);
     if (status < 0 || !WIFEXITED(status))
         return NO_PYTHON;
-    return WEXITSTATUS(status) == 3   ? THERE
-           : WEXITSTATUS(status) == 4 ? LACKING
-                                      : NO_PYTHON;
+    return WEXITSTATUS(status) == 3 ? THERE : WEXITSTATUS(status) == 4 ? LACKING : NO_PYTHON;
 }
 
 /* The worker program's own codes say what is wrong and it has written why. Everything else: what
@@ -168,7 +166,8 @@ static int verdict(const struct as_app_where *where, int status, enum patience s
     if (state != WAITS) {
         as_buf_printf(err, "'%s' had not described its code within %g s (--%s)%s", where->target,
                       (double)where->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
-                      state == WARNED ? "; what its threads were doing is above" : "");
+                      state == WARNED ? "; what its threads were doing is above, if it could tell"
+                                      : "");
         return AS_CODE_RAISED;
     }
     if (as_code_fatal(code))
