@@ -277,11 +277,11 @@ class Server(Replica):
             signal.signal(signum, lambda *_: self.link.stop())
             self.link.stop_on(signum)
         while self.connect():
-            if self.link.run() == "drained":
-                return
-            ends = self.link.stopping
-            self.lost(ends)
-            if ends:
+            how, ends = self.link.run(), self.link.stopping
+            # a link that is lost while nothing is held is drained, too: then it has an error
+            if how != "drained" or (ends and self.link.error):
+                self.lost(ends)
+            if how == "drained" or ends:
                 return
 
     # --- async handlers: an event loop drives ---
@@ -377,10 +377,10 @@ class Server(Replica):
                 connecting.result()
                 state["live"] = True
                 soon()
-                if await ended.get() == "drained":
-                    return
-                self.lost(stopping.is_set())
-                if stopping.is_set():
+                how, ends = await ended.get(), stopping.is_set()
+                if how != "drained" or (ends and self.link.error):
+                    self.lost(ends)
+                if how == "drained" or ends:
                     return
         finally:
             if isinstance(loop, Loop):

@@ -123,7 +123,7 @@ enum as_option_type {
     X(WORKER_SCHEDULING, "worker-scheduling", ENUM, 0, 0, "batch", "batch|normal", RC, "Workers",  \
       "batch: a worker that wakes up does not interrupt the dispatcher")                           \
     X(START_TIMEOUT, "start-timeout", DURATION, AS_MS, 86400 * AS_SEC, "120s", "", RCB, "Workers", \
-      "a worker must be ready within this time; the code imported, before that")                   \
+      "a worker must be ready, and code imported, within this time")                               \
     X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", RC, "Workers",                          \
       "workers that are starting at once; 0: two per core, at least 2")                            \
     X(WARM_SPARES, "warm-spares", INT, 0, 64, "0", "", RC, "Workers",                              \
