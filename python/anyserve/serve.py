@@ -246,7 +246,7 @@ class Server(Replica):
 
     def lost(self, ends: bool) -> None:
         """What it held is lost with it, also where nobody connects again."""
-        log_event("warn", "link_lost", reason=self.link.error,
+        log_event("info" if ends else "warn", "link_lost", reason=self.link.error,
                   action="ending, as it was asked to" if ends else "connecting again")  # fmt: skip
 
     # --- sync handlers: the extension drives ---
