@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, Optional
 
 from .spec import Deployment
 
+DEBUG = "ANYSERVE_DEBUG"  # set by `anyserve run --debug`: no time ends a request or a replica
 SHARE = 1000  # parts of a percent, as the extension takes them
 # As the extension takes them: seconds, of which 0 means never.
 TIMES = ("health_check_period_s", "health_check_timeout_s", "execution_timeout_s", "request_timeout_s")
@@ -28,7 +30,8 @@ def nanoseconds(options: Dict[str, Any], name: str) -> int:
 def tell(set_options: Callable[..., None], options: Dict[str, Any], dump_signal: int) -> None:
     """To the server, by the link."""
     idempotent = options.get("idempotent")
-    set_options(*[nanoseconds(options, name) for name in TIMES],
+    debugging = DEBUG in os.environ  # then the command line's count, and each of them is never
+    set_options(*[0 if debugging else nanoseconds(options, name) for name in TIMES],
                 int(options.get("health_check_failure_threshold", 0)), dump_signal,
                 int(options.get("max_ongoing_requests", 0)),
                 0 if idempotent is None else 1 if idempotent else -1,

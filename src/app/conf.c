@@ -9,6 +9,12 @@
 /* What a request's body may have beyond its message: padding between tensors, typed contents. */
 #define BODY_EXTRA (AS_OIP_TYPED_MAX + (uint64_t)AS_FRAME_TENSORS * AS_FRAME_ALIGN)
 
+/* Whoever stands in a debugger is not hung. */
+static as_ns unless_debugging(const struct as_option_set *o, enum as_option_id id)
+{
+    return as_option_bool(o, AS_OPT_DEBUG) ? AS_CONF_DEBUGGING : as_option_ns(o, id);
+}
+
 struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
 {
     struct as_fleet_conf c = {
@@ -16,8 +22,8 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
         .max_queued = as_option_i64(o, AS_OPT_MAX_QUEUED_REQUESTS),
         .max_prefetch = (uint32_t)as_option_u64(o, AS_OPT_MAX_PREFETCH),
         .prefetch_work = as_option_ns(o, AS_OPT_PREFETCH_WORK),
-        .ping_interval = as_option_ns(o, AS_OPT_PING_INTERVAL),
-        .ping_timeout = as_option_ns(o, AS_OPT_PING_TIMEOUT),
+        .ping_interval = unless_debugging(o, AS_OPT_PING_INTERVAL),
+        .ping_timeout = unless_debugging(o, AS_OPT_PING_TIMEOUT),
         .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
         .health_period = as_option_ns(o, AS_OPT_HEALTH_CHECK_PERIOD),
         .health_timeout = as_option_ns(o, AS_OPT_HEALTH_CHECK_TIMEOUT),

@@ -506,41 +506,19 @@ static int open_desired(struct as_orders *o, const struct as_option_set *opts,
     return rc;
 }
 
-static int restart_all(struct as_orders *o, struct as_buf *err)
-{
-    const struct as_spec_object *file = o->desired.spec->file;
-    int rc = 0;
-
-    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        const struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
-
-        for (uint32_t k = 0; rc == 0 && k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS);
-             k++)
-            rc = as_crew_restart(
-                o->crew,
-                as_str_of(as_spec_str(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k),
-                                      AS_SPEC_DEPLOYMENT_NAME)),
-                err);
-    }
-    return rc;
-}
-
-int as_orders_reload(struct as_orders *o, const struct as_option_set *opts,
-                     const struct as_app *app, bool differs, struct as_buf *err)
+int as_orders_redeclare(struct as_orders *o, const struct as_option_set *opts,
+                        const struct as_app *app, struct as_buf *err)
 {
     struct as_buf text, json;
-    int rc = 0;
+    int rc;
 
     as_buf_init(&text);
     as_buf_init(&json);
-    if (differs)
-        rc = as_initial_text(opts, app, &text, err);
-    if (rc == 0 && differs) {
+    rc = as_initial_text(opts, app, &text, err);
+    if (rc == 0) {
         as_crew_forgive(o->crew);
         rc = deploy(o, AS_STR("reload"), &text, false, true, &json, err);
     }
-    if (rc == 0)
-        rc = restart_all(o, err);
     as_buf_fini(&text);
     as_buf_fini(&json);
     return rc;

@@ -45,11 +45,10 @@ void as_orders_close(struct as_orders *o);
  * while it is the newest one, one that is healthy or was before, or one that the crew still needs.
  */
 void as_orders_tidy(struct as_orders *o);
-/* The code that `run` serves has changed: each deployment's replicas are replaced. differs: it
- * declares something else than before, which is served in the place of all that was. AS_E…, with a
- * sentence: nothing is changed. */
-int as_orders_reload(struct as_orders *o, const struct as_option_set *opts,
-                     const struct as_app *app, bool differs, struct as_buf *err);
+/* The code that `run` serves declares something else, which is served in the place of all that was.
+ * AS_E…, with a sentence: nothing is changed. */
+int as_orders_redeclare(struct as_orders *o, const struct as_option_set *opts,
+                        const struct as_app *app, struct as_buf *err);
 
 /* For as_crew_ops. */
 int as_orders_load(struct as_orders *o, uint64_t generation, struct as_spec **ret_s);

@@ -1,5 +1,6 @@
 #include "app/reload.h"
 
+#include "conf/spec_row.h"
 #include "io/watch.h"
 
 #include <errno.h>
@@ -57,13 +58,36 @@ static void complain(const struct as_reload *r, struct as_str why)
                 AS_STR_FMT(why));
 }
 
+/* Of each deployment, whether what it declares has changed or not. */
+static int restart_all(struct as_orders *o, struct as_buf *err)
+{
+    const struct as_spec_object *file = o->desired.spec->file;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        const struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
+        uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS);
+
+        for (uint32_t k = 0; rc == 0 && k < n; k++) {
+            const struct as_spec_object *d =
+                as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
+
+            rc = as_crew_restart(o->crew, as_str_of(as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME)), err);
+        }
+    }
+    return rc;
+}
+
 static void replace(struct as_reload *r, const struct as_app *app)
 {
     char *declared = text_of(app);
     struct as_buf err;
+    int rc = 0;
 
     as_buf_init(&err);
-    if (as_orders_reload(r->orders, r->opts, app, strcmp(declared, r->declared) != 0, &err) < 0) {
+    if (strcmp(declared, r->declared) != 0)
+        rc = as_orders_redeclare(r->orders, r->opts, app, &err);
+    if (rc < 0 || restart_all(r->orders, &err) < 0) {
         complain(r, as_buf_slice(&err));
     } else {
         as_log_event(r->log, AS_LOG_INFO, "reloading", "target=\"%s\" files=%u", r->opts->args[0],

@@ -409,6 +409,57 @@ static void bare_host(struct run *r)
     as_option_set_str(r->opts, AS_OPT_HOST, r->host);
 }
 
+/* Timeouts that --debug turns off; what ends a server need not wait for who stands in a debugger.
+ */
+static void without_timeouts(struct as_option_set *o)
+{
+    static const enum as_option_id off[] = {AS_OPT_EXECUTION_TIMEOUT, AS_OPT_REQUEST_TIMEOUT,
+                                            AS_OPT_HEALTH_CHECK_PERIOD};
+    static const enum as_option_id soon[] = {AS_OPT_DRAIN_TIMEOUT, AS_OPT_STOP_TIMEOUT};
+
+    for (size_t i = 0; i < AS_COUNT(off); i++)
+        as_option_set_i64(o, off[i], 0);
+    for (size_t i = 0; i < AS_COUNT(soon); i++) {
+        if (!o->v[soon[i]].given)
+            as_option_set_i64(o, soon[i], 0);
+    }
+}
+
+/* False: the options do not go together. */
+static bool prepare_debug(const struct run *r, struct as_buf *err)
+{
+    uint64_t workers = as_option_u64(r->opts, AS_OPT_WORKERS);
+
+    if (!r->target)
+        as_buf_str(err, "--debug is for a server with a file or module of its own");
+    else if (workers > 1)
+        as_buf_printf(err,
+                      "--debug has one replica, whose terminal is yours: leave out --workers %lu",
+                      (unsigned long)workers);
+    else if (as_option_bool(r->opts, AS_OPT_RELOAD))
+        as_buf_str(err, "--debug and --reload: there would be two replicas at one terminal");
+    else if (as_option_u64(r->opts, AS_OPT_WARM_SPARES))
+        as_buf_str(err,
+                   "--debug and --warm-spares: there would be several processes at one terminal");
+    if (err->n)
+        return false;
+    as_option_set_i64(r->opts, AS_OPT_WORKERS, 1);
+    without_timeouts(r->opts);
+    setenv("ANYSERVE_DEBUG", "1", 1); /* for the worker program: of what the code declares, too */
+    return true;
+}
+
+static bool is_one(const struct run *r, struct as_buf *err)
+{
+    if (r->app.n == 1)
+        return true;
+    as_buf_printf(err, "--debug has one replica, and %s declares %u deployments: ", r->target,
+                  r->app.n);
+    for (uint32_t i = 0; i < r->app.n; i++)
+        as_buf_printf(err, "%s%s", i ? ", " : "", r->app.deployments[i].name);
+    return false;
+}
+
 static int run(struct run *r, struct as_buf *err)
 {
     int rc, e;
@@ -417,7 +468,8 @@ static int run(struct run *r, struct as_buf *err)
         as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
         return AS_CODE_USAGE;
     }
-    if (as_option_bool(r->opts, AS_OPT_RELOAD) && !prepare_reload(r, err))
+    if ((as_option_bool(r->opts, AS_OPT_RELOAD) && !prepare_reload(r, err)) ||
+        (as_option_bool(r->opts, AS_OPT_DEBUG) && !prepare_debug(r, err)))
         return AS_CODE_USAGE;
     bare_host(r);
     rc = check_files(err);
@@ -454,6 +506,8 @@ static int run(struct run *r, struct as_buf *err)
                                    .target = r->target,
                                    .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)},
             r->end_fd, err);
+    if (rc == AS_CODE_OK && as_option_bool(r->opts, AS_OPT_DEBUG) && !is_one(r, err))
+        rc = AS_CODE_USAGE;
     if (rc == AS_CODE_OK && r->target)
         rc = check_options(r, err);
     if (rc == AS_CODE_OK && r->kind) {

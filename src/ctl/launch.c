@@ -46,28 +46,34 @@ int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s,
     struct as_proc_spec spec = {.path = s->argv[0],
                                 .argv = s->argv,
                                 .env = s->env,
-                                .in = in,
-                                .group = true,
+                                .in = l->terminal ? 0 : in,
+                                .out = -1,
+                                .err = -1,
+                                .group = !l->terminal,
                                 .batch = s->batch,
                                 .dir = s->dir,
                                 .cpus = s->cpus,
                                 .death_signal = SIGKILL};
     struct as_cgroup group = {.procs = -1};
     struct as_proc p;
-    int out[2], e, rc;
+    int out[2] = {-1, -1}, e, rc;
 
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        as_buf_printf(err, "cannot make a pipe: %s\n", strerror(errno));
-        return AS_EIO;
+    if (!l->terminal) {
+        if (pipe2(out, O_CLOEXEC) < 0) {
+            as_buf_printf(err, "cannot make a pipe: %s\n", strerror(errno));
+            return AS_EIO;
+        }
+        spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
     }
-    spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
     if (s->memory)
         bound(l, name, s->memory, &group, &spec);
     rc = as_proc_spawn(&p, &spec, &e);
     /* ours would keep the pipe open after the worker's end */
-    close(out[1]);
+    if (out[1] >= 0)
+        close(out[1]);
     if (rc < 0) {
-        close(out[0]);
+        if (out[0] >= 0)
+            close(out[0]);
         as_cgroup_close(&group); /* nothing is in it */
         tell_refusal(s, rc, e, err);
         return rc;

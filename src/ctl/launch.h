@@ -14,6 +14,8 @@ struct as_launcher {
     struct as_loop *loop;
     const struct as_log *log;
     uint64_t *oom_seen;          /* ctl/process.h */
+    bool terminal;               /* it has our input and output, and our process group: the one that
+                                    the terminal listens to */
     uint32_t groups;             /* control groups that were opened: their names' numbers */
     bool told_group, told_limit; /* that a worker's memory is bounded in this way was logged */
 };

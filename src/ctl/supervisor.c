@@ -404,8 +404,10 @@ static int make_parts(struct as_supervisor *s)
     static const struct as_service_ops controller_ops = {on_controller, on_controller_serving,
                                                          on_controller_message, on_controller_down};
     const struct as_supervisor_conf *conf = s->conf;
-    struct as_workers_conf workers = {
-        .oom_seen = &s->oom_seen, .on_stopped = on_workers_stopped, .ctx = s};
+    struct as_workers_conf workers = {.oom_seen = &s->oom_seen,
+                                      .terminal = as_option_bool(conf->opts, AS_OPT_DEBUG),
+                                      .on_stopped = on_workers_stopped,
+                                      .ctx = s};
     struct as_handover dispatcher_fds = {.n = 0};
     /* unlike the dispatcher it has nothing to end when we die */
     struct as_service_conf controller = {.name = "controller",

@@ -484,7 +484,8 @@ int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
     as_list_init(&all->workers);
     as_standing_init(&all->standing);
     as_task_init(&all->stopped, on_stopped);
-    all->launcher = (struct as_launcher){.loop = loop, .log = log, .oom_seen = conf->oom_seen};
+    all->launcher = (struct as_launcher){
+        .loop = loop, .log = log, .oom_seen = conf->oom_seen, .terminal = conf->terminal};
     as_spares_new(&all->spares, &all->launcher, console, on_spare_end, all);
     as_cgroup_sweep("");
     *ret_w = all;

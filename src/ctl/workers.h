@@ -23,6 +23,7 @@ struct as_workers;
 
 struct as_workers_conf {
     uint64_t *oom_seen;            /* ctl/process.h */
+    bool terminal;                 /* ctl/launch.h */
     void (*on_stopped)(void *ctx); /* after as_workers_stop: no process is left; deferred */
     void *ctx;
 };

@@ -107,7 +107,7 @@ def begin(terminal):
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_breakpoint_is_at_the_terminal(debug, kind):
     """Longer than anything would wait that was asked for, in the command or the code."""
-    short = "request_timeout_s=0.05, execution_timeout_s=0.05, health_check_period_s=0.02, health_check_timeout_s=0.02"
+    short = "request_timeout_s=0.1, execution_timeout_s=0.1, health_check_period_s=0.1, health_check_timeout_s=0.1"
     terminal = debug("--ping-interval", "10ms", "--ping-timeout", "20ms", "--execution-timeout", "50ms",
                      "--request-timeout", "50ms", "--health-check-period", "20ms", "--health-check-timeout", "20ms",
                      "--health-check-failures", "1", kind=kind, code_options=short)
@@ -169,7 +169,7 @@ TWO = "from anyserve import AnyServe\napp = AnyServe()\nfor d in 'ab':\n    app.
     (["app.py", "--warm-spares", "1"], None, "--debug and --warm-spares"),
     ([], None, "--debug is for a server with a file or module of its own"),
     (["app.py"], TWO, "--debug has one replica, and app.py declares 2 deployments: a, b"),
-    (["app.py", "--detach"], None, "--debug and --detach"),
+    (["app.py", "--detach"], None, "unknown option --detach"),
 ])  # fmt: skip
 def test_what_does_not_go_together(tmp_path, options, source, text):
     (tmp_path / "app.py").write_text(source or APP.format(kind="", options=""))
