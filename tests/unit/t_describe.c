@@ -130,7 +130,9 @@ static void the_banner_says_what_and_where(void **state AS_UNUSED)
                           .python_why = "--python"};
     struct as_app app;
 
-    assert_int_equal(as_app_parse(&app, AS_STR("d\techo:1\tadd:7\n"), NULL, NULL, &err), 0);
+    assert_int_equal(
+        as_app_parse(&app, AS_STR("@call\techo --input x=1,2\nd\techo:1\tadd:7\n"), NULL, NULL, &err),
+        0);
     v.app = &app;
     as_banner_write(&b, &v);
     as_buf_add(&b, "", 1);
@@ -141,10 +143,73 @@ static void the_banner_says_what_and_where(void **state AS_UNUSED)
     assert_non_null(strstr((char *)b.p, "[::]:8001"));
     assert_null(strstr((char *)b.p, "/status"));
     assert_non_null(strstr((char *)b.p, "/p (--python)"));
-    assert_non_null(strstr((char *)b.p, "InferenceServerClient(\"127.0.0.1:8000\")"));
-    assert_non_null(strstr((char *)b.p, "client.infer(\"echo\""));
+    assert_non_null(strstr((char *)b.p, "    anyserve infer echo --input x=1,2 --url 127.0.0.1:8000\n"));
     as_app_fini(&app);
     as_buf_fini(&b);
+}
+
+static void a_banner_without_a_call_asks_for_the_metadata(void **state AS_UNUSED)
+{
+    struct as_buf b = {0}, err = {0};
+    struct as_app app;
+    struct as_banner v = {.version = "1.2",
+                          .target = "app.py",
+                          .workers = 1,
+                          .host = "::1",
+                          .port = 81,
+                          .python = "/p",
+                          .python_why = "--python",
+                          .app = &app};
+
+    assert_int_equal(as_app_parse(&app, AS_STR("d\tteam/echo:v7\n"), NULL, NULL, &err), 0);
+    as_banner_write(&b, &v);
+    as_buf_add(&b, "", 1);
+    assert_non_null(
+        strstr((char *)b.p, "    curl 'http://[::1]:81/v2/models/team/echo/versions/v7'\n"));
+    as_app_fini(&app);
+    as_buf_fini(&b);
+}
+
+/* All deployments together; n more are counted. */
+static void check_named(unsigned deployments, unsigned models, const char *want,
+                        const char *unwanted)
+{
+    struct as_buf b = {0}, err = {0}, text = {0};
+    struct as_app app;
+    struct as_banner v = {.version = "1.2",
+                          .target = "app.py",
+                          .workers = 1,
+                          .host = "::1",
+                          .port = 81,
+                          .python = "/p",
+                          .python_why = "--python",
+                          .app = &app};
+
+    for (unsigned d = 0; d < deployments; d++) {
+        as_buf_printf(&text, "d%u", d);
+        for (unsigned m = 0; m < models; m++)
+            as_buf_printf(&text, "\tm%u.%u:1", d, m);
+        as_buf_str(&text, "\n");
+    }
+    assert_int_equal(as_app_parse(&app, as_buf_slice(&text), NULL, NULL, &err), 0);
+    as_banner_write(&b, &v);
+    as_buf_add(&b, "", 1);
+    assert_non_null(strstr((char *)b.p, want));
+    assert_null(strstr((char *)b.p, unwanted));
+    as_app_fini(&app);
+    as_buf_fini(&b);
+    as_buf_fini(&text);
+}
+
+static void the_banner_names_ten_models(void **state AS_UNUSED)
+{
+    check_named(1, 10, "m0.9:1\n", "more");
+    check_named(1, 11, "m0.9:1  and 1 more\n", "m0.10");
+    check_named(1, 1000, "m0.9:1  and 990 more\n", "m0.10");
+    check_named(2, 6, "m1.3:1  and 2 more\n", "m1.4");
+    check_named(10, 1, "m9.0:1\n", "more");
+    check_named(12, 1, "  and 2 more deployments with 2 models\n", "d10");
+    check_named(11, 2, "  and 6 more deployments with 12 models\n", "d5");
 }
 
 int main(void)
@@ -155,6 +220,8 @@ int main(void)
         cmocka_unit_test(an_ignored_hangup_stays_ignored),
         cmocka_unit_test(a_missing_interpreter_is_told),
         cmocka_unit_test(the_banner_says_what_and_where),
+        cmocka_unit_test(a_banner_without_a_call_asks_for_the_metadata),
+        cmocka_unit_test(the_banner_names_ten_models),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
