@@ -286,7 +286,7 @@ class AnyServe:
         )
 
     def __repr__(self) -> str:
-        return "<AnyServe with %d models>" % len(self._models)
+        return "<AnyServe with %d model%s>" % (len(self._models), "" if len(self._models) == 1 else "s")
 
 
 default_app = AnyServe()

@@ -167,7 +167,7 @@ def _candidates(module: ModuleType) -> Dict[str, AnyServe]:
 
 
 def _describe_candidates(found: Dict[str, AnyServe]) -> str:
-    rows = ["    %s (%d models)" % (k, len(v.models)) for k, v in found.items()]
+    rows = ["    %s (%d model%s)" % (k, len(v.models), "" if len(v.models) == 1 else "s") for k, v in found.items()]
     if default_app.models:
         rows.append("    models of the decorator anyserve.model (no attribute needed)")
     return "found there:\n" + "\n".join(rows) if rows else "there is no AnyServe object in it"

@@ -98,8 +98,10 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
         raise SystemExit(EX_USAGE if e.code else 0) from None
 
 
-def as_lines(what: Dict[str, Any], files: List[str]) -> str:
+def as_lines(what: Dict[str, Any], files: List[str], call: Optional[str]) -> str:
     lines = ["\t".join(["@files", *files])] if files else []
+    if call is not None:
+        lines.append("@call\t" + call)
     for d in what["deployments"]:
         options = [json.dumps(d["options"])] if d["options"] else []
         models = ["%s:%s" % (m["name"], m["version"]) for m in d["models"]]
@@ -115,7 +117,13 @@ def print_description(target: str, form: str) -> None:
     replica.enter(replica.ReplicaContext(describing=True))
     deployments = load(target)
     what = describe(deployments)
-    text = as_lines(what, files_beside(deployments[0].module)) if form == "lines" else json.dumps(what)
+    if form == "lines":
+        from .example import command_for
+
+        models = [m for d in deployments for m in d.models]
+        text = as_lines(what, files_beside(deployments[0].module), command_for(models))
+    else:
+        text = json.dumps(what)
     sys.stdout.flush()
     try:
         with os.fdopen(out, "w") as f:

@@ -4,9 +4,9 @@
  * when there are none), then model:version for each model, separated by tabs. Lines without a tab
  * are what the user's module printed while it was imported. A line that begins with "@" is about
  * the code and no deployment: "@files" with the paths that it was loaded from, as far as they lie
- * beside the application's; "@code" with the copy that was made of
- * it, as the key `code` of a deployment file has it; "@call" with the arguments of an `anyserve
- * infer` that the first model takes, quoted for a shell.
+ * beside the application's; "@code" with the copy that was made of it, as the key `code` of a
+ * deployment file has it; "@call" with a command for a shell that calls one of the models, without
+ * the option that names the server.
  */
 #ifndef AS_CONF_DECLARED_H
 #define AS_CONF_DECLARED_H

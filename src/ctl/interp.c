@@ -18,7 +18,7 @@ void as_interp_choose(struct as_interp *ret_i, const char *option)
         ret_i->why = "--python";
     } else if (script && script[0]) {
         as_buf_str(&b, script);
-        ret_i->why = "$ANYSERVE_PYTHON";
+        ret_i->why = "that of the anyserve command";
     } else if (venv && venv[0]) {
         as_buf_printf(&b, "%s/bin/python", venv);
         ret_i->why = "$VIRTUAL_ENV";

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -103,6 +104,8 @@ def test_the_example_works(serve, tmp_path, kind):
     assert p.returncode == 0, (command(server), p.stdout, p.stderr)
     if kind == "only the request":
         assert command(server).startswith("curl ") and '"name":"team/m"' in p.stdout
+    elif kind == "large":
+        assert command(server).startswith("head -c 602112 /dev/zero | anyserve infer m --input image=@raw:-")
     else:
         assert command(server).startswith("anyserve infer ")
     if kind == "the second":
@@ -112,7 +115,7 @@ def test_the_example_works(serve, tmp_path, kind):
 
 
 def test_what_nobody_has_set_is_not_named(serve):
-    server = serve("app.py", "--python", "", source=APP + MODELS["vectors"], env={"ANYSERVE_PYTHON": paths.sys.executable})
+    server = serve("app.py", "--python", "", source=APP + MODELS["vectors"], env={"ANYSERVE_PYTHON": sys.executable})
     text = server.log.text()
     assert "ANYSERVE_PYTHON" not in text and "(that of the anyserve command)" in text
     assert "1 models" not in text

@@ -131,7 +131,8 @@ static void the_banner_says_what_and_where(void **state AS_UNUSED)
     struct as_app app;
 
     assert_int_equal(
-        as_app_parse(&app, AS_STR("@call\techo --input x=1,2\nd\techo:1\tadd:7\n"), NULL, NULL, &err),
+        as_app_parse(&app, AS_STR("@call\tanyserve infer echo --input x=1,2\nd\techo:1\tadd:7\n"),
+                     NULL, NULL, &err),
         0);
     v.app = &app;
     as_banner_write(&b, &v);
@@ -143,7 +144,8 @@ static void the_banner_says_what_and_where(void **state AS_UNUSED)
     assert_non_null(strstr((char *)b.p, "[::]:8001"));
     assert_null(strstr((char *)b.p, "/status"));
     assert_non_null(strstr((char *)b.p, "/p (--python)"));
-    assert_non_null(strstr((char *)b.p, "    anyserve infer echo --input x=1,2 --url 127.0.0.1:8000\n"));
+    assert_non_null(
+        strstr((char *)b.p, "    anyserve infer echo --input x=1,2 --url 127.0.0.1:8000\n"));
     as_app_fini(&app);
     as_buf_fini(&b);
 }
