@@ -128,7 +128,7 @@ def test_targets(run, files, target, deployment, model):
     ({"m.py": ""}, ["m.py"], NOTFOUND, ["m.py has no attribute 'app'", "no AnyServe object"]),
     ({"m.py": GOOD}, ["m.py:aap"], NOTFOUND, ["m.py has no attribute 'aap'", "app (3 models)"]),
     ({"m.py": GOOD}, ["m:add"], NOTFOUND, ["m:add is a 'function', not an AnyServe object", "app (3 models)"]),
-    ({"m.py": ONE.format("a1", "a") + ONE.format("a2", "b")}, ["m"], NOTFOUND, ["a1 (1 models)", "a2 (1 models)"]),
+    ({"m.py": ONE.format("a1", "a") + ONE.format("a2", "b")}, ["m"], NOTFOUND, ["a1 (1 model)", "a2 (1 model)"]),
     ({"m.py": GOOD}, ["m.py:"], USAGE, ["is no target"]),
     ({"m.py": GOOD}, [":app"], USAGE, ["is no target"]),
     ({}, [], USAGE, ["usage:"]),
