@@ -159,8 +159,7 @@ static as_ns spec_default(enum as_spec_key key)
 /* The command line's; what a deployment says takes its place (conf/spec_plan.h). */
 static struct as_plan_policy policy(const struct as_option_set *o)
 {
-    as_ns start_timeout =
-        as_option_bool(o, AS_OPT_DEBUG) ? AS_CONF_DEBUGGING : as_option_ns(o, AS_OPT_START_TIMEOUT);
+    as_ns start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT);
 
     return (struct as_plan_policy){
         .restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),

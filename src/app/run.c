@@ -24,8 +24,9 @@
 #define TARGET_MAX     4095u /* bytes; as an import_path */
 #define LOOPBACK       "127.0.0.1"
 #define STATUS_PORTS                                                                               \
-    100u /* tried for a status port that nobody chose: more servers than fit here */
-#define FILES_LEAST    128u  /* open files: listeners, pipes and sockets of some workers */
+    100u                 /* tried for a status port that nobody chose: more servers than fit here */
+#define FILES_LEAST 128u /* open files: listeners, pipes and sockets of some workers */
+#define DEBUG_START (86400 * AS_SEC) /* --start-timeout with --debug: its greatest value */
 
 /* What is set up before the supervisor's loop runs, so that whatever fails is said in one screen
  * and leaves nothing behind. */
@@ -39,7 +40,7 @@ struct run {
     struct as_handover listeners;
     struct as_notify notify;
     struct as_app app;
-    uint32_t *replicas;    /* of each of its deployments */
+    uint32_t *replicas; /* of each of its deployments */
     struct as_early early;
     int signal_fd, end_fd; /* all that the supervisor takes; those that end a server */
     int hold;              /* of the kind; -1: none */
@@ -423,6 +424,7 @@ static void without_timeouts(struct as_option_set *o)
         if (!o->v[soon[i]].given)
             as_option_set_i64(o, soon[i], 0);
     }
+    as_option_set_i64(o, AS_OPT_START_TIMEOUT, (int64_t)DEBUG_START);
 }
 
 /* False: the options do not go together. */

@@ -118,8 +118,8 @@ enum as_option_type {
       "Workers", "interpreter; default the one of this script, $VIRTUAL_ENV, python3")             \
     X(RELOAD, "reload", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,         \
       "Workers", "replace the replicas when a file of the application changes")                    \
-    X(DEBUG, "debug", BOOL, 0, 1, "off", "",                                                       \
-      RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_DISPATCHER | AS_SCOPE_BASIC, "Workers",                 \
+    X(DEBUG, "debug", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_DISPATCHER | AS_SCOPE_BASIC,           \
+      "Workers",                                                                                   \
       "one replica at this terminal, for breakpoint(); no timeout ends it or a request")           \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \
       "send tracebacks of handlers to clients")                                                    \
