@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar
 
 from .batching import Batching
@@ -104,7 +104,7 @@ def _split_name(name: Any, version: Optional[str]) -> "tuple[str, str]":
 
 def _home_of_caller() -> Optional[str]:
     """The name of the module whose code makes an AnyServe; None: ours does."""
-    frame = sys._getframe(2)
+    frame: Optional[FrameType] = sys._getframe(2)
     # a subclass's __init__ is of its own module: who calls that is meant
     while frame is not None and frame.f_code.co_name == "__init__" and "self" in frame.f_locals \
             and isinstance(frame.f_locals["self"], AnyServe):  # fmt: skip

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Dict, List, NoReturn
+from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional
 
 if TYPE_CHECKING:
     from .app import AnyServe
@@ -35,7 +35,7 @@ def _variable(app: AnyServe, module: ModuleType) -> str:
 
 
 def _file(module: ModuleType) -> str:
-    path = getattr(module, "__file__", None)
+    path: Optional[str] = getattr(module, "__file__", None)
     if path is None or not os.path.isfile(path):
         raise RuntimeError("app.run() serves the file that the app is in, and %s has no file; app.test_client() calls"
                            " models without one" % module.__name__)  # fmt: skip
@@ -49,9 +49,10 @@ def target_of(app: AnyServe) -> str:
     if module is None:
         raise RuntimeError("app.run() does not know which module the app is in")
     spec = getattr(module, "__spec__", None)
-    name = spec.name if spec is not None else module.__name__
+    name: str = spec.name if spec is not None else module.__name__
     # a module of a package has imports that only its full name makes possible
-    return (name if "." in name else _file(module)) + _variable(app, module)
+    where: str = name if "." in name else _file(module)
+    return where + _variable(app, module)
 
 
 # --- how ---

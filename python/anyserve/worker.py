@@ -99,13 +99,13 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
 
 
 def as_lines(what: Dict[str, Any], files: List[str], call: Optional[str]) -> str:
-    lines = ["\t".join(["@files", *files])] if files else []
-    if call is not None:
-        lines.append("@call\t" + call)
+    lines = []
     for d in what["deployments"]:
         options = [json.dumps(d["options"])] if d["options"] else []
         models = ["%s:%s" % (m["name"], m["version"]) for m in d["models"]]
         lines.append("\t".join([d["name"]] + options + models))
+    lines += ["@call\t" + call] if call is not None else []
+    lines += ["\t".join(["@files", *files])] if files else []
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -82,7 +83,9 @@ def test_describe(run):
 
 def test_describe_in_lines(run):
     p = run({"two.py": GOOD}, "two.py", "--describe=lines")
-    assert p.stdout == "two\tadd:1\nside\tother:2\tthird:1\n"
+    deployments, call, files = p.stdout.split("@")
+    assert deployments == "two\tadd:1\nside\tother:2\tthird:1\n"
+    assert call.startswith("call\tanyserve infer ") and re.fullmatch(r"files\t/[^\t]+/two\.py\n", files)
 
 
 def test_describing_prints_json_only(run):
@@ -162,7 +165,7 @@ def test_mistakes(run, files, args, code, texts):
 
 def test_models_beside_the_app_are_mentioned(run):
     p = run({"m.py": ONE.format("app", "a") + DECORATED}, "m.py", "--describe=lines")
-    assert p.stdout == "m\ta:1\n"
+    assert p.stdout.split("@")[0] == "m\ta:1\n"
     assert "not served" in p.stderr and "hung" in p.stderr
 
 
