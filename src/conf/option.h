@@ -119,8 +119,7 @@ enum as_option_type {
     X(RELOAD, "reload", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,         \
       "Workers", "replace the replicas when a file of the application changes")                    \
     X(DEBUG, "debug", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_DISPATCHER | AS_SCOPE_BASIC,           \
-      "Workers",                                                                                   \
-      "one replica at this terminal, for breakpoint(); no timeout ends it or a request")           \
+      "Workers", "one replica at this terminal, for breakpoint(); without timeouts")               \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \
       "send tracebacks of handlers to clients")                                                    \
     X(WORKER_SCHEDULING, "worker-scheduling", ENUM, 0, 0, "batch", "batch|normal", RC, "Workers",  \
@@ -238,7 +237,7 @@ enum as_option_type {
       RDB | AS_SCOPE_IB, "Limits", "largest gRPC message")                                         \
     X(MAX_HTTP_BODY_BYTES, "max-http-body-bytes", SIZE, 1, 2147483647, "64M", "", RDB, "Limits",   \
       "largest body of a plain HTTP request, as it comes")                                         \
-    X(MAX_INFLATED_BYTES, "max-inflated-bytes", SIZE, 1, 2147483647, "64M", "", RDB, "Limits",     \
+    X(MAX_INFLATED_BYTES, "max-inflated-bytes", SIZE, 1, 2147483647, "64M", "", RD, "Limits",      \
       "largest message or body that came compressed, after inflating")                             \
     X(MAX_CONNECTIONS, "max-connections", INT, 0, 1000000, "0", "", RDB, "Limits",                 \
       "client connections; 0: 16384 or what the descriptor limit allows")                          \
@@ -333,7 +332,7 @@ enum as_option_type {
       "clients may load and unload models and set the log level")                                  \
     X(ALLOW_ORIGIN, "allow-origin", STRING, 0, 4095, "", "ORIGINS", RD, "Extensions",              \
       "web pages of these sites may change what clients may: https://HOST[:PORT], with commas")    \
-    X(ALLOW_CLIENT_SHM, "allow-client-shm", BOOL, 0, 1, "off", "", RDB, "Extensions",              \
+    X(ALLOW_CLIENT_SHM, "allow-client-shm", BOOL, 0, 1, "off", "", RD, "Extensions",               \
       "clients of this machine may send and take tensors in POSIX shared memory")                  \
     X(CLIENT_SHM_PREFIX, "client-shm-prefix", STRING, 0, 200, "", "PREFIX", RD, "Extensions",      \
       "clients lend only objects of /dev/shm whose names begin so; default: any")                  \

@@ -19,6 +19,7 @@ static int setup(void **state AS_UNUSED)
     for (int id = 0; id < AS_OPT_COUNT; id++)
         o.v[id].i = value_of((enum as_option_id)id);
     o.v[AS_OPT_THREADS].i = 1;
+    o.v[AS_OPT_DEBUG].i = 0;
     return 0;
 }
 
@@ -175,6 +176,17 @@ static void doors_of_their_own_have_bounds_of_their_own(void **state AS_UNUSED)
     FROM(c.header_timeout, HEADER_TIMEOUT); /* all else as at the door of the clients */
 }
 
+static void nobody_who_is_debugged_has_to_answer_a_ping(void **state AS_UNUSED)
+{
+    struct as_fleet_conf c;
+
+    o.v[AS_OPT_DEBUG].i = 1;
+    c = as_conf_fleet(&o);
+    assert_true(c.ping_interval == AS_CONF_DEBUGGING);
+    assert_true(c.ping_timeout == AS_CONF_DEBUGGING);
+    o.v[AS_OPT_DEBUG].i = 0;
+}
+
 static void what_else_is_bounded(void **state AS_UNUSED)
 {
     struct as_shm_conf shm = as_conf_shm(&o);
@@ -200,6 +212,7 @@ int main(void)
         cmocka_unit_test_setup(what_an_edge_is_told, setup),
         cmocka_unit_test_setup(loops_share_what_all_may_have, setup),
         cmocka_unit_test_setup(doors_of_their_own_have_bounds_of_their_own, setup),
+        cmocka_unit_test_setup(nobody_who_is_debugged_has_to_answer_a_ping, setup),
         cmocka_unit_test_setup(what_else_is_bounded, setup),
     };
 
