@@ -464,7 +464,10 @@ static bool is_one(const struct run *r, struct as_buf *err)
 
 static int run(struct run *r, struct as_buf *err)
 {
+    static const char *no_breakpoints[] = {"PYTHONBREAKPOINT=0", NULL}; /* it has no terminal */
     int rc, e;
+
+    unsetenv("ANYSERVE_DEBUG"); /* ours alone: prepare_debug sets it */
 
     if (r->target && strlen(r->target) > TARGET_MAX) {
         as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
@@ -506,6 +509,8 @@ static int run(struct run *r, struct as_buf *err)
             &r->app,
             &(struct as_app_where){.python = r->python.path,
                                    .target = r->target,
+                                   .env = as_option_bool(r->opts, AS_OPT_DEBUG) ? no_breakpoints
+                                                                                : NULL,
                                    .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)},
             r->end_fd, err);
     if (rc == AS_CODE_OK && as_option_bool(r->opts, AS_OPT_DEBUG) && !is_one(r, err))

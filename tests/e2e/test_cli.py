@@ -213,7 +213,7 @@ def server(serve_module):
 def test_start_output(server):
     out = server.log.text()
     for text in ("talking.py", "talk:1", "talk:2", "2 replicas", server.address, str(server.status_port),
-                 str(server.grpc_port), "tritonclient", sys.executable):
+                 str(server.grpc_port), "Call it:", sys.executable):
         assert text in out, text
     assert "level=warn" not in out
 

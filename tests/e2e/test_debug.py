@@ -145,7 +145,8 @@ def test_ctrl_c_ends_it_while_a_handler_stands(debug):
 
 
 def test_a_slow_start_is_waited_for(debug):
-    source = "import sys\nif 'describe' not in ' '.join(sys.argv):\n    breakpoint()\n" + APP.format(kind="", options="")
+    """And who only asks what the file declares has no terminal, and does not stop."""
+    source = "breakpoint()\n" + APP.format(kind="", options="")
     terminal = debug("--start-timeout", "50ms", "--max-start-failures", "1", source=source)
     terminal.read(r"\(Pdb\) ")
     began = time.monotonic()
