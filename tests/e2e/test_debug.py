@@ -86,6 +86,8 @@ def debug(tmp_path):
 
     def debug(*options, source=None, kind="", code_options=""):
         (tmp_path / "app.py").write_text(source or APP.format(kind=kind, options=code_options))
+        # readline changes the terminal's mode for each line, which a writer that is quicker than people can meet half way
+        (tmp_path / "readline.py").write_text("raise ImportError\n")
         env = {**os.environ, "PYTHONPATH": str(paths.SDK), "TERM": "dumb"}
         t = Terminal(paths.BINARY, "run", "app.py", "--debug", "--port", "0", "--status-port", "off", "--runtime-dir", folder,
                      "--python", sys.executable, *options, cwd=tmp_path, env=env)
