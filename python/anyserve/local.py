@@ -51,8 +51,10 @@ class Answer(NamedTuple):
     cause: Optional[BaseException] = None  # what the handler raised
 
 
-def error_of(end: Answer) -> Error:
-    """As a client would see it, with what the handler raised as its cause."""
+def error_of(end: Answer) -> BaseException:
+    """As a client would see it, with what the handler raised as its cause. Ctrl-C is of who runs the program."""
+    if isinstance(end.cause, KeyboardInterrupt):
+        return end.cause
     error = Error(STATUS_NAMES[end.status], end.text)
     error.__cause__ = end.cause
     return error
@@ -158,9 +160,9 @@ class Local(Replica):
     def _enter(self, context: replica.ReplicaContext) -> None:
         self.context = context
 
-    def _on_error(self, model: str, exc: BaseException) -> Tuple[int, str]:
+    def _on_error(self, model: str, where: str, exc: BaseException) -> Tuple[int, str]:
         # who asked hears of it within the same call of the extension, in this thread
-        said = report(self._debug, model, exc)
+        said = report(self._debug, model, where, exc)
         self._raised.last = (exc, said[1])
         return said
 

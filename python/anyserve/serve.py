@@ -41,8 +41,8 @@ _native.set_response_type(Response)
 collections.abc.Coroutine.register(_native.Call)
 
 
-# (model, exception) -> status and text for the client
-OnError = Callable[[str, BaseException], Tuple[int, str]]
+# (model, where its code is, exception) -> status and text for the client
+OnError = Callable[[str, str, BaseException], Tuple[int, str]]
 # name, datatype, shape, labels
 Spec = Tuple[str, str, Optional[Tuple[int, ...]], Optional[Tuple[str, ...]]]
 

@@ -264,6 +264,7 @@ void native_models_free(Link *l)
         specs_free(m->outputs, m->n_outputs);
         Py_XDECREF(m->name);
         Py_XDECREF(m->version);
+        Py_XDECREF(m->where);
         Py_XDECREF(m->kwnames);
         Py_XDECREF(m->output_names);
         Py_XDECREF(m->keeps);
