@@ -15,8 +15,9 @@ _alive = []  # servers, in the order of their start
 
 
 def pytest_configure():
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup; servers would be started so, too
-        signal.signal(signal.SIGHUP, lambda *_: None)
+    for ignored in signal.SIGHUP, signal.SIGINT:  # nohup, `&` in a script; servers would be started so, too
+        if signal.getsignal(ignored) is signal.SIG_IGN:
+            signal.signal(ignored, lambda *_: None)
     for needed in (paths.BINARY, paths.SDK / "anyserve", paths.PROTO):
         if not needed.exists():
             pytest.exit(f"{needed} does not exist: build first (ANYSERVE_BUILD names the build)", 2)

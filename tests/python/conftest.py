@@ -1,5 +1,6 @@
 """Workers for tests of the SDK, and what they printed when a test fails."""
 
+import signal
 import textwrap
 
 import pytest
@@ -9,6 +10,8 @@ _alive = []
 
 
 def pytest_configure():
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `&` in a script; workers would be started so, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not (PACKAGE / "anyserve" / "__init__.py").exists():
         pytest.exit(f"{PACKAGE} holds no package: build first (ANYSERVE_BUILD names the build)", 2)
 
