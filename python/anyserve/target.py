@@ -288,7 +288,7 @@ def files_beside(module: Optional[ModuleType]) -> List[str]:
         base = os.path.dirname(base)
     found = {}
     for m in list(sys.modules.values()):
-        file = getattr(m, "__file__", None)
+        file = getattr(m, "__dict__", {}).get("__file__")  # a lazy module's __getattr__ may raise anything
         file = os.path.abspath(file) if isinstance(file, str) else ""
         if file.startswith(os.path.join(base, "")) and "site-packages" not in file and "\t" not in file \
                 and "\n" not in file:  # fmt: skip

@@ -126,7 +126,7 @@ def print_description(target: str, form: str) -> None:
         text = json.dumps(what)
     sys.stdout.flush()
     try:
-        with os.fdopen(out, "w") as f:
+        with os.fdopen(out, "w", encoding="utf-8", errors="surrogateescape") as f:
             f.write(text + "\n")
     except OSError as e:
         stop(EX_RAISED, "the code has closed a descriptor that it did not open (%d: %s), by os.closerange or the like: "

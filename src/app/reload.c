@@ -16,6 +16,7 @@ struct as_reload {
     struct as_watch *watch;
     struct as_describer *describer; /* NULL: the code is not asked now … */
     bool again;                     /* … and once more after that */
+    bool resumed; /* another controller was here, so `app` may be older than what is served */
     struct as_timer quiet;
     char *declared; /* as the code that is served was described */
     uint64_t oom_seen;
@@ -85,9 +86,12 @@ static void replace(struct as_reload *r, const struct as_app *app)
     int rc = 0;
 
     as_buf_init(&err);
-    if (strcmp(declared, r->declared) != 0)
+    if (r->resumed || strcmp(declared, r->declared) != 0)
         rc = as_orders_redeclare(r->orders, r->opts, app, &err);
-    if (rc < 0 || restart_all(r->orders, &err) < 0) {
+    if (rc == 0 && !r->resumed)
+        rc = restart_all(r->orders, &err);
+    r->resumed = false;
+    if (rc < 0) {
         complain(r, as_buf_slice(&err));
     } else {
         as_log_event(r->log, AS_LOG_INFO, "reloading", "target=\"%s\" files=%u", r->opts->args[0],
@@ -164,6 +168,9 @@ struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set
     as_timer_init(&r->quiet, loop, on_quiet);
     r->declared = text_of(app);
     watch(r, app);
+    r->resumed = orders->desired.generation > 1;
+    if (r->resumed)
+        on_change(r);
     return r;
 }
 

@@ -292,7 +292,11 @@ static int write_app(const struct run *r, struct as_buf *err)
     bool ok;
 
     as_buf_init(&text);
-    as_app_write(&r->app, &text);
+    /* the rest is for --reload alone; a former program that takes over again would not read it */
+    if (as_option_bool(r->opts, AS_OPT_RELOAD))
+        as_app_write(&r->app, &text);
+    else
+        as_app_write_declared(&r->app, &text);
     ok = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n;
     as_buf_fini(&text);
     if (ok)

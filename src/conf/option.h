@@ -102,7 +102,7 @@ enum as_option_type {
       "", R, "Deployment", "the next program must say within it whether it can take over")         \
     X(DETACH, "detach", BOOL, 0, 1, "off", "", START | AS_SCOPE_BASIC, "Deployment",               \
       "return when the server is ready; it goes on in the background")                             \
-    X(LOG_FILE_SIZE, "log-file-size", SIZE, 65536, (int64_t)1 << 40, "16M", "", START,             \
+    X(LOG_FILE_SIZE, "log-file-size", SIZE, 65536, (int64_t)256 << 20, "16M", "", START,           \
       "Deployment", "server.log of a server in the background begins anew beyond it")              \
     X(LOG_FILES, "log-files", INT, 0, 1000, "4", "", START, "Deployment",                          \
       "so many older ones are kept: server.log.1 is the newest")                                   \

@@ -235,6 +235,10 @@ static int make_file(struct as_store *s, const char *folder, const char *path, s
     /* another process may have made it meanwhile: then it is that one */
     if (!e && link((const char *)name.p, path) < 0 && errno != EEXIST)
         e = errno;
+    /* a file system without links; that nobody else makes it meanwhile, the folder's lock sees to
+     */
+    if ((e == EPERM || e == EOPNOTSUPP || e == ENOSYS) && access(path, F_OK) < 0)
+        e = rename((const char *)name.p, path) < 0 ? errno : 0;
     unlink((const char *)name.p);
     if (!e)
         e = sync_folder(folder);
