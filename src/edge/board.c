@@ -171,8 +171,6 @@ struct deployments {
     struct as_board *b;
     void (*fn)(void *arg, const struct as_board_deployment *d);
     void *arg;
-    const struct as_board_status *sought;
-    bool found;
 };
 
 /* The controller says what is so. But where it says HEALTHY and no replica is ready, it does not
@@ -196,6 +194,7 @@ static void tell_deployment(const struct deployments *k, struct as_board_deploym
 
 static void tell_known(void *arg, struct as_deploy *deploy, bool down)
 {
+    struct as_board_status *s;
     const struct deployments *k = arg;
     struct as_board_deployment d = {.deploy = deploy,
                                     .name = as_deploy_name(deploy),
@@ -203,15 +202,10 @@ static void tell_known(void *arg, struct as_deploy *deploy, bool down)
                                     .ready = as_deploy_ready(deploy),
                                     .connected = as_deploy_replicas(deploy)};
 
-    d.status = find_status(k->b, AS_STR(""), d.name);
+    d.status = s = find_status(k->b, AS_STR(""), d.name);
+    if (s)
+        s->is_listed = true;
     tell_deployment(k, &d);
-}
-
-static void compare(void *arg, struct as_deploy *deploy, bool down AS_UNUSED)
-{
-    struct deployments *k = arg;
-
-    k->found |= as_str_eq(as_deploy_name(deploy), as_str_of(k->sought->deployment));
 }
 
 void as_board_each_deployment(struct as_board *b,
@@ -219,18 +213,15 @@ void as_board_each_deployment(struct as_board *b,
 {
     struct deployments k = {.b = b, .fn = fn, .arg = arg};
 
+    AS_LIST_EACH(n, &b->statuses)
+    AS_LIST_ENTRY(n, struct as_board_status, node)->is_listed = false;
     as_fleet_each_deploy(b->fleet, tell_known, &k);
     AS_LIST_EACH(n, &b->statuses)
     {
         const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
         struct as_board_deployment d = {.status = s, .name = as_str_of(s->deployment)};
 
-        if (!d.name.n)
-            continue;
-        k.sought = s;
-        k.found = false;
-        as_fleet_each_deploy(b->fleet, compare, &k);
-        if (!k.found)
+        if (d.name.n && !s->is_listed)
             tell_deployment(&k, &d);
     }
 }
@@ -297,28 +288,23 @@ static void json_deploy(void *arg, const struct as_board_deployment *k)
 }
 
 /* An application is no better than its worst deployment. */
-struct worst {
-    const char *application, *word;
-};
-
 static void look_worst(void *arg, const struct as_board_deployment *d)
 {
-    struct worst *w = arg;
+    const struct as_board *b = arg;
+    struct as_board_status *s;
 
-    if (d->status && strcmp(d->status->application, w->application) == 0 &&
-        strcmp(d->word, d->status->status) != 0)
-        w->word = d->word;
+    if (!d->status || strcmp(d->word, d->status->status) == 0)
+        return;
+    s = find_status(b, as_str_of(d->status->application), AS_STR(""));
+    if (s && strcmp(s->status, "RUNNING") == 0)
+        s->worst = d->word;
 }
 
 static void json_application(struct json *j, const struct as_board_status *s)
 {
-    struct worst w = {s->application, s->status};
-
-    if (strcmp(s->status, "RUNNING") == 0)
-        as_board_each_deployment(j->b, look_worst, &w);
     as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
     as_buf_json(j->out, as_str_of(s->application));
-    json_status(j, s, w.word, s->message);
+    json_status(j, s, s->worst ? s->worst : s->status, s->message);
     as_buf_str(j->out, "}");
 }
 
@@ -448,6 +434,8 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
     as_board_each_deployment(b, json_deploy, &j);
     as_buf_str(out, "],\"applications\":[");
     j.n = 0;
+    AS_LIST_EACH(n, &b->statuses) AS_LIST_ENTRY(n, struct as_board_status, node)->worst = NULL;
+    as_board_each_deployment(b, look_worst, b);
     AS_LIST_EACH(n, &b->statuses)
     {
         const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);

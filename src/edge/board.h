@@ -25,6 +25,9 @@ struct as_board_status { /* of a deployment, or, its name being "", of an applic
     char *application, *deployment, *status, *trigger, *message;
     as_ns since;
     int64_t wanted; /* replicas that there are to be; AS_BOARD_UNTOLD; of a deployment */
+    /* while a page is written: the deployment is on it; the worst of the application's are */
+    bool is_listed;
+    const char *worst; /* NULL: none is worse than the controller says */
 };
 #define AS_BOARD_UNTOLD (-1)
 

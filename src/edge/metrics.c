@@ -283,17 +283,21 @@ static const struct {
 static void replicas_of(void *arg, const struct as_board_deployment *d)
 {
     const int64_t v[] = {[WANTED] = d->wanted, [READY] = d->ready, [CONNECTED] = d->connected};
-    const struct each *e = arg;
+    struct as_buf *series = arg; /* of each metric */
 
-    if (v[e->offset] == AS_BOARD_UNTOLD)
-        return;
-    as_buf_str(e->out, e->name);
-    label(e->out, d->name);
-    as_buf_printf(e->out, "} %lld\n", (long long)v[e->offset]);
+    for (size_t i = 0; i < AS_COUNT(v); i++) {
+        if (v[i] == AS_BOARD_UNTOLD)
+            continue;
+        as_buf_str(&series[i], replicas[i].name);
+        label(&series[i], d->name);
+        as_buf_printf(&series[i], "} %lld\n", (long long)v[i]);
+    }
 }
 
 static void deployments(struct as_board *b, struct as_buf *o)
 {
+    struct as_buf series[AS_COUNT(replicas)] = {0};
+
     for (size_t i = 0; i < AS_COUNT(counters); i++) {
         struct each e = {o, counters[i].name, counters[i].offset};
 
@@ -306,11 +310,11 @@ static void deployments(struct as_board *b, struct as_buf *o)
         as_metrics_head(o, e.name, "gauge", gauges[i].help);
         as_fleet_each_deploy(b->fleet, gauges_of, &e);
     }
+    as_board_each_deployment(b, replicas_of, series);
     for (size_t i = 0; i < AS_COUNT(replicas); i++) {
-        struct each e = {o, replicas[i].name, i};
-
-        as_metrics_head(o, e.name, "gauge", replicas[i].help);
-        as_board_each_deployment(b, replicas_of, &e);
+        as_metrics_head(o, replicas[i].name, "gauge", replicas[i].help);
+        as_buf_add(o, series[i].p, series[i].n);
+        as_buf_fini(&series[i]);
     }
     for (size_t i = 0; i < AS_COUNT(hists); i++) {
         struct each e = {o, hists[i].name, hists[i].offset};

@@ -209,7 +209,8 @@ static void put_path(struct as_buf *b, const struct as_rest_route *first, const 
     if (with_optional && m)
         snprintf(suffix, sizeof(suffix), ":%.*s", AS_STR_FMT(m->version));
     else if (with_optional)
-        snprintf(suffix, sizeof(suffix), strstr(first->path, "{version}") ? ":version" : ":name");
+        snprintf(suffix, sizeof(suffix),
+                 strstr(first->path, "{version}") ? ":{version}" : ":{name}");
     as_buf_printf(b, "%s\"%.*s\":{", b->p[b->n - 1] == '{' ? "" : ",", (int)path.n,
                   (const char *)path.p);
     for (const struct as_rest_route *r = first; r < end && !strcmp(r->path, first->path); r++) {
