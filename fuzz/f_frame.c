@@ -28,7 +28,7 @@ static void touch_str(struct as_str s)
 
 /* What a link would look at: every slice that the decoder handed out. `inside`: the body came in
  * the frame, so the tensors' bytes are there too. */
-static void touch_msg(const struct as_msg *msg, bool inside)
+static void touch_msg(const struct as_msg *msg, const struct as_tensor_params *own, bool inside)
 {
     touch_str(msg->id);
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
@@ -46,6 +46,12 @@ static void touch_msg(const struct as_msg *msg, bool inside)
         touch_str(msg->params[i].name);
         if (msg->params[i].type == AS_PARAM_STRING)
             touch_str(msg->params[i].str);
+    }
+    for (uint32_t i = 0; i < own->n; i++) {
+        AS_ASSERT(own->at[i].tensor < msg->n_tensors);
+        touch_str(own->at[i].param.name);
+        if (own->at[i].param.type == AS_PARAM_STRING)
+            touch_str(own->at[i].param.str);
     }
     for (uint32_t i = 0; i < msg->n_meta; i++) {
         touch_str(msg->meta[i].key);
@@ -66,7 +72,7 @@ static void message(const struct as_frame *f)
     if (as_frame_msg_open(f, &a, &m, &msg, &why) == 0) {
         bool inside = m.body || !m.body_len;
 
-        touch_msg(&msg, inside);
+        touch_msg(&msg, &m.tensor_params, inside);
         /* The way back: what is accepted has one encoding. A second one would be a way to smuggle
          * something past a check that is made on the other. */
         if (inside) {

@@ -81,7 +81,8 @@ static void check_response(const struct as_oip_infer *r)
                                   .outputs = r->inputs,
                                   .n_outputs = r->n_inputs,
                                   .params = r->params,
-                                  .n_params = r->n_params};
+                                  .n_params = r->n_params,
+                                  .tensor_params = r->tensor_params};
     uint64_t n = as_oip_response_len(&out), sum = as_oip_response_head_len(&out);
     uint8_t head[AS_OIP_RAW_HEAD_MAX], *p;
 
@@ -106,7 +107,7 @@ static void check_link(const struct as_oip_infer *r)
                         .n_params = r->n_params};
     /* no budget here: what was accepted has to fit a frame, or it would be refused only after
      * admission */
-    struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR}, m;
+    struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR, .tensor_params = r->tensor_params}, m;
     struct as_arena a;
     struct as_frame f;
     struct as_outq q;
@@ -121,6 +122,7 @@ static void check_link(const struct as_oip_infer *r)
     AS_ASSERT(as_frame_next(v.iov_base, v.iov_len, &f) > 0);
     AS_ASSERT(as_frame_msg_open(&f, &a, &m, &msg, &why) == 0);
     AS_ASSERT(msg.n_tensors == r->n_inputs && msg.n_params == r->n_params);
+    AS_ASSERT(m.tensor_params.n == r->tensor_params.n);
     as_arena_fini(&a);
     as_outq_fini(&q);
 }

@@ -56,7 +56,7 @@ static void check_link(const struct as_oip_infer *r)
                         .params = r->params,
                         .n_tensors = r->n_inputs,
                         .n_params = r->n_params};
-    struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR};
+    struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR, .tensor_params = r->tensor_params};
     struct as_outq q;
 
     as_outq_init(&q);
@@ -72,7 +72,8 @@ static void check_answer(const struct as_oip_infer *r, struct as_arena *a)
                                   .outputs = r->inputs,
                                   .n_outputs = r->n_inputs,
                                   .params = r->params,
-                                  .n_params = r->n_params};
+                                  .n_params = r->n_params,
+                                  .tensor_params = r->tensor_params};
     struct as_oip_infer all = {0};
     struct as_oip_response back;
     struct as_blob *blob = NULL;
@@ -91,6 +92,7 @@ static void check_answer(const struct as_oip_infer *r, struct as_arena *a)
     free(text);
     as_blob_unref(blob);
     AS_ASSERT(back.n_outputs == r->n_inputs && back.n_params == r->n_params);
+    AS_ASSERT(back.tensor_params.n == r->tensor_params.n);
     for (uint32_t i = 0; i < r->n_inputs; i++)
         AS_ASSERT(back.outputs[i].nbytes == r->inputs[i].nbytes);
 }

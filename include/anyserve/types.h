@@ -151,6 +151,16 @@ struct as_param {
     };
 };
 
+/* A parameter of one tensor of a request or of an answer. */
+struct as_tensor_param {
+    struct as_param param;
+    uint32_t tensor; /* its index among the tensors of the message */
+};
+/* Names that say where a tensor's bytes are, or in which form it is wanted (binary_data,
+ * binary_data_size, classification, shared_memory_…): the server uses them itself, handlers neither
+ * see nor give them as parameters of tensors. */
+bool as_tensor_param_reserved(struct as_str name);
+
 /* One header of a request: the key in lower case, the value's bytes (of -bin decoded). */
 struct as_meta {
     struct as_str key, value;

@@ -203,6 +203,9 @@ void as_worker_stop(struct as_worker *w);
 const struct as_msg *as_worker_call_msg(const struct as_worker_call *call);
 const struct as_tensor *as_worker_call_input(const struct as_worker_call *call, const char *name);
 /* NULL: not there */
+/* The parameters of single inputs of that message, in their order, *ret_n of them. */
+const struct as_tensor_param *as_worker_call_tensor_params(const struct as_worker_call *call,
+                                                           uint32_t *ret_n);
 uint32_t as_worker_call_model(const struct as_worker_call *call); /* number of the model */
 bool as_worker_call_cancelled(const struct as_worker_call *call); /* nobody waits any more */
 as_ns as_worker_call_deadline(const struct as_worker_call *call); /* AS_NEVER: none */
@@ -218,6 +221,10 @@ void *as_worker_call_output(struct as_worker_call *call, const char *name, enum 
 int as_worker_call_put(struct as_worker_call *call, const struct as_tensor *t);
 /* A parameter of the answer; it must stay likewise. 0, AS_EINVALID, AS_ENOMEM. */
 int as_worker_call_param(struct as_worker_call *call, const struct as_param *p);
+/* Likewise, of one output that was put already. AS_EINVALID, too: there is none of this name, or
+ * the parameter's name is the server's own (binary_data_size, shared_memory_region …). */
+int as_worker_call_tensor_param(struct as_worker_call *call, const char *output,
+                                const struct as_param *p);
 /* For `return as_worker_call_fail(call, AS_STATUS_INVALID_ARGUMENT, "…")`: always AS_EHANDLER. The
  * text is copied; at most 511 bytes. */
 int as_worker_call_fail(struct as_worker_call *call, uint32_t status, const char *text);
@@ -280,6 +287,9 @@ void as_worker_drain(struct as_worker *w);
 /* A request belongs to the caller until as_worker_answer, _finish or _fail, which free it (its
  * bytes stay while they are held). */
 const struct as_msg *as_worker_req_msg(const struct as_worker_req *q);
+/* The parameters of its single inputs, in their order, *ret_n of them. */
+const struct as_tensor_param *as_worker_req_tensor_params(const struct as_worker_req *q,
+                                                          uint32_t *ret_n);
 uint32_t as_worker_req_model(const struct as_worker_req *q);
 as_ns as_worker_req_deadline(const struct as_worker_req *q); /* AS_NEVER: none */
 /* CANCEL came, the deadline passed, or the link is lost. */
@@ -308,6 +318,12 @@ bool as_worker_cancelled(struct as_worker *w, as_worker_visit take, void *ctx);
  * accepts or than a frame can describe; AS_ENOMEM: nothing was sent, the request is still the
  * caller's. */
 int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg);
+/* Parameters of single outputs of the message that as_worker_answer or as_worker_part gives next: n
+ * of them, in the order of the outputs, which stay until then. A server that does not know them
+ * does not get them. 0; AS_EINVALID: not in order, of an unknown type, or a name that is the
+ * server's own (binary_data_size, shared_memory_region …). */
+int as_worker_req_set_tensor_params(struct as_worker_req *q, const struct as_tensor_param *p,
+                                    uint32_t n);
 /* ERROR instead of an answer, or of what is left of it; `status` 1 … 16 (enum as_grpc_status). */
 void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t status,
                     struct as_str message);

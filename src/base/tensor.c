@@ -82,3 +82,29 @@ int as_tensor_check_bytes(const uint8_t *data, size_t nbytes, uint64_t n)
     }
     return at == nbytes ? 0 : AS_EINVALID;
 }
+
+bool as_tensor_param_reserved(struct as_str name)
+{
+    static const char *const names[] = {
+        "binary_data",          "binary_data_size",     "classification",
+        "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size",
+    };
+
+    for (size_t i = 0; i < AS_COUNT(names); i++) {
+        if (as_str_eq(name, as_str_of(names[i])))
+            return true;
+    }
+    return false;
+}
+
+bool as_tensor_params_ordered(const struct as_tensor_params *p, uint32_t n_tensors)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct as_tensor_param *m = &p->at[i];
+
+        if (m->tensor >= n_tensors || (i && m->tensor < p->at[i - 1].tensor) ||
+            m->param.type < AS_PARAM_BOOL || m->param.type > AS_PARAM_UINT64)
+            return false;
+    }
+    return true;
+}

@@ -224,3 +224,29 @@ bool as_call_alike(const struct as_msg *a, const struct as_msg *b, bool ragged)
     }
     return true;
 }
+
+struct as_print as_call_params_print(const struct as_tensor_params *p, uint64_t seed)
+{
+    XXH128_hash_t v;
+    XXH3_state_t h;
+
+    XXH3_INITSTATE(&h);
+    XXH3_128bits_reset_withSeed(&h, seed);
+    for (uint32_t i = 0; i < p->n; i++) {
+        put(&h, &p->at[i].tensor, sizeof(p->at[i].tensor));
+        put_param(&h, &p->at[i].param);
+    }
+    v = XXH3_128bits_digest(&h);
+    return (struct as_print){.hi = v.high64, .lo = v.low64};
+}
+
+bool as_call_params_alike(const struct as_tensor_params *a, const struct as_tensor_params *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (uint32_t i = 0; i < a->n; i++) {
+        if (a->at[i].tensor != b->at[i].tensor || !params_alike(&a->at[i].param, &b->at[i].param))
+            return false;
+    }
+    return true;
+}

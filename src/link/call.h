@@ -23,9 +23,10 @@ struct as_call;
  * keeps large bytes takes a reference of `blob`. */
 struct as_part {
     struct as_msg msg;
-    struct as_blob *blob; /* NULL: small */
-    uint64_t cost;        /* bytes to give back with as_client_credit, and one message */
-    uint64_t dropped;     /* there was no room for it: its bytes; `msg` is empty. It is the last */
+    struct as_tensor_params tensor_params; /* of its outputs */
+    struct as_blob *blob;                  /* NULL: small */
+    uint64_t cost;    /* bytes to give back with as_client_credit, and one message */
+    uint64_t dropped; /* there was no room for it: its bytes; `msg` is empty. It is the last */
     /* the fleet's own */
     struct as_call *call;
     struct as_letter letter;
@@ -43,7 +44,8 @@ struct as_call {
     uint32_t deployment; /* number from the registry */
     bool fell;           /* deployment fell_from had refused it: to be counted there */
     uint32_t fell_from;
-    struct as_msg msg;    /* id, inputs, parameters, metadata */
+    struct as_msg msg;                     /* id, inputs, parameters, metadata */
+    struct as_tensor_params tensor_params; /* of its inputs */
     struct as_blob *blob; /* holds the bytes of large inputs, or NULL: they are copied */
     /* For the decoded answer; the fleet's until on_answer. Parts are given out before that, so a
      * call that takes them has one that nobody else uses. */
@@ -65,6 +67,7 @@ struct as_call {
     struct as_str message; /* for people; may be empty; valid during on_answer */
     struct as_msg result;  /* valid during on_answer; bytes of large outputs until blob goes. At any
                             * address: a simple worker's lie where they did in its message */
+    struct as_tensor_params result_tensor_params; /* of its outputs; valid as long */
     struct as_blob *result_blob; /* one reference, the submitter's from on_answer on; NULL: small */
 
     /* the fleet's own */
@@ -97,7 +100,7 @@ void as_part_free(struct as_part *p); /* NULL is fine */
 
 /* A hash of what requests of one model must have in common to share a call of its handler: names,
  * datatypes and sizes (but for the first dimension; ragged: but for all) of the inputs, and the
- * parameters. The seed is not for others to know. */
+ * parameters of the request. The seed is not for others to know. */
 uint64_t as_call_kind(const struct as_msg *msg, bool ragged, uint64_t seed);
 /* The size of the message's tensors, bytes. */
 uint64_t as_call_size(const struct as_msg *msg);
@@ -119,5 +122,9 @@ bool as_call_print(struct as_call_hash *h, const struct as_msg *msg, uint64_t se
                    uint64_t *bytes, struct as_print *ret_p);
 /* Do they have all that in common? */
 bool as_call_alike(const struct as_msg *a, const struct as_msg *b, bool ragged);
+/* Of parameters of single inputs, of which there is one at least, what the above say of a message:
+ * a hash, and whether they are the same. */
+struct as_print as_call_params_print(const struct as_tensor_params *p, uint64_t seed);
+bool as_call_params_alike(const struct as_tensor_params *a, const struct as_tensor_params *b);
 
 #endif

@@ -109,8 +109,11 @@ void as_client_submit(struct as_client *c, struct as_call *call)
     call->retry_after = 0;
     if (call->on_part)
         as_call_begin_parts(call);
-    if (call->batching)
+    if (call->batching) {
         call->core.kind = as_call_kind(&call->msg, call->batching == AS_CALL_RAGGED, c->kind_seed);
+        if (call->tensor_params.n)
+            call->core.kind ^= as_call_params_print(&call->tensor_params, c->kind_seed).lo;
+    }
     if (c->local) {
         submit(c->fleet, call);
         return;

@@ -137,7 +137,8 @@ static bool op_alike(const struct as_request *a, const struct as_request *b)
     const struct as_call *x = call_of((struct as_request *)(uintptr_t)a);
     const struct as_call *y = call_of((struct as_request *)(uintptr_t)b);
 
-    return as_call_alike(&x->msg, &y->msg, x->batching == AS_CALL_RAGGED);
+    return as_call_alike(&x->msg, &y->msg, x->batching == AS_CALL_RAGGED) &&
+           as_call_params_alike(&x->tensor_params, &y->tensor_params);
 }
 
 static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)

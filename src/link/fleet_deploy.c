@@ -26,6 +26,8 @@ uint64_t as_fleet_sample(void *ctx, const struct as_request *q, uint64_t *ret_sa
 
     if (ret_sample)
         *ret_sample = as_call_sample(&c->msg, d->fleet->conf.seed);
+    if (ret_sample && c->tensor_params.n)
+        *ret_sample ^= as_call_params_print(&c->tensor_params, d->fleet->conf.seed).lo;
     return as_call_size(&c->msg);
 }
 
@@ -35,7 +37,15 @@ bool as_fleet_print(void *ctx, const struct as_request *q, bool first, uint64_t 
     struct as_fleet_deploy *d = ctx;
     const struct as_call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct as_call, core);
 
-    return as_call_print(&d->hash, &c->msg, d->fleet->conf.seed, first, bytes, ret_p);
+    if (!as_call_print(&d->hash, &c->msg, d->fleet->conf.seed, first, bytes, ret_p))
+        return false;
+    if (c->tensor_params.n) {
+        struct as_print own = as_call_params_print(&c->tensor_params, d->fleet->conf.seed);
+
+        ret_p->hi ^= own.hi;
+        ret_p->lo ^= own.lo;
+    }
+    return true;
 }
 
 void as_fleet_next_turn(void *ctx)

@@ -383,6 +383,8 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     c->rx_msg.body_len = 0;
     c->dropped = 0;
     fixed.more = c->on_part && c->streams_inputs;
+    if (l->tensor_params)
+        fixed.tensor_params = c->tensor_params;
     err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
     AS_ASSERT(!err); /* that it fits was seen to before it was submitted */
     if (c->on_part)

@@ -94,6 +94,7 @@ struct as_link {
     enum as_link_state state;
     uint32_t n_registers; /* REGISTER came so many times */
     bool moves;           /* the worker can serve another dispatcher beside us */
+    bool tensor_params;   /* it takes parameters of single tensors */
     bool draining;        /* the worker asked for no more */
     bool goodbye;         /* the worker said that it goes */
     bool dead;            /* the kernel told that the process died */

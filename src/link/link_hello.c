@@ -137,9 +137,10 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     }
     if (l->page)
         as_link_watch(l);
-    ours.capabilities =
-        h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_MOVE);
+    ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL |
+                                          AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS);
     l->moves = h.capabilities & AS_CAP_MOVE;
+    l->tensor_params = h.capabilities & AS_CAP_TENSOR_PARAMS;
     /* counts links: log lines and the status page can tell two lives of one replica apart */
     ours.epoch = l->epoch = ++l->up.fleet->epoch;
     ours.replica = as_str_of(l->up.name);

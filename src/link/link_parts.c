@@ -51,6 +51,7 @@ static const char *give_at_once(struct as_link *l, struct as_call *c, const stru
         as_arena_reset(&l->scratch);
         return why;
     }
+    p.tensor_params = m.tensor_params;
     p.cost = m.table.n + m.body_len;
     as_frame_window_take(&c->parts, p.cost);
     c->on_part(c, &p);
@@ -66,6 +67,7 @@ void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n)
     as_link_pass_over(l, c);
     c->rx_msg.body_len = UINT64_MAX;
     p->msg = (struct as_msg){0};
+    p->tensor_params = (struct as_tensor_params){0};
     p->dropped = n;
     as_fleet_part(c, p);
 }
@@ -85,6 +87,7 @@ static const char *keep_part(struct as_link *l, struct as_call *c, const struct 
         as_part_free(p);
         return why;
     }
+    p->tensor_params = m.tensor_params;
     p->cost = m.table.n + m.body_len;
     as_frame_window_take(&c->parts, p->cost);
     if (m.body || !m.body_len) {
@@ -211,7 +214,9 @@ void as_link_input(struct as_link *l, struct as_call *c)
         return;
     /* the worker reads on: another one would see the rest only */
     as_replica_bind(l->up.replica, &c->core);
-    as_frame_window_take(&c->inputs, as_frame_msg_cost(&in->msg, true));
+    if (l->tensor_params)
+        fixed.tensor_params = in->tensor_params;
+    as_frame_window_take(&c->inputs, as_frame_msg_cost(&in->msg, &fixed.tensor_params, true));
     err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->msg, in->blob);
     AS_ASSERT(!err); /* that it fits was seen to before */
     as_call_release_input(c);

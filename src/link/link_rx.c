@@ -39,6 +39,7 @@ static void give_result(struct as_link *l, struct as_call *c, const struct as_fr
     c->err = 0;
     c->status = 0;
     c->message = (struct as_str){0};
+    c->result_tensor_params = m->tensor_params;
     as_link_settle(l, c, t, false);
 }
 

@@ -216,15 +216,15 @@ static int keep(struct as_simple_conn *conn, struct as_str *message)
 static void take_answer(struct as_call *c, const struct as_simple_answer *a,
                         struct as_simple_conn *conn)
 {
-    if (a->status) {
-        set_verdict(c, AS_EHANDLER, a->status, a->message);
+    set_verdict(c, a->status ? AS_EHANDLER : 0, a->status,
+                a->status ? a->message : (struct as_str){0});
+    if (a->status)
         return;
-    }
-    set_verdict(c, 0, 0, (struct as_str){0});
     c->result = (struct as_msg){.tensors = a->r.outputs,
                                 .n_tensors = a->r.n_outputs,
                                 .params = a->r.params,
                                 .n_params = a->r.n_params};
+    c->result_tensor_params = a->r.tensor_params;
     c->result_blob = conn->rx.blob;
     conn->rx.blob = NULL;
 }
@@ -426,7 +426,8 @@ void as_simple_conn_send(struct as_simple *s, struct as_call *c)
                                          .outputs = c->msg.tensors,
                                          .n_outputs = c->msg.n_tensors,
                                          .params = c->msg.params,
-                                         .n_params = c->msg.n_params}};
+                                         .n_params = c->msg.n_params,
+                                         .tensor_params = c->tensor_params}};
     conn->too_big = as_simple_frame_put(&conn->out, &r, c->blob) != 0;
     as_loop_defer_first(s->up.fleet->loop, &conn->turn);
 }

@@ -36,6 +36,7 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w, struct as_worker_li
     q->got = q->body_len = 0;
     q->data = NULL;
     q->rehearsal = NULL;
+    q->tensor_params = q->said = (struct as_tensor_params){0};
     q->parts = (struct as_frame_window){0};
     q->filling = NULL;
     q->inputs_over = q->is_input = q->orphan = false;
@@ -332,6 +333,7 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
     fixed.service = now - q->begun;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
+    fixed.tensor_params = as_worker_said(q);
     err = as_worker_live(q)
               ? as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
               : 0;
@@ -367,6 +369,7 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
     fixed.service = now - q->begun;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
+    fixed.tensor_params = as_worker_said(q);
     if (as_worker_live(q))
         err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
     if (err)
@@ -412,6 +415,28 @@ bool as_worker_cancelled(struct as_worker *w, as_worker_visit take, void *ctx)
 const struct as_msg *as_worker_req_msg(const struct as_worker_req *q)
 {
     return &q->msg;
+}
+
+const struct as_tensor_param *as_worker_req_tensor_params(const struct as_worker_req *q,
+                                                          uint32_t *ret_n)
+{
+    *ret_n = q->tensor_params.n;
+    return q->tensor_params.at;
+}
+
+int as_worker_req_set_tensor_params(struct as_worker_req *q, const struct as_tensor_param *p,
+                                    uint32_t n)
+{
+    struct as_tensor_params said = {p, n};
+
+    if (!as_tensor_params_ordered(&said, AS_WORKER_TENSORS))
+        return AS_EINVALID;
+    for (uint32_t i = 0; i < n; i++) {
+        if (as_tensor_param_reserved(p[i].param.name))
+            return AS_EINVALID;
+    }
+    q->said = said;
+    return 0;
 }
 
 uint32_t as_worker_req_model(const struct as_worker_req *q)

@@ -15,6 +15,8 @@ struct as_worker_call {
     struct as_tensor *tensors;
     struct as_param *params;
     uint32_t n_tensors, cap_tensors, n_params, cap_params;
+    struct as_tensor_param *tensor_params; /* in the order of the outputs */
+    uint32_t n_tensor_params, cap_tensor_params;
     uint32_t status; /* as the handler said, 0: it did not */
     char text[TEXT_MAX];
     struct as_arena arena;
@@ -57,6 +59,7 @@ void as_worker_hand_free(struct as_worker_hand *h)
         as_arena_fini(&h->calls[i]->arena);
         free(h->calls[i]->tensors);
         free(h->calls[i]->params);
+        free(h->calls[i]->tensor_params);
         free(h->calls[i]);
     }
     free(h->calls);
@@ -81,7 +84,7 @@ static struct as_worker_call *begin(struct as_worker_hand *h, struct as_worker_r
 
 static void forget_answer(struct as_worker_call *c)
 {
-    c->n_tensors = c->n_params = 0;
+    c->n_tensors = c->n_params = c->n_tensor_params = 0;
     as_arena_reset(&c->arena);
 }
 
@@ -102,6 +105,12 @@ const struct as_tensor *as_worker_call_input(const struct as_worker_call *call, 
             return &m->tensors[i];
     }
     return NULL;
+}
+
+const struct as_tensor_param *as_worker_call_tensor_params(const struct as_worker_call *call,
+                                                           uint32_t *ret_n)
+{
+    return as_worker_req_tensor_params(call->input ? call->input : call->q, ret_n);
 }
 
 uint32_t as_worker_call_model(const struct as_worker_call *call)
@@ -223,7 +232,7 @@ int as_worker_call_param(struct as_worker_call *call, const struct as_param *p)
     uint32_t cap = call->cap_params ? 2 * call->cap_params : 8;
     struct as_param *more;
 
-    if (!p->name.n || call->n_params == AS_WORKER_PARAMS)
+    if (!p->name.n || call->n_params + call->n_tensor_params == AS_WORKER_PARAMS)
         return misuse(call, AS_EINVALID, "the handler made a parameter without name, or too many");
     if (call->n_params == call->cap_params) {
         more = realloc(call->params, cap * sizeof(*more));
@@ -233,6 +242,50 @@ int as_worker_call_param(struct as_worker_call *call, const struct as_param *p)
         call->cap_params = cap;
     }
     call->params[call->n_params++] = *p;
+    return 0;
+}
+
+/* Room for one more, behind those of the outputs up to this one. NULL: no memory. */
+static struct as_tensor_param *place_of(struct as_worker_call *c, uint32_t tensor)
+{
+    uint32_t cap = c->cap_tensor_params ? 2 * c->cap_tensor_params : 8, at = c->n_tensor_params;
+    struct as_tensor_param *p = c->tensor_params;
+
+    if (c->n_tensor_params == c->cap_tensor_params) {
+        p = realloc(c->tensor_params, cap * sizeof(*p));
+        if (!p)
+            return NULL;
+        c->tensor_params = p;
+        c->cap_tensor_params = cap;
+    }
+    for (; at && p[at - 1].tensor > tensor; at--)
+        p[at] = p[at - 1];
+    c->n_tensor_params++;
+    return &p[at];
+}
+
+int as_worker_call_tensor_param(struct as_worker_call *call, const char *output,
+                                const struct as_param *p)
+{
+    struct as_tensor_param *to;
+    uint32_t i = 0;
+
+    while (i < call->n_tensors && !as_str_eq(call->tensors[i].name, as_str_of(output)))
+        i++;
+    if (i == call->n_tensors)
+        return misuse(call, AS_EINVALID,
+                      "the handler gave a parameter to an output that is not there");
+    if (as_tensor_param_reserved(p->name))
+        return misuse(call, AS_EINVALID,
+                      "the handler gave an output a parameter whose name is the server's own");
+    if (!p->name.n || p->type < AS_PARAM_BOOL || p->type > AS_PARAM_UINT64 ||
+        call->n_params + call->n_tensor_params == AS_WORKER_PARAMS)
+        return misuse(call, AS_EINVALID,
+                      "the handler made a parameter without name or type, or too many");
+    to = place_of(call, i);
+    if (!to)
+        return misuse(call, AS_ENOMEM, "no memory for a parameter");
+    *to = (struct as_tensor_param){*p, i};
     return 0;
 }
 
@@ -254,6 +307,7 @@ int as_worker_call_send(struct as_worker_call *call)
 
     if (!m->reg.decoupled)
         return misuse(call, AS_EINVALID, "the model is not decoupled: it gives one answer");
+    call->q->said = (struct as_tensor_params){call->tensor_params, call->n_tensor_params};
     do {
         err = as_worker_await_room(call->w, call->q);
         if (!err)
@@ -312,6 +366,7 @@ static void answer(struct as_worker_call *c)
             return;
         }
     } else {
+        q->said = (struct as_tensor_params){c->tensor_params, c->n_tensor_params};
         err = as_worker_answer(c->w, q, &msg);
         if (!err) {
             c->q = NULL;

@@ -153,8 +153,8 @@ static int greet(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_frame_hello h = {.lo = AS_FRAME_VERSION,
                                .hi = AS_FRAME_VERSION,
-                               .capabilities =
-                                   AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_PAGE | AS_CAP_MOVE,
+                               .capabilities = AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_PAGE |
+                                               AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS,
                                .epoch = w->epoch,
                                .max_message = w->conf.max_message,
                                .pid = (uint32_t)getpid(),

@@ -37,6 +37,7 @@ static void on_hello(struct as_worker *w, struct as_worker_link *l, const struct
     }
     w->epoch = h.epoch;
     l->peer_max = h.max_message;
+    l->tensor_params = h.capabilities & AS_CAP_TENSOR_PARAMS;
     l->greeted = true;
 }
 
@@ -142,6 +143,7 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
     if (err)
         return err;
     q->head = as_blob_ref(buf);
+    q->tensor_params = m.tensor_params;
     q->cost = m.table.n + m.body_len;
     if (f->type == AS_FRAME_OPEN) {
         q->deadline = m.timeout ? as_worker_clock() + m.timeout : AS_NEVER;

@@ -65,9 +65,11 @@ struct as_worker_req {
     atomic_uint cancel;            /* 0, or why nobody waits for it, as gRPC status */
     as_ns deadline, begun;
     struct as_msg msg;
-    struct as_blob *head; /* holds the frame */
-    struct as_blob *body; /* holds the tensors' bytes, may be the same one */
-    uint64_t got;         /* bytes of a following body that are here */
+    struct as_tensor_params tensor_params; /* of its inputs */
+    struct as_tensor_params said;          /* of the outputs of the message that is given next */
+    struct as_blob *head;                  /* holds the frame */
+    struct as_blob *body;                  /* holds the tensors' bytes, may be the same one */
+    uint64_t got;                          /* bytes of a following body that are here */
     uint64_t body_len;
     void *data;                            /* the caller's */
     struct as_worker_rehearsal *rehearsal; /* NULL: the server sent it */
@@ -112,6 +114,7 @@ struct as_worker_link {
     enum as_worker_state state;
     int sock;        /* -1 */
     uint64_t number; /* of this link; changes when it ends: answers to it go nowhere then */
+    atomic_bool tensor_params; /* it takes parameters of single tensors */
     _Atomic uint64_t peer_max; /* bytes of an answer's body that the dispatcher accepts */
     bool greeted;              /* HELLO was answered */
     bool beside;               /* it was made beside another one that lives */
@@ -207,6 +210,11 @@ static inline struct as_worker_link *as_worker_nth(struct as_worker *w, int i)
 static inline bool as_worker_live(const struct as_worker_req *q)
 {
     return !q->on || q->on->number == q->link;
+}
+/* What its server takes of q->said. */
+static inline struct as_tensor_params as_worker_said(const struct as_worker_req *q)
+{
+    return q->said.n && q->on && q->on->tensor_params ? q->said : (struct as_tensor_params){0};
 }
 static inline bool as_worker_connected(const struct as_worker *w)
 {

@@ -143,10 +143,12 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
         return AS_ECANCELLED;
     if (!as_frame_window_open(&q->parts))
         return AS_EAGAIN;
+    fixed.tensor_params = as_worker_said(q);
     err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, owner);
     if (err)
         return err;
-    as_frame_window_take(&q->parts, as_frame_msg_cost(msg, false));
+    q->said.n = 0;
+    as_frame_window_take(&q->parts, as_frame_msg_cost(msg, &fixed.tensor_params, false));
     now = as_worker_clock();
     if (now - w->sent_at >= AS_WORKER_PART || q->on->out.bytes > PUBLISH_BYTES) {
         w->sent_at = now;

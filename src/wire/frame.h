@@ -96,7 +96,8 @@ struct as_frame_msg {
     uint64_t body_len;
     struct as_str id; /* OPEN, and DATA for a worker; the client's request id, may be empty */
     uint32_t n_tensors, n_params, n_meta;
-    struct as_str table; /* its bytes as they came */
+    struct as_tensor_params tensor_params; /* in the order of the tensors */
+    struct as_str table;                   /* its bytes as they came */
     const uint8_t *body; /* inline body (body_len bytes), NULL when it follows in DATA frames */
 };
 
@@ -138,10 +139,10 @@ uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n);
 /* Writes an OPEN (type OPEN) or a response (type DATA; MSG is added) with everything of `msg`.
  * Body bytes: tensors of at most AS_COPY_MAX bytes are copied, larger ones are referenced when
  * `owner` is given (tensor data then lies in owner->data), copied otherwise. Sets END on the last
- * frame unless there is `more`. fixed: kind, priority, target, timeout, service, ended, more, input
- * are taken from here; a response carries no id. 0, or AS_ETOOBIG with nothing written: the table
- * or a count is over its limit above, a name is longer than 65535 bytes, or the body is 2^63 bytes
- * or more. */
+ * frame unless there is `more`. fixed: kind, priority, target, timeout, service, ended, more,
+ * input, tensor_params (only for a peer that says AS_CAP_TENSOR_PARAMS) are taken from here; a
+ * response carries no id. 0, or AS_ETOOBIG with nothing written: the table or a count is over its
+ * limit above, a name is longer than 65535 bytes, or the body is 2^63 bytes or more. */
 #define AS_COPY_MAX 8192u
 int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
                      const struct as_frame_msg *fixed, const struct as_msg *msg,
@@ -149,7 +150,8 @@ int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream
 
 /* What a message costs of a stream's credit: bytes of its table and its body, as its fixed part
  * says them. `id`: it travels with its id. Only for messages that as_frame_put_msg takes. */
-uint64_t as_frame_msg_cost(const struct as_msg *msg, bool id);
+uint64_t as_frame_msg_cost(const struct as_msg *msg, const struct as_tensor_params *params,
+                           bool id);
 
 /* The other frames. Encoders append to q and cut texts at AS_FRAME_TEXT; decoders return 0 or
  * AS_EPROTO. Slices of decoded structs point into f. Texts are any bytes. */
@@ -172,10 +174,11 @@ struct as_frame_hello {
     uint32_t pid;         /* for messages only; identity comes from the kernel */
     struct as_str token, replica, deployment, peer; /* peer: free text, "anyserve-python 0.1.0" */
 };
-#define AS_CAP_RECALL 0x1u
-#define AS_CAP_CANCEL 0x2u
-#define AS_CAP_PAGE   0x4u /* HELLO carries the descriptor of a status page */
-#define AS_CAP_MOVE   0x8u /* MOVE: the worker connects once more, and serves both links */
+#define AS_CAP_RECALL        0x1u
+#define AS_CAP_CANCEL        0x2u
+#define AS_CAP_PAGE          0x4u  /* HELLO carries the descriptor of a status page */
+#define AS_CAP_MOVE          0x8u  /* MOVE: the worker connects once more, and serves both links */
+#define AS_CAP_TENSOR_PARAMS 0x10u /* messages may have parameters of single tensors */
 /* Each string at most AS_FRAME_NAME bytes (peer is cut, the others are the caller's to check). */
 void as_frame_put_hello(struct as_outq *q, const struct as_frame_hello *h);
 int as_frame_get_hello(const struct as_frame *f, struct as_frame_hello *ret_h);

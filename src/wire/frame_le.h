@@ -11,11 +11,12 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the link's byte order is the machine's");
 
 /* Sizes that writer and reader of messages share; docs/PROTOCOL.md, section 7. */
-#define AS_MSG_TABLE    (AS_FRAME_HEADER + AS_FRAME_FIXED) /* where the table starts in the frame */
-#define AS_MSG_TENSOR   32u                                /* fixed parts of the records */
-#define AS_MSG_PARAM    16u
-#define AS_MSG_META     8u
-#define AS_MSG_BODY_MAX ((uint64_t)INT64_MAX)
+#define AS_MSG_TABLE        (AS_FRAME_HEADER + AS_FRAME_FIXED) /* where the table starts in the frame */
+#define AS_MSG_TENSOR       32u                                /* fixed parts of the records */
+#define AS_MSG_PARAM        16u
+#define AS_MSG_TENSOR_PARAM 24u
+#define AS_MSG_META         8u
+#define AS_MSG_BODY_MAX     ((uint64_t)INT64_MAX)
 
 static inline void put16(uint8_t *p, uint16_t v)
 {

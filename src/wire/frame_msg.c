@@ -75,9 +75,9 @@ static bool get_tensor(struct walk *w, struct as_tensor *t, uint64_t *end)
     return true;
 }
 
-static bool get_param(struct walk *w, struct as_param *m)
+/* Its fixed part is r: NULL, cut short. Name and text follow in the table. */
+static bool get_param(struct walk *w, struct as_param *m, const uint8_t *r)
 {
-    const uint8_t *r = take(w, AS_MSG_PARAM);
     uint64_t v;
     size_t str;
 
@@ -103,6 +103,22 @@ static bool get_param(struct walk *w, struct as_param *m)
     if (!as_names_utf8(m->name) || (m->type == AS_PARAM_STRING && !as_names_utf8(m->str)))
         return bad(w, "parameter: name or text is not UTF-8");
     return true;
+}
+
+static bool get_tensor_params(struct walk *w, const struct as_frame_msg *m,
+                              struct as_tensor_param *p)
+{
+    for (uint32_t i = 0; i < m->tensor_params.n; i++) {
+        const uint8_t *r = take(w, AS_MSG_TENSOR_PARAM);
+
+        if (!get_param(w, &p[i].param, r))
+            return false;
+        p[i].tensor = get32(r + AS_MSG_PARAM);
+        if (get32(r + AS_MSG_PARAM + 4))
+            return bad(w, "parameter of a tensor: reserved bits are set");
+    }
+    return as_tensor_params_ordered(&m->tensor_params, m->n_tensors) ||
+           bad(w, "parameter of a tensor: no such tensor, or not in the tensors' order");
 }
 
 static bool get_meta(struct walk *w, struct as_meta *m)
@@ -135,7 +151,7 @@ static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t
         return bad(w, "message: cut short");
     *m = (struct as_frame_msg){.kind = p[16], .priority = p[17]};
     *(open ? &m->target : &m->ended) = get32(p + 20);
-    if (get16(p + 18) || get32(p + 60))
+    if (get16(p + 18))
         return bad(w, "message: reserved bits are set");
     if (open ? m->kind != AS_FRAME_TENSOR : m->kind || m->priority)
         return bad(w, "message: its kind is not served by this version");
@@ -144,15 +160,16 @@ static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t
     m->n_tensors = get32(p + 40);
     m->n_params = get32(p + 44);
     m->n_meta = get32(p + 48);
+    m->tensor_params.n = get32(p + 60);
     *ret_id = get32(p + 52);
     table = get32(p + 56);
     if (table > AS_FRAME_TABLE || table % 8 || table > f->n - AS_FRAME_FIXED)
         return bad(w, "table: its length is wrong");
     if (m->n_tensors > AS_FRAME_TENSORS || m->n_params > AS_FRAME_PARAMS ||
-        m->n_meta > AS_FRAME_PARAMS)
+        m->tensor_params.n > AS_FRAME_PARAMS - m->n_params || m->n_meta > AS_FRAME_PARAMS)
         return bad(w, "message: a count is over its limit");
     if ((uint64_t)m->n_tensors * AS_MSG_TENSOR + (uint64_t)m->n_params * AS_MSG_PARAM +
-            (uint64_t)m->n_meta * AS_MSG_META >
+            (uint64_t)m->tensor_params.n * AS_MSG_TENSOR_PARAM + (uint64_t)m->n_meta * AS_MSG_META >
         table)
         return bad(w, "table: cut short");
     m->table = (struct as_str){(const char *)p + AS_MSG_TABLE, table};
@@ -179,12 +196,13 @@ static bool get_body(const struct as_frame *f, struct as_frame_msg *m, struct wa
     return true;
 }
 
-/* One allocation for the three arrays. */
-static int alloc(const struct as_frame_msg *m, struct as_arena *a, struct as_tensor **ret_t,
+/* One allocation for the four arrays. */
+static int alloc(struct as_frame_msg *m, struct as_arena *a, struct as_tensor **ret_t,
                  struct as_param **ret_p, struct as_meta **ret_m)
 {
     size_t nt = m->n_tensors * sizeof(**ret_t), np = m->n_params * sizeof(**ret_p);
-    size_t total = nt + np + m->n_meta * sizeof(**ret_m);
+    size_t nm = m->n_meta * sizeof(**ret_m);
+    size_t total = nt + np + nm + m->tensor_params.n * sizeof(*m->tensor_params.at);
     uint8_t *p = as_arena_alloc(a, AS_MAX(total, 8), 8); /* never NULL, not even for nothing */
 
     if (!p)
@@ -192,6 +210,7 @@ static int alloc(const struct as_frame_msg *m, struct as_arena *a, struct as_ten
     *ret_t = (struct as_tensor *)(void *)p;
     *ret_p = (struct as_param *)(void *)(p + nt);
     *ret_m = (struct as_meta *)(void *)(p + nt + np);
+    m->tensor_params.at = (struct as_tensor_param *)(void *)(p + nt + np + nm);
     return 0;
 }
 
@@ -209,9 +228,12 @@ static bool get_table(struct walk *w, const struct as_frame_msg *m, uint32_t id,
     if (as_names_twice(t, sizeof(*t), m->n_tensors))
         return bad(w, "tensor: a name is given twice");
     for (uint32_t i = 0; i < m->n_params; i++) {
-        if (!get_param(w, &p[i]))
+        if (!get_param(w, &p[i], take(w, AS_MSG_PARAM)))
             return false;
     }
+    if (m->tensor_params.n &&
+        !get_tensor_params(w, m, (struct as_tensor_param *)(uintptr_t)m->tensor_params.at))
+        return false;
     for (uint32_t i = 0; i < m->n_meta; i++) {
         if (!get_meta(w, &meta[i]))
             return false;

@@ -21,9 +21,18 @@ uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n)
     return len;
 }
 
+/* Bytes of a record behind its fixed part; more than AS_FRAME_TABLE when it does not fit. */
+static size_t param_text(const struct as_param *m)
+{
+    size_t str = m->type == AS_PARAM_STRING ? m->str.n : 0;
+
+    return m->name.n > UINT16_MAX || str > AS_FRAME_TABLE ? AS_FRAME_TABLE + 1
+                                                          : AS_ALIGN(m->name.n + str, 8);
+}
+
 /* Bytes of the table; more than AS_FRAME_TABLE when something does not fit its field. Each addend
- * is checked before it is summed, so the sum cannot wrap within the counts that put_msg allows. */
-static size_t table_len(const struct as_msg *msg, size_t id)
+ * is bounded before it is summed, so the sum cannot wrap within the counts that put_msg allows. */
+static size_t table_len(const struct as_msg *msg, const struct as_tensor_params *own, size_t id)
 {
     const size_t over = AS_FRAME_TABLE + 1;
     size_t n = AS_ALIGN(id, 8);
@@ -36,14 +45,10 @@ static size_t table_len(const struct as_msg *msg, size_t id)
             return over;
         n += AS_MSG_TENSOR + 8 * (size_t)msg->tensors[i].ndim + AS_ALIGN(msg->tensors[i].name.n, 8);
     }
-    for (uint32_t i = 0; i < msg->n_params; i++) {
-        const struct as_param *m = &msg->params[i];
-        size_t str = m->type == AS_PARAM_STRING ? m->str.n : 0;
-
-        if (m->name.n > UINT16_MAX || str > AS_FRAME_TABLE)
-            return over;
-        n += AS_MSG_PARAM + AS_ALIGN(m->name.n + str, 8);
-    }
+    for (uint32_t i = 0; i < msg->n_params; i++)
+        n += AS_MSG_PARAM + param_text(&msg->params[i]);
+    for (uint32_t i = 0; i < own->n; i++)
+        n += AS_MSG_TENSOR_PARAM + param_text(&own->at[i].param);
     for (uint32_t i = 0; i < msg->n_meta; i++) {
         const struct as_meta *m = &msg->meta[i];
 
@@ -89,22 +94,41 @@ static uint8_t *put_tensors(uint8_t *p, const struct as_tensor *t, uint32_t n)
     return p;
 }
 
+/* Its fixed part; returns the text. */
+static struct as_str put_param(uint8_t *p, const struct as_param *m)
+{
+    struct as_str str = {0};
+    uint64_t v = 0;
+
+    if (m->type == AS_PARAM_STRING)
+        str = m->str;
+    else if (m->type == AS_PARAM_BOOL)
+        v = m->b;
+    else
+        v = m->u64;
+    put32(p, (uint32_t)m->name.n | (uint32_t)m->type << 16);
+    put32(p + 4, (uint32_t)str.n);
+    put64(p + 8, v);
+    return str;
+}
+
 static uint8_t *put_params(uint8_t *p, const struct as_param *m, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++, m++) {
-        struct as_str str = {0};
-        uint64_t v = 0;
+        struct as_str str = put_param(p, m);
 
-        if (m->type == AS_PARAM_STRING)
-            str = m->str;
-        else if (m->type == AS_PARAM_BOOL)
-            v = m->b;
-        else
-            v = m->u64;
-        put32(p, (uint32_t)m->name.n | (uint32_t)m->type << 16);
-        put32(p + 4, (uint32_t)str.n);
-        put64(p + 8, v);
         p = put_names(p + AS_MSG_PARAM, m->name, str);
+    }
+    return p;
+}
+
+static uint8_t *put_tensor_params(uint8_t *p, const struct as_tensor_params *own)
+{
+    for (uint32_t i = 0; i < own->n; i++) {
+        struct as_str str = put_param(p, &own->at[i].param);
+
+        put64(p + AS_MSG_PARAM, own->at[i].tensor);
+        p = put_names(p + AS_MSG_TENSOR_PARAM, own->at[i].param.name, str);
     }
     return p;
 }
@@ -211,9 +235,10 @@ static void put_head(uint8_t *p, size_t head, enum as_frame_type type, uint64_t 
     put64(p + 32, body);
     put64(p + 40, msg->n_tensors | (uint64_t)msg->n_params << 32);
     put64(p + 48, msg->n_meta | (uint64_t)id.n << 32);
-    put64(p + 56, table);
+    put64(p + 56, table | (uint64_t)fixed->tensor_params.n << 32);
     p = put_tensors(p + AS_MSG_TABLE, msg->tensors, msg->n_tensors);
     p = put_params(p, msg->params, msg->n_params);
+    p = put_tensor_params(p, &fixed->tensor_params);
     p = put_meta(p, msg->meta, msg->n_meta);
     put_names(p, id, (struct as_str){0});
 }
@@ -232,15 +257,17 @@ __attribute__((noinline)) static void put_large(struct as_outq *q, uint64_t stre
     put_pieces(&w, msg, owner);
 }
 
-static bool describable(const struct as_msg *msg, uint64_t body)
+static bool describable(const struct as_msg *msg, const struct as_tensor_params *own, uint64_t body)
 {
     return msg->n_tensors <= AS_FRAME_TENSORS && msg->n_params <= AS_FRAME_PARAMS &&
-           msg->n_meta <= AS_FRAME_PARAMS && body <= AS_MSG_BODY_MAX;
+           own->n <= AS_FRAME_PARAMS - msg->n_params && msg->n_meta <= AS_FRAME_PARAMS &&
+           body <= AS_MSG_BODY_MAX;
 }
 
-uint64_t as_frame_msg_cost(const struct as_msg *msg, bool id)
+uint64_t as_frame_msg_cost(const struct as_msg *msg, const struct as_tensor_params *params, bool id)
 {
-    return table_len(msg, id ? msg->id.n : 0) + as_frame_body_len(msg->tensors, msg->n_tensors);
+    return table_len(msg, params, id ? msg->id.n : 0) +
+           as_frame_body_len(msg->tensors, msg->n_tensors);
 }
 
 int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream,
@@ -253,9 +280,10 @@ int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream
     uint8_t *p;
 
     AS_ASSERT(type == AS_FRAME_OPEN || type == AS_FRAME_DATA);
-    if (!describable(msg, body))
+    if (!describable(msg, &fixed->tensor_params, body))
         return AS_ETOOBIG;
-    table = table_len(msg, type == AS_FRAME_OPEN || fixed->input ? msg->id.n : 0);
+    table = table_len(msg, &fixed->tensor_params,
+                      type == AS_FRAME_OPEN || fixed->input ? msg->id.n : 0);
     if (table > AS_FRAME_TABLE)
         return AS_ETOOBIG;
     head = AS_ALIGN(AS_MSG_TABLE + table, AS_FRAME_ALIGN);

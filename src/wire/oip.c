@@ -126,7 +126,7 @@ int as_oip_check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64
 /* One field of an InferInputTensor. `raw`: the request has raw_input_contents. */
 static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const struct as_pb_field *f,
                            bool raw, struct as_str *datatype, int64_t *shape,
-                           struct as_oip_own *own)
+                           struct as_oip_own *own, uint32_t index)
 {
     int has;
 
@@ -142,7 +142,7 @@ static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const st
     case 3:
         return get_shape(c, t, f, shape, &t->ndim);
     case 4:
-        return as_oip_get_own(c, "input", t->name, f, own);
+        return as_oip_get_own(c, "input", t->name, f, own, index);
     case 5:
         if (f->wire != AS_PB_LEN)
             return as_oip_refuse_input(c, t, AS_EPROTO, "contents: wrong wire type %d",
@@ -170,6 +170,7 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     struct as_pb r = as_pb_of(message);
     struct as_str datatype = {0};
     int64_t shape[AS_MAX_DIMS];
+    uint32_t kept = c->n_tensor_params;
     struct as_oip_own mine;
     struct as_pb_field f;
     uint64_t elements;
@@ -178,7 +179,7 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
 
     mine.given = 0;
     while ((more = as_pb_next(&r, &f)) > 0) {
-        err = get_input_field(c, t, &f, raw, &datatype, shape, &mine);
+        err = get_input_field(c, t, &f, raw, &datatype, shape, &mine, index);
         if (err)
             return err;
     }
@@ -199,6 +200,10 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     memcpy(own, shape, 8 * (size_t)t->ndim);
     t->shape = own;
     c->table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
+    if (__builtin_expect(c->n_tensor_params > kept, 0))
+        c->n_tensor_params =
+            kept + as_names_keep_last(c->tensor_params + kept, sizeof(*c->tensor_params),
+                                      c->n_tensor_params - kept);
     if (__builtin_expect(mine.given, 0)) {
         err = as_oip_lend(c, t, &mine, message, index);
         if (err)
@@ -223,7 +228,7 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested *o, struct
         if (f.number == 1)
             err = get_text(c, &f, "an output's name", &o->name);
         else if (f.number == 2)
-            err = as_oip_get_own(c, "output", o->name, &f, &mine);
+            err = as_oip_get_own(c, "output", o->name, &f, &mine, index);
         if (err)
             return err;
     }
@@ -281,6 +286,7 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
     if (count[RAW] > count[INPUTS])
         return as_oip_refuse_raw(c, count[RAW], count[INPUTS]);
     c->n_inputs = (uint32_t)count[INPUTS];
+    c->n_params = (uint32_t)count[PARAMS];
     c->table = AS_ALIGN(m->id.n, 8);
     return 0;
 }
@@ -382,6 +388,7 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
     m.ranged = c->ranged;
     m.classified = c->classified;
     m.params = params;
+    m.tensor_params = (struct as_tensor_params){c->tensor_params, c->n_tensor_params};
     m.outputs = outputs;
     m.typed = c->typed;
     *ret_r = m;
@@ -414,6 +421,7 @@ int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,
                                       .n_outputs = m.n_inputs,
                                       .params = m.params,
                                       .n_params = m.n_params,
+                                      .tensor_params = m.tensor_params,
                                       .doubled = c.doubled};
     return 0;
 }

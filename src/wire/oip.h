@@ -44,6 +44,7 @@ struct as_oip_infer {
     const struct as_oip_range *ranges;
     const struct as_param *params; /* request-level parameters */
     uint32_t n_params;
+    struct as_tensor_params tensor_params;  /* of the inputs, less those that the server uses */
     const struct as_oip_requested *outputs; /* none: all; each name once */
     uint32_t n_outputs;
     bool ranged;     /* an output has a range */
@@ -58,11 +59,11 @@ struct as_oip_infer {
  * and typed contents are not mixed, one raw entry per input, bytes == shape × dtype, BYTES
  * elements well formed, typed field matching the datatype (FP16 and BF16: raw only), integers that
  * fit it, names given and given once. Typed contents are turned into raw bytes in the arena; packed
- * floats are used where they lie. Of the parameters of single tensors those are read that say
- * where data is or what is answered (shared_memory_region, _offset, _byte_size, classification);
- * the rest is skipped. An input in shared memory has neither contents nor a raw entry.
- * 0, AS_EINVALID, AS_ENOMEM; on error one line in `why` (cap bytes, NUL at the end) that names
- * the tensor or field ("input 'a': …"). Malformed protobuf: AS_EPROTO, with a line too. */
+ * floats are used where they lie. Parameters of single tensors that say where data is or what is
+ * answered (shared_memory_region, _offset, _byte_size, classification) are used, the others of
+ * inputs are kept, and count as the request's. An input in shared memory has neither contents nor a
+ * raw entry. 0, AS_EINVALID, AS_ENOMEM; on error one line in `why` (cap bytes, NUL at the end) that
+ * names the tensor or field ("input 'a': …"). Malformed protobuf: AS_EPROTO, with a line too. */
 int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_infer *ret_r,
                        char *why, size_t cap);
 
@@ -78,6 +79,7 @@ struct as_oip_response {
     uint32_t n_outputs;
     const struct as_param *params;
     uint32_t n_params;
+    struct as_tensor_params tensor_params; /* of the outputs, in their order */
     /* One per output; NULL: none. An output with a range has no bytes here, but in that range. */
     const struct as_oip_range *ranges;
     bool doubled; /* read: model, version or id was there more than once, the last one counts */

@@ -132,9 +132,8 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
 
     if (as_oip_json_is_absent(v))
         return 0;
-    if (q->n_params == AS_OIP_PARAMS_MAX)
-        return as_oip_refuse(&q->c, AS_EINVALID, "parameters: more than %u entries",
-                             AS_OIP_PARAMS_MAX);
+    if (q->n_params + q->c.n_tensor_params >= AS_OIP_PARAMS_MAX)
+        return as_oip_refuse_params(&q->c);
     if (name.n > UINT16_MAX)
         return as_oip_refuse(&q->c, AS_EINVALID, "parameter '%.*s…': the name is too long",
                              AS_OIP_SHOWN(name));
@@ -142,6 +141,7 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
     if (!q->params)
         return as_oip_json_refused(q, AS_ENOMEM, "");
     m = &q->params[q->n_params++];
+    q->c.n_params = q->n_params;
     *m = (struct as_param){.name = name};
     err = as_oip_json_value(q, m, v);
     if (err)
@@ -402,6 +402,7 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
         .n_inputs = q->n_tensors,
         .params = q->params,
         .n_params = q->n_params,
+        .tensor_params = {q->c.tensor_params, q->c.n_tensor_params},
         .outputs = q->outputs,
         .n_outputs = as_names_keep_last(q->outputs, sizeof(*q->outputs), q->n_outputs),
         .ranges = q->c.ranges,
@@ -469,7 +470,8 @@ int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_
                                       .outputs = m.inputs,
                                       .n_outputs = m.n_inputs,
                                       .params = m.params,
-                                      .n_params = m.n_params};
+                                      .n_params = m.n_params,
+                                      .tensor_params = m.tensor_params};
     *ret_blob = m.blob;
     return 0;
 }

@@ -100,12 +100,38 @@ static void add_elements(struct text *t, const struct as_tensor *x)
 /* How a tensor's bytes travel. */
 enum way { IN_TEXT, IN_BINARY, IN_REGION };
 
+/* The parameters of the i-th tensor, of which *at is the first; it moves behind the last. `size`:
+ * of binary data, or NULL. */
+static void add_own_params(struct text *t, const struct as_oip_response *r, uint32_t i,
+                           uint32_t *at, const struct as_param *size)
+{
+    const struct as_tensor_params *own = &r->tensor_params;
+    bool any = false;
+
+    if (!size && (*at == own->n || own->at[*at].tensor != i))
+        return;
+    add(t, ",\"parameters\":{");
+    if (size) {
+        add_param(t, size);
+        any = true;
+    }
+    for (; *at < own->n && own->at[*at].tensor == i; ++*at) {
+        add(t, any ? "," : "");
+        add_param(t, &own->at[*at].param);
+        any = true;
+    }
+    add(t, "}");
+}
+
 /* False: its bytes are no text, it must travel in binary. Nothing is said of one in a region, which
  * the client has named itself: Triton says nothing, either, and its client in C++ fails at an
  * output that has parameters without binary_data_size. */
-static bool add_tensor(struct text *t, const struct as_tensor *x, enum way way)
+static bool add_tensor(struct text *t, const struct as_oip_response *r, uint32_t i, uint32_t *at,
+                       enum way way)
 {
-    struct as_param size = {.type = AS_PARAM_UINT64, .u64 = x->nbytes};
+    const struct as_tensor *x = &r->outputs[i];
+    struct as_param size = {
+        .name = AS_STR("binary_data_size"), .type = AS_PARAM_UINT64, .u64 = x->nbytes};
 
     add(t, "{\"name\":");
     add_string(t, x->name);
@@ -113,17 +139,19 @@ static bool add_tensor(struct text *t, const struct as_tensor *x, enum way way)
     add(t, as_dtype_name(x->dtype));
     add(t, "\",\"shape\":[");
     add_shape(t, x);
+    add(t, "]");
     if (way == IN_REGION) {
-        add(t, "]}");
+        while (*at < r->tensor_params.n && r->tensor_params.at[*at].tensor == i)
+            ++*at;
+        add(t, "}");
         return true;
     }
+    add_own_params(t, r, i, at, way == IN_BINARY ? &size : NULL);
     if (way == IN_BINARY) {
-        add(t, "],\"parameters\":{\"binary_data_size\":");
-        add_number(t, &size);
-        add(t, "}}");
+        add(t, "}");
         return true;
     }
-    add(t, "],\"data\":[");
+    add(t, ",\"data\":[");
     add_elements(t, x);
     if (t->n == UINT64_MAX)
         return false;
@@ -175,6 +203,8 @@ static enum way way_of(const struct as_oip_response *r, const struct as_oip_infe
 static uint32_t add_response(struct text *t, const struct as_oip_response *r,
                              const struct as_oip_infer *q)
 {
+    uint32_t at = 0;
+
     add(t, "{");
     add_names(t, r);
     if (r->n_params) {
@@ -185,7 +215,7 @@ static uint32_t add_response(struct text *t, const struct as_oip_response *r,
     add(t, ",\"outputs\":[");
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         add(t, i ? "," : "");
-        if (!add_tensor(t, &r->outputs[i], way_of(r, q, i)))
+        if (!add_tensor(t, r, i, &at, way_of(r, q, i)))
             return i;
     }
     add(t, "]}");
@@ -290,6 +320,7 @@ static uint32_t add_request(struct text *t, const struct as_oip_json_request *q)
 {
     const struct as_oip_response *r = &q->r.head;
     bool asks = q->binary_output && !q->r.n_outputs;
+    uint32_t at = 0;
 
     add(t, "{");
     if (r->id.n) {
@@ -307,7 +338,7 @@ static uint32_t add_request(struct text *t, const struct as_oip_json_request *q)
     add(t, "\"inputs\":[");
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         add(t, i ? "," : "");
-        if (!add_tensor(t, &r->outputs[i], q->binary ? IN_BINARY : IN_TEXT))
+        if (!add_tensor(t, r, i, &at, q->binary ? IN_BINARY : IN_TEXT))
             return i;
     }
     add(t, "]");

@@ -1,4 +1,5 @@
 /* One entry of "inputs", or of "outputs" in an answer: everything but the elements in its data. */
+#include "wire/names.h"
 #include "wire/oip_json_own.h"
 
 /* As as_oip_json_refused, in a tensor. */
@@ -50,10 +51,29 @@ static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_val
     return 0;
 }
 
-/* Of a tensor's own parameters only those that say where its data is are read. */
+/* One that is not the server's own. What no parameter can be, an array or an object, is passed over
+ * as it always was: clients of other servers have such things there. */
+static int keep_param(struct as_oip_json_parse *q, uint32_t i, struct as_str name,
+                      struct as_json_value *v)
+{
+    struct as_param m = {.name = name};
+    int err;
+
+    if (v->type == AS_JSON_ARRAY || v->type == AS_JSON_OBJECT)
+        return 0;
+    if (name.n > UINT16_MAX)
+        return as_oip_json_refuse_tensor(q, i, "parameter '%.*s…': the name is too long",
+                                         AS_OIP_SHOWN(name));
+    err = as_oip_json_value(q, &m, v);
+    return err ? err : as_oip_keep_param(&q->c, &m, i);
+}
+
+/* Those of its tensor's parameters that say where its data is are used, the others are kept. */
 static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v)
 {
     struct as_oip_json_source *s = &q->sources[i];
+    uint32_t kept = q->c.n_tensor_params;
+    const struct as_str *twice;
     struct as_json_items it;
     int more, err;
 
@@ -73,6 +93,12 @@ static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_jso
                 return err;
             continue;
         }
+        if (!as_tensor_param_reserved(it.key)) {
+            err = keep_param(q, i, it.key, &it.value);
+            if (err)
+                return err;
+            continue;
+        }
         if (!as_str_eq(it.key, AS_STR("binary_data_size")))
             continue;
         if (s->has_size)
@@ -83,7 +109,13 @@ static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_jso
                               "parameter 'binary_data_size' must be an integer, 0 or greater");
         s->has_size = true;
     }
-    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+    if (more < 0)
+        return as_oip_json_refused(q, more, "");
+    twice = as_names_twice(q->c.tensor_params + kept, sizeof(*q->c.tensor_params),
+                           q->c.n_tensor_params - kept);
+    return twice ? as_oip_json_refuse_tensor(q, i, "parameter '%.*s' is given twice",
+                                             AS_OIP_SHOWN(*twice))
+                 : 0;
 }
 
 static int get_member(struct as_oip_json_parse *q, uint32_t i, uint32_t key,

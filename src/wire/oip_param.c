@@ -1,5 +1,5 @@
-/* Parameters of a ModelInferRequest, and what those of single tensors change: data in shared
- * memory, classification. */
+/* Parameters of a ModelInferRequest, and those of single tensors: some change where data is or what
+ * is answered (shared memory, classification), the others are kept for the handler. */
 #include "wire/names.h"
 #include "wire/oip_parse.h"
 
@@ -54,6 +54,9 @@ int as_oip_get_param(struct as_oip_parse *c, struct as_param *m, struct as_str e
                                      (int)f.wire);
             if (!as_names_utf8(f.s))
                 return as_oip_refuse(c, AS_EINVALID, "a parameter's key is not valid UTF-8");
+            if (f.s.n > UINT16_MAX)
+                return as_oip_refuse(c, AS_EINVALID, "parameter '%.*s…': the name is too long",
+                                     AS_OIP_SHOWN(f.s));
             m->name = f.s;
         } else if (f.number == 2) {
             if (f.wire != AS_PB_LEN)
@@ -122,8 +125,39 @@ int as_oip_note_own(struct as_oip_parse *c, const char *what, struct as_str name
     return err;
 }
 
+int as_oip_refuse_params(struct as_oip_parse *c)
+{
+    return as_oip_refuse(c, AS_EINVALID, "parameters: more than %u entries%s", AS_OIP_PARAMS_MAX,
+                         !c->n_tensor_params ? ""
+                         : c->response       ? ", those of outputs included"
+                                             : ", those of inputs included");
+}
+
+int as_oip_keep_param(struct as_oip_parse *c, const struct as_param *m, uint32_t tensor)
+{
+    uint32_t n = c->n_tensor_params, cap = n ? 2 * c->cap_tensor_params : 8;
+
+    if (c->n_params + n >= AS_OIP_PARAMS_MAX)
+        return as_oip_refuse_params(c);
+    if (n == c->cap_tensor_params) {
+        struct as_tensor_param *p = as_arena_alloc(c->arena, cap * sizeof(*p), 8);
+
+        if (!p)
+            return as_oip_refuse(c, AS_ENOMEM, "out of memory");
+        if (n)
+            memcpy(p, c->tensor_params, n * sizeof(*p));
+        c->tensor_params = p;
+        c->cap_tensor_params = cap;
+    }
+    c->tensor_params[n] = (struct as_tensor_param){*m, tensor};
+    c->n_tensor_params++;
+    /* the link's record, whose names are padded */
+    c->table += 24 + AS_ALIGN(m->name.n + (m->type == AS_PARAM_STRING ? m->str.n : 0), 8);
+    return 0;
+}
+
 int as_oip_get_own(struct as_oip_parse *c, const char *what, struct as_str name,
-                   const struct as_pb_field *f, struct as_oip_own *own)
+                   const struct as_pb_field *f, struct as_oip_own *own, uint32_t tensor)
 {
     struct as_param m;
     int err;
@@ -131,7 +165,11 @@ int as_oip_get_own(struct as_oip_parse *c, const char *what, struct as_str name,
     if (f->wire != AS_PB_LEN)
         return as_oip_refuse(c, AS_EPROTO, "%s parameters: wrong wire type %d", what, (int)f->wire);
     err = as_oip_get_param(c, &m, f->s);
-    return err || c->response ? err : as_oip_note_own(c, what, name, &m, own);
+    if (err)
+        return err;
+    if (what[0] == 'i' && !as_tensor_param_reserved(m.name))
+        return as_oip_keep_param(c, &m, tensor);
+    return c->response ? 0 : as_oip_note_own(c, what, name, &m, own);
 }
 
 /* A range is whole: a region and how many bytes of it. `ret_any`: there is one. */

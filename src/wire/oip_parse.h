@@ -19,6 +19,9 @@ struct as_oip_parse {
     uint64_t typed; /* bytes that typed contents took */
     uint64_t typed_room; /* and may take */
     uint32_t n_inputs;
+    uint32_t n_params;                     /* of the message itself */
+    struct as_tensor_param *tensor_params; /* of its tensors, as many as were read */
+    uint32_t n_tensor_params, cap_tensor_params;
     uint32_t lent;               /* inputs that lie in shared memory */
     struct as_oip_range *ranges; /* of n_inputs; NULL while there is none */
     bool ranged, classified;     /* outputs */
@@ -80,12 +83,17 @@ struct as_oip_own {
 enum { AS_OWN_REGION = 1, AS_OWN_OFFSET = 2, AS_OWN_SIZE = 4, AS_OWN_CLASSES = 8 };
 /* Is a parameter one of them? `what`: "input" or "output". */
 bool as_oip_is_own(const char *what, struct as_str key);
-/* One more of them. */
+/* A message has one parameter more than it may have. */
+int as_oip_refuse_params(struct as_oip_parse *c);
+/* One of a tensor's parameters that is not the server's own. */
+int as_oip_keep_param(struct as_oip_parse *c, const struct as_param *m, uint32_t tensor);
+/* One more of those that the server uses. */
 int as_oip_note_own(struct as_oip_parse *c, const char *what, struct as_str name,
                     const struct as_param *m, struct as_oip_own *own);
-/* The same out of an entry of protobuf's map. */
+/* Either, out of an entry of protobuf's map; `tensor`: the input's index. Those of requested
+ * outputs are used or skipped. */
 int as_oip_get_own(struct as_oip_parse *c, const char *what, struct as_str name,
-                   const struct as_pb_field *f, struct as_oip_own *own);
+                   const struct as_pb_field *f, struct as_oip_own *own, uint32_t tensor);
 /* 1: the input's data is in shared memory, and of the size of its shape; 0: it is not; or refused.
  */
 int as_oip_check_lent(struct as_oip_parse *c, const struct as_tensor *t,

@@ -121,12 +121,24 @@ static uint8_t *put_range(uint8_t *at, const struct as_oip_range *r)
     return at;
 }
 
-static size_t output_len(const struct as_oip_response *r, uint32_t i)
+/* Behind the last parameter of output i; `at`: its first. */
+static uint32_t own_end(const struct as_oip_response *r, uint32_t i, uint32_t at)
+{
+    while (at < r->tensor_params.n && r->tensor_params.at[at].tensor == i)
+        at++;
+    return at;
+}
+
+/* `at`: the first of its parameters, `end`: behind the last. */
+static size_t output_len(const struct as_oip_response *r, uint32_t i, uint32_t at, uint32_t end)
 {
     const struct as_tensor *t = &r->outputs[i];
     const struct as_oip_range *range = range_of(r, i);
+    size_t n = tensor_len(t->name, t->dtype, t->shape, t->ndim) + (range ? range_len(range) : 0);
 
-    return tensor_len(t->name, t->dtype, t->shape, t->ndim) + (range ? range_len(range) : 0);
+    for (; at < end; at++)
+        n += as_pb_len_len(param_len(&r->tensor_params.at[at].param));
+    return n;
 }
 
 /* --- responses --- */
@@ -134,11 +146,16 @@ static size_t output_len(const struct as_oip_response *r, uint32_t i)
 size_t as_oip_response_head_len(const struct as_oip_response *r)
 {
     size_t n = as_pb_opt_len(r->model) + as_pb_opt_len(r->version) + as_pb_opt_len(r->id);
+    uint32_t at = 0;
 
     for (uint32_t i = 0; i < r->n_params; i++)
         n += as_pb_len_len(param_len(&r->params[i]));
-    for (uint32_t i = 0; i < r->n_outputs; i++)
-        n += as_pb_len_len(output_len(r, i));
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        uint32_t end = own_end(r, i, at);
+
+        n += as_pb_len_len(output_len(r, i, at, end));
+        at = end;
+    }
     return n;
 }
 
@@ -156,6 +173,8 @@ uint64_t as_oip_response_len(const struct as_oip_response *r)
 
 static uint8_t *put_head(uint8_t *p, const struct as_oip_response *r)
 {
+    uint32_t at = 0;
+
     p = as_pb_put_opt(p, 1, r->model);
     p = as_pb_put_opt(p, 2, r->version);
     p = as_pb_put_opt(p, 3, r->id);
@@ -164,11 +183,14 @@ static uint8_t *put_head(uint8_t *p, const struct as_oip_response *r)
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         const struct as_tensor *t = &r->outputs[i];
         const struct as_oip_range *range = range_of(r, i);
+        uint32_t end = own_end(r, i, at);
 
-        p = as_pb_put_head(p, 5, output_len(r, i));
+        p = as_pb_put_head(p, 5, output_len(r, i, at, end));
         p = put_tensor(p, t->name, t->dtype, t->shape, t->ndim);
         if (range)
             p = put_range(p, range);
+        for (; at < end; at++)
+            p = put_param(p, &r->tensor_params.at[at].param);
     }
     return p;
 }

@@ -39,6 +39,7 @@ struct fake {
     bool traffic_first;              /* … and it came before any model */
     uint32_t n_registered;
     /* how to greet */
+    uint64_t more;        /* capabilities beyond those of every dispatcher */
     const char *goodbye;  /* instead of an answer to HELLO */
     uint32_t refuse_code; /* of REGISTERED */
     uint64_t max_message;
@@ -161,7 +162,8 @@ static inline void fake_on_hello(struct fake *d)
 {
     struct as_frame_hello h = {.lo = AS_FRAME_VERSION,
                                .hi = AS_FRAME_VERSION,
-                               .capabilities = AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL,
+                               .capabilities =
+                                   AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL | d->more,
                                .epoch = 7,
                                .max_message = d->max_message};
     struct as_frame copy = d->f;

@@ -38,7 +38,8 @@ static const struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR,
                                           .service = 55,
                                           .ended = 0x80000001u};
 
-static struct bytes encode(enum as_frame_type type, const struct as_msg *msg, struct as_blob *owner)
+AS_UNUSED static struct bytes encode(enum as_frame_type type, const struct as_msg *msg,
+                                     struct as_blob *owner)
 {
     struct as_outq q;
     struct bytes b;

@@ -150,6 +150,34 @@ static void a_sample_is_of_all_but_most_bytes(void **state AS_UNUSED)
     assert_int_equal(seen, 16 * 64);
 }
 
+/* Which tensor it is of, type, name and value count, and nothing else. */
+static void parameters_of_tensors_are_compared(void **state AS_UNUSED)
+{
+    static const struct as_tensor_param is = {{.name = {"k", 1}, .type = AS_PARAM_INT64, .i64 = 1},
+                                              1};
+    struct as_tensor_param a[2] = {is, is}, b[5] = {is, is, is, is, is};
+    struct as_tensor_params x = {a, 1}, y = {b, 1};
+    struct as_print was = as_call_params_print(&x, SEED), now = as_call_params_print(&y, SEED);
+
+    assert_true(was.hi == now.hi && was.lo == now.lo && as_call_params_alike(&x, &y));
+    now = as_call_params_print(&x, SEED + 1);
+    assert_true(was.hi != now.hi && was.lo != now.lo);
+    b[0].tensor = 0;
+    b[1].param.name = AS_STR("l");
+    b[2].param.i64 = 2;
+    b[3].param.type = AS_PARAM_UINT64;
+    b[4].param =
+        (struct as_param){.name = AS_STR("k"), .type = AS_PARAM_STRING, .str = AS_STR("1")};
+    for (size_t i = 0; i < AS_COUNT(b); i++) {
+        y = (struct as_tensor_params){&b[i], 1};
+        now = as_call_params_print(&y, SEED);
+        assert_true(was.hi != now.hi && was.lo != now.lo);
+        assert_false(as_call_params_alike(&x, &y));
+    }
+    y = (struct as_tensor_params){a, 2};
+    assert_false(as_call_params_alike(&x, &y));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +185,7 @@ int main(void)
         cmocka_unit_test(no_more_is_read_than_allowed),
         cmocka_unit_test(whatever_a_handler_sees_makes_another_one),
         cmocka_unit_test(a_sample_is_of_all_but_most_bytes),
+        cmocka_unit_test(parameters_of_tensors_are_compared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -359,7 +359,8 @@ static void more_may_come_behind_a_message(void **state AS_UNUSED)
         assert_true(as_frame_next(b.p, b.n, &f) > 0);
         assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
         assert_int_equal(msg.id.n, input ? 5 : 0);
-        assert_int_equal(as_frame_msg_cost(&in, input), m.table.n + m.body_len);
+        assert_int_equal(as_frame_msg_cost(&in, &part.tensor_params, input),
+                         m.table.n + m.body_len);
         as_arena_fini(&a);
         free(b.p);
         as_outq_fini(&q);

@@ -45,7 +45,9 @@ static void hostile_fixed_parts(void **state AS_UNUSED)
     assert_string_equal(refused(16, AS_FRAME_HTTP, 1),
                         "message: its kind is not served by this version");
     assert_string_equal(refused(18, 1, 2), reserved);
-    assert_string_equal(refused(60, 1, 4), reserved);
+    assert_string_equal(refused(60, 1, 4), "parameter: unknown type"); /* there is none */
+    assert_string_equal(refused(60, AS_FRAME_PARAMS, 4), count);
+    assert_string_equal(refused(60, 4, 4), cut);
     assert_string_equal(refused(32, 17, 8), body);
     assert_string_equal(refused(32, 15, 8), body);
     assert_string_equal(refused(32, 0, 8), "message: bytes behind the table");

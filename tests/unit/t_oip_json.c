@@ -365,6 +365,40 @@ static void an_answer_in_json_and_in_binary(void **state AS_UNUSED)
         "{\"name\":\"s\",\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"\\\"\\n\"]}]}");
 }
 
+/* Beside the size of binary data; none where the client has named a region. */
+static void outputs_with_parameters(void **state AS_UNUSED)
+{
+    static const struct as_tensor_param own[] = {
+        {{.name = {"content_type", 12}, .type = AS_PARAM_STRING, .str = {"s\"", 2}}, 0},
+        {{.name = {"n", 1}, .type = AS_PARAM_INT64, .i64 = -1}, 0},
+        {{.name = {"f", 1}, .type = AS_PARAM_BOOL, .b = true}, 1}};
+    struct as_oip_requested asked[] = {{.name = AS_STR("y"), .binary = true},
+                                       {.name = AS_STR("s")}};
+    struct as_oip_range ranges[] = {{.region = AS_STR("r"), .size = 8}, {.region = {0}}};
+    struct as_oip_response r = answer;
+    struct as_oip_infer q = {.outputs = asked, .n_outputs = 2};
+    uint8_t text[512];
+    uint64_t max;
+
+    r.tensor_params = (struct as_tensor_params){own, 3};
+    r.params = NULL;
+    r.n_params = 0;
+    assert_int_equal(as_oip_json_response_max(&r, &q, &max, got.why, sizeof(got.why)), 0);
+    written(max, as_oip_json_put_response(text, &r, &q), text,
+            "{\"id\":\"7\",\"model_name\":\"m\",\"model_version\":\"1\","
+            "\"outputs\":[{\"name\":\"y\",\"datatype\":\"FP32\",\"shape\":[2],"
+            "\"parameters\":{\"binary_data_size\":8,\"content_type\":\"s\\\"\",\"n\":-1}},"
+            "{\"name\":\"s\",\"datatype\":\"BYTES\",\"shape\":[1],\"parameters\":{\"f\":true},"
+            "\"data\":[\"\\\"\\n\"]}]}");
+    r.ranges = ranges;
+    assert_int_equal(as_oip_json_response_max(&r, &q, &max, got.why, sizeof(got.why)), 0);
+    written(max, as_oip_json_put_response(text, &r, &q), text,
+            "{\"id\":\"7\",\"model_name\":\"m\",\"model_version\":\"1\","
+            "\"outputs\":[{\"name\":\"y\",\"datatype\":\"FP32\",\"shape\":[2]},"
+            "{\"name\":\"s\",\"datatype\":\"BYTES\",\"shape\":[1],\"parameters\":{\"f\":true},"
+            "\"data\":[\"\\\"\\n\"]}]}");
+}
+
 static void bytes_that_are_no_text(void **state AS_UNUSED)
 {
     const struct as_tensor s = {
@@ -505,6 +539,7 @@ int main(void)
         T(generate_takes_inputs_by_name),
         T(generate_refuses),
         T(an_answer_in_json_and_in_binary),
+        T(outputs_with_parameters),
         T(bytes_that_are_no_text),
         T(a_generate_answer_is_flat),
         T(a_request_is_read_back),

@@ -18,8 +18,36 @@ struct world {
 
 static const int64_t one[] = {1};
 
-/* The first byte decides: 0 fails with a text, 1 with a code, 2 makes a bad output; else plus one.
- */
+static const struct as_param k1 = {.name = {"k", 1}, .type = AS_PARAM_INT64, .i64 = 1};
+
+/* Parameters of outputs: 250 names no output, 251 gives the server's own, 252 as many as may be,
+ * 253 one more, 254 those that came, of an output that was put before the last one too. */
+static int says(struct as_worker_call *call, uint8_t what)
+{
+    struct as_param own = {.name = AS_STR("classification"), .type = AS_PARAM_INT64};
+    const struct as_tensor_param *p;
+    int err = 0;
+    uint32_t n;
+
+    if (what == 250)
+        return as_worker_call_tensor_param(call, "z", &k1);
+    if (what == 251)
+        return as_worker_call_tensor_param(call, "y", &own);
+    for (uint32_t i = 0; what < 254 && !err && i < AS_WORKER_PARAMS + what - 252u; i++)
+        err =
+            i == 5 ? as_worker_call_param(call, &k1) : as_worker_call_tensor_param(call, "y", &k1);
+    if (what < 254)
+        return err;
+    p = as_worker_call_tensor_params(call, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(p->tensor, 0);
+    assert_non_null(as_worker_call_output(call, "z", AS_DT_UINT8, 1, one));
+    assert_int_equal(as_worker_call_tensor_param(call, "z", &p->param), 0);
+    return as_worker_call_tensor_param(call, "y", &k1);
+}
+
+/* The first byte decides: 0 fails with a text, 1 with a code, 2 makes a bad output, 250 and more
+ * say parameters; else plus one. */
 static int plain(struct as_worker_call *call, void *ctx)
 {
     const struct as_tensor *x = as_worker_call_input(call, "x");
@@ -35,6 +63,8 @@ static int plain(struct as_worker_call *call, void *ctx)
     if (x->data[0] == 2)
         return as_worker_call_output(call, "y", AS_DT_BYTES, 1, one) ? 0 : AS_EINVALID;
     y = as_worker_call_output(call, "y", AS_DT_UINT8, x->ndim, x->shape);
+    if (x->data[0] >= 250)
+        return says(call, x->data[0]);
     for (size_t i = 0; i < x->nbytes; i++)
         y[i] = (uint8_t)(x->data[i] + 1);
     return 0;
@@ -110,7 +140,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void begin(struct world *e, uint32_t threads)
+static void begin_with(struct world *e, uint32_t threads, uint64_t capabilities)
 {
     static const struct as_worker_model models[] = {
         {.size = sizeof(models[0]),
@@ -133,6 +163,7 @@ static void begin(struct world *e, uint32_t threads)
                                   .reconfigure = reconfigure};
 
     fake_init(&e->d);
+    e->d.more = capabilities;
     conf.path = e->d.path;
     assert_int_equal(as_worker_new(&e->w, &conf), 0);
     for (size_t i = 0; i < AS_COUNT(models); i++)
@@ -142,6 +173,11 @@ static void begin(struct world *e, uint32_t threads)
     fake_greet_end(&e->d);
     assert_int_equal(e->d.n_registered, 4);
     assert_int_equal(e->d.credit.slots, threads);
+}
+
+static void begin(struct world *e, uint32_t threads)
+{
+    begin_with(e, threads, 0);
 }
 
 /* Stopped: it says DRAIN and PING, and ends when the PONG has come. */
@@ -167,7 +203,11 @@ static void ask(struct world *e, uint64_t stream, uint32_t target, uint8_t first
     struct as_tensor t = {AS_STR("x"), AS_DT_UINT8, 1, one, b->data, 1};
     struct as_msg msg = {.id = AS_STR("id"), .tensors = &t, .n_tensors = 1};
     struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR, .target = target, .more = more};
+    const struct as_tensor_param own = {
+        {.name = AS_STR("own"), .type = AS_PARAM_STRING, .str = AS_STR("text")}, 0};
 
+    if (first >= 250)
+        fixed.tensor_params = (struct as_tensor_params){&own, 1};
     b->data[0] = first;
     assert_int_equal(as_frame_put_msg(&e->d.out, AS_FRAME_OPEN, stream, &fixed, &msg, b), 0);
     as_blob_unref(b);
@@ -229,6 +269,57 @@ static void outputs_are_the_answer_and_failures_say_why(void **state AS_UNUSED)
                        "the handler made an output without name, datatype or shape");
         end(&e);
     }
+}
+
+/* The next answer, and how many parameters of tensors it has. */
+static void expect_params(struct world *e, struct as_arena *a, uint32_t n,
+                          struct as_frame_msg *ret_m)
+{
+    struct as_msg msg;
+    const char *why;
+
+    fake_expect(&e->d, AS_FRAME_DATA);
+    as_arena_init(a, NULL, 0);
+    assert_int_equal(as_frame_msg_open(&e->d.f, a, ret_m, &msg, &why), 0);
+    assert_int_equal(ret_m->tensor_params.n, n);
+}
+
+static void single_tensors_have_parameters(void **state AS_UNUSED)
+{
+    static const char *const refused[] = {
+        "the handler gave a parameter to an output that is not there",
+        "the handler gave an output a parameter whose name is the server's own", NULL,
+        "the handler made a parameter without name or type, or too many"};
+    struct as_frame_msg m;
+    struct as_arena a;
+    struct world e;
+
+    begin_with(&e, 1, AS_CAP_TENSOR_PARAMS);
+    for (uint8_t i = 0; i < AS_COUNT(refused); i++) {
+        ask(&e, 1 + 2u * i, PLAIN, (uint8_t)(250 + i), false);
+        fake_send(&e.d);
+        if (refused[i]) {
+            expect_failure(&e, 1 + 2u * i, AS_STATUS_INTERNAL, refused[i]);
+            continue;
+        }
+        expect_params(&e, &a, AS_WORKER_PARAMS - 1, &m);
+        as_arena_fini(&a);
+    }
+    ask(&e, 9, PLAIN, 254, false);
+    fake_send(&e.d);
+    expect_params(&e, &a, 2, &m);
+    assert_int_equal(m.tensor_params.at[0].tensor, 0);
+    assert_str(m.tensor_params.at[0].param.name, "k");
+    assert_int_equal(m.tensor_params.at[1].tensor, 1);
+    assert_str(m.tensor_params.at[1].param.str, "text");
+    as_arena_fini(&a);
+    end(&e);
+    begin(&e, 1); /* a server that knows none */
+    ask(&e, 1, PLAIN, 254, false);
+    fake_send(&e.d);
+    expect_params(&e, &a, 0, &m);
+    as_arena_fini(&a);
+    end(&e);
 }
 
 static void members_of_a_batch_are_answered_one_by_one(void **state AS_UNUSED)
@@ -418,6 +509,7 @@ int main(void)
         cmocka_unit_test(a_refused_worker_ends_with_the_reason),
         cmocka_unit_test(a_stop_ends_the_search_for_a_server),
         cmocka_unit_test(declarations_are_checked),
+        cmocka_unit_test(single_tensors_have_parameters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

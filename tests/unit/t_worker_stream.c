@@ -126,7 +126,7 @@ static void bytes_may_be_overdrawn_by_one_part(void **state)
     struct pair *p = *state;
     struct as_worker_req *q = start(p, 1, COUNT, 0);
     struct as_msg nothing = {0};
-    uint64_t cost = as_frame_msg_cost(&nothing, false);
+    uint64_t cost = as_frame_msg_cost(&nothing, &(struct as_tensor_params){0}, false);
 
     assert_int_equal(cost, 0);
     grant(p, 1, 100, 100);
