@@ -313,6 +313,8 @@ static void begin(struct as_exchange *x, struct as_edge *e, struct as_conn *c, u
     x->got = 0;
     x->parts = NULL;
     x->picked = NULL;
+    x->own_params = NULL;
+    x->own_cap = 0;
     x->retry_after = 0;
     x->owed = (struct as_frame_window){0};
     x->cancelled = false;

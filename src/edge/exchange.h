@@ -75,6 +75,8 @@ struct as_exchange {
     void (*send)(struct as_exchange *x, const struct as_oip_response *r); /* edge/infer.h */
     const struct as_infer_parts *parts; /* likewise; NULL: decoupled models are refused */
     struct as_tensor *picked;           /* room for the outputs that were asked for */
+    struct as_tensor_param *own_params; /* room for the parameters of outputs … */
+    uint32_t own_cap;                   /* … so many */
     struct as_frame_window owed;        /* parts that the client has not taken yet */
     bool cancelled;                     /* the fleet was told that nobody waits */
     /* One message of a stream of requests (edge/infer_stream.c): who hears of its error, and its

@@ -299,6 +299,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     c->msg.id = x->infer.id;
     c->msg.params = x->infer.params;
     c->msg.n_params = x->infer.n_params;
+    c->tensor_params = x->infer.tensor_params;
     c->fell = false;
     if (!address(x))
         return;
@@ -339,6 +340,7 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
                                   .n_tensors = x->infer.n_inputs,
                                   .params = x->infer.params,
                                   .n_params = x->infer.n_params};
+    x->call.tensor_params = x->infer.tensor_params;
     x->call.blob = holder(x);
     x->call.on_release = released;
     x->cancelled = true; /* not a call of its own */
@@ -382,8 +384,9 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
     return true;
 }
 
-/* What a client is told of a worker's message. False: failed. */
-static bool respond(struct as_exchange *x, const struct as_msg *res, struct as_oip_response *r)
+/* What a client is told of a worker's message; `own`: parameters of its outputs. False: failed. */
+static bool respond(struct as_exchange *x, const struct as_msg *res,
+                    const struct as_tensor_params *own, struct as_oip_response *r)
 {
     char why[WHY_MAX];
 
@@ -398,14 +401,15 @@ static bool respond(struct as_exchange *x, const struct as_msg *res, struct as_o
         as_exchange_fail(x, AS_EHANDLER, "%s", why);
         return false;
     }
-    return select_outputs(x, res, r) && (!as_output_any(x) || as_output_apply(x, r));
+    return select_outputs(x, res, r) && (!as_output_any(x) || as_output_apply(x, r)) &&
+           (!own->n || as_output_params(x, res, own, r));
 }
 
 static void send_result(struct as_exchange *x)
 {
     struct as_oip_response r;
 
-    if (respond(x, &x->call.result, &r))
+    if (respond(x, &x->call.result, &x->call.result_tensor_params, &r))
         x->send(x, &r);
 }
 
@@ -430,7 +434,7 @@ static void on_part(struct as_call *c, struct as_part *p)
         as_exchange_cancel(x);
         return;
     }
-    if (!respond(x, &p->msg, &r)) {
+    if (!respond(x, &p->msg, &p->tensor_params, &r)) {
         as_exchange_cancel(x); /* the rest has no reader */
         return;
     }

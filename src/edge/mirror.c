@@ -43,6 +43,20 @@ static bool copy_params(struct as_arena *a, struct as_msg *m)
     return p || !m->n_params;
 }
 
+static bool copy_tensor_params(struct as_arena *a, struct as_tensor_params *own)
+{
+    struct as_tensor_param *p = copy_rows(a, own->at, own->n, sizeof(*p));
+
+    own->at = p;
+    for (uint32_t i = 0; p && i < own->n; i++) {
+        struct as_param *m = &p[i].param;
+
+        if (!copy_str(a, &m->name) || (m->type == AS_PARAM_STRING && !copy_str(a, &m->str)))
+            return false;
+    }
+    return p || !own->n;
+}
+
 static bool copy_meta(struct as_arena *a, struct as_msg *m)
 {
     struct as_meta *p = copy_rows(a, m->meta, m->n_meta, sizeof(*p));
@@ -92,6 +106,7 @@ static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64
     uint8_t *to = NULL;
 
     *msg = of->msg;
+    m->call.tensor_params = of->tensor_params;
     m->call.blob = of->blob ? as_blob_ref(of->blob) : size > AS_COPY_MAX ? as_blob_new(size) : NULL;
     m->blob = m->call.blob; /* which the exchange frees */
     if (!of->blob && size > 0) {
@@ -100,7 +115,8 @@ static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64
             return false;
     }
     return copy_str(&m->arena, &msg->id) && copy_params(&m->arena, msg) &&
-           copy_meta(&m->arena, msg) && copy_tensors(&m->arena, msg, to);
+           copy_tensor_params(&m->arena, &m->call.tensor_params) && copy_meta(&m->arena, msg) &&
+           copy_tensors(&m->arena, msg, to);
 }
 
 /* --- a call without a client --- */

@@ -68,3 +68,55 @@ bool as_output_apply(struct as_exchange *x, struct as_oip_response *r)
     r->ranges = ranges;
     return true;
 }
+
+/* --- parameters --- */
+
+static bool any_reserved(const struct as_tensor_params *own)
+{
+    for (uint32_t i = 0; i < own->n; i++) {
+        if (as_tensor_param_reserved(own->at[i].param.name))
+            return true;
+    }
+    return false;
+}
+
+/* Those of the worker's output of this name, behind the first n of x->own_params, as those of
+ * output i; returns how many there are then. */
+static uint32_t take_params(struct as_exchange *x, const struct as_msg *res,
+                            const struct as_tensor_params *own, struct as_str name, uint32_t i,
+                            uint32_t n)
+{
+    for (uint32_t k = 0; k < own->n; k++) {
+        const struct as_tensor_param *p = &own->at[k];
+
+        if (as_str_eq(res->tensors[p->tensor].name, name) &&
+            !as_tensor_param_reserved(p->param.name))
+            x->own_params[n++] = (struct as_tensor_param){p->param, i};
+    }
+    return n;
+}
+
+bool as_output_params(struct as_exchange *x, const struct as_msg *res,
+                      const struct as_tensor_params *own, struct as_oip_response *r)
+{
+    uint32_t n = 0;
+
+    if (!x->infer.n_outputs && !any_reserved(own)) {
+        r->tensor_params = *own;
+        return true;
+    }
+    if (x->own_cap < own->n) { /* of a stream's answers each uses it again */
+        x->own_params = as_arena_alloc(&x->arena, own->n * sizeof(*x->own_params), 8);
+        x->own_cap = x->own_params ? own->n : 0;
+    }
+    if (!x->own_params) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return false;
+    }
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        if (!x->infer.n_outputs || !x->infer.outputs[i].classification)
+            n = take_params(x, res, own, r->outputs[i].name, i, n);
+    }
+    r->tensor_params = (struct as_tensor_params){x->own_params, n};
+    return true;
+}
