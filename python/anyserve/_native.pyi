@@ -19,6 +19,9 @@ class Request:
     def parameters(self) -> Mapping[str, Union[bool, int, float, str]]:
         """Mapping of parameter name to bool, int, float or str."""
     @property
+    def input_parameters(self) -> Mapping[str, Mapping[str, Union[bool, int, float, str]]]:
+        """Mapping of input name to the parameters of that input; inputs without any are not in it."""
+    @property
     def metadata(self) -> Mapping[str, Union[str, bytes]]:
         """Headers of the call; values of '-bin' keys are bytes."""
     @property

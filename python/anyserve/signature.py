@@ -148,17 +148,25 @@ class Response:
     """What a handler returns when it has more to say than tensors.
 
     ``outputs`` is what it would have returned (an array, a dict or a tuple); ``parameters`` maps
-    names to bool, int, float or str and travels in the response's parameters.
+    names to bool, int, float or str and travels in the response's parameters; ``output_parameters``
+    maps names of outputs to such mappings, which travel as the parameters of these outputs.
     """
 
-    __slots__ = ("outputs", "parameters")
+    __slots__ = ("outputs", "parameters", "output_parameters")
 
-    def __init__(self, outputs: Any, parameters: Optional[Mapping[str, Any]] = None) -> None:
+    def __init__(
+        self,
+        outputs: Any,
+        parameters: Optional[Mapping[str, Any]] = None,
+        output_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None,
+    ) -> None:
         self.outputs = outputs
         self.parameters = dict(parameters) if parameters else None
+        self.output_parameters = output_parameters or None
 
     def __repr__(self) -> str:
-        return "Response(%r, %r)" % (self.outputs, self.parameters)
+        text = ", output_parameters=%r" % self.output_parameters if self.output_parameters else ""
+        return "Response(%r, %r%s)" % (self.outputs, self.parameters, text)
 
 
 class Param(typing.NamedTuple):

@@ -244,10 +244,10 @@ static void cut_fini(struct cut *c)
 
 static void answer_rows(Link *l, struct model *m, struct group *g, struct output *o, struct cut *c)
 {
-    struct as_msg msg = {
-        .tensors = c->t, .params = o->params, .n_tensors = o->n, .n_params = o->n_params};
-
     for (Py_ssize_t i = 0; i < g->n; i++) {
+        struct as_msg msg = output_message(o, g->at[i].q);
+
+        msg.tensors = c->t;
         for (uint32_t k = 0; k < o->n; k++)
             slice(&o->t[k], g->at[i].items, &c->t[k], c->shape[k], &c->at[k]);
         if (output_send(l, m, g->at[i].q, &msg) < 0)

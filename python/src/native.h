@@ -127,7 +127,7 @@ typedef struct {
     PyObject_HEAD struct as_worker_req *q; /* NULL when answered */
     Link *link; /* keeps the model; NULL: made.c's, the model is its own */
     struct model *m;
-    PyObject *hold, *inputs, *parameters, *id, *metadata;
+    PyObject *hold, *inputs, *parameters, *id, *metadata, *input_parameters;
     uint32_t items;
     as_ns deadline;
     bool cancelled;
@@ -234,6 +234,11 @@ void native_said_free(struct said *s);
 /* request.c, for answers: a new dict of arrays that are copies, a new dict of parameters. */
 PyObject *native_outputs(const struct as_msg *msg);
 PyObject *native_parameters(const struct as_msg *msg);
+/* Of single tensors of the message: a new dict of dicts, by name; tensors without any are not in
+ * it.
+ */
+PyObject *native_tensor_parameters(const struct as_msg *msg, const struct as_tensor_param *p,
+                                   uint32_t n);
 
 /* local.c */
 PyObject *native_link_local(PyObject *self, PyObject *args);

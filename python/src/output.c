@@ -26,8 +26,9 @@ int output_init(struct output *o, struct model *m, Py_ssize_t n)
     o->m = m;
     o->t = o->t_stack;
     o->keep = o->keep_stack;
-    o->n = o->n_params = 0;
+    o->n = o->n_params = o->n_tensor_params = 0;
     o->params = NULL;
+    o->tensor_params = NULL;
     o->cap = OUTPUT_ON_STACK;
     if (n <= OUTPUT_ON_STACK)
         return 0;
@@ -54,6 +55,7 @@ void output_fini(struct output *o)
     if (o->keep != o->keep_stack)
         PyMem_Free(o->keep);
     PyMem_Free(o->params);
+    PyMem_Free(o->tensor_params);
 }
 
 /* --- datatypes --- */

@@ -27,6 +27,8 @@ struct output {
     struct kept keep_stack[OUTPUT_ON_STACK];
     struct as_param *params;
     uint32_t n_params;
+    struct as_tensor_param *tensor_params; /* in the order of t */
+    uint32_t n_tensor_params;
 };
 
 /* Room for n tensors. 0; -1 with an exception. May be called again while nothing has been put, for
@@ -40,6 +42,9 @@ int output_put(struct output *o, PyObject *name, PyObject *value,
 /* The answer that `result` is, in o, which needs no init before. 0; -1 with an exception. The
  * caller calls output_fini in any case. */
 int output_collect(struct output *o, struct model *m, PyObject *result);
+/* Its tensors and parameters, as a message for q, whose next one it is: what belongs to single
+ * outputs goes beside it. */
+struct as_msg output_message(const struct output *o, struct as_worker_req *q);
 /* -1 with an exception: some output has not so many rows. */
 int output_check_rows(struct output *o, int64_t rows, Py_ssize_t requests);
 /* Sends it; -1 with an exception: q is unanswered. */

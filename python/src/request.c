@@ -293,6 +293,46 @@ static PyObject *param_value(const struct as_param *p)
     return str_of(p->str);
 }
 
+/* Adds it to d; -1 with an exception. */
+static int add_parameter(PyObject *d, const struct as_param *p)
+{
+    PyObject *k = str_of(p->name), *v = k ? param_value(p) : NULL;
+    int err = v ? PyDict_SetItem(d, k, v) : -1;
+
+    Py_XDECREF(k);
+    Py_XDECREF(v);
+    return err;
+}
+
+PyObject *native_tensor_parameters(const struct as_msg *msg, const struct as_tensor_param *p,
+                                   uint32_t n)
+{
+    PyObject *d = PyDict_New(), *of = NULL; /* of: d's */
+
+    for (uint32_t i = 0; d && i < n; i++) {
+        if (!i || p[i].tensor != p[i - 1].tensor) {
+            PyObject *k = str_of(msg->tensors[p[i].tensor].name);
+
+            of = k ? PyDict_New() : NULL;
+            if (!of || PyDict_SetItem(d, k, of) < 0)
+                Py_CLEAR(d);
+            Py_XDECREF(of);
+            Py_XDECREF(k);
+        }
+        if (d && add_parameter(of, &p[i].param) < 0)
+            Py_CLEAR(d);
+    }
+    return d;
+}
+
+static PyObject *make_input_parameters(Request *r)
+{
+    uint32_t n;
+    const struct as_tensor_param *p = as_worker_req_tensor_params(r->q, &n);
+
+    return native_tensor_parameters(as_worker_req_msg(r->q), p, n);
+}
+
 PyObject *native_parameters(const struct as_msg *msg)
 {
     PyObject *d = PyDict_New();
@@ -398,6 +438,7 @@ static const struct lazy {
     {offsetof(Request, parameters), make_parameters},
     {offsetof(Request, metadata), make_metadata},
     {offsetof(Request, id), make_id},
+    {offsetof(Request, input_parameters), make_input_parameters},
 };
 
 static PyObject **slot_of(Request *r, const struct lazy *z)
@@ -470,6 +511,9 @@ static PyGetSetDef request_getset[] = {
      LAZY(1)},
     {"metadata", get_lazy, NULL, "Headers of the call; values of '-bin' keys are bytes.", LAZY(2)},
     {"id", get_lazy, NULL, "The client's request id, '' if it gave none.", LAZY(3)},
+    {"input_parameters", get_lazy, NULL,
+     "Mapping of input name to the parameters of that input; inputs without any are not in it.",
+     LAZY(4)},
     {"model_name", get_name, NULL, "Name of the model that was called.", NULL},
     {"model_version", get_version, NULL, "Version of the model that was called.", NULL},
     {"items", get_items, NULL,
@@ -516,7 +560,7 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
     r->q = q;
     r->link = (Link *)Py_NewRef(l);
     r->m = m;
-    r->hold = r->inputs = r->parameters = r->metadata = r->id = NULL;
+    r->hold = r->inputs = r->parameters = r->metadata = r->id = r->input_parameters = NULL;
     r->items = 1;
     r->deadline = as_worker_req_deadline(q);
     r->cancelled = false;

@@ -219,9 +219,8 @@ static int put_result(struct output *o, PyObject *v)
 
 /* --- parameters of a Response --- */
 
-static int put_param(struct output *o, PyObject *k, PyObject *v)
+static int read_param(struct output *o, PyObject *k, PyObject *v, struct as_param *p)
 {
-    struct as_param *p = &o->params[o->n_params];
     Py_ssize_t n = 0;
     int overflow = 0;
 
@@ -258,8 +257,13 @@ static int put_param(struct output *o, PyObject *k, PyObject *v)
         PyErr_Clear();
         return output_refuse("parameter '%U' of model '%U' is out of range", k, o->m->name);
     }
-    o->n_params++;
     return 0;
+}
+
+static int too_many(struct output *o, Py_ssize_t n)
+{
+    return output_refuse("model '%U' returned %zd parameters; the limit is %u", o->m->name, n,
+                         AS_WORKER_PARAMS);
 }
 
 /* The dict lives as long as the Response, which the caller holds. */
@@ -275,14 +279,124 @@ static int put_params(struct output *o, PyObject *d)
         return output_refuse("model '%U' returned parameters that are no dict", o->m->name);
     n = PyDict_GET_SIZE(d);
     if (n > (Py_ssize_t)AS_WORKER_PARAMS)
-        return output_refuse("model '%U' returned %zd parameters; the limit is %u", o->m->name, n,
-                             AS_WORKER_PARAMS);
+        return too_many(o, n);
     o->params = PyMem_Calloc((size_t)n + 1, sizeof(*o->params));
     if (!o->params)
         return PyErr_NoMemory(), -1;
     while (o->n_params < (uint32_t)n && PyDict_Next(d, &at, &k, &v)) {
-        if (put_param(o, k, v) < 0)
+        if (read_param(o, k, v, &o->params[o->n_params]) < 0)
             return -1;
+        o->n_params++;
+    }
+    return 0;
+}
+
+/* --- and of its single outputs --- */
+
+static bool is_called(const struct as_tensor *t, struct as_str name)
+{
+    return as_str_eq(t->name, name);
+}
+
+/* A name of no output. */
+static int not_returned(struct output *o, PyObject *name)
+{
+    PyObject *names = PyList_New(0), *quoted;
+
+    for (uint32_t i = 0; names && i < o->n; i++) {
+        PyObject *s = PyUnicode_FromStringAndSize(o->t[i].name.p, (Py_ssize_t)o->t[i].name.n);
+
+        if (!s || PyList_Append(names, s))
+            Py_CLEAR(names);
+        Py_XDECREF(s);
+    }
+    quoted = names ? output_quoted(names) : NULL;
+    if (quoted)
+        output_refuse(
+            "output_parameters of model '%U' name the output %R, which it did not return; "
+            "returned %s%U",
+            o->m->name, name, o->n ? "are " : "is none", quoted);
+    Py_XDECREF(quoted);
+    Py_XDECREF(names);
+    return -1;
+}
+
+/* How many there are in all; -1 with an exception. */
+static Py_ssize_t count_tensor_params(struct output *o, PyObject *d)
+{
+    PyObject *k, *v;
+    Py_ssize_t at = 0, n = 0;
+
+    while (PyDict_Next(d, &at, &k, &v)) {
+        struct as_str name = {0};
+        Py_ssize_t len = 0;
+        uint32_t i = 0;
+
+        if (PyUnicode_Check(k))
+            name.p = PyUnicode_AsUTF8AndSize(k, &len);
+        if (PyErr_Occurred())
+            return -1;
+        name.n = (size_t)len;
+        while (name.p && i < o->n && !is_called(&o->t[i], name))
+            i++;
+        if (!name.p || i == o->n)
+            return not_returned(o, k);
+        if (v != Py_None && !PyDict_Check(v))
+            return output_refuse("output_parameters of model '%U' must map names of outputs to "
+                                 "dicts; %R has a %s",
+                                 o->m->name, k, Py_TYPE(v)->tp_name);
+        n += v == Py_None ? 0 : PyDict_GET_SIZE(v);
+    }
+    return n;
+}
+
+static int put_of_output(struct output *o, uint32_t i, PyObject *name, PyObject *d, uint32_t cap)
+{
+    PyObject *k, *v;
+    Py_ssize_t at = 0;
+
+    while (o->n_tensor_params < cap && PyDict_Next(d, &at, &k, &v)) {
+        struct as_tensor_param *p = &o->tensor_params[o->n_tensor_params];
+
+        if (read_param(o, k, v, &p->param) < 0)
+            return -1;
+        if (as_tensor_param_reserved(p->param.name))
+            return output_refuse("parameter '%U' of output '%U' is the server's own: model '%U' "
+                                 "cannot give it",
+                                 k, name, o->m->name);
+        p->tensor = i;
+        o->n_tensor_params++;
+    }
+    return 0;
+}
+
+/* In the order of the outputs. The dicts live as long as the Response. */
+static int put_tensor_params(struct output *o, PyObject *d)
+{
+    Py_ssize_t n;
+
+    if (d == Py_None)
+        return 0;
+    if (!PyDict_Check(d))
+        return output_refuse("output_parameters of model '%U' must be a dict", o->m->name);
+    n = count_tensor_params(o, d);
+    if (n < 0)
+        return -1;
+    if (n + o->n_params > (Py_ssize_t)AS_WORKER_PARAMS)
+        return too_many(o, n + o->n_params);
+    o->tensor_params = PyMem_Calloc((size_t)n + 1, sizeof(*o->tensor_params));
+    if (!o->tensor_params)
+        return PyErr_NoMemory(), -1;
+    for (uint32_t i = 0; i < o->n; i++) {
+        PyObject *name = PyUnicode_FromStringAndSize(o->t[i].name.p, (Py_ssize_t)o->t[i].name.n);
+        PyObject *of = name ? PyDict_GetItemWithError(d, name) : NULL;
+        int err = PyErr_Occurred() ? -1 : 0;
+
+        if (of && of != Py_None)
+            err = put_of_output(o, i, name, of, (uint32_t)n);
+        Py_XDECREF(name);
+        if (err)
+            return err;
     }
     return 0;
 }
@@ -291,10 +405,14 @@ static int put_response(struct output *o, PyObject *response)
 {
     PyObject *outputs = PyObject_GetAttrString(response, "outputs");
     PyObject *params = outputs ? PyObject_GetAttrString(response, "parameters") : NULL;
-    int err = params ? put_result(o, outputs) : -1;
+    PyObject *own = params ? PyObject_GetAttrString(response, "output_parameters") : NULL;
+    int err = own ? put_result(o, outputs) : -1;
 
     if (!err)
         err = put_params(o, params);
+    if (!err)
+        err = put_tensor_params(o, own);
+    Py_XDECREF(own);
     Py_XDECREF(params);
     Py_XDECREF(outputs);
     return err;
@@ -307,6 +425,14 @@ int output_collect(struct output *o, struct model *m, PyObject *result)
     if (Py_IS_TYPE(result, (PyTypeObject *)native_response_type))
         return put_response(o, result);
     return put_result(o, result);
+}
+
+struct as_msg output_message(const struct output *o, struct as_worker_req *q)
+{
+    /* what it would refuse, read_param and put_of_output have refused */
+    (void)as_worker_req_set_tensor_params(q, o->tensor_params, o->n_tensor_params);
+    return (struct as_msg){
+        .tensors = o->t, .params = o->params, .n_tensors = o->n, .n_params = o->n_params};
 }
 
 int output_check_rows(struct output *o, int64_t rows, Py_ssize_t requests)
@@ -368,8 +494,7 @@ static int send(Link *l, struct model *m, struct as_worker_req *q, PyObject *res
     if (!err && rows >= 0)
         err = output_check_rows(&o, rows, 1);
     if (!err) {
-        struct as_msg msg = {
-            .tensors = o.t, .params = o.params, .n_tensors = o.n, .n_params = o.n_params};
+        struct as_msg msg = output_message(&o, q);
 
         err = give(l->w, q, &msg);
         if (err)
