@@ -11,7 +11,9 @@ class Request:
     def __new__(cls, *, inputs: Mapping[str, Any] = ..., parameters: Mapping[str, Union[bool, int, float, str]] = ...,
                 metadata: Mapping[str, Union[str, bytes]] = ..., id: str = "", model_name: str = "",
                 model_version: str = "1", deadline: Optional[float] = None, items: int = 1,
-                cancelled: bool = False) -> Request: ...  # fmt: skip
+                cancelled: bool = False,
+                input_parameters: Mapping[str, Mapping[str, Union[bool, int, float, str]]] = ...,
+                ) -> Request: ...  # fmt: skip
     @property
     def inputs(self) -> Mapping[str, np.ndarray]:
         """Mapping of tensor name to numpy array (read-only view)."""

@@ -78,19 +78,19 @@ static int deadline_of(PyObject *o, as_ns *ret_at)
 
 PyObject *native_request_make(PyTypeObject *type AS_UNUSED, PyObject *args, PyObject *kw)
 {
-    static const char *const names[] = {
-        "inputs",        "parameters", "metadata", "id",        "model_name",
-        "model_version", "deadline",   "items",    "cancelled", NULL};
+    static const char *const names[] = {"inputs",     "parameters",       "metadata", "id",
+                                        "model_name", "model_version",    "deadline", "items",
+                                        "cancelled",  "input_parameters", NULL};
     PyObject *inputs = NULL, *params = NULL, *meta = NULL, *id = NULL, *name = NULL,
              *version = NULL;
-    PyObject *deadline = NULL;
+    PyObject *deadline = NULL, *of_inputs = NULL;
     long long items = 1;
     int cancelled = 0;
     Request *r;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|$OOOOOOOLp:Request", (char **)(uintptr_t)names,
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|$OOOOOOOLpO:Request", (char **)(uintptr_t)names,
                                      &inputs, &params, &meta, &id, &name, &version, &deadline,
-                                     &items, &cancelled))
+                                     &items, &cancelled, &of_inputs))
         return NULL;
     if (items < 0 || items > UINT32_MAX) {
         PyErr_Format(PyExc_ValueError, "items is 0 to %u, not %lld", UINT32_MAX, items);
@@ -101,7 +101,7 @@ PyObject *native_request_make(PyTypeObject *type AS_UNUSED, PyObject *args, PyOb
         return NULL;
     r->q = NULL;
     r->link = NULL;
-    r->hold = r->inputs = r->parameters = r->metadata = r->id = NULL;
+    r->hold = r->inputs = r->parameters = r->metadata = r->id = r->input_parameters = NULL;
     r->items = (uint32_t)items;
     r->cancelled = cancelled;
     r->m = PyMem_Calloc(1, sizeof(*r->m));
@@ -113,6 +113,7 @@ PyObject *native_request_make(PyTypeObject *type AS_UNUSED, PyObject *args, PyOb
         !(r->m->version = text_of(version, "model_version", "1")) ||
         !(r->id = text_of(id, "id", "")) || deadline_of(deadline, &r->deadline) ||
         !(r->parameters = copy_of(params, "parameters")) ||
+        !(r->input_parameters = copy_of(of_inputs, "input_parameters")) ||
         !(r->metadata = copy_of(meta, "metadata")) || !(r->inputs = inputs_of(inputs)))
         Py_CLEAR(r);
     return (PyObject *)r;

@@ -18,13 +18,15 @@ def test_nothing_has_to_be_said():
     assert isinstance(r, Request)
     assert (r.inputs, r.parameters, r.metadata, r.id) == ({}, {}, {}, "")
     assert (r.model_name, r.model_version, r.deadline, r.items, r.cancelled) == ("", "1", None, 1, False)
+    assert r.input_parameters == {}
 
 
 def test_every_field_can_be_said():
     until = time.monotonic() + 5
     r = Request(inputs={"x": [1.5, 2.0]}, parameters={"k": 3, "t": "v", "b": True, "f": 0.5},
                 metadata={"user-agent": "me", "trace-bin": b"\0\1"}, id="7", model_name="m", model_version="2",
-                deadline=until, items=2, cancelled=True)  # fmt: skip
+                deadline=until, items=2, cancelled=True, input_parameters={"x": {"content_type": "np"}})  # fmt: skip
+    assert r.input_parameters == {"x": {"content_type": "np"}}
     assert r.inputs["x"].tolist() == [1.5, 2.0]
     assert r.parameters == {"k": 3, "t": "v", "b": True, "f": 0.5}
     assert r.metadata == {"user-agent": "me", "trace-bin": b"\0\1"}
@@ -54,6 +56,7 @@ def test_inputs_are_what_a_handler_gets():
     ({"inputs": {"x": [[1], [1, 2]]}}, TypeError, "input 'x': "),
     ({"inputs": {"x": np.array([1, None], object)}}, TypeError, "input 'x': an element is int, not str or bytes"),
     ({"parameters": 3}, TypeError, "parameters is a mapping, not int"),
+    ({"input_parameters": 3}, TypeError, "input_parameters is a mapping, not int"),
     ({"metadata": "k"}, TypeError, "metadata is a mapping, not str"),
     ({"id": 7}, TypeError, "id"),
     ({"model_name": None}, TypeError, "model_name"),
