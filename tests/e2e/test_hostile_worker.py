@@ -452,7 +452,8 @@ def header_of(payload):
 
 def fixed(table=b"", **fields):
     """A message without a body, with fields of its fixed part replaced."""
-    names = ["kind", "service", "body_len", "n_tensors", "n_params", "n_meta", "id_len", "table_len", "zero"]
+    names = ["kind", "service", "body_len", "n_tensors", "n_params", "n_meta", "id_len", "table_len",
+             "n_tensor_params"]
     values = dict.fromkeys(names, 0) | fields
     return header_of(struct.pack("<QQQIIIIII", *(values[n] for n in names)) + table)
 
@@ -496,7 +497,9 @@ LIES = {
     "hello_again": (lambda q: link.hello("x", "y", "z"), "HELLO"),
     "message_cut": (header_of(b"\0" * 47), "cut short"),
     "kind_set": (fixed(kind=1), "kind"),
-    "reserved_set": (fixed(zero=1), "reserved"),
+    "reserved_set": (fixed(kind=1 << 16), "reserved"),
+    "tensor_params_without_table": (fixed(n_tensor_params=1), "table"),
+    "too_many_tensor_params": (fixed(n_tensor_params=1025), "limit"),
     "id_beyond": (fixed(id_len=1), "table: its length is not that of its entries"),
     "id_set": (fixed(b"i".ljust(8, b"\0"), id_len=1, table_len=8), "an answer with a request id"),
     "too_many_tensors": (fixed(n_tensors=4097), "limit"),
