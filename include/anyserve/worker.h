@@ -381,15 +381,22 @@ struct as_worker_local {
     void (*took)(void *ctx); /* the handler is done with one more input; may be NULL */
     void (*done)(void *ctx, uint32_t status, struct as_str text);
     void *ctx;
+    const struct as_tensor_param *tensor_params; /* of the inputs, in their order; copied */
+    uint32_t n_tensor_params;
 };
 /* 0; AS_EINVALID: refused, the reason is in as_worker_error; AS_ENOMEM. Not while connected. */
 int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_local *local,
                     struct as_worker_req **ret_q);
-/* One more message, which is copied; NULL: there will be none. *ret_wanted: the event loop's
- * handler waits for it (as_worker_want), and its owner must be told. Errors as above. Any thread
- * that knows that q has not ended, here and below. */
+/* One more message and the parameters of its single inputs, which are copied; msg NULL: there will
+ * be none. *ret_wanted: the event loop's handler waits for it (as_worker_want), and its owner must
+ * be told. Errors as above. Any thread that knows that q has not ended, here and below. */
 int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
+                          const struct as_tensor_param *params, uint32_t n_params,
                           bool *ret_wanted);
+/* Within `part`: the parameters of single outputs of its message, in their order, *ret_n of them.
+ */
+const struct as_tensor_param *as_worker_local_tensor_params(const struct as_worker_req *q,
+                                                            uint32_t *ret_n);
 /* So many more parts may come. True: the event loop's handler waits for that. */
 bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t parts);
 /* Nobody waits any more. Who runs the handler in an event loop ends it there. */

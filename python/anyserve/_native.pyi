@@ -59,7 +59,7 @@ class Stream:
     def next(self) -> Union[Request, None, Literal[False]]: ...
     def more(self) -> bool: ...
 
-Tensors = List[Tuple[str, str, Tuple[int, ...], bytes]]
+Tensors = Sequence[Tuple[Any, ...]]  # name, datatype, shape, bytes, and parameters if any
 
 class Local:
     def start(self, model: int, tensors: Tensors, parameters: Dict[str, Any], id: str,
@@ -115,8 +115,8 @@ class Link:
     def trace(self, request_id: Optional[ContextVar[str]], /) -> None: ...
     def rehearse(self, model: int, tensors: List[Tuple[str, str, Tuple[int, ...], bytes]], parameters: Dict[str, Any],
                  id: str, done: Callable[[int, str], Any], /) -> Optional[str]: ...  # fmt: skip
-    def local(self, part: Callable[[Dict[str, np.ndarray], Dict[str, Any]], Any], took: Callable[[], Any],
-              done: Callable[[int, str], Any], /) -> Local: ...  # fmt: skip
+    def local(self, part: Callable[[Dict[str, np.ndarray], Dict[str, Any], Dict[str, Dict[str, Any]]], Any],
+              took: Callable[[], Any], done: Callable[[int, str], Any], /) -> Local: ...  # fmt: skip
     def set_traffic(self, canary: int, mirror: int, fallback: Optional[str], /) -> None: ...
     def drain(self) -> None: ...
     def wake(self) -> None: ...

@@ -40,8 +40,10 @@ Inputs = Mapping[str, Any]
 class Result(Mapping[str, Any]):
     """One answer: a mapping of output name to numpy array, and what came with it."""
 
-    def __init__(self, outputs: "Dict[str, np.ndarray]", parameters: Dict[str, Any], model: Model, id: str) -> None:
+    def __init__(self, outputs: "Dict[str, np.ndarray]", parameters: Dict[str, Any], model: Model, id: str,
+                 output_parameters: Dict[str, Dict[str, Any]]) -> None:  # fmt: skip
         self.outputs, self.parameters, self.id = outputs, parameters, id
+        self.output_parameters = output_parameters
         self.model_name, self.model_version = model.name, model.version
 
     def __getitem__(self, name: str) -> "np.ndarray":
@@ -87,7 +89,8 @@ def _lists(value: Any) -> Any:
     return [_lists(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def _message(model: Model, inputs: Optional[Inputs], parameters: Any, id: Any, metadata: Any) -> Message:
+def _message(model: Model, inputs: Optional[Inputs], parameters: Any, id: Any, metadata: Any,
+             input_parameters: Any) -> Message:  # fmt: skip
     if inputs is not None and not isinstance(inputs, collections.abc.Mapping):
         raise TypeError("inputs is a mapping of name to array, not %s" % type(inputs).__name__)
     if not isinstance(id, str):
@@ -99,9 +102,15 @@ def _message(model: Model, inputs: Optional[Inputs], parameters: Any, id: Any, m
         t = declared.get(name)
         return None if t is None else Tensor(t.datatype, t.served_shape(batched))
 
-    tensors = [_tensor(n, v, spec(n)) for n, v in (inputs or {}).items()]
+    of = dict(input_parameters or {})
+    for name in of:
+        if name not in (inputs or {}):
+            raise TypeError("input_parameters name the input %r, which is not given" % (name,))
+    tensors = [(*_tensor(n, v, spec(n)), dict(of.get(n) or {})) for n, v in (inputs or {}).items()]
     try:
         said = warmup._parameters(dict(parameters or {}))
+        for t in tensors:
+            warmup._check_parameters(t[-1])
     except DeclarationError as e:
         _refuse("INVALID_ARGUMENT", "%s", e)
     return Message(tensors, said, id, _metadata(metadata))
@@ -135,7 +144,8 @@ class _Answers:
                 if name not in got:
                     _refuse("INVALID_ARGUMENT", "model '%s' has no output '%s'", self._model.name, name)
             got = {name: got[name] for name in self._wanted}
-        return Result(got, answer.parameters, self._model, self._id)
+        of = {name: said for name, said in answer.output_parameters.items() if name in got}
+        return Result(got, answer.parameters, self._model, self._id, of)
 
 
 class Stream(_Answers, Iterator[Result]):
@@ -347,13 +357,15 @@ class TestClient:
 
     def infer(self, model: str, inputs: Optional[Inputs] = None, *, version: Optional[str] = None,
               outputs: Optional[Sequence[str]] = None, parameters: Optional[Mapping[str, Any]] = None, id: str = "",
-              metadata: Optional[Mapping[str, Union[str, bytes]]] = None) -> Result:  # fmt: skip
+              metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
+              input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Result:  # fmt: skip
         """One request, one answer. inputs: name to array; lists get the datatype that the model declares, numpy
-        arrays keep theirs. outputs: names of those that are wanted; default: all. Raises anyserve.Error."""
+        arrays keep theirs. outputs: names of those that are wanted; default: all. input_parameters: of single inputs, by their names;
+        the answer has output_parameters. Raises anyserve.Error."""
         local, number, m = self._unary(model, version)
         self._may_wait(local, "await client.infer_async(...)")
         came: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
-        message = _message(m, inputs, parameters, id, metadata)
+        message = _message(m, inputs, parameters, id, metadata, input_parameters)
         call = local.begin(number, message, came.put)
         try:
             first = came.get()
@@ -368,13 +380,14 @@ class TestClient:
     async def infer_async(self, model: str, inputs: Optional[Inputs] = None, *, version: Optional[str] = None,
                           outputs: Optional[Sequence[str]] = None, parameters: Optional[Mapping[str, Any]] = None,
                           id: str = "",
-                          metadata: Optional[Mapping[str, Union[str, bytes]]] = None) -> Result:  # fmt: skip
+                          metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
+                          input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Result:  # fmt: skip
         """infer for code on an event loop; cancelling it cancels the request."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         local, number, m = self._unary(model, version)
-        message = _message(m, inputs, parameters, id, metadata)
+        message = _message(m, inputs, parameters, id, metadata, input_parameters)
         came: "asyncio.Queue[Answer]" = asyncio.Queue()
 
         def put(answer: Answer) -> None:
@@ -395,7 +408,8 @@ class TestClient:
     def stream(self, model: str, inputs: Union[None, Inputs, Iterable[Inputs]] = None, *,
                version: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
                parameters: Optional[Mapping[str, Any]] = None, id: str = "",
-               metadata: Optional[Mapping[str, Union[str, bytes]]] = None) -> Stream:  # fmt: skip
+               metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
+               input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Stream:  # fmt: skip
         """One request, any number of answers: an iterator, which is also a context manager. inputs: for a handler
         that takes a stream of requests also an iterable of mappings, which a thread reads."""
         local, number = self._find(model, version)
@@ -403,7 +417,7 @@ class TestClient:
         m = local.models[number]
 
         def message(i: Optional[Inputs]) -> Message:
-            return _message(m, i, parameters, id, metadata)
+            return _message(m, i, parameters, id, metadata, input_parameters)
 
         if inputs is None or isinstance(inputs, collections.abc.Mapping):
             one = message(inputs)
@@ -421,13 +435,14 @@ class TestClient:
     def stream_async(self, model: str, inputs: Union[None, Inputs, Iterable[Inputs]] = None, *,
                      version: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
                      parameters: Optional[Mapping[str, Any]] = None, id: str = "",
-                     metadata: Optional[Mapping[str, Union[str, bytes]]] = None) -> AsyncStream:  # fmt: skip
+                     metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
+                     input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> AsyncStream:  # fmt: skip
         """stream for code on an event loop: `async for`. A stream of requests is an iterable or an async one."""
         local, number = self._find(model, version)
         m = local.models[number]
 
         def message(i: Optional[Inputs]) -> Message:
-            return _message(m, i, parameters, id, metadata)
+            return _message(m, i, parameters, id, metadata, input_parameters)
 
         if inputs is None or isinstance(inputs, collections.abc.Mapping):
             one = message(inputs)

@@ -35,7 +35,7 @@ NOWHERE = "/nonexistent/anyserve"  # the link is never connected
 class Message(NamedTuple):
     """One request, or one more message of it, as the extension takes them."""
 
-    tensors: List[Tuple[str, str, Tuple[int, ...], bytes]]
+    tensors: List[Tuple[Any, ...]]  # name, datatype, shape, bytes, and a dict of parameters if it has any
     parameters: Dict[str, Any]
     id: str
     metadata: Dict[str, Any]
@@ -49,6 +49,7 @@ class Answer(NamedTuple):
     status: int = 0
     text: str = ""
     cause: Optional[BaseException] = None  # what the handler raised
+    output_parameters: Dict[str, Dict[str, Any]] = {}
 
 
 def error_of(end: Answer) -> BaseException:
@@ -79,8 +80,8 @@ class Call:
         self.inputs = threading.Semaphore(STREAM_INPUTS[0])  # messages that may wait for the handler
         self._native = local.link.local(self._part, self.inputs.release, self._done)
 
-    def _part(self, outputs: Dict[str, Any], parameters: Dict[str, Any]) -> None:
-        self._put(Answer(outputs, parameters))
+    def _part(self, outputs: Dict[str, Any], parameters: Dict[str, Any], of_outputs: Dict[str, Dict[str, Any]]) -> None:
+        self._put(Answer(outputs, parameters, output_parameters=of_outputs))
 
     def _done(self, status: int, text: str) -> None:
         if not self.over:

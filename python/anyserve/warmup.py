@@ -127,12 +127,16 @@ def _tensor(said: Any) -> Tensor:
     return said["name"], said["datatype"], tuple(shape), _elements(where, said["datatype"], values)
 
 
-def _parameters(said: Any) -> Dict[str, Any]:
-    if not isinstance(said, dict):
-        _refuse("parameters must be an object")
+def _check_parameters(said: Dict[str, Any]) -> None:
     for k, v in said.items():
         if not isinstance(v, (bool, int, float, str)) or (_is_integer(v) and not -(2**63) <= v < 2**64):
             _refuse("parameter %r is a boolean, a number or a text, not %r", k, v)
+
+
+def _parameters(said: Any) -> Dict[str, Any]:
+    if not isinstance(said, dict):
+        _refuse("parameters must be an object")
+    _check_parameters(said)
     return {k: v for k, v in said.items() if k not in _HANDLED_BY_THE_SERVER}
 
 

@@ -6,7 +6,7 @@
 typedef struct {
     PyObject_HEAD Link *link;
     struct as_worker_req *q; /* NULL when it is over */
-    PyObject *part;          /* (outputs, parameters) */
+    PyObject *part;          /* (outputs, parameters, those of single outputs) */
     PyObject *took;          /* () */
     PyObject *done;          /* (status, text): once, the last */
 } Local;
@@ -24,8 +24,12 @@ static void on_part(void *ctx, const struct as_msg *msg)
     Local *o = ctx;
     PyObject *outputs = native_outputs(msg);
     PyObject *params = outputs ? native_parameters(msg) : NULL;
+    uint32_t n;
+    const struct as_tensor_param *p = as_worker_local_tensor_params(o->q, &n);
+    PyObject *own = params ? native_tensor_parameters(msg, p, n) : NULL;
 
-    spent(o->part, params ? PyObject_CallFunctionObjArgs(o->part, outputs, params, NULL) : NULL);
+    spent(o->part, own ? PyObject_CallFunctionObjArgs(o->part, outputs, params, own, NULL) : NULL);
+    Py_XDECREF(own);
     Py_XDECREF(outputs);
     Py_XDECREF(params);
 }
@@ -94,7 +98,9 @@ static PyObject *start(Local *o, unsigned model, const struct said *said, bool m
                                    .part = on_part,
                                    .took = on_took,
                                    .done = on_done,
-                                   .ctx = o};
+                                   .ctx = o,
+                                   .tensor_params = said->own,
+                                   .n_tensor_params = said->n_own};
     int err = as_worker_local(o->link->w, model, &conf, &o->q);
 
     if (err)
@@ -134,10 +140,11 @@ static void tell(Local *o, unsigned what)
 }
 
 /* None, or why it is refused. */
-static PyObject *give(Local *o, const struct as_msg *msg)
+static PyObject *give(Local *o, const struct said *said)
 {
     bool wanted;
-    int err = as_worker_local_input(o->link->w, o->q, msg, &wanted);
+    int err = as_worker_local_input(o->link->w, o->q, said ? &said->msg : NULL,
+                                    said ? said->own : NULL, said ? said->n_own : 0, &wanted);
 
     if (err)
         return refusal(o->link, err);
@@ -159,7 +166,7 @@ static PyObject *local_input(PyObject *self, PyObject *args)
         Py_RETURN_NONE;
     if (native_said_read(&said, tensors, params, id, meta))
         return NULL;
-    result = give(o, &said.msg);
+    result = give(o, &said);
     native_said_free(&said);
     return result;
 }

@@ -369,7 +369,7 @@ static PyMethodDef link_methods[] = {
      "None: done(status, text) is called at its end; or why it is refused."},
     {"local", native_link_local, METH_VARARGS,
      "local(part, took, done) -> Local: a request of our own, whose answers part(outputs, "
-     "parameters) gets."},
+     "parameters, output_parameters) gets."},
     {"set_traffic", native_link_set_traffic, METH_VARARGS,
      "set_traffic(canary, mirror, fallback): parts in 1/100000, -1: no canary; a name or None."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},

@@ -218,7 +218,8 @@ void native_request_detach(Request *r);
 /* Now, with all that it holds: whatever becomes of its q. -1 with an exception. */
 int native_request_settle(Request *r);
 
-/* rehearse.c: a message as Python has it: tensors, a list of (name, datatype, shape, bytes);
+/* rehearse.c: a message as Python has it: tensors, a list of (name, datatype, shape, bytes) or
+ * (…, parameters);
  * parameters and metadata (or NULL), dicts; id, a str. It points into these. */
 struct said {
     struct as_msg msg;
@@ -226,6 +227,8 @@ struct said {
     int64_t (*dims)[AS_MAX_DIMS];
     struct as_param *p;
     struct as_meta *m;
+    struct as_tensor_param *own; /* of single tensors */
+    uint32_t n_own;
 };
 int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
                      PyObject *meta); /* -1 with an exception */

@@ -16,13 +16,17 @@ static int as_text(PyObject *o, struct as_str *ret_s)
     return ret_s->p ? 0 : -1;
 }
 
-/* (name, datatype, shape, bytes). The shape goes to `dims`. */
-static int read_tensor(PyObject *o, struct as_tensor *t, int64_t dims[AS_MAX_DIMS])
+/* (name, datatype, shape, bytes), or with parameters, which go to *ret_params: borrowed, or NULL.
+ * The shape goes to `dims`. */
+static int read_tensor(PyObject *o, struct as_tensor *t, int64_t dims[AS_MAX_DIMS],
+                       PyObject **ret_params)
 {
     PyObject *name, *shape, *data;
     const char *datatype;
 
-    if (!PyArg_ParseTuple(o, "UsO!S", &name, &datatype, &PyTuple_Type, &shape, &data) ||
+    *ret_params = NULL;
+    if (!PyArg_ParseTuple(o, "UsO!S|O!", &name, &datatype, &PyTuple_Type, &shape, &data,
+                          &PyDict_Type, ret_params) ||
         as_text(name, &t->name))
         return -1;
     t->dtype = as_dtype_of(as_str_of(datatype));
@@ -140,14 +144,34 @@ void native_said_free(struct said *s)
     PyMem_Free(s->dims);
     PyMem_Free(s->p);
     PyMem_Free(s->m);
+    PyMem_Free(s->own);
     *s = (struct said){0};
+}
+
+/* Those of the i-th tensor. */
+static int read_own(struct said *s, uint32_t i, PyObject *params)
+{
+    size_t n = s->n_own + (size_t)PyDict_GET_SIZE(params);
+    struct as_tensor_param *p = PyMem_Realloc(s->own, (n + 1) * sizeof(*p));
+    PyObject *k, *v;
+    Py_ssize_t at = 0;
+
+    if (!p)
+        return PyErr_NoMemory(), -1;
+    s->own = p;
+    while (s->n_own < n && PyDict_Next(params, &at, &k, &v)) {
+        if (read_param(k, v, &p[s->n_own].param))
+            return -1;
+        p[s->n_own++].tensor = i;
+    }
+    return 0;
 }
 
 int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
                      PyObject *meta)
 {
     struct as_msg *msg = &s->msg;
-    PyObject *k, *v;
+    PyObject *k, *v, *own;
     Py_ssize_t at = 0;
 
     *s = (struct said){0};
@@ -162,7 +186,8 @@ int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObje
     if (as_text(id, &msg->id))
         goto fail;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); i++) {
-        if (read_tensor(PyList_GET_ITEM(tensors, i), &s->t[i], s->dims[i]))
+        if (read_tensor(PyList_GET_ITEM(tensors, i), &s->t[i], s->dims[i], &own) ||
+            (own && read_own(s, (uint32_t)i, own)))
             goto fail;
         msg->n_tensors++;
     }

@@ -49,6 +49,19 @@ static void *room(struct as_arena *a, size_t n)
     return p;
 }
 
+static void keep_tensor_params(struct as_worker_req *q, const struct as_tensor_params *own)
+{
+    struct as_tensor_param *p = room(&q->arena, own->n * sizeof(*p));
+
+    for (uint32_t i = 0; i < own->n; i++) {
+        p[i] = own->at[i];
+        p[i].param.name = keep(&q->arena, p[i].param.name);
+        if (p[i].param.type == AS_PARAM_STRING)
+            p[i].param.str = keep(&q->arena, p[i].param.str);
+    }
+    q->tensor_params = (struct as_tensor_params){p, own->n};
+}
+
 static void keep_params(struct as_worker_req *q, const struct as_msg *msg)
 {
     struct as_param *p = room(&q->arena, msg->n_params * sizeof(*p));
@@ -119,17 +132,44 @@ static int check_data(const struct as_msg *msg, char *why, size_t cap)
     return 0;
 }
 
+static int check_tensor_params(const struct as_msg *msg, const struct as_tensor_params *own,
+                               char *why, size_t cap)
+{
+    if (!as_tensor_params_ordered(own, msg->n_tensors)) {
+        snprintf(why, cap, "parameters of inputs are not in the order of the inputs");
+        return AS_EINVALID;
+    }
+    for (uint32_t i = 0; i < own->n; i++) {
+        struct as_str name = own->at[i].param.name;
+
+        if (!as_tensor_param_reserved(name))
+            continue;
+        snprintf(why, cap, "input '%.*s': parameter '%.*s' is the server's own",
+                 (int)AS_MIN(msg->tensors[own->at[i].tensor].name.n, (size_t)100),
+                 msg->tensors[own->at[i].tensor].name.p, AS_STR_FMT(name));
+        return AS_EINVALID;
+    }
+    if (msg->n_params + own->n <= AS_FRAME_PARAMS)
+        return 0;
+    snprintf(why, cap, "parameters: more than %u entries, those of inputs included",
+             AS_FRAME_PARAMS);
+    return AS_EINVALID;
+}
+
 /* Of a message: that its bytes are what they are said to be, and that the signature has it. */
-static int check(const struct as_model *m, const struct as_msg *msg, char *why, size_t cap)
+static int check(const struct as_model *m, const struct as_msg *msg,
+                 const struct as_tensor_params *own, char *why, size_t cap)
 {
     int err = check_data(msg, why, cap);
 
+    if (!err)
+        err = check_tensor_params(msg, own, why, cap);
     return err ? err : as_model_check_inputs(m, msg->tensors, msg->n_tensors, why, cap);
 }
 
 /* A request, or one more input of one; with the lock held. */
 static int make(struct as_worker *w, uint32_t model, const struct as_msg *msg,
-                struct as_worker_req **ret_q)
+                const struct as_tensor_params *own, struct as_worker_req **ret_q)
 {
     struct as_worker_req *q = as_worker_req_get(w, NULL);
     int err = q ? keep_msg(q, msg) : AS_ENOMEM;
@@ -139,6 +179,7 @@ static int make(struct as_worker *w, uint32_t model, const struct as_msg *msg,
             as_worker_req_put(w, q);
         return err;
     }
+    keep_tensor_params(q, own);
     q->stream = 0;
     q->model = model;
     q->complete = true;
@@ -149,10 +190,11 @@ static int make(struct as_worker *w, uint32_t model, const struct as_msg *msg,
 }
 
 static int begin(struct as_worker *w, uint32_t model, struct as_worker_rehearsal *r,
-                 const struct as_msg *msg, struct as_worker_req **ret_q)
+                 const struct as_msg *msg, const struct as_tensor_params *own,
+                 struct as_worker_req **ret_q)
 {
     struct as_worker_req *q;
-    int err = make(w, model, msg, &q);
+    int err = make(w, model, msg, own, &q);
 
     if (err)
         return err;
@@ -174,6 +216,7 @@ int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_
 {
     struct as_worker_rehearsal *r;
     struct as_worker_local conf;
+    struct as_tensor_params own;
     char why[WHY] = "there is no such model, it takes one message, or the worker is connected";
     uint32_t items;
     int err = AS_EINVALID;
@@ -188,14 +231,15 @@ int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_
     }
     r = as_xalloc(sizeof(*r));
     *r = (struct as_worker_rehearsal){.conf = conf, .model = model_of(&w->models[model].reg)};
-    err = check(&r->model, conf.msg, why, sizeof(why));
+    own = (struct as_tensor_params){conf.tensor_params, conf.n_tensor_params};
+    err = check(&r->model, conf.msg, &own, why, sizeof(why));
     if (!err && r->model.batching.max_size)
         err = as_model_items(&r->model, conf.msg->tensors, conf.msg->n_tensors, why, sizeof(why),
                              &items);
     if (err)
         as_worker_set_error(w, as_str_of(why));
     else
-        err = begin(w, model, r, conf.msg, ret_q);
+        err = begin(w, model, r, conf.msg, &own, ret_q);
     pthread_mutex_unlock(&w->mu);
     if (err)
         free(r);
@@ -225,8 +269,9 @@ static bool wake(struct as_worker *w, struct as_worker_req *q, unsigned what)
 }
 
 int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
-                          bool *ret_wanted)
+                          const struct as_tensor_param *params, uint32_t n_params, bool *ret_wanted)
 {
+    const struct as_tensor_params own = {params, n_params};
     struct as_worker_req *in = NULL;
     char why[WHY] = "the request takes no further message";
     int err = AS_EINVALID;
@@ -236,10 +281,10 @@ int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const st
         as_worker_set_error(w, as_str_of(why));
     else if (!msg)
         err = 0;
-    else if ((err = check(&q->rehearsal->model, msg, why, sizeof(why))))
+    else if ((err = check(&q->rehearsal->model, msg, &own, why, sizeof(why))))
         as_worker_set_error(w, as_str_of(why));
     else
-        err = make(w, q->model, msg, &in);
+        err = make(w, q->model, msg, &own, &in);
     if (in) {
         in->is_input = true;
         as_list_push(&q->inputs, &in->node);
@@ -250,6 +295,13 @@ int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const st
     }
     pthread_mutex_unlock(&w->mu);
     return err;
+}
+
+const struct as_tensor_param *as_worker_local_tensor_params(const struct as_worker_req *q,
+                                                            uint32_t *ret_n)
+{
+    *ret_n = q->said.n;
+    return q->said.at;
 }
 
 bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t parts)
@@ -326,6 +378,7 @@ int as_worker_rehearse_part(struct as_worker *w, struct as_worker_req *q, const 
         return err;
     if (fits(q->rehearsal, msg)) {
         give(q->rehearsal, msg);
+        q->said.n = 0;
         return 0;
     }
     atomic_store_explicit(&q->cancel, as_err_grpc(AS_EHANDLER), memory_order_relaxed);

@@ -673,3 +673,59 @@ with app.test_client() as c:
 sys.exit("asyncio" in sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+
+
+# --- parameters of single tensors ---
+
+TENSOR_PARAMETERS = {"content_type": "np", "n": -1, "big": 2**64 - 1, "flag": True, "ratio": 0.5}
+
+
+def test_parameters_of_tensors_go_in_and_come_out():
+    app, model = made()
+
+    @model
+    def codec(request):
+        return Response(dict(request.inputs), output_parameters=request.input_parameters)
+
+    with app.test_client() as client:
+        r = client.infer("m", {"x": X, "y": X, "z": X}, input_parameters={"x": TENSOR_PARAMETERS, "z": {"k": 1}})
+        assert r.output_parameters == {"x": TENSOR_PARAMETERS, "z": {"k": 1}}
+        r = client.infer("m", {"x": X, "y": X}, outputs=["y"], input_parameters={"x": {"k": 1}})
+        assert r.output_parameters == {}
+        assert client.infer("m", {"x": X}).output_parameters == {}
+        r = asyncio.run(client.infer_async("m", {"x": X}, input_parameters={"x": {"k": "v"}}))
+        assert r.output_parameters == {"x": {"k": "v"}}
+
+
+def test_parameters_of_tensors_in_streams():
+    app, model = made()
+
+    @model
+    async def codec(requests: AsyncIterator[Request]):
+        async for r in requests:
+            said = r.input_parameters.get("x")
+            yield Response({"y": r.inputs["x"]}, output_parameters={"y": said} if r.inputs["x"][0] else None)
+
+    with app.test_client() as client:
+        got = list(client.stream("m", [{"x": [1]}, {"x": [0]}, {"x": [2]}], input_parameters={"x": {"k": 1}}))
+    assert [r.output_parameters for r in got] == [{"y": {"k": 1}}, {}, {"y": {"k": 1}}]
+
+
+def test_parameters_of_tensors_that_are_none():
+    app, model = made()
+
+    @model
+    def codec(request):
+        return Response(dict(request.inputs), output_parameters={"x": {"binary_data_size": 1}})
+
+    with app.test_client() as client:
+        e = refused(client.infer, "m", {"x": X}, input_parameters={"x": {"binary_data_size": 1}})
+        assert str(e) == "INVALID_ARGUMENT: input 'x': parameter 'binary_data_size' is the server's own"
+        e = refused(client.infer, "m", {"x": X}, input_parameters={"x": {"k": [1]}})
+        assert e.code == "INVALID_ARGUMENT" and "parameter 'k' is a boolean, a number or a text" in str(e)
+        e = refused(client.infer, "m", {"x": X}, input_parameters={"x": {str(i): i for i in range(1025)}})
+        assert str(e) == "INVALID_ARGUMENT: parameters: more than 1024 entries, those of inputs included"
+        with pytest.raises(TypeError, match="input_parameters name the input 'z', which is not given"):
+            client.infer("m", {"x": X}, input_parameters={"z": {}})
+        e = refused(client.infer, "m", {"x": X}, input_parameters={"x": {str(i): i for i in range(1024)}})
+        assert "parameter 'binary_data_size' of output 'x' is the server's own" in str(e)

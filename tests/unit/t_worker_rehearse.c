@@ -353,21 +353,21 @@ static void further_inputs_are_checked_and_taken(void **state)
     assert_int_equal(as_worker_next_input(p->w, q, &in), AS_EAGAIN);
     assert_false(as_worker_want(p->w, q, AS_WANT_INPUT));
     bytes[0] = 9;
-    assert_int_equal(as_worker_local_input(p->w, q, &msg, &wanted), 0);
+    assert_int_equal(as_worker_local_input(p->w, q, &msg, NULL, 0, &wanted), 0);
     assert_true(wanted);
     bytes[0] = 1;
     t.nbytes--;
-    assert_int_equal(as_worker_local_input(p->w, q, &msg, &wanted), AS_EINVALID);
+    assert_int_equal(as_worker_local_input(p->w, q, &msg, NULL, 0, &wanted), AS_EINVALID);
     t.nbytes++;
-    assert_int_equal(as_worker_local_input(p->w, q, &msg, &wanted), 0);
+    assert_int_equal(as_worker_local_input(p->w, q, &msg, NULL, 0, &wanted), 0);
     assert_false(wanted);
     assert_int_equal(as_worker_next_input(p->w, q, &in), 0);
     assert_int_equal(as_worker_req_msg(in)->tensors[0].data[0], 9); /* a copy */
     assert_int_equal(got.took, 0);
     as_worker_drop_input(p->w, q, in);
     assert_int_equal(got.took, 1);
-    assert_int_equal(as_worker_local_input(p->w, q, NULL, &wanted), 0);
-    assert_int_equal(as_worker_local_input(p->w, q, &msg, &wanted), AS_EINVALID);
+    assert_int_equal(as_worker_local_input(p->w, q, NULL, NULL, 0, &wanted), 0);
+    assert_int_equal(as_worker_local_input(p->w, q, &msg, NULL, 0, &wanted), AS_EINVALID);
     as_worker_finish(p->w, q); /* with one that nobody took */
     assert_int_equal(end.n, 1);
     assert_int_equal(end.status, 0);
