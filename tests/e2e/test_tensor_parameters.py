@@ -2,10 +2,12 @@
 handler, those that the handler gives its outputs reach the client; over REST, gRPC, streams; by every kind of worker."""
 
 import json
+import uuid
 
 import numpy as np
 import pytest
 import tritonclient.http as triton
+import tritonclient.utils.shared_memory as shm
 
 from support import http as rest
 from support import link, oip
@@ -315,3 +317,80 @@ def test_a_worker_that_does_not_know_them(serve):
         assert (list(opened.inputs), opened.parameters) == (["x"], {"k": 1})
         worker.answer(opened, opened.inputs)
         assert output_parameters(call.result()) == {"x": {}}
+
+
+# --- copies and comparisons of requests ---
+
+MIRRORED = '''
+import json
+from anyserve import AnyServe
+
+app = AnyServe()
+
+def version(number):
+    @app.model("m", version=number, deployment="v" + number)
+    def m(request):
+        print("saw" + number, json.dumps(request.input_parameters), flush=True)
+        return request.inputs
+
+version("1")
+version("2")
+app.deployment("v2", canary_percent=0, mirror_percent=100)
+'''
+
+
+def test_a_mirror_gets_them(serve):
+    server = serve("mirrored.py", source=MIRRORED)
+    with oip.Client(server.address) as client:
+        client.call("ModelInfer", request_of({"x": (X, PARAMETERS), "y": (X, {})}, model="m"))
+    for number in "12":
+        assert json.loads(server.log.wait(rf"saw{number} (\{{.*\}})").group(1)) == {"x": PARAMETERS}
+
+
+FATAL = '''
+import os
+from anyserve import AnyServe
+
+app = AnyServe()
+
+@app.model("m", idempotent=True)
+def m(request):
+    if request.input_parameters["x"]["k"] == 666:
+        os._exit(1)
+    return request.inputs
+'''
+
+
+def test_a_request_that_ends_workers_is_told_by_them(serve):
+    """The same inputs with other parameters are another request."""
+    server = serve("fatal.py", "--workers", "3", "--restart-backoff", "1ms", "--restart-backoff-max", "20ms", source=FATAL)
+    with oip.Client(server.address) as client:
+        for _ in range(5):
+            error = client.refused(request_of({"x": (X, {"k": 666})}, model="m"), send=lambda q: client.call("ModelInfer", q))
+            assert "has ended workers" in error.details()
+        client.call("ModelInfer", request_of({"x": (X, {"k": 667})}, model="m"))
+
+
+def test_an_output_in_shared_memory(serve):
+    """Over gRPC beside the region; over REST it has none, as Triton's has none."""
+    server = serve("codec.py", "--allow-client-shm", source=SOURCE)
+    name = f"as_{uuid.uuid4().hex}"
+    handle = shm.create_shared_memory_region(name, f"/{name}", X.nbytes)
+    try:
+        with triton.InferenceServerClient(server.address) as client, oip.Client(server.address) as grpc:
+            client.register_system_shared_memory(name, f"/{name}", X.nbytes)
+            where = {"shared_memory_region": name, "shared_memory_byte_size": X.nbytes}
+            q = request_of({"x": (X, OTHERS)}, outputs=["x"])
+            for key, value in where.items():
+                oip.set_parameter(q.outputs[0].parameters, key, value)
+            assert output_parameters(grpc.call("ModelInfer", q)) == {"x": {**where, "shared_memory_offset": 0, **OTHERS}}
+            http = rest.Http1(server.host, server.port)
+            message, _ = said_of(infer(http, json.dumps({
+                "inputs": [rest.tensor("x", X, data=X.tolist(), parameters=OTHERS), rest.tensor("y", X, data=X.tolist(), parameters=OTHERS)],
+                "outputs": [{"name": "x", "parameters": where}, {"name": "y"}]}).encode()))
+            http.close()
+            assert ["parameters" in o for o in message["outputs"]] == [False, True]
+            assert message["outputs"][1]["parameters"] == OTHERS
+            client.unregister_system_shared_memory(name)
+    finally:
+        shm.destroy_shared_memory_region(handle)
