@@ -46,7 +46,8 @@ def count_meson(build, _):
 
 
 def count_pytest(_, text):
-    found = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", text)}
+    closing = text.rstrip().rsplit("\n", 1)[-1]
+    found = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", closing)}
     return found.get("passed", 0), found.get("failed", 0) + found.get("error", 0)
 
 

@@ -159,7 +159,7 @@ void as_log_file_wrote(struct as_log_file *f, size_t n)
     if (!f || f->fd < 0)
         return;
     f->wrote += n;
-    /* one that could not be set aside is tried again by the timer, not at each line */
-    if (f->wrote > f->max / LOOKS && !f->failed)
+    /* one that could not be set aside is tried again later than one that was never tried */
+    if (f->wrote > (f->failed ? f->max : f->max / LOOKS))
         look(f);
 }

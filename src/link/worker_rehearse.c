@@ -185,6 +185,7 @@ static int make(struct as_worker *w, uint32_t model, const struct as_msg *msg,
     q->complete = true;
     q->deadline = AS_NEVER;
     q->begun = as_worker_clock();
+    q->window = q->owed = (struct as_frame_window){0}; /* nobody grants any */
     q->cost = 0; /* it came through no window */
     *ret_q = q;
     return 0;

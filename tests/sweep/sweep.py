@@ -609,7 +609,7 @@ class Run:
             c.close()
 
     def deploy(self, version):
-        app = {"import_path": "sweep.py", "deployments": [{"name": "app", "version": version}]}
+        app = {"import_path": "sweep.py", "code": "live", "deployments": [{"name": "app", "version": version}]}
         answer = self.control("PUT", json.dumps({"applications": [app]}))
         if answer is None:
             return "deploy: connection closed"
