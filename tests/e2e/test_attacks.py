@@ -185,28 +185,29 @@ def test_live_peer_is_kept(impatient, connect):
     call(client, 2)
 
 
-def test_idle_connections_make_room(impatient):
-    """Whoever only holds a connection goes when somebody else needs it."""
-    evicted = closed_for(impatient, "evicted")
-    gang = attacks.Gang(ALL["idle"], (impatient.host, impatient.port), 32)
+def test_idle_connections_make_room(serve):
+    """Whoever only holds a connection goes when somebody else needs it. (Nothing else ends these.)"""
+    server = serve("echo.py", "--log-level", "warn", "--max-connections", "32")
+    evicted = closed_for(server, "evicted")
+    gang = attacks.Gang(ALL["idle"], (server.host, server.port), 32)
     while len(gang.clients) < gang.most:
         gang._begin()
     for client in gang.clients:
         wait.until(client.connected, "a connection")
         client.write(0)
-    wait.until(lambda: impatient.status()["server"]["connections"] == 32, "32 connections")
+    wait.until(lambda: server.status()["server"]["connections"] == 32, "32 connections")
 
     def served():
         try:
-            with oip.Client(impatient.address) as client:
+            with oip.Client(server.address) as client:
                 return client.call("ServerLive").live
         except Exception:
             return False  # within the first second the others have the older right
     wait.until(served, "room for one more")
-    assert closed_for(impatient, "evicted") > evicted
+    assert closed_for(server, "evicted") > evicted
     for client in gang.clients:
         client.sock.close()
-    wait.until(lambda: impatient.status()["server"]["connections"] == 0, "all to go")
+    wait.until(lambda: server.status()["server"]["connections"] == 0, "all to go")
 
 
 def test_request_limit(serve, connect):
