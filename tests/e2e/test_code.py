@@ -191,6 +191,7 @@ def test_where_it_runs(project, connect):
     assert not list(project.folder.rglob("__pycache__"))
 
 
+@pytest.mark.long
 def test_without_a_working_dir(project, connect):
     """What the module imports from beside is copied, and what it names with its __file__."""
     project.write("unrelated.py", "raise OSError\n")
@@ -227,6 +228,7 @@ def test_live_code_is_what_it_was(project, connect):
     assert len(project.copies()) == 1 and project.deployment()["message"] == ""
 
 
+@pytest.mark.long
 def test_a_start_with_other_code_is_a_change(project, connect, serve):
     server = project.start()
     server.stop()
@@ -246,6 +248,7 @@ def test_a_start_with_other_code_is_a_change(project, connect, serve):
     assert answers(connect(again)) == {6}
 
 
+@pytest.mark.long
 def test_copies_are_kept_while_they_are_needed(project, connect):
     half, old = project.state / "code" / ".tmp-half", project.state / "code" / ("0" * 64)
     for folder in (half, old):
@@ -286,6 +289,7 @@ def test_one_folder_has_one_copy(project, connect):
     assert project.deployment("more", "more")["code"] == f"sha256:{copy}/other.py"
 
 
+@pytest.mark.long
 def test_code_is_bounded(project):
     """What is above a bound is refused before anything changes, and the server's options say where it is."""
     size = sum(p.stat().st_size for p in project.folder.iterdir() if p.is_file())
@@ -337,6 +341,7 @@ def test_a_copy_that_somebody_removed(project):
     project.healthy()
 
 
+@pytest.mark.long
 def test_a_state_that_knew_no_copies(project, connect):
     """As the version before this one left it: what is served there is served from its files, until the next deploy."""
     server = project.start(project.spec(code="live"))
@@ -383,6 +388,7 @@ def test_one_of_ours_dies_while_code_is_read(project, connect, tmp_path, who):
     assert answers(connect(project.server)) == {6}
 
 
+@pytest.mark.long
 def test_a_server_without_a_state_keeps_copies_as_long_as_it_lives(project, connect):
     project.server = server = project._serve(project.folder / "app.py")
     client = connect(server)

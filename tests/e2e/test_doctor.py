@@ -87,6 +87,7 @@ def test_without_a_server_it_says_whose_limits_they_are(tmp_path):
 
 # --- what is served ---
 
+@pytest.mark.long
 def test_a_deployment_without_a_replica_is_a_failure(serve, tmp_path, stage):
     flag = tmp_path / "flag"
     server = serve("crashing.py", "--workers", "2", "--max-start-failures", "2", "--restart-backoff", "10ms",

@@ -69,6 +69,7 @@ def test_what_was_changed_when_and_what_became_of_it(begin):
     assert re.match(r"3 .* rolled back +shop/main: scaled to 3 +scale main to 3$", text[2]), text
 
 
+@pytest.mark.long
 def test_an_update_that_failed_says_why(begin):
     server = begin(spec(version="1"))
     healthy(server)
@@ -90,6 +91,7 @@ def test_an_update_that_failed_says_why(begin):
     wait.until(lambda: states(server) == {3: "healthy", 2: "failed", 1: "healthy"}, lambda: generations(server))
 
 
+@pytest.mark.long
 def test_what_nobody_has_reached_yet(begin):
     server = begin(spec(version="1"))
     healthy(server)

@@ -125,6 +125,7 @@ def test_models_come_and_go(server, connect, application):
     assert answers("m") == 5
 
 
+@pytest.mark.long
 def test_several_replicas_and_many_saves(serve, connect, application):
     server = serve("app.py", "--reload", "--workers", "3", "--update-min-ready", "0s", cwd=application.folder)
     load = Load(connect(server))

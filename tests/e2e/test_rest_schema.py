@@ -41,7 +41,7 @@ def documented(server, status):
             if status in row["responses"]}
 
 
-@pytest.mark.parametrize("allowed", [(), ("--allow-client-control", "--allow-client-shm")], ids=["as it is", "all allowed"])
+@pytest.mark.parametrize("allowed", [(), pytest.param(("--allow-client-control", "--allow-client-shm"), marks=pytest.mark.long)], ids=["as it is", "all allowed"])
 def test_schemathesis(serve, tmp_path, allowed):
     server = serve("described.py", *allowed)
     server.wait_all_ready()

@@ -83,7 +83,7 @@ COMMANDS = [
      {**ANSWERED, "dispatcher": 104})]
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", [r if r == "controller" else pytest.param(r, marks=pytest.mark.long) for r in ROLES])
 @pytest.mark.parametrize("args, codes", COMMANDS, ids=[" ".join(c[0]) for c in COMMANDS])
 def test_a_command_ends(server, tmp_path, args, codes, role):
     file = tmp_path / "anyserve.yaml"
