@@ -330,3 +330,41 @@ def test_files_that_are_called_as_modules_of_python(code):
         code.write(name, "raise OSError('not this one')\n")
     done = run(code, "--folder")
     assert done.stdout.startswith("@code\tsha256:") and "anyserve/pin.py" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("where", ["stdlib", "purelib", "platlib", "user", "named", "link"])
+def test_installed_packages_beneath_the_folder_are_used_as_they_are(code, where, monkeypatch):
+    """As with the working folder /, or $HOME with `pip install --user`."""
+    folder = code.root / "lib" / ("dist-packages" if where == "named" else "python3")
+    code.write("app.py", "import helper, installed, mine\n")
+    code.write(os.path.join(folder, "installed.py"))
+    code.write("src/mine.py")
+    first = folder
+    if where in ("stdlib", "purelib", "platlib"):
+        monkeypatch.setattr("sysconfig.get_paths", lambda: {where: str(folder)})
+    elif where == "user":
+        monkeypatch.setattr("site.getusersitepackages", lambda: str(folder))
+    elif where == "link":
+        first = code.root / "also"
+        monkeypatch.setattr("sysconfig.get_paths", lambda: {"stdlib": str(folder)})
+        os.symlink("lib/python3", first)
+    monkeypatch.setattr(sys, "path", [str(first), str(code.root / "src"), *sys.path])
+    assert code.find(folder=False)[0] == ["app.py", "helper.py", "src/mine.py"]
+
+
+def test_the_folder_of_a_target_is_never_an_installed_one(code, monkeypatch):
+    """/usr/lib/app/prog.py, with Python in /usr, and a program in the folder of packages."""
+    monkeypatch.setattr(sys, "prefix", str(code.root))
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"purelib": str(code.root / "lib")})
+    code.write("lib/prog.py", "import near\n")
+    code.write("lib/near.py")
+    assert code.find("lib/prog.py", folder=False)[0] == ["lib/near.py", "lib/prog.py"]
+
+
+def test_the_working_folder_is_the_root(code):
+    """systemd's default."""
+    code.write("app.py", "import json, numpy, helper\n")
+    done = run(code, "--known=x", target=str(code.root / "app.py"), cwd="/")
+    assert done.stdout.startswith("@code\tsha256:"), done.stderr
+    (copy,) = code.store.iterdir()
+    assert sorted(p.name for p in copy.rglob("*") if p.is_file()) == ["app.py", "helper.py"]
