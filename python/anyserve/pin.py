@@ -26,6 +26,8 @@ import tempfile  # noqa: E402
 from importlib.machinery import PathFinder  # noqa: E402
 from typing import Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Set, Tuple  # noqa: E402
 
+from . import code_path  # noqa: E402
+
 EX_USAGE = 64
 EX_CODE = 78
 
@@ -335,15 +337,13 @@ def store(tree: Tree, folder: str) -> str:
 def _search_path(root: str, first: Iterable[str]) -> Iterator[str]:
     """Folders beneath root where modules are looked for, as a replica will look in the copy."""
     seen = set()
-    for p in [*first, root, *sys.path]:
-        p = os.path.normpath(os.path.join(root, p))
-        if p not in seen and (p + os.sep).startswith(root.rstrip(os.sep) + os.sep):
-            seen.add(p)
-            yield p
-
-
-def _beneath(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip(os.sep) + os.sep)
+    folders = code_path.installed()
+    ours = [*first, root]
+    for p in [*ours, *(p for p in sys.path if not code_path.is_installed(os.path.join(root, p), folders))]:
+        rel = code_path.inside(os.path.join(root, p), root)
+        if rel is not None and rel not in seen:
+            seen.add(rel)
+            yield os.path.normpath(os.path.join(root, rel))
 
 
 def split(target: str) -> Tuple[str, str]:
@@ -359,7 +359,7 @@ def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
     head, _ = split(args.target)
     is_file = head.endswith(".py") or os.sep in head
     path = os.path.join(os.path.realpath(os.path.dirname(os.path.join(here, head))), os.path.basename(head))
-    root = here if not is_file or _beneath(path, here) else os.path.dirname(path)
+    root = here if not is_file or code_path.beneath(path, here) else os.path.dirname(path)
     tree = Tree(root, args.exclude, [os.path.dirname(args.store)], args.max_bytes, args.max_files)
     if is_file and not os.path.isfile(path):
         return None
