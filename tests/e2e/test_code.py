@@ -213,6 +213,38 @@ def test_without_a_working_dir(project, connect):
     assert answers(client) == {6}
 
 
+@pytest.mark.parametrize("file", ["app:app", "../shop/./app.py:app", "../other/prog.py"])
+def test_entries_of_the_path_are_pinned(project, connect, file):
+    """PYTHONPATH=/proj/src: what it finds is in the copy, too, wherever the deployment works."""
+    folder = project.folder.parent / "other" if "other" in file else project.folder
+    project.write(f"../{folder.name}/src/mypkg.py", "FACTOR = 2\n")
+    for name in ("app.py", "../other/prog.py"):
+        project.write(name, APP.replace("import factor", "import mypkg as factor"))
+        project.write(os.path.join(os.path.dirname(name), "unit.txt"), "m")
+    path = f"{paths.SDK}:{folder / 'src'}"
+    spec = project.spec(import_path=file, env={"PYTHONPATH": path})
+    spec["applications"][0]["deployments"][0]["working_dir"] = str(project.folder.parent)
+    project.start(spec)
+    client = connect(project.server)
+    assert answers(client) == {4} and ask(client)["cwd"] == str(project.folder.parent)
+    project.write(f"../{folder.name}/src/mypkg.py", "FACTOR = 3\n")
+    for pid in sorted(project.pids()):
+        procs.kill(pid)
+        wait.until(lambda pid=pid: pid not in project.pids() and len(project.pids()) == 2, project.server.log.text)
+        project.healthy()
+    assert answers(client) == {4}
+    project.put(spec)
+    project.healthy()
+    assert answers(client) == {6}
+    code = project.deployment()["code"]
+    project.write(f"../{folder.name}/src/mypkg.py", "FACTOR = 4\n")
+    spec["applications"][0]["name"] = "again"  # what it declares is asked of the copy
+    spec["applications"][0]["code"] = code
+    project.put(spec)
+    project.healthy(app="again")
+    assert answers(client) == {6}
+
+
 def test_live_code_is_what_it_was(project, connect):
     project.start(project.spec(code="live"))
     client = connect(project.server)

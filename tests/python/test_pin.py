@@ -368,3 +368,67 @@ def test_the_working_folder_is_the_root(code):
     assert done.stdout.startswith("@code\tsha256:"), done.stderr
     (copy,) = code.store.iterdir()
     assert sorted(p.name for p in copy.rglob("*") if p.is_file()) == ["app.py", "helper.py"]
+
+
+def described(code, *options, path, target="app:app"):
+    """What pin says with these entries in PYTHONPATH, and the environment."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), *map(str, path)])}
+    done = subprocess.run([sys.executable, "-m", "anyserve.pin", "--store=" + str(code.store), "--max-bytes=1000000", "--max-files=100",
+                           *options, target], capture_output=True, text=True, timeout=120, env=env)
+    assert done.returncode == 0, done.stderr
+    return done, env
+
+
+APP_OF_ENTRIES = "import mypkg, sys\nprint('from', mypkg.__file__)\n" + APP
+
+
+@pytest.mark.parametrize("through", ["name", "link", "pth"])
+def test_an_absolute_entry_of_the_path_is_pinned(code, through, tmp_path):
+    """PYTHONPATH=/proj/src, or the .pth file of an editable install."""
+    code.write("app.py", APP_OF_ENTRIES)
+    package = code.write("src/mypkg/__init__.py", "")
+    os.symlink(code.root, tmp_path / "current")
+    path = [(tmp_path / "current" if through == "link" else code.root) / "src"]
+    if through == "pth":
+        (tmp_path / "installed").mkdir()
+        (tmp_path / "installed" / "mypkg.pth").write_text(str(code.root / "src") + "\n")
+        code.write("helper.py", "X = 1\n")
+        (tmp_path / "start").mkdir()
+        (tmp_path / "start" / "sitecustomize.py").write_text("import site\nsite.addsitedir(%r)\n" % str(tmp_path / "installed"))
+        path = [tmp_path / "start"]
+    done, env = described(code, path=path)
+    copy = code.store / done.stdout.split(":")[1].split("\n")[0]
+    assert (copy / "src" / "mypkg" / "__init__.py").exists()
+    assert "from %s/src/mypkg/__init__.py" % copy in done.stderr, done.stderr
+    package.write_text("raise OSError('edited')\n")
+    again = subprocess.run([sys.executable, "-m", "anyserve.worker", "app:app", "--working-dir=/", "--source=" + str(code.root),
+                            "--describe=lines"], capture_output=True, text=True, timeout=120, env=env, cwd=copy)
+    assert again.returncode == 0 and "from %s/src/mypkg/__init__.py" % copy in again.stderr, again.stderr
+
+
+@pytest.mark.parametrize("target", ["else/prog.py", "./else/../else/prog.py"])
+def test_an_entry_of_the_path_beside_a_file_elsewhere_is_pinned(code, target, tmp_path):
+    """The file is outside of the working folder: its own folder is what is copied."""
+    (tmp_path / "else" / "src").mkdir(parents=True)
+    (tmp_path / "else" / "prog.py").write_text(APP_OF_ENTRIES.replace("helper, ", ""))
+    (tmp_path / "else" / "src" / "mypkg.py").write_text("")
+    done, env = described(code, path=[tmp_path / "else" / "src"], target="../" + target)
+    copy = code.store / done.stdout.split(":")[1].split("/")[0]
+    assert "from %s/src/mypkg.py" % copy in done.stderr, done.stderr
+    (tmp_path / "else" / "src" / "mypkg.py").write_text("raise OSError('edited')\n")
+    again = subprocess.run([sys.executable, "-m", "anyserve.worker", "prog.py", "--working-dir=/", "--describe=lines",
+                            "--source=%s/../%s" % (code.root, target)],
+                           capture_output=True, text=True, timeout=120, env=env, cwd=copy)
+    assert again.returncode == 0 and "from %s/src/mypkg.py" % copy in again.stderr, again.stderr
+
+
+def test_installed_packages_in_a_copy_are_used_as_they_are(code):
+    """--folder copies them; they belong to the interpreter all the same. What the copy lacks stays what it was."""
+    code.write("app.py", APP_OF_ENTRIES)
+    code.write("lib/site-packages/mypkg.py")
+    code.write(".venv/pyvenv.cfg")
+    code.write(".venv/other/otherpkg.py")
+    code.write("app.py", "import otherpkg\nprint('and', otherpkg.__file__)\n" + APP_OF_ENTRIES)
+    done, _ = described(code, "--folder", path=[code.root / "lib" / "site-packages", code.root / ".venv" / "other"])
+    assert "from %s/lib/site-packages/mypkg.py" % code.root in done.stderr, done.stderr
+    assert "and %s/.venv/other/otherpkg.py" % code.root in done.stderr, done.stderr
