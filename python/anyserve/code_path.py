@@ -42,3 +42,25 @@ def is_installed(path: str, folders: Iterable[str]) -> bool:
     """Whether an absolute entry of sys.path is one of the folders `installed`, or beneath."""
     named = os.path.basename(os.path.normpath(path)) in ("site-packages", "dist-packages")
     return named or any(inside(path, f) is not None for f in folders)
+
+
+def originals(source: str, file: str) -> List[str]:
+    """The folder that a copy was made of, by the names that it has: `source` is that folder or, of a target that is a
+    file (its path in the copy), the file as the user wrote it."""
+    if not file:
+        return [source]
+    real = os.path.join(os.path.realpath(os.path.dirname(source)), os.path.basename(source))
+    return [name[: -len(file)] for name in (os.path.normpath(source), real) if name.endswith(os.sep + file)]
+
+
+def into_copy(path: List[str], folders: Iterable[str], copy: str) -> None:
+    """The entries of sys.path in the folders (all of one copy) become those of the copy, where it has them. Entries
+    that are relative are in the copy already: the process was started there."""
+    packages = installed()
+    for i, entry in enumerate(path):
+        if not os.path.isabs(entry) or is_installed(entry, packages):
+            continue
+        for rel in (inside(entry, f) for f in folders):
+            if rel is not None and os.path.exists(os.path.join(copy, rel)):
+                path[i] = os.path.normpath(os.path.join(copy, rel))
+                break

@@ -405,11 +405,12 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
         raise SystemExit(EX_USAGE if e.code else 0) from None
 
 
-def describe(target: str, copy: Optional[str], root: str) -> NoReturn:
+def describe(target: str, copy: Optional[str], root: str, file: str) -> NoReturn:
     """Becomes the worker program, which says what the target declares."""
     argv = [sys.executable, "-m", "anyserve.worker", target, "--describe=lines"]
     if copy is not None:
-        argv += ["--working-dir=" + os.getcwd(), "--code-from=" + root]
+        argv += ["--working-dir=" + os.getcwd(), "--code-from=" + root,
+                 "--source=" + os.path.join(root, file)]  # fmt: skip
         os.chdir(copy)
     sys.stdout.flush()
     os.execv(sys.executable, argv)
@@ -420,7 +421,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         found = find(args)
         if found is None:
-            describe(args.target, None, "")
+            describe(args.target, None, "", "")
         tree, file = found
         value = store(tree, args.store)
     except Refused as e:
@@ -433,7 +434,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     said = "sha256:" + value + ("/" + file if file else "")
     print("@code\t" + said)
     if said != args.known:
-        describe(file + split(args.target)[1] if file else args.target, copy, tree.root)
+        describe(file + split(args.target)[1] if file else args.target, copy, tree.root, file)
     return 0
 
 

@@ -16,6 +16,7 @@ import traceback
 from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Tuple
 
+from . import code_path
 from .app import AnyServe, Model, check_deployment, default_app
 from .errors import DeclarationError
 
@@ -55,13 +56,17 @@ class Deployment(NamedTuple):
     module: Optional[ModuleType] = None
 
 
-def use_copy(working_dir: str, original: str) -> None:
-    """The process was started in a copy of the code, which is what is loaded. It works where the server's user says, so
-    that what it writes there outlives the copy; if that folder has gone, in the copy."""
+def use_copy(working_dir: str, original: str, source: str, target: str) -> None:
+    """The process was started in a copy of the code, which is what is loaded, also where an entry of sys.path names the
+    original (`source`, see code_path.originals). It works where the server's user says, so that what it writes there
+    outlives the copy; if that folder has gone, in the copy."""
     global _copy, _original
     _copy, _original = os.getcwd(), original
     if _copy not in sys.path:
         sys.path.insert(0, _copy)
+    if source:
+        head = target.rpartition(":")[0] or target
+        code_path.into_copy(sys.path, code_path.originals(source, head if _is_file(head) else ""), _copy)
     try:
         os.chdir(working_dir)
     except OSError as e:

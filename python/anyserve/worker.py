@@ -91,6 +91,8 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p.add_argument("--working-dir", metavar="DIR",
                    help="where to work; the current folder is a copy of the code, and is what is loaded")  # fmt: skip
     p.add_argument("--code-from", metavar="DIR", default="", help="what it is a copy of, for messages")
+    p.add_argument("--source", metavar="PATH", default="",
+                   help="the folder that it is a copy of, or the target's file as it was named there")  # fmt: skip
     p.add_argument("--debug-errors", action="store_true", help="send tracebacks to clients")
     try:
         return p.parse_args(argv)
@@ -187,7 +189,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         check_interpreter()
         if args.working_dir is not None:
-            use_copy(args.working_dir, args.code_from)
+            use_copy(args.working_dir, args.code_from, args.source, args.target)
         if args.describe:
             from . import describing
 

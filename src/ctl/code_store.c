@@ -43,6 +43,24 @@ void as_code_target(const char *code, const char *target, struct as_buf *text)
     as_buf_add(text, "", 1);
 }
 
+void as_code_source(const char *cwd, const char *dir, const char *code, const char *target,
+                    struct as_buf *text)
+{
+    const char *colon = strrchr(target, ':');
+    bool is_file = hex_of(code)[AS_CODE_HEX] == '/';
+
+    as_buf_str(text, "--source=");
+    if (is_file && target[0] == '/')
+        dir = cwd = "";
+    else if (dir && dir[0] == '/')
+        cwd = "";
+    as_buf_printf(text, "%s%s%s", cwd, cwd[0] && dir ? "/" : "", dir ? dir : "");
+    if (is_file)
+        as_buf_printf(text, "%s%.*s", cwd[0] || (dir && dir[0]) ? "/" : "",
+                      (int)(colon ? (size_t)(colon - target) : strlen(target)), target);
+    as_buf_add(text, "", 1);
+}
+
 int as_code_check(const char *store, const char *code, struct as_buf *err)
 {
     struct as_buf path;

@@ -27,6 +27,10 @@ bool as_code_is_copy(const char *code);
 void as_code_path(const char *store, const char *code, struct as_buf *path);
 /* `target` (FILE or MODULE, perhaps with ":ATTRIBUTE") as it is called in the copy, with a NUL. */
 void as_code_target(const char *code, const char *target, struct as_buf *text);
+/* The worker's option that says what the copy was made of, with a NUL: of a module the folder `dir`
+ * (may be NULL: cwd), of a FILE its path from there. */
+void as_code_source(const char *cwd, const char *dir, const char *code, const char *target,
+                    struct as_buf *text);
 
 /* 0; AS_ENOTFOUND: the copy is not there, which `err` says. */
 int as_code_check(const char *store, const char *code, struct as_buf *err);

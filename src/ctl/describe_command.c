@@ -69,20 +69,24 @@ static void use_copy(struct as_describe_command *c, const struct as_app_where *w
 {
     const char *dir = w->dir ? w->dir : "";
     char cwd[4096] = "";
-    size_t copy = begin_text(c), target, work;
+    size_t copy = begin_text(c), target, work, source;
 
-    if (dir[0] != '/' && !getcwd(cwd, sizeof(cwd)))
+    if (!getcwd(cwd, sizeof(cwd)))
         cwd[0] = 0;
     as_code_path(w->code->store, w->code->copy, &c->texts);
     target = begin_text(c);
     as_code_target(w->code->copy, w->target, &c->texts);
     work = begin_text(c);
-    as_buf_printf(&c->texts, "--working-dir=%s%s%s", cwd, cwd[0] && dir[0] ? "/" : "", dir);
+    as_buf_printf(&c->texts, "--working-dir=%s%s%s", dir[0] == '/' ? "" : cwd,
+                  dir[0] && dir[0] != '/' && cwd[0] ? "/" : "", dir);
     as_buf_add(&c->texts, "", 1);
+    source = begin_text(c);
+    as_code_source(cwd, w->dir, w->code->copy, w->target, &c->texts);
     c->argv[3] = at(c, target);
     c->argv[4] = "--describe=lines";
     c->argv[5] = at(c, work);
-    c->argv[6] = NULL;
+    c->argv[6] = at(c, source);
+    c->argv[7] = NULL;
     c->dir = at(c, copy);
 }
 

@@ -16,9 +16,10 @@ static_assert(AS_RECIPE_OWN_MAX + 6100u + 14800u + AS_CODE_PATH_MAX + AS_CODE_HE
                   AS_CTL_TEXT_MAX,
               "a recipe is one message");
 
-/* It starts in the copy, from where its code is loaded then, and goes to where it works. */
-static void put_copy(const struct as_recipe *r, const char *code, const char *target,
-                     const char *dir, struct as_buf *text)
+/* It starts in the copy, from where its code is loaded then, and goes to where it works, which may
+ * be another folder than that which the copy was made of. */
+static void put_copy(const struct as_recipe *r, const struct as_spec_object *app, const char *code,
+                     const char *target, const char *dir, struct as_buf *text)
 {
     const char *base = dir && dir[0] == '/' ? "" : r->cwd;
     struct as_buf item;
@@ -29,6 +30,9 @@ static void put_copy(const struct as_recipe *r, const char *code, const char *ta
     as_buf_drop(&item, item.n);
     as_buf_printf(&item, "--working-dir=%s%s%s", base, base[0] && dir ? "/" : "", dir ? dir : "");
     as_buf_add(&item, "", 1);
+    as_spawn_put_arg(text, (const char *)item.p);
+    as_buf_drop(&item, item.n);
+    as_code_source(r->cwd, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR), code, target, &item);
     as_spawn_put_arg(text, (const char *)item.p);
     as_buf_drop(&item, item.n);
     as_code_path(r->code, code, &item);
@@ -47,7 +51,7 @@ static void put_python(const struct as_recipe *r, const struct as_spec_object *a
     as_spawn_put_arg(text, "-m");
     as_spawn_put_arg(text, "anyserve.worker");
     if (as_code_is_copy(code)) {
-        put_copy(r, code, target, dir, text);
+        put_copy(r, app, code, target, dir, text);
     } else {
         as_spawn_put_arg(text, target);
         if (dir)
@@ -138,6 +142,7 @@ size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_obje
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
                *dir = as_spec_working_dir(app, deployment),
+               *from = as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR),
                *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE),
                *cpus = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
     const char **env = as_spec_env(app, deployment);
@@ -145,7 +150,8 @@ size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_obje
                (cpus ? strlen(cpus) + 2 : 0);
 
     if (as_code_is_copy(code))
-        n += strlen(code) + (dir && dir[0] == '/' ? 0 : strlen(cwd) + 1);
+        n += strlen(code) + (dir && dir[0] == '/' ? 0 : strlen(cwd) + 1) + strlen(cwd) +
+             (from ? strlen(from) : 0) + (target ? strlen(target) : 0) + 3;
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_COMMAND); i++)
         n += strlen(as_spec_text(app, AS_SPEC_APPLICATION_COMMAND, i)) + 2;
     for (uint32_t i = 0; env[i]; i++)

@@ -91,6 +91,28 @@ static void names_are_what_a_file_says(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
+static void what_a_copy_is_of_is_an_absolute_path(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *dir, *code, *target, *source;
+    } cases[] = {{NULL, COPY A, "m:app", "/here"},
+                 {"sub", COPY A, "m:app", "/here/sub"},
+                 {"/there", COPY A, "m:app", "/there"},
+                 {NULL, COPY A "/x.py", "x.py:app", "/here/x.py"},
+                 {"sub", COPY A "/x.py", "../far/x.py", "/here/sub/../far/x.py"},
+                 {"/there", COPY A "/a/x.py", "a/x.py:app", "/there/a/x.py"},
+                 {"/there", COPY A "/x.py", "/far/x.py:app", "/far/x.py"}};
+
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        struct as_buf b = {0};
+
+        as_code_source("/here", cases[i].dir, cases[i].code, cases[i].target, &b);
+        assert_memory_equal(b.p, "--source=", 9);
+        assert_string_equal((char *)b.p + 9, cases[i].source);
+        as_buf_fini(&b);
+    }
+}
+
 static void a_copy_that_is_gone_is_told(void **state AS_UNUSED)
 {
     assert_int_equal(as_code_check(store, COPY A, &err), AS_ENOTFOUND);
@@ -166,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_what_a_file_says),
+        cmocka_unit_test(what_a_copy_is_of_is_an_absolute_path),
         IN_FOLDER(a_copy_that_is_gone_is_told),
         cmocka_unit_test(names_are_kept_once),
         IN_FOLDER(what_is_not_needed_goes),
