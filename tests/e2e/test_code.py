@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -358,6 +359,41 @@ def test_what_config_prints_means_the_same_code(project, connect):
     project.yaml.write_text(config.replace(first, "f" * 64))
     code, out, err = project.cli("deploy", project.yaml)
     assert code == 78 and "the copy of its code is not there" in err, err
+
+
+@pytest.mark.parametrize("file, good", [
+    ("", True), ("/app.py", True), ("/a b/..x/.y/...py", True), ("/a/-b.py", True), ("/../../x/app.py", False), ("/a/..", False),
+    ("/./x.py", False), ("//abs/app.py", False), ("/a//x.py", False), ("/a/", False), ("/", False), ("/-x.py", False)])
+def test_a_file_in_a_copy_stays_in_it(file, good, tmp_path):
+    """For `anyserve check` and for editors, which have the schema."""
+    code = "sha256:" + "a" * 64 + file
+    schema = json.loads(subprocess.run([paths.BINARY, "schema"], capture_output=True, text=True, check=True).stdout)
+    (pattern,) = {p for p in patterns(schema) if "sha256" in p}
+    assert bool(re.search(pattern, code)) == good
+    path = tmp_path / "anyserve.yaml"
+    path.write_text(json.dumps({"applications": [{"import_path": "app:app", "code": code}]}))
+    done = subprocess.run([paths.BINARY, "check", path], capture_output=True, text=True, timeout=60)
+    assert ("code: the text" in done.stdout + done.stderr) != good, done.stderr
+
+
+def patterns(value):
+    if isinstance(value, dict):
+        yield from ([value["pattern"]] if isinstance(value.get("pattern"), str) else [])
+        value = list(value.values())
+    for v in value if isinstance(value, list) else []:
+        yield from patterns(v)
+
+
+def test_a_copy_that_is_named_and_gone(project):
+    """It is known what its code declares, and it is refused all the same, before anything changes."""
+    project.start()
+    project.put(project.spec(code=project.deployment()["code"]))  # what it declares is asked, and remembered
+    project.healthy()
+    before = project.pids()
+    shutil.rmtree(project.state / "code")
+    why = project.put(project.spec(code=project.deployment()["code"]), 400)
+    assert "the copy of its code is not there" in why and "shop" in why, why
+    assert project.pids() == before
 
 
 def test_a_copy_that_somebody_removed(project):

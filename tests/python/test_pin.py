@@ -432,3 +432,75 @@ def test_installed_packages_in_a_copy_are_used_as_they_are(code):
     done, _ = described(code, "--folder", path=[code.root / "lib" / "site-packages", code.root / ".venv" / "other"])
     assert "from %s/lib/site-packages/mypkg.py" % code.root in done.stderr, done.stderr
     assert "and %s/.venv/other/otherpkg.py" % code.root in done.stderr, done.stderr
+
+
+def test_a_state_folder_that_is_the_code_s_folder(code):
+    """--state-dir is working_dir: the store is no part of its own copies, nor is what the server writes beside it."""
+    code.store = code.root / "code"
+    code.write("sub/state.db")
+    first, names = code.copy()
+    assert names == ["app.py", "helper.py", "sub", "sub/state.db"]
+    for name in ("state.db", "state.db-wal", "state.db-shm", "server.log", "server.log.1"):
+        code.write(name, "of the server")
+    assert code.copy() == (first, names) and os.listdir(code.store) == [first]
+    assert code.find(folder=False)[0] == ["app.py", "helper.py"]
+
+
+def test_a_store_in_the_code_s_folder(code):
+    """Its files are the application's where the state folder is another one."""
+    code.write("state.db", "of the application")
+    assert "state.db" in code.copy()[1]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_config_map(code, folder):
+    """As Kubernetes mounts it: each name is a link through a link to the folder of the day."""
+    for name in ("app.py", "helper.py"):
+        os.unlink(code.root / name)
+        os.symlink("..data/" + name, code.root / name)
+    os.symlink("..2024_01", code.root / "..data")
+    code.write("..2024_01/app.py", "import helper\nopen(__file__ + 'labels.txt')\n")
+    code.write("..2024_01/helper.py")
+    all_ = ["..2024_01", "..2024_01/app.py", "..2024_01/helper.py", *(["..data"] if folder else []), "app.py", "helper.py"]
+    for target in ("app:app", "app.py"):
+        value, names = code.copy(target, folder=folder)
+        assert names == all_
+        assert os.readlink(code.store / value / "app.py") == "..2024_01/app.py"
+        assert (code.store / value / "app.py").read_text().startswith("import helper")
+
+
+def test_links_to_what_is_elsewhere_in_the_folder(code):
+    """What a link leads to is copied, read for imports, and what it names by its __file__ is copied."""
+    os.unlink(code.root / "app.py")
+    os.symlink("versions/v1/app.py", code.root / "app.py")
+    code.write("versions/v1/app.py", "import helper, pkg, part.inner\nopen(__file__), 'labels.txt'\n")
+    code.write("versions/v1/labels.txt")
+    code.write("versions/v1/unrelated.txt")
+    os.symlink("versions/pkg", code.root / "pkg")
+    code.write("versions/pkg/__init__.py", "import third\n")
+    os.symlink("..", code.root / "versions" / "pkg" / "up")  # no way around in a circle
+    code.write("third.py")
+    code.write("part/__init__.py")
+    os.symlink("../shared/inner", code.root / "part" / "inner")
+    code.write("shared/inner/__init__.py", "import fourth\n")
+    code.write("fourth.py")
+    found = code.find(folder=False)[0]
+    for name in ("app.py", "versions/v1/app.py", "versions/v1/labels.txt", "pkg", "versions/pkg/__init__.py", "third.py", "helper.py",
+                 "part/inner", "shared/inner/__init__.py", "fourth.py"):
+        assert name in found, name
+    value, _ = code.copy(folder=False)
+    assert (code.store / value / "pkg" / "__init__.py").read_text() == "import third\n"
+    again, _ = code.copy(folder=False)
+    assert again == value
+
+
+def test_a_link_to_what_is_excluded_is_refused_without_a_folder(code):
+    os.unlink(code.root / "app.py")
+    code.write(".git/app.py")
+    os.symlink(".git/app.py", code.root / "app.py")
+    assert "app.py is a symbolic link to .git/app.py, which is not copied" in code.refused(folder=False)
+
+
+def test_a_file_that_would_be_read_as_an_option(code):
+    code.write("-x.py")
+    assert "its name begins with '-'" in code.refused("./-x.py")
