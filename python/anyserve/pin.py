@@ -39,6 +39,9 @@ EXCLUDED = (
     "__pycache__", "*.pyc", "*.pyo", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache",
     ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".ipynb_checkpoints", ".DS_Store", "*.swp", "*~", ".#*",
 )  # fmt: skip
+# What the server writes into its state folder beside the store, whose own name is known: left out where that folder is
+# the one that is copied.
+STATE = ("state.db*", "server.log*")
 ADVICE = (
     "Leave files out with `code_exclude`, put the code into a folder of its own and name that as `working_dir`, or\n"
     "have the files used as they are with `code: live`."
@@ -65,6 +68,7 @@ class Tree:
         self.entries: Dict[str, str] = {}
         self._exclude = list(EXCLUDED) + [p.rstrip("/") for p in exclude]
         self._apart = [os.path.realpath(p) for p in apart]
+        self._has_state = os.path.realpath(root) in self._apart
         self._max_bytes, self._max_files = max_bytes, max_files
         self._bytes = self._files = 0
         self._largest = (0, "")
@@ -85,6 +89,8 @@ class Tree:
         return os.path.isfile(os.path.join(path, "pyvenv.cfg")) or os.path.realpath(path) in self._apart
 
     def is_beneath_excluded(self, rel: str) -> bool:
+        if self._has_state and rel == name and any(fnmatch.fnmatchcase(name, p) for p in STATE):
+            return True
         parts = rel.split(os.sep)
         return any(self.is_excluded(os.sep.join(parts[:i])) for i in range(1, len(parts) + 1))
 
@@ -360,7 +366,7 @@ def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
     is_file = head.endswith(".py") or os.sep in head
     path = os.path.join(os.path.realpath(os.path.dirname(os.path.join(here, head))), os.path.basename(head))
     root = here if not is_file or code_path.beneath(path, here) else os.path.dirname(path)
-    tree = Tree(root, args.exclude, [os.path.dirname(args.store)], args.max_bytes, args.max_files)
+    tree = Tree(root, args.exclude, [args.store, os.path.dirname(args.store)], args.max_bytes, args.max_files)
     if is_file and not os.path.isfile(path):
         return None
     file = os.path.relpath(path, root) if is_file else ""
