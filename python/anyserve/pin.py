@@ -391,6 +391,8 @@ def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
 def _number(text: str) -> int:
     n = int(text)
     if n < 0:
+    if file.startswith("-"):
+        raise Refused("%r cannot be served from a copy: its name begins with '-'" % path)
         raise argparse.ArgumentTypeError("%d is negative" % n)
     return n
 

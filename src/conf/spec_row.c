@@ -96,6 +96,31 @@ static bool is_cpus(struct as_str s)
 #define DIGEST "sha256:"
 #define HEX    64u /* digits of a SHA-256 */
 
+/* A path in a copy that stays in it, and is no option of a command. */
+static bool is_inner_path(struct as_str s)
+{
+    size_t from = 0;
+
+    if (s.n && s.p[0] == '-')
+        return false;
+    for (size_t i = 0; i <= s.n; i++) {
+        struct as_str part = {s.p + from, i - from};
+
+        if (i < s.n && s.p[i] != '/')
+            continue;
+        if (!part.n || as_str_eq(part, AS_STR(".")) || as_str_eq(part, AS_STR("..")))
+            return false;
+        from = i + 1;
+    }
+    return true;
+}
+
+/* The same, without lookahead, which not each validator of a schema has. */
+#define DOTTED  "\\.[^/.\\n\\r][^/\\n\\r]*|\\.\\.[^/\\n\\r]+"
+#define FIRST   "([^-/.\\n\\r][^/\\n\\r]*|" DOTTED ")"
+#define FURTHER "([^/.\\n\\r][^/\\n\\r]*|" DOTTED ")"
+#define IN_COPY "/" FIRST "(/" FURTHER ")*"
+
 /* Which code is served; the copy, and in it the file, if it is one. */
 static bool is_code(struct as_str s)
 {
@@ -111,7 +136,7 @@ static bool is_code(struct as_str s)
     }
     if (memchr(s.p, '\n', s.n) || memchr(s.p, '\r', s.n))
         return false;
-    return s.n == n || (s.p[n] == '/' && s.n > n + 1);
+    return s.n == n || (s.p[n] == '/' && is_inner_path((struct as_str){s.p + n + 1, s.n - n - 1}));
 }
 
 static const struct form {
@@ -120,8 +145,8 @@ static const struct form {
     const char *error;
 } forms[] = {
     {"name", "^[A-Za-z0-9._-]+$", is_name, "is not a name: letters, digits, '.', '_', '-'"},
-    {"code", "^(copy|live|sha256:[0-9a-f]{64}(/[^\\n\\r]+)?)$", is_code,
-     "is neither copy nor live nor sha256: and the name of a copy"},
+    {"code", "^(copy|live|sha256:[0-9a-f]{64}(" IN_COPY ")?)$", is_code,
+     "is neither copy nor live nor sha256: and the name of a copy, with the path of a file in it"},
     {"cpus", "^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$", is_cpus,
      "is neither auto nor a list of CPUs as 0-3,8"},
 };
