@@ -299,12 +299,25 @@ static void ask(struct as_intake *j)
     as_buf_fini(&err);
 }
 
-/* Files that are copied may have changed, whatever was said of them before. */
+static bool has_copy(const struct as_intake *j, const char *code)
+{
+    struct as_buf none;
+    bool has;
+
+    as_buf_init(&none);
+    has = as_code_check(j->conf.code, code, &none) == 0;
+    as_buf_fini(&none);
+    return has;
+}
+
+/* Files that are copied may have changed, whatever was said of them before; and a copy that is
+ * named may be gone, which who asks for it is told. */
 static bool is_known(const struct as_intake *j)
 {
     const char *code = as_spec_str(application(j), AS_SPEC_APPLICATION_CODE);
+    bool same = j->asked || is_live(application(j)) || (as_code_is_copy(code) && has_copy(j, code));
 
-    return (j->asked || is_live(application(j)) || as_code_is_copy(code)) && recall_same(j);
+    return same && recall_same(j);
 }
 
 /* The next application gets what its code says. False: the code has to be asked first. */
