@@ -76,6 +76,10 @@ class Tree:
     def path(self, rel: str) -> str:
         return os.path.join(self.root, rel)
 
+    def real(self, rel: str) -> str:
+        """Where a link within the root leads to, from the root."""
+        return os.path.relpath(os.path.realpath(self.path(rel)), os.path.realpath(self.root))
+
     def _refuse(self, rel: str, why: str) -> None:
         raise Refused("%s %s" % (self.path(rel), why))
 
@@ -85,12 +89,12 @@ class Tree:
         for p in self._exclude:
             if fnmatch.fnmatchcase(rel, p.lstrip("/")) if "/" in p else fnmatch.fnmatchcase(name, p):
                 return True
+        if self._has_state and rel == name and any(fnmatch.fnmatchcase(name, p) for p in STATE):
+            return True
         path = self.path(rel)
         return os.path.isfile(os.path.join(path, "pyvenv.cfg")) or os.path.realpath(path) in self._apart
 
     def is_beneath_excluded(self, rel: str) -> bool:
-        if self._has_state and rel == name and any(fnmatch.fnmatchcase(name, p) for p in STATE):
-            return True
         parts = rel.split(os.sep)
         return any(self.is_excluded(os.sep.join(parts[:i])) for i in range(1, len(parts) + 1))
 
@@ -108,10 +112,13 @@ class Tree:
         to = os.path.realpath(self.path(rel))
         if not os.path.exists(to):
             self._refuse(rel, "is a symbolic link that leads nowhere")
-        if os.path.relpath(to, os.path.realpath(self.root)).split(os.sep)[0] == os.pardir:
+        if self.real(rel).split(os.sep)[0] == os.pardir:
             self._refuse(rel, "is a symbolic link out of what is copied, to %s" % to)
         self.entries[rel] = "l"
         self._count(rel, 0)
+        to = self.real(rel)
+        if to != "." and not self.is_beneath_excluded(to):
+            self.add(to)  # else the link is refused when its place in the copy is asked for
 
     def add(self, rel: str) -> None:
         """A file, or a folder with all that is in it. What is excluded is left out."""
@@ -140,7 +147,7 @@ class Tree:
 
     def link_target(self, rel: str) -> str:
         """As the copy has it: relative, wherever the copy is."""
-        to = os.path.relpath(os.path.realpath(self.path(rel)), os.path.realpath(self.root))
+        to = self.real(rel)
         if to != "." and not (to in self.entries or any(e.startswith(to + os.sep) for e in self.entries)):
             self._refuse(rel, "is a symbolic link to %s, which is not copied" % to)
         return os.path.relpath(to, os.path.dirname(rel) or ".")
@@ -188,10 +195,11 @@ class Imports:
 
     def need_path(self, path: str, is_folder: bool) -> None:
         rel = self._rel(path)
+        known = len(self._tree.entries)
         self._tree.add(rel)
-        files = [rel]
+        files = [rel, self._tree.real(rel), *list(self._tree.entries)[known:]]  # with what links lead to
         if is_folder:
-            files = [e for e in self._tree.entries if e.startswith(rel + os.sep)]
+            files += [e for e in self._tree.entries for f in files[:2] if e.startswith(f + os.sep)]
         for f in files:
             if f.endswith(".py"):
                 self._scan(f)
@@ -383,6 +391,8 @@ def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
         imports.need(head.partition(".")[0])
     if any(c in file for c in "\t\r\n"):
         raise Refused("%r cannot be served from a copy: its name has a tab or a line feed" % path)
+    if file.startswith("-"):
+        raise Refused("%r cannot be served from a copy: its name begins with '-'" % path)
     if is_file and file not in tree.entries:
         raise Refused("%s is excluded from the copy of the code" % path)
     return (tree, file) if tree.entries else None
@@ -391,8 +401,6 @@ def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
 def _number(text: str) -> int:
     n = int(text)
     if n < 0:
-    if file.startswith("-"):
-        raise Refused("%r cannot be served from a copy: its name begins with '-'" % path)
         raise argparse.ArgumentTypeError("%d is negative" % n)
     return n
 

@@ -130,14 +130,19 @@ static const char code[] =
     "environments,\n"
     "  `node_modules`, caches of tools, and what `code_exclude` names: a pattern with a `/` is "
     "compared with the path\n"
-    "  in the folder, another one with each name.\n"
+    "  in the folder, another one with each name. The state folder is left out where it lies in "
+    "the "
+    "folder; where it\n"
+    "  is the folder itself, `code/`, `state.db*` and `server.log*` in it are.\n"
     "- A copy has at most `--max-code-bytes` and `--max-code-files`. Large data, as a model of "
     "some GB, should not be\n"
     "  part of the code: leave it out with `code_exclude`, name it by an absolute path or by one "
     "in the working\n"
     "  folder, or say `code: live`. A symbolic link that leads out of what is copied, a socket, a "
     "pipe and a file that\n"
-    "  cannot be read are errors that name it.\n"
+    "  cannot be read are errors that name it. What a link within the folder leads to is copied "
+    "with "
+    "it.\n"
     "- Workers work in `working_dir`, not in the copy: what they read or write by a relative path "
     "is there, shared by\n"
     "  all versions, and outlives them. Files beside `__file__` are those of the copy; tracebacks "
@@ -145,7 +150,8 @@ static const char code[] =
     "  If the working folder has gone, they work in the copy.\n"
     "- `code: live` starts replicas from the files as they are at that moment, as `anyserve run` "
     "does; `status` says\n"
-    "  so. A `code: sha256:…`, as `anyserve config` prints it, means that copy.\n";
+    "  so. A `code: sha256:…`, as `anyserve config` prints it, means that copy and is refused\n"
+    "  when the copy is there no longer.\n";
 
 static const char *const titles[AS_SPEC_LEVELS] = {
     [AS_SPEC_LEVEL_FILE] = "File",
