@@ -116,6 +116,44 @@ def test_handlers_that_are_not_async_run_in_the_thread_that_asks():
         assert client.infer("m")["output0"] == threading.get_ident()
 
 
+def run_program(code):
+    """In a process of its own: what hangs or crashes there fails this test only."""
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": str(PACKAGE)})  # fmt: skip
+    assert done.returncode == 0, (done.returncode, done.stderr[-4000:])
+    return done.stdout
+
+
+def test_quick_handlers_beside_an_async_one():
+    """After some quick calls they run on the event loop's thread, which goes on after each."""
+    assert run_program("""
+import anyserve, asyncio, numpy as np
+app = anyserve.AnyServe()
+@app.model("a")
+async def a(x):
+    await asyncio.sleep(0)
+    assert asyncio.current_task()
+    return x
+@app.model("s")
+def s(x):
+    return x
+@app.model("refuses", inputs={"x": anyserve.Tensor("FP32", [1])})
+def refuses(x):
+    raise ValueError("no")
+with app.test_client() as client:
+    for i in range(100):
+        assert client.infer("s", {"x": [i]})["output0"].tolist() == [i]
+    for i in range(100):
+        try:
+            client.infer("refuses", {"x": [i]})
+        except anyserve.Error as e:
+            assert "ValueError: no" in e.message
+        assert client.infer("a", {"x": [i]})["output0"].tolist() == [i]
+        assert client.infer("s", {"x": [i]})["output0"].tolist() == [i]
+print("ended")
+""") == "ended\n"
+
+
 def test_many_at_once():
     app, declare = made()
     running = set()
