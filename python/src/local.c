@@ -106,7 +106,9 @@ static PyObject *start(Local *o, unsigned model, const struct said *said, bool m
     if (err)
         return refusal(o->link, err);
     Py_INCREF(o); /* until on_done */
-    if (native_call_start(o->link, o->q))
+    err = native_call_start(o->link, o->q);
+    native_beside_leave(o->link); /* to the event loop's callback that has called us */
+    if (err)
         return NULL;
     Py_RETURN_NONE;
 }
