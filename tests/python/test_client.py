@@ -702,6 +702,64 @@ async def asynchronous_x(x):
     return x
 
 
+@pytest.mark.parametrize("handler", ["return x", "raise ValueError()", "raise anyserve.Error('ABORTED', '')", "yield x"])
+@pytest.mark.parametrize("declared", ["threads=2", "", "beside"])
+def test_it_is_closed_while_a_thread_still_ends_a_call(handler, declared):
+    """Who asked has the answer before the thread that ran the handler is through with the request."""
+    if (handler, declared) == ("yield x", "threads=2"):
+        return  # refused: a generator has a thread of its own
+    assert run_program(f"""
+import anyserve, os, threading
+from anyserve import local
+import numpy as np
+app = anyserve.AnyServe()
+@app.model("m"{", threads=2" if declared == "threads=2" else ""})
+def m(x):
+    {handler}
+if {declared == "beside"}:
+    @app.model("a")
+    async def a(x):
+        return x
+def answer_of(client):
+    try:
+        list(client.stream("m", {{"x": [1.0]}})) if {handler == "yield x"} else client.infer("m", {{"x": [1.0]}})
+    except anyserve.Error:
+        pass
+def descriptors():
+    return sorted(os.listdir("/proc/self/fd"))
+answered = local.Call._done
+def slowly(self, *args):
+    answered(self, *args)
+    if threading.current_thread() is not threading.main_thread():
+        closed.wait(0.3)
+with app.test_client() as client:
+    answer_of(client)  # what is loaded at first use
+local.Call._done = slowly
+for _ in range(2):
+    before, closed = descriptors(), threading.Event()
+    with app.test_client() as client:
+        answer_of(client)
+    closed.set()
+    assert descriptors() == before, (before, descriptors())
+print("ended")
+""") == "ended\n"
+
+
+def test_a_handler_in_a_thread_cannot_close_its_client():
+    app, declare = made(threads=1)
+    declare(lambda: client.close())
+    with app.test_client() as client:
+        assert "a handler cannot close the client that runs it" in refused(client.infer, "m").message
+    app, declare = made()
+
+    @declare
+    def m():
+        yield client.close()
+
+    with app.test_client() as client:
+        assert "a handler cannot close the client that runs it" in refused(list, client.stream("m")).message
+
+
 def test_numpy_is_all_it_needs():
     code = """import anyserve, numpy, sys
 app = anyserve.AnyServe()
