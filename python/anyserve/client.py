@@ -276,6 +276,10 @@ class TestClient:
 
     def start(self) -> None:
         """Constructs the models' classes, and calls reconfigure and check_health, as a worker does at its start."""
+        if self._state == "started":
+            return
+        if self._state == "closed":
+            raise RuntimeError("the client is closed")
         with self._lock:
             if self._state == "closed":
                 raise RuntimeError("the client is closed")
@@ -306,7 +310,7 @@ class TestClient:
     def close(self) -> None:
         """Ends what still runs, and lets go of the models' objects."""
         for local in self._locals:
-            if local.is_here():
+            if local.is_within():
                 raise RuntimeError("a handler cannot close the client that runs it")
         with self._lock:
             self._state = "closed"

@@ -16,11 +16,11 @@ import contextvars
 import sys
 import threading
 import traceback
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import care, replica
 from .errors import STATUS_NAMES, DeclarationError, Error
-from .serve import Replica, _pool, report
+from .serve import Pool, Replica, report
 from .target import EX_DECLARATION, Deployment, Stop
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STREAM_INPUTS = (16, 1 << 20)  # messages and bytes; the defaults of a worker
 INVALID, CANCELLED = (STATUS_NAMES.index(n) for n in ("INVALID_ARGUMENT", "CANCELLED"))
-CLOSE_TIMEOUT = 10.0  # seconds for each generator that is closed: its code may be busy
+CLOSE_TIMEOUT = 10.0  # seconds for each generator, and for the threads of each model: their code may be busy
 NOWHERE = "/nonexistent/anyserve"  # the link is never connected
 
 
@@ -84,9 +84,12 @@ class Call:
         self._put(Answer(outputs, parameters, output_parameters=of_outputs))
 
     def _done(self, status: int, text: str) -> None:
-        if not self.over:
+        try:
+            self._local.calls.remove(self)
+        except KeyError:
+            pass  # somebody was quicker, maybe in another thread
+        else:
             self.over = True
-            self._local.calls.pop(self, None)
             cause, text = self._local.take_raised(text) if status else (None, text)
             self._put(Answer(None, {}, status, text, cause))
         self.inputs.release()  # whoever waits with one more
@@ -135,9 +138,10 @@ class Local(Replica):
         self._raised = threading.local()
         self._alone = threading.RLock()  # handlers that are not async, one at a time
         self._loop: Optional["asyncio.AbstractEventLoop"] = None
-        self._put_beside: Optional[Callable[[Any], Any]] = None
+        self._beside: Optional[Pool] = None
         self._closed = False
-        self.calls: Dict[Call, Optional[threading.Thread]] = {}  # not ended; and whose thread they have
+        self.calls: Set[Call] = set()  # not ended
+        self._threads: Set[threading.Thread] = set()  # of one call each
         with self._within(), plain_errors():
             super().__init__(deployment, replica.Given(self.context, user_config, {}), None, NOWHERE, "", name + "-0",
                              STREAM_INPUTS, self._on_error)  # fmt: skip
@@ -203,10 +207,10 @@ class Local(Replica):
         self._stopping = asyncio.Event()
         await self.care.begin()
         if self.has_sync:
-            self._put_beside = _pool("handlers", 1)
+            self._beside = Pool("handlers", 1)
         loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()  # of what runs here, in the place of the caller's
-        self.use_loop(loop, lambda news: None, self._put_beside)
+        self.use_loop(loop, lambda news: None, self._beside.submit if self._beside else None)
         self._loop = loop
         ready.set()
         await self._stopping.wait()
@@ -227,6 +231,11 @@ class Local(Replica):
         """Is this the thread of the event loop? Waiting in it would be for ever."""
         return self.needs_loop and threading.current_thread() is self._thread
 
+    def is_within(self) -> bool:
+        """Is this a thread that runs handlers? close() waits for those."""
+        pools = [self._beside, *(b.pool for b in self.bindings)]
+        return self.is_here() or threading.current_thread() in self._threads or any(p and p.is_here() for p in pools)
+
     # --- requests ---
 
     def begin(self, model: int, message: Message, put: Callable[[Answer], Any], stream: bool = False,
@@ -237,14 +246,14 @@ class Local(Replica):
             raise RuntimeError("the client is closed")
         call = Call(self, put)
         start = (model, message, more, 1 if stream else 0)
-        self.calls[call] = None
+        self.calls.add(call)
         if self.needs_loop:
             self.do(call._start, *start)
         elif stream or _has_loop():
             # A generator stands still until somebody reads; and handlers that are not async see no running loop.
             run = contextvars.copy_context().run
-            thread = threading.Thread(target=run, args=(self._begin_here, call, start), daemon=True)
-            self.calls[call] = thread
+            thread = threading.Thread(target=run, args=(self._begin_apart, call, start), daemon=True)
+            self._threads.add(thread)
             thread.start()
         else:
             self._begin_here(call, start)
@@ -261,6 +270,12 @@ class Local(Replica):
             if threading.current_thread() is threading.main_thread():
                 raise
             traceback.print_exc()  # a thread of ours: who asked has an Error
+
+    def _begin_apart(self, call: Call, start: Tuple[Any, ...]) -> None:
+        try:
+            self._begin_here(call, start)
+        finally:
+            self._threads.discard(threading.current_thread())
 
     # --- questions to the replica ---
 
@@ -299,20 +314,19 @@ class Local(Replica):
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
-        for call, thread in list(self.calls.items()):
-            if thread is not None:
+        for call in list(self.calls):
+            if not self.needs_loop:
                 call.cancel()
-                thread.join(CLOSE_TIMEOUT)
             call.dropped()
+        for thread in list(self._threads):
+            thread.join(CLOSE_TIMEOUT)
         self._end()
 
     def _end(self) -> None:
-        for binding, model in zip(self.bindings, self.models):
-            for _ in range(model.threads or 0):
-                assert binding.submit is not None
-                binding.submit(None)
-        if self._put_beside is not None:
-            self._put_beside(None)
+        # A thread is not through with a request when who asked has its answer; the link must outlive that.
+        for pool in (self._beside, *(b.pool for b in self.bindings)):
+            if pool is not None:
+                pool.end(CLOSE_TIMEOUT)
         if not self.needs_loop:
             _apart(self._hooks.close)
         self.link.close()

@@ -67,25 +67,43 @@ class Binding(NamedTuple):
     outputs: Optional[List[Spec]]
     max_ongoing_requests: int
     batching: Optional[Tuple[int, int, Tuple[int, ...], bool, bool]]
+    pool: Optional["Pool"]  # that submit gives its calls to
 
 
-def _pool(name: str, threads: int) -> Callable[[Any], Any]:
-    """Threads that run the calls they are given, each until it is given None."""
-    calls: "queue.SimpleQueue[Optional[Callable[[], Any]]]" = queue.SimpleQueue()
+class Pool:
+    """Threads that run the calls they are given."""
 
-    def work() -> None:
-        while True:
-            call = calls.get()
-            if call is None:
-                return
-            call()
-            del call  # what it refers to may go while the thread waits
+    def __init__(self, name: str, threads: int) -> None:
+        calls: "queue.SimpleQueue[Optional[Callable[[], Any]]]" = queue.SimpleQueue()
 
-    for i in range(threads):
-        # which replica this is may be said by a context variable: replica.within
-        target = functools.partial(contextvars.copy_context().run, work)
-        threading.Thread(target=target, name="%s-%d" % (name, i), daemon=True).start()
-    return calls.put
+        def work() -> None:
+            while True:
+                call = calls.get()
+                if call is None:
+                    return
+                call()
+                del call  # what it refers to may go while the thread waits
+
+        self.submit = calls.put
+        self._threads = []
+        for i in range(threads):
+            # which replica this is may be said by a context variable: replica.within
+            target = functools.partial(contextvars.copy_context().run, work)
+            self._threads.append(threading.Thread(target=target, name="%s-%d" % (name, i), daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def is_here(self) -> bool:
+        """Does one of its threads ask?"""
+        return threading.current_thread() in self._threads
+
+    def end(self, timeout: float) -> None:
+        """They end when they are through with what they were given. timeout: seconds that this is waited for."""
+        for _ in self._threads:
+            self.submit(None)
+        until = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 def _construct(m: Model) -> Any:
@@ -122,15 +140,16 @@ def _batching(b: Optional[Batching]) -> Any:
 def bind(m: Model, handler: Any) -> Binding:
     """What the extension needs to call the handler."""
     s = m.signature
+    pool = Pool(m.name, m.threads) if m.threads else None
     if m.stream is not None:
         from .stream import with_requests
 
         handler = with_requests(handler, m.stream)
     return Binding(
-        m.name, m.version, place_of(m.handler), handler, _pool(m.name, m.threads) if m.threads else None,
+        m.name, m.version, place_of(m.handler), handler, pool.submit if pool else None,
         m.is_async, m.eager, m.decoupled, m.stream is not None, m.idempotent, s.params, s.n_kwonly, s.var_keyword,
         _specs(s.inputs, m.batching is not None), _specs(s.outputs, m.batching is not None),
-        m.max_ongoing_requests, _batching(m.batching),
+        m.max_ongoing_requests, _batching(m.batching), pool,
     )  # fmt: skip
 
 
@@ -318,7 +337,7 @@ class Server(Replica):
             return None
         if sys.getswitchinterval() == SWITCH_DEFAULT:  # else somebody has chosen
             sys.setswitchinterval(SWITCH_BESIDE)
-        return _pool("handlers", 1)
+        return Pool("handlers", 1).submit
 
     async def run_async(self) -> None:
         import asyncio

@@ -4,18 +4,19 @@
 /* --- no answer --- */
 
 /* Every way to the end of a request goes through here or native_answer: l->calls counts those that
- * are still to go, and the worker is not freed before it is 0. */
+ * are still to go, and the worker is not freed before it is 0. So it is counted down last: what
+ * hears of the end may be Python code, and meanwhile another thread may close the link. */
 void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text)
 {
-    l->calls--;
     as_worker_fail(l->w, q, code, text);
+    l->calls--;
 }
 
 /* The end of a stream of answers. */
 static void finish(Link *l, struct as_worker_req *q)
 {
-    l->calls--;
     as_worker_finish(l->w, q);
+    l->calls--;
 }
 
 /* Answers with exc, which it consumes. -1: it is set again, because it ends a task, too. */
@@ -475,9 +476,11 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
         if (!native_raised_cancelled())
             PyErr_WriteUnraisable(c->m->handler);
     }
-    /* in no loop's turn here, so nobody else would publish the answer */
-    as_worker_flush(l->w);
-    if (l->loop)
+    /* in no loop's turn here, so nobody else would publish the answer; but since the call has
+     * ended, another thread may have closed the link */
+    if (l->w)
+        as_worker_flush(l->w);
+    if (l->w && l->loop)
         as_worker_wake(l->w); /* the loop may start the next one */
     Py_RETURN_NONE;
 }
