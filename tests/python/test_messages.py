@@ -259,3 +259,41 @@ def test_a_program_that_is_called_as_a_module_in_use(describe):
 
 def test_a_program_may_be_called_as_a_module_that_is_not_in_use(describe):
     assert describe({"code.py": GOOD}, "code.py").returncode == 0
+
+
+PLACES = """
+import numpy as np
+from anyserve import AnyServe
+
+app = AnyServe()
+
+@app.model("misnamed")
+def misnamed(req):
+    return req
+
+@app.model("bad")
+def bad(x):
+    return object()
+"""
+
+
+@pytest.mark.parametrize("how, logged", [("copy", "app.py"), ("copy of", "/home/somebody/app.py"), ("elsewhere", "{folder}/app.py")])
+def test_clients_read_no_paths_of_the_server(start, tmp_path, how, logged):
+    """The name of the file and the line say enough; the log has the user's own file."""
+    if how == "elsewhere":
+        (tmp_path / "app.py").write_text(PLACES)
+        worker = start(None, str(tmp_path / "app.py"))
+        logged = logged.format(folder=tmp_path)
+    else:
+        said = ["--code-from=/home/somebody"] if how == "copy of" else []
+        worker = start(PLACES, f"--working-dir={tmp_path}", *said, "app.py")
+    lines = PLACES.splitlines()
+    with pytest.raises(Refused) as e:
+        worker.infer("misnamed", {"x": ONE})
+    at = lines.index('@app.model("misnamed")') + 1
+    assert f"'req' (app.py:{at}) is taken for" in e.value.message
+    with pytest.raises(Refused) as e:
+        worker.infer("bad", {"x": ONE})
+    at = lines.index('@app.model("bad")') + 1
+    assert e.value.message.endswith(f" (app.py:{at})") and "/" not in e.value.message
+    worker.wait_output(f"event=bad_result model=bad handler={logged}:{at} ")
