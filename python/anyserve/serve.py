@@ -23,7 +23,7 @@ from .batching import Batching
 from .errors import STATUS_NAMES, Error
 from .log import log_event
 from .signature import Param, Response, place_of
-from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, Deployment, stop, user_traceback
+from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, Deployment, stop, user_traceback, users_path
 
 if TYPE_CHECKING:
     import asyncio
@@ -146,7 +146,7 @@ def bind(m: Model, handler: Any) -> Binding:
 
         handler = with_requests(handler, m.stream)
     return Binding(
-        m.name, m.version, place_of(m.handler), handler, pool.submit if pool else None,
+        m.name, m.version, place_of(m.handler, users_path), handler, pool.submit if pool else None,
         m.is_async, m.eager, m.decoupled, m.stream is not None, m.idempotent, s.params, s.n_kwonly, s.var_keyword,
         _specs(s.inputs, m.batching is not None), _specs(s.outputs, m.batching is not None),
         m.max_ongoing_requests, _batching(m.batching), pool,
@@ -164,7 +164,8 @@ def report(debug: bool, model: str, where: str, exc: BaseException) -> Tuple[int
     internal = STATUS_NAMES.index("INTERNAL")
     if isinstance(exc, _native.OutputError):
         log_event("warn", "bad_result", model=model, handler=where, error=exc)
-        return internal, _clean("%s (%s)" % (exc, where))
+        # no client needs to know where the server's files are
+        return internal, _clean("%s (%s)" % (exc, os.path.basename(where)))
     trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
     short = "%s: %s" % (type(exc).__name__, exc)
     log_event("warn", "handler_raised", trace, model=model, error=short)

@@ -214,8 +214,8 @@ def _function_of(handler: Any) -> Tuple[Callable[..., Any], bool]:
     return handler, False
 
 
-def place_of(handler: Any) -> str:
-    """File and line, for people."""
+def place_of(handler: Any, path_of: Callable[[str], str]) -> str:
+    """File and line, for people. path_of: what they know the file as."""
     function, _ = _function_of(handler)
     if not inspect.isroutine(function) and not isinstance(function, functools.partial):
         function = type(function).__call__
@@ -224,8 +224,9 @@ def place_of(handler: Any) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:  # made in C
         return type(handler).__name__
-    path = os.path.relpath(code.co_filename)
-    return "%s:%d" % (code.co_filename if path.startswith("..") else path, code.co_firstlineno)
+    path = path_of(code.co_filename)
+    near = os.path.relpath(path)
+    return "%s:%d" % (path if near.startswith("..") else near, code.co_firstlineno)
 
 
 def _is(handler: Any, *kinds: Callable[[Any], bool]) -> bool:

@@ -94,6 +94,12 @@ def user_traceback(exc: BaseException) -> str:
     return text.replace(_copy + os.sep, os.path.join(_original, "")) if _copy and _original else text
 
 
+def users_path(path: str) -> str:
+    """A file of the copy as the file that it is a copy of; where nobody has said of what, within the copied folder."""
+    inside = _copy is not None and path.startswith(_copy + os.sep)
+    return os.path.join(_original, path[len(_copy or "") + 1 :]) if inside else path
+
+
 def _split(target: str) -> Tuple[str, Optional[str]]:
     head, colon, attribute = target.rpartition(":")
     if not colon:

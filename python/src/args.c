@@ -102,6 +102,16 @@ static bool sounds_like_request(const struct model *m, struct as_str name)
            ((name.n >= 3 && strncasecmp(name.p, "req", 3) == 0) || as_str_eq(name, AS_STR("r")));
 }
 
+/* File and line: no client needs to know where the server's files are. */
+static const char *place_without_folder(const struct model *m)
+{
+    const char *where = PyUnicode_AsUTF8(m->where), *slash = where ? strrchr(where, '/') : NULL;
+
+    if (!where)
+        PyErr_Clear(); /* a path that is no UTF-8 */
+    return slash ? slash + 1 : where ? where : "?";
+}
+
 static void say_missing(struct line *l, const struct model *m, const struct as_msg *msg,
                         struct as_str name)
 {
@@ -116,7 +126,7 @@ static void say_missing(struct line *l, const struct model *m, const struct as_m
         say(l, "none");
     if (sounds_like_request(m, name))
         say(l, "; handler parameter '%.*s' (%s) is taken for an input tensor; " HINT, (int)name.n,
-            name.p, PyUnicode_AsUTF8(m->where));
+            name.p, place_without_folder(m));
 }
 
 /* --- inputs --- */
