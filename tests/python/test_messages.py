@@ -57,10 +57,11 @@ def of_a_batch(x, them: List[Request]): ...
 def of_a_batch_too(x, them: "list[Request]"): ...
 def of_a_batch_as_sequence(x, them: Sequence[Request]): ...
 def of_a_batch_by_name(x, requests): ...
+def of_a_batch_as_request(x, request: "list[Request]"): ...
 
 
 @pytest.mark.parametrize("handler, name", [(of_a_batch, "them"), (of_a_batch_too, "them"), (of_a_batch_as_sequence, "them"),
-                                           (of_a_batch_by_name, "requests")])  # fmt: skip
+                                           (of_a_batch_by_name, "requests"), (of_a_batch_as_request, "request")])  # fmt: skip
 def test_of_a_batch(handler, name):
     assert requests_of(handler, batching=Batching(4)) == [name]
 
@@ -211,6 +212,23 @@ def test_outputs(worker, model, x, message):
     assert e.value.code == "INTERNAL" and e.value.message == "%s (%s)" % (message, place)
     worker.wait_output("event=bad_result model=%s handler=%s" % (model, place))
     assert "never awaited" not in worker.output
+
+
+# --- the command that the server prints for people to paste ---
+
+
+def of_two_requests(requests): ...
+
+
+@pytest.mark.parametrize("handler, options, command", [
+    (by_name_of_module, {}, None), (by_text, {}, None), (by_name, {}, None), (of_a_batch, {"batching": Batching(4)}, None),
+    (of_a_batch_by_name, {"batching": Batching(4)}, None), (by_annotation, {"inputs": {"x": X}}, "anyserve infer m --input x=1,2"),
+    (of_two_requests, {}, "anyserve infer m --input requests:FP32=1,2"),
+])  # fmt: skip
+def test_nobody_knows_what_a_handler_of_the_request_takes(handler, options, command):
+    from anyserve.example import command_for
+
+    assert command_for([declare(handler, **options)]) == command
 
 
 # --- files that are called as Python's own ---

@@ -42,6 +42,32 @@ class Text(str):
     pass
 
 
+class Typed(collections.UserDict):  # of what type its values are, say
+    dtype = "f4"
+
+
+class Table(collections.UserDict):
+    # as pandas' DataFrame: its columns are attributes, too, and it can be made an array
+
+    def __getattr__(self, name):
+        if name == "data" or name not in self.data:
+            raise AttributeError(name)
+        return self.data[name]
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(list(self.values()))
+
+
+class Series(collections.UserDict):
+    # as pandas': an array of which each item has a label
+    @property
+    def dtype(self):
+        return np.dtype("f8")
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(list(self.values()), "f8")
+
+
 def arr(dtype, *values):
     return np.array(values, dtype)
 
@@ -92,6 +118,9 @@ def values(got):
     ("collections.OrderedDict(z=1, a=2)", {"z": 1, "a": 2}),
     ("collections.ChainMap({'z': 1}, {'a': 2})", {"z": 1, "a": 2}),
     ("[[1, 2], [3, 4]]", {"output0": [[1, 2], [3, 4]]}),
+    ("Typed(z=1, a=2)", {"z": 1, "a": 2}),
+    ("Table(dtype=np.arange(2), b=2)", {"dtype": [0, 1], "b": 2}),
+    ("Series(a=1, b=2)", {"output0": [1, 2]}),
     ("()", {}),
     ("{}", {}),
     ("1.5", {"output0": 1.5}),
