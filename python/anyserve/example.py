@@ -27,10 +27,10 @@ def _inputs(m: Model) -> Optional[List[_Input]]:
     declared = m.signature.inputs
     if declared is not None:
         return [_Input(n, t.datatype, _shape(t, m.batching is not None), True) for n, t in declared.items()]
-    names = [p.name for p in m.signature.params]
-    if m.stream is not None or "request" in names or "requests" in names or m.signature.var_keyword:
+    params = m.signature.params
+    if m.stream is not None or any(p.is_request for p in params) or m.signature.var_keyword:
         return None
-    return [_Input(p.name, "FP32", None, False) for p in m.signature.params if p.required]
+    return [_Input(p.name, "FP32", None, False) for p in params if p.required]
 
 
 def _shape(t: Tensor, batched: bool) -> Optional[Tuple[int, ...]]:
