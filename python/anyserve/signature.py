@@ -390,7 +390,7 @@ def _check_fit(
 
 
 def _check_batched(params: List[Param], *sides: Optional[Dict[str, Tensor]]) -> None:
-    if any(p.name == "request" for p in params):
+    if any(p.name == "request" and not p.is_request for p in params):
         raise DeclarationError("a handler with batching has `requests` (a list), not `request`")
     for side in sides:
         for name, tensor in (side or {}).items():
