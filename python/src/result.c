@@ -170,12 +170,20 @@ static int put_dict(struct output *o, PyObject *dict)
     return 0;
 }
 
-/* What has a dtype is an array, also where it is a mapping of labels too, as pandas' Series is. */
+/* As its type says: an attribute of the object may be one of its keys, as a DataFrame's columns
+ * are.
+ */
+static bool is_array_type(PyTypeObject *type)
+{
+    return PyObject_HasAttrString((PyObject *)type, "dtype") &&
+           PyObject_HasAttrString((PyObject *)type, "__array__");
+}
+
+/* An array is none, also where it is a mapping of labels, as pandas' Series is. */
 static bool is_mapping(PyObject *v)
 {
     return !PyArray_Check(v) && !PyList_Check(v) && !PyUnicode_Check(v) && !PyBytes_Check(v) &&
-           PyMapping_Check(v) && PyObject_HasAttrString(v, "keys") &&
-           !PyObject_HasAttrString(v, "dtype");
+           PyMapping_Check(v) && PyObject_HasAttrString(v, "keys") && !is_array_type(Py_TYPE(v));
 }
 
 static int put_mapping(struct output *o, PyObject *mapping)
