@@ -16,7 +16,7 @@ from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
 
-from anyserve import AnyServe, Batching, DeclarationError, Error, Request, Response, Tensor, get_replica_context  # noqa: E402
+from anyserve import AnyServe, Batching, DeclarationError, Error, Request, Response, Tensor, get_replica_context, local  # noqa: E402
 
 ONE = {"x": Tensor("FP32", [-1])}
 X = np.array([1, 2], np.float32)
@@ -611,6 +611,33 @@ def test_the_end_of_a_stream_that_nobody_reads(handler):
         list(stream)
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_the_end_of_a_generator_that_nobody_reads(beside):
+    app, declare = made()
+    closed = []
+
+    @declare
+    def m():
+        try:
+            while True:
+                yield np.array(1)
+        finally:
+            closed.append(threading.current_thread())
+
+    if beside:
+        app.model("other")(asynchronous)
+    with app.test_client() as client:
+        streams = [client.stream("m") for _ in range(2)]  # of the second none is read: beside a loop it has to wait
+        next(streams[0])
+    assert closed
+    for stream in streams:
+        with pytest.raises(Error, match="CANCELLED"):
+            list(stream)
+    for thread in closed:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
 def test_a_request_that_is_given_up_is_cancelled():
     app, declare = made()
     started, cancelled = threading.Event(), threading.Event()
@@ -696,6 +723,42 @@ def test_nothing_is_left_behind():
     assert (descriptors(), threading.active_count()) == (before, threads)
     assert [o() for o in objects if o() is not None and not callable(o())] == []
     assert not any(isinstance(o(), M) for o in objects)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_refused_call_is_let_go(beside, monkeypatch):
+    app, declare = made(inputs=ONE)
+    declare(lambda x: x)
+    if beside:
+        app.model("other")(asynchronous)
+
+    @app.model("talks", deployment="talking")
+    async def talks(requests: AsyncIterator[Request]):
+        async for r in requests:
+            yield r.inputs["x"]
+
+    made_calls = []
+    init = local.Call.__init__
+
+    def noted(self, *args):
+        init(self, *args)
+        made_calls.append(weakref.ref(self))
+
+    monkeypatch.setattr(local.Call, "__init__", noted)
+
+    async def talk():
+        client.stream_async("talks", [{"x": [1.0]}])  # nobody reads it
+        return [float(r["output0"][0]) async for r in client.stream_async("talks", [{"x": [1.0]}])]
+
+    with app.test_client() as client:
+        for _ in range(3):
+            assert refused(client.infer, "m", {"y": X}).code == "INVALID_ARGUMENT"
+            assert refused(list, client.stream("m", {"y": X})).code == "INVALID_ARGUMENT"
+            assert asyncio.run(talk()) == [1]
+        locals_ = [weakref.ref(o) for o in client._locals]
+    del client
+    gc.collect()
+    assert made_calls and not any(r() for r in made_calls + locals_)
 
 
 async def asynchronous_x(x):
