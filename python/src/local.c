@@ -19,6 +19,17 @@ static void spent(PyObject *function, PyObject *r)
     Py_XDECREF(r);
 }
 
+/* Whoever these belong to has this object, too. */
+static int local_clear(PyObject *self)
+{
+    Local *o = (Local *)(void *)self;
+
+    Py_CLEAR(o->part);
+    Py_CLEAR(o->took);
+    Py_CLEAR(o->done);
+    return 0;
+}
+
 static void on_part(void *ctx, const struct as_msg *msg)
 {
     Local *o = ctx;
@@ -51,10 +62,7 @@ static void on_done(void *ctx, uint32_t status, struct as_str text)
     o->q = NULL;
     spent(o->done, why ? PyObject_CallFunction(o->done, "iO", (int)status, why) : NULL);
     Py_XDECREF(why);
-    /* whoever they belong to has this object, too */
-    Py_CLEAR(o->part);
-    Py_CLEAR(o->took);
-    Py_CLEAR(o->done);
+    local_clear((PyObject *)o);
     Py_DECREF(o); /* the request's */
     if (exc) {
         PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
@@ -77,7 +85,7 @@ PyObject *native_link_local(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OOO:local", &part, &took, &done))
         return NULL;
-    o = PyObject_New(Local, &native_local_type);
+    o = PyObject_GC_New(Local, &native_local_type);
     if (!o)
         return NULL;
     o->link = (Link *)Py_NewRef(self);
@@ -85,6 +93,7 @@ PyObject *native_link_local(PyObject *self, PyObject *args)
     o->part = Py_NewRef(part);
     o->took = Py_NewRef(took);
     o->done = Py_NewRef(done);
+    PyObject_GC_Track(o);
     return (PyObject *)o;
 }
 
@@ -103,8 +112,10 @@ static PyObject *start(Local *o, unsigned model, const struct said *said, bool m
                                    .n_tensor_params = said->n_own};
     int err = as_worker_local(o->link->w, model, &conf, &o->q);
 
-    if (err)
+    if (err) {
+        local_clear((PyObject *)o); /* it will never be done */
         return refusal(o->link, err);
+    }
     Py_INCREF(o); /* until on_done */
     err = native_call_start(o->link, o->q);
     native_beside_leave(o->link); /* to the event loop's callback that has called us */
@@ -209,15 +220,24 @@ static PyObject *local_cancel(PyObject *self, PyObject *unused AS_UNUSED)
     Py_RETURN_NONE;
 }
 
-static void local_dealloc(PyObject *self)
+/* One that is never started is let go by the collector; the request of one that is has a reference
+ * that the collector does not see. */
+static int local_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Local *o = (Local *)(void *)self;
 
-    Py_DECREF(o->link);
-    Py_XDECREF(o->part);
-    Py_XDECREF(o->took);
-    Py_XDECREF(o->done);
-    PyObject_Free(o);
+    Py_VISIT(o->part);
+    Py_VISIT(o->took);
+    Py_VISIT(o->done);
+    return 0;
+}
+
+static void local_dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_DECREF(((Local *)(void *)self)->link);
+    local_clear(self);
+    PyObject_GC_Del(self);
 }
 
 static PyMethodDef local_methods[] = {
@@ -237,8 +257,10 @@ PyTypeObject native_local_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "anyserve._native.Local",
     .tp_basicsize = sizeof(Local),
     .tp_dealloc = local_dealloc,
+    .tp_traverse = local_traverse,
+    .tp_clear = local_clear,
     .tp_methods = local_methods,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "A request of this process's own, as its caller has it. By the thread of the event "
               "loop, if there is one.",
 };
