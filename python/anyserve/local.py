@@ -94,6 +94,11 @@ class Call:
             self._put(Answer(None, {}, status, text, cause))
         self.inputs.release()  # whoever waits with one more
 
+    def stop(self) -> None:
+        """The client is closed, and no event loop runs any more."""
+        self._native.cancel()
+        self.dropped()
+
     def dropped(self) -> None:
         """The client was closed before it came to its handler, or while that goes on."""
         self._done(CANCELLED, "the client is closed")
@@ -314,10 +319,10 @@ class Local(Replica):
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
+        # The loop has ended, if there was one, and with it its tasks. What is left is not async: a generator that
+        # waits for its client to read ends where it stands.
         for call in list(self.calls):
-            if not self.needs_loop:
-                call.cancel()
-            call.dropped()
+            call.stop()
         for thread in list(self._threads):
             thread.join(CLOSE_TIMEOUT)
         self._end()
