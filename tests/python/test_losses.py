@@ -15,7 +15,9 @@ class Series:
     # as pandas has it: a mapping of labels as well as an array
     def __init__(self, values):
         self.values = np.asarray(values)
-        self.dtype = self.values.dtype
+    @property
+    def dtype(self):
+        return self.values.dtype
     def keys(self):
         return range(len(self.values))
     def __getitem__(self, key):
