@@ -37,8 +37,9 @@ check: all      ## layers, sizes, formatting, clang-tidy, generated pages
 	@python tools/check.py
 wheel: setup    ## an sdist and, for each Python from 3.11 on that is here, a wheel with its libraries, into dist/
 	@python tools/make_wheel.py $(foreach p,$(PYTHONS),--python $(p))
-wheel-test:     ## install the wheels of dist/ into bare Debian 12 and 13 roots and serve a request there; needs root
+wheel-test:     ## install the wheels of dist/ into bare Debian 12 and 13 roots and serve a request; the guide with a wheel; needs root
 	@python tests/dist/roots.py
+	@python -m pytest -q -m long tests/dist
 asan: setup     ## build with AddressSanitizer and UBSan into build/asan
 	@$(call build,asan,$(SANITIZED) -Db_sanitize=address$(comma)undefined)
 tsan: setup     ## build with ThreadSanitizer into build/tsan

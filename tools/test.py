@@ -90,7 +90,7 @@ STEPS = [
     ("sdk", pytest(RELEASE, *TWO_AT_ONCE, folder="tests/python"), count_pytest, RELEASE, 1, 5),
     ("differ", pytest(RELEASE, folder="tests/differ"), count_pytest, RELEASE, 1, 2),
     ("e2e", pytest(RELEASE, "-m", "not long", *TWO_AT_ONCE), count_pytest, RELEASE, 1, 14),
-    ("wheel", pytest(RELEASE, folder="tests/dist"), count_pytest, RELEASE, 1, 6),
+    ("wheel", pytest(RELEASE, "-m", "not long", folder="tests/dist"), count_pytest, RELEASE, 1, 6),
     ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
     ("conform", pytest(RELEASE, "-m", "not long", folder="tests/conform"), count_pytest, RELEASE, 1, 5),
     ("compat", pytest(RELEASE, "-m", "not install", folder="tests/compat"), count_pytest, RELEASE, 1, 3),

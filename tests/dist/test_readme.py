@@ -18,6 +18,8 @@ from conftest import ROOT
 from support import guide, wait, world
 
 PAGES = ["README.md", "docs/guide/install.md"]
+# rest.md and workers.md stand for a checkout's files; they have tests of their own in tests/e2e
+OTHERS = sorted(p for p in (ROOT / "docs/guide").glob("*.md") if p.name not in ("install.md", "rest.md", "workers.md"))
 
 
 def environment(folder):
@@ -40,14 +42,17 @@ class Newcomer(guide.Reader):
         self.venv = folder / "venv"
         shutil.copy(wheel, self.folder)
         environment(self.venv)
+        self.python = self.venv / "bin/python"
         self.env = {**env, "PATH": f"{self.venv}/bin:/usr/bin:/bin", "PYTHONUNBUFFERED": "1", "PIP_NO_INDEX": "1"}
 
 
-def read(page, wheel):
+def read(page, wheel, install=False):
     def test():
         env = {**world.home(0), "LANG": "C.UTF-8"}
         reader = Newcomer(Path(tempfile.mkdtemp(dir="/var/lib")), env, wheel)
         try:
+            if install:
+                reader.run(["bash", "-ec", "pip install ./anyserve-*.whl"])
             for block in guide.blocks(page.read_text()):
                 try:
                     reader.paste(block)
@@ -64,6 +69,13 @@ def read(page, wheel):
 @pytest.mark.parametrize("page", PAGES)
 def test_pasted(page, wheel):
     read(ROOT / page, wheel)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", OTHERS, ids=lambda p: p.stem)
+def test_the_guide(page, wheel):
+    """From the first page to the last, by someone who has installed the wheel."""
+    read(page, wheel, install=True)
 
 
 def test_readme_installs_serves_and_deploys():

@@ -53,6 +53,8 @@ def check_fragment(kind, text):
 class Reader:
     """Someone who reads a page in a folder of their own and pastes what is there. `anyserve` and `python` are on PATH."""
 
+    python = sys.executable
+
     def __init__(self, folder, env):
         self.folder, self.servers = folder, []
         (folder / "bin").mkdir()
@@ -77,7 +79,7 @@ class Reader:
             commands = [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
             self.run(["bash", "-ec", "\n".join(commands)])
         elif block.kind == "python" and not block.rest:
-            self.run([sys.executable, "-c", block.text])
+            self.run([self.python, "-c", block.text])
         else:
             assert block.kind in ("", "text", "json") and not block.rest, f"what is to be done with it? ({block.kind} {block.rest})"
 
