@@ -57,7 +57,8 @@ def server(serve_module):
 def test_details(serve):
     server = serve("echo.py", "--workers", "2")
     status, details, _ = ask(server, "GET", APPLICATIONS)
-    assert status == 200 and details["controller_info"] == {"pid": server.controller}
+    assert status == 200
+    assert details["controller_info"] == {"pid": server.controller, "state_dir": server.folder_of_port()}
     app = details["applications"]["default"]
     assert app["name"] == "default" and app["status"] == "RUNNING"
     d = app["deployments"]["echo"]
