@@ -3,8 +3,9 @@
 
     tools/test.py [--only STEP[,STEP]] [--list]
 
-Each step prints the closing lines of its runner; the last line of all is "N passed, N failed". What a step
-printed in full is in build/test/STEP.log. Exit code 1 if anything failed or a step could not run.
+Each step prints the closing lines of its runner. At the end come the names of what failed, at most 20, and as the
+last line of all "N passed, N failed". What a step printed in full is in build/test/STEP.log. Exit code 1 if
+anything failed or a step could not run.
 """
 
 import argparse
@@ -59,6 +60,21 @@ def count_runs(_, text):
     """The closing line of the failure sweep."""
     found = re.search(r"^(\d+) runs, (\d+) wrong$", text, re.M)
     return (int(found[1]) - int(found[2]), int(found[2])) if found else (0, 0)
+
+
+# How pytest and meson name a test that failed.
+FAILED = re.compile(r"^(?:FAILED|ERROR) \S.*|^ *\d+/\d+ .*\b(?:FAIL|ERROR|TIMEOUT|UNEXPECTEDPASS)\b.*", re.M)
+NAMES_SHOWN = 20
+
+
+def names_of_failed(step, text):
+    """A line for each test of a failed step, else one for the step."""
+    named = dict.fromkeys(" ".join(line.split()) for line in FAILED.findall(text))
+    return [f"{step}: {line[:200]}" for line in named] or [f"{step}: see build/test/{log_name(step)}"]
+
+
+def log_name(step):
+    return re.sub(r"\W+", "-", step) + ".log"
 
 
 def meson_test(build, *suites):
@@ -136,9 +152,9 @@ class Ahead:
 
 
 def run(step):
-    """(passed, failed) of one step; a step that ends badly has at least one failure."""
+    """(passed, failed, names of what failed) of one step; a step that ends badly has at least one failure."""
     name, command, count, build, lines, minutes = step
-    log = LOGS / (re.sub(r"\W+", "-", name) + ".log")
+    log = LOGS / log_name(name)
     (ROOT / build / "meson-logs/testlog.json").unlink(missing_ok=True)
     start = time.monotonic()
     print(f"== {name}", flush=True)
@@ -162,7 +178,7 @@ def run(step):
         failed = 1
     print(f"   {name}: {passed} passed, {failed} failed, {time.monotonic() - start:.0f} s"
           + ("" if code == 0 else f" (exit code {code}; all of it: {log.relative_to(ROOT)})"), flush=True)
-    return passed, failed
+    return passed, failed, names_of_failed(name, text) if failed else []
 
 
 def main():
@@ -185,7 +201,12 @@ def main():
             ahead.after(step[0])
     finally:
         ahead.end()
-    passed, failed = (sum(column) for column in zip(*results)) if results else (0, 1)
+    passed, failed = (sum(row[column] for row in results) for column in (0, 1)) if results else (0, 1)
+    names = [name for row in results for name in row[2]]
+    for name in names[:NAMES_SHOWN]:
+        print(name)
+    if len(names) > NAMES_SHOWN:
+        print(f"and {len(names) - NAMES_SHOWN} more")
     print(f"time: {(time.monotonic() - start) / 60:.1f} minutes")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
