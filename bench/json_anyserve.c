@@ -1,6 +1,6 @@
 /* Our own: whole requests and answers, as edge has them read and written. */
 #include "json_speed.h"
-#include "wire/oip_json.h"
+#include "wire/oip/oip_json.h"
 
 static struct as_json *reader;
 

@@ -1,4 +1,4 @@
-/* What it costs to give memory back: malloc_trim() on a large heap, and slabs (base/slab).
+/* What it costs to give memory back: malloc_trim() on a large heap, and slabs (base/memory/slab).
  *
  *     trim [GIB]
  *
@@ -7,8 +7,8 @@
  * what of the process stood still meanwhile is the time of malloc_trim(), which holds the heap's
  * lock, and of the slowest as_slab_put(); the sum is of all. Last, what a block costs when nothing
  * of that happens. */
-#include "base/pages.h"
-#include "base/slab.h"
+#include "base/memory/pages.h"
+#include "base/memory/slab.h"
 
 #include <malloc.h>
 #include <stdio.h>

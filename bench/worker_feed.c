@@ -8,7 +8,7 @@
  * asks for so many calls and nothing more, for a worker under callgrind.
  */
 #include "base/err.h"
-#include "wire/frame.h"
+#include "wire/frame/frame.h"
 
 #include <errno.h>
 #include <poll.h>

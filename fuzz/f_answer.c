@@ -3,20 +3,20 @@
  *
  * The input is fields: a byte for the length of the name, one for that of the value, and both. As
  * headers and trailers of an answer they are written over HTTP/1.1 and twice over HTTP/2 (the
- * second time by what wire/h2_said remembers) and read by our own clients: exactly those arrive
- * that wire/field lets through. As texts they are a grpc-message, an error in JSON, and a response
+ * second time by what wire/h2/h2_response_cache remembers) and read by our own clients: exactly those arrive
+ * that wire/http/http_field lets through. As texts they are a grpc-message, an error in JSON, and a response
  * of generate_stream, which must be one event.
  */
 #include "base/err.h"
-#include "wire/field.h"
-#include "wire/grpc.h"
-#include "wire/h1.h"
-#include "wire/h1_client.h"
-#include "wire/h2.h"
-#include "wire/h2_client.h"
-#include "wire/names.h"
-#include "wire/oip_json.h"
-#include "wire/sse.h"
+#include "wire/http/http_field.h"
+#include "wire/grpc/grpc.h"
+#include "wire/h1/h1.h"
+#include "wire/h1/h1_client.h"
+#include "wire/h2/h2.h"
+#include "wire/h2/h2_client.h"
+#include "wire/name_check.h"
+#include "wire/oip/oip_json.h"
+#include "wire/http/sse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
  * past the first length; so there are lines, too, "KEY VALUE", that become values of right length.
  */
 #include "base/err.h"
-#include "ctl/supervisor.h"
-#include "ctl/workers.h"
+#include "ctl/supervise/supervisor.h"
+#include "ctl/supervise/workers.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
  * decoder hands out is read. What was accepted is encoded again and must come out the same.
  */
 #include "base/err.h"
-#include "wire/frame.h"
+#include "wire/frame/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

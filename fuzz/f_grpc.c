@@ -2,16 +2,16 @@
  * compressed message give the same however they are cut; an encoded message decodes to a prefix of
  * the text; base64 survives the way back. */
 #include "base/buf.h"
-#include "wire/details.h"
-#include "wire/grpc.h"
-#include "wire/zip.h"
+#include "wire/grpc/grpc_details.h"
+#include "wire/grpc/grpc.h"
+#include "wire/http/gzip.h"
 
 #define INFLATED_MAX 65536u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Feeds the body in steps of `step` bytes; what comes out is written to `out` in one form. */
-/* The promises that edge/exchange lives by are asserted on the way: a message is announced before
+/* The promises that edge/exchange/exchange lives by are asserted on the way: a message is announced before
  * its bytes come, never more come than were announced, and each part lies in what was fed. */
 static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *out)
 {

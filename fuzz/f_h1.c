@@ -3,7 +3,7 @@
  * its end, output stays bounded, and cuts change nothing of what the owner and the client see.
  */
 #include "base/buf.h"
-#include "wire/h1.h"
+#include "wire/h1/h1.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

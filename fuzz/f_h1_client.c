@@ -4,7 +4,7 @@
  * given up. Checked: every call is closed once, nothing is told of it after that, heads stay below
  * their limits, and the verdict does not depend on how the bytes were cut.
  */
-#include "wire/h1_client.h"
+#include "wire/h1/h1_client.h"
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -3,14 +3,14 @@
  * payload} that become frames with a right length and, where the flags say so, a valid header block
  * in front. Checked: every request is closed once, nothing follows the end, output stays bounded.
  */
-#include "wire/h2.h"
+#include "wire/h2/h2.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What one as_h2_send may put out at once, and how far a frame that was begun may go beyond it: the
- * bound that edge/conn gives a slow reader. */
+ * bound that edge/conn/conn gives a slow reader. */
 #define SEND_MAX  65536
 #define FRAME_MAX 262144
 #define REQS      64

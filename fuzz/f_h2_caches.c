@@ -1,4 +1,4 @@
-/* The header caches of wire/h2 (h2_head, h2_said) against none.
+/* The header caches of wire/h2/h2 (h2_head, h2_said) against none.
  *
  * The input is a list of steps of a client and of the owner. The same bytes go to two servers, of
  * which one has no caches. Their owners must hear the same of each request, and what they say must
@@ -7,7 +7,7 @@
  */
 #include "base/buf.h"
 #include "base/err.h"
-#include "wire/h2.h"
+#include "wire/h2/h2.h"
 
 #include <nghttp2/nghttp2.h>
 

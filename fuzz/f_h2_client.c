@@ -3,8 +3,8 @@
  * The first byte chooses how input is cut and whether ended calls start new ones. Checked: every
  * call is closed once, nothing is told of it after that, messages stay below their limit.
  */
-#include "wire/grpc_call.h"
-#include "wire/h2_client.h"
+#include "wire/grpc/grpc_call.h"
+#include "wire/h2/h2_client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,9 +1,9 @@
-/* fuzz/f_json.c — any bytes as JSON: two ways of reading agree, and what is read obeys wire/json.h.
+/* fuzz/f_json.c — any bytes as JSON: two ways of reading agree, and what is read obeys wire/json/json.h.
  *
  * The first byte chooses the datatype that the text is read as elements of.
  */
-#include "wire/json.h"
-#include "wire/names.h"
+#include "wire/json/json.h"
+#include "wire/name_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

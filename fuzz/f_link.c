@@ -5,8 +5,8 @@
  * must neither crash nor leak, answer each request at most once and release each exactly once.
  */
 #include "base/err.h"
-#include "link/fleet.h"
-#include "link/link.h"
+#include "link/fleet/fleet.h"
+#include "link/native/link.h"
 
 #include <signal.h>
 #include <string.h>

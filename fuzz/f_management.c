@@ -2,8 +2,8 @@
  * that says why, and what is read keeps the promises of the header. What is read as JSON and
  * written as protobuf would be read the same; here only that both readers share their bounds. */
 #include "base/err.h"
-#include "wire/management.h"
-#include "wire/names.h"
+#include "wire/management/management.h"
+#include "wire/name_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

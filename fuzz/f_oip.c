@@ -1,10 +1,10 @@
 /* fuzz/f_oip.c — any bytes as a ModelInferRequest, a name/version request, and as the answers that
  * a client reads.
  *
- * What is accepted obeys the promises of wire/oip.h, fits a frame of the link, and its inputs sent
+ * What is accepted obeys the promises of wire/oip/oip.h, fits a frame of the link, and its inputs sent
  * back as a response have exactly the announced length and parse again as a request's fields do.
  */
-#include "wire/oip.h"
+#include "wire/oip/oip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -71,7 +71,7 @@ static void check_inputs(const struct as_oip_infer *r)
     }
 }
 
-/* The three ways to know the length must agree: edge/infer announces the first to gRPC and sends
+/* The three ways to know the length must agree: edge/infer/infer announces the first to gRPC and sends
  * the last. One byte off would shift every message after it. */
 static void check_response(const struct as_oip_infer *r)
 {

@@ -1,10 +1,10 @@
 /* fuzz/f_oip_json.c — any bytes as REST bodies: infer with binary data, raw, generate, an answer.
  *
  * The first two bytes say how long the binary data at the end is. What is accepted obeys the
- * promises of wire/oip_json.h, fits a frame of the link, and written as an answer it reads the same
+ * promises of wire/oip/oip_json.h, fits a frame of the link, and written as an answer it reads the same
  * again.
  */
-#include "wire/oip_json.h"
+#include "wire/oip/oip_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,13 +1,13 @@
 /* Any bytes as a message of the health and reflection services, and of the extensions. What is read
  * keeps the promises of its header; an answer is again well-formed protobuf. */
 #include "base/err.h"
-#include "wire/health.h"
-#include "wire/names.h"
-#include "wire/pb.h"
-#include "wire/reflect.h"
-#include "wire/repository.h"
-#include "wire/settings.h"
-#include "wire/shm_region.h"
+#include "wire/grpc/grpc_health.h"
+#include "wire/name_check.h"
+#include "wire/protobuf/pb.h"
+#include "wire/grpc/grpc_reflection.h"
+#include "wire/triton/repository.h"
+#include "wire/triton/settings.h"
+#include "wire/triton/shm_region.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
  * The first byte cuts the rest into reads of random sizes. However they are cut, the same message
  * comes out, or the same refusal; what is accepted has all its bytes.
  */
-#include "wire/simple_frame.h"
+#include "wire/oip/simple_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 /* Any bytes as a stream of events: the same events however it is cut, none over the limit, and
  * those of a reader that splits lines first (below). */
-#include "wire/sse.h"
+#include "wire/http/sse.h"
 
 #define LIMIT 4096u
 

@@ -1,7 +1,7 @@
 #include "conf/declared.h"
 
 #include "conf/spec_row.h"
-#include "core/registry.h"
+#include "core/registry/registry.h"
 
 /* Also for one that was only begun. */
 void as_app_fini(struct as_app *app)

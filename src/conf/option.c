@@ -1,8 +1,8 @@
 #include "conf/option.h"
 
-#include "base/near.h"
+#include "base/suggest.h"
 #include "conf/option_row.h"
-#include "wire/origin.h"
+#include "wire/http/origin.h"
 
 #define X(id, key, type, min, max, def, words, scope, group, doc)                                  \
     [AS_OPT_##id] = {key,                                                                          \

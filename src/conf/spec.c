@@ -1,8 +1,8 @@
 #include "conf/spec.h"
 
-#include "base/near.h"
+#include "base/suggest.h"
 #include "conf/option.h"
-#include "conf/spec_own.h"
+#include "conf/spec_internal.h"
 
 #include <errno.h>
 

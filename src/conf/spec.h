@@ -14,7 +14,7 @@
 #ifndef AS_CONF_SPEC_H
 #define AS_CONF_SPEC_H
 
-#include "base/arena.h"
+#include "base/memory/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "conf/declared.h"

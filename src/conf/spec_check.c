@@ -1,5 +1,5 @@
 /* conf/spec_check.c — what no single row of a deployment file can see. */
-#include "conf/spec_own.h"
+#include "conf/spec_internal.h"
 
 #define CPUS_MOST 1024 /* CPU_SETSIZE */
 

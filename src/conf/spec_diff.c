@@ -1,6 +1,6 @@
 #include "conf/spec_diff.h"
 
-#include "conf/spec_own.h"
+#include "conf/spec_internal.h"
 
 /* A value as text, the same for the same meaning. */
 static void put(const struct as_spec_row *row, const struct as_spec_value *v, struct as_buf *out)

@@ -1,8 +1,8 @@
 /* conf/spec_fallback.c — who falls back to whom: that they are there, and that no chain comes back
  * to itself. */
-#include "base/near.h"
-#include "conf/spec_own.h"
-#include "core/traffic.h"
+#include "base/suggest.h"
+#include "conf/spec_internal.h"
+#include "core/registry/traffic.h"
 
 struct chains {
     struct as_spec_reader *r;

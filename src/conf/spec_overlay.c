@@ -1,6 +1,6 @@
 /* conf/spec_overlay.c — what the code declares, below what the file says. */
-#include "base/near.h"
-#include "conf/spec_own.h"
+#include "base/suggest.h"
+#include "conf/spec_internal.h"
 
 /* Key by key: the file's word, else the code's, else the default. */
 static void fill(struct as_spec_object *o, const struct as_spec_object *code)

@@ -1,6 +1,6 @@
 /* conf/spec_page.c — docs/guide/deployment-file.md is this text and nothing else. */
 #include "conf/option_row.h"
-#include "conf/spec_own.h"
+#include "conf/spec_internal.h"
 
 static const char head[] =
     "# Deployment file\n\n"

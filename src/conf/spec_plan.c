@@ -1,8 +1,8 @@
 #include "conf/spec_plan.h"
 
 #include "conf/spec_diff.h"
-#include "conf/spec_own.h"
-#include "wire/json.h"
+#include "conf/spec_internal.h"
+#include "wire/json/json.h"
 
 void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *app,
                     const struct as_spec_object *deployment, const struct as_plan_policy *server,

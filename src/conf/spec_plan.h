@@ -1,11 +1,11 @@
-/* conf/spec_plan.h — what a deployment's keys mean for core/plan, and what its workers are told.
+/* conf/spec_plan.h — what a deployment's keys mean for core/replicas/plan, and what its workers are told.
  * Pure.
  */
 #ifndef AS_CONF_SPEC_PLAN_H
 #define AS_CONF_SPEC_PLAN_H
 
 #include "conf/spec.h"
-#include "core/plan.h"
+#include "core/replicas/plan.h"
 
 /* The target of one deployment. `server`: the policy that the server's options make; keys that are
  * set take its place. `generation`: under which the caller finds this spec again. */

@@ -1,7 +1,7 @@
 /* conf/spec_print.c — a spec as YAML and as JSON. */
 #include "conf/option_row.h"
-#include "conf/spec_own.h"
-#include "wire/json.h"
+#include "conf/spec_internal.h"
+#include "wire/json/json.h"
 
 static const char *percent_text(int64_t i, char text[8])
 {

@@ -1,7 +1,7 @@
 /* conf/spec_schema.c — the table as JSON Schema. */
 #include "conf/option_row.h"
-#include "conf/spec_own.h"
-#include "wire/json.h"
+#include "conf/spec_internal.h"
+#include "wire/json/json.h"
 
 #define VARIABLE "^(?!ANYSERVE_)[A-Za-z_][A-Za-z0-9_]*$"
 

@@ -8,7 +8,7 @@
 #ifndef AS_CONF_SPEC_TREE_H
 #define AS_CONF_SPEC_TREE_H
 
-#include "base/arena.h"
+#include "base/memory/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 

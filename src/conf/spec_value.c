@@ -1,6 +1,6 @@
 #include "conf/option_row.h"
-#include "conf/spec_own.h"
-#include "wire/json.h"
+#include "conf/spec_internal.h"
+#include "wire/json/json.h"
 
 #include <math.h>
 

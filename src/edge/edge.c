@@ -2,13 +2,13 @@
 
 #include "base/counter.h"
 #include "base/err.h"
-#include "edge/edge_own.h"
-#include "edge/exchange.h"
-#include "edge/patience.h"
-#include "edge/rest.h"
-#include "edge/stream.h"
-#include "io/peer.h"
-#include "wire/json.h"
+#include "edge/edge_internal.h"
+#include "edge/exchange/exchange.h"
+#include "edge/exchange/client_timeouts.h"
+#include "edge/rest/rest.h"
+#include "edge/grpc/stream.h"
+#include "io/socket/peer.h"
+#include "wire/json/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

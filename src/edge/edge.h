@@ -6,12 +6,12 @@
 #ifndef AS_EDGE_EDGE_H
 #define AS_EDGE_EDGE_H
 
-#include "base/budget.h"
+#include "base/memory/budget.h"
 #include "base/log.h"
 #include "io/shm.h"
-#include "link/fleet.h"
-#include "wire/h1.h"
-#include "wire/h2.h"
+#include "link/fleet/fleet.h"
+#include "wire/h1/h1.h"
+#include "wire/h2/h2.h"
 
 struct as_edge;
 struct as_control;
@@ -22,8 +22,8 @@ enum as_compress { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
 /* Who comes in by an edge's listeners, and so what is served there. */
 enum as_door {
     AS_DOOR_CLIENTS,
-    AS_DOOR_MANAGEMENT, /* workers that register: edge/registrar.h; the dispatch loop only */
-    AS_DOOR_CONTROL,    /* who says what is to be served: edge/control.h; no models */
+    AS_DOOR_MANAGEMENT, /* workers that register: edge/admin/registrar.h; the dispatch loop only */
+    AS_DOOR_CONTROL,    /* who says what is to be served: edge/admin/control.h; no models */
     AS_DOORS
 };
 
@@ -33,7 +33,7 @@ struct as_edge_conf {
         *token;       /* of calls over TCP to any door but AS_DOOR_CLIENTS; NULL: all are refused */
     const char *host; /* a name that is ours, beside the machine's, in Host headers; "" or NULL */
     uint32_t status_port; /* AS_DOOR_CLIENTS: where the metrics are, on 127.0.0.1; 0: off */
-    const char *origins; /* AS_DOOR_CLIENTS: pages that may change something, wire/origin.h; NULL */
+    const char *origins; /* AS_DOOR_CLIENTS: pages that may change something, wire/http/origin.h; NULL */
     const struct as_control *api; /* of AS_DOOR_CONTROL */
     as_ns heartbeat;              /* asked of workers that register; 0: none */
     struct as_h1_conf h1;
@@ -58,14 +58,14 @@ struct as_edge_conf {
     as_ns body_timeout;      /* a request moves on by min_progress in this time; 0: never ends it */
     as_ns send_timeout;      /* the client takes min_progress of its answers; 0: never */
     uint64_t min_progress;   /* bytes, or what is left if less */
-    as_ns linger_timeout;    /* of sockets that we end, edge/linger.h; 0: closed at once */
+    as_ns linger_timeout;    /* of sockets that we end, edge/conn/linger.h; 0: closed at once */
     uint32_t max_lingering;  /* of this loop */
     struct as_shm *shm; /* clients' shared memory, one table for all loops; NULL: not allowed */
     struct as_log *log; /* the log whose level clients may set; NULL: not allowed */
     bool control;       /* clients may load and unload models */
 };
 
-/* The RPCs that we count and answer; the table of names is in edge/service.c. */
+/* The RPCs that we count and answer; the table of names is in edge/methods/grpc_service.c. */
 enum as_rpc {
     AS_RPC_MODEL_INFER,
     AS_RPC_SERVER_LIVE,
@@ -73,7 +73,7 @@ enum as_rpc {
     AS_RPC_SERVER_METADATA,
     AS_RPC_MODEL_READY,
     AS_RPC_MODEL_METADATA,
-    AS_RPC_MODEL_CONFIG, /* from here on: extensions, edge/extension.h */
+    AS_RPC_MODEL_CONFIG, /* from here on: extensions, edge/triton/extension.h */
     AS_RPC_MODEL_STATISTICS,
     AS_RPC_REPOSITORY_INDEX,
     AS_RPC_REPOSITORY_LOAD,
@@ -104,7 +104,7 @@ static inline bool as_rpc_is_streaming(enum as_rpc rpc)
     return rpc >= AS_RPC_HEALTH_WATCH && rpc < AS_RPC_UNKNOWN;
 }
 
-/* What plain HTTP requests are counted by; the paths are in edge/rest_routes.c. */
+/* What plain HTTP requests are counted by; the paths are in edge/methods/rest_routes.c. */
 enum as_resource {
     AS_RESOURCE_NONE, /* no such path; refused before the path was looked at */
     AS_RESOURCE_SERVER,
@@ -131,7 +131,7 @@ const char *as_resource_name(enum as_resource r); /* unique: the label of metric
 #define AS_HTTP_STATUSES 21u
 uint32_t as_http_status(uint32_t i);
 
-/* Why a connection ended; from AS_CLOSE_BREACH on: that and the breach of wire/h2_guard.h. */
+/* Why a connection ended; from AS_CLOSE_BREACH on: that and the breach of wire/h2/h2_guard.h. */
 enum as_close {
     AS_CLOSE_CLIENT, /* by the client, or an error of the socket */
     AS_CLOSE_IDLE,
@@ -158,7 +158,7 @@ struct as_edge_stat {  /* base/counter.h */
     uint64_t http[AS_RESOURCES][AS_HTTP_STATUSES];
     uint64_t bytes_in, bytes_out; /* of connections */
     uint64_t exchanges;           /* requests that are not freed: their clients may have gone */
-    uint64_t uncopied;            /* copies that were wanted and not made: edge/mirror.h */
+    uint64_t uncopied;            /* copies that were wanted and not made: edge/infer/mirror.h */
     uint64_t pooled;              /* freed ones, kept for the next */
     uint64_t ended[AS_CLOSES];    /* closed ones, by reason */
     uint64_t slow_requests, slow_answers; /* given up: body_timeout, send_timeout */
@@ -178,7 +178,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
                 const struct as_log *log);
 /* Accepts from a shared listening socket (not owned), TCP or unix. */
 int as_edge_listen(struct as_edge *e, int fd);
-/* Takes clients that the dispatcher before us sends by this socket (edge/relay.h), which is the
+/* Takes clients that the dispatcher before us sends by this socket (edge/conn/connection_handover.h), which is the
  * edge's from here on. */
 int as_edge_adopt(struct as_edge *e, int fd);
 /* Graceful end: no accept, GOAWAY; `drained` (may be NULL) is called on this loop

@@ -31,7 +31,7 @@ struct as_shm_conf {
 int as_shm_new(struct as_shm **ret_t, const struct as_shm_conf *conf);
 void as_shm_free(struct as_shm *t); /* nobody uses it any more */
 
-/* All of these: `user` is the client's (io/peer.h); 0 or an error with one line in `why` (cap
+/* All of these: `user` is the client's (io/socket/peer.h); 0 or an error with one line in `why` (cap
  * bytes, NUL at the end) that names the region. */
 
 /* AS_EEXISTS: the name is taken; AS_ENOTFOUND: no such object; AS_EDENIED: not ours, or not the

@@ -8,7 +8,7 @@
 #ifndef AS_LINK_PAGE_H
 #define AS_LINK_PAGE_H
 
-#include "wire/frame.h"
+#include "wire/frame/frame.h"
 
 struct as_page_writer {
     struct as_page *page;

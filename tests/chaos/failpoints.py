@@ -2,7 +2,7 @@
 
 Clients notice nothing: 2 workers of idempotent handlers, 100 requests/s, none may fail, and the dispatcher stays the
 process that it was. Each phase (`phases`) asks for something of its own (`orders`), and has the points of
-src/ctl/failpoint.h that this leads to. For each of them: COUNT deaths, each with its own seed. A worker or the controller
+src/ctl/state/failpoint.h that this leads to. For each of them: COUNT deaths, each with its own seed. A worker or the controller
 may be killed beside it; the controller ends itself when it comes to the point for the first or second time. Who asked and
 was not answered asks again. From the controller's death to everything being as asked for: at most 2 s, on a machine where
 a worker starts in a quarter of a second. What was asked for without a death is `calm`, for comparison.

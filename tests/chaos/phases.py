@@ -1,4 +1,4 @@
-"""The phases of `failpoints`: what is asked for, and which points of src/ctl/failpoint.h this leads to."""
+"""The phases of `failpoints`: what is asked for, and which points of src/ctl/state/failpoint.h this leads to."""
 
 import contextlib
 import os

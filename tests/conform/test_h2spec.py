@@ -107,7 +107,7 @@ def reads(server):
 
 def passed_on(server, tools, n):
     """(bytes, reads) of the server while h2spec talks to it through slices of n bytes. What comes when the server has
-    ended a connection does not count: edge/linger reads that in large pieces, however it was sent."""
+    ended a connection does not count: edge/conn/linger reads that in large pieces, however it was sent."""
     before = reads(server)
     with Slicer((server.host, server.port), n) as slicer:
         check_all(tools, slicer.port)

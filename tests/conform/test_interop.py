@@ -1,6 +1,6 @@
 """gRPC's interoperability client (grpc-go) against grpc.testing.TestService on AnyServe's wire layer.
 
-The service (service/) uses the same io, wire/h2 and wire/grpc as the server; its answers are those that the cases ask
+The service (service/) uses the same io, wire/h2/h2 and wire/grpc/grpc as the server; its answers are those that the cases ask
 for. Cases about credentials, TLS and ORCA load reports are not run: the service has none of them.
 """
 

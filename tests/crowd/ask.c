@@ -1,6 +1,6 @@
 #include "ask.h"
 
-#include "wire/oip_json.h"
+#include "wire/oip/oip_json.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #define ASK_H
 
 #include "base/rand.h"
-#include "tool/query.h"
+#include "tool/call/query.h"
 
 #define ASK_KINDS 3u /* inputs of one kind that a theme has; requests of one kind share calls */
 

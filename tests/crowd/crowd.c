@@ -5,7 +5,7 @@
  */
 #include "ask.h"
 
-#include "io/connect.h"
+#include "io/socket/connect.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* Reads inputs from stdin, each a 32-bit length (this machine's order) and its bytes, and writes
- * what wire/h1 makes of each: strings of the same form, one for every method, path, host, content
+ * what wire/h1/h1 makes of each: strings of the same form, one for every method, path, host, content
  * type, name and value, behind a letter for what it is, 'D' and a piece of body, 'E' at the end of
  * a request; 'X' and the fault when the connection ended by one; '.' behind the last.
  */
 #include "base/buf.h"
-#include "wire/h1.h"
+#include "wire/h1/h1.h"
 
 struct filter {
     struct as_h1 *h;

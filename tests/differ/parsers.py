@@ -1,4 +1,4 @@
-"""Three readers of HTTP/1.1: wire/h1 (through h1_filter), llhttp (httptools) and h11.
+"""Three readers of HTTP/1.1: wire/h1/h1 (through h1_filter), llhttp (httptools) and h11.
 
 Each gives for an input the complete requests that it read, and whether it found a fault behind them.
 """
@@ -14,7 +14,7 @@ import httptools
 
 BUILD = Path(__file__).resolve().parents[2] / os.environ.get("ANYSERVE_BUILD", "build/release")
 FILTER = BUILD / "tests/differ/h1_filter"
-# Fields that wire/h1 keeps to itself.
+# Fields that wire/h1/h1 keeps to itself.
 HIDDEN = {b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"expect", b"transfer-encoding",
           b"host", b"content-type", b"te", b"grpc-timeout", b"grpc-encoding"}
 
@@ -36,7 +36,7 @@ class Read:
     stopped: bool = False  # it reads no further for a reason that is no fault
 
 
-# --- wire/h1 ---
+# --- wire/h1/h1 ---
 
 def ours(inputs):
     blob = b"".join(struct.pack("=I", len(i)) + i for i in inputs)

@@ -1,4 +1,4 @@
-"""What wire/h1 accepts, llhttp or h11 accept too, and all of them read the same.
+"""What wire/h1/h1 accepts, llhttp or h11 accept too, and all of them read the same.
 
 `python tests/differ/test_h1.py --seconds 600 --seed 1` is the long run.
 """

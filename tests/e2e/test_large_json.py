@@ -1,4 +1,4 @@
-"""Bodies in JSON that are too large for a turn of the loop: read and written beside it (edge/aside)."""
+"""Bodies in JSON that are too large for a turn of the loop: read and written beside it (edge/exchange/offload)."""
 
 import json
 import select

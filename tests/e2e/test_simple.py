@@ -1,4 +1,4 @@
-"""Workers of the simple socket protocol, as clients see them. What single bytes do: tests/unit/t_simple.c."""
+"""Workers of the simple socket protocol, as clients see them. What single bytes do: tests/unit/link/simple/t_simple.c."""
 
 import threading
 

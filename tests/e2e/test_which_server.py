@@ -15,7 +15,7 @@ from support import wait
 from support.server import Log, http_get
 from support.world import PYTHON, USER, command, end, folder, home, in_world, server, spawn
 
-STATUS_PORTS = 100  # STATUS_PORTS of src/app/run.c: so many are tried
+STATUS_PORTS = 100  # STATUS_PORTS of src/app/server/run.c: so many are tried
 
 
 def started(uid, env, *args):

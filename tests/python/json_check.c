@@ -4,7 +4,7 @@
  * request, whose inputs come back as the outputs of an answer, as JSON; 'b': the same, asked for in
  * binary. An answer: u32 code (0: fine, 1: refused), u32 n, n bytes (a text or the reason), u32 n,
  * n bytes of binary data. All numbers little-endian. */
-#include "wire/oip_json.h"
+#include "wire/oip/oip_json.h"
 
 #include <stdio.h>
 

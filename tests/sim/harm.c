@@ -149,7 +149,7 @@ static void give_up(void *arg, struct as_request *q)
         as_replica_give_up(k->w->replica, q, AS_EHUNG);
 }
 
-/* What link/link_care.c does. */
+/* What link/native/link_health.c does. */
 void harm_condemn(struct sim *s, struct worker *w, uint64_t stream)
 {
     const struct call *c = &s->calls[w->streams[stream / 2].call];

@@ -1,4 +1,4 @@
-/* tests/sim/sim.h — a world in which core/deploy serves simulated clients and workers.
+/* tests/sim/sim.h — a world in which core/dispatch/deployment serves simulated clients and workers.
  *
  * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
  * world.c moves events and plays the dispatcher's side of the links (what src/link does in the
@@ -11,7 +11,7 @@
 #define AS_SIM_H
 
 #include "base/err.h"
-#include "core/deploy.h"
+#include "core/dispatch/deployment.h"
 #include "seeds.h"
 
 #define CALLS_MAX   400u

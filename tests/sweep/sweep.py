@@ -125,7 +125,7 @@ class Symbols:
 class Client:
     """A connection that is made anew when it is lost."""
 
-    BIG = bytes(range(256)) * 1024  # in pages of its own (base/pages)
+    BIG = bytes(range(256)) * 1024  # in pages of its own (base/memory/pages)
     EVEN = bytes(8192)
     MANY = list(range(10_000))  # as JSON, and as the bytes of an answer, more than fits into a request's own memory
     PARTS = 3  # of worker.c
@@ -455,7 +455,7 @@ class Run:
             line = procs.command(pid)
             role = "worker" if "anyserve.worker" in line else "controller" if " controller " in line else "dispatcher"
             found[role] = len(procs.fds(pid))
-        # the file of what a process prints is open from its first line on; a few at most (ctl/journal)
+        # the file of what a process prints is open from its first line on; a few at most (ctl/output/journal)
         found["run"] = sum(not name.endswith(".log") for name in procs.fds(self.process.pid).values())
         return found
 

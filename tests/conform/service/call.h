@@ -1,16 +1,16 @@
 /* tests/conform/service/call.h — what stands between a connection and the test service: one call.
  *
- * The connection (main.c) takes requests apart with wire/grpc and gives the service whole messages;
+ * The connection (main.c) takes requests apart with wire/grpc/grpc and gives the service whole messages;
  * the service (service.c) collects messages to send and ends the call with a status. Test code: it
  * trusts its client to be grpc's own, and is bounded only against mistakes.
  */
 #ifndef AS_TESTS_CONFORM_CALL_H
 #define AS_TESTS_CONFORM_CALL_H
 
-#include "base/arena.h"
+#include "base/memory/arena.h"
 #include "base/buf.h"
-#include "wire/grpc.h"
-#include "wire/h2.h"
+#include "wire/grpc/grpc.h"
+#include "wire/h2/h2.h"
 
 #define CALL_PIECES 64u /* of all messages of an answer */
 

@@ -1,12 +1,12 @@
 /* tests/conform/service/main.c — gRPC connections for the test service.  test_service [PORT]
  *
- * The same io, wire/h2 and wire/grpc as AnyServe's own, with as little as possible around them.
+ * The same io, wire/h2/h2 and wire/grpc/grpc as AnyServe's own, with as little as possible around them.
  * Listens on localhost and prints "port N"; SIGTERM ends it.
  */
 #include "call.h"
 
-#include "io/listen.h"
-#include "io/sock.h"
+#include "io/socket/listen.h"
+#include "io/loop/sock.h"
 
 #include <errno.h>
 #include <netinet/in.h>

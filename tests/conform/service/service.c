@@ -6,7 +6,7 @@
  */
 #include "call.h"
 
-#include "wire/pb.h"
+#include "wire/protobuf/pb.h"
 
 #include <unistd.h>
 

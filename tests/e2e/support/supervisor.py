@@ -1,6 +1,6 @@
 """A supervisor and a controller by hand: a real dispatcher that has nobody but us.
 
-Messages are those of src/ctl/message.h; their numbers are read there.
+Messages are those of src/ctl/message/message.h; their numbers are read there.
 """
 
 import os
@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 from . import paths, wait
 
-TABLE = (paths.ROOT / "src/ctl/message.h").read_text()
+TABLE = (paths.ROOT / "src/ctl/message/message.h").read_text()
 TYPES = dict((name, n) for n, name in enumerate(re.findall(r"^    X\((\w+), [SDC]+, [SDC]+\)", TABLE, re.M), 1))
 FORMAT = int(re.search(r"^#define AS_CTL_FORMAT +(\d+)u", TABLE, re.M)[1])
 NAMES = {n: name for name, n in TYPES.items()}

@@ -1,4 +1,4 @@
-/* What the controller does around core/plan: it carries out ops by messages, tells one life of a
+/* What the controller does around core/replicas/plan: it carries out ops by messages, tells one life of a
  * place from the next by tokens, keeps a store, and may die between any two calls of ops. */
 #include "plan.h"
 

@@ -1,7 +1,7 @@
-"""Does the simulator of core/plan find mistakes? Breaks one rule at a time in a copy, and runs it.
+"""Does the simulator of core/replicas/plan find mistakes? Breaks one rule at a time in a copy, and runs it.
 
 python tests/sim/plan/faults.py [--seeds 6000] [--only WORD]; ends with 1 if a fault was not found, or if
-its text is not in the source any more. By hand, when core/plan or its world has changed: two minutes of one core.
+its text is not in the source any more. By hand, when core/replicas/plan or its world has changed: two minutes of one core.
 """
 import argparse
 import pathlib

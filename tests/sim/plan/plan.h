@@ -1,8 +1,8 @@
-/* tests/sim/plan/plan.h — a world in which core/plan keeps simulated replicas running.
+/* tests/sim/plan/plan.h — a world in which core/replicas/plan keeps simulated replicas running.
  *
  * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
  * world.c is the supervisor, the dispatcher and the processes; controller.c is what the controller
- * does around core/plan, its death between any two calls included; devices.c counts what processes
+ * does around core/replicas/plan, its death between any two calls included; devices.c counts what processes
  * need of the machine; scenario.c invents what is asked for and what goes wrong; check.c looks at
  * the processes themselves, not at what core believes of them, after every event.
  *
@@ -13,7 +13,7 @@
 #define AS_SIM_PLAN_H
 
 #include "../seeds.h"
-#include "core/plan.h"
+#include "core/replicas/plan.h"
 
 #define DEPLOYS    2u
 #define PROCS_MAX  6000u

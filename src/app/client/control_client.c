@@ -1,0 +1,420 @@
+#include "app/client/control_client.h"
+
+#include "app/client/control_client_connect.h"
+#include "conf/exit_code.h"
+#include "wire/h1/h1_client.h"
+#include "wire/json/json.h"
+#include "wire/http/sse.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ANSWER_MAX ((size_t)64 << 20)
+#define READ       65536u
+#define IOVS       16
+
+static const struct as_h1_client_conf conf = {
+    .max_line = 8192, .max_header_bytes = 64u << 10, .max_headers = 100, .max_chunk_ext = 1024};
+
+as_ns as_contact_clock(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
+}
+
+/* Of this process, which is one command. */
+static as_ns began;
+
+void as_contact_begin(void)
+{
+    began = as_contact_clock();
+}
+
+as_ns as_contact_deadline(const struct as_option_set *opts)
+{
+    as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
+
+    if (!(opts->scope & (AS_SCOPE_DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE)) || !wait)
+        return AS_NEVER;
+    return began + wait;
+}
+
+int as_contact_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* --- a request and its answer --- */
+
+struct talk {
+    const struct as_contact_request *q;
+    const struct as_contact_stream *stream; /* NULL: one answer */
+    const struct as_option_set *opts;
+    int fd, stop_fd;
+    as_ns end;
+    struct as_h1_client *h1;
+    struct as_outq out;
+    struct as_buf body; /* or the data of an event */
+    struct as_sse sse;
+    unsigned status;
+    bool is_events, over, whole, too_big, stopped;
+};
+
+static void on_field(void *conn, void *call AS_UNUSED, struct as_str name, struct as_str value,
+                     bool trailer AS_UNUSED)
+{
+    static const char events[] = "text/event-stream";
+    struct talk *t = conn;
+    uint64_t status;
+
+    if (as_str_eq(name, AS_STR(":status")) && as_str_u64(value, &status) == 0)
+        t->status = (unsigned)status;
+    if (as_str_eq(name, AS_STR("content-type")))
+        t->is_events =
+            value.n >= sizeof(events) - 1 && memcmp(value.p, events, sizeof(events) - 1) == 0;
+}
+
+static void on_events(struct talk *t, const uint8_t *p, size_t n)
+{
+    while (!t->stopped && !t->too_big) {
+        switch (as_sse_read(&t->sse, &p, &n, &t->body, ANSWER_MAX)) {
+        case AS_SSE_MORE:
+            return; /* what came at once is told */
+        case AS_SSE_EVENT:
+            t->stopped = !t->stream->on_event(t->stream->ctx, as_buf_slice(&t->body));
+            as_buf_drop(&t->body, t->body.n);
+            break;
+        case AS_SSE_TOO_BIG:
+            t->too_big = true;
+        }
+    }
+}
+
+static void on_data(void *conn, void *call AS_UNUSED, const uint8_t *p, size_t n)
+{
+    struct talk *t = conn;
+
+    if (t->stream && t->is_events && t->status == 200)
+        on_events(t, p, n);
+    else if (n > ANSWER_MAX - t->body.n)
+        t->too_big = true;
+    else
+        as_buf_add(&t->body, p, n);
+}
+
+static void on_close(void *conn, void *call AS_UNUSED, uint32_t code AS_UNUSED, bool whole)
+{
+    struct talk *t = conn;
+
+    t->over = true;
+    t->whole = whole;
+}
+
+static int begin(struct talk *t, const struct as_contact_way *w, struct as_buf *bearer)
+{
+    static const struct as_http_client_ops ops = {on_field, on_data, on_close};
+    struct as_http_header h[6] = {{AS_STR(":method"), as_str_of(t->q->method)},
+                                  {AS_STR(":scheme"), AS_STR("http")},
+                                  {AS_STR(":path"), as_str_of(t->q->target)},
+                                  {AS_STR(":authority"), as_str_of(w->host)},
+                                  {AS_STR("user-agent"), AS_STR("anyserve/" AS_VERSION)}};
+    struct as_http_client_request r = {.headers = h, .n_headers = 5};
+    uint32_t stream;
+    int rc = as_h1_client_new(&t->h1, &conf, &ops, t);
+
+    if (w->token[0]) {
+        as_buf_printf(bearer, "Bearer %s", w->token);
+        h[r.n_headers++] = (struct as_http_header){AS_STR("authorization"), as_buf_slice(bearer)};
+    }
+    if (t->q->body.n) {
+        r.body = &t->q->body;
+        r.n_body = 1;
+    }
+    return rc < 0 ? rc : as_h1_client_request(t->h1, &r, t, &stream);
+}
+
+/* What is ready goes out as far as the socket takes it. 0 or an errno. */
+static int write_out(struct talk *t)
+{
+    struct iovec iov[IOVS];
+    ssize_t n = 0;
+
+    if (as_h1_client_send(t->h1, &t->out, READ) < 0 || t->out.broken)
+        return EPROTO;
+    while (t->out.bytes && n >= 0) {
+        struct msghdr m = {.msg_iov = iov};
+
+        m.msg_iovlen = (size_t)as_outq_iov(&t->out, iov, IOVS);
+        n = sendmsg(t->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n >= 0)
+            as_outq_drop(&t->out, (size_t)n);
+        if (as_h1_client_send(t->h1, &t->out, READ) < 0)
+            return EPROTO;
+    }
+    return n >= 0 || errno == EAGAIN || errno == EINTR ? 0 : errno;
+}
+
+static int read_in(struct talk *t)
+{
+    uint8_t part[READ];
+    ssize_t n = recv(t->fd, part, sizeof(part), MSG_DONTWAIT);
+
+    if (n > 0)
+        return as_h1_client_recv(t->h1, part, (size_t)n) < 0 ? EPROTO : 0;
+    if (n == 0) {
+        as_h1_client_eof(t->h1);
+        /* an answer without an end of its own ends so; any other one is cut off */
+        as_h1_client_send(t->h1, &t->out, READ);
+        return t->over ? 0 : ECONNRESET;
+    }
+    return errno == EAGAIN || errno == EINTR ? 0 : errno;
+}
+
+static int milliseconds(as_ns from, as_ns to)
+{
+    return to == AS_NEVER ? -1
+           : to <= from   ? 0
+                          : (int)AS_MIN((to - from + AS_MS - 1) / AS_MS, (as_ns)3600000);
+}
+
+static int probe(const struct talk *t);
+
+/* Until the answer is over, or something else is. 0, or an errno: ECANCELED for stop_fd, ETIMEDOUT
+ * for the deadline, ETIME when the server is silent. */
+static int run(struct talk *t)
+{
+    as_ns wait = as_contact_wait(t->opts, t->q), now = as_contact_clock(), silent = now + wait;
+    int e = write_out(t);
+
+    while (!e && !t->over && !t->too_big && !t->stopped) {
+        struct pollfd p[2] = {{.fd = t->fd, .events = POLLIN},
+                              {.fd = t->stop_fd, .events = POLLIN}};
+        int n;
+
+        if (t->out.bytes)
+            p[0].events |= POLLOUT;
+        n = poll(p, 2, milliseconds(now, AS_MIN(t->end, silent)));
+        now = as_contact_clock();
+        if (n < 0)
+            e = errno == EINTR ? 0 : errno;
+        else if (p[1].revents)
+            e = ECANCELED;
+        else if (now >= t->end)
+            e = ETIMEDOUT;
+        else if (now >= silent && !n)
+            e = t->q->is_slow ? probe(t) : ETIME;
+        if (!e && n > 0 && p[0].revents) {
+            e = p[0].revents & (POLLIN | POLLHUP | POLLERR) ? read_in(t) : 0;
+            if (!e && !t->over)
+                e = write_out(t);
+            if (t->stream && t->is_events && !t->stopped)
+                t->stopped = !t->stream->on_pause(t->stream->ctx);
+        }
+        if (!e && now >= silent)
+            silent = as_contact_clock() + wait; /* the probe was answered */
+        else if (n > 0)
+            silent = now + wait;
+    }
+    return t->too_big ? EMSGSIZE : e;
+}
+
+/* The errno of run. */
+static int converse(struct talk *t, const struct as_contact_way *w)
+{
+    as_ns deadline = as_contact_deadline(w->opts);
+    struct as_buf bearer;
+    int e;
+
+    t->opts = w->opts;
+    t->fd = w->fd;
+    t->end = AS_MIN(t->end, deadline);
+    as_outq_init(&t->out);
+    as_buf_init(&t->body);
+    as_buf_init(&bearer);
+    e = begin(t, w, &bearer) < 0 ? EINVAL : run(t);
+    as_h1_client_free(t->h1);
+    as_outq_fini(&t->out);
+    as_buf_fini(&bearer);
+    return e;
+}
+
+/* What takes long may only look like a server that hangs: one that does not hang answers another
+ * question meanwhile, whatever it says. 0, or an errno of run. */
+static int probe(const struct talk *t)
+{
+    const struct as_contact_request q = {.socket = t->q->socket,
+                                         .method = "GET",
+                                         .target = "/",
+                                         .wait = t->q->wait,
+                                         .is_quiet = true};
+    struct talk other = {.q = &q, .stop_fd = t->stop_fd, .end = t->end};
+    struct as_contact_way w;
+    int e = ETIME;
+
+    if (as_contact_way_open(&w, t->opts, &q, t->end) == AS_CODE_OK) {
+        e = converse(&other, &w);
+        if (e != ECANCELED && e != ETIMEDOUT)
+            e = other.status ? 0 : ETIME;
+        as_buf_fini(&other.body);
+    }
+    as_contact_way_close(&w);
+    return e;
+}
+
+/* The answer's bytes become the caller's. */
+static void hand_over(struct talk *t, struct as_contact_answer *ret_a)
+{
+    ret_a->status = t->status;
+    ret_a->bytes = t->body;
+    ret_a->body = as_buf_slice(&ret_a->bytes);
+}
+
+/* Why there is no whole answer. The exit code. */
+static int no_answer(const struct as_contact_way *w, const struct as_contact_request *q, int e)
+{
+    if (e == ETIME)
+        return as_contact_way_silent(w, q);
+    if (e == ETIMEDOUT)
+        return q->is_quiet ? AS_CODE_TIMEOUT
+                           : as_contact_late(w->opts, "not done within --timeout: no answer came");
+    if (!q->is_quiet)
+        fprintf(stderr, "anyserve: %s gave no whole answer%s%s\n", w->name, e ? ": " : "",
+                e ? strerror(e) : "");
+    return AS_CODE_FAILED;
+}
+
+int as_contact_ask(const struct as_option_set *opts, const struct as_contact_request *q,
+                   struct as_contact_answer *ret_a)
+{
+    struct talk t = {.q = q, .stop_fd = -1, .end = AS_NEVER};
+    struct as_contact_way w;
+    int code = as_contact_way_open(&w, opts, q, AS_NEVER), e;
+
+    *ret_a = (struct as_contact_answer){0};
+    if (code == AS_CODE_OK) {
+        e = converse(&t, &w);
+        hand_over(&t, ret_a);
+        if (e || !t.whole)
+            code = no_answer(&w, q, e);
+    }
+    as_contact_way_close(&w);
+    return code;
+}
+
+enum as_contact_end as_contact_watch(const struct as_option_set *opts,
+                                     const struct as_contact_request *q,
+                                     const struct as_contact_stream *s,
+                                     struct as_contact_answer *ret_a, int *ret_code)
+{
+    struct talk t = {.q = q, .stream = s, .stop_fd = s->stop_fd, .end = s->deadline};
+    struct as_contact_way w;
+    int e;
+
+    *ret_a = (struct as_contact_answer){0};
+    *ret_code = as_contact_way_open(&w, opts, q, s->deadline);
+    e = *ret_code == AS_CODE_OK ? converse(&t, &w) : 0;
+    if (e == ETIME)
+        *ret_code = as_contact_way_silent(&w, q);
+    as_contact_way_close(&w);
+    if (*ret_code != AS_CODE_OK && !e)
+        return AS_CONTACT_ABSENT;
+    hand_over(&t, ret_a);
+    switch (e) {
+    case ECANCELED:
+        return AS_CONTACT_SIGNAL;
+    case ETIMEDOUT:
+        return AS_CONTACT_DEADLINE;
+    case ETIME:
+        return AS_CONTACT_SILENT;
+    default:
+        break;
+    }
+    if (t.stopped)
+        return AS_CONTACT_STOPPED;
+    return t.whole && !t.is_events ? AS_CONTACT_REFUSED : AS_CONTACT_BROKEN;
+}
+
+void as_contact_fini(struct as_contact_answer *a)
+{
+    as_buf_fini(&a->bytes);
+}
+
+/* {"error": text} as the text alone; what is none, as it is. */
+bool as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text)
+{
+    bool found = false;
+    struct as_str text = a->body;
+    struct as_arena arena;
+    struct as_json *j = as_json_new();
+    struct as_json_value root;
+    struct as_json_items it;
+    struct as_buf padded;
+
+    as_arena_init(&arena, NULL, 0);
+    as_buf_init(&padded);
+    memset(as_buf_reserve(&padded, a->body.n + AS_JSON_PADDING), 0, a->body.n + AS_JSON_PADDING);
+    if (a->body.n)
+        memcpy(padded.p, a->body.p, a->body.n);
+    if (j && as_json_open(j, &arena, padded.p, a->body.n, &root) == 0 &&
+        as_json_items(j, &root, &it) == 0 && it.object && as_json_next(j, &it) > 0 &&
+        as_str_eq(it.key, AS_STR("error")))
+        found = as_json_string(j, &it.value, &text) == 0;
+    as_buf_add(ret_text, text.p, text.n);
+    if (j)
+        as_json_close(j);
+    as_json_free(j);
+    as_arena_fini(&arena);
+    as_buf_fini(&padded);
+    return found;
+}
+
+int as_contact_refused(const struct as_contact_answer *a)
+{
+    struct as_buf text;
+
+    as_buf_init(&text);
+    /* about what was asked for: the sentence says all. Else it is about the server or the way there
+     */
+    if (as_contact_error(a, &text) && (a->status == 400 || a->status == 404 || a->status == 409))
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
+    else
+        fprintf(stderr, "anyserve: the server answered %u: %.*s\n", a->status,
+                AS_STR_FMT(as_buf_slice(&text)));
+    as_buf_fini(&text);
+    return AS_CODE_FAILED;
+}
+
+int as_contact_print(const struct as_contact_answer *a)
+{
+    if (a->status != 200)
+        return as_contact_refused(a);
+    fwrite(a->body.p, 1, a->body.n, stdout);
+    if (a->body.n && a->body.p[a->body.n - 1] != '\n')
+        fputc('\n', stdout);
+    return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+}
+
+int as_contact_show(const struct as_option_set *opts, const struct as_contact_request *q)
+{
+    struct as_contact_answer a;
+    int code = as_contact_ask(opts, q, &a);
+
+    if (code == AS_CODE_OK)
+        code = as_contact_print(&a);
+    as_contact_fini(&a);
+    return code;
+}

@@ -1,0 +1,222 @@
+#include "app/client/control_client_connect.h"
+
+#include "conf/exit_code.h"
+#include "io/socket/connect.h"
+#include "io/process/server_processes.h"
+#include "io/socket/listen.h"
+#include "io/process/runtime.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define CONNECT_WAIT (5 * AS_SEC)
+
+/* --- which server --- */
+
+static void find(struct as_runtime_found *f, const struct as_option_set *o)
+{
+    as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
+                    (uint16_t)as_option_u64(o, AS_OPT_PORT));
+}
+
+uint16_t as_contact_place(const struct as_option_set *opts, char **ret_base)
+{
+    struct as_runtime_found f;
+
+    find(&f, opts);
+    *ret_base = as_str_dup(as_str_of(f.chosen.base));
+    as_runtime_found_fini(&f);
+    return f.chosen.port;
+}
+
+int as_contact_missing(const struct as_option_set *opts)
+{
+    struct as_runtime_found f;
+    struct as_buf text;
+
+    find(&f, opts);
+    as_buf_init(&text);
+    as_buf_printf(&text, "anyserve: no server on port %u in %s.", f.chosen.port, f.chosen.base);
+    if (!f.n)
+        as_buf_str(&text, "\n  No server runs there; another place is chosen with --runtime-dir.");
+    as_runtime_list(&f, &text);
+    fprintf(stderr, "%.*s\n", AS_STR_FMT(as_buf_slice(&text)));
+    as_buf_fini(&text);
+    as_runtime_found_fini(&f);
+    return AS_CODE_FAILED;
+}
+
+/* --- the way there --- */
+
+as_ns as_contact_wait(const struct as_option_set *opts, const struct as_contact_request *q)
+{
+    return q->wait ? q->wait : as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT);
+}
+
+/* The time that is left, at least a moment: what is there at once is had even then. */
+static as_ns wait_until(as_ns end, as_ns wait)
+{
+    as_ns now = as_contact_clock();
+
+    return end == AS_NEVER ? wait : AS_MIN(wait, end > now + AS_MS ? end - now : AS_MS);
+}
+
+/* Which process does not answer, and why, as far as it can be seen from here. */
+static void put_silent(const struct as_contact_way *w, struct as_buf *out)
+{
+    struct as_family f = {.n = 0};
+    char *base;
+    uint16_t port;
+
+    if (w->remote[0]) {
+        as_buf_str(out, w->name);
+        return;
+    }
+    port = as_contact_place(w->opts, &base);
+    as_family_read(&f, base, port);
+    as_family_name(&f, w->role, out);
+    as_buf_printf(out, " of the server on port %u", port);
+    free(base);
+}
+
+static void put_stopped(const struct as_contact_way *w, struct as_buf *out)
+{
+    struct as_family f = {.n = 0};
+    char *base;
+    uint16_t port;
+
+    if (w->remote[0])
+        return;
+    port = as_contact_place(w->opts, &base);
+    as_family_read(&f, base, port);
+    as_family_explain(&f, out);
+    free(base);
+}
+
+int as_contact_way_silent(const struct as_contact_way *w, const struct as_contact_request *q)
+{
+    struct as_buf b;
+
+    if (q->is_quiet)
+        return AS_CODE_FAILED;
+    as_buf_init(&b);
+    put_silent(w, &b);
+    as_buf_str(&b, " gives no answer within --answer-timeout (");
+    as_option_print(&b, AS_OPT_ANSWER_TIMEOUT, w->opts);
+    as_buf_str(&b, ")");
+    put_stopped(w, &b);
+    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&b)));
+    as_buf_fini(&b);
+    return AS_CODE_FAILED;
+}
+
+int as_contact_late(const struct as_option_set *opts, const char *what)
+{
+    const struct as_contact_way w = {.opts = opts, .remote = as_option_str(opts, AS_OPT_CONTROL)};
+    struct as_buf b;
+
+    as_buf_init(&b);
+    put_stopped(&w, &b);
+    fprintf(stderr, "anyserve: %s%.*s\n", what, AS_STR_FMT(as_buf_slice(&b)));
+    as_buf_fini(&b);
+    return AS_CODE_TIMEOUT;
+}
+
+/* connect() waits for room in the queue of a server that accepts nobody: not for ever. */
+static int connect_unix(int fd, const struct sockaddr_un *sa, as_ns wait)
+{
+    const struct timeval t = {.tv_sec = (time_t)(wait / AS_SEC),
+                              .tv_usec = (suseconds_t)(wait % AS_SEC / AS_US)};
+
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
+    return connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ? 0 : errno;
+}
+
+static int open_unix(struct as_contact_way *w, const struct as_contact_request *q, as_ns end)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    char path[AS_RUNTIME_PATH_MAX], *base;
+    uint16_t port = as_contact_place(w->opts, &base);
+    int rc = as_runtime_path(path, base, port, q->socket), e = ENOENT;
+
+    free(base);
+    w->role = strcmp(q->socket, AS_RUNTIME_CONTROL) == 0 ? "controller" : "dispatcher";
+    snprintf(w->name, sizeof(w->name), "%s of the server on port %u", q->socket, port);
+    snprintf(w->host, sizeof(w->host), "localhost");
+    w->fd = rc < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (w->fd >= 0) {
+        /* as_runtime_path bounds it by the size of sun_path */
+        memcpy(sa.sun_path, path, strlen(path));
+        e = connect_unix(w->fd, &sa, wait_until(end, as_contact_wait(w->opts, q)));
+        if (!e)
+            return AS_CODE_OK;
+        close(w->fd);
+        w->fd = -1;
+    }
+    if (e == EAGAIN)
+        return as_contact_way_silent(w, q);
+    return q->is_quiet ? AS_CODE_FAILED : as_contact_missing(w->opts);
+}
+
+static int refuse(const struct as_buf *why, int code)
+{
+    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(why)));
+    return code;
+}
+
+static int read_token(struct as_contact_way *w, struct as_buf *why)
+{
+    const char *file = as_option_str(w->opts, AS_OPT_CONTROL_TOKEN_FILE);
+
+    if (file[0])
+        return as_token_read(file, w->token, why) < 0 ? refuse(why, AS_CODE_CONFIG) : AS_CODE_OK;
+    as_buf_str(why, "--control needs --control-token-file: a file that holds the server's token");
+    return refuse(why, AS_CODE_USAGE);
+}
+
+static int open_tcp(struct as_contact_way *w, const struct as_contact_request *q, as_ns end)
+{
+    char host[AS_LISTEN_HOST_MAX], reason[160];
+    struct as_buf why;
+    uint16_t port;
+    int code = AS_CODE_USAGE;
+
+    as_buf_init(&why);
+    snprintf(w->name, sizeof(w->name), "the control API at %s", w->remote);
+    snprintf(w->host, sizeof(w->host), "%s", w->remote);
+    if (strcmp(q->socket, AS_RUNTIME_CONTROL) != 0) {
+        as_buf_str(&why, "--control reaches the control API of a server only, not its status page");
+        refuse(&why, code);
+    } else if (as_listen_address(w->remote, host, &port) < 0 || !port) {
+        as_buf_printf(&why, "--control '%s' is no ADDRESS:PORT, as gpu1:9001 or [::1]:9001",
+                      w->remote);
+        refuse(&why, code);
+    } else {
+        code = read_token(w, &why);
+    }
+    if (code == AS_CODE_OK && as_connect_tcp(host, port, wait_until(end, CONNECT_WAIT), &w->fd,
+                                             reason, sizeof(reason)) < 0) {
+        as_buf_printf(&why, "cannot connect to %s: %s", w->remote, reason);
+        code = q->is_quiet ? AS_CODE_FAILED : refuse(&why, AS_CODE_FAILED);
+    }
+    as_buf_fini(&why);
+    return code;
+}
+
+int as_contact_way_open(struct as_contact_way *w, const struct as_option_set *opts,
+                        const struct as_contact_request *q, as_ns end)
+{
+    end = AS_MIN(end, as_contact_deadline(opts));
+    *w = (struct as_contact_way){
+        .opts = opts, .fd = -1, .remote = as_option_str(opts, AS_OPT_CONTROL)};
+    return w->remote[0] ? open_tcp(w, q, end) : open_unix(w, q, end);
+}
+
+void as_contact_way_close(struct as_contact_way *w)
+{
+    if (w->fd >= 0)
+        close(w->fd);
+    explicit_bzero(w->token, sizeof(w->token));
+}

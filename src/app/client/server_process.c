@@ -1,0 +1,142 @@
+#include "app/client/server_process.h"
+
+#include "app/client/control_client.h"
+#include "conf/exit_code.h"
+#include "io/process/server_processes.h"
+#include "io/process/runtime.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. Not
+ * blocking: whoever accepts there may be stopped, and the queue be full. */
+static struct ucred listener(const struct as_owner *f, const char *name)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    char path[AS_RUNTIME_PATH_MAX];
+    struct ucred who = {.pid = -1};
+    socklen_t n = sizeof(who);
+    int fd;
+
+    if (as_runtime_path(path, f->base, f->port, name) < 0)
+        return who;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return who;
+    memcpy(sa.sun_path, path, strlen(path));
+    if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0) {
+        int e = errno;
+
+        who.pid = -1;
+        close(fd);
+        errno = e;
+        return who;
+    }
+    close(fd);
+    return who;
+}
+
+/* Is the process of the user who made the socket? For root, who looks into the folders of others:
+ * the maker of a socket may have ended, and its number be another user's process by now. */
+static bool is_of(const struct as_owner *f, uid_t uid)
+{
+    struct pollfd ended = {.fd = f->fd, .events = POLLIN};
+    char path[32], line[128];
+    unsigned long found = ~0ul;
+    FILE *status;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)f->pid);
+    status = fopen(path, "re");
+    while (status && found == ~0ul && fgets(line, sizeof(line), status)) {
+        if (strncmp(line, "Uid:", 4) == 0)
+            found = strtoul(line + 4, NULL, 10); /* the first: the real one */
+    }
+    if (status)
+        fclose(status);
+    /* it lives: so what was read is of the process that the descriptor is of */
+    return found == uid && poll(&ended, 1, 0) == 0;
+}
+
+void as_owner_explain(const struct as_owner *o)
+{
+    struct as_family f;
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_family_read(&f, o->base, o->port);
+    if (as_family_explain(&f, &b))
+        fprintf(stderr, "anyserve: the server on port %u cannot go on:%.*s\n", o->port,
+                AS_STR_FMT(as_buf_slice(&b)));
+    as_buf_fini(&b);
+}
+
+/* A number in a file proves nothing: it may be another process's by now. The kernel says who
+ * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
+ * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
+int as_owner_find(struct as_owner *ret_o, const struct as_option_set *opts)
+{
+    struct ucred who;
+
+    ret_o->fd = -1;
+    ret_o->port = as_contact_place(opts, &ret_o->base);
+    who = listener(ret_o, AS_RUNTIME_CONTROL);
+    if (who.pid < 0 && errno == EAGAIN)
+        who = listener(ret_o, AS_RUNTIME_STATUS);
+    if (who.pid < 0 && errno == EAGAIN) {
+        fprintf(stderr, "anyserve: no process of the server on port %u answers\n", ret_o->port);
+        as_owner_explain(ret_o);
+        return AS_CODE_FAILED;
+    }
+    ret_o->pid = who.pid;
+    if (ret_o->pid > 0)
+        ret_o->fd = (int)syscall(SYS_pidfd_open, ret_o->pid, 0);
+    if (ret_o->fd >= 0 && is_of(ret_o, who.uid) && as_runtime_lives(ret_o->base, ret_o->port))
+        return AS_CODE_OK;
+    if (ret_o->fd >= 0)
+        errno = ESRCH; /* another one has its number */
+    if (ret_o->pid <= 0 || !as_runtime_lives(ret_o->base, ret_o->port))
+        return as_contact_missing(opts);
+    fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)ret_o->pid,
+            strerror(errno));
+    return AS_CODE_FAILED;
+}
+
+void as_owner_fini(struct as_owner *o)
+{
+    if (o->fd >= 0)
+        close(o->fd);
+    free(o->base);
+}
+
+int as_owner_signal(const struct as_owner *o, int signo)
+{
+    if (syscall(SYS_pidfd_send_signal, o->fd, signo, NULL, 0) == 0 || errno == ESRCH)
+        return AS_CODE_OK;
+    fprintf(stderr, "anyserve: cannot signal the server's process %d: %s\n", (int)o->pid,
+            strerror(errno));
+    return AS_CODE_FAILED;
+}
+
+bool as_owner_ends(const struct as_owner *o, as_ns deadline)
+{
+    struct pollfd p = {.fd = o->fd, .events = POLLIN};
+
+    for (;;) {
+        as_ns now = as_contact_clock();
+        as_ns left = deadline > now ? deadline - now : 0;
+        /* an hour at most: poll counts in an int of ms */
+        int ms = (int)AS_MIN((left + AS_MS - 1) / AS_MS, (as_ns)3600000);
+
+        if (poll(&p, 1, ms) > 0)
+            return true;
+        if (left == 0)
+            return false;
+    }
+}

@@ -1,0 +1,68 @@
+#include "app/client/which_server.h"
+
+#include "conf/exit_code.h"
+#include "io/process/resource_holder.h"
+
+/* What has to be typed: the folder only where the port is not enough. */
+static void put_choice(struct as_buf *b, const struct as_runtime_found *f,
+                       const struct as_runtime_server *s)
+{
+    struct as_holder h;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < f->n; i++)
+        n += f->servers[i].port == s->port;
+    as_buf_printf(b, "\n  --port %u", s->port);
+    if (n > 1)
+        as_buf_printf(b, " --runtime-dir %s", s->base);
+    if (as_holder_of_folder(&h, s->base, s->port)) {
+        as_buf_str(b, "   (");
+        as_holder_write(&h, b);
+        as_buf_str(b, ")");
+    }
+}
+
+static void ask(const struct as_option_set *opts, const struct as_runtime_found *f, bool given)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (as_runtime_is_meant(&f->servers[i], given, (uint16_t)as_option_u64(opts, AS_OPT_PORT)))
+            put_choice(&b, f, &f->servers[i]);
+    }
+    fprintf(stderr, "anyserve: %u servers run here; say which one:%.*s\n", f->n_meant,
+            AS_STR_FMT(as_buf_slice(&b)));
+    as_buf_fini(&b);
+}
+
+static bool is_told(const struct as_option_set *opts)
+{
+    if (opts->scope & AS_SCOPE_IB) /* they call localhost: one server at most has a port there */
+        return as_option_str(opts, AS_OPT_URL)[0] || opts->v[AS_OPT_PORT].given;
+    return (opts->scope & AS_SCOPE_FAR) && as_option_str(opts, AS_OPT_CONTROL)[0];
+}
+
+int as_which_server(struct as_option_set *opts, bool is_quiet, char **ret_kept)
+{
+    bool given = opts->v[AS_OPT_PORT].given;
+    struct as_runtime_found f;
+    int code = AS_CODE_OK;
+
+    *ret_kept = NULL;
+    if (is_told(opts))
+        return AS_CODE_OK;
+    as_runtime_find(&f, as_option_str(opts, AS_OPT_RUNTIME_DIR), given,
+                    (uint16_t)as_option_u64(opts, AS_OPT_PORT));
+    if (f.lives) {
+        *ret_kept = as_str_dup(as_str_of(f.chosen.base));
+        as_option_set_str(opts, AS_OPT_RUNTIME_DIR, *ret_kept);
+        as_option_set_i64(opts, AS_OPT_PORT, f.chosen.port);
+    } else if (f.n_meant > 1) {
+        if (!is_quiet)
+            ask(opts, &f, given);
+        code = AS_CODE_USAGE;
+    }
+    as_runtime_found_fini(&f);
+    return code;
+}

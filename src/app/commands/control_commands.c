@@ -1,0 +1,197 @@
+#include "app/commands/control_commands.h"
+
+#include "app/commands/await.h"
+#include "app/client/control_client.h"
+#include "app/client/server_names.h"
+#include "conf/exit_code.h"
+#include "edge/rest/route.h"
+#include "io/process/runtime.h"
+#include "tool/server/record.h"
+
+#include <stdlib.h>
+
+#define PATTERN "/api/v1/applications/{application}/deployments/{deployment}/"
+
+/* Names of what is served: application, deployment. */
+struct named {
+    char *application, *deployment;
+};
+
+static void fini(struct named *n)
+{
+    free(n->application);
+    free(n->deployment);
+}
+
+/* By exactly these names. */
+static bool is_served(const struct as_names *names, const struct named *n)
+{
+    for (uint32_t i = 0; i < names->n; i++) {
+        if (strcmp(names->all[i].application, n->application) == 0 &&
+            strcmp(names->all[i].deployment, n->deployment) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int no_deployment(const struct as_names *names, const struct named *n,
+                         const struct as_option_set *opts, const char *verb)
+{
+    const char *rest = opts->n_args > 1 ? opts->args[1]
+                       : opts->v[AS_OPT_RESET].given && as_option_bool(opts, AS_OPT_RESET)
+                           ? "--reset"
+                           : "";
+    struct as_buf text;
+
+    as_buf_init(&text);
+    as_names_no_deployment(names, n->deployment, verb, rest, &text);
+    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
+    as_buf_fini(&text);
+    return AS_CODE_FAILED;
+}
+
+/* A file has each deployment's name once, so the server knows which application is meant. */
+static int ask_owner(const struct as_option_set *opts, struct named *n, const char *verb)
+{
+    struct as_names names;
+    int code = as_names_ask(&names, opts);
+    const char *owner = as_names_owner(&names, as_str_of(n->deployment));
+
+    if (owner)
+        n->application = as_str_dup(as_str_of(owner));
+    else if (code == AS_CODE_OK)
+        code = no_deployment(&names, n, opts, verb);
+    as_names_fini(&names);
+    return code;
+}
+
+/* What the server has refused, in its words; of a name that it does not know, what that is. */
+static int refused(const struct as_option_set *opts, const struct named *n, const char *verb,
+                   const struct as_contact_answer *a)
+{
+    struct as_names names;
+    int code;
+
+    if (a->status != 404)
+        return as_contact_refused(a);
+    code = as_names_ask(&names, opts);
+    if (code == AS_CODE_OK && is_served(&names, n))
+        code = as_contact_refused(a);
+    else if (code == AS_CODE_OK)
+        code = no_deployment(&names, n, opts, verb);
+    as_names_fini(&names);
+    return code;
+}
+
+/* [APPLICATION/]DEPLOYMENT. An exit code; fini in any case. */
+static int read_named(const struct as_option_set *opts, const char *verb, struct named *ret_n)
+{
+    const char *text = opts->args[0], *slash = strchr(text, '/');
+
+    *ret_n = (struct named){.deployment = as_str_dup(as_str_of(slash ? slash + 1 : text))};
+    if (slash == text || !ret_n->deployment[0]) {
+        fprintf(stderr, "anyserve: '%s' is not [APPLICATION/]DEPLOYMENT\n", text);
+        return AS_CODE_USAGE;
+    }
+    if (!slash)
+        return ask_owner(opts, ret_n, verb);
+    ret_n->application = as_str_dup((struct as_str){text, (size_t)(slash - text)});
+    return AS_CODE_OK;
+}
+
+/* 0: the order has made none. */
+static int64_t generation_in(struct as_str answer)
+{
+    int64_t generation = 0;
+    const struct as_record_field fields[] = {{"generation", AS_RECORD_I64, &generation}};
+    struct as_json_value root;
+    struct as_record r;
+
+    if (as_record_open(&r, answer, &root) == 0)
+        as_record_read(&r, &root, fields, AS_COUNT(fields));
+    as_record_close(&r);
+    return generation;
+}
+
+/* It has begun. */
+static int see_through(const struct as_option_set *opts, const struct named *n,
+                       struct as_str answer, int64_t replicas)
+{
+    const struct as_await_order order = {n->application, n->deployment, generation_in(answer),
+                                         replicas};
+    bool wait = as_option_bool(opts, AS_OPT_WAIT);
+    int code = wait ? as_await_deployment(opts, &order) : AS_CODE_OK;
+
+    if (code == AS_CODE_OK)
+        printf("%s/%s %s\n", n->application, n->deployment, wait ? "is healthy" : "changes");
+    return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
+}
+
+static int order(const struct as_option_set *opts, const struct named *n, const char *verb,
+                 struct as_str body, int64_t replicas)
+{
+    struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
+    struct as_contact_answer a;
+    struct as_buf target;
+    int code;
+
+    as_buf_init(&target);
+    as_route_put(&target, PATTERN, false,
+                 &(struct as_rest_match){.application = as_str_of(n->application),
+                                         .deployment = as_str_of(n->deployment)});
+    as_buf_str(&target, verb);
+    as_buf_add(&target, "", 1);
+    q.target = (const char *)target.p;
+    code = as_contact_ask(opts, &q, &a);
+    if (code == AS_CODE_OK)
+        code =
+            a.status == 200 ? see_through(opts, n, a.body, replicas) : refused(opts, n, verb, &a);
+    as_contact_fini(&a);
+    as_buf_fini(&target);
+    return code;
+}
+
+/* replicas: so many are asked for; -1: it is about something else. */
+static int tell(const struct as_option_set *opts, const char *verb, struct as_str body,
+                int64_t replicas)
+{
+    struct named n;
+    int code = read_named(opts, verb, &n);
+
+    if (code == AS_CODE_OK)
+        code = order(opts, &n, verb, body, replicas);
+    fini(&n);
+    return code;
+}
+
+int as_scale_main(struct as_option_set *opts)
+{
+    bool reset = as_option_bool(opts, AS_OPT_RESET);
+    uint64_t n;
+    char body[64];
+
+    if (reset == (opts->n_args == 2)) {
+        fprintf(stderr, "anyserve scale: %s\n",
+                reset ? "N and --reset are both given; which one?"
+                      : "N is missing, or --reset: as many as its deployment file says");
+        return AS_CODE_USAGE;
+    }
+    if (reset)
+        return tell(opts, "scale", AS_STR("{\"target_num_replicas\":null}"), -1);
+    if (as_str_u64(as_str_of(opts->args[1]), &n) < 0) {
+        fprintf(stderr, "anyserve: '%s' is no number of replicas\n", opts->args[1]);
+        return AS_CODE_USAGE;
+    }
+    snprintf(body, sizeof(body), "{\"target_num_replicas\":%llu}", (unsigned long long)n);
+    return tell(opts, "scale", as_str_of(body), (int64_t)AS_MIN(n, (uint64_t)INT64_MAX));
+}
+
+int as_restart_main(struct as_option_set *opts)
+{
+    return tell(opts, "restart", (struct as_str){0}, -1);
+}
+
+int as_rollback_main(struct as_option_set *opts)
+{
+    return tell(opts, "rollback", (struct as_str){0}, -1);
+}

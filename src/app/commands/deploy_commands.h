@@ -1,0 +1,12 @@
+/* app/commands/deploy_commands.h — commands that say what a server is to serve: deploy, delete, config. */
+#ifndef AS_APP_DEPLOY_H
+#define AS_APP_DEPLOY_H
+
+#include "conf/option.h"
+
+/* Each returns the exit code. */
+int as_deploy_main(struct as_option_set *opts); /* FILE */
+int as_delete_main(struct as_option_set *opts); /* APPLICATION */
+int as_config_main(struct as_option_set *opts); /* the file that is served now, to stdout */
+
+#endif

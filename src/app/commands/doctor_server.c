@@ -1,0 +1,258 @@
+/* The server that runs, and what it serves. */
+#include "app/client/control_client.h"
+#include "app/commands/doctor_internal.h"
+#include "conf/exit_code.h"
+#include "io/process/runtime.h"
+#include "tool/server/record.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+
+#define ANSWER_WAIT  (3 * AS_SEC)
+#define REASON_MAX   160u /* bytes of why a deployment is not well */
+#define SHOWN        3u   /* deployments that are named */
+#define LIMITS_BYTES 4096 /* more than /proc/PID/limits has */
+
+/* --- processes --- */
+
+bool as_doctor_limit(pid_t pid, const char *name, uint64_t *ret_n)
+{
+    char path[64], text[LIMITS_BYTES], *line, word[32];
+    size_t n;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/limits", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return false;
+    n = fread(text, 1, sizeof(text) - 1, f);
+    fclose(f);
+    text[n] = 0;
+    line = strstr(text, name);
+    if (!line || sscanf(line + strlen(name), " %31s", word) != 1)
+        return false;
+    if (strcmp(word, "unlimited") == 0) {
+        *ret_n = UINT64_MAX;
+        return true;
+    }
+    return as_str_u64(as_str_of(word), ret_n) == 0;
+}
+
+bool as_doctor_open(pid_t pid, uint32_t *ret_n)
+{
+    char path[64];
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    dir = opendir(path);
+    if (!dir)
+        return false;
+    *ret_n = 0;
+    for (const struct dirent *e; (e = readdir(dir));)
+        *ret_n += e->d_name[0] != '.';
+    closedir(dir);
+    return true;
+}
+
+/* --- the status page --- */
+
+struct page {
+    bool ready;
+    int64_t dispatcher, worker;
+    enum as_doctor_verdict served;
+    uint32_t n, n_bad;
+    struct as_buf bad; /* "ranker: no replica is ready, 2 are wanted: …" */
+};
+
+static int read_deployment(struct as_record *r, struct as_json_value *v, struct page *p)
+{
+    struct as_str name = {0}, status = {0}, message = {0};
+    int64_t wanted = -1, ready = 0;
+    const struct as_record_field fields[] = {{"name", AS_RECORD_STR, &name},
+                                             {"status", AS_RECORD_STR, &status},
+                                             {"message", AS_RECORD_STR, &message},
+                                             {"wanted", AS_RECORD_I64, &wanted},
+                                             {"ready", AS_RECORD_I64, &ready}};
+    int err = as_record_read(r, v, fields, AS_COUNT(fields));
+    bool is_changing = as_str_eq(status, AS_STR("UPDATING")) ||
+                       as_str_eq(status, AS_STR("UPSCALING")) ||
+                       as_str_eq(status, AS_STR("DOWNSCALING"));
+    bool is_gone = wanted > 0 && ready == 0 && !is_changing;
+
+    if (err)
+        return err;
+    p->n++;
+    if (wanted <= ready && !as_str_eq(status, AS_STR("UNHEALTHY")) &&
+        !as_str_eq(status, AS_STR("DEPLOY_FAILED")))
+        return 0;
+    p->served = AS_MAX(p->served, is_gone ? AS_DOCTOR_FAIL : AS_DOCTOR_WARN);
+    if (p->n_bad++ >= SHOWN)
+        return 0;
+    as_buf_str(&p->bad, p->n_bad > 1 ? "; " : "");
+    as_record_line(&p->bad, name, REASON_MAX);
+    if (wanted > 0 && ready == 0)
+        as_buf_printf(&p->bad, ": no replica is ready, %lld %s wanted", (long long)wanted,
+                      wanted == 1 ? "is" : "are");
+    else if (wanted > ready)
+        as_buf_printf(&p->bad, ": %lld of %lld replicas %s ready", (long long)ready,
+                      (long long)wanted, ready == 1 ? "is" : "are");
+    else
+        as_buf_printf(&p->bad, ": %.*s", AS_STR_FMT(status));
+    if (message.n)
+        as_buf_str(&p->bad, ": ");
+    as_record_line(&p->bad, message, REASON_MAX);
+    return 0;
+}
+
+static int read_replica(struct as_record *r, struct as_json_value *v, struct page *p)
+{
+    const struct as_record_field fields[] = {{"pid", AS_RECORD_I64, &p->worker}};
+
+    return as_record_read(r, v, fields, AS_COUNT(fields));
+}
+
+static int read_list(struct as_record *r, struct as_json_value *v, struct page *p,
+                     int (*read)(struct as_record *r, struct as_json_value *v, struct page *p))
+{
+    struct as_json_items it;
+    int err = as_json_items(r->json, v, &it), more = 0;
+
+    while (!err && (more = as_json_next(r->json, &it)) > 0)
+        err = read(r, &it.value, p);
+    return err ? err : more;
+}
+
+static int read_part(struct as_record *r, struct as_json_items *it, struct page *p)
+{
+    const struct as_record_field fields[] = {{"ready", AS_RECORD_BOOL, &p->ready},
+                                             {"pid", AS_RECORD_I64, &p->dispatcher}};
+
+    if (as_str_eq(it->key, AS_STR("server")))
+        return as_record_read(r, &it->value, fields, AS_COUNT(fields));
+    if (as_str_eq(it->key, AS_STR("deployments")))
+        return read_list(r, &it->value, p, read_deployment);
+    if (as_str_eq(it->key, AS_STR("replicas")))
+        return read_list(r, &it->value, p, read_replica);
+    return 0;
+}
+
+static bool read_page(struct as_str text, struct page *p)
+{
+    struct as_json_value root;
+    struct as_json_items it;
+    struct as_record r;
+    int err = as_record_open(&r, text, &root), more = 0;
+
+    if (!err)
+        err = as_json_items(r.json, &root, &it);
+    while (!err && (more = as_json_next(r.json, &it)) > 0)
+        err = read_part(&r, &it, p);
+    as_record_close(&r);
+    return !err && !more && p->dispatcher > 0;
+}
+
+static bool ask_page(const struct as_doctor *d, struct page *p)
+{
+    struct as_contact_request q = {.socket = AS_RUNTIME_STATUS,
+                                   .method = "GET",
+                                   .target = "/status",
+                                   .wait = ANSWER_WAIT,
+                                   .is_quiet = true};
+    struct as_contact_answer a;
+    bool ok =
+        as_contact_ask(d->opts, &q, &a) == AS_CODE_OK && a.status == 200 && read_page(a.body, p);
+
+    as_contact_fini(&a);
+    return ok;
+}
+
+static void tell_served(struct as_doctor *d, const struct page *p)
+{
+    if (p->served == AS_DOCTOR_OK)
+        as_doctor_tell(d, "served", AS_DOCTOR_OK, "", "%u deployment%s, each with its replicas",
+                       p->n, p->n == 1 ? "" : "s");
+    else
+        as_doctor_tell(d, "served", p->served,
+                       "anyserve status has each of them, anyserve logs "
+                       "what their replicas have printed",
+                       "%.*s%s", AS_STR_FMT(as_buf_slice(&p->bad)), p->n_bad > SHOWN ? "; …" : "");
+}
+
+/* --- its controller --- */
+
+static int read_info(struct as_record *r, struct as_json_value *root, struct as_str *ret_state)
+{
+    const struct as_record_field fields[] = {{"state_dir", AS_RECORD_STR, ret_state}};
+    struct as_json_items it;
+    int err = as_json_items(r->json, root, &it), more = 0;
+
+    while (!err && (more = as_json_next(r->json, &it)) > 0) {
+        if (as_str_eq(it.key, AS_STR("controller_info")))
+            err = as_record_read(r, &it.value, fields, AS_COUNT(fields));
+    }
+    return err ? err : more;
+}
+
+static void check_control(struct as_doctor *d)
+{
+    struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL,
+                                   .method = "GET",
+                                   .target = "/api/serve/applications/",
+                                   .wait = ANSWER_WAIT,
+                                   .is_quiet = true};
+    struct as_json_value root;
+    struct as_contact_answer a;
+    struct as_str state = {0};
+    struct as_record r;
+
+    if (as_contact_ask(d->opts, &q, &a) != AS_CODE_OK || a.status != 200) {
+        as_doctor_tell(d, "control", AS_DOCTOR_FAIL, "look at anyserve logs --replica controller",
+                       "its controller does not answer: it cannot be changed, nor dead replicas be "
+                       "replaced");
+    } else {
+        as_doctor_tell(d, "control", AS_DOCTOR_OK, "", "its controller answers");
+        if (as_record_open(&r, a.body, &root) == 0 && read_info(&r, &root, &state) == 0 && state.n)
+            d->server.state = as_str_dup(state);
+        as_record_close(&r);
+    }
+    as_contact_fini(&a);
+}
+
+/* --- the server --- */
+
+void as_doctor_server(struct as_doctor *d)
+{
+    struct as_doctor_server *s = &d->server;
+    struct page p = {0};
+
+    as_buf_init(&p.bad);
+    s->port = as_contact_place(d->opts, &s->base);
+    s->lives = as_runtime_lives(s->base, s->port);
+    if (!s->lives) {
+        as_doctor_tell(d, "server", AS_DOCTOR_OK, "",
+                       "none runs on port %u in %s; what follows is of one that would be started "
+                       "here",
+                       s->port, s->base);
+        return;
+    }
+    if (ask_page(d, &p)) {
+        s->dispatcher = (pid_t)p.dispatcher;
+        s->worker = (pid_t)p.worker;
+        as_doctor_tell(d, "server", p.ready ? AS_DOCTOR_OK : AS_DOCTOR_WARN,
+                       "anyserve status says what is missing", "the server on port %u is %s",
+                       s->port, p.ready ? "ready" : "not ready");
+        tell_served(d, &p);
+    } else {
+        as_doctor_tell(d, "server", AS_DOCTOR_FAIL,
+                       "look at anyserve logs; a second signal ends it at once",
+                       "the server on port %u does not answer", s->port);
+    }
+    check_control(d);
+    as_buf_fini(&p.bad);
+}
+
+void as_doctor_server_fini(struct as_doctor *d)
+{
+    free(d->server.base);
+    free(d->server.state);
+}

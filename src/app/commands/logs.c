@@ -1,0 +1,414 @@
+#include "app/commands/logs.h"
+
+#include "app/client/control_client.h"
+#include "conf/exit_code.h"
+#include "ctl/output/journal.h"
+#include "io/process/runtime.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MOST ((off_t)64 << 20) /* bytes of one file that are looked at */
+#define ALIVE     1000              /* ms between two looks whether the server lives */
+
+struct source { /* one process, or those that had its name before */
+    char file[AS_JOURNAL_FILE], name[AS_JOURNAL_FILE];
+    int fd;             /* of the file that is written to now; -1: none */
+    struct as_buf text; /* what was read and not printed; the first print: all */
+    bool is_dirty;      /* there may be more */
+};
+
+struct logs {
+    const struct as_option_set *opts;
+    char *base;
+    uint16_t port;
+    int dir, notify, stop_fd;
+    char only[AS_JOURNAL_FILE]; /* the file that was asked for; "": all, or … */
+    const char *deployment;     /* … those of its replicas; NULL: all */
+    struct source *all;
+    uint32_t n;
+    bool failed; /* nobody reads what we print */
+    bool gone;   /* the folder */
+};
+
+/* --- files --- */
+
+static void read_more(struct source *s)
+{
+    ssize_t n = 1;
+
+    while (s->fd >= 0 && n > 0) {
+        n = read(s->fd, as_buf_reserve(&s->text, 65536), 65536);
+        if (n > 0)
+            s->text.n += (size_t)n;
+    }
+}
+
+static int open_file(const struct logs *l, const char *file)
+{
+    return openat(l->dir, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static ino_t inode(int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Both files as they are at one moment: the newer one first, since it may become the older one in
+ * between. */
+static void open_both(const struct logs *l, struct source *s, int *ret_before)
+{
+    char before[AS_JOURNAL_FILE + sizeof(AS_JOURNAL_BEFORE)];
+
+    snprintf(before, sizeof(before), "%s" AS_JOURNAL_BEFORE, s->file);
+    for (;;) {
+        s->fd = open_file(l, s->file);
+        *ret_before = open_file(l, before);
+        if (s->fd < 0 || inode(s->fd) != inode(*ret_before))
+            return;
+        close(s->fd);
+        close(*ret_before);
+    }
+}
+
+static void read_first(const struct logs *l, struct source *s)
+{
+    off_t size;
+    int before;
+
+    open_both(l, s, &before);
+    if (before >= 0) {
+        struct source old = {.fd = before, .text = s->text};
+
+        size = lseek(before, 0, SEEK_END);
+        lseek(before, size > FILE_MOST ? size - FILE_MOST : 0, SEEK_SET);
+        read_more(&old);
+        s->text = old.text;
+        close(before);
+    }
+    if (s->fd >= 0) {
+        size = lseek(s->fd, 0, SEEK_END);
+        lseek(s->fd, size > FILE_MOST ? size - FILE_MOST : 0, SEEK_SET);
+    }
+    read_more(s);
+}
+
+/* What has come since: to the end of the file, and of the next one if there is one by now. */
+static void read_on(const struct logs *l, struct source *s)
+{
+    struct stat st;
+
+    s->is_dirty = false;
+    read_more(s);
+    while (fstatat(l->dir, s->file, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino != inode(s->fd)) {
+        int next = open_file(l, s->file);
+
+        if (next < 0)
+            return;
+        read_more(s); /* it was ended before the next one began */
+        if (s->fd >= 0)
+            close(s->fd);
+        s->fd = next;
+        read_more(s);
+    }
+}
+
+static struct source *find(struct logs *l, const char *file)
+{
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (strcmp(l->all[i].file, file) == 0)
+            return &l->all[i];
+    }
+    return NULL;
+}
+
+/* "main-0" of "main": by its name, which it keeps when it has ended. */
+static bool is_replica(const char *name, const char *deployment)
+{
+    size_t n = strlen(deployment);
+    uint64_t number;
+
+    return strncmp(name, deployment, n) == 0 && name[n] == '-' &&
+           as_str_u64(as_str_of(name + n + 1), &number) == 0;
+}
+
+/* NULL: it is no file of a process that was asked for. */
+static struct source *add(struct logs *l, const char *file)
+{
+    struct source s = {.fd = -1};
+
+    if ((l->only[0] && strcmp(l->only, file) != 0) || !as_journal_name(file, s.name) ||
+        (l->deployment && !is_replica(s.name, l->deployment)))
+        return NULL;
+    snprintf(s.file, sizeof(s.file), "%s", file);
+    l->all = as_xrealloc(l->all, (l->n + 1) * sizeof(*l->all));
+    l->all[l->n] = s;
+    return &l->all[l->n++];
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct source *x = a, *y = b;
+
+    return as_str_natural(as_str_of(x->name), as_str_of(y->name));
+}
+
+static void list(struct logs *l)
+{
+    int fd = openat(l->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* with a place of its own */
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+
+    while (dir && (e = readdir(dir))) {
+        if (!find(l, e->d_name))
+            add(l, e->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    if (l->n)
+        qsort(l->all, l->n, sizeof(*l->all), by_name);
+}
+
+/* --- printing --- */
+
+static void print(struct logs *l, const struct source *s, struct as_str line)
+{
+    struct as_str stamp = {line.p, AS_MIN(line.n, (size_t)AS_JOURNAL_STAMP)};
+    size_t skip = AS_MIN(line.n, (size_t)AS_JOURNAL_STAMP + 1);
+
+    if (as_option_bool(l->opts, AS_OPT_TIMESTAMPS))
+        printf("%.*s ", AS_STR_FMT(stamp));
+    if (!l->only[0])
+        printf("[%s] ", s->name);
+    fwrite(line.p + skip, 1, line.n - skip, stdout);
+    putchar('\n');
+}
+
+static void flush(struct logs *l)
+{
+    if (fflush(stdout) != 0)
+        l->failed = true;
+}
+
+/* The next whole line from `*at` on. */
+static bool next_line(const struct source *s, size_t *at, struct as_str *ret_line)
+{
+    const char *p = (const char *)s->text.p + *at;
+    const char *nl = s->text.n > *at ? memchr(p, '\n', s->text.n - *at) : NULL;
+
+    if (!nl)
+        return false;
+    *ret_line = (struct as_str){p, (size_t)(nl - p)};
+    *at += ret_line->n + 1;
+    return true;
+}
+
+struct found {
+    struct as_str line;
+    uint32_t source, number;
+};
+
+/* By the moment; what has the same is in the order of the sources and their lines. */
+static int by_time(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+    int d = memcmp(x->line.p, y->line.p,
+                   AS_MIN(AS_MIN(x->line.n, y->line.n), (size_t)AS_JOURNAL_STAMP));
+
+    if (d)
+        return d;
+    return x->source != y->source ? (x->source < y->source ? -1 : 1)
+                                  : (x->number < y->number ? -1 : 1);
+}
+
+/* The newest of all sources together. */
+static void print_newest(struct logs *l, uint64_t lines)
+{
+    struct found *all = NULL;
+    size_t n = 0, cap = 0;
+
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct found f = {.source = i};
+        size_t at = 0;
+
+        for (; next_line(&l->all[i], &at, &f.line); f.number++) {
+            if (n == cap) {
+                cap = cap ? 2 * cap : 1024;
+                all = as_xrealloc(all, cap * sizeof(*all));
+            }
+            all[n++] = f;
+        }
+    }
+    if (n)
+        qsort(all, n, sizeof(*all), by_time);
+    for (size_t i = n > lines ? n - (size_t)lines : 0; i < n; i++)
+        print(l, &l->all[all[i].source], all[i].line);
+    free(all);
+    flush(l);
+}
+
+/* What was printed goes; the beginning of a line waits for its end. */
+static void drop_lines(struct source *s)
+{
+    const char *nl = s->text.n ? memrchr(s->text.p, '\n', s->text.n) : NULL;
+
+    as_buf_drop(&s->text, nl ? (size_t)(nl + 1 - (const char *)s->text.p) : 0);
+}
+
+static void print_new(struct logs *l, struct source *s)
+{
+    struct as_str line;
+    size_t at = 0;
+
+    read_on(l, s);
+    while (next_line(s, &at, &line))
+        print(l, s, line);
+    drop_lines(s);
+}
+
+/* --- following --- */
+
+/* Which files were written to. */
+static void hear(struct logs *l)
+{
+    char part[8192] __attribute__((aligned(8)));
+    ssize_t n;
+
+    while ((n = read(l->notify, part, sizeof(part))) > 0) {
+        for (ssize_t at = 0; at < n;) {
+            const struct inotify_event *e = (const void *)(part + at);
+            struct source *s = e->len ? find(l, e->name) : NULL;
+
+            if (e->mask & (IN_DELETE_SELF | IN_IGNORED))
+                l->gone = true;
+            if (!s && e->len && !(e->mask & IN_DELETE))
+                s = add(l, e->name);
+            if (s)
+                s->is_dirty = true;
+            for (uint32_t i = 0; (e->mask & IN_Q_OVERFLOW) && i < l->n; i++)
+                l->all[i].is_dirty = true;
+            at += (ssize_t)sizeof(*e) + (ssize_t)e->len;
+        }
+    }
+}
+
+/* A server that ends removes its folder; one that is killed only lets go of its lock. What was
+ * written until then is printed. */
+static void follow(struct logs *l)
+{
+    bool is_last = false;
+
+    while (!l->failed && !is_last) {
+        struct pollfd p[] = {{.fd = l->notify, .events = POLLIN},
+                             {.fd = l->stop_fd, .events = POLLIN}};
+        int n = poll(p, AS_COUNT(p), ALIVE);
+
+        if (n > 0 && p[1].revents)
+            return;
+        is_last = l->gone || (n == 0 && !as_runtime_lives(l->base, l->port));
+        hear(l);
+        for (uint32_t i = 0; i < l->n; i++) {
+            if (l->all[i].is_dirty || is_last || l->gone)
+                print_new(l, &l->all[i]);
+        }
+        flush(l);
+    }
+    if (is_last)
+        fprintf(stderr, "anyserve: the server has ended\n");
+}
+
+/* --- the command --- */
+
+static int open_folder(struct logs *l)
+{
+    char path[AS_RUNTIME_PATH_MAX];
+
+    l->dir = -1;
+    if (as_runtime_path(path, l->base, l->port, AS_RUNTIME_LOGS) == 0)
+        l->dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (l->dir < 0)
+        return as_contact_missing(l->opts);
+    if (!as_option_bool(l->opts, AS_OPT_FOLLOW))
+        return AS_CODE_OK;
+    /* before the first look: nothing is missed between the two */
+    l->stop_fd = as_contact_signals();
+    l->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (l->notify >= 0 && inotify_add_watch(l->notify, path,
+                                            IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE |
+                                                IN_DELETE_SELF | IN_ONLYDIR) >= 0)
+        return AS_CODE_OK;
+    fprintf(stderr, "anyserve: cannot watch %s: %s\n", path, strerror(errno));
+    return AS_CODE_SYSTEM;
+}
+
+static int unknown(struct logs *l, const char *name)
+{
+    fprintf(stderr, "anyserve: nothing of '%s' is kept; there is:", name);
+    l->deployment = NULL;
+    list(l);
+    for (uint32_t i = 0; i < l->n; i++)
+        fprintf(stderr, " %s", l->all[i].name);
+    fprintf(stderr, "%s\n", l->n ? "" : " nothing (--log-keep off?)");
+    return AS_CODE_NOT_FOUND;
+}
+
+static int run(struct logs *l)
+{
+    const char *name = as_option_str(l->opts, AS_OPT_REPLICA);
+    int code = open_folder(l);
+
+    if (code != AS_CODE_OK)
+        return code;
+    if (name[0])
+        as_journal_file(l->only, name);
+    list(l);
+    if (name[0] && !l->n) { /* no process is called so: a deployment, with its application or not */
+        l->only[0] = 0;
+        l->deployment = strchr(name, '/') ? strchr(name, '/') + 1 : name;
+        list(l);
+    }
+    if (name[0] && !l->n)
+        return unknown(l, name);
+    for (uint32_t i = 0; i < l->n; i++)
+        read_first(l, &l->all[i]);
+    print_newest(l, as_option_u64(l->opts, AS_OPT_LINES));
+    for (uint32_t i = 0; i < l->n; i++)
+        drop_lines(&l->all[i]);
+    if (as_option_bool(l->opts, AS_OPT_FOLLOW))
+        follow(l);
+    return l->failed ? AS_CODE_FAILED : AS_CODE_OK;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+int as_logs_main(struct as_option_set *opts)
+{
+    struct logs l = {.opts = opts, .notify = -1, .stop_fd = -1};
+    int code;
+
+    l.port = as_contact_place(opts, &l.base);
+    code = run(&l);
+    for (uint32_t i = 0; i < l.n; i++) {
+        close_fd(l.all[i].fd);
+        as_buf_fini(&l.all[i].text);
+    }
+    free(l.all);
+    close_fd(l.dir);
+    close_fd(l.notify);
+    close_fd(l.stop_fd);
+    free(l.base);
+    return code;
+}

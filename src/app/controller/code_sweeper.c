@@ -1,0 +1,90 @@
+#include "app/controller/code_sweeper.h"
+
+#include <signal.h>
+
+#define LOOK (50 * AS_MS) /* how often it is looked whether the thread is done */
+
+static void complain(const struct as_sweeper *s, const struct as_buf *err)
+{
+    char text[512];
+
+    if (err->n)
+        as_log_event(s->log, AS_LOG_WARN, "code_not_removed", "folder=%s reason=%s", s->store,
+                     as_log_quote(text, sizeof(text), as_buf_slice(err)));
+}
+
+static void *work(void *arg)
+{
+    struct as_sweeper *s = arg;
+
+    as_code_remove(s->store, &s->err);
+    atomic_store(&s->done, true);
+    return NULL;
+}
+
+static void begin(struct as_sweeper *s)
+{
+    sigset_t all, before;
+
+    s->again = false;
+    atomic_store(&s->done, false);
+    /* signals are for the thread with the loop */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    s->running = pthread_create(&s->thread, NULL, work, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (s->running)
+        as_timer_set(&s->timer, as_loop_now(s->loop) + LOOK);
+    else
+        s->again = true; /* with the next sweep */
+}
+
+static void join(struct as_sweeper *s)
+{
+    pthread_join(s->thread, NULL);
+    s->running = false;
+    complain(s, &s->err);
+    as_buf_drop(&s->err, s->err.n);
+}
+
+static void on_look(struct as_timer *t)
+{
+    struct as_sweeper *s = AS_CONTAINER(t, struct as_sweeper, timer);
+
+    if (!atomic_load(&s->done)) {
+        as_timer_set(t, as_loop_now(s->loop) + LOOK);
+        return;
+    }
+    join(s);
+    if (s->again)
+        begin(s);
+}
+
+void as_sweeper_init(struct as_sweeper *s, struct as_loop *loop, const char *store,
+                     const struct as_log *log)
+{
+    *s = (struct as_sweeper){.store = store, .log = log, .loop = loop, .again = true};
+    atomic_init(&s->done, false);
+    as_buf_init(&s->err);
+    as_timer_init(&s->timer, loop, on_look);
+}
+
+void as_sweeper_sweep(struct as_sweeper *s, const struct as_code_names *keep)
+{
+    struct as_buf err;
+
+    as_buf_init(&err);
+    s->again |= as_code_discard(s->store, keep, &err) != 0;
+    complain(s, &err);
+    as_buf_fini(&err);
+    if (s->again && !s->running)
+        begin(s);
+}
+
+void as_sweeper_close(struct as_sweeper *s)
+{
+    if (s->running)
+        join(s);
+    as_buf_fini(&s->err);
+    as_timer_close(&s->timer, NULL);
+}

@@ -1,0 +1,233 @@
+/* What was changed when, by which command, and what became of it. */
+#include "app/controller/control_api.h"
+#include "conf/spec_diff.h"
+#include "wire/json/json.h"
+
+#include <stdlib.h>
+
+/* --- what is kept of it --- */
+
+void as_orders_mark(struct as_orders *o, uint64_t generation, struct as_str deployment,
+                    const char *from, const char *state, struct as_str why)
+{
+    struct as_buf err;
+
+    if (!o->desired.store)
+        return;
+    as_buf_init(&err);
+    if (as_store_mark(o->desired.store, generation, deployment, as_str_of(from), as_str_of(state),
+                      why, &err) < 0)
+        as_orders_log_lost(o, AS_STR("what became of a change"), &err);
+    as_buf_fini(&err);
+}
+
+struct healthy {
+    struct as_orders *o;
+    uint64_t generation;
+};
+
+static void mark_row(void *arg, const struct as_crew_row *r)
+{
+    const struct healthy *h = arg;
+
+    if (r->deployment.n && !r->replica.n && as_crew_settled(h->o->crew, r->deployment))
+        as_orders_mark(h->o, h->generation, r->deployment, "", "healthy", AS_STR(""));
+}
+
+void as_orders_mark_healthy(struct as_orders *o, uint64_t generation)
+{
+    if (o->desired.store)
+        as_crew_each(o->crew, mark_row, &(struct healthy){o, generation});
+}
+
+/* --- what people are told --- */
+
+struct row {
+    uint64_t generation;
+    char *application, *deployment, *step, *keys, *state, *why;
+    bool is_newest; /* of its deployment */
+};
+
+struct rows {
+    const struct as_orders *o;
+    struct row *all; /* newest generation first */
+    uint32_t n, cap;
+};
+
+static void add(void *arg, const struct as_store_change *c)
+{
+    struct rows *r = arg;
+    bool is_newest = true;
+
+    for (uint32_t i = 0; i < r->n && is_newest; i++)
+        is_newest = !as_str_eq(as_str_of(r->all[i].deployment), c->deployment) ||
+                    r->all[i].generation == c->generation;
+    if (r->n == r->cap) {
+        r->cap = AS_MAX(16u, 2 * r->cap);
+        r->all = as_xrealloc(r->all, r->cap * sizeof(*r->all));
+    }
+    r->all[r->n++] = (struct row){c->generation,
+                                  as_str_dup(c->application),
+                                  as_str_dup(c->deployment),
+                                  as_str_dup(c->step),
+                                  as_str_dup(c->keys),
+                                  as_str_dup(c->state),
+                                  as_str_dup(c->why),
+                                  is_newest};
+}
+
+static void fini(struct rows *r)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        free(r->all[i].application);
+        free(r->all[i].deployment);
+        free(r->all[i].step);
+        free(r->all[i].keys);
+        free(r->all[i].state);
+        free(r->all[i].why);
+    }
+    free(r->all);
+}
+
+static void replace(char **text, struct as_str s)
+{
+    free(*text);
+    *text = as_str_dup(s);
+}
+
+/* What is kept is what a change came to in the end. Of the newest one of a deployment the crew
+ * knows how far it is; one before that, of which nothing is kept, was never reached. */
+static void complete(const struct rows *all, struct row *r)
+{
+    const struct as_condition *c = as_crew_condition(all->o->crew, as_str_of(r->deployment));
+    bool is_removed = strcmp(r->step, "removed") == 0;
+
+    if (r->state[0])
+        return;
+    if (is_removed || (r->is_newest && as_crew_settled(all->o->crew, as_str_of(r->deployment)))) {
+        replace(&r->state, AS_STR("healthy"));
+    } else if (!r->is_newest || !c) {
+        replace(&r->state, AS_STR("superseded"));
+    } else {
+        replace(&r->state, c->status == AS_STATUS_DEPLOY_FAILED && !c->rolled_back
+                               ? AS_STR("failed")
+                               : AS_STR("in progress"));
+        replace(&r->why, as_condition_text(c));
+    }
+}
+
+/* Of a generation: what is worst among its changes. */
+static const char *const states[] = {"healthy", "superseded", "in progress", "rolled back",
+                                     "failed"};
+
+static uint32_t badness(const struct row *r)
+{
+    for (uint32_t i = 0; i < AS_COUNT(states); i++) {
+        if (strcmp(r->state, states[i]) == 0)
+            return i;
+    }
+    return 0;
+}
+
+static void put_change(const struct row *r, struct as_buf *json)
+{
+    as_json_put_open(json, '{');
+    as_json_put_at_string(json, "application", as_str_of(r->application));
+    as_json_put_at_string(json, "deployment", as_str_of(r->deployment));
+    as_json_put_at_string(json, "step", as_str_of(r->step));
+    as_json_put_at_string(json, "keys", as_str_of(r->keys));
+    as_json_put_at_string(json, "state", as_str_of(r->state));
+    as_json_put_at_string(json, "message", as_str_of(r->why));
+    as_json_put_close(json, '}');
+}
+
+/* state: null where nothing is kept of what it has changed: an earlier version wrote it, or it has
+ * changed nothing. */
+static void put_state(const struct rows *r, uint64_t generation, struct as_buf *json)
+{
+    const struct row *worst = NULL;
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        const struct row *one = &r->all[i];
+
+        if (one->generation == generation && (!worst || badness(one) > badness(worst)))
+            worst = one;
+    }
+    as_json_put_key(json, "state");
+    if (worst)
+        as_json_put_string(json, as_str_of(worst->state));
+    else
+        as_json_put_null(json);
+    as_json_put_at_string(json, "message", as_str_of(worst ? worst->why : ""));
+    as_json_put_key(json, "changes");
+    as_json_put_open(json, '[');
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (r->all[i].generation == generation)
+            put_change(&r->all[i], json);
+    }
+    as_json_put_close(json, ']');
+}
+
+struct history {
+    struct rows rows;
+    struct as_buf *json;
+};
+
+static bool put_entry(void *arg, const struct as_store_entry *e)
+{
+    const struct history *h = arg;
+    struct as_buf *json = h->json;
+
+    as_json_put_open(json, '{');
+    as_json_put_at_u64(json, "generation", e->generation);
+    as_json_put_key(json, "current");
+    as_json_put_bool(json, e->generation == h->rows.o->desired.generation);
+    as_json_put_key(json, "time_ms");
+    as_json_put_i64(json, e->time_ms);
+    as_json_put_at_string(json, "cause", e->cause);
+    put_state(&h->rows, e->generation, json);
+    if (e->failed.deployment.n) {
+        as_json_put_key(json, "failed");
+        as_json_put_open(json, '{');
+        as_json_put_at_string(json, "application", e->failed.application);
+        as_json_put_at_string(json, "deployment", e->failed.deployment);
+        as_json_put_at_string(json, "message", e->failed.why);
+        as_json_put_close(json, '}');
+    }
+    as_json_put_close(json, '}');
+    return true;
+}
+
+static void add_first(void *ctx, const struct as_spec_change *c)
+{
+    add(ctx, &(struct as_store_change){.generation = 1,
+                                       .application = as_str_of(c->application),
+                                       .deployment = as_str_of(c->deployment),
+                                       .step = AS_STR("added")});
+}
+
+int as_orders_history(struct as_orders *o, struct as_buf *json, struct as_buf *err)
+{
+    struct history h = {.rows = {.o = o}, .json = json};
+    int rc = 0;
+
+    if (o->desired.store)
+        rc = as_store_each_change(o->desired.store, add, &h.rows, err);
+    else
+        as_spec_diff(NULL, o->desired.spec, add_first, &h.rows);
+    for (uint32_t i = 0; i < h.rows.n; i++)
+        complete(&h.rows, &h.rows.all[i]);
+    as_json_put_open(json, '{');
+    as_json_put_key(json, "generations");
+    as_json_put_open(json, '[');
+    if (!o->desired.store)
+        put_entry(&h, &(struct as_store_entry){.generation = 1,
+                                               .time_ms = as_desired_began(&o->desired),
+                                               .cause = AS_STR("run")});
+    else if (rc == 0)
+        rc = as_store_each(o->desired.store, put_entry, &h, err);
+    as_json_put_close(json, ']');
+    as_json_put_close(json, '}');
+    fini(&h.rows);
+    return rc;
+}

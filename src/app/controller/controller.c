@@ -1,0 +1,360 @@
+/* The controller process: wiring of the crew and the control socket. */
+#include "app/controller/controller.h"
+
+#include "app/options/conf.h"
+#include "app/controller/control_api.h"
+#include "app/controller/reload.h"
+#include "conf/exit_code.h"
+#include "conf/spec_row.h"
+#include "core/replicas/heartbeat.h"
+#include "ctl/message/channel.h"
+#include "ctl/state/code_store.h"
+#include "ctl/output/console.h"
+#include "ctl/reconcile/reconciler.h"
+#include "ctl/state/failpoint.h"
+#include "ctl/output/journal.h"
+#include "ctl/state/runtime_dir.h"
+#include "ctl/state/token.h"
+#include "edge/admin/control_events.h"
+#include "io/socket/listen.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define ANSWERS_MOST ((uint64_t)64 << 20) /* bytes that people asked for and have not read */
+
+struct controller {
+    struct as_journal journal;
+    struct as_console_shared console;
+    struct as_log log;
+    struct as_loop *loop;
+    struct as_channel *channel;
+    struct as_timer beat; /* when it is said again that the loop turns */
+    as_ns beats;          /* how often; 0: it is not */
+    struct as_app app;
+    struct as_crew *crew;
+    struct as_orders orders;
+    struct as_edge_budgets budgets;
+    struct as_edge *edge;                                   /* for the control API */
+    char token[AS_TOKEN_MAX + 1], host[AS_LISTEN_HOST_MAX]; /* of its door over TCP; "": none */
+    char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX], cwd[4096];
+    struct as_buf copies;     /* folder of the copies of code */
+    struct as_buf gpus, cpus; /* lists */
+    int code;
+};
+
+static void say_beat(struct controller *c)
+{
+    as_channel_say(c->channel, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
+    as_timer_set(&c->beat, as_loop_now(c->loop) + c->beats);
+}
+
+static void on_beat(struct as_timer *t)
+{
+    struct controller *c = AS_CONTAINER(t, struct controller, beat);
+
+    if (c->channel && as_channel_idle(c->channel) &&
+        as_ctl_unread(as_channel_fd(c->channel)) <= AS_CTL_UNREAD_MAX)
+        say_beat(c);
+    else
+        as_timer_set(t, as_loop_now(c->loop) + c->beats);
+}
+
+static void say(void *ctx, const struct as_ctl_message *m)
+{
+    struct controller *c = ctx;
+
+    as_failpoint_at("say", m->type);
+    as_channel_say(c->channel, m);
+    /* at once: who never says it is not watched, so not one that hangs from now on either */
+    if (m->type == AS_CTL_SERVING && c->beats)
+        say_beat(c);
+    as_failpoint_at("said", m->type);
+}
+
+static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)
+{
+    return as_orders_load(&((struct controller *)ctx)->orders, generation, ret_s);
+}
+
+static int64_t scaled(void *ctx, uint64_t generation, struct as_str deployment)
+{
+    return as_orders_scaled(&((struct controller *)ctx)->orders, generation, deployment);
+}
+
+static void on_settled(void *ctx, const struct as_crew_news *n)
+{
+    as_orders_settled(&((struct controller *)ctx)->orders, n);
+}
+
+static void on_rolled_back(void *ctx, const struct as_crew_news *n)
+{
+    as_orders_rolled_back(&((struct controller *)ctx)->orders, n);
+}
+
+static void on_message(void *ctx, const struct as_ctl_message *m)
+{
+    struct controller *c = ctx;
+
+    as_failpoint_at("hear", m->type);
+    if (m->type == AS_CTL_DRAIN)
+        as_loop_stop(c->loop);
+    else
+        as_crew_hear(c->crew, m);
+    as_failpoint_at("heard", m->type);
+}
+
+/* The supervisor has gone, or hangs. Nothing is lost with us: it starts another one. */
+static void on_end(void *ctx)
+{
+    struct controller *c = ctx;
+
+    c->channel = NULL;
+    c->code = AS_CODE_FAILED;
+    as_loop_stop(c->loop);
+}
+
+/* From the beginning, whoever read it before: the offset is shared. */
+static int read_app(struct controller *c, int fd, struct as_buf *err)
+{
+    struct as_buf text;
+    char part[16384];
+    ssize_t n;
+    int rc = 0;
+
+    as_buf_init(&text);
+    while ((n = pread(fd, part, sizeof(part), (off_t)text.n)) > 0)
+        as_buf_add(&text, part, (size_t)n);
+    if (n < 0) {
+        as_buf_str(err, strerror(errno));
+        rc = AS_EIO;
+    } else if (text.n) {
+        rc = as_app_parse(&c->app, as_buf_slice(&text), NULL, NULL, err);
+    }
+    as_buf_fini(&text);
+    return rc;
+}
+
+/* Starting an interpreter is CPU work: more at once than twice the cores that we may use would only
+ * make all of them late. */
+static uint32_t max_starting(const struct as_option_set *o)
+{
+    uint32_t given = (uint32_t)as_option_u64(o, AS_OPT_MAX_STARTING);
+    cpu_set_t cpus;
+
+    if (given)
+        return given;
+    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? 2 * (uint32_t)CPU_COUNT(&cpus) : 2;
+}
+
+/* A row's default, in its unit; for rows of whole seconds. */
+static as_ns spec_default(enum as_spec_key key)
+{
+    return strtoull(as_spec_rows[key].def, NULL, 10) * AS_SEC;
+}
+
+/* The command line's; what a deployment says takes its place (conf/spec_plan.h). */
+static struct as_plan_policy policy(const struct as_option_set *o)
+{
+    as_ns start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT);
+
+    return (struct as_plan_policy){
+        .restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),
+                    .max = as_option_ns(o, AS_OPT_RESTART_BACKOFF_MAX),
+                    .healthy = as_option_ns(o, AS_OPT_RESTART_HEALTHY_AFTER),
+                    .give_up = (uint32_t)as_option_u64(o, AS_OPT_MAX_START_FAILURES)},
+        .start_timeout = start_timeout,
+        .configure_timeout = start_timeout,
+        .drain_timeout = spec_default(AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT),
+        .drain_again = AS_SEC,
+        .stop_timeout = as_option_ns(o, AS_OPT_STOP_TIMEOUT),
+        .min_ready = as_option_ns(o, AS_OPT_UPDATE_MIN_READY),
+        .roll_percent = 100,
+        .roll_failures = (uint32_t)as_option_u64(o, AS_OPT_UPDATE_FAILURES),
+        .roll_back = as_option_bool(o, AS_OPT_UPDATE_ROLLBACK)};
+}
+
+static void on_change(void *ctx)
+{
+    struct controller *c = ctx;
+
+    as_orders_tidy(&c->orders);
+    as_control_events_changed(c->orders.api.events);
+}
+
+/* As lists, for replicas that take devices of their own. */
+static void find_devices(struct controller *c)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char path[64];
+    cpu_set_t cpus;
+
+    as_buf_init(&c->gpus);
+    as_buf_init(&c->cpus);
+    for (uint32_t i = 0; !visible && i < 64; i++) {
+        snprintf(path, sizeof(path), "/dev/nvidia%u", i);
+        if (access(path, F_OK) == 0)
+            as_buf_printf(&c->gpus, "%s%u", c->gpus.n ? "," : "", i);
+    }
+    as_buf_str(&c->gpus, visible ? visible : "");
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
+        CPU_ZERO(&cpus);
+    for (uint32_t i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &cpus))
+            as_buf_printf(&c->cpus, "%s%u", c->cpus.n ? "," : "", i);
+    }
+    as_buf_add(&c->gpus, "", 1);
+    as_buf_add(&c->cpus, "", 1);
+}
+
+static struct as_crew_conf crew_conf(struct controller *c, const struct as_option_set *o)
+{
+    struct as_crew_conf conf = {
+        .recipe = {.python = as_option_str(o, AS_OPT_PYTHON),
+                   .spares = (uint32_t)as_option_u64(o, AS_OPT_WARM_SPARES),
+                   .link = c->link,
+                   .code = (const char *)c->copies.p,
+                   .cwd = c->cwd,
+                   .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
+                   .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
+                   .stream_input_bytes = as_option_u64(o, AS_OPT_STREAM_INPUT_BYTES),
+                   .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
+        .folder = c->folder,
+        .gpus = (const char *)c->gpus.p,
+        .cpus = (const char *)c->cpus.p,
+        .max_starting = max_starting(o),
+        .policy = policy(o),
+        .stays = as_option_str(o, AS_OPT_STATE_DIR)[0] != 0,
+        .on_change = on_change,
+        .ctx = c};
+
+    if (getrandom(&conf.seed, sizeof(conf.seed), 0) != sizeof(conf.seed))
+        as_fatal_system("random bytes", errno);
+    return conf;
+}
+
+/* The supervisor has looked at the file; it may have changed before we were started anew. */
+static void read_token(struct controller *c, const struct as_option_set *o)
+{
+    const char *file = as_option_str(o, AS_OPT_CONTROL_TOKEN_FILE);
+    struct as_buf err;
+    uint16_t port;
+
+    as_buf_init(&err);
+    if (file[0] && as_token_read(file, c->token, &err) < 0)
+        as_log_event(&c->log, AS_LOG_ERROR, "no_control_token",
+                     "reason=\"%.*s\" action=\"requests over TCP are refused\"",
+                     AS_STR_FMT(as_buf_slice(&err)));
+    as_buf_fini(&err);
+    if (as_listen_address(as_option_str(o, AS_OPT_CONTROL), c->host, &port) < 0)
+        c->host[0] = 0;
+}
+
+/* Without it the server serves, but nobody can change it: better a new controller. */
+static void open_door(struct controller *c, const struct as_option_set *o,
+                      const struct as_controller_fds *fds)
+{
+    struct as_control_events_conf events = {.heartbeat = as_option_ns(o, AS_OPT_EVENT_HEARTBEAT),
+                                            .max_unsent = as_option_u64(o, AS_OPT_MAX_EVENT_BYTES)};
+    struct as_edge_conf conf = as_conf_control(o);
+
+    as_control_events_new(&c->orders.api.events, c->loop, &c->orders.api, &events, &c->log);
+    conf.api = &c->orders.api;
+    read_token(c, o);
+    conf.token = c->token[0] ? c->token : NULL;
+    conf.host = c->host;
+    c->budgets.requests.limit = conf.max_http_body * conf.max_requests;
+    c->budgets.answers.limit = ANSWERS_MOST;
+    c->budgets.requests.share = c->budgets.answers.share = 100;
+    if (as_edge_new(&c->edge, c->loop, NULL, &conf, &c->budgets, &c->log) < 0)
+        as_fatal_system("the control API", errno);
+    for (uint32_t i = 0; i < fds->n_api; i++) {
+        if (as_edge_listen(c->edge, fds->api[i]) < 0)
+            as_fatal_system("a listener for the control API", errno);
+        close(fds->api[i]);
+    }
+}
+
+/* Where its workers find the server, and what they need of its folder. */
+static void find_paths(struct controller *c, const struct as_option_set *o)
+{
+    AS_ASSERT(as_runtime_path(c->link, as_option_str(o, AS_OPT_RUNTIME_DIR),
+                              (uint16_t)as_option_u64(o, AS_OPT_PORT), AS_RUNTIME_LINK) == 0);
+    memcpy(c->folder, c->link, sizeof(c->folder));
+    c->folder[strlen(c->folder) - strlen("/" AS_RUNTIME_LINK)] = 0;
+    if (!getcwd(c->cwd, sizeof(c->cwd)))
+        c->cwd[0] = 0;
+    as_buf_init(&c->copies);
+    as_buf_printf(&c->copies, "%s/" AS_CODE_FOLDER,
+                  as_option_str(o, AS_OPT_STATE_DIR)[0] ? as_option_str(o, AS_OPT_STATE_DIR)
+                                                        : c->folder);
+    as_buf_add(&c->copies, "", 1);
+    find_devices(c);
+}
+
+static void serve(struct controller *c, const struct as_option_set *o,
+                  const struct as_controller_fds *fds)
+{
+    static const struct as_crew_ops ops = {say, load, scaled, on_settled, on_rolled_back};
+    struct as_crew_conf conf;
+    struct as_reload *reload;
+
+    find_paths(c, o);
+    if (as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT))
+        c->beats = as_heartbeat_interval(as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT));
+    as_timer_init(&c->beat, c->loop, on_beat);
+    conf = crew_conf(c, o);
+    as_crew_new(&c->crew, c->loop, &conf, &ops, c, &c->log);
+    if (as_orders_open(&c->orders, o, &c->app, c->crew, c->loop, &c->log) < 0)
+        _exit(AS_CODE_FAILED); /* it was told; the next one may fare better */
+    open_door(c, o, fds);
+    reload = as_reload_new(c->loop, o, &c->orders, &c->app, c->console.fd, &c->log);
+    as_loop_run(c->loop);
+    as_reload_close(reload);
+    as_timer_close(&c->beat, NULL);
+    as_edge_stop(c->edge);
+    as_edge_close(c->edge);
+    as_control_events_close(c->orders.api.events);
+    as_orders_close(&c->orders);
+    as_crew_close(c->crew);
+}
+
+int as_controller_main(const struct as_option_set *opts, const struct as_controller_fds *fds)
+{
+    static const struct as_channel_ops ops = {on_message, on_end};
+    struct controller c = {.code = AS_CODE_OK};
+    struct as_buf err;
+
+    c.console = (struct as_console_shared){fds->log, "controller", &c.journal, 0};
+    c.log =
+        as_console_shared_log(&c.console, (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
+    if (as_journal_open(&c.journal, as_option_str(opts, AS_OPT_RUNTIME_DIR),
+                        (uint16_t)as_option_u64(opts, AS_OPT_PORT), c.console.name,
+                        as_option_u64(opts, AS_OPT_LOG_KEEP), 0) < 0)
+        as_log_event(&c.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
+    as_buf_init(&err);
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is the supervisor's: it tells us */
+    if (read_app(&c, fds->app, &err) < 0 || as_loop_new(&c.loop, 0) < 0 ||
+        as_channel_attach(&c.channel, c.loop, fds->control, &ops, &c) < 0) {
+        as_log_event(&c.log, AS_LOG_ERROR, "controller_failed", "reason=\"cannot set up: %.*s\"",
+                     AS_STR_FMT(as_buf_slice(&err)));
+        _exit(AS_CODE_SYSTEM); /* half of it is there: nothing is torn down */
+    }
+    close(fds->app);
+    as_buf_fini(&err);
+    serve(&c, opts, fds);
+    as_channel_close(c.channel);
+    as_loop_free(c.loop);
+    as_edge_free(c.edge);
+    as_control_events_free(c.orders.api.events);
+    as_crew_free(c.crew);
+    as_app_fini(&c.app);
+    as_buf_fini(&c.copies);
+    as_buf_fini(&c.gpus);
+    as_buf_fini(&c.cpus);
+    as_journal_close(&c.journal);
+    return c.code;
+}

@@ -1,0 +1,430 @@
+#include "app/controller/deploy_job.h"
+
+#include "conf/spec_diff.h"
+#include "ctl/state/code_store.h"
+#include "ctl/worker/worker_spec.h"
+#include "edge/admin/control.h"
+#include "wire/json/json.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ERRORS_MAX 10u /* told of the whole */
+
+struct as_intake_known {
+    char *name, *key; /* of the application; what its code depends on */
+    struct as_app app;
+};
+
+struct as_intake {
+    struct as_intake_conf conf;
+    struct as_intake_memory *memory;
+    struct as_spec *spec;
+    uint32_t next; /* application */
+    bool asked;    /* its code, in this job */
+    struct as_describer *describer;
+    struct as_intake **self;
+    as_intake_done_fn *done;
+    void *ctx;
+};
+
+/* --- what is known of code --- */
+
+static void fini_known(struct as_intake_known *k)
+{
+    free(k->name);
+    free(k->key);
+    as_app_fini(&k->app);
+}
+
+void as_intake_memory_fini(struct as_intake_memory *m)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        fini_known(&m->known[i]);
+    free(m->known);
+    *m = (struct as_intake_memory){0};
+}
+
+/* With its length: it may be anything. */
+static void put_word(struct as_buf *b, const char *word)
+{
+    as_buf_printf(b, "%zu:%s", word ? strlen(word) : 0, word ? word : "");
+}
+
+/* Another key: the code may say something else. Of files that are used as they are a change is told
+ * by `version`; what was copied is known by its name. */
+static char *key_of(const struct as_spec_object *app)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH));
+    put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR));
+    put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_CODE));
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_ENV); i++)
+        put_word(&b, as_spec_text(app, AS_SPEC_APPLICATION_ENV, i));
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
+        const struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i);
+
+        put_word(&b, as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME));
+        put_word(&b, as_spec_str(d, AS_SPEC_DEPLOYMENT_VERSION));
+    }
+    as_buf_add(&b, "", 1);
+    return (char *)b.p;
+}
+
+static struct as_intake_known *recall(const struct as_intake_memory *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (strcmp(m->known[i].name, name) == 0)
+            return &m->known[i];
+    }
+    return NULL;
+}
+
+static void remember(struct as_intake_memory *m, const struct as_spec_object *app,
+                     struct as_app *code)
+{
+    const char *name = as_spec_str(app, AS_SPEC_APPLICATION_NAME);
+    struct as_intake_known *k = recall(m, name);
+
+    if (k) {
+        free(k->key);
+        as_app_fini(&k->app);
+    } else {
+        m->known = as_xrealloc(m->known, (m->n + 1) * sizeof(*m->known));
+        k = &m->known[m->n++];
+        k->name = as_str_dup(as_str_of(name));
+    }
+    k->key = key_of(app);
+    k->app = *code;
+}
+
+/* What is served no longer is not remembered. */
+static void forget_others(struct as_intake_memory *m, const struct as_spec *s)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, as_str_of(m->known[i].name)))
+            m->known[kept++] = m->known[i];
+        else
+            fini_known(&m->known[i]);
+    }
+    m->n = kept;
+}
+
+/* --- the way --- */
+
+static void free_job(struct as_intake *j)
+{
+    as_spec_free(j->spec);
+    free(j);
+}
+
+static void end(struct as_intake *j, int err, struct as_str why)
+{
+    struct as_spec *s = err ? NULL : j->spec;
+
+    if (s) {
+        forget_others(j->memory, s);
+        j->spec = NULL;
+    }
+    *j->self = NULL;
+    j->done(j->ctx, err, s, why);
+    free_job(j);
+}
+
+int as_intake_check(const struct as_spec *s, struct as_buf *err)
+{
+    int rc = as_spec_check_whole(s, ERRORS_MAX, err);
+    size_t before = err->n;
+    char cwd[4096];
+
+    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+
+        for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
+            const struct as_spec_object *d =
+                as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
+            size_t n = as_recipe_own(app, d, getcwd(cwd, sizeof(cwd)) ? cwd : "");
+
+            if (n > AS_RECIPE_OWN_MAX)
+                as_buf_printf(err,
+                              "%s:%u:%u: deployment '%s': its command, working_dir and env have "
+                              "%zu bytes; at most %u\n",
+                              s->name, d->line, d->column, as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME),
+                              n, AS_RECIPE_OWN_MAX);
+        }
+    }
+    return err->n > before ? AS_EINVALID : rc;
+}
+
+void as_intake_code(struct as_intake_conf *conf, const struct as_option_set *opts,
+                    const char *folder, struct as_buf *path)
+{
+    as_buf_printf(path, "%s/" AS_CODE_FOLDER, folder);
+    as_buf_add(path, "", 1);
+    conf->code = (const char *)path->p;
+    conf->max_code_bytes = as_option_u64(opts, AS_OPT_MAX_CODE_BYTES);
+    conf->max_code_files = (uint32_t)as_option_u64(opts, AS_OPT_MAX_CODE_FILES);
+}
+
+static const char **texts_of(const struct as_spec_object *app, enum as_spec_key key)
+{
+    uint32_t n = as_spec_count(app, key);
+    const char **all = as_xalloc((n + 1) * sizeof(*all));
+
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = as_spec_text(app, key, i);
+    return all;
+}
+
+static bool is_live(const struct as_spec_object *app)
+{
+    const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
+
+    return code && strcmp(code, "live") == 0;
+}
+
+int as_intake_where(struct as_intake_where *ret_w, const struct as_intake_conf *conf,
+                    const struct as_spec_object *app, const char *known, struct as_buf *err)
+{
+    const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
+    int rc = 0;
+
+    *ret_w = (struct as_intake_where){
+        .where = {.python = conf->python,
+                  .target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
+                  .dir = as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR),
+                  .env = texts_of(app, AS_SPEC_APPLICATION_ENV)},
+        .code = {.store = conf->code,
+                 .copy = as_code_is_copy(code) ? code : NULL,
+                 .folder = as_spec_is_set(app, AS_SPEC_APPLICATION_WORKING_DIR),
+                 .exclude = texts_of(app, AS_SPEC_APPLICATION_CODE_EXCLUDE),
+                 .known = known,
+                 .max_bytes = conf->max_code_bytes,
+                 .max_files = conf->max_code_files}};
+    if (is_live(app))
+        return 0;
+    ret_w->where.code = &ret_w->code;
+    if (ret_w->code.copy)
+        rc = as_code_check(conf->code, code, err);
+    else if (strlen(conf->code) > AS_CODE_PATH_MAX)
+        rc = AS_EINVALID;
+    if (rc == AS_EINVALID)
+        as_buf_printf(err,
+                      "the folder for copies of code has a path of %zu bytes, at most %u can be "
+                      "used: %s; choose another --state-dir, or have the files used as they are "
+                      "with `code: live`",
+                      strlen(conf->code), AS_CODE_PATH_MAX, conf->code);
+    return rc < 0 ? AS_EINVALID : 0;
+}
+
+void as_intake_where_fini(struct as_intake_where *w)
+{
+    free(w->where.env);
+    free(w->code.exclude);
+    *w = (struct as_intake_where){0};
+}
+
+static struct as_spec_object *application(const struct as_intake *j)
+{
+    return as_spec_object(j->spec->file, AS_SPEC_FILE_APPLICATIONS, j->next);
+}
+
+/* What was said of the application as it is written now, or NULL. */
+static const struct as_intake_known *recall_same(const struct as_intake *j)
+{
+    const struct as_spec_object *app = application(j);
+    const struct as_intake_known *k = recall(j->memory, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
+    char *key = key_of(app);
+    bool same = k && strcmp(k->key, key) == 0;
+
+    free(key);
+    return same ? k : NULL;
+}
+
+static void go_on(struct as_intake *j);
+
+static void fail(struct as_intake *j, struct as_str why)
+{
+    const struct as_spec_object *app = application(j);
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s:%u:%u: import_path: application '%s' cannot be loaded\n%.*s",
+                  j->spec->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME),
+                  AS_STR_FMT(why));
+    end(j, AS_EINVALID, as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+static void on_described(void *ctx, struct as_app *code, struct as_str why)
+{
+    struct as_intake *j = ctx;
+
+    j->describer = NULL;
+    if (!code) {
+        fail(j, why);
+        return;
+    }
+    j->asked = true;
+    if (code->n)
+        remember(j->memory, application(j), code);
+    else
+        as_app_fini(code); /* what it was asked to leave out, since it is known */
+    if (!recall_same(j))
+        fail(j, AS_STR("the worker described no model"));
+    else
+        go_on(j);
+}
+
+/* It is under way, or it was the end. */
+static void ask(struct as_intake *j)
+{
+    const struct as_intake_known *k = recall_same(j);
+    struct as_intake_where w;
+    struct as_buf err;
+    int rc;
+
+    as_buf_init(&err);
+    rc = as_intake_where(&w, &j->conf, application(j), k ? k->app.code : NULL, &err);
+    if (rc == 0)
+        rc = as_describer_start(&j->describer, j->conf.loop, &w.where, j->conf.timeout,
+                                &j->memory->oom_seen, on_described, j, &err);
+    as_intake_where_fini(&w);
+    if (rc < 0)
+        fail(j, as_buf_slice(&err));
+    as_buf_fini(&err);
+}
+
+static bool has_copy(const struct as_intake *j, const char *code)
+{
+    struct as_buf none;
+    bool has;
+
+    as_buf_init(&none);
+    has = as_code_check(j->conf.code, code, &none) == 0;
+    as_buf_fini(&none);
+    return has;
+}
+
+/* Files that are copied may have changed, whatever was said of them before; and a copy that is
+ * named may be gone, which who asks for it is told. */
+static bool is_known(const struct as_intake *j)
+{
+    const char *code = as_spec_str(application(j), AS_SPEC_APPLICATION_CODE);
+    bool same = j->asked || is_live(application(j)) || (as_code_is_copy(code) && has_copy(j, code));
+
+    return same && recall_same(j);
+}
+
+/* The next application gets what its code says. False: the code has to be asked first. */
+static int lay(struct as_intake *j, bool *ret_known, struct as_buf *err)
+{
+    struct as_spec_object *app = application(j);
+
+    *ret_known = true;
+    if (!as_spec_is_set(app, AS_SPEC_APPLICATION_IMPORT_PATH))
+        return as_spec_overlay(j->spec, app, NULL, &j->conf.limits, err);
+    *ret_known = is_known(j);
+    return *ret_known ? as_spec_overlay(j->spec, app, &recall_same(j)->app, &j->conf.limits, err)
+                      : 0;
+}
+
+static void go_on(struct as_intake *j)
+{
+    struct as_buf err;
+    bool known = true;
+    int rc = 0;
+
+    as_buf_init(&err);
+    while (rc == 0 && j->next < as_spec_count(j->spec->file, AS_SPEC_FILE_APPLICATIONS)) {
+        rc = lay(j, &known, &err);
+        if (!known)
+            break;
+        j->next++;
+        j->asked = false;
+    }
+    if (rc == 0 && known)
+        rc = as_intake_check(j->spec, &err);
+    if (rc < 0 || known)
+        end(j, rc, as_buf_slice(&err));
+    else
+        ask(j);
+    as_buf_fini(&err);
+}
+
+void as_intake_start(struct as_intake **ret_job, const struct as_intake_conf *conf,
+                     struct as_intake_memory *memory, struct as_str text, as_intake_done_fn *done,
+                     void *ctx)
+{
+    struct as_intake *j = as_xalloc(sizeof(*j));
+    struct as_buf err;
+    int rc;
+
+    j->conf = *conf;
+    j->memory = memory;
+    j->self = ret_job;
+    j->done = done;
+    j->ctx = ctx;
+    *ret_job = j;
+    as_buf_init(&err);
+    rc = as_spec_parse(&j->spec, &conf->limits, AS_CONTROL_FILE, text, &err);
+    if (rc < 0)
+        end(j, rc, as_buf_slice(&err));
+    else
+        go_on(j);
+    as_buf_fini(&err);
+}
+
+void as_intake_stop(struct as_intake *j)
+{
+    if (!j)
+        return;
+    as_describer_stop(j->describer);
+    free_job(j);
+}
+
+/* --- what it changes --- */
+
+struct changes {
+    struct as_buf *json;
+    uint32_t n;
+};
+
+static void put_change(void *ctx, const struct as_spec_change *c)
+{
+    static const char *const steps[] = {[AS_SPEC_ADDED] = "added",
+                                        [AS_SPEC_REMOVED] = "removed",
+                                        [AS_SPEC_CHANGED] = "changed",
+                                        [AS_SPEC_UNCHANGED] = "unchanged"};
+    static const char *const classes[] = {[AS_SPEC_SAME] = "",
+                                          [AS_SPEC_LIGHT] = "light",
+                                          [AS_SPEC_RECONFIGURE] = "reconfigure",
+                                          [AS_SPEC_RESTART] = "restart"};
+    struct changes *k = ctx;
+
+    k->n += c->step != AS_SPEC_UNCHANGED;
+    as_json_put_open(k->json, '{');
+    as_json_put_at_string(k->json, "application", as_str_of(c->application));
+    as_json_put_at_string(k->json, "deployment", as_str_of(c->deployment));
+    as_json_put_at_string(k->json, "step", as_str_of(steps[c->step]));
+    as_json_put_at_string(k->json, "class",
+                          as_str_of(c->step == AS_SPEC_CHANGED ? classes[c->cls] : ""));
+    as_json_put_at_string(k->json, "keys", as_str_of(c->keys));
+    as_json_put_close(k->json, '}');
+}
+
+uint32_t as_intake_put_changes(const struct as_spec *from, const struct as_spec *to,
+                               struct as_buf *json)
+{
+    struct changes k = {.json = json};
+
+    as_json_put_key(json, "changes");
+    as_json_put_open(json, '[');
+    as_spec_diff(from, to, put_change, &k);
+    as_json_put_close(json, ']');
+    return k.n;
+}

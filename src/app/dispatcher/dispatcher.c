@@ -1,0 +1,194 @@
+/* The dispatcher process: wiring of loops, fleet, edges, status page and control socket. */
+#include "app/dispatcher/dispatcher.h"
+
+#include "app/options/conf.h"
+#include "app/dispatcher/dispatcher_internal.h"
+#include "ctl/state/runtime_dir.h"
+#include "io/loop/prompt.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static void on_sigterm(uv_signal_t *h, int signum AS_UNUSED)
+{
+    as_dispatcher_drain(h->data);
+}
+
+static void join_token(struct as_dispatcher *d)
+{
+    char token[AS_RUNTIME_TOKEN_LEN + 1];
+
+    /* a server without it still serves: only workers that others start cannot join */
+    if (as_runtime_read_token(as_option_str(d->opts, AS_OPT_RUNTIME_DIR),
+                              (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), token))
+        as_log_event(&d->log, AS_LOG_WARN, "no_join_token", "reason=\"only our own workers join\"");
+    else
+        as_fleet_join_token(d->fleet, as_str_of(token));
+}
+
+/* Lane 0 has the dispatch loop, which is there already: with one thread nothing crosses. */
+static int set_up_lanes(struct as_dispatcher *d)
+{
+    struct as_edge_conf conf = as_conf_edge(d->opts);
+    struct as_shm_conf shm = as_conf_shm(d->opts);
+
+    if (as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_SHM) && as_shm_new(&d->shm, &shm))
+        return AS_EIO;
+    conf.shm = d->shm;
+    conf.control = as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_CONTROL);
+    conf.log = conf.control ? &d->log : NULL;
+
+    for (uint32_t i = 0; i < d->n_lanes; i++) {
+        struct as_lane *l = &d->lanes[i];
+
+        l->d = d;
+        l->former = l->heir = -1;
+        if (i && as_loop_new(&l->loop, i))
+            return AS_EIO;
+        if (as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budgets, &d->log))
+            return AS_EIO;
+        d->board.edges[d->board.n_edges++] = l->edge;
+    }
+    d->board.n_loops = d->n_lanes;
+    return 0;
+}
+
+/* An edge of its own, so that clients, however many, do not keep workers out. */
+static int set_up_management(struct as_dispatcher *d)
+{
+    struct as_edge_conf conf = as_conf_management(d->opts);
+    const char *file = as_option_str(d->opts, AS_OPT_MANAGEMENT_TOKEN_FILE);
+    struct as_buf err;
+
+    as_buf_init(&err);
+    /* the supervisor has looked at it; it may have changed before we were started anew */
+    if (file[0] && as_token_read(file, d->token, &err) < 0)
+        as_log_event(&d->log, AS_LOG_ERROR, "no_management_token",
+                     "reason=\"%.*s\" action=\"calls over TCP are refused\"",
+                     AS_STR_FMT(as_buf_slice(&err)));
+    as_buf_fini(&err);
+    conf.token = d->token[0] ? d->token : NULL;
+    if (as_edge_new(&d->management, d->lanes[0].loop, d->fleet, &conf, &d->budgets, &d->log))
+        return AS_EIO;
+    d->board.edges[d->board.n_edges++] = d->management;
+    return 0;
+}
+
+/* The order matters where one part is handed to the next; nothing runs before the loops do. What
+ * fails here ends the process: there is nothing to take down for anybody. */
+static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
+{
+    struct as_fleet_conf conf = as_conf_fleet(d->opts);
+    struct as_loop *loop;
+
+    if (as_loop_new(&d->lanes[0].loop, 0))
+        return AS_EIO;
+    loop = d->lanes[0].loop;
+    as_fleet_new(&d->fleet, loop, &conf, &as_dispatcher_fleet_ops, d, &d->log);
+    as_board_init(&d->board, d->fleet, &d->budgets, as_loop_now(loop));
+    as_timer_init(&d->end_timer, loop, as_dispatcher_on_end_timer);
+    as_timer_init(&d->doors, loop, as_dispatcher_on_doors_timeout);
+    d->sigterm.data = d;
+    if (uv_signal_init(&loop->uv, &d->sigterm) || uv_signal_start(&d->sigterm, on_sigterm, SIGTERM))
+        return AS_EIO;
+    as_outbox_init(&d->out, AS_OUTBOX_LIMIT);
+    join_token(d);
+    as_status_new(&d->status, loop, &d->board);
+    for (uint32_t k = 0; k < fds->n_status; k++) {
+        if (as_status_listen(d->status, fds->status[k]))
+            return AS_EIO;
+    }
+    if (set_up_lanes(d) || set_up_management(d))
+        return AS_EIO;
+    return as_sock_open(&d->control, loop, fds->control, as_dispatcher_on_control);
+}
+
+static void *run_lane(void *arg)
+{
+    pthread_setname_np(pthread_self(), "as-lane"); /* for top -H, and for tests */
+    as_loop_run(((struct as_lane *)arg)->loop);
+    return NULL;
+}
+
+/* Lanes before the fleet: an edge's client handle must be closed before the fleet goes. Closing is
+ * asynchronous, and as_loop_free runs a loop until it is done. */
+static void tear_down(struct as_dispatcher *d)
+{
+    for (uint32_t i = 1; i < d->n_lanes; i++) {
+        pthread_join(d->lanes[i].thread, NULL);
+        as_edge_close(d->lanes[i].edge);
+        as_loop_free(d->lanes[i].loop);
+        as_edge_free(d->lanes[i].edge);
+    }
+    as_edge_close(d->lanes[0].edge);
+    as_edge_close(d->management);
+    as_fleet_free(d->fleet);
+    as_status_close(d->status);
+    as_outbox_flush(&d->out, d->control.fd);
+    as_outbox_fini(&d->out);
+    as_sock_close(&d->control, NULL);
+    as_timer_close(&d->end_timer, NULL);
+    as_timer_close(&d->doors, NULL);
+    as_timer_close(&d->beat, NULL);
+    uv_close((uv_handle_t *)&d->sigterm, NULL);
+    as_loop_free(d->lanes[0].loop);
+    as_edge_free(d->lanes[0].edge);
+    as_edge_free(d->management);
+    as_board_fini(&d->board);
+    as_shm_free(d->shm);
+    free(d->lanes);
+}
+
+/* The supervisor has its own copies: closing ours refuses nobody. */
+static void close_listeners(const struct as_dispatcher *d)
+{
+    const struct as_dispatcher_fds *fds = d->fds;
+
+    for (uint32_t i = 0; i < fds->n_grpc && !d->closed; i++)
+        close(fds->grpc[i]);
+    for (uint32_t i = 0; i < fds->n_status; i++)
+        close(fds->status[i]);
+    for (uint32_t i = 0; i < fds->n_management; i++)
+        close(fds->management[i]);
+    close(fds->link);
+}
+
+int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds)
+{
+    struct as_dispatcher d = {.fds = fds, .opts = opts, .former = -1, .heir = -1};
+
+    d.console = (struct as_console_shared){fds->log, "dispatcher", &d.journal, 0};
+    d.log =
+        as_console_shared_log(&d.console, (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));
+    if (as_journal_open(&d.journal, as_option_str(opts, AS_OPT_RUNTIME_DIR),
+                        (uint16_t)as_option_u64(opts, AS_OPT_PORT), d.console.name,
+                        as_option_u64(opts, AS_OPT_LOG_KEEP), 0) < 0)
+        as_log_event(&d.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
+    (void)as_prompt_thread(AS_PROMPT_SLICE);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which drains us */
+    d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);
+    d.lanes = as_xalloc(d.n_lanes * sizeof(*d.lanes));
+    d.budgets = as_conf_budgets(opts);
+    if (set_up(&d, fds)) {
+        as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed",
+                     "reason=\"cannot set up its loops: %s\"", strerror(errno));
+        _exit(AS_EXIT_SYSTEM); /* half of it is there: nothing is torn down */
+    }
+    for (uint32_t i = 1; i < d.n_lanes; i++) {
+        if (pthread_create(&d.lanes[i].thread, NULL, run_lane, &d.lanes[i])) {
+            as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed", "reason=\"no thread\"");
+            _exit(AS_EXIT_SYSTEM); /* other lanes may run by now */
+        }
+    }
+    /* before the loop runs: the socket is empty, it cannot wait */
+    as_dispatcher_tell(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
+    as_dispatcher_begin_beats(&d);
+    as_loop_run(d.lanes[0].loop);
+    tear_down(&d);
+    close_listeners(&d);
+    as_journal_close(&d.journal);
+    return d.exit_code;
+}

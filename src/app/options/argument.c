@@ -1,0 +1,223 @@
+#include "app/options/argument.h"
+
+#include "conf/exit_code.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LISTED  3u  /* Python files of a folder: enough to see which one was meant */
+#define ENTRIES 512 /* of a folder that are looked at: it may be any */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n > k && strcmp(text + n - k, end) == 0;
+}
+
+static bool is_yaml(const char *name)
+{
+    return ends_with(name, ".yaml") || ends_with(name, ".yml");
+}
+
+static bool exists(const char *path, bool *ret_folder)
+{
+    struct stat st;
+    bool found = stat(path, &st) == 0;
+
+    *ret_folder = found && S_ISDIR(st.st_mode);
+    return found;
+}
+
+/* "PATH/NAME" is there. */
+static bool has(const char *folder, const char *name)
+{
+    struct as_buf b;
+    bool found;
+
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s/%s", folder, name);
+    as_buf_add(&b, "", 1);
+    found = access((const char *)b.p, F_OK) == 0;
+    as_buf_fini(&b);
+    return found;
+}
+
+static int missing(const char *path)
+{
+    char *here = getcwd(NULL, 0);
+
+    fprintf(stderr, "anyserve: %s does not exist", path);
+    fprintf(stderr, path[0] == '/' || !here ? "\n" : " (in %s)\n", here);
+    free(here);
+    return AS_CODE_NOT_FOUND;
+}
+
+/* --- folders --- */
+
+struct folder {
+    char *python[LISTED], *spec; /* the first ones by name */
+    uint32_t n_python;
+};
+
+static void take_python(struct folder *f, const char *name)
+{
+    uint32_t at = f->n_python;
+
+    while (at > 0 && strcmp(f->python[at - 1], name) > 0)
+        at--;
+    if (at == LISTED)
+        return;
+    if (f->n_python == LISTED)
+        free(f->python[--f->n_python]);
+    memmove(f->python + at + 1, f->python + at, (f->n_python - at) * sizeof(*f->python));
+    f->python[at] = as_str_dup(as_str_of(name));
+    f->n_python++;
+}
+
+static void take_spec(struct folder *f, const char *name)
+{
+    bool ours = strncmp(name, "anyserve.", 9) == 0;
+
+    if (f->spec && !ours && (strncmp(f->spec, "anyserve.", 9) == 0 || strcmp(f->spec, name) < 0))
+        return;
+    free(f->spec);
+    f->spec = as_str_dup(as_str_of(name));
+}
+
+static void look(struct folder *f, const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *e;
+
+    *f = (struct folder){.n_python = 0};
+    for (int i = 0; dir && i < ENTRIES && (e = readdir(dir)); i++) {
+        if (e->d_name[0] == '.' || e->d_name[0] == '_')
+            continue;
+        if (ends_with(e->d_name, ".py"))
+            take_python(f, e->d_name);
+        else if (is_yaml(e->d_name))
+            take_spec(f, e->d_name);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* What there is in the folder, as it is to be typed. */
+static int is_folder(const char *path, const char *what, const char *for_code, const char *for_spec)
+{
+    const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
+    struct folder f;
+
+    look(&f, path);
+    fprintf(stderr, "anyserve: '%s' is a directory; name the %s", path, what);
+    fprintf(stderr, f.n_python || f.spec ? " in it:\n" : "\n");
+    if (f.spec)
+        fprintf(stderr, "  anyserve %s %s%s%s\n", for_spec, path, slash, f.spec);
+    for (uint32_t i = 0; i < f.n_python; i++)
+        fprintf(stderr, "%sanyserve %s %s%s%s", i ? ", " : "  ", for_code, path, slash,
+                f.python[i]);
+    if (f.n_python)
+        fprintf(stderr, "\n");
+    while (f.n_python)
+        free(f.python[--f.n_python]);
+    free(f.spec);
+    return AS_CODE_USAGE;
+}
+
+/* --- the two kinds --- */
+
+/* Before the last colon; the caller frees. */
+static char *head_of(const char *target)
+{
+    const char *colon = strrchr(target, ':');
+
+    return as_str_dup((struct as_str){target, colon ? (size_t)(colon - target) : strlen(target)});
+}
+
+/* A package lies in a folder, and so does a module's name hide one of Python's. */
+static bool may_be_module(const char *head)
+{
+    char *file;
+    bool found;
+
+    if (strchr(head, '/') || head[0] == '.')
+        return false;
+    file = as_xalloc(strlen(head) + 4);
+    snprintf(file, strlen(head) + 4, "%s.py", head);
+    found = has(".", file) || has(head, "__init__.py");
+    free(file);
+    return found;
+}
+
+static int check_code(const char *command, const char *head)
+{
+    const char *for_spec = strcmp(command, "run") == 0 ? "start" : "check";
+    const char *name = strrchr(head, '/') ? strrchr(head, '/') + 1 : head;
+    bool folder, found = head[0] && exists(head, &folder);
+
+    if (found && folder)
+        return may_be_module(head) ? AS_CODE_OK : is_folder(head, "Python file", command, for_spec);
+    if (!found)
+        return is_yaml(head) ? missing(head) : AS_CODE_OK;
+    if (is_yaml(head) || ends_with(head, ".json")) {
+        fprintf(stderr,
+                "anyserve: %s is a deployment file; `%s` takes Python code. Try:\n"
+                "  anyserve %s %s\n",
+                head, command, for_spec, head);
+        return AS_CODE_USAGE;
+    }
+    if (!ends_with(head, ".py") && strchr(name, '.')) {
+        fprintf(stderr,
+                "anyserve: %s is no Python file; `%s` takes FILE.py, FILE.py:ATTRIBUTE or "
+                "MODULE:ATTRIBUTE\n",
+                head, command);
+        return AS_CODE_USAGE;
+    }
+    return AS_CODE_OK;
+}
+
+int as_argument_code(const char *command, const char *target)
+{
+    char *head = head_of(target);
+    int code = check_code(command, head);
+
+    free(head);
+    return code;
+}
+
+int as_argument_spec(const char *command, const char *path)
+{
+    bool folder, found = exists(path, &folder);
+
+    if (strcmp(path, "-") == 0)
+        return AS_CODE_OK;
+    if (found && folder)
+        return is_folder(path, "deployment file", "run", command);
+    if (ends_with(path, ".py") || (!found && strchr(path, ':'))) {
+        fprintf(
+            stderr,
+            "anyserve: %s is Python code; `%s` takes a deployment file. Serve the code, or write "
+            "its file:\n"
+            "  anyserve run %s\n"
+            "  anyserve build %s -o anyserve.yaml\n",
+            path, command, path, path);
+        return AS_CODE_USAGE;
+    }
+    if (!found && (errno == ENOENT || errno == ENOTDIR))
+        return missing(path);
+    return AS_CODE_OK; /* what else is wrong is met by who reads it */
+}
+
+void as_argument_doubt(const char *path, struct as_buf *err)
+{
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+
+    if (strcmp(path, "-") != 0 && strchr(name, '.') && !is_yaml(path) && !ends_with(path, ".json"))
+        as_buf_printf(err,
+                      "  %s may be no deployment file: that is YAML or JSON with `applications:`\n",
+                      path);
+}

@@ -1,0 +1,186 @@
+/* Which option bounds what in the dispatcher. */
+#include "app/options/conf.h"
+
+#include "wire/oip/oip.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+/* What a request's body may have beyond its message: padding between tensors, typed contents. */
+#define BODY_EXTRA (AS_OIP_TYPED_MAX + (uint64_t)AS_FRAME_TENSORS * AS_FRAME_ALIGN)
+
+/* Whoever stands in a debugger is not hung. */
+static as_ns unless_debugging(const struct as_option_set *o, enum as_option_id id)
+{
+    return as_option_bool(o, AS_OPT_DEBUG) ? AS_CONF_DEBUGGING : as_option_ns(o, id);
+}
+
+struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
+{
+    struct as_fleet_conf c = {
+        .router = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER)),
+        .max_queued = as_option_i64(o, AS_OPT_MAX_QUEUED_REQUESTS),
+        .max_prefetch = (uint32_t)as_option_u64(o, AS_OPT_MAX_PREFETCH),
+        .prefetch_work = as_option_ns(o, AS_OPT_PREFETCH_WORK),
+        .ping_interval = unless_debugging(o, AS_OPT_PING_INTERVAL),
+        .ping_timeout = unless_debugging(o, AS_OPT_PING_TIMEOUT),
+        .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
+        .health_period = as_option_ns(o, AS_OPT_HEALTH_CHECK_PERIOD),
+        .health_timeout = as_option_ns(o, AS_OPT_HEALTH_CHECK_TIMEOUT),
+        .health_failures = (uint32_t)as_option_u64(o, AS_OPT_HEALTH_CHECK_FAILURES),
+        .execution_timeout = as_option_ns(o, AS_OPT_EXECUTION_TIMEOUT),
+        .request_timeout = as_option_ns(o, AS_OPT_REQUEST_TIMEOUT),
+        .grace = as_option_ns(o, AS_OPT_WORKER_GRACE),
+        .worker_dir = as_option_str(o, AS_OPT_WORKER_SOCKET_DIR),
+        .heartbeat_timeout = as_option_ns(o, AS_OPT_WORKER_HEARTBEAT)
+                                 ? as_option_ns(o, AS_OPT_WORKER_HEARTBEAT_TIMEOUT)
+                                 : 0,
+        .simple_idle = as_option_ns(o, AS_OPT_SIMPLE_IDLE_TIMEOUT),
+        .simple_connect = as_option_ns(o, AS_OPT_SIMPLE_CONNECT_TIMEOUT),
+        .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
+        .max_body = BODY_EXTRA + AS_MAX(AS_MAX(as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
+                                               as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES)),
+                                        as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES)),
+        .replay = {(uint32_t)as_option_u64(o, AS_OPT_RETRY_ATTEMPTS),
+                   (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET),
+                   (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET_MIN)},
+        .blame = {(uint32_t)as_option_u64(o, AS_OPT_MAX_SUSPECTS),
+                  as_option_ns(o, AS_OPT_QUARANTINE)},
+        .breaker = {(uint32_t)as_option_u64(o, AS_OPT_BREAKER_FAILURES),
+                    (uint32_t)as_option_u64(o, AS_OPT_BREAKER_PROBES),
+                    as_option_ns(o, AS_OPT_BREAKER_OPEN), as_option_ns(o, AS_OPT_BREAKER_OPEN_MAX)},
+        .outlier = {(uint32_t)as_option_u64(o, AS_OPT_OUTLIER_FACTOR),
+                    as_option_ns(o, AS_OPT_OUTLIER_LEAST),
+                    (uint32_t)as_option_u64(o, AS_OPT_MAX_EJECTED)},
+        .verdict_wait = as_option_ns(o, AS_OPT_VERDICT_WAIT),
+        .verdict_patience = as_option_ns(o, AS_OPT_VERDICT_PATIENCE),
+        .trial = {as_option_ns(o, AS_OPT_TRIAL_TIME), as_option_ns(o, AS_OPT_SUSPECT_WAIT)},
+        .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),
+                  (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
+    };
+
+    /* Of routing, and of the hashes of requests that may share a batch (link/fleet/call.h): clients
+     * should not foresee those. One who does costs time only, since what hashes alike is compared.
+     */
+    if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))
+        c.seed = (uint64_t)getpid();
+    return c;
+}
+
+static struct as_h2_rate rate(const struct as_option_set *o, enum as_option_id burst,
+                              enum as_option_id rate)
+{
+    return (struct as_h2_rate){(uint32_t)as_option_u64(o, burst), (uint32_t)as_option_u64(o, rate)};
+}
+
+static struct as_h2_limits h2_limits(const struct as_option_set *o)
+{
+    return (struct as_h2_limits){
+        .resets = rate(o, AS_OPT_RESET_BURST, AS_OPT_RESET_RATE),
+        .reset_patience = as_option_ns(o, AS_OPT_RESET_PATIENCE),
+        .faults = rate(o, AS_OPT_FAULT_BURST, AS_OPT_FAULT_RATE),
+        .control = rate(o, AS_OPT_CONTROL_BURST, AS_OPT_CONTROL_RATE),
+        .empty = rate(o, AS_OPT_EMPTY_BURST, AS_OPT_EMPTY_RATE),
+        .window = rate(o, AS_OPT_WINDOW_UPDATE_BURST, AS_OPT_WINDOW_UPDATE_RATE),
+        .max_continuations = (uint32_t)as_option_u64(o, AS_OPT_MAX_CONTINUATIONS),
+        .max_header_block = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BLOCK),
+        .ping_interval = as_option_ns(o, AS_OPT_MIN_PING_INTERVAL),
+        .idle_ping_interval = as_option_ns(o, AS_OPT_MIN_IDLE_PING_INTERVAL),
+        .ping_strikes = (uint32_t)as_option_u64(o, AS_OPT_MAX_PING_STRIKES),
+    };
+}
+
+/* What all loops may hold together, as the share of one. */
+static uint32_t share(uint64_t all, uint64_t threads)
+{
+    return (uint32_t)((all + threads - 1) / threads);
+}
+
+struct as_edge_conf as_conf_edge(const struct as_option_set *o)
+{
+    uint64_t threads = as_option_u64(o, AS_OPT_THREADS);
+
+    return (struct as_edge_conf){
+        .host = as_option_str(o, AS_OPT_HOST),
+        .status_port = (uint32_t)as_option_u64(o, AS_OPT_STATUS_PORT),
+        .origins = as_option_str(o, AS_OPT_ALLOW_ORIGIN),
+        .h1 = {.max_line = (uint32_t)as_option_u64(o, AS_OPT_MAX_REQUEST_LINE),
+               .max_header_bytes = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
+               .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),
+               .max_chunk_ext = (uint32_t)as_option_u64(o, AS_OPT_MAX_CHUNK_EXTENSION),
+               .max_unread = (uint32_t)as_option_u64(o, AS_OPT_STREAM_WINDOW)},
+        .h2 = {.max_streams = (uint32_t)as_option_u64(o, AS_OPT_MAX_STREAMS),
+               .stream_window = (uint32_t)as_option_u64(o, AS_OPT_STREAM_WINDOW),
+               .conn_window = (uint32_t)as_option_u64(o, AS_OPT_CONNECTION_WINDOW),
+               .max_header_list = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
+               .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),
+               .limits = h2_limits(o)},
+        .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
+        .stream_requests = (uint32_t)as_option_u64(o, AS_OPT_STREAM_REQUESTS),
+        .max_connections = share(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
+        .max_requests = share(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
+        .max_http_body = as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES),
+        .message_option = "--max-message-bytes",
+        .body_option = "--max-http-body-bytes",
+        .inflated_option = "--max-inflated-bytes",
+        .max_inflated = as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES),
+        .compress = (enum as_compress)as_option_u64(o, AS_OPT_RESPONSE_COMPRESSION),
+        .compress_min = as_option_u64(o, AS_OPT_MIN_COMPRESS_BYTES),
+        .header_timeout = as_option_ns(o, AS_OPT_HEADER_TIMEOUT),
+        .idle_timeout = as_option_ns(o, AS_OPT_IDLE_TIMEOUT),
+        .goaway_grace = as_option_ns(o, AS_OPT_GOAWAY_GRACE),
+        .keepalive_time = as_option_ns(o, AS_OPT_KEEPALIVE_TIME),
+        .keepalive_timeout = as_option_ns(o, AS_OPT_KEEPALIVE_TIMEOUT),
+        .body_timeout = as_option_ns(o, AS_OPT_BODY_TIMEOUT),
+        .send_timeout = as_option_ns(o, AS_OPT_SEND_TIMEOUT),
+        .min_progress = as_option_u64(o, AS_OPT_MIN_PROGRESS),
+        .linger_timeout = as_option_ns(o, AS_OPT_LINGER_TIMEOUT),
+        .max_lingering = share(as_option_u64(o, AS_OPT_MAX_LINGERING), threads),
+    };
+}
+
+/* Its messages are small, and what is read of them is a multiple of their size. */
+struct as_edge_conf as_conf_management(const struct as_option_set *o)
+{
+    struct as_edge_conf c = as_conf_edge(o);
+
+    c.door = AS_DOOR_MANAGEMENT;
+    c.heartbeat = as_option_ns(o, AS_OPT_WORKER_HEARTBEAT);
+    c.max_connections = (uint32_t)as_option_u64(o, AS_OPT_MAX_MANAGEMENT_CONNECTIONS);
+    c.max_requests = (uint32_t)as_option_u64(o, AS_OPT_MAX_REQUESTS);
+    c.max_message = c.max_http_body = c.max_inflated =
+        as_option_u64(o, AS_OPT_MAX_MANAGEMENT_BYTES);
+    c.message_option = c.body_option = c.inflated_option = "--max-management-bytes";
+    return c;
+}
+
+/* Few and small requests, of people and their scripts. */
+struct as_edge_conf as_conf_control(const struct as_option_set *o)
+{
+    struct as_edge_conf c = as_conf_edge(o);
+
+    c.door = AS_DOOR_CONTROL;
+    c.max_connections = c.max_requests = (uint32_t)as_option_u64(o, AS_OPT_MAX_CONTROL_CONNECTIONS);
+    c.max_message = c.max_http_body = c.max_inflated = as_option_u64(o, AS_OPT_MAX_SPEC_BYTES);
+    c.message_option = c.body_option = c.inflated_option = "--max-spec-bytes";
+    return c;
+}
+
+struct as_edge_budgets as_conf_budgets(const struct as_option_set *o)
+{
+    uint32_t share = (uint32_t)as_option_u64(o, AS_OPT_CONNECTION_SHARE);
+
+    return (struct as_edge_budgets){
+        .requests = {.limit = as_option_u64(o, AS_OPT_MAX_INFLIGHT_BYTES), .share = share},
+        .answers = {.limit = as_option_u64(o, AS_OPT_MAX_ANSWER_BYTES), .share = share},
+    };
+}
+
+struct as_shm_conf as_conf_shm(const struct as_option_set *o)
+{
+    return (struct as_shm_conf){
+        .max_regions = (uint32_t)as_option_u64(o, AS_OPT_MAX_SHM_REGIONS),
+        .max_bytes = as_option_u64(o, AS_OPT_MAX_SHM_BYTES),
+        .prefix = as_option_str(o, AS_OPT_CLIENT_SHM_PREFIX),
+    };
+}

@@ -1,0 +1,113 @@
+#include "app/server/early_dispatcher.h"
+
+#include "ctl/message/message.h"
+#include "io/process/proc.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEVEL_WARN 1 /* of --log-level: its start and its end are no news */
+
+void as_early_init(struct as_early *e)
+{
+    *e = (struct as_early){-1, -1, -1};
+}
+
+static void forget(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Only what a dispatcher has to do with clients: workers and people who deploy wait. */
+static void choose_fds(const struct as_handover *all, int control, struct as_handover *ret_h)
+{
+    ret_h->n = 0;
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (all->kind[i] != AS_HANDOVER_API)
+            as_handover_add(ret_h, all->kind[i], all->fd[i]);
+    }
+    as_handover_add(ret_h, AS_HANDOVER_CONTROL, control);
+    as_handover_add(ret_h, AS_HANDOVER_LOG, STDERR_FILENO);
+}
+
+static int spawn(const struct as_option_set *opts, const struct as_handover *h,
+                 struct as_proc *ret_p)
+{
+    struct as_option_set own = *opts;
+    struct as_proc_spec spec = {.path = "/proc/self/exe",
+                                .in = -1,
+                                .out = -1,
+                                .err = -1,
+                                .fds = h->fd,
+                                .n_fds = h->n,
+                                .group = true,
+                                .death_signal = SIGKILL};
+    const char *argv[AS_OPT_COUNT + 4] = {"anyserve", "dispatcher"};
+    char **options;
+    struct as_buf fds;
+    size_t n = 2;
+    int e, rc;
+
+    as_option_set_i64(&own, AS_OPT_THREADS, 1);
+    as_option_set_i64(&own, AS_OPT_LOG_KEEP, 0); /* the journal is the other one's */
+    own.v[AS_OPT_LOG_LEVEL].i = AS_MIN(own.v[AS_OPT_LOG_LEVEL].i, LEVEL_WARN);
+    own.v[AS_OPT_LOG_LEVEL].given = true;
+    as_buf_init(&fds);
+    as_buf_printf(&fds, "--%s=", as_option_key(AS_OPT_FDS));
+    as_handover_write(h, &fds);
+    as_buf_add(&fds, "", 1);
+    argv[n++] = (const char *)fds.p;
+    options = as_option_argv(&own, AS_SCOPE_DISPATCHER);
+    for (size_t i = 0; options[i] && n < AS_COUNT(argv) - 1; i++)
+        argv[n++] = options[i];
+    argv[n] = NULL;
+    spec.argv = argv;
+    rc = as_proc_spawn(ret_p, &spec, &e);
+    as_option_argv_free(options);
+    as_buf_fini(&fds);
+    return rc;
+}
+
+void as_early_start(struct as_early *e, const struct as_option_set *opts,
+                    const struct as_handover *listeners)
+{
+    struct as_handover h;
+    struct as_proc p;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
+        return; /* clients wait */
+    choose_fds(listeners, pair[1], &h);
+    if (as_ctl_send(pair[0], &(struct as_ctl_message){.type = AS_CTL_ADMIT}) == 0 &&
+        spawn(opts, &h, &p) == 0) {
+        e->pid = p.pid;
+        e->pidfd = p.pidfd;
+        e->control = pair[0];
+    } else {
+        close(pair[0]);
+    }
+    close(pair[1]);
+}
+
+void as_early_yield(struct as_early *e)
+{
+    if (e->control >= 0)
+        (void)as_ctl_send(e->control, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = 1});
+}
+
+/* By its descriptor: it may have been reaped with the orphans, and its number given away. */
+void as_early_fini(struct as_early *e)
+{
+    if (e->pidfd >= 0)
+        (void)syscall(SYS_pidfd_send_signal, e->pidfd, SIGKILL, NULL, 0u);
+    if (e->pid > 0)
+        (void)waitpid((pid_t)e->pid, NULL, 0);
+    forget(&e->pidfd);
+    forget(&e->control);
+    as_early_init(e);
+}

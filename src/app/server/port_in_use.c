@@ -1,0 +1,63 @@
+#include "app/server/port_in_use.h"
+
+#include "io/process/resource_holder.h"
+
+static void put_holder(struct as_buf *out, const struct as_holder *h)
+{
+    as_buf_str(out, " (");
+    as_holder_write(h, out);
+    as_buf_str(out, ")");
+}
+
+static void put_who(struct as_buf *out, const struct as_holder *h)
+{
+    if (!h) {
+        as_buf_str(out, "another program");
+        return;
+    }
+    if (h->is_server)
+        as_buf_printf(out, "the server on port %u", h->port);
+    else
+        as_buf_printf(out, "another program: %s", h->program);
+    put_holder(out, h);
+}
+
+void as_taken_by(struct as_buf *out, uint16_t port)
+{
+    struct as_holder h;
+
+    put_who(out, as_holder_of_port(&h, port) ? &h : NULL);
+}
+
+/* Every text names the option that changes it. */
+void as_taken_print(enum as_option_id id, const char *host, uint16_t port)
+{
+    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
+    const char *zero = id == AS_OPT_PORT          ? "   (0: any free port)"
+                       : id == AS_OPT_STATUS_PORT ? "   (off: no status port)"
+                                                  : "";
+    struct as_holder h;
+    bool known = as_holder_of_port(&h, port);
+    struct as_buf b;
+
+    as_buf_init(&b);
+    if (known && h.is_server && id == AS_OPT_PORT && h.port == port) {
+        as_buf_printf(&b, "anyserve: a server runs on port %u already", port);
+        put_holder(&b, &h);
+    } else {
+        as_buf_printf(&b, "anyserve: port %u on %s is taken by ", port, host);
+        put_who(&b, known ? &h : NULL);
+    }
+    as_buf_printf(&b, ".\n  Choose another one:     --%s %sN%s\n", as_option_key(id),
+                  is_guarded ? "ADDRESS:" : "", zero);
+    if (known && h.is_server)
+        as_buf_printf(
+            &b,
+            "  Look at it, or end it:  anyserve status --port %u, anyserve shutdown --port "
+            "%u\n",
+            h.port, h.port);
+    else
+        as_buf_printf(&b, "  See who has it:         ss -ltnp 'sport = :%u'\n", port);
+    fprintf(stderr, "%.*s", AS_STR_FMT(as_buf_slice(&b)));
+    as_buf_fini(&b);
+}

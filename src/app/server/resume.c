@@ -1,0 +1,331 @@
+#include "app/server/resume.h"
+
+#include "app/client/control_client.h"
+#include "app/controller/desired_state.h"
+#include "app/client/server_process.h"
+#include "conf/exit_code.h"
+#include "ctl/supervise/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096
+#define LOOK_EVERY (20 * AS_MS) /* for the outcome */
+
+/* --- the program --- */
+
+/* The first argument of this process. */
+static char *first_argument(void)
+{
+    char text[PATH_BYTES];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && memchr(text, 0, (size_t)n) ? as_str_dup(as_str_of(text)) : NULL;
+}
+
+char *as_resume_program(void)
+{
+    char at[PATH_BYTES], *given = first_argument(), *path = NULL;
+    struct as_buf b;
+    ssize_t n;
+
+    as_buf_init(&b);
+    if (given && given[0] == '/')
+        as_buf_str(&b, given);
+    else if (given && strchr(given, '/') && getcwd(at, sizeof(at)))
+        as_buf_printf(&b, "%s/%s", at, given);
+    else if ((n = readlink("/proc/self/exe", at, sizeof(at))) > 0) /* found by $PATH */
+        as_buf_add(&b, at, (size_t)n);
+    if (b.n)
+        path = as_str_dup(as_buf_slice(&b));
+    as_buf_fini(&b);
+    free(given);
+    return path;
+}
+
+/* --- what goes through --- */
+
+void as_resume_carry(void *resume, struct as_carry *c)
+{
+    const struct as_resume *r = resume;
+    char **options = as_option_argv(r->opts, r->opts->scope);
+    uint64_t n = 0;
+
+    while (options[n])
+        n++;
+    as_carry_put(c, "command", as_str_of(r->command));
+    as_carry_put_u64(c, "options", n);
+    for (uint64_t i = 0; i < n; i++)
+        as_carry_put(c, "option", as_str_of(options[i]));
+    as_carry_put_u64(c, "arguments", r->opts->n_args);
+    for (uint32_t i = 0; i < r->opts->n_args; i++)
+        as_carry_put(c, "argument", as_str_of(r->opts->args[i]));
+    as_carry_put(c, "runtime-base", as_str_of(r->dir->base));
+    as_carry_put(c, "runtime-path", as_str_of(r->dir->path));
+    as_carry_put_fd(c, "runtime-lock", r->dir->lock);
+    as_carry_put(c, "notify",
+                 (struct as_str){(const char *)&r->notify->addr, (size_t)r->notify->n});
+    as_carry_put_fd(c, "hold", r->hold);
+    as_option_argv_free(options);
+}
+
+struct resumed {
+    struct as_supervisor_conf conf;
+    struct as_option_set opts;
+    char **argv; /* the options', which point into it */
+    int argc;
+    struct as_runtime_dir dir;
+    struct as_notify notify;
+    struct as_resume resume;
+    struct as_carried in;
+    bool dry;
+};
+
+static void get_words(struct resumed *r, const char *count, const char *key)
+{
+    uint64_t n = as_carried_get_u64(&r->in, count, 2 * AS_OPT_COUNT + AS_OPTION_ITEMS_MAX);
+
+    r->argv = as_xrealloc(r->argv, ((size_t)r->argc + n + 2) * sizeof(*r->argv));
+    for (uint64_t i = 0; i < n; i++)
+        r->argv[r->argc++] = as_carried_dup(&r->in, key);
+    r->argv[r->argc] = NULL;
+}
+
+/* Commands that supervise. */
+static const struct {
+    const char *command;
+    uint32_t scope;
+} kinds[] = {{"run", AS_SCOPE_RUN}, {"start", AS_SCOPE_START}};
+
+static void get_options(struct resumed *r, struct as_buf *err)
+{
+    struct as_str command = as_carried_get(&r->in, "command");
+    struct as_buf why;
+
+    r->resume = (struct as_resume){NULL, &r->opts, &r->dir, &r->notify, -1};
+    for (size_t i = 0; i < AS_COUNT(kinds) && !r->resume.command; i++) {
+        if (as_str_eq(command, as_str_of(kinds[i].command))) {
+            r->resume.command = kinds[i].command;
+            as_option_init(&r->opts, kinds[i].scope);
+        }
+    }
+    if (!r->resume.command)
+        as_carried_fail(&r->in, "command", "is none that can be taken over");
+    r->argv = NULL;
+    get_words(r, "options", "option");
+    r->argv[r->argc++] =
+        as_str_dup(AS_STR("--")); /* what follows is no option, whatever it looks like */
+    get_words(r, "arguments", "argument");
+    if (r->in.failed)
+        return;
+    as_buf_init(&why);
+    if (as_option_parse(&r->opts, r->argc, r->argv, &why) < 0) {
+        r->in.failed = true;
+        as_buf_printf(err, "an option of the running server is not known any more: %.*s",
+                      AS_STR_FMT(as_buf_slice(&why)));
+    }
+    as_buf_fini(&why);
+}
+
+static void get_notify(struct resumed *r)
+{
+    struct as_str addr = as_carried_get(&r->in, "notify");
+
+    if (addr.n > sizeof(r->notify.addr)) {
+        as_carried_fail(&r->in, "notify", "is no address");
+        return;
+    }
+    memcpy(&r->notify.addr, addr.p, addr.n);
+    r->notify.n = (socklen_t)addr.n;
+}
+
+/* Which our controller will read: in --state-dir, or, of `run`, in the server's folder, where it is
+ * when something was changed. */
+static bool can_read_state(const struct resumed *r, struct as_buf *err)
+{
+    bool starts = r->opts.scope == AS_SCOPE_START;
+    struct as_buf why;
+    int rc;
+
+    as_buf_init(&why);
+    rc = as_desired_probe(starts ? as_option_str(&r->opts, AS_OPT_STATE_DIR) : r->dir.path, &why);
+    if (rc == AS_ENOTFOUND && !starts)
+        rc = 0;
+    if (rc == AS_ENOTFOUND && !why.n)
+        as_buf_str(&why, "there is no " AS_STORE_FILE " in --state-dir");
+    as_buf_add(&why, "", 1);
+    if (rc < 0) /* one line: that is what is told */
+        as_buf_printf(err, "what is kept cannot be read: %.*s",
+                      (int)strcspn((const char *)why.p, "\n"), (const char *)why.p);
+    as_buf_fini(&why);
+    return rc == 0;
+}
+
+static int run(struct resumed *r, int fd, struct as_buf *err)
+{
+    int code = as_carried_read(&r->in, fd, r->dry, err);
+
+    close(fd);
+    if (code < 0)
+        return AS_CODE_CONFIG;
+    as_supervisor_conf_resume(&r->conf, &r->in);
+    get_options(r, err);
+    r->dir.base = as_carried_dup(&r->in, "runtime-base");
+    r->dir.path = as_carried_dup(&r->in, "runtime-path");
+    r->dir.lock = as_carried_get_fd(&r->in, "runtime-lock");
+    get_notify(r);
+    (void)as_notify_take_watchdog(&r->notify); /* the image before us wrote it */
+    r->resume.hold = as_carried_get_fd(&r->in, "hold");
+    r->conf.opts = &r->opts;
+    r->conf.notify = &r->notify;
+    r->conf.carry = as_resume_carry;
+    r->conf.upgraded = as_resume_outcome;
+    r->conf.ctx = &r->resume;
+    r->conf.carried = &r->in;
+    if (r->dry) {
+        r->dir.lock = r->resume.hold = -1; /* they are another process's */
+        r->conf.signal_fd = as_supervisor_signals();
+    } else {
+        if (!r->in.failed && as_supervisor_signals_again(r->conf.signal_fd) < 0)
+            as_fatal_system("a signalfd", errno);
+    }
+    code = r->in.failed ? AS_CODE_CONFIG : as_supervisor_run(&r->conf);
+    if (r->dry && code == AS_CODE_OK && !can_read_state(r, err))
+        code = AS_CODE_CONFIG;
+    as_carried_fini(&r->in);
+    return code;
+}
+
+/* For an end without notice. */
+static void tidy(void *ctx)
+{
+    const struct resumed *r = ctx;
+
+    if (r->dir.lock >= 0)
+        as_runtime_remove(&r->dir);
+}
+
+int as_resume_main(struct as_option_set *opts)
+{
+    struct resumed r = {.dir = {.lock = -1}, .resume = {.hold = -1}};
+    struct as_buf err;
+    uint64_t fd;
+    int code;
+
+    if (as_str_u64(as_str_of(opts->args[0]), &fd) < 0 || fd < 3 || fd > INT32_MAX ||
+        (opts->n_args > 1 && strcmp(opts->args[1], "check") != 0)) {
+        fprintf(stderr, "anyserve: resume is executed by a supervisor only\n");
+        return AS_CODE_USAGE;
+    }
+    r.dry = opts->n_args > 1;
+    as_buf_init(&err);
+    as_fatal_tidy(tidy, &r);
+    code = run(&r, (int)fd, &err);
+    if (err.n)
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
+    as_fatal_tidy(NULL, NULL);
+    as_buf_fini(&err);
+    as_runtime_close(&r.dir);
+    if (r.resume.hold >= 0)
+        close(r.resume.hold);
+    as_supervisor_conf_fini(&r.conf);
+    as_option_argv_free(r.argv);
+    return code;
+}
+
+/* --- asking for it --- */
+
+static void outcome_path(char out[PATH_BYTES], const struct as_runtime_dir *d, const char *suffix)
+{
+    snprintf(out, PATH_BYTES, "%s/" AS_RUNTIME_UPGRADE "%s", d->path, suffix);
+}
+
+/* Whole or not at all: whoever waits reads it as soon as it is there. */
+void as_resume_outcome(void *resume, struct as_str outcome)
+{
+    const struct as_resume *r = resume;
+    char path[PATH_BYTES], fresh[PATH_BYTES];
+    int fd;
+    bool ok;
+
+    outcome_path(path, r->dir, "");
+    outcome_path(fresh, r->dir, ".new");
+    fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return; /* the log has it, too */
+    ok = write(fd, outcome.p, outcome.n) == (ssize_t)outcome.n;
+    close(fd);
+    if (ok)
+        (void)rename(fresh, path);
+}
+
+static bool read_file(const char *path, char *out, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, cap - 1);
+
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+static int tell(const char *outcome)
+{
+    if (strncmp(outcome, "done ", 5) == 0) {
+        printf("upgraded to %s\n", outcome + 5);
+        return AS_CODE_OK;
+    }
+    fprintf(stderr, "anyserve: not upgraded: %s\n",
+            strncmp(outcome, "failed ", 7) == 0 ? outcome + 7 : outcome);
+    return AS_CODE_FAILED;
+}
+
+/* It stands in `path` when it is known. */
+static int wait_for(const struct as_owner *o, const char *path, const struct as_option_set *opts)
+{
+    as_ns began = as_contact_clock(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
+    as_ns deadline = limit ? began + limit : AS_NEVER;
+    as_ns explain = AS_MIN(deadline, began + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT));
+    char text[PATH_BYTES];
+
+    while (!read_file(path, text, sizeof(text))) {
+        as_ns now = as_contact_clock();
+
+        if (now >= explain) {
+            as_owner_explain(o);
+            explain = AS_NEVER; /* once */
+        }
+        if (now >= deadline) {
+            fprintf(stderr, "anyserve: not done within --timeout; the server goes on with it\n");
+            return AS_CODE_TIMEOUT;
+        }
+        if (as_owner_ends(o, AS_MIN(deadline, now + LOOK_EVERY))) {
+            fprintf(stderr, "anyserve: the server has ended\n");
+            return AS_CODE_FAILED;
+        }
+    }
+    return tell(text);
+}
+
+int as_upgrade_main(struct as_option_set *opts)
+{
+    char path[PATH_BYTES];
+    struct as_owner o;
+    int code = as_owner_find(&o, opts);
+
+    if (code == AS_CODE_OK) {
+        snprintf(path, sizeof(path), "%s/%u/" AS_RUNTIME_UPGRADE, o.base, o.port);
+        unlink(path); /* of an earlier one */
+        code = as_owner_signal(&o, SIGUSR2);
+    }
+    if (code == AS_CODE_OK)
+        code = wait_for(&o, path, opts);
+    as_owner_fini(&o);
+    return code;
+}

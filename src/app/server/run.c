@@ -1,0 +1,585 @@
+#include "app/server/run.h"
+
+#include "app/options/argument.h"
+#include "app/server/early_dispatcher.h"
+#include "app/controller/initial_state.h"
+#include "app/server/resume.h"
+#include "app/server/port_in_use.h"
+#include "conf/exit_code.h"
+#include "conf/spec.h"
+#include "ctl/worker/banner.h"
+#include "ctl/worker/interpreter.h"
+#include "ctl/state/runtime_dir.h"
+#include "ctl/supervise/supervisor.h"
+#include "ctl/state/token.h"
+#include "io/process/cgroup.h"
+#include "io/socket/listen.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define HOST_ADDRESSES 3u    /* that one --host may name */
+#define TARGET_MAX     4095u /* bytes; as an import_path */
+#define LOOPBACK       "127.0.0.1"
+#define STATUS_PORTS                                                                               \
+    100u                 /* tried for a status port that nobody chose: more servers than fit here */
+#define FILES_LEAST 128u /* open files: listeners, pipes and sockets of some workers */
+#define DEBUG_START (86400 * AS_SEC) /* --start-timeout with --debug: its greatest value */
+
+/* What is set up before the supervisor's loop runs, so that whatever fails is said in one screen
+ * and leaves nothing behind. */
+struct run {
+    struct as_option_set *opts;
+    const struct as_run_kind *kind; /* NULL: of `run` */
+    const char *target;             /* its argument, or NULL */
+    struct as_buf summary;          /* of another kind: what is served */
+    struct as_interp python;
+    struct as_runtime_dir dir;
+    struct as_handover listeners;
+    struct as_notify notify;
+    struct as_app app;
+    uint32_t *replicas; /* of each of its deployments */
+    struct as_early early;
+    int signal_fd, end_fd; /* all that the supervisor takes; those that end a server */
+    int hold;              /* of the kind; -1: none */
+    char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
+    char host[256];                    /* of --host '[ADDRESS]' */
+    char *workers;                     /* the folder of their sockets */
+    struct as_buf management, control; /* their addresses, as they were bound; empty: off */
+};
+
+/* The supervisor's console is not there yet: plain stderr. */
+static int complain(int code, const struct as_buf *err)
+{
+    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(err)));
+    return code;
+}
+
+/* Every text names the option that changes it. */
+static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
+{
+    const char *key = as_option_key(id);
+    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
+
+    if (rc == AS_EEXISTS) {
+        as_taken_print(id, host, port);
+        return AS_CODE_BUSY;
+    }
+    if (rc == AS_EINVALID)
+        fprintf(stderr,
+                "anyserve: '%s' is no address of this machine.\n"
+                "  Choose one with --%s; 0.0.0.0 stands for all.\n",
+                host, is_guarded ? key : as_option_key(AS_OPT_HOST));
+    else
+        fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s): %s\n", host, port, key,
+                strerror(e));
+    return AS_CODE_CONFIG;
+}
+
+/* *port becomes the one that was bound. */
+static int listen_tcp(struct run *r, enum as_option_id id, const char *host, uint16_t *port,
+                      enum as_handover_kind kind)
+{
+    int fds[HOST_ADDRESSES], e, n;
+
+    n = as_listen_tcp(host, *port, fds, HOST_ADDRESSES, port, &e);
+    if (n < 0)
+        return busy(id, host, *port, n, e);
+    for (int i = 0; i < n; i++)
+        as_handover_add(&r->listeners, kind, fds[i]);
+    return AS_CODE_OK;
+}
+
+/* One port of the options; the one that was bound is put in its place. */
+static int listen_port(struct run *r, enum as_option_id id, const char *host,
+                       enum as_handover_kind kind)
+{
+    uint16_t port = (uint16_t)as_option_u64(r->opts, id);
+    int rc = listen_tcp(r, id, host, &port, kind);
+
+    /* the dispatcher, the banner and the runtime folder use the real one */
+    if (rc == AS_CODE_OK)
+        as_option_set_i64(r->opts, id, port);
+    return rc;
+}
+
+/* That of the options, unless somebody has it; then the next free one: nobody has asked for it. */
+static int listen_any_status(struct run *r)
+{
+    uint16_t first = (uint16_t)as_option_u64(r->opts, AS_OPT_STATUS_PORT), port = first;
+    int fd, e, n = AS_EEXISTS;
+    struct as_buf who;
+
+    for (uint16_t i = 0; n == AS_EEXISTS && i < STATUS_PORTS; i++)
+        n = as_listen_tcp(LOOPBACK, (uint16_t)(first + i), &fd, 1, &port, &e);
+    if (n == AS_EEXISTS) {
+        fprintf(stderr,
+                "anyserve: every port from %u to %u on " LOOPBACK " is taken.\n"
+                "  Choose one for the status page:  --status-port N   (off: no status port)\n",
+                first, first + STATUS_PORTS - 1);
+        return AS_CODE_BUSY;
+    }
+    if (n < 0)
+        return busy(AS_OPT_STATUS_PORT, LOOPBACK, first, n, e);
+    as_handover_add(&r->listeners, AS_HANDOVER_STATUS, fd);
+    as_option_set_i64(r->opts, AS_OPT_STATUS_PORT, port);
+    if (port != first) {
+        as_buf_init(&who);
+        as_taken_by(&who, first);
+        fprintf(stderr, "anyserve: port %u is taken by %.*s; the status port is %u\n", first,
+                AS_STR_FMT(as_buf_slice(&who)), port);
+        as_buf_fini(&who);
+    }
+    return AS_CODE_OK;
+}
+
+static int listen_status(struct run *r)
+{
+    if (!r->opts->v[AS_OPT_STATUS_PORT].given)
+        return listen_any_status(r);
+    if (!as_option_u64(r->opts, AS_OPT_STATUS_PORT))
+        return AS_CODE_OK; /* off */
+    return listen_port(r, AS_OPT_STATUS_PORT, LOOPBACK, AS_HANDOVER_STATUS);
+}
+
+/* A door over TCP, for who says its secret. */
+struct guarded {
+    enum as_option_id address, token;
+    enum as_handover_kind kind;
+    const char *who; /* says it */
+};
+
+/* Who can reach it over TCP must prove that it may: the secret is looked at before anything
+ * listens. Whoever serves there reads it for itself. ret_bound: the address; empty: off. */
+static int listen_guarded(struct run *r, const struct guarded *g, struct as_buf *ret_bound,
+                          struct as_buf *err)
+{
+    const char *text = as_option_str(r->opts, g->address), *key = as_option_key(g->address);
+    const char *file = as_option_str(r->opts, g->token);
+    char host[AS_LISTEN_HOST_MAX], token[AS_TOKEN_MAX + 1];
+    uint16_t port;
+    int rc;
+
+    if (!text[0] && file[0])
+        as_buf_printf(err, "--%s is for --%s, which is not given", as_option_key(g->token), key);
+    else if (text[0] && !file[0])
+        as_buf_printf(err, "--%s needs --%s: a file that holds the token which %s must say", key,
+                      as_option_key(g->token), g->who);
+    if (err->n)
+        return AS_CODE_USAGE;
+    if (!text[0])
+        return AS_CODE_OK;
+    if (as_listen_address(text, host, &port) < 0) {
+        as_buf_printf(err,
+                      "--%s '%s' is no ADDRESS:PORT, as 127.0.0.1:9000, localhost:0 or [::1]:9000",
+                      key, text);
+        return AS_CODE_USAGE;
+    }
+    if (as_token_read(file, token, err) < 0)
+        return AS_CODE_CONFIG;
+    explicit_bzero(token, sizeof(token));
+    rc = listen_tcp(r, g->address, host, &port, g->kind);
+    if (rc == AS_CODE_OK)
+        as_banner_address(ret_bound, host, port, false);
+    if (rc == AS_CODE_OK)
+        as_buf_add(ret_bound, "", 1);
+    return rc;
+}
+
+static int listen_doors(struct run *r, struct as_buf *err)
+{
+    static const struct guarded management = {AS_OPT_MANAGEMENT, AS_OPT_MANAGEMENT_TOKEN_FILE,
+                                              AS_HANDOVER_MANAGEMENT, "workers"};
+    static const struct guarded control = {AS_OPT_CONTROL, AS_OPT_CONTROL_TOKEN_FILE,
+                                           AS_HANDOVER_API, "whoever asks there"};
+    int rc = listen_guarded(r, &management, &r->management, err);
+
+    return rc == AS_CODE_OK ? listen_guarded(r, &control, &r->control, err) : rc;
+}
+
+/* Before anything is loaded: a busy port is known at once, not after a minute of weights. */
+static int listen_ports(struct run *r, struct as_buf *err)
+{
+    const char *host = as_option_str(r->opts, AS_OPT_HOST);
+    int rc = listen_port(r, AS_OPT_PORT, host, AS_HANDOVER_GRPC);
+
+    if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_GRPC_PORT))
+        rc = listen_port(r, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
+    if (rc == AS_CODE_OK)
+        rc = listen_status(r);
+    return rc == AS_CODE_OK ? listen_doors(r, err) : rc;
+}
+
+static int listen_socket(struct run *r, const char *name, enum as_handover_kind kind,
+                         struct as_buf *err)
+{
+    char path[AS_RUNTIME_PATH_MAX];
+    uint16_t port = (uint16_t)as_option_u64(r->opts, AS_OPT_PORT);
+    int fd, e;
+
+    AS_ASSERT(as_runtime_path(path, r->dir.base, port, name) == 0);
+    if (as_listen_unix(path, &fd, &e) < 0) {
+        as_buf_printf(err, "cannot listen on %s: %s", path, strerror(e));
+        return AS_EIO;
+    }
+    as_handover_add(&r->listeners, kind, fd);
+    return 0;
+}
+
+/* After the ports: the folder is named after the one that was bound. */
+static int open_runtime(struct run *r, struct as_buf *err)
+{
+    char *base = as_runtime_base(as_option_str(r->opts, AS_OPT_RUNTIME_DIR));
+    uint16_t port = (uint16_t)as_option_u64(r->opts, AS_OPT_PORT);
+    int rc = as_runtime_open(&r->dir, base, port, err);
+
+    free(base);
+    if (rc == AS_EEXISTS) {
+        as_buf_str(err, "\n  Choose another --port or --runtime-dir.");
+        return AS_CODE_BUSY;
+    }
+    if (rc < 0)
+        return AS_CODE_CONFIG;
+    as_option_set_str(r->opts, AS_OPT_RUNTIME_DIR, r->dir.base);
+    if (as_runtime_workers(&r->dir, as_option_str(r->opts, AS_OPT_WORKER_SOCKET_DIR), &r->workers,
+                           err) < 0)
+        return AS_CODE_CONFIG;
+    as_option_set_str(r->opts, AS_OPT_WORKER_SOCKET_DIR, r->workers);
+    if (as_runtime_write_token(&r->dir, err) < 0 ||
+        listen_socket(r, AS_RUNTIME_LINK, AS_HANDOVER_LINK, err) < 0 ||
+        listen_socket(r, AS_RUNTIME_STATUS, AS_HANDOVER_STATUS, err) < 0 ||
+        listen_socket(r, AS_RUNTIME_MANAGE, AS_HANDOVER_MANAGEMENT, err) < 0 ||
+        listen_socket(r, AS_RUNTIME_CONTROL, AS_HANDOVER_API, err) < 0)
+        return AS_CODE_FAILED;
+    AS_ASSERT(as_runtime_path(r->link, r->dir.base, port, AS_RUNTIME_LINK) == 0);
+    AS_ASSERT(as_runtime_path(r->registry, r->dir.base, port, AS_RUNTIME_MANAGE) == 0);
+    return AS_CODE_OK;
+}
+
+static void show_banner(const struct run *r)
+{
+    const struct as_option_set *o = r->opts;
+    struct as_banner v = {.version = AS_VERSION,
+                          .target = r->target,
+                          .summary = r->kind ? (const char *)r->summary.p : NULL,
+                          .app = &r->app,
+                          .replicas = r->replicas,
+                          .host = as_option_str(o, AS_OPT_HOST),
+                          .port = (uint16_t)as_option_u64(o, AS_OPT_PORT),
+                          .grpc_port = (uint16_t)as_option_u64(o, AS_OPT_GRPC_PORT),
+                          .status_port = (uint16_t)as_option_u64(o, AS_OPT_STATUS_PORT),
+                          .python = r->python.path,
+                          .python_why = r->python.why,
+                          .link = r->link,
+                          .registry = r->registry,
+                          .management = (const char *)r->management.p,
+                          .control = (const char *)r->control.p};
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_banner_write(&b, &v);
+    fprintf(stderr, "%.*s", AS_STR_FMT(as_buf_slice(&b)));
+    as_buf_fini(&b);
+}
+
+/* What is to be served, for the controller and each one after it: a file that only they have. */
+static int write_app(const struct run *r, struct as_buf *err)
+{
+    struct as_buf text;
+    int fd = memfd_create("anyserve-app", MFD_CLOEXEC);
+    bool ok;
+
+    as_buf_init(&text);
+    /* the rest is for --reload alone; a former program that takes over again would not read it */
+    if (as_option_bool(r->opts, AS_OPT_RELOAD))
+        as_app_write(&r->app, &text);
+    else
+        as_app_write_declared(&r->app, &text);
+    ok = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n;
+    as_buf_fini(&text);
+    if (ok)
+        return fd;
+    as_buf_printf(err, "cannot keep the application's description: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static int supervise(struct run *r, struct as_buf *err)
+{
+    struct as_supervisor_conf conf = {.opts = r->opts,
+                                      .app = write_app(r, err),
+                                      .target = r->target,
+                                      .listeners = r->listeners,
+                                      .notify = &r->notify,
+                                      .signal_fd = r->signal_fd,
+                                      .program = as_resume_program(),
+                                      .carry = as_resume_carry,
+                                      .upgraded = as_resume_outcome};
+    struct as_resume resume = {r->kind ? "start" : "run", r->opts, &r->dir, &r->notify, r->hold};
+    struct as_buf address;
+    int code;
+
+    conf.ctx = &resume;
+    if (conf.app < 0 || !conf.program) {
+        free(conf.program);
+        return AS_CODE_SYSTEM;
+    }
+    if (r->python.path)
+        as_option_set_str(r->opts, AS_OPT_PYTHON, r->python.path); /* the one that was chosen */
+    as_buf_init(&address);
+    as_banner_address(&address, as_option_str(r->opts, AS_OPT_HOST),
+                      (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
+    as_buf_add(&address, "", 1);
+    /* kept until the supervisor returns */
+    conf.address = (const char *)address.p;
+    r->listeners.n = 0; /* they are the supervisor's now */
+    code = as_supervisor_run(&conf);
+    as_buf_fini(&address);
+    free(conf.program);
+    close(conf.app);
+    return code;
+}
+
+/* For an end without notice. The children see it by their sockets and end too. */
+static void tidy(void *ctx)
+{
+    const struct run *r = ctx;
+
+    if (r->dir.lock >= 0)
+        as_runtime_remove(&r->dir);
+}
+
+/* Cheap checks first: what fails leaves nothing behind. */
+/* What the code says of its deployments, all together: the code itself was checked piece by piece.
+ */
+static int check_options(struct run *r, struct as_buf *err)
+{
+    static const struct as_spec_limits limits = {.bytes = SIZE_MAX,
+                                                 .depth = 1000,
+                                                 .applications = UINT32_MAX,
+                                                 .deployments = UINT32_MAX,
+                                                 .errors = 10};
+    struct as_spec *spec;
+
+    if (as_initial_spec(&spec, r->opts, &limits, &r->app, err))
+        return AS_CODE_CONFIG;
+    r->replicas = as_xalloc(r->app.n * sizeof(*r->replicas));
+    for (uint32_t i = 0; i < r->app.n; i++)
+        r->replicas[i] = as_initial_replicas(spec, r->app.deployments[i].name);
+    as_spec_free(spec);
+    return AS_CODE_OK;
+}
+
+/* False: the options do not go together. */
+static bool prepare_reload(const struct run *r, struct as_buf *err)
+{
+    if (!r->target)
+        as_buf_str(err, "--reload is for a server with a file or module of its own");
+    else if (as_option_u64(r->opts, AS_OPT_WARM_SPARES))
+        as_buf_str(err,
+                   "--reload and --warm-spares: a spare has loaded the code before it changed");
+    /* Python takes compiled code for that of a file with the same size and second of change */
+    setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+    return !err->n;
+}
+
+/* Ours, of the workers and what they are started with; the dispatcher says what clients need. */
+static int check_files(struct as_buf *err)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= FILES_LEAST)
+        return AS_CODE_OK;
+    files.rlim_cur = AS_MIN(files.rlim_max, (rlim_t)FILES_LEAST);
+    if (setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur >= FILES_LEAST)
+        return AS_CODE_OK;
+    as_buf_printf(err, "it may have %llu open files (ulimit -n); a server needs %u at least",
+                  (unsigned long long)files.rlim_max, FILES_LEAST);
+    return AS_CODE_SYSTEM;
+}
+
+/* '[::1]', as in an address: the socket's functions want it bare. */
+static void bare_host(struct run *r)
+{
+    const char *host = as_option_str(r->opts, AS_OPT_HOST);
+    size_t n = strlen(host);
+
+    if (n < 3 || host[0] != '[' || host[n - 1] != ']' || n - 2 >= sizeof(r->host))
+        return;
+    memcpy(r->host, host + 1, n - 2);
+    r->host[n - 2] = 0;
+    as_option_set_str(r->opts, AS_OPT_HOST, r->host);
+}
+
+/* Timeouts that --debug turns off; what ends a server need not wait for who stands in a debugger.
+ */
+static void without_timeouts(struct as_option_set *o)
+{
+    static const enum as_option_id off[] = {AS_OPT_EXECUTION_TIMEOUT, AS_OPT_REQUEST_TIMEOUT,
+                                            AS_OPT_HEALTH_CHECK_PERIOD};
+    static const enum as_option_id soon[] = {AS_OPT_DRAIN_TIMEOUT, AS_OPT_STOP_TIMEOUT};
+
+    for (size_t i = 0; i < AS_COUNT(off); i++)
+        as_option_set_i64(o, off[i], 0);
+    for (size_t i = 0; i < AS_COUNT(soon); i++) {
+        if (!o->v[soon[i]].given)
+            as_option_set_i64(o, soon[i], 0);
+    }
+    as_option_set_i64(o, AS_OPT_START_TIMEOUT, (int64_t)DEBUG_START);
+}
+
+/* False: the options do not go together. */
+static bool prepare_debug(const struct run *r, struct as_buf *err)
+{
+    uint64_t workers = as_option_u64(r->opts, AS_OPT_WORKERS);
+
+    if (!r->target)
+        as_buf_str(err, "--debug is for a server with a file or module of its own");
+    else if (workers > 1)
+        as_buf_printf(err,
+                      "--debug has one replica, whose terminal is yours: leave out --workers %lu",
+                      (unsigned long)workers);
+    else if (as_option_bool(r->opts, AS_OPT_RELOAD))
+        as_buf_str(err, "--debug and --reload: there would be two replicas at one terminal");
+    else if (as_option_u64(r->opts, AS_OPT_WARM_SPARES))
+        as_buf_str(err,
+                   "--debug and --warm-spares: there would be several processes at one terminal");
+    if (err->n)
+        return false;
+    as_option_set_i64(r->opts, AS_OPT_WORKERS, 1);
+    without_timeouts(r->opts);
+    setenv("ANYSERVE_DEBUG", "1", 1); /* for the worker program: of what the code declares, too */
+    return true;
+}
+
+static bool is_one(const struct run *r, struct as_buf *err)
+{
+    if (r->app.n == 1)
+        return true;
+    as_buf_printf(err, "--debug has one replica, and %s declares %u deployments: ", r->target,
+                  r->app.n);
+    for (uint32_t i = 0; i < r->app.n; i++)
+        as_buf_printf(err, "%s%s", i ? ", " : "", r->app.deployments[i].name);
+    return false;
+}
+
+static int run(struct run *r, struct as_buf *err)
+{
+    static const char *no_breakpoints[] = {"PYTHONBREAKPOINT=0", NULL}; /* it has no terminal */
+    int rc, e;
+
+    unsetenv("ANYSERVE_DEBUG"); /* ours alone: prepare_debug sets it */
+
+    if (r->target && strlen(r->target) > TARGET_MAX) {
+        as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
+        return AS_CODE_USAGE;
+    }
+    if ((as_option_bool(r->opts, AS_OPT_RELOAD) && !prepare_reload(r, err)) ||
+        (as_option_bool(r->opts, AS_OPT_DEBUG) && !prepare_debug(r, err)))
+        return AS_CODE_USAGE;
+    bare_host(r);
+    rc = check_files(err);
+    if (rc != AS_CODE_OK)
+        return rc;
+    if (as_notify_take(&r->notify) < 0)
+        fprintf(stderr,
+                "anyserve: $NOTIFY_SOCKET is no socket's address; the service manager is not "
+                "told anything\n");
+    if (as_notify_take_watchdog(&r->notify) < 0)
+        fprintf(stderr, "anyserve: $WATCHDOG_USEC is no time in microseconds, or $WATCHDOG_PID no "
+                        "number; the service manager is not told that the server is well\n");
+    /* first: signals that come while a module loads are read, not died of */
+    r->signal_fd = as_supervisor_signals();
+    r->end_fd = r->signal_fd < 0 ? -1 : as_supervisor_enders();
+    if (r->end_fd < 0) {
+        as_buf_printf(err, "cannot watch for signals: %s", strerror(errno));
+        return AS_CODE_SYSTEM;
+    }
+    /* while we are the only process of ours; if not, the log says so when it matters */
+    as_cgroup_delegate("", "memory", &e);
+    /* without a target as well: one may be deployed later */
+    as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
+    as_interp_anchor(&r->python); /* applications may have a folder of their own */
+    rc = listen_ports(r, err);
+    if (rc == AS_CODE_OK)
+        rc = open_runtime(r, err);
+    if (rc == AS_CODE_OK && r->opts->n_args) /* there is code to be asked */
+        as_early_start(&r->early, r->opts, &r->listeners);
+    if (rc == AS_CODE_OK && r->target)
+        rc = as_app_describe(
+            &r->app,
+            &(struct as_app_where){.python = r->python.path,
+                                   .target = r->target,
+                                   .env = as_option_bool(r->opts, AS_OPT_DEBUG) ? no_breakpoints
+                                                                                : NULL,
+                                   .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)},
+            r->end_fd, err);
+    if (rc == AS_CODE_OK && as_option_bool(r->opts, AS_OPT_DEBUG) && !is_one(r, err))
+        rc = AS_CODE_USAGE;
+    if (rc == AS_CODE_OK && r->target)
+        rc = check_options(r, err);
+    if (rc == AS_CODE_OK && r->kind) {
+        rc = r->kind->prepare(r->opts, r->python.path, r->end_fd, &r->hold, &r->summary, err);
+        as_buf_add(&r->summary, "", 1);
+    }
+    if (rc == AS_CODE_OK) {
+        show_banner(r);
+        as_early_yield(&r->early);
+        rc = supervise(r, err);
+    }
+    return rc;
+}
+
+int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
+{
+    struct run r = {.opts = opts,
+                    .kind = kind,
+                    .target = !kind && opts->n_args ? opts->args[0] : NULL,
+                    .dir = {.lock = -1},
+                    .signal_fd = -1,
+                    .end_fd = -1,
+                    .hold = -1};
+    struct as_buf err;
+    int rc;
+
+    as_buf_init(&err);
+    as_buf_init(&r.management);
+    as_buf_init(&r.control);
+    as_buf_init(&r.summary);
+    as_early_init(&r.early);
+    as_fatal_tidy(tidy, &r);
+    rc = run(&r, &err);
+    as_early_fini(&r.early);
+    if (err.n)
+        complain(rc, &err);
+    /* what was bound and not handed over */
+    while (r.listeners.n > 0)
+        close(r.listeners.fd[--r.listeners.n]);
+    as_fatal_tidy(NULL, NULL);
+    as_runtime_close(&r.dir);
+    as_app_fini(&r.app);
+    free(r.replicas);
+    as_interp_fini(&r.python);
+    as_buf_fini(&r.management);
+    as_buf_fini(&r.control);
+    as_buf_fini(&r.summary);
+    free(r.workers);
+    if (r.signal_fd >= 0)
+        close(r.signal_fd);
+    if (r.end_fd >= 0)
+        close(r.end_fd);
+    if (r.hold >= 0)
+        close(r.hold);
+    as_buf_fini(&err);
+    return rc;
+}
+
+int as_run_main(struct as_option_set *opts)
+{
+    int code = opts->n_args ? as_argument_code("run", opts->args[0]) : AS_CODE_OK;
+
+    return code == AS_CODE_OK ? as_run_server(opts, NULL) : code;
+}

@@ -1,3 +1,0 @@
-#include "base/live.h"
-
-atomic_size_t as_live_count;

@@ -1,0 +1,30 @@
+/* base/memory/arena.h — memory that lives as long as one request.
+ *
+ * Bump allocation out of a first block that the arena's owner provides (so that a small request
+ * allocates nothing), then out of blocks from the heap. Nothing is freed alone; reset drops all.
+ */
+#ifndef AS_BASE_ARENA_H
+#define AS_BASE_ARENA_H
+
+#include "base/str.h"
+
+struct as_arena_block;
+
+struct as_arena {
+    uint8_t *p, *end;            /* free room of the current block */
+    uint8_t *first, *first_end;  /* the owner's block; may be NULL */
+    struct as_arena_block *heap; /* newest first */
+};
+
+/* `first` must be 16-byte aligned and outlive the arena; NULL and 0 for none. */
+void as_arena_init(struct as_arena *a, void *first, size_t n);
+void as_arena_reset(struct as_arena *a); /* all allocations are gone; heap blocks are freed */
+void as_arena_fini(struct as_arena *a);
+
+/* n bytes aligned to `align` (a power of two, at most 4096), not zeroed; NULL when memory is out.
+ */
+void *as_arena_alloc(struct as_arena *a, size_t n, size_t align);
+/* A copy with a NUL behind it, or NULL when memory is out. */
+char *as_arena_dup(struct as_arena *a, struct as_str s);
+
+#endif

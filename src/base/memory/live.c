@@ -1,0 +1,3 @@
+#include "base/memory/live.h"
+
+atomic_size_t as_live_count;

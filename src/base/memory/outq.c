@@ -1,0 +1,185 @@
+#include "base/memory/outq.h"
+
+#include "base/memory/live.h"
+#include "base/memory/slab.h"
+
+#include <string.h>
+
+#define CHUNK 65536
+/* Between two references usually stands only a frame's header. */
+#define CHUNK_AFTER_BLOB 512
+/* No single frame of ours is larger (wire/frame/frame.h: table and inline body). */
+#define ROOM_MAX (2u << 20)
+
+/* What is written to a broken queue: shared by all threads, read by none, and not backed by memory
+ * until then. */
+static uint8_t nowhere[ROOM_MAX];
+
+struct as_outq_seg {
+    struct as_outq_seg *next;
+    struct as_blob *blob; /* NULL: a chunk of ours, bytes at mem */
+    const uint8_t *p;     /* first byte not yet written */
+    size_t n;             /* bytes not yet written */
+    size_t cap;           /* chunk: size of mem */
+    uint8_t mem[] __attribute__((aligned(64)));
+};
+
+void as_outq_init(struct as_outq *q)
+{
+    *q = (struct as_outq){0};
+}
+
+static void seg_free(struct as_outq_seg *s)
+{
+    as_blob_unref(s->blob);
+    as_live_sub(sizeof(*s) + s->cap);
+    if (s->cap > CHUNK_AFTER_BLOB)
+        as_slab_put(s);
+    else
+        free(s);
+}
+
+void as_outq_fini(struct as_outq *q)
+{
+    if (!q)
+        return;
+    while (q->head) {
+        struct as_outq_seg *s = q->head;
+
+        q->head = s->next;
+        seg_free(s);
+    }
+    if (q->spare)
+        seg_free(q->spare);
+    as_outq_init(q);
+}
+
+static void break_off(struct as_outq *q)
+{
+    as_outq_fini(q);
+    q->broken = true;
+    q->bytes = 1;
+}
+
+/* NULL: the queue is broken. */
+static struct as_outq_seg *push(struct as_outq *q, size_t cap)
+{
+    struct as_outq_seg *s;
+
+    if (q->broken)
+        return NULL;
+    /* one chunk is kept, so that a queue that empties every turn allocates nothing */
+    if (cap && cap <= CHUNK && q->spare) {
+        s = q->spare;
+        q->spare = NULL;
+    } else {
+        s = cap > CHUNK_AFTER_BLOB ? as_slab_get(sizeof(*s) + cap)
+                                   : aligned_alloc(64, AS_ALIGN(sizeof(*s) + cap, 64));
+        if (!s) {
+            break_off(q);
+            return NULL;
+        }
+        as_live_add(sizeof(*s) + cap);
+        s->cap = cap;
+    }
+    s->next = NULL;
+    s->blob = NULL;
+    s->p = s->mem;
+    s->n = 0;
+    if (q->tail)
+        q->tail->next = s;
+    else
+        q->head = s;
+    q->tail = s;
+    return s;
+}
+
+uint8_t *as_outq_room(struct as_outq *q, size_t n)
+{
+    struct as_outq_seg *s = q->tail;
+    uint8_t *p;
+
+    if (!s || s->blob || s->cap - (size_t)(s->p - s->mem) - s->n < n)
+        s = push(q, AS_MAX(n, (size_t)(s && s->blob ? CHUNK_AFTER_BLOB : CHUNK)));
+    if (!s) {
+        AS_ASSERT(n <= ROOM_MAX);
+        return nowhere;
+    }
+    p = s->mem + (s->p - s->mem) + s->n;
+    s->n += n;
+    q->bytes += n;
+    return p;
+}
+
+void as_outq_copy(struct as_outq *q, const void *p, size_t n)
+{
+    while (n) { /* in pieces of what room may be asked for */
+        size_t k = AS_MIN(n, (size_t)ROOM_MAX);
+
+        memcpy(as_outq_room(q, k), p, k);
+        p = (const uint8_t *)p + k;
+        n -= k;
+    }
+}
+
+void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
+{
+    struct as_outq_seg *s;
+
+    /* an empty segment would be an empty iovec, and nothing to drop it by */
+    if (!n)
+        return;
+    s = push(q, 0);
+    if (!s)
+        return;
+    s->blob = as_blob_ref(b);
+    s->p = p;
+    s->n = n;
+    q->bytes += n;
+}
+
+size_t as_outq_owned(const struct as_outq *q)
+{
+    size_t n = 0;
+
+    for (const struct as_outq_seg *s = q->head; s; s = s->next)
+        n += sizeof(*s) + s->cap;
+    return n;
+}
+
+int as_outq_iov(const struct as_outq *q, struct iovec *iov, int max)
+{
+    int k = 0;
+
+    for (const struct as_outq_seg *s = q->head; s && k < max; s = s->next) {
+        if (!s->n)
+            continue;
+        iov[k].iov_base = (void *)(uintptr_t)s->p;
+        iov[k].iov_len = s->n;
+        k++;
+    }
+    return k;
+}
+
+void as_outq_drop(struct as_outq *q, size_t n)
+{
+    AS_ASSERT(n <= q->bytes);
+    q->bytes -= n;
+    while (q->head && q->head->n <= n) {
+        struct as_outq_seg *s = q->head;
+
+        n -= s->n;
+        q->head = s->next;
+        if (!q->head)
+            q->tail = NULL;
+        if (!s->blob && s->cap == CHUNK && !q->spare)
+            q->spare = s;
+        else
+            seg_free(s);
+    }
+    if (n) {
+        AS_ASSERT(q->head); /* q->bytes is the sum of its segments */
+        q->head->p += n;
+        q->head->n -= n;
+    }
+}

@@ -1,0 +1,144 @@
+/* The invariants of a deployment, as replica.h states them: for asserts, tests and the simulator.
+ */
+#include "core/dispatch/replica.h"
+
+/* The members of a batch stand together, and are as many as it says. */
+static bool batches_ok(const struct as_replica *r)
+{
+    uint32_t packed = 0;
+
+    for (struct as_list *it = r->sent.next; it != &r->sent;) {
+        const struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        uint32_t n = 0;
+
+        for (; q->batch && it != &r->sent; it = it->next, n++) {
+            const struct as_request *o = AS_LIST_ENTRY(it, struct as_request, node);
+
+            if (o->batch != q->batch || o->model != q->model)
+                break;
+        }
+        if (q->batch && n != q->batch->n)
+            return false;
+        packed += n ? n - 1 : 0;
+        it = n ? it : it->next;
+    }
+    return packed == r->packed && (!packed || r->deploy->batched);
+}
+
+static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
+{
+    uint32_t n = 0;
+    uint64_t stream = 0;
+
+    for (struct as_list *it = r->sent.next; it != &r->sent; it = it->next, n++) {
+        const struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        if (q->state != AS_REQ_SENT && q->state != AS_REQ_ABANDONED)
+            return false;
+        if (!as_request_ok(q) || q->replica != r || q->stream <= stream)
+            return false;
+        stream = q->stream;
+        *recalled += q->recalled;
+    }
+    return n == r->unanswered && stream <= r->last_stream && batches_ok(r);
+}
+
+static bool models_ok(const struct as_replica *r)
+{
+    uint32_t total = 0, absent = 0, behind = 0;
+
+    if (!r->of_model)
+        return r->deploy->queue.n_lanes == 0 && !r->n_absent && !r->behind;
+    for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++) {
+        total += r->of_model[m].calls;
+        absent += r->of_model[m].absent;
+        behind += as_replica_behind(r, m);
+    }
+    AS_LIST_EACH(it, &r->sent)
+    {
+        if (!r->of_model[AS_LIST_ENTRY(it, struct as_request, node)->model].calls)
+            return false;
+    }
+    return total == r->unanswered - r->packed && absent == r->n_absent && behind == r->behind;
+}
+
+static bool replica_ok(const struct as_replica *r)
+{
+    const struct as_deploy *d = r->deploy;
+    bool is_free = as_replica_front(r) < r->width;
+    struct as_taker taker = as_dispatch_taker(r);
+    uint32_t recalled = 0;
+
+    if (r->held || r->limit != as_dispatch_limit(r) || r->width != as_dispatch_width(r) ||
+        !sent_ok(r, &recalled) || !models_ok(r))
+        return false;
+    if (recalled != r->recalled || (recalled && !r->recalling))
+        return false;
+    if (is_free != (r->free_at != AS_NOWHERE))
+        return false;
+    if (is_free && (r->free_at >= d->n_free || d->free[r->free_at] != r))
+        return false;
+    return !as_queue_first(&d->queue, &taker); /* rule 1 */
+}
+
+/* Rule 2: nothing is left in r that could fill a free slot elsewhere. */
+static bool balanced(const struct as_replica *r)
+{
+    struct as_recall_walk it;
+    const struct as_request *q;
+
+    as_recall_walk_begin(&it, r);
+    while (!r->recalling && (q = as_recall_walk_next(&it))) {
+        if (as_recall_is_due(r->deploy, q))
+            return false;
+    }
+    return true;
+}
+
+static bool lanes_ok(const struct as_deploy *d)
+{
+    uint32_t recalled = 0;
+
+    for (uint32_t m = 0; m < d->queue.n_lanes; m++)
+        recalled += d->queue.lanes[m] ? d->queue.lanes[m]->recalled : 0;
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        AS_LIST_EACH(n, &d->all[i]->sent)
+        {
+            const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+            recalled -= q->recalled && as_queue_lane(&d->queue, q->model);
+        }
+    }
+    return !recalled;
+}
+
+bool as_deploy_ok(const struct as_deploy *d)
+{
+    uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0, absent = 0;
+
+    if (!as_queue_ok(&d->queue) || !as_heap_ok(&d->deadlines) || (d->down && as_deploy_queued(d)) ||
+        !as_trial_ok(d) || !as_grave_ok(d) || !lanes_ok(d))
+        return false;
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        const struct as_replica *r = d->all[i];
+
+        if (r->index != i || r->deploy != d || !replica_ok(r))
+            return false;
+        ongoing += as_replica_ongoing(r);
+        prefetched += as_replica_waiting(r);
+        recalled += r->recalled;
+        absent += r->n_absent;
+        if (r->free_at != AS_NOWHERE) {
+            n_free++;
+            idle += r->width - as_replica_front(r);
+        }
+    }
+    if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||
+        n_free != d->n_free || absent != d->n_absent)
+        return false;
+    for (uint32_t i = 0; idle > d->recalled && i < d->n_all; i++) {
+        if (!balanced(d->all[i]))
+            return false;
+    }
+    return true;
+}

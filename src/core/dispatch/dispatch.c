@@ -1,0 +1,552 @@
+/* Who gets what: binding requests to replicas. */
+#include "core/dispatch/replica.h"
+
+void as_dispatch_list(struct as_replica *r, bool is_free)
+{
+    struct as_deploy *d = r->deploy;
+
+    if (is_free) {
+        r->free_at = d->n_free;
+        d->free[d->n_free++] = r;
+    } else {
+        struct as_replica *last = d->free[--d->n_free];
+
+        d->free[r->free_at] = last;
+        last->free_at = r->free_at;
+        r->free_at = AS_NOWHERE;
+    }
+}
+
+/* One that is probed has one request at a time. */
+uint32_t as_dispatch_width(const struct as_replica *r)
+{
+    if (!as_replica_open(r))
+        return 0;
+    return r->breaker.state == AS_BREAKER_HALF_OPEN ? AS_MIN(r->slots, 1) : r->slots;
+}
+
+/* Prefetch: as many as fit in the deployment's measure of work. */
+uint32_t as_dispatch_limit(const struct as_replica *r)
+{
+    uint32_t work = (uint32_t)r->deploy->conf.prefetch_work, n;
+
+    if (!as_replica_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN)
+        return as_dispatch_width(r);
+    if (r->deploy->batched || !r->prefetch || !r->slots || r->recalling || !r->service ||
+        r->service > work)
+        return r->slots;
+    n = work / (uint32_t)r->service;
+    return r->slots + AS_MIN(n, r->prefetch);
+}
+
+void as_dispatch_relimit(struct as_replica *r)
+{
+    r->width = as_dispatch_width(r);
+    r->limit = as_dispatch_limit(r);
+    as_dispatch_refresh(r);
+}
+
+struct as_replica *as_dispatch_free_for(struct as_deploy *d, const struct as_request *q)
+{
+    if (d->n_free == 0)
+        return NULL;
+    if (d->n_free == 1)
+        return as_replica_fits(d->free[0], q) ? d->free[0] : NULL;
+    return d->router->pick(d->free, d->n_free, q, &d->rand);
+}
+
+/* Behind the caps of models. */
+static bool has_room_behind(const struct as_replica *r)
+{
+    return r->of_model && !r->deploy->batched && as_replica_open(r) &&
+           r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling && r->slots &&
+           as_replica_waiting(r) < r->prefetch;
+}
+
+struct as_taker as_dispatch_taker(const struct as_replica *r)
+{
+    return (struct as_taker){.of_model = r->of_model,
+                             .slots = r->most_slots,
+                             .starts = as_replica_has_room(r),
+                             .waits = has_room_behind(r)};
+}
+
+static bool takes(const struct as_replica *r, const struct as_request *q)
+{
+    const struct as_lane *l = r->of_model ? as_queue_lane(&r->deploy->queue, q->model) : NULL;
+    struct as_taker t;
+
+    if (!l)
+        return as_replica_has_room(r);
+    t = as_dispatch_taker(r);
+    return as_lane_takes(l, &t);
+}
+
+struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as_request *q)
+{
+    struct as_replica *best = NULL;
+
+    /* rule 1: whoever waits in the shared FIFO has found no room either */
+    if (d->queue.n && !d->queue.n_lanes)
+        return NULL;
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        struct as_replica *r = d->all[i];
+
+        if (takes(r, q) && (!best || r->unanswered < best->unanswered))
+            best = r;
+    }
+    return best;
+}
+
+/* What is true of every request that is sent, alone or in a batch. */
+static void hand_over(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+
+    as_request_move(q, AS_REQ_SENT);
+    as_list_push(&r->sent, &q->node);
+    q->replica = r;
+    q->sent = now;
+    if (q->attempts)
+        d->stat.replayed++;
+    if (q->attempts < UINT8_MAX)
+        q->attempts++;
+    r->unanswered++;
+    as_dispatch_refresh(r);
+    d->stat.dispatched++;
+    if (__builtin_expect(d->owed || r->trial.suspect, 0))
+        as_trial_sent(r, q);
+    as_hist_add(&d->stat.queue, now - q->arrived);
+    d->ops.send(d->ctx, r, q);
+    AS_ASSERT(q->stream > r->last_stream);
+    r->last_stream = q->stream;
+}
+
+void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+
+    r->used = ++d->uses;
+    if (as_replica_enter(r, q->model) && as_replica_front(r) < r->slots)
+        d->ongoing++;
+    else
+        d->prefetched++;
+    hand_over(r, q, now);
+}
+
+/* --- batches --- */
+
+/* Requests from the tail on, of as many calls as wait. */
+uint32_t as_dispatch_walk_waiting(const struct as_replica *r)
+{
+    uint32_t calls = as_replica_front(r) - r->slots, n = 0;
+    const struct as_batch *last = NULL;
+
+    for (const struct as_list *it = r->sent.prev; it != &r->sent; it = it->prev, n++) {
+        const struct as_request *q =
+            AS_LIST_ENTRY((struct as_list *)(uintptr_t)it, struct as_request, node);
+
+        if ((!q->batch || q->batch != last) && calls-- == 0)
+            break;
+        last = q->batch;
+    }
+    return n;
+}
+
+static struct as_batch *get_batch(struct as_deploy *d)
+{
+    struct as_list *n = as_list_pop(&d->batches);
+    struct as_batch *b = n ? AS_LIST_ENTRY(n, struct as_batch, node) : as_xalloc(sizeof(*b));
+
+    as_list_init(&b->node);
+    b->n = b->items = 0;
+    b->learned = b->counted = false;
+    return b;
+}
+
+static bool in_time(struct as_deploy *d, struct as_request *q, as_ns now);
+
+void as_dispatch_hold(struct as_deploy *d, struct as_lane *l, as_ns now)
+{
+    as_lane_ripen(&d->queue, l, now);
+    if (l->holding)
+        d->ops.wake(d->ctx, l->hold);
+}
+
+void as_dispatch_unqueue(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    struct as_lane *l = q->lane;
+    bool held = l && l->holding; /* then the timer is set, though it may be late */
+
+    if (q->blame) {
+        as_trial_remove(d, q, now);
+        return;
+    }
+    as_queue_remove(&d->queue, q);
+    if (l && !held)
+        as_dispatch_hold(d, l, now);
+}
+
+/* Ends those at the lane's front, one batch's worth, whose deadline has passed unnoticed. True:
+ * there were some, and the lane may not be the next one any more. */
+static bool sweep(struct as_deploy *d, struct as_lane *l, as_ns now)
+{
+    uint32_t items = 0;
+    bool some = false;
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        AS_LIST_EACH(n, &l->fifo[p])
+        {
+            struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+            if (items >= l->batching->conf.max_size)
+                return some;
+            if (q->deadline > now) {
+                items += q->items;
+                continue;
+            }
+            as_dispatch_unqueue(d, q, now);
+            (void)in_time(d, q, now);
+            some = true;
+        }
+    }
+    return some;
+}
+
+/* The front of the lane, in order, up to where the next one does not fit. */
+static uint32_t take(struct as_deploy *d, struct as_lane *l, struct as_list *to,
+                     uint32_t *ret_items)
+{
+    uint32_t limit = l->single ? 1 : as_batch_limit(&l->batching->conf, l->items), n = 0;
+    struct as_request *q;
+
+    *ret_items = 0;
+    while ((q = as_lane_first(l)) && (!n || *ret_items + q->items <= limit)) {
+        as_queue_remove(&d->queue, q);
+        as_list_push(to, &q->node);
+        *ret_items += q->items;
+        n++;
+    }
+    return n;
+}
+
+/* One call for r, which has a free slot, out of a ripe lane; or nothing yet, when some of it came
+ * too late: then the caller looks again who is next. */
+static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    struct as_batch *b;
+    struct as_list members, *it;
+    uint32_t n, items;
+
+    if (sweep(d, l, now))
+        return;
+    as_list_init(&members);
+    n = take(d, l, &members, &items);
+    as_dispatch_hold(d, l, now);
+    d->stat.batches++;
+    as_hist_add(&d->stat.batch, items * AS_US);
+    if (n == 1) {
+        as_dispatch_send(r, AS_LIST_ENTRY(as_list_pop(&members), struct as_request, node), now);
+        return;
+    }
+    b = get_batch(d);
+    d->ops.batch(d->ctx, r, n);
+    while ((it = as_list_pop(&members))) {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        q->batch = b;
+        b->items += q->items;
+        if (b->n++ == 0) {
+            as_dispatch_send(r, q, now);
+        } else {
+            r->packed++;
+            d->ongoing++;
+            hand_over(r, q, now);
+        }
+    }
+}
+
+void as_dispatch_lane(struct as_deploy *d, struct as_lane *l, as_ns now)
+{
+    while (as_lane_ripe(l)) {
+        struct as_replica *r = as_dispatch_free_for(d, as_lane_first(l));
+
+        if (!r)
+            return;
+        send_batch(r, l, now);
+    }
+}
+
+/* Who goes next where there is a free slot, whatever the replica. */
+static struct as_request *first_of_all(const struct as_deploy *d)
+{
+    struct as_request *best = NULL;
+
+    for (uint32_t i = 0; i < d->n_free; i++) {
+        const struct as_replica *r = d->free[i];
+        struct as_taker t = as_dispatch_taker(r);
+        struct as_request *q = as_queue_first(&d->queue, &t);
+
+        if (q && (!best || as_queue_before(q, best)))
+            best = q;
+    }
+    return best;
+}
+
+void as_dispatch_flow(struct as_deploy *d, as_ns now)
+{
+    struct as_request *q;
+
+    while (d->queue.n && (q = first_of_all(d))) {
+        struct as_replica *r = as_dispatch_free_for(d, q);
+
+        if (q->lane) {
+            send_batch(r, q->lane, now);
+            continue;
+        }
+        as_queue_remove(&d->queue, q);
+        if (in_time(d, q, now))
+            as_dispatch_send(r, q, now);
+    }
+}
+
+/* --- taken back --- */
+
+/* One of several in a batch: the call goes on without it. */
+static void leave_batch(struct as_replica *r, struct as_request *q)
+{
+    struct as_deploy *d = r->deploy;
+    uint32_t ongoing = as_replica_ongoing(r), waiting = as_replica_waiting(r);
+
+    as_list_remove(&q->node);
+    q->batch->n--;
+    r->packed--;
+    r->unanswered--;
+    q->batch = NULL;
+    d->ongoing -= ongoing - as_replica_ongoing(r);
+    d->prefetched -= waiting - as_replica_waiting(r);
+}
+
+/* A whole call, the last of its batch or one without; with batches about, sizes differ. */
+static void leave_slot(struct as_replica *r, struct as_request *q)
+{
+    struct as_deploy *d = r->deploy;
+    uint32_t ongoing = as_replica_ongoing(r), waiting = as_replica_waiting(r);
+
+    as_list_remove(&q->node);
+    if (r->of_model)
+        r->of_model[q->model].calls--;
+    if (q->batch)
+        as_list_push(&d->batches, &q->batch->node);
+    q->batch = NULL;
+    r->unanswered--;
+    d->ongoing = d->ongoing - ongoing + as_replica_ongoing(r);
+    d->prefetched = d->prefetched - waiting + as_replica_waiting(r);
+}
+
+void as_dispatch_detach(struct as_request *q)
+{
+    struct as_replica *r = q->replica;
+    struct as_deploy *d = r->deploy;
+
+    if (q->recalled)
+        as_replica_unrecall(r, q);
+    q->started = false;
+    q->replica = NULL;
+    if (d->batched) {
+        if (q->batch && q->batch->n > 1)
+            leave_batch(r, q);
+        else
+            leave_slot(r, q);
+    } else {
+        as_list_remove(&q->node);
+        r->unanswered--;
+        if (as_replica_leave(r, q->model) && as_replica_front(r) < r->slots)
+            d->ongoing--;
+        else
+            d->prefetched--;
+    }
+    as_dispatch_refresh(r);
+}
+
+/* One that waits; false when it ended instead, because its deadline has passed. */
+static bool in_time(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    if (q->deadline > now)
+        return true;
+    as_deploy_fail(d, q, AS_EDEADLINE);
+    return false;
+}
+
+/* A deployment that is down has no queue: what finds a slot goes at once. */
+static void batch_again(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    if (!as_dispatch_free_for(d, q)) {
+        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        return;
+    }
+    as_request_move(q, AS_REQ_QUEUED);
+    as_queue_push(&d->queue, q);
+    as_dispatch_lane(d, q->lane, now);
+}
+
+void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    struct as_replica *r;
+
+    if (as_absent_is_gone(d, q)) {
+        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        return;
+    }
+    if (!in_time(d, q, now))
+        return;
+    if (d->batched) {
+        q->release = 0; /* it has waited before */
+        as_queue_push(&d->queue, q);
+        return;
+    }
+    r = as_dispatch_free_for(d, q);
+    if (!r)
+        r = as_dispatch_prefetch_for(d, q);
+    if (r)
+        as_dispatch_send(r, q, now);
+    else
+        as_queue_push(&d->queue, q);
+}
+
+/* A suspect waits for its trial; where nobody waits, not even for that. True: q is seen to. */
+static bool again_alone(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    int err = as_suspect_look(d, q, now);
+
+    if (!err && !q->blame)
+        return false;
+    if (err || d->down) {
+        as_deploy_fail(d, q, err ? err : AS_EUNAVAILABLE);
+        return true;
+    }
+    as_request_move(q, AS_REQ_QUEUED);
+    as_trial_add(d, q, now);
+    return true;
+}
+
+void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now)
+{
+    struct as_replica *r;
+
+    if (as_absent_is_gone(d, q) || as_elsewhere_leaves(d, q)) {
+        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        return;
+    }
+    if (!in_time(d, q, now) || again_alone(d, q, now))
+        return;
+    if (d->batched) {
+        q->release = 0; /* it has waited before */
+        if (!d->down) {
+            as_request_move(q, AS_REQ_QUEUED);
+            as_queue_push(&d->queue, q);
+            return;
+        }
+        if (as_queue_batching(&d->queue, q->model)) {
+            batch_again(d, q, now);
+            return;
+        }
+    }
+    r = as_dispatch_free_for(d, q);
+    if (!r)
+        r = as_dispatch_prefetch_for(d, q);
+    if (!r && d->down) {
+        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        return;
+    }
+    as_request_move(q, AS_REQ_QUEUED);
+    if (r)
+        as_dispatch_send(r, q, now);
+    else
+        as_queue_push(&d->queue, q);
+}
+
+void as_dispatch_fill(struct as_replica *r, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+
+    while (d->queue.n) {
+        struct as_taker t = as_dispatch_taker(r);
+        struct as_request *q = t.starts || t.waits ? as_queue_first(&d->queue, &t) : NULL;
+
+        if (!q)
+            break;
+        if (q->lane) {
+            send_batch(r, q->lane, now);
+            continue;
+        }
+        as_queue_remove(&d->queue, q);
+        if (in_time(d, q, now))
+            as_dispatch_send(r, q, now);
+    }
+    if (d->n_suspects)
+        as_trial_go(d, now);
+}
+
+/* --- caps --- */
+
+static void count_models(struct as_replica *r)
+{
+    const struct as_batch *last = NULL;
+
+    r->of_model = as_xalloc(AS_DEPLOY_MODELS_MAX * sizeof(r->of_model[0]));
+    AS_LIST_EACH(n, &r->sent)
+    {
+        const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+        r->of_model[q->model].calls += !q->batch || q->batch != last;
+        last = q->batch;
+    }
+}
+
+static void count_behind(struct as_replica *r)
+{
+    struct as_deploy *d = r->deploy;
+
+    d->ongoing -= as_replica_ongoing(r);
+    d->prefetched -= as_replica_waiting(r);
+    r->behind = 0;
+    for (uint32_t m = 0; m < d->queue.n_lanes; m++)
+        r->behind += as_replica_behind(r, m);
+    d->ongoing += as_replica_ongoing(r);
+    d->prefetched += as_replica_waiting(r);
+    as_dispatch_refresh(r);
+}
+
+static void count_recalled(struct as_deploy *d)
+{
+    for (uint32_t m = 0; m < d->queue.n_lanes; m++) {
+        if (d->queue.lanes[m])
+            d->queue.lanes[m]->recalled = 0;
+    }
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        AS_LIST_EACH(n, &d->all[i]->sent)
+        {
+            const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+
+            if (q->recalled && as_queue_lane(&d->queue, q->model))
+                d->queue.lanes[q->model]->recalled++;
+        }
+    }
+}
+
+void as_dispatch_restrict(struct as_deploy *d)
+{
+    for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++) {
+        if (d->cap_of[m] && d->cap_of[m] < d->most_slots && !as_queue_lane(&d->queue, m))
+            as_queue_restrict(&d->queue, m, d->cap_of[m]);
+    }
+    for (uint32_t i = 0; d->queue.n_lanes && i < d->n_all; i++) {
+        if (!d->all[i]->of_model)
+            count_models(d->all[i]);
+        count_behind(d->all[i]);
+    }
+    if (d->recalled)
+        count_recalled(d);
+}

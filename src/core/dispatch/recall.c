@@ -1,0 +1,134 @@
+/* What waits at the wrong replica is asked back. */
+#include "core/dispatch/replica.h"
+
+#define RECALL_MAX 256u /* requests of one RECALL */
+
+/* --- what waits in a replica --- */
+
+void as_recall_walk_begin(struct as_recall_walk *it, const struct as_replica *r)
+{
+    *it = (struct as_recall_walk){.r = r, .at = r->sent.prev, .left = as_replica_waiting(r)};
+    it->front = it->left - r->behind;
+    for (uint32_t m = 0; r->behind && m < r->deploy->queue.n_lanes; m++)
+        r->of_model[m].seen = as_replica_behind(r, m);
+}
+
+struct as_request *as_recall_walk_next(struct as_recall_walk *it)
+{
+    const struct as_replica *r = it->r;
+
+    while (it->left) {
+        struct as_request *q =
+            AS_LIST_ENTRY((struct as_list *)(uintptr_t)it->at, struct as_request, node);
+
+        it->at = it->at->prev;
+        if (r->behind && r->of_model[q->model].seen)
+            r->of_model[q->model].seen--;
+        else if (it->front)
+            it->front--;
+        else
+            continue;
+        it->left--;
+        return q;
+    }
+    return NULL;
+}
+
+/* --- recalls --- */
+
+static uint32_t free_slots(const struct as_deploy *d)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < d->n_free; i++)
+        n += d->free[i]->width - as_replica_front(d->free[i]);
+    return n;
+}
+
+/* How many of q's model could begin at once, in all replicas together. */
+static uint32_t room_of_model(const struct as_deploy *d, const struct as_request *q)
+{
+    const struct as_lane *l = as_queue_lane(&d->queue, q->model);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < d->n_free; i++) {
+        const struct as_replica *r = d->free[i];
+        uint32_t room = r->width - as_replica_front(r);
+
+        if (!as_replica_fits(r, q))
+            continue;
+        if (as_replica_caps(r, q->model))
+            room = AS_MIN(room, l->cap - r->of_model[q->model].calls);
+        n += room;
+    }
+    return n;
+}
+
+/* Beside what is under recall already: more could not begin either. */
+bool as_recall_is_due(const struct as_deploy *d, const struct as_request *q)
+{
+    const struct as_lane *l = as_queue_lane(&d->queue, q->model);
+
+    if (q->state != AS_REQ_SENT || q->recalled || q->started)
+        return false;
+    return room_of_model(d, q) > (l && !d->batched ? l->recalled : 0);
+}
+
+/* Asks up to `want` streams back, the newest; returns how many. */
+static uint32_t recall(struct as_replica *r, uint32_t want)
+{
+    struct as_deploy *d = r->deploy;
+    struct as_request *batch[RECALL_MAX];
+    uint32_t n = 0;
+    const struct as_batch *last = NULL;
+    struct as_recall_walk it;
+    struct as_request *q;
+
+    want = AS_MIN(want, RECALL_MAX);
+    as_recall_walk_begin(&it, r);
+    while (n < RECALL_MAX && (q = as_recall_walk_next(&it))) {
+        if (n >= want && (!q->batch || q->batch != last))
+            break; /* else the rest of a batch comes along: it can be one again elsewhere */
+        if (!as_recall_is_due(d, q))
+            continue;
+        batch[RECALL_MAX - ++n] = q; /* filled from the back: stream order */
+        as_replica_recall(r, q);
+        last = q->batch;
+    }
+    if (!n)
+        return 0;
+    r->recalling = true;
+    as_dispatch_relimit(r);
+    d->stat.recalled += n;
+    d->ops.recall(d->ctx, r, batch + RECALL_MAX - n, n);
+    return n;
+}
+
+/* The replica with most to recall, in falling order: `after` is the one that was asked before. */
+static struct as_replica *most_waiting(struct as_deploy *d, const struct as_replica *after)
+{
+    struct as_replica *best = NULL;
+
+    for (uint32_t i = 0; i < d->n_all; i++) {
+        struct as_replica *r = d->all[i];
+        uint32_t n = as_replica_waiting(r);
+
+        if (!n || r->recalling || r == after)
+            continue;
+        if (after && (n > as_replica_waiting(after) ||
+                      (n == as_replica_waiting(after) && r->index < after->index)))
+            continue;
+        if (!best || n > as_replica_waiting(best))
+            best = r;
+    }
+    return best;
+}
+
+void as_recall_start(struct as_deploy *d)
+{
+    struct as_replica *r = NULL;
+    uint32_t idle = free_slots(d);
+
+    while (idle > d->recalled && (r = most_waiting(d, r)))
+        recall(r, idle - d->recalled);
+}

@@ -1,0 +1,462 @@
+/* The lives of replicas: they come, get slots, end streams, drain, die. */
+#include "core/dispatch/replica.h"
+
+#define SERVICE_MAX (3600 * AS_SEC) /* what a worker may claim for one call */
+
+int as_replica_new(struct as_replica **ret_r, struct as_deploy *d, struct as_str name, void *link)
+{
+    struct as_replica *r;
+
+    if (d->n_all == AS_DEPLOY_REPLICAS_MAX)
+        return AS_EFULL;
+    if (d->n_all == d->cap_all) {
+        d->cap_all = d->cap_all ? 2 * d->cap_all : 8;
+        d->all = as_xrealloc(d->all, d->cap_all * sizeof(struct as_replica *));
+        d->free = as_xrealloc(d->free, d->cap_all * sizeof(struct as_replica *));
+    }
+    r = as_xalloc(sizeof(*r));
+    r->deploy = d;
+    r->name = as_str_dup(name);
+    r->link = link;
+    r->index = d->n_all;
+    r->free_at = AS_NOWHERE;
+    as_list_init(&r->sent);
+    d->all[d->n_all++] = r;
+    as_dispatch_restrict(d);
+    as_absent_begin(r);
+    *ret_r = r;
+    return 0;
+}
+
+void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+
+    d->ongoing -= as_replica_ongoing(r);
+    d->prefetched -= as_replica_waiting(r);
+    r->slots = AS_MIN(slots, AS_DEPLOY_SLOTS_MAX);
+    r->prefetch = AS_MIN(prefetch, AS_DEPLOY_SLOTS_MAX);
+    d->ongoing += as_replica_ongoing(r);
+    d->prefetched += as_replica_waiting(r);
+    if (r->slots > r->most_slots) {
+        r->most_slots = r->slots;
+        d->most_slots = AS_MAX(d->most_slots, r->slots);
+        as_dispatch_restrict(d);
+    }
+    if (!r->slots)
+        as_trial_unkeep(r); /* for a suspect neither */
+    as_dispatch_relimit(r);
+    as_trial_serving(d, now);
+    as_eject_last(d, now);
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(d);
+}
+
+void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
+{
+    r->draining = draining;
+    if (draining)
+        as_trial_unkeep(r); /* it is tried elsewhere */
+    as_dispatch_relimit(r);
+    as_trial_serving(r->deploy, now);
+    as_eject_last(r->deploy, now);
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(r->deploy);
+}
+
+static as_ns average(as_ns old, as_ns service)
+{
+    return old ? AS_MAX(old - old / 8 + service / 8, 1) : service;
+}
+
+/* How many may wait behind the model's cap: as many as fit in the deployment's measure of work. */
+static void learn_model(struct as_replica *r, uint32_t model, as_ns service)
+{
+    struct as_share *s = &r->of_model[model];
+    uint32_t work = (uint32_t)r->deploy->conf.prefetch_work;
+
+    s->service = average(s->service, service);
+    s->ahead = s->service > work ? 0 : work / (uint32_t)s->service;
+}
+
+/* Of a batch each member tells it, and one of them counts. */
+static void learn(struct as_replica *r, struct as_request *q, as_ns service, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+
+    service = AS_MIN(service, SERVICE_MAX);
+    as_hist_add(&d->stat.service, service);
+    if (d->batched) {
+        struct as_batching *b = as_queue_batching(&d->queue, q->model);
+
+        if (q->batch && q->batch->learned)
+            return;
+        if (q->batch)
+            q->batch->learned = true;
+        if (b)
+            b->service = average(b->service, service);
+    }
+    r->service = average(r->service, service);
+    r->limit = as_dispatch_limit(r);
+    if (r->of_model)
+        learn_model(r, q->model, service);
+    as_eject_pace(r, q->model, service, now);
+}
+
+/* q (SENT) leaves r without an answer; others are asked before r takes more. */
+static void give_back(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    r->held = true;
+    as_dispatch_relimit(r);
+    as_dispatch_detach(q);
+    if (r->trial.suspect == q)
+        as_trial_done(r, q, false, now);
+    as_dispatch_again(r->deploy, q, now);
+    if (r->deploy->batched)
+        as_dispatch_flow(r->deploy, now);
+    r->held = false;
+    as_dispatch_relimit(r);
+}
+
+bool as_replica_bind(struct as_replica *r, struct as_request *q)
+{
+    AS_ASSERT(q->replica == r);
+    q->bound = true;
+    return q->state == AS_REQ_SENT;
+}
+
+bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
+                     as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    bool waits = q->state == AS_REQ_SENT;
+    bool again = waits && retry && !q->bound && q->retries < AS_REQUEST_RETRIES;
+
+    AS_ASSERT(q->replica == r);
+    if (service)
+        learn(r, q, service, now);
+    if (again) {
+        q->retries++;
+        give_back(r, q, now);
+    } else {
+        as_dispatch_detach(q);
+        as_eject_heard(r, q, now);
+        if (__builtin_expect(r->trial.suspect == q, 0))
+            as_trial_done(r, q, waits && !retry, now); /* handed back: it has not run */
+        if (waits) {
+            as_heap_remove(&d->deadlines, q);
+            as_request_move(q, AS_REQ_DONE);
+            as_deploy_clear(d, q);
+            d->stat.completed++;
+            as_hist_add(&d->stat.total, now - q->arrived);
+            as_hist_add(&d->stat.link, now - q->sent - AS_MIN(service, now - q->sent));
+        } else {
+            as_deploy_end(d, q);
+        }
+    }
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(d);
+    return waits && !again;
+}
+
+void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    AS_ASSERT(q->replica == r && q->recalled);
+    if (q->batch)
+        q->batch->items -= q->items;
+    if (q->state == AS_REQ_SENT) {
+        give_back(r, q, now);
+    } else {
+        as_dispatch_detach(q);
+        if (r->trial.suspect == q)
+            as_trial_done(r, q, false, now);
+        as_deploy_end(r->deploy, q);
+    }
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(r->deploy);
+}
+
+void as_replica_recall_done(struct as_replica *r, as_ns now)
+{
+    for (struct as_list *it = r->sent.prev; r->recalled && it != &r->sent; it = it->prev) {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        if (!q->recalled)
+            continue;
+        as_replica_unrecall(r, q);
+        q->started = true; /* or a worker that keeps it for itself: asking again would not end */
+    }
+    AS_ASSERT(!r->recalled);
+    r->recalling = false;
+    as_dispatch_relimit(r);
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(r->deploy);
+}
+
+/* --- what runs there --- */
+
+void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struct as_request *q),
+                               void *arg)
+{
+    const struct as_batch *last = NULL;
+    uint32_t calls = 0;
+
+    for (uint32_t m = 0; r->behind && m < r->deploy->queue.n_lanes; m++)
+        r->of_model[m].seen = 0;
+    AS_LIST_EACH(it, &r->sent)
+    {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        if (r->behind && as_replica_caps(r, q->model) &&
+            r->of_model[q->model].seen++ >= as_queue_lane(&r->deploy->queue, q->model)->cap)
+            continue;
+        calls += !q->batch || q->batch != last;
+        last = q->batch;
+        if (calls > r->slots)
+            return;
+        fn(arg, q);
+    }
+}
+
+void as_replica_give_up(struct as_replica *r, struct as_request *q, int err)
+{
+    AS_ASSERT(q->replica == r);
+    if (q->state != AS_REQ_SENT)
+        return;
+    as_deploy_abandon(r->deploy, q, AS_EDEADLINE);
+    /* told last: the verdict takes the request to another thread, which owns it then */
+    as_deploy_tell(r->deploy, q, err);
+}
+
+/* --- requests that are lost --- */
+
+void as_replica_bury(struct as_list back[AS_PRIORITIES], struct as_request *q)
+{
+    struct as_list *head = &back[q->priority], *at = head->prev;
+
+    while (at != head && AS_LIST_ENTRY(at, struct as_request, node)->order > q->order)
+        at = at->prev;
+    as_list_insert_after(at, &q->node);
+}
+
+void as_replica_rise(struct as_deploy *d, struct as_list back[AS_PRIORITIES], as_ns now)
+{
+    struct as_list *n;
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        while ((n = as_list_pop(&back[p])))
+            as_dispatch_again(d, AS_LIST_ENTRY(n, struct as_request, node), now);
+    }
+    if (d->batched)
+        as_dispatch_flow(d, now);
+    if (d->n_suspects)
+        as_trial_go(d, now);
+    if (d->has_freed)
+        as_trial_freed(d, now);
+    as_dispatch_balance(d);
+}
+
+static uint64_t in_flight(const struct as_deploy *d)
+{
+    uint64_t n = (uint64_t)d->queue.n + d->n_suspects + d->parked;
+
+    for (uint32_t i = 0; i < d->n_all; i++)
+        n += d->all[i]->unanswered;
+    return n;
+}
+
+bool as_replica_may_rise(struct as_deploy *d, struct as_request *q, enum as_replay rule)
+{
+    if (rule == AS_REPLAY_NEVER || rule == AS_REPLAY_FREE)
+        return rule == AS_REPLAY_FREE;
+    if (q->tries + 1u >= d->conf.replay.attempts ||
+        (rule == AS_REPLAY_BUDGET && !q->budgeted &&
+         d->budgeted >= as_replay_budget(&d->conf.replay, in_flight(d)))) {
+        d->stat.worn++;
+        return false;
+    }
+    q->tries++;
+    if (rule == AS_REPLAY_BUDGET && !q->budgeted) {
+        q->budgeted = true;
+        d->budgeted++;
+    }
+    return true;
+}
+
+void as_replica_lose(struct as_replica *r, struct as_request *q, enum as_loss loss, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    bool waits = q->state == AS_REQ_SENT;
+
+    AS_ASSERT(q->replica == r && (loss == AS_LOSS_LINK || loss == AS_LOSS_UNKNOWN));
+    q->ran = true;
+    if (waits &&
+        as_replica_may_rise(d, q,
+                            as_replay_rule(loss, q->bound ? AS_PROGRESS_BOUND : AS_PROGRESS_STARTED,
+                                           q->idempotent))) {
+        give_back(r, q, now);
+    } else {
+        if (waits)
+            as_deploy_tell(d, q, AS_EMAYHAVERUN);
+        as_dispatch_detach(q);
+        if (r->trial.suspect == q)
+            as_trial_done(r, q, false, now);
+        as_deploy_end(d, q);
+    }
+    if (waits)
+        as_eject_answer(r, true, now);
+    as_dispatch_pull(r, now);
+    as_dispatch_balance(d);
+}
+
+/* --- death --- */
+
+static void forget(struct as_replica *r)
+{
+    struct as_deploy *d = r->deploy;
+
+    r->draining = true;
+    as_dispatch_relimit(r);
+    for (uint32_t i = r->index; i + 1 < d->n_all; i++) {
+        d->all[i] = d->all[i + 1];
+        d->all[i]->index = i;
+    }
+    d->n_all--;
+    d->n_out -= r->breaker.state != AS_BREAKER_CLOSED;
+    d->n_absent -= r->n_absent;
+    d->stat.deaths++;
+}
+
+void as_replica_condemn(struct as_replica *r, uint64_t last_started)
+{
+    AS_ASSERT(!r->condemned);
+    r->condemned = true;
+    r->suspect_to = last_started;
+}
+
+/* Those that may be what has ended r: the last stream of them, 0 none. */
+static uint64_t suspects_of(const struct as_replica *r, uint64_t last_started, enum as_loss loss)
+{
+    if (loss == AS_LOSS_CRASHED || loss == AS_LOSS_UNTOLD)
+        return last_started;
+    if (r->condemned && (loss == AS_LOSS_CONDEMNED || loss == AS_LOSS_LINK))
+        return AS_MIN(last_started, r->suspect_to);
+    return 0;
+}
+
+/* What becomes of q, which r has not answered. */
+static void lose(struct as_replica *r, struct as_request *q, enum as_progress progress,
+                 enum as_loss loss, struct as_grave *g, struct as_list back[AS_PRIORITIES],
+                 as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    enum as_replay rule = as_replay_rule(loss, progress, q->idempotent);
+    bool waits = q->state == AS_REQ_SENT, replay;
+
+    q->ran = q->ran || progress != AS_PROGRESS_SENT;
+    if (waits && rule != AS_REPLAY_NEVER && rule != AS_REPLAY_FREE &&
+        (as_grave_has(g, q) || (rule == AS_REPLAY_LATER && d->conf.verdict_wait))) {
+        as_dispatch_detach(q);
+        as_grave_park(d, g, q, now);
+        return;
+    }
+    if (rule == AS_REPLAY_LATER)
+        rule = as_replay_rule(AS_LOSS_UNKNOWN, progress, q->idempotent);
+    replay = waits && as_replica_may_rise(d, q, rule);
+    if (waits && !replay)
+        as_deploy_tell(d, q, AS_EMAYHAVERUN);
+    as_dispatch_detach(q);
+    if (replay)
+        as_replica_bury(back, q);
+    else
+        as_grave_retain(d, g, q);
+}
+
+uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_loss loss, as_ns now)
+{
+    struct as_deploy *d = r->deploy;
+    struct as_list back[AS_PRIORITIES];
+    struct as_grave *g = NULL;
+    uint64_t suspect_to, number;
+    struct as_blamed *tried;
+
+    forget(r);
+    as_trial_serving(d, now);
+    tried = as_trial_abort(r);
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        as_list_init(&back[p]);
+    suspect_to = suspects_of(r, last_started, loss);
+    if (suspect_to || loss == AS_LOSS_UNTOLD) {
+        g = as_grave_dig(r, suspect_to, tried, now);
+    } else {
+        as_trial_decide(d, tried);
+    }
+    AS_LIST_EACH(it, &r->sent)
+    {
+        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+
+        lose(r, q,
+             q->bound                   ? AS_PROGRESS_BOUND
+             : q->stream > last_started ? AS_PROGRESS_SENT
+                                        : AS_PROGRESS_STARTED,
+             loss == AS_LOSS_CONDEMNED && q->stream > suspect_to ? AS_LOSS_KILLED : loss, g, back,
+             now);
+    }
+    free(r->of_model);
+    free(r->name);
+    free(r);
+    number = g ? as_grave_close(d, g, loss, back, now) : 0;
+    as_replica_rise(d, back, now);
+    as_elsewhere_sweep(d, now);
+    as_eject_last(d,
+                  now); /* last: those that it lets in shall find the oldest of all in the queue */
+    as_dispatch_balance(d);
+    return number;
+}
+
+/* --- inspection --- */
+
+void *as_replica_link(const struct as_replica *r)
+{
+    return r->link;
+}
+
+struct as_str as_replica_name(const struct as_replica *r)
+{
+    return as_str_of(r->name);
+}
+
+uint32_t as_replica_ongoing(const struct as_replica *r)
+{
+    return r->unanswered - as_replica_waiting(r);
+}
+
+enum as_breaker_state as_replica_breaker(const struct as_replica *r)
+{
+    return r->breaker.state;
+}
+
+enum as_trial_state as_replica_trial(const struct as_replica *r)
+{
+    return r->trial.state;
+}
+
+uint32_t as_replica_slots(const struct as_replica *r)
+{
+    return r->slots;
+}
+
+uint32_t as_replica_unanswered(const struct as_replica *r)
+{
+    return r->unanswered;
+}
+
+as_ns as_replica_service(const struct as_replica *r)
+{
+    return r->service;
+}
+
+as_ns as_replica_model_service(const struct as_replica *r, uint32_t model)
+{
+    return r->of_model ? r->of_model[model].service : 0;
+}

@@ -1,0 +1,408 @@
+#include "core/queue/queue.h"
+
+static struct as_request *request_of(const struct as_list *n)
+{
+    return AS_LIST_ENTRY((struct as_list *)(uintptr_t)n, struct as_request, node);
+}
+
+void as_queue_init(struct as_queue *u)
+{
+    *u = (struct as_queue){0};
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        as_list_init(&u->fifo[p]);
+    as_list_init(&u->active);
+}
+
+static void free_lane(struct as_lane *l)
+{
+    if (l && l->batching) {
+        for (uint32_t i = 0; i < l->batching->n_kinds; i++)
+            free(l->batching->kinds[i]);
+        free(l->batching);
+    }
+    free(l);
+}
+
+void as_queue_fini(struct as_queue *u)
+{
+    AS_ASSERT(u->n == 0);
+    for (uint32_t i = 0; i < u->n_lanes; i++)
+        free_lane(u->lanes[i]);
+    free(u->lanes);
+    *u = (struct as_queue){0};
+}
+
+/* Where q waits, or, for a model without batching, would wait. */
+static struct as_lane *lane_of(const struct as_queue *u, const struct as_request *q)
+{
+    if (q->lane)
+        return q->lane;
+    return q->model < u->n_lanes ? u->lanes[q->model] : NULL;
+}
+
+static void insert(struct as_list *fifo, struct as_request *q)
+{
+    struct as_list *at = fifo->prev;
+
+    if (at != fifo && request_of(at)->order > q->order) {
+        at = fifo;
+        while (request_of(at->next)->order < q->order)
+            at = at->next;
+    }
+    as_list_insert_after(at, &q->node);
+}
+
+/* --- lanes of a model with batching --- */
+
+/* After what waits in l changed. */
+static void settle(struct as_queue *u, struct as_lane *l)
+{
+    bool holding =
+        l->n && !l->ready && !l->single && l->items < as_batch_enough(&l->batching->conf);
+
+    if (holding == l->holding)
+        return;
+    l->holding = holding;
+    if (holding)
+        u->n_holding++;
+    else
+        u->n_holding--;
+}
+
+static void batch_in(struct as_queue *u, struct as_lane *l, struct as_request *q)
+{
+    q->lane = l;
+    l->items += q->items;
+    if (!q->release)
+        l->ready++;
+    else
+        l->hold = AS_MIN(l->hold, q->release);
+    settle(u, l);
+}
+
+static void batch_out(struct as_queue *u, struct as_lane *l, struct as_request *q)
+{
+    q->lane = NULL;
+    l->items -= q->items;
+    l->ready -= !q->release;
+    if (!l->n)
+        l->hold = AS_NEVER;
+    settle(u, l);
+}
+
+static struct as_lane *lane_new(uint32_t model, uint32_t cap)
+{
+    struct as_lane *l = as_xalloc(sizeof(*l));
+
+    l->model = model;
+    l->cap = cap;
+    l->hold = AS_NEVER;
+    as_list_init(&l->node);
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        as_list_init(&l->fifo[p]);
+    return l;
+}
+
+struct as_lane *as_queue_lane_for(struct as_queue *u, const struct as_request *q)
+{
+    struct as_lane *others = u->lanes[q->model], *empty = NULL;
+    struct as_batching *b = others->batching;
+
+    for (uint32_t i = 0; i < b->n_kinds; i++) {
+        struct as_lane *l = b->kinds[i];
+
+        if (!l->n)
+            empty = l;
+        else if (l->kind == q->kind)
+            return !u->alike || u->alike(as_lane_first(l), q) ? l : others;
+    }
+    if (!empty) {
+        if (b->n_kinds == AS_QUEUE_KINDS)
+            return others;
+        empty = b->kinds[b->n_kinds++] = lane_new(q->model, others->cap);
+        empty->batching = b;
+    }
+    empty->kind = q->kind;
+    return empty;
+}
+
+bool as_lane_ripens(const struct as_lane *l, const struct as_request *q)
+{
+    return l->single || l->ready || !q->release ||
+           (uint64_t)l->items + q->items >= as_batch_enough(&l->batching->conf);
+}
+
+/* A lane that is not ripe holds less than one batch, so the walk is short. */
+void as_lane_ripen(struct as_queue *u, struct as_lane *l, as_ns now)
+{
+    if (!l->holding || l->hold > now)
+        return;
+    l->hold = AS_NEVER;
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        AS_LIST_EACH(n, &l->fifo[p])
+        {
+            struct as_request *q = request_of(n);
+
+            if (q->release <= now) {
+                q->release = 0;
+                l->ready++;
+            } else {
+                l->hold = AS_MIN(l->hold, q->release);
+            }
+        }
+    }
+    settle(u, l);
+}
+
+void as_queue_ripen(struct as_queue *u, as_ns now)
+{
+    AS_LIST_EACH(n, &u->active)
+    {
+        as_lane_ripen(u, AS_LIST_ENTRY(n, struct as_lane, node), now);
+    }
+}
+
+as_ns as_queue_next_release(const struct as_queue *u)
+{
+    as_ns next = AS_NEVER;
+
+    AS_LIST_EACH(n, &u->active)
+    {
+        const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
+
+        if (l->holding)
+            next = AS_MIN(next, l->hold);
+    }
+    return next;
+}
+
+/* --- in and out --- */
+
+void as_queue_push(struct as_queue *u, struct as_request *q)
+{
+    struct as_lane *l = lane_of(u, q);
+
+    if (l && l->batching)
+        l = as_queue_lane_for(u, q);
+    insert(l ? &l->fifo[q->priority] : &u->fifo[q->priority], q);
+    u->n++;
+    if (!l)
+        return;
+    if (l->n++ == 0)
+        as_list_push(&u->active, &l->node);
+    if (l->batching)
+        batch_in(u, l, q);
+}
+
+void as_queue_remove(struct as_queue *u, struct as_request *q)
+{
+    struct as_lane *l = lane_of(u, q);
+
+    AS_ASSERT(u->n > 0 && !as_list_empty(&q->node));
+    as_list_remove(&q->node);
+    u->n--;
+    if (!l)
+        return;
+    if (--l->n == 0)
+        as_list_remove(&l->node);
+    if (l->batching)
+        batch_out(u, l, q);
+}
+
+static void make_room(struct as_queue *u, uint32_t model)
+{
+    if (model < u->n_lanes)
+        return;
+    u->lanes = as_xrealloc(u->lanes, (model + 1) * sizeof(struct as_lane *));
+    while (u->n_lanes <= model)
+        u->lanes[u->n_lanes++] = NULL;
+}
+
+static struct as_lane *add_lane(struct as_queue *u, uint32_t model, uint32_t cap)
+{
+    make_room(u, model);
+    AS_ASSERT(!u->lanes[model]);
+    return u->lanes[model] = lane_new(model, cap);
+}
+
+void as_queue_restrict(struct as_queue *u, uint32_t model, uint32_t cap)
+{
+    struct as_lane *l = add_lane(u, model, cap);
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        AS_LIST_EACH(n, &u->fifo[p])
+        {
+            if (request_of(n)->model != model)
+                continue;
+            as_list_remove(n);
+            as_list_push(&l->fifo[p], n);
+            if (l->n++ == 0)
+                as_list_push(&u->active, &l->node);
+        }
+    }
+}
+
+void as_queue_forget(struct as_queue *u, uint32_t model)
+{
+    if (model >= u->n_lanes)
+        return;
+    AS_ASSERT(!u->lanes[model] || !as_queue_of_model(u, model));
+    free_lane(u->lanes[model]);
+    u->lanes[model] = NULL;
+}
+
+void as_queue_batch(struct as_queue *u, uint32_t model, uint32_t cap,
+                    const struct as_batch_conf *conf)
+{
+    struct as_lane *l = model < u->n_lanes ? u->lanes[model] : NULL;
+
+    if (!l)
+        l = add_lane(u, model, cap);
+    AS_ASSERT(!l->n && !l->batching);
+    l->single = true;
+    l->batching = as_xalloc(sizeof(*l->batching));
+    l->batching->conf = *conf;
+}
+
+/* --- the first --- */
+
+static struct as_request *first_of(const struct as_list *fifo)
+{
+    return as_list_empty(fifo) ? NULL : request_of(fifo->next);
+}
+
+struct as_request *as_lane_first(const struct as_lane *l)
+{
+    struct as_request *q = NULL;
+
+    for (uint32_t p = 0; !q && p < AS_PRIORITIES; p++)
+        q = first_of(&l->fifo[p]);
+    return q;
+}
+
+/* Of one lane, or the FIFO; NULL: nothing. held: also what is held back. */
+static struct as_request *first(const struct as_queue *u, const struct as_taker *t, bool held)
+{
+    for (uint32_t p = 0; u->n && p < AS_PRIORITIES; p++) {
+        struct as_request *best = t->starts ? first_of(&u->fifo[p]) : NULL;
+
+        AS_LIST_EACH(n, &u->active)
+        {
+            const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
+            struct as_request *q = l->holding && !held ? NULL : first_of(&l->fifo[p]);
+
+            if (q && (!best || q->order < best->order) && (!t->of_model || as_lane_takes(l, t)))
+                best = q;
+        }
+        if (best)
+            return best;
+    }
+    return NULL;
+}
+
+struct as_request *as_queue_first(const struct as_queue *u, const struct as_taker *t)
+{
+    return first(u, t, false);
+}
+
+struct as_request *as_queue_any(const struct as_queue *u)
+{
+    return first(u, &(struct as_taker){.starts = true}, true);
+}
+
+struct as_request *as_queue_of_model(const struct as_queue *u, uint32_t model)
+{
+    const struct as_lane *l = u->lanes[model];
+    struct as_request *q = as_lane_first(l);
+
+    for (uint32_t k = 0; !q && l->batching && k < l->batching->n_kinds; k++)
+        q = as_lane_first(l->batching->kinds[k]);
+    return q;
+}
+
+void as_queue_take(struct as_queue *u, struct as_list *all)
+{
+    struct as_request *q;
+
+    while ((q = as_queue_any(u))) {
+        as_queue_remove(u, q);
+        as_list_push(all, &q->node);
+    }
+}
+
+/* --- invariants --- */
+
+static bool fifo_ok(const struct as_list *fifo, uint32_t p, const struct as_lane *l,
+                    const struct as_queue *u, uint32_t *n)
+{
+    uint64_t order = 0;
+
+    for (const struct as_list *it = fifo->next; it != fifo; it = it->next, ++*n) {
+        const struct as_request *q = request_of(it);
+
+        if (q->state != AS_REQ_QUEUED || q->priority != p || lane_of(u, q) != l)
+            return false;
+        if (it != fifo->next && q->order <= order)
+            return false;
+        order = q->order;
+    }
+    return true;
+}
+
+/* The sums of a lane with batching are those of its requests, which are all alike. */
+static bool batching_ok(const struct as_queue *u, const struct as_lane *l)
+{
+    const struct as_batch_conf *conf = &l->batching->conf;
+    uint32_t items = 0, ready = 0;
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        for (const struct as_list *it = l->fifo[p].next; it != &l->fifo[p]; it = it->next) {
+            const struct as_request *q = request_of(it);
+
+            if (q->items > conf->max_size || (q->release && q->release < l->hold))
+                return false;
+            if (!l->single && (q->kind != l->kind || (u->alike && !u->alike(as_lane_first(l), q))))
+                return false;
+            items += q->items;
+            ready += !q->release;
+        }
+    }
+    return items == l->items && ready == l->ready &&
+           l->holding == (l->n && !ready && !l->single && items < as_batch_enough(conf));
+}
+
+static bool lane_ok(const struct as_queue *u, const struct as_lane *l, uint32_t model,
+                    uint32_t *total, uint32_t *holding)
+{
+    uint32_t n = 0;
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        if (!fifo_ok(&l->fifo[p], p, l, u, &n))
+            return false;
+    }
+    *total += n;
+    *holding += l->holding;
+    return n == l->n && l->model == model && as_list_empty(&l->node) == (n == 0) &&
+           (!l->batching || batching_ok(u, l));
+}
+
+bool as_queue_ok(const struct as_queue *u)
+{
+    uint32_t total = 0, holding = 0;
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        if (!fifo_ok(&u->fifo[p], p, NULL, u, &total))
+            return false;
+    }
+    for (uint32_t i = 0; i < u->n_lanes; i++) {
+        const struct as_batching *b = as_queue_batching(u, i);
+
+        if (u->lanes[i] && !lane_ok(u, u->lanes[i], i, &total, &holding))
+            return false;
+        for (uint32_t k = 0; b && k < b->n_kinds; k++) {
+            if (!lane_ok(u, b->kinds[k], i, &total, &holding))
+                return false;
+        }
+    }
+    return total == u->n && holding == u->n_holding;
+}

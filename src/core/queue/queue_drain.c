@@ -1,0 +1,36 @@
+#include "core/queue/queue_drain.h"
+
+#define LONG_ENOUGH (100 * AS_MS) /* for a measurement */
+#define TOO_LONG    (2 * AS_SEC)  /* since then the queue was not always full */
+
+/* Half the new, half the old: it follows a change within a few tenths of a second. */
+static void measure(struct as_drain *s, uint64_t left, as_ns now)
+{
+    as_ns passed = now - s->since;
+
+    if (s->since && passed < LONG_ENOUGH)
+        return;
+    if (s->since && passed <= TOO_LONG) {
+        as_ns gap = (passed << 10) / AS_MAX(left - s->left, 1);
+
+        s->gap = s->gap ? s->gap / 2 + gap / 2 : gap;
+    } else {
+        s->gap = 0;
+    }
+    s->since = now;
+    s->left = left;
+}
+
+as_ns as_drain_hint(struct as_drain *s, uint64_t left, uint64_t waiting, as_ns guess, as_ns now)
+{
+    as_ns gap, hint;
+
+    measure(s, left, now);
+    gap = s->gap ? s->gap : guess;
+    if (!gap)
+        return AS_DRAIN_DEFAULT;
+    if (__builtin_mul_overflow(gap, waiting, &hint))
+        return AS_DRAIN_MOST;
+    hint >>= 10;
+    return AS_MIN(AS_MAX(hint, AS_DRAIN_LEAST), AS_DRAIN_MOST);
+}

@@ -1,0 +1,530 @@
+#include "core/registry/registry.h"
+
+#include "base/err.h"
+#include "core/registry/signature.h"
+
+/* One model, shared by all snapshots that hold it; strings and signatures lie behind it. */
+struct box {
+    struct as_model m;
+    atomic_uint refs;
+};
+
+/* The models of one name: a run of the sorted array. */
+struct group {
+    uint64_t hash;
+    uint32_t first, n;
+    uint32_t preferred; /* index of the default version */
+};
+
+struct as_registry {
+    atomic_uint refs;
+    uint32_t n, n_groups, mask;
+    struct box **at;      /* by name, then version in natural order */
+    struct group *groups; /* in the same order */
+    uint32_t *slots;      /* open addressing: number of a group + 1, 0 free; mask + 1 of them */
+};
+
+/* --- names --- */
+
+static bool plain(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '.' || c == '_' || c == '-'))
+            return false;
+    }
+    return true;
+}
+
+bool as_registry_is_verb(struct as_str s)
+{
+    static const char *const verbs[] = {"config",       "generate", "generate_stream", "infer",
+                                        "infer_stream", "load",     "ready",           "setting",
+                                        "stats",        "trace",    "unload"};
+
+    for (size_t i = 0; i < AS_COUNT(verbs); i++) {
+        if (as_str_eq(s, as_str_of(verbs[i])))
+            return true;
+    }
+    return false;
+}
+
+static const char *check_segment(struct as_str s, bool last)
+{
+    if (s.n == 0)
+        return "model name with an empty segment";
+    if (!plain(s))
+        return "model name may hold letters, digits and . _ - / only";
+    if (as_str_eq(s, AS_STR(".")) || as_str_eq(s, AS_STR("..")))
+        return "model name with a segment that is . or ..";
+    if (as_str_eq(s, AS_STR("versions")))
+        return "model name with a segment that is \"versions\"";
+    if (last && as_registry_is_verb(s))
+        return "model name that ends in a verb of the protocol, as in a/infer";
+    return NULL;
+}
+
+int as_registry_check_name(struct as_str name, const char **ret_why)
+{
+    size_t from = 0;
+
+    if (name.n == 0 || name.n > AS_NAME_MAX) {
+        *ret_why = "model name must have 1 to 128 characters";
+        return AS_EINVALID;
+    }
+    for (size_t i = 0; i <= name.n; i++) {
+        const char *why;
+
+        if (i < name.n && name.p[i] != '/')
+            continue;
+        why = check_segment((struct as_str){name.p + from, i - from}, i == name.n);
+        if (why) {
+            *ret_why = why;
+            return AS_EINVALID;
+        }
+        from = i + 1;
+    }
+    return 0;
+}
+
+int as_registry_check_deployment(struct as_str name, const char **ret_why)
+{
+    const char *colon = name.n ? memchr(name.p, ':', name.n) : NULL;
+
+    if (colon) {
+        size_t n = (size_t)(colon - name.p);
+        int err = as_registry_check_name((struct as_str){name.p, n}, ret_why);
+
+        return err ? err
+                   : as_registry_check_version((struct as_str){colon + 1, name.n - n - 1}, ret_why);
+    }
+    if (name.n == 0 || name.n > AS_NAME_MAX) {
+        *ret_why = "deployment name must have 1 to 128 characters";
+        return AS_EINVALID;
+    }
+    if (!plain(name)) {
+        *ret_why = "deployment name may hold letters, digits and . _ - only";
+        return AS_EINVALID;
+    }
+    return 0;
+}
+
+int as_registry_check_version(struct as_str version, const char **ret_why)
+{
+    if (version.n == 0 || version.n > AS_VERSION_MAX) {
+        *ret_why = "model version must have 1 to 64 characters";
+        return AS_EINVALID;
+    }
+    if (!plain(version)) {
+        *ret_why = "model version may hold letters, digits and . _ - only";
+        return AS_EINVALID;
+    }
+    return 0;
+}
+
+/* --- boxes --- */
+
+static struct as_str copy_str(struct as_str s, uint8_t **at)
+{
+    struct as_str copy = {(const char *)*at, s.n};
+
+    if (s.n)
+        memcpy(*at, s.p, s.n);
+    *at += AS_ALIGN(s.n, 8);
+    return copy;
+}
+
+static struct box *box_new(const struct as_model *m)
+{
+    size_t in = as_signature_size(m->inputs, m->n_inputs);
+    size_t out = as_signature_size(m->outputs, m->n_outputs);
+    struct box *b = as_xalloc(AS_ALIGN(sizeof(*b), 8) + in + out + AS_ALIGN(m->name.n, 8) +
+                              AS_ALIGN(m->version.n, 8) + AS_ALIGN(m->platform.n, 8) +
+                              AS_ALIGN(m->served_by.n, 8) + AS_ALIGN(m->traffic.fallback.n, 8));
+    uint8_t *at = (uint8_t *)b + AS_ALIGN(sizeof(*b), 8);
+
+    b->m = *m;
+    b->m.inputs = as_signature_copy(m->inputs, m->n_inputs, at);
+    at += in;
+    b->m.outputs = as_signature_copy(m->outputs, m->n_outputs, at);
+    at += out;
+    b->m.name = copy_str(m->name, &at);
+    b->m.version = copy_str(m->version, &at);
+    b->m.platform = copy_str(m->platform, &at);
+    b->m.served_by = copy_str(m->served_by, &at);
+    b->m.traffic.fallback = copy_str(m->traffic.fallback, &at);
+    atomic_init(&b->refs, 1);
+    return b;
+}
+
+static struct box *box_ref(struct box *b)
+{
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    return b;
+}
+
+static void box_unref(struct box *b)
+{
+    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1)
+        free(b);
+}
+
+/* --- snapshots --- */
+
+static struct as_registry *snapshot_new(uint32_t room)
+{
+    struct as_registry *g = as_xalloc(sizeof(*g));
+
+    atomic_init(&g->refs, 1);
+    g->at = as_xalloc(room * sizeof(struct box *));
+    g->n = 0; /* the caller fills `at` from the front, in order */
+    return g;
+}
+
+bool as_registry_is_integer(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] < '0' || s.p[i] > '9')
+            return false;
+    }
+    return s.n > 0;
+}
+
+/* Versions come in natural order: the last integer, else the last, of those that are no canaries,
+ * or, where all are, of all. */
+static void prefer(const struct as_registry *g, struct group *u)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = u->first; i < u->first + u->n; i++) {
+        const struct as_model *m = &g->at[i]->m;
+        uint32_t rank = 1u + as_registry_is_integer(m->version) + 2u * !m->traffic.is_canary;
+
+        if (rank < best)
+            continue;
+        best = rank;
+        u->preferred = i;
+    }
+}
+
+/* The word in each model that it needs a second look. */
+static void mark(struct as_registry *g, const struct group *u)
+{
+    bool routed = false;
+
+    for (uint32_t i = u->first; i < u->first + u->n; i++)
+        routed = routed || as_traffic_any(&g->at[i]->m.traffic);
+    for (uint32_t i = u->first; i < u->first + u->n; i++) {
+        struct box *b = g->at[i];
+
+        if (b->m.routed == routed)
+            continue;
+        g->at[i] = box_new(&b->m); /* other snapshots hold the old one */
+        g->at[i]->m.routed = routed;
+        box_unref(b);
+    }
+}
+
+static void add_slot(struct as_registry *g, uint32_t group)
+{
+    uint32_t i = (uint32_t)g->groups[group].hash & g->mask;
+
+    while (g->slots[i])
+        i = (i + 1) & g->mask;
+    g->slots[i] = group + 1;
+}
+
+/* Groups and the hash table from the sorted array. */
+static struct as_registry *seal(struct as_registry *g)
+{
+    uint32_t size = 8, n = g->n;
+    struct group *last = NULL;
+
+    while (size < 2 * n)
+        size *= 2;
+    g->mask = size - 1;
+    g->slots = as_xalloc(size * sizeof(g->slots[0]));
+    g->groups = as_xalloc(n * sizeof(g->groups[0]));
+    for (uint32_t i = 0; i < n; i++) {
+        if (!last || !as_str_eq(g->at[i - 1]->m.name, g->at[i]->m.name)) {
+            last = &g->groups[g->n_groups++];
+            *last = (struct group){.hash = as_str_hash(g->at[i]->m.name), .first = i};
+        }
+        last->n++;
+    }
+    for (uint32_t i = 0; i < g->n_groups; i++) {
+        prefer(g, &g->groups[i]);
+        mark(g, &g->groups[i]);
+        add_slot(g, i);
+    }
+    return g;
+}
+
+struct as_registry *as_registry_new(void)
+{
+    return seal(snapshot_new(0));
+}
+
+struct as_registry *as_registry_ref(struct as_registry *g)
+{
+    atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+    return g;
+}
+
+void as_registry_unref(struct as_registry *g)
+{
+    if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (uint32_t i = 0; i < g->n; i++)
+        box_unref(g->at[i]);
+    free(g->at);
+    free(g->groups);
+    free(g->slots);
+    free(g);
+}
+
+static int order(const struct as_model *a, struct as_str name, struct as_str version)
+{
+    size_t n = AS_MIN(a->name.n, name.n);
+    int c = n ? memcmp(a->name.p, name.p, n) : 0;
+
+    if (c)
+        return c;
+    if (a->name.n != name.n)
+        return a->name.n < name.n ? -1 : 1;
+    return as_str_natural(a->version, version);
+}
+
+/* The first of at[from..to) that is not before name:version. */
+static uint32_t lower_bound(const struct as_registry *g, uint32_t from, uint32_t to,
+                            struct as_str name, struct as_str version)
+{
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+
+        if (order(&g->at[mid]->m, name, version) < 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from;
+}
+
+/* Does every tensor begin with the dimension that counts items? */
+static bool has_items(const struct as_tensor_spec *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (s[i].ndim != AS_ANY_RANK && (s[i].ndim == 0 || s[i].shape[0] != -1))
+            return false;
+    }
+    return true;
+}
+
+static int check_model(const struct as_model *m, const char **ret_why)
+{
+    int err = as_registry_check_name(m->name, ret_why);
+
+    if (!err)
+        err = as_registry_check_version(m->version, ret_why);
+    if (err)
+        return err;
+    *ret_why = as_signature_check(m->inputs, m->n_inputs);
+    if (!*ret_why)
+        *ret_why = as_signature_check(m->outputs, m->n_outputs);
+    if (!*ret_why)
+        *ret_why = as_batch_check(&m->batching);
+    if (!*ret_why && m->batching.max_size &&
+        !(has_items(m->inputs, m->n_inputs) && has_items(m->outputs, m->n_outputs)))
+        *ret_why = "batching, and a shape whose first size is not -1";
+    return *ret_why ? AS_EINVALID : 0;
+}
+
+/* m is registered as old already. */
+static int check_again(const struct as_model *old, const struct as_model *m, const char **ret_why)
+{
+    *ret_why = NULL;
+    if (old->deployment != m->deployment)
+        *ret_why = "another deployment serves this model and version";
+    else if (old->has_inputs != m->has_inputs || old->n_inputs != m->n_inputs ||
+             !as_signature_eq(old->inputs, m->inputs, m->n_inputs))
+        *ret_why = "the model is served with other inputs";
+    else if (old->has_outputs != m->has_outputs || old->n_outputs != m->n_outputs ||
+             !as_signature_eq(old->outputs, m->outputs, m->n_outputs))
+        *ret_why = "the model is served with other outputs";
+    else if (!as_batch_eq(&old->batching, &m->batching))
+        *ret_why = "the model is served with other batching";
+    else if (old->idempotent != m->idempotent)
+        *ret_why = "the model is served with another setting of idempotent";
+    else if (old->decoupled != m->decoupled || old->streams_inputs != m->streams_inputs)
+        *ret_why = "the model is served with another kind of streaming";
+    return *ret_why ? AS_EEXISTS : 0;
+}
+
+int as_registry_with(struct as_registry *g, const struct as_model *m, struct as_registry **ret_g,
+                     const char **ret_why)
+{
+    struct as_registry *next;
+    uint32_t at;
+    int err = check_model(m, ret_why);
+
+    if (err)
+        return err;
+    at = lower_bound(g, 0, g->n, m->name, m->version);
+    if (at < g->n && order(&g->at[at]->m, m->name, m->version) == 0) {
+        err = check_again(&g->at[at]->m, m, ret_why);
+        if (!err)
+            *ret_g = as_registry_ref(g);
+        return err;
+    }
+    if (g->n == AS_REGISTRY_MAX) {
+        *ret_why = "too many models";
+        return AS_EFULL;
+    }
+    next = snapshot_new(g->n + 1);
+    for (uint32_t i = 0; i < at; i++)
+        next->at[next->n++] = box_ref(g->at[i]);
+    next->at[next->n++] = box_new(m);
+    for (uint32_t i = at; i < g->n; i++)
+        next->at[next->n++] = box_ref(g->at[i]);
+    *ret_g = seal(next);
+    return 0;
+}
+
+static struct as_registry *without(struct as_registry *g, uint32_t deployment, bool all,
+                                   uint32_t index)
+{
+    struct as_registry *next = snapshot_new(g->n);
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct as_model *m = &g->at[i]->m;
+
+        if (m->deployment != deployment || !(all || m->index == index))
+            next->at[next->n++] = box_ref(g->at[i]);
+    }
+    if (next->n < g->n)
+        return seal(next);
+    as_registry_unref(next);
+    return as_registry_ref(g);
+}
+
+struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment)
+{
+    return without(g, deployment, true, 0);
+}
+
+struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t deployment,
+                                              uint32_t index)
+{
+    return without(g, deployment, false, index);
+}
+
+struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,
+                                            const struct as_traffic *t)
+{
+    struct as_registry *next;
+    bool same = true;
+
+    for (uint32_t i = 0; i < g->n; i++)
+        same = same &&
+               (g->at[i]->m.deployment != deployment || as_traffic_eq(&g->at[i]->m.traffic, t));
+    if (same)
+        return as_registry_ref(g);
+    next = snapshot_new(g->n);
+    for (; next->n < g->n; next->n++) {
+        struct as_model m = g->at[next->n]->m;
+
+        m.traffic = *t;
+        next->at[next->n] = m.deployment == deployment ? box_new(&m) : box_ref(g->at[next->n]);
+    }
+    return seal(next);
+}
+
+/* --- looking up --- */
+
+static const struct group *group_of(const struct as_registry *g, struct as_str name)
+{
+    uint64_t hash;
+
+    if (name.n == 0 || name.n > AS_NAME_MAX) /* no such name, and no hashing of long ones */
+        return NULL;
+    hash = as_str_hash(name);
+    for (uint32_t i = (uint32_t)hash & g->mask; g->slots[i]; i = (i + 1) & g->mask) {
+        const struct group *u = &g->groups[g->slots[i] - 1];
+
+        if (u->hash == hash && as_str_eq(g->at[u->first]->m.name, name))
+            return u;
+    }
+    return NULL;
+}
+
+const struct as_model *as_registry_find(const struct as_registry *g, struct as_str name,
+                                        struct as_str version, bool *ret_known)
+{
+    const struct group *u = group_of(g, name);
+    uint32_t i;
+
+    if (ret_known)
+        *ret_known = u != NULL;
+    if (!u)
+        return NULL;
+    if (version.n == 0)
+        return &g->at[u->preferred]->m;
+    if (version.n > AS_VERSION_MAX)
+        return NULL;
+    i = lower_bound(g, u->first, u->first + u->n, name, version);
+    if (i == u->first + u->n || !as_str_eq(g->at[i]->m.version, version))
+        return NULL;
+    return &g->at[i]->m;
+}
+
+uint32_t as_registry_versions(const struct as_registry *g, struct as_str name,
+                              const struct as_model **ret, uint32_t cap)
+{
+    const struct group *u = group_of(g, name);
+
+    if (!u)
+        return 0;
+    for (uint32_t i = 0; i < u->n && i < cap; i++)
+        ret[i] = &g->at[u->first + i]->m;
+    return u->n;
+}
+
+struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str name, bool loaded)
+{
+    const struct group *u = group_of(g, name);
+    struct as_registry *next;
+    bool same = true;
+
+    if (!u)
+        return NULL;
+    for (uint32_t i = u->first; i < u->first + u->n; i++)
+        same = same && g->at[i]->m.unloaded == !loaded;
+    if (same)
+        return as_registry_ref(g);
+    next = snapshot_new(g->n);
+    for (; next->n < g->n; next->n++) {
+        struct box *b = g->at[next->n];
+
+        if (next->n < u->first || next->n >= u->first + u->n) {
+            next->at[next->n] = box_ref(b);
+            continue;
+        }
+        b = box_new(&b->m); /* other snapshots hold the old one */
+        b->m.unloaded = !loaded;
+        next->at[next->n] = b;
+    }
+    return seal(next);
+}
+
+uint32_t as_registry_count(const struct as_registry *g)
+{
+    return g->n;
+}
+
+const struct as_model *as_registry_at(const struct as_registry *g, uint32_t i)
+{
+    AS_ASSERT(i < g->n);
+    return &g->at[i]->m;
+}

@@ -1,0 +1,105 @@
+/* core/replicas/condition.h — what people are told of a deployment and of an application: status, why,
+ * since.
+ *
+ * The names and the ways between them are Ray Serve's (DeploymentStatus, ApplicationStatus and
+ * their triggers). Two things differ, because a deployment here goes back to the version before
+ * when a new one fails, and because a dead replica is replaced at once: a replica that dies during
+ * an update does not end the update, only the update's own failure does (DEPLOY_FAILED); and
+ * DEPLOY_FAILED stays until somebody deploys, scales or rolls back, though the version before
+ * serves. Pure; who keeps a condition decides when a cause has come. Thread: the caller's.
+ *
+ *                    UPDATING        UP-, DOWNSCALING  HEALTHY       UNHEALTHY     DEPLOY_FAILED
+ *   UPDATE           UPDATING        UPDATING          UPDATING      UPDATING      UPDATING
+ *   SCALE …          stays           UP-, DOWNSCALING  likewise      likewise      likewise (1)
+ *   STARTUP_FAILED   DEPLOY_FAILED   UNHEALTHY         UNHEALTHY     UNHEALTHY     stays
+ *   REPLICA_FAILED   stays           UNHEALTHY         UNHEALTHY     UNHEALTHY     stays
+ *   ROLLED_BACK      DEPLOY_FAILED, whatever it was
+ *   SETTLED          HEALTHY         HEALTHY           stays         HEALTHY       HEALTHY (2)
+ *
+ * (1) stays, when load scales it   (2) stays, when it was rolled back
+ */
+#ifndef AS_CORE_CONDITION_H
+#define AS_CORE_CONDITION_H
+
+#include "base/str.h"
+
+#define AS_CONDITION_TEXT_MAX 2048u /* bytes of a message; what is longer is cut */
+#define AS_CONDITION_LACK_MAX 512u  /* likewise of what replicas wait for */
+
+enum as_condition_status {
+    AS_STATUS_UPDATING,
+    AS_STATUS_HEALTHY,
+    AS_STATUS_UNHEALTHY,
+    AS_STATUS_DEPLOY_FAILED,
+    AS_STATUS_UPSCALING,
+    AS_STATUS_DOWNSCALING
+};
+
+/* Why the status is what it is, as Ray names it. */
+enum as_condition_trigger {
+    AS_TRIGGER_UNSPECIFIED,
+    AS_TRIGGER_CONFIG_UPDATE_STARTED,
+    AS_TRIGGER_CONFIG_UPDATE_COMPLETED,
+    AS_TRIGGER_UPSCALE_COMPLETED,
+    AS_TRIGGER_DOWNSCALE_COMPLETED,
+    AS_TRIGGER_AUTOSCALING,
+    AS_TRIGGER_REPLICA_STARTUP_FAILED,
+    AS_TRIGGER_HEALTH_CHECK_FAILED,
+    AS_TRIGGER_INTERNAL_ERROR,
+    AS_TRIGGER_DELETING
+};
+
+struct as_condition {
+    enum as_condition_status status;
+    enum as_condition_trigger trigger;
+    as_ns since;      /* of the status */
+    bool rolled_back; /* what was asked for failed, and what was before is the target again */
+    uint32_t n;
+    char text[AS_CONDITION_TEXT_MAX]; /* n bytes, for people; may have several lines */
+    uint32_t n_lack;
+    char lack[AS_CONDITION_LACK_MAX]; /* what replicas wait for, whatever the status */
+};
+
+enum as_condition_cause {
+    AS_CAUSE_UPDATE,   /* somebody has deployed, or rolled back by hand */
+    AS_CAUSE_SCALE_UP, /* by hand */
+    AS_CAUSE_SCALE_DOWN,
+    AS_CAUSE_AUTOSCALE_UP,
+    AS_CAUSE_AUTOSCALE_DOWN,
+    AS_CAUSE_STARTUP_FAILED, /* so often that the update has failed, or a replica was given up */
+    AS_CAUSE_ROLLED_BACK,    /* an update has failed; what was before is asked for again */
+    AS_CAUSE_REPLICA_FAILED, /* one that was ready has died, or was killed for being unhealthy */
+    AS_CAUSE_SETTLED,        /* everything is as asked for */
+    AS_CAUSE_DELETE
+};
+
+/* UPDATING since now. */
+void as_condition_init(struct as_condition *c, as_ns now);
+/* Something has happened; text may be empty. True: status, trigger or text has changed. */
+bool as_condition_move(struct as_condition *c, enum as_condition_cause cause, struct as_str text,
+                       as_ns now);
+struct as_str as_condition_text(const struct as_condition *c);
+/* What replicas wait for; empty: nothing. True: it has changed. No status does because of it. */
+bool as_condition_set_lack(struct as_condition *c, struct as_str lack);
+struct as_str as_condition_lack(const struct as_condition *c);
+
+const char *as_condition_status_name(enum as_condition_status s);   /* "HEALTHY" */
+const char *as_condition_trigger_name(enum as_condition_trigger t); /* "UNSPECIFIED" */
+
+enum as_application_status {
+    AS_APPLICATION_NOT_STARTED,
+    AS_APPLICATION_DEPLOYING,
+    AS_APPLICATION_DEPLOY_FAILED,
+    AS_APPLICATION_RUNNING,
+    AS_APPLICATION_UNHEALTHY,
+    AS_APPLICATION_DELETING
+};
+
+/* The worst of its deployments decides: DEPLOY_FAILED, UNHEALTHY, an update or scaling by hand
+ * (DEPLOYING), else RUNNING. Scaling by load leaves an application RUNNING. No deployments:
+ * NOT_STARTED. Deleting: DELETING whatever they are. */
+enum as_application_status as_application_status_of(const struct as_condition *const *deployments,
+                                                    uint32_t n, bool deleting);
+const char *as_application_status_name(enum as_application_status s);
+
+#endif

@@ -1,0 +1,51 @@
+#include "core/replicas/heartbeat.h"
+
+#define PER_TIMEOUT 8u           /* times that it is said */
+#define LOOKS       4u           /* in a timeout: two are said between two looks */
+#define LEAST       (10 * AS_MS) /* between two: a loop that sleeps must not be woken all the time */
+
+as_ns as_heartbeat_interval(as_ns timeout)
+{
+    return AS_MAX(timeout / PER_TIMEOUT, LEAST);
+}
+
+as_ns as_heartbeat_look_interval(as_ns timeout)
+{
+    return PER_TIMEOUT / LOOKS * as_heartbeat_interval(timeout);
+}
+
+void as_heartbeat_begin(struct as_heartbeat *h, as_ns timeout)
+{
+    *h = (struct as_heartbeat){.timeout = timeout};
+}
+
+void as_heartbeat_heard(struct as_heartbeat *h)
+{
+    h->heard = h->said = true;
+}
+
+void as_heartbeat_excuse(struct as_heartbeat *h)
+{
+    h->silent = 0;
+}
+
+static bool late(const struct as_heartbeat *h, as_ns monotonic, as_ns asleep)
+{
+    as_ns most = 2 * as_heartbeat_look_interval(h->timeout);
+
+    return h->looked && (monotonic - h->monotonic > most || asleep - h->asleep > most);
+}
+
+bool as_heartbeat_look(struct as_heartbeat *h, as_ns monotonic, as_ns boottime)
+{
+    as_ns asleep = boottime > monotonic ? boottime - monotonic : 0;
+    bool was_late = late(h, monotonic, AS_MAX(asleep, h->asleep));
+
+    h->silent = h->said || was_late ? 0 : h->silent + (h->silent < UINT32_MAX);
+    h->said = false;
+    h->looked = true;
+    h->monotonic = monotonic;
+    h->asleep = AS_MAX(asleep, h->asleep);
+    /* one more than the timeout has: the first one may have come right after it was heard */
+    return h->timeout && h->heard && h->silent > LOOKS;
+}

@@ -1,0 +1,68 @@
+/* The invariants of a plan, as plan.h states them: for asserts, tests and the simulator. */
+#include "core/replicas/replica_slot.h"
+
+static bool place_ok(const struct as_plan *p, uint32_t i)
+{
+    const struct as_place *pl = p->places[i];
+    const struct as_place_facts *f = &pl->facts;
+    bool nowhere = f->rank == AS_RANK_NONE;
+
+    if (pl->plan != p || (i && p->places[i - 1]->facts.number >= f->number))
+        return false;
+    /* only who is to end may be without a rank; who holds two of them is on its way */
+    if (nowhere && (f->rank_next != AS_RANK_NONE || pl->state != AS_PLACE_STOPPING))
+        return false;
+    if (!nowhere && (!as_ranks_has(&p->ranks, f->rank) || !as_ranks_has(&p->ranks, f->rank_next)))
+        return false;
+    if (pl->start.counted != (pl->state == AS_PLACE_STARTING) && pl->state != AS_PLACE_DRAINING)
+        return false;
+    if (as_start_waits(&pl->start) && (pl->state != AS_PLACE_WAITING || pl->due != AS_NEVER))
+        return false;
+    if (pl->state == AS_PLACE_WAITING && !as_start_waits(&pl->start) && pl->due == AS_NEVER)
+        return false;
+    if (pl->state == AS_PLACE_UPDATING && !f->unsure)
+        return false;
+    if (pl->lack && !as_start_waits(&pl->start))
+        return false;
+    if (f->early && !f->retiring)
+        return false;
+    return as_place_ends(pl) == f->retiring || nowhere || pl->state == AS_PLACE_STOPPING;
+}
+
+/* So many ranks are held as the places say: so none is held twice, and none is lost. */
+static bool ranks_ok(const struct as_plan *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct as_place_facts *f = &p->places[i]->facts;
+
+        n += (f->rank != AS_RANK_NONE) + 0u + (f->rank_next != f->rank);
+    }
+    return n == p->ranks.n;
+}
+
+/* Settled: one process of the right version for each of the ranks 0 … N-1. */
+static bool settled_ok(const struct as_plan *p)
+{
+    if (p->n != p->target.replicas || p->deleting)
+        return false;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct as_place *pl = p->places[i];
+
+        if (pl->state != AS_PLACE_RUNNING || pl->facts.rank >= p->n || as_rollout_old(pl) ||
+            pl->facts.rank_next != pl->facts.rank || pl->facts.config != p->target.config ||
+            pl->facts.world != p->n)
+            return false;
+    }
+    return true;
+}
+
+bool as_plan_ok(const struct as_plan *p)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (!place_ok(p, i))
+            return false;
+    }
+    return ranks_ok(p) && (!p->settled || settled_ok(p));
+}

@@ -1,0 +1,148 @@
+#include "ctl/message/channel.h"
+
+#include "ctl/message/outbox.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Freed by on_closed only: libuv knows the socket until then. */
+struct as_channel {
+    struct as_sock sock;
+    struct as_outbox out;
+    struct as_channel_ops ops;
+    void *ctx;
+    bool closed;
+    struct as_task end;
+};
+
+static void on_closed(struct as_sock *s)
+{
+    struct as_channel *c = AS_CONTAINER(s, struct as_channel, sock);
+
+    as_outbox_fini(&c->out);
+    free(c);
+}
+
+void as_channel_close(struct as_channel *c)
+{
+    if (!c || c->closed)
+        return;
+    c->closed = true;
+    as_task_cancel(&c->end);
+    as_sock_close(&c->sock, on_closed);
+}
+
+/* Deferred, so that nobody's as_channel_say ends in a callback. */
+static void on_end(struct as_task *t)
+{
+    struct as_channel *c = AS_CONTAINER(t, struct as_channel, end);
+    struct as_channel_ops ops = c->ops;
+    void *ctx = c->ctx;
+
+    as_channel_close(c);
+    ops.on_end(ctx);
+}
+
+static void end(struct as_channel *c)
+{
+    as_sock_watch(&c->sock, 0);
+    as_loop_defer(c->sock.loop, &c->end);
+}
+
+static void receive(struct as_channel *c)
+{
+    uint8_t buf[AS_CTL_MESSAGE_MAX];
+
+    for (;;) {
+        struct as_ctl_message m;
+        int rc = as_ctl_receive(c->sock.fd, buf, &m);
+
+        if (rc == AS_EAGAIN)
+            return;
+        if (rc < 0) { /* who talks nonsense is as good as dead */
+            end(c);
+            return;
+        }
+        c->ops.on_message(c->ctx, &m);
+        if (c->closed)
+            return;
+    }
+}
+
+static void watch(struct as_channel *c)
+{
+    as_sock_watch(&c->sock, UV_READABLE | (as_outbox_waits(&c->out) ? UV_WRITABLE : 0));
+}
+
+static void on_event(struct as_sock *s, int events)
+{
+    struct as_channel *c = AS_CONTAINER(s, struct as_channel, sock);
+
+    if (events & UV_WRITABLE) {
+        if (as_outbox_flush(&c->out, s->fd) < 0)
+            end(c);
+        else
+            watch(c);
+    }
+    if (events & UV_READABLE)
+        receive(c); /* even when it ends: the last words of a dead process count */
+}
+
+int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,
+                      const struct as_channel_ops *ops, void *ctx)
+{
+    struct as_channel *c = as_xalloc(sizeof(*c));
+
+    c->ops = *ops;
+    c->ctx = ctx;
+    as_task_init(&c->end, on_end);
+    as_outbox_init(&c->out, AS_OUTBOX_LIMIT);
+    if (as_sock_open(&c->sock, loop, fd, on_event) < 0) {
+        free(c);
+        return AS_EIO;
+    }
+    *ret_c = c;
+    return 0;
+}
+
+int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
+                    const struct as_channel_ops *ops, void *ctx, int *ret_fd)
+{
+    int fd[2], rc;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
+        return AS_EIO;
+    rc = as_channel_attach(ret_c, loop, fd[0], ops, ctx);
+    if (rc < 0)
+        close(fd[1]);
+    else
+        *ret_fd = fd[1];
+    return rc;
+}
+
+void as_channel_say(struct as_channel *c, const struct as_ctl_message *m)
+{
+    if (!c || c->closed)
+        return;
+    if (as_outbox_say(&c->out, c->sock.fd, m) < 0)
+        end(c);
+    else
+        watch(c);
+}
+
+void as_channel_say_fd(struct as_channel *c, const struct as_ctl_message *m, int fd)
+{
+    if (fd < 0 || !c || c->closed || as_outbox_waits(&c->out) ||
+        as_ctl_send_fd(c->sock.fd, m, fd) < 0)
+        as_channel_say(c, m);
+}
+
+bool as_channel_idle(const struct as_channel *c)
+{
+    return !c->closed && !as_outbox_waits(&c->out) && !as_task_is_due(&c->end);
+}
+
+int as_channel_fd(const struct as_channel *c)
+{
+    return c->sock.fd;
+}

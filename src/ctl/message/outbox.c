@@ -1,0 +1,48 @@
+#include "ctl/message/outbox.h"
+
+#define LENGTH 2u /* bytes in front of each datagram */
+
+void as_outbox_init(struct as_outbox *o, size_t limit)
+{
+    *o = (struct as_outbox){.limit = limit};
+}
+
+void as_outbox_fini(struct as_outbox *o)
+{
+    as_buf_fini(&o->wait);
+}
+
+int as_outbox_say(struct as_outbox *o, int fd, const struct as_ctl_message *m)
+{
+    uint8_t buf[LENGTH + AS_CTL_MESSAGE_MAX];
+    size_t n = as_ctl_encode(m, buf + LENGTH);
+    /* never past one that waits: FORGET must not overtake the TOKEN that it takes back */
+    int rc = as_outbox_waits(o) ? AS_EAGAIN : as_ctl_send_bytes(fd, buf + LENGTH, n);
+
+    if (rc != AS_EAGAIN)
+        return rc;
+    if (LENGTH + n > o->limit - o->wait.n)
+        return AS_EFULL;
+    buf[0] = (uint8_t)n;
+    buf[1] = (uint8_t)(n >> 8);
+    as_buf_add(&o->wait, buf, LENGTH + n);
+    return 0;
+}
+
+int as_outbox_flush(struct as_outbox *o, int fd)
+{
+    size_t at = 0;
+    int rc = 0;
+
+    while (at < o->wait.n) {
+        const uint8_t *p = o->wait.p + at;
+        size_t n = (size_t)p[0] | (size_t)p[1] << 8;
+
+        rc = as_ctl_send_bytes(fd, p + LENGTH, n);
+        if (rc < 0)
+            break;
+        at += LENGTH + n;
+    }
+    as_buf_drop(&o->wait, at);
+    return rc == AS_EOF ? AS_EOF : 0;
+}

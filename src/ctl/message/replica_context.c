@@ -1,0 +1,80 @@
+#include "ctl/message/replica_context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static char *path_of(const char *folder, const char *replica)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s/" AS_CONTEXT_PREFIX "%s", folder, replica);
+    as_buf_add(&b, "", 1);
+    return (char *)b.p;
+}
+
+/* A new file each time: one that the replica before has open stays what it was. */
+static int write_file(const char *path, struct as_str json)
+{
+    int fd, e;
+    bool ok;
+
+    unlink(path);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return AS_EIO;
+    errno = ENOSPC; /* of a write that took a part */
+    ok = write(fd, json.p, json.n) == (ssize_t)json.n;
+    e = errno;
+    close(fd);
+    if (!ok)
+        unlink(path);
+    errno = e;
+    return ok ? 0 : AS_EIO;
+}
+
+int as_context_env(const char *folder, const char *replica, struct as_str json, struct as_buf *out)
+{
+    char *path;
+    int rc;
+
+    if (json.n <= AS_CONTEXT_INLINE) {
+        as_buf_printf(out, "ANYSERVE_CONTEXT=%.*s", AS_STR_FMT(json));
+        return 0;
+    }
+    path = path_of(folder, replica);
+    rc = write_file(path, json);
+    if (rc == 0)
+        as_buf_printf(out, "ANYSERVE_CONTEXT_FILE=%s", path);
+    free(path);
+    return rc;
+}
+
+int as_context_ask(const char *folder, const char *replica, struct as_str json, struct as_buf *out)
+{
+    char *path;
+    int rc;
+
+    if (json.n <= AS_CONTEXT_INLINE) {
+        as_buf_add(out, json.p, json.n);
+        return 0;
+    }
+    path = path_of(folder, replica);
+    rc = write_file(path, json);
+    if (rc == 0) {
+        as_buf_str(out, "{\"context_file\": ");
+        as_buf_json(out, as_str_of(path));
+        as_buf_str(out, "}");
+    }
+    free(path);
+    return rc;
+}
+
+void as_context_remove(const char *folder, const char *replica)
+{
+    char *path = path_of(folder, replica);
+
+    unlink(path);
+    free(path);
+}

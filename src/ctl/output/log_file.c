@@ -1,0 +1,165 @@
+#include "ctl/output/log_file.h"
+
+#include "base/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOOK_EVERY (10 * AS_SEC) /* at what other processes have written */
+#define LOOKS      16u           /* of our own bytes, in one `max` */
+
+/* "PATH.N"; N 0: "PATH". */
+static char *numbered(const char *path, uint32_t n)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_buf_str(&b, path);
+    if (n)
+        as_buf_printf(&b, ".%u", n);
+    as_buf_add(&b, "", 1);
+    return (char *)b.p;
+}
+
+/* Makes .1 free. The last one goes, by being written over. */
+static void shift(const char *path, uint32_t count)
+{
+    for (uint32_t n = count; n > 1; n--) {
+        char *from = numbered(path, n - 1), *to = numbered(path, n);
+
+        rename(from, to); /* there may be none */
+        free(from);
+        free(to);
+    }
+}
+
+void as_log_file_set_aside(const char *path, uint64_t max, uint32_t count)
+{
+    char *first = numbered(path, 1);
+    struct stat st;
+
+    if (stat(path, &st) == 0 && (uint64_t)st.st_size > max) {
+        shift(path, count);
+        if (count)
+            rename(path, first);
+        else
+            unlink(path);
+    }
+    free(first);
+}
+
+/* 0 or an errno. To the end, as it is when it is reached. */
+static int copy(int from, const char *to)
+{
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600), e = 0;
+    char part[65536];
+    off_t at = 0;
+    ssize_t n = 0;
+
+    if (out < 0)
+        return errno;
+    while (!e && (n = pread(from, part, sizeof(part), at)) > 0) {
+        if (write(out, part, (size_t)n) != n)
+            e = errno ? errno : ENOSPC;
+        at += n;
+    }
+    if (!e && n < 0)
+        e = errno;
+    close(out);
+    return e;
+}
+
+static int cut(struct as_log_file *f)
+{
+    char *next = numbered(f->path, f->count + 1), *first = numbered(f->path, 1);
+    int e = f->count ? copy(f->fd, next) : 0;
+
+    if (e) {
+        unlink(next); /* half of it helps nobody, on a full disk */
+    } else if (f->count) {
+        shift(f->path, f->count);
+        e = rename(next, first) < 0 ? errno : 0;
+    }
+    if (!e && ftruncate(f->fd, 0) < 0)
+        e = errno;
+    free(next);
+    free(first);
+    return e;
+}
+
+static void look(struct as_log_file *f)
+{
+    struct stat st;
+    bool was = f->failed != 0;
+
+    f->wrote = 0;
+    if (fstat(f->fd, &st) < 0 || (uint64_t)st.st_size <= f->max)
+        return;
+    f->failed = cut(f);
+    if (f->failed && !was)
+        as_loop_defer(f->timer.loop, &f->tell); /* not from inside of what writes our log */
+}
+
+static void on_tell(struct as_task *t)
+{
+    struct as_log_file *f = AS_CONTAINER(t, struct as_log_file, tell);
+    char path[256], why[128];
+
+    as_log_event(f->log, AS_LOG_WARN, "log_not_set_aside", "file=%s reason=%s",
+                 as_log_quote(path, sizeof(path), as_str_of(f->path)),
+                 as_log_quote(why, sizeof(why), as_str_of(strerror(f->failed))));
+}
+
+static void on_timer(struct as_timer *t)
+{
+    struct as_log_file *f = AS_CONTAINER(t, struct as_log_file, timer);
+
+    look(f);
+    as_timer_set(t, as_loop_now(t->loop) + LOOK_EVERY);
+}
+
+static bool is_file(int fd, const char *path)
+{
+    struct stat a, b;
+
+    return fstat(fd, &a) == 0 && S_ISREG(a.st_mode) && stat(path, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+void as_log_file_init(struct as_log_file *f, struct as_loop *loop, int fd, const char *path,
+                      uint64_t max, uint32_t count, const struct as_log *log)
+{
+    *f = (struct as_log_file){.fd = is_file(fd, path) ? fd : -1,
+                              .path = as_str_dup(as_str_of(path)),
+                              .max = max,
+                              .count = count,
+                              .log = log};
+    as_timer_init(&f->timer, loop, on_timer);
+    as_task_init(&f->tell, on_tell);
+    if (f->fd >= 0)
+        as_timer_set(&f->timer, as_loop_now(loop) + LOOK_EVERY);
+}
+
+void as_log_file_close(struct as_log_file *f)
+{
+    as_task_cancel(&f->tell);
+    free(f->path);
+    f->path = NULL;
+    f->fd = -1;
+    as_timer_close(&f->timer, NULL);
+}
+
+void as_log_file_wrote(struct as_log_file *f, size_t n)
+{
+    if (!f || f->fd < 0)
+        return;
+    f->wrote += n;
+    /* one that could not be set aside is tried again later than one that was never tried */
+    if (f->wrote > (f->failed ? f->max : f->max / LOOKS))
+        look(f);
+}

@@ -1,0 +1,184 @@
+#include "ctl/output/output.h"
+
+/* overwrites the end of the line, so that a line is never longer than its bound */
+#define CUT_MARK " [cut]"
+
+enum stack { NO_STACK, FATAL, CURRENT_THREAD };
+
+void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx)
+{
+    o->line = line;
+    o->ctx = ctx;
+    o->n = 0;
+    o->cut = o->returned = false;
+    o->lines = 0;
+    o->crash_n = 0;
+    o->stack = NO_STACK;
+}
+
+static bool starts_with(struct as_str s, struct as_str head)
+{
+    return s.n >= head.n && memcmp(s.p, head.p, head.n) == 0;
+}
+
+/* "Fatal Python error: …", then the threads: the one that crashed is the current one, and the first
+ * line below is its innermost frame. */
+static void look_for_stack(struct as_output *o)
+{
+    struct as_str line = {o->text, o->n};
+    enum stack was = o->stack;
+
+    if (starts_with(line, AS_STR("Fatal Python error: "))) {
+        o->stack = FATAL;
+        o->crash_n = 0;
+    } else if (was == FATAL && starts_with(line, AS_STR("Current thread 0x"))) {
+        o->stack = CURRENT_THREAD;
+    } else if (was == CURRENT_THREAD) {
+        o->stack = NO_STACK;
+        if (!starts_with(line, AS_STR("  File \"")))
+            return; /* a thread that runs no Python */
+        o->crash_n = (uint16_t)AS_MIN(line.n - 2, (size_t)AS_OUTPUT_KEEP);
+        memcpy(o->crash, line.p + 2, o->crash_n);
+    }
+}
+
+static void end_line(struct as_output *o)
+{
+    uint32_t slot = o->lines++ % AS_OUTPUT_TAIL;
+    size_t keep = AS_MIN(o->n, (size_t)AS_OUTPUT_KEEP);
+
+    if (o->cut)
+        memcpy(o->text + AS_OUTPUT_LINE - (sizeof(CUT_MARK) - 1), CUT_MARK, sizeof(CUT_MARK) - 1);
+    look_for_stack(o);
+    /* before it is handed on: a callback may stop the child and ask for the tail */
+    memcpy(o->tail[slot], o->text, keep);
+    o->tail_n[slot] = (uint16_t)keep;
+    o->line(o->ctx, (struct as_str){o->text, o->n});
+    o->n = 0;
+    o->cut = o->returned = false;
+}
+
+void as_output_feed(struct as_output *o, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == '\n') {
+            end_line(o);
+            /* not yet a new start: "\r\n" ends a line as "\n" does */
+        } else if (p[i] == '\r') {
+            o->returned = true;
+        } else {
+            if (o->returned) {
+                o->n = 0;
+                o->cut = o->returned = false;
+            }
+            if (o->n < AS_OUTPUT_LINE)
+                o->text[o->n++] = p[i];
+            else
+                o->cut = true;
+        }
+    }
+}
+
+/* The last words of a process that died in the middle of a line are often the interesting ones. */
+void as_output_end(struct as_output *o)
+{
+    if (o->n > 0)
+        end_line(o);
+}
+
+static struct as_str kept(const struct as_output *o, uint32_t line)
+{
+    uint32_t slot = line % AS_OUTPUT_TAIL;
+
+    return (struct as_str){o->tail[slot], o->tail_n[slot]};
+}
+
+static uint32_t first_kept(const struct as_output *o)
+{
+    return o->lines > AS_OUTPUT_TAIL ? o->lines - AS_OUTPUT_TAIL : 0;
+}
+
+void as_output_tail(const struct as_output *o, struct as_buf *b)
+{
+    for (uint32_t i = first_kept(o); i < o->lines; i++) {
+        struct as_str s = kept(o, i);
+
+        as_buf_add(b, s.p, s.n);
+        as_buf_str(b, "\n");
+    }
+}
+
+static bool is_blank(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] != ' ' && s.p[i] != '\t')
+            return false;
+    }
+    return true;
+}
+
+struct as_str as_output_last(const struct as_output *o)
+{
+    for (uint32_t i = o->lines; i > first_kept(o); i--) {
+        struct as_str s = kept(o, i - 1);
+
+        if (!is_blank(s))
+            return s;
+    }
+    return (struct as_str){NULL, 0};
+}
+
+struct as_str as_output_crash(const struct as_output *o)
+{
+    return (struct as_str){o->crash, o->crash_n};
+}
+
+/* `text` becomes what is behind its first line. */
+static struct as_str first_line(struct as_str *text)
+{
+    const char *nl = memchr(text->p, '\n', text->n);
+    struct as_str line = {text->p, nl ? (size_t)(nl - text->p) : text->n};
+    size_t n = line.n + (nl ? 1 : 0);
+
+    *text = (struct as_str){text->p + n, text->n - n};
+    return line;
+}
+
+void as_output_report(struct as_str text, struct as_str *ret_why, struct as_str *ret_last)
+{
+    *ret_last = (struct as_str){NULL, 0};
+    *ret_why = text.n ? first_line(&text) : text;
+    while (text.n) {
+        struct as_str line = first_line(&text);
+
+        if (!is_blank(line))
+            *ret_last = line;
+    }
+}
+
+void as_output_carry(const struct as_output *o, struct as_carry *c)
+{
+    as_carry_put(c, "half-line", (struct as_str){o->text, o->n});
+    as_carry_put_u64(c, "cut", o->cut);
+    as_carry_put_u64(c, "returned", o->returned);
+    as_carry_put_u64(c, "lines", o->lines - first_kept(o));
+    for (uint32_t i = first_kept(o); i < o->lines; i++)
+        as_carry_put(c, "line", kept(o, i));
+}
+
+void as_output_resume(struct as_output *o, struct as_carried *c)
+{
+    struct as_str half = as_carried_get(c, "half-line");
+
+    o->n = AS_MIN(half.n, (size_t)AS_OUTPUT_LINE);
+    memcpy(o->text, half.p, o->n);
+    o->cut = as_carried_get_u64(c, "cut", 1);
+    o->returned = as_carried_get_u64(c, "returned", 1);
+    o->lines = (uint32_t)as_carried_get_u64(c, "lines", AS_OUTPUT_TAIL);
+    for (uint32_t i = 0; i < o->lines; i++) {
+        struct as_str line = as_carried_get(c, "line");
+
+        o->tail_n[i] = (uint16_t)AS_MIN(line.n, (size_t)AS_OUTPUT_KEEP);
+        memcpy(o->tail[i], line.p, o->tail_n[i]);
+    }
+}

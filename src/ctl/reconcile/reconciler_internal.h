@@ -1,0 +1,169 @@
+/* ctl/reconcile/reconciler_internal.h — the insides of the crew; only its own files include this.
+ *
+ * crew_want.c knows which deployments there are, crew_ops.c carries out what the plans order,
+ * crew_start.c makes a process of a place, crew_devices.c knows what of the machine it has for
+ * itself, crew_say.c tells the status, crew.c hears what happened
+ * and looks after time, crew_order.c is for people.
+ */
+#ifndef AS_CTL_CREW_OWN_H
+#define AS_CTL_CREW_OWN_H
+
+#include "base/buf.h"
+#include "conf/spec_spawn.h"
+#include "ctl/reconcile/reconciler.h"
+
+#define AS_CREW_TOKEN_BYTES 16u
+
+struct as_crew_application {
+    char *name;
+    enum as_application_status said; /* as it was told last */
+};
+
+enum as_crew_kind { AS_CREW_GPUS, AS_CREW_CPUS, AS_CREW_KINDS };
+
+/* What a place has taken of the machine: from its first process on, until it is given up or gone.
+ */
+struct as_crew_taken {
+    int64_t n;  /* thousandths; 0: nothing */
+    char *list; /* NULL: its deployment says nothing of these devices */
+};
+
+/* What its places had that are gone or given up, until as_plan_ops.release. */
+struct as_crew_kept {
+    uint32_t n;
+    struct as_crew_taken *all;
+};
+
+struct as_crew_deployment {
+    struct as_crew *crew;
+    struct as_plan *plan;
+    char *name, *application;
+    bool deleting;
+    bool down;         /* DOWN was said, by us or the controller before us, and not taken back */
+    bool listed;       /* in the generation that is looked through */
+    int64_t scaled;    /* replicas that somebody has set; -1: what is declared counts */
+    uint32_t declared; /* its num_replicas */
+    uint32_t said;     /* replicas that there are to be, as it was told last */
+    char *code;        /* the key `code` of its application; NULL: it says nothing */
+    bool forgiven;     /* the next one takes its last update's failure off it */
+    /* what the owner is to hear at the end of the turn */
+    bool settled;
+    uint64_t failed; /* the generation that was rolled back, or 0 */
+    struct as_buf why;
+    struct as_crew_kept kept[AS_CREW_KINDS];
+    struct as_buf lack; /* as_plan_ops.lacks answers with it */
+    /* what the owner recalled */
+    uint64_t stable, previous;
+    struct as_buf last_failure;
+};
+
+/* Why a place that could start does not. */
+enum as_crew_wait {
+    AS_CREW_WAITS_NOT,
+    AS_CREW_WAITS_IN_LINE, /* for others to have started */
+    AS_CREW_WAITS_LACKING  /* for what is not free of the machine */
+};
+
+/* What a place is beside the plan's view of it: the process that it has, or had last. */
+struct as_crew_life {
+    struct as_crew_deployment *deployment;
+    char token[2 * AS_CREW_TOKEN_BYTES + 1];
+    pid_t pid;              /* 0: none, or not known yet */
+    int status;             /* EXITED: of waitpid */
+    enum as_crew_wait wait; /* as it was said last */
+    bool letter;            /* its context may lie in a file */
+    struct as_crew_taken taken[AS_CREW_KINDS];
+    /* said of it once the plan may be told: it was adopted, or could not be started */
+    bool was_ready, has_ended;
+    enum as_exit_kind kind;
+    struct as_buf reason;
+};
+
+struct as_crew {
+    struct as_crew_conf conf;
+    struct as_crew_ops ops;
+    void *ctx;
+    struct as_loop *loop;
+    const struct as_log *log;
+    struct as_catalog catalog;
+    struct as_starts starts;
+    struct as_rand rand;
+    struct as_spec_devices devices[AS_CREW_KINDS];
+    struct as_crew_deployment **deployments; /* those of one application beside each other */
+    uint32_t n, n_started;
+    struct as_crew_application *applications;
+    uint32_t n_applications;
+    uint64_t generation; /* that is wanted; 0: none yet */
+    bool told, begun;    /* all is known; the first decisions were said, and SERVING */
+    bool serving;        /* the dispatcher */
+    bool once_ready;     /* every replica has been */
+    bool fatal;          /* it cannot start: we are about to be ended */
+    struct as_timer tick;
+    struct as_task after; /* something has happened: what is due, when is the next deadline */
+};
+
+extern const struct as_plan_ops as_crew_plan_ops; /* ctx: the deployment */
+
+/* --- crew_want.c --- */
+struct as_crew_deployment *as_crew_find(const struct as_crew *c, struct as_str name);
+/* How many are of the same application as the one at `first`, which is its first one. */
+uint32_t as_crew_together(const struct as_crew *c, uint32_t first);
+/* One that is wanted no longer, but of which processes run: it is to end. */
+struct as_crew_deployment *as_crew_leftover(struct as_crew *c, struct as_str name,
+                                            const struct as_place_facts *facts);
+/* Restores what is known of it, for as_plan_run. complete: all had been as asked for. */
+void as_crew_restore(struct as_crew_deployment *d, bool complete);
+/* What is empty and was to go goes; generations that nobody needs do. */
+void as_crew_tidy(struct as_crew *c);
+void as_crew_free_deployment(struct as_crew_deployment *d);
+
+/* --- crew_start.c --- */
+/* SPAWN's text for the process that pl is to have, whatever it needs taken. AS_EFULL, AS_EIO,
+ * AS_ENOTFOUND: it cannot be started, `why` says why in a line. */
+int as_crew_prepare(struct as_place *pl, struct as_buf *text, struct as_buf *why);
+/* The text of ASK that makes it what `to` says. */
+void as_crew_question(struct as_place *pl, const struct as_place_facts *to, struct as_buf *text);
+void as_crew_drop_letter(struct as_place *pl);
+
+/* --- crew_devices.c --- */
+/* as_plan_ops.lacks, .release. What the machine does not have at all is not waited for: the start
+ * fails. */
+struct as_str as_crew_lacks(void *ctx, const struct as_place *pl, const struct as_plan_room *room);
+bool as_crew_release(void *ctx);
+/* AS_EFULL: with `why`, a line. */
+int as_crew_take(struct as_crew_life *l, const struct as_spec_object *deployment,
+                 struct as_buf *why);
+void as_crew_give_back(struct as_place *pl); /* it is given up, or gone */
+/* What it has taken, behind its facts in the note; and read from there by the next controller. */
+void as_crew_note_taken(const struct as_crew_life *l, struct as_buf *note);
+void as_crew_adopt_taken(struct as_crew *c, struct as_crew_life *l, struct as_str note);
+
+/* --- crew_say.c --- */
+void as_crew_say_of(struct as_place *pl, struct as_ctl_message m); /* names and token are added */
+void as_crew_say_status(struct as_crew_deployment *d);             /* and its application's */
+void as_crew_say_applications(struct as_crew *c);
+void as_crew_say_place(struct as_place *pl); /* it waits, or is given up, and why */
+/* What people are told of a deployment beside its status, and of a replica. */
+void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text);
+struct as_str as_crew_place_message(const struct as_place *pl);
+void as_crew_say_delete(struct as_crew_deployment *d, bool gone);
+void as_crew_say_down(struct as_crew_deployment *d, bool down, struct as_str why);
+/* Of the application whose deployments are those n from `first` on. */
+enum as_application_status as_crew_status(const struct as_crew *c, uint32_t first, uint32_t n);
+
+/* --- crew_ops.c --- */
+/* Every place has a life from the first time on that something is said or heard of it. */
+struct as_crew_life *as_crew_give_life(struct as_crew_deployment *d, struct as_place *pl);
+void as_crew_free_life(struct as_place *pl);
+
+static inline struct as_crew_life *as_crew_life(const struct as_place *pl) /* NULL: none yet */
+{
+    return as_place_user(pl);
+}
+
+static inline const char *as_crew_place_name(const struct as_place *pl)
+{
+    return as_place_name(pl).p;
+}
+
+#endif

@@ -1,0 +1,287 @@
+/* What people ask of the crew, and what they are told. */
+#include "ctl/reconcile/reconciler_internal.h"
+#include "wire/json/json.h"
+
+static bool has_application(const struct as_crew *c, struct as_str name)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (as_str_eq(as_str_of(c->deployments[i]->application), name))
+            return true;
+    }
+    return false;
+}
+
+int as_crew_check(const struct as_crew *c, struct as_str application, struct as_str deployment,
+                  struct as_buf *err)
+{
+    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+
+    if (!has_application(c, application))
+        as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(application));
+    else if (deployment.p && (!d || !as_str_eq(as_str_of(d->application), application)))
+        as_buf_printf(err, "there is no deployment '%.*s'", AS_STR_FMT(deployment));
+    else
+        return 0;
+    return AS_ENOTFOUND;
+}
+
+static struct as_crew_deployment *named(const struct as_crew *c, struct as_str name,
+                                        struct as_buf *err)
+{
+    struct as_crew_deployment *d = as_crew_find(c, name);
+
+    if (!d || d->deleting)
+        as_buf_printf(
+            err, d ? "the deployment '%.*s' is being removed" : "there is no deployment '%.*s'",
+            AS_STR_FMT(name));
+    return d && !d->deleting ? d : NULL;
+}
+
+int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *err)
+{
+    struct as_crew_deployment *d = named(c, deployment, err);
+
+    if (!d)
+        return AS_ENOTFOUND;
+    as_plan_restart(d->plan, as_loop_now(c->loop));
+    as_loop_defer(c->loop, &c->after);
+    return 0;
+}
+
+/* As as_plan_rollback does: to the stable one; when that is reached already, to the one before. */
+int as_crew_before(const struct as_crew *c, struct as_str deployment, uint64_t *ret_generation,
+                   struct as_buf *err)
+{
+    const struct as_crew_deployment *d = named(c, deployment, err);
+    const struct as_plan_target *target, *to;
+
+    if (!d)
+        return AS_ENOTFOUND;
+    target = as_plan_target(d->plan);
+    to = as_plan_stable(d->plan);
+    if (to && to->version == target->version && to->config == target->config)
+        to = as_plan_previous(d->plan);
+    if (!to) {
+        as_buf_printf(err, "there is nothing before what '%s' serves", d->name);
+        return AS_ENOTFOUND;
+    }
+    *ret_generation = to->generation;
+    return 0;
+}
+
+const struct as_condition *as_crew_condition(const struct as_crew *c, struct as_str deployment)
+{
+    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+
+    return d && !d->deleting ? as_plan_condition(d->plan) : NULL;
+}
+
+bool as_crew_settled(const struct as_crew *c, struct as_str deployment)
+{
+    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+
+    return d && !d->deleting && as_plan_settled(d->plan);
+}
+
+uint32_t as_crew_replicas(const struct as_crew *c, struct as_str deployment)
+{
+    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+
+    return d ? as_plan_target(d->plan)->replicas : 0;
+}
+
+void as_crew_each_stable(const struct as_crew *c,
+                         void (*fn)(void *arg, const struct as_crew_news *n), void *arg)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct as_crew_deployment *d = c->deployments[i];
+        const struct as_plan_target *stable = as_plan_stable(d->plan),
+                                    *previous = as_plan_previous(d->plan);
+
+        if (stable && !d->deleting)
+            fn(arg, &(struct as_crew_news){.application = as_str_of(d->application),
+                                           .deployment = as_str_of(d->name),
+                                           .generation = stable->generation,
+                                           .before = previous ? previous->generation : 0});
+    }
+}
+
+/* --- what they are told --- */
+
+#define STATE_MAX 32u /* bytes of a state's name */
+
+/* The names of the field's states are upper-case words (ray-serve's ReplicaState). */
+static struct as_str state_word(char word[STATE_MAX], enum as_place_state state)
+{
+    size_t n = 0;
+
+    for (const char *p = as_place_state_name(state); *p && n < STATE_MAX; p++)
+        word[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+    return (struct as_str){word, n};
+}
+
+static pid_t pid_of(const struct as_place *pl) /* 0: no process */
+{
+    const struct as_crew_life *l = as_crew_life(pl);
+
+    return l && as_place_runs(pl) ? l->pid : 0;
+}
+
+static void put_place(void *arg, struct as_place *pl)
+{
+    const struct as_place_facts *f = as_place_facts(pl);
+    struct as_buf *b = arg;
+    char word[STATE_MAX];
+
+    as_json_put_open(b, '{');
+    as_json_put_at_string(b, "replica_id", as_place_name(pl));
+    as_json_put_at_string(b, "state", state_word(word, as_place_state(pl)));
+    as_json_put_key(b, "pid");
+    if (pid_of(pl))
+        as_json_put_i64(b, pid_of(pl));
+    else
+        as_json_put_null(b);
+    as_json_put_key(b, "rank");
+    if (f->rank == AS_RANK_NONE)
+        as_json_put_null(b);
+    else
+        as_json_put_u64(b, f->rank);
+    as_json_put_at_u64(b, "starts", f->starts);
+    as_json_put_at_string(b, "message", as_crew_place_message(pl));
+    as_json_put_close(b, '}');
+}
+
+static void put_deployment(const struct as_crew *c, const struct as_crew_deployment *d,
+                           struct as_buf *b)
+{
+    const struct as_condition *k = as_plan_condition(d->plan);
+    const struct as_plan_target *t = as_plan_target(d->plan), *stable = as_plan_stable(d->plan);
+    struct as_buf message;
+
+    as_buf_init(&message);
+    as_crew_message(d, &message);
+    as_json_put_name(b, as_str_of(d->name));
+    as_json_put_open(b, '{');
+    as_json_put_at_string(b, "name", as_str_of(d->name));
+    as_json_put_at_string(b, "status", as_str_of(as_condition_status_name(k->status)));
+    as_json_put_at_string(b, "status_trigger", as_str_of(as_condition_trigger_name(k->trigger)));
+    as_json_put_at_string(b, "message", as_buf_slice(&message));
+    as_buf_fini(&message);
+    as_json_put_key(b, "status_age_s");
+    as_json_put_f64(b, (double)(as_loop_now(c->loop) - k->since) / (double)AS_SEC);
+    as_json_put_at_u64(b, "target_num_replicas", t->replicas);
+    as_json_put_at_u64(b, "num_replicas", d->declared);
+    as_json_put_at_u64(b, "generation", t->generation);
+    as_json_put_at_string(b, "code", as_str_of(d->code ? d->code : "live"));
+    as_json_put_key(b, "healthy_generation");
+    if (stable)
+        as_json_put_u64(b, stable->generation);
+    else
+        as_json_put_null(b);
+    as_json_put_key(b, "replicas");
+    as_json_put_open(b, '[');
+    as_plan_each(d->plan, put_place, b);
+    as_json_put_close(b, ']');
+    as_json_put_close(b, '}');
+}
+
+/* Of the deployment that is worst off: the one that gives the application its status. Or what one
+ * of them waits for. */
+static struct as_str message_of(const struct as_crew *c, uint32_t first, uint32_t n)
+{
+    const struct as_condition *worst = NULL;
+    struct as_str lack = AS_STR("");
+
+    for (uint32_t i = first; i < first + n; i++) {
+        const struct as_condition *k = as_plan_condition(c->deployments[i]->plan);
+        bool failed = k->status == AS_STATUS_DEPLOY_FAILED;
+
+        if ((failed || k->status == AS_STATUS_UNHEALTHY) && (!worst || failed))
+            worst = k;
+        if (!lack.n)
+            lack = as_condition_lack(k);
+    }
+    return worst && worst->n ? as_condition_text(worst) : lack;
+}
+
+static void put_application(const struct as_crew *c, uint32_t first, uint32_t n, struct as_buf *b)
+{
+    struct as_str name = as_str_of(c->deployments[first]->application);
+
+    as_json_put_name(b, name);
+    as_json_put_open(b, '{');
+    as_json_put_at_string(b, "name", name);
+    as_json_put_at_string(b, "status",
+                          as_str_of(as_application_status_name(as_crew_status(c, first, n))));
+    as_json_put_at_string(b, "message", message_of(c, first, n));
+    as_json_put_key(b, "deployments");
+    as_json_put_open(b, '{');
+    for (uint32_t i = first; i < first + n; i++)
+        put_deployment(c, c->deployments[i], b);
+    as_json_put_close(b, '}');
+    as_json_put_close(b, '}');
+}
+
+void as_crew_show(const struct as_crew *c, struct as_buf *json)
+{
+    for (uint32_t i = 0, n; i < c->n; i += n) {
+        n = as_crew_together(c, i);
+        put_application(c, i, n, json);
+    }
+}
+
+struct each {
+    const struct as_crew_deployment *deployment;
+    void (*fn)(void *arg, const struct as_crew_row *r);
+    void *arg;
+};
+
+static void tell_place(void *arg, struct as_place *pl)
+{
+    const struct as_place_facts *f = as_place_facts(pl);
+    const struct each *k = arg;
+    char word[STATE_MAX];
+
+    k->fn(k->arg, &(struct as_crew_row){.application = as_str_of(k->deployment->application),
+                                        .deployment = as_str_of(k->deployment->name),
+                                        .replica = as_place_name(pl),
+                                        .status = state_word(word, as_place_state(pl)),
+                                        .message = as_crew_place_message(pl),
+                                        .pid = pid_of(pl),
+                                        .rank = f->rank,
+                                        .starts = f->starts});
+}
+
+static void tell_deployment(const struct as_crew_deployment *d,
+                            void (*fn)(void *arg, const struct as_crew_row *r), void *arg)
+{
+    const struct as_condition *k = as_plan_condition(d->plan);
+    struct as_buf message;
+
+    as_buf_init(&message);
+    as_crew_message(d, &message);
+    fn(arg, &(struct as_crew_row){.application = as_str_of(d->application),
+                                  .deployment = as_str_of(d->name),
+                                  .status = as_str_of(as_condition_status_name(k->status)),
+                                  .message = as_buf_slice(&message),
+                                  .target = as_plan_target(d->plan)->replicas,
+                                  .declared = d->declared,
+                                  .rolled_back = k->rolled_back,
+                                  .generation = as_plan_target(d->plan)->generation});
+    as_buf_fini(&message);
+    as_plan_each(d->plan, tell_place, &(struct each){d, fn, arg});
+}
+
+void as_crew_each(const struct as_crew *c, void (*fn)(void *arg, const struct as_crew_row *r),
+                  void *arg)
+{
+    for (uint32_t i = 0, n; i < c->n; i += n) {
+        n = as_crew_together(c, i);
+        fn(arg, &(struct as_crew_row){
+                    .application = as_str_of(c->deployments[i]->application),
+                    .status = as_str_of(as_application_status_name(as_crew_status(c, i, n))),
+                    .message = message_of(c, i, n)});
+        for (uint32_t k = i; k < i + n; k++)
+            tell_deployment(c->deployments[k], fn, arg);
+    }
+}

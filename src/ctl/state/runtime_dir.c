@@ -1,0 +1,405 @@
+#include "ctl/state/runtime_dir.h"
+
+#include "ctl/state/code_store.h"
+#include "ctl/message/replica_context.h"
+#include "ctl/state/store.h"
+#include "io/socket/folder_socket.h"
+#include "io/process/resource_holder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TRIES 100 /* to take a folder that others take and leave */
+
+/* One folder of ours: made when it is missing, refused when it is anybody else's. AS_ENOTFOUND:
+ * another server has just removed it. */
+/* In /tmp anybody can make the folder before us: hence lstat (no symbolic link is followed), owner
+ * and mode. Nothing is put into it before all three are right. */
+static int own_folder(const char *path, struct as_buf *err)
+{
+    struct stat st;
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        as_buf_printf(err, "cannot make the runtime folder %s: %s", path, strerror(errno));
+        return errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EIO;
+    }
+    if (lstat(path, &st) < 0) {
+        bool gone = errno == ENOENT;
+
+        as_buf_printf(err, "cannot look at the runtime folder %s: %s", path, strerror(errno));
+        return gone ? AS_ENOTFOUND : AS_EIO;
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        as_buf_printf(err,
+                      "the runtime folder %s is a %s; remove it or choose another --runtime-dir",
+                      path, S_ISLNK(st.st_mode) ? "symbolic link" : "file");
+        return AS_EDENIED;
+    }
+    if (st.st_uid != geteuid()) {
+        as_buf_printf(err, "the runtime folder %s belongs to user %u; choose another --runtime-dir",
+                      path, (unsigned)st.st_uid);
+        return AS_EDENIED;
+    }
+    if ((st.st_mode & 07777) != 0700 && chmod(path, 0700) < 0) {
+        as_buf_printf(err, "cannot make the runtime folder %s private: %s", path, strerror(errno));
+        return AS_EIO;
+    }
+    return 0;
+}
+
+/* Who ends removes the file that it has locked: a lock on that one would be nobody else's. */
+static bool is_removed(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
+static void tell_holder(const struct as_runtime_dir *d, struct as_buf *err)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16];
+    struct as_holder h;
+
+    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOCK, d->path);
+    as_buf_printf(err, "another server holds %s", d->path);
+    if (as_holder_of_file(&h, path) && h.is_server) {
+        as_buf_printf(err, ": the one on port %u (", h.port);
+        as_holder_write(&h, err);
+        as_buf_str(err, ")");
+    }
+}
+
+/* 0; AS_EEXISTS when another process holds the lock; AS_ENOTFOUND: it has just gone with all. */
+static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
+{
+    char pid[16];
+    /* by the folder's descriptor: the path cannot be turned into another folder in between */
+    int dir = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), n, e;
+
+    d->lock = dir < 0
+                  ? -1
+                  : openat(dir, AS_RUNTIME_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    e = errno;
+    if (dir >= 0)
+        close(dir);
+    if (d->lock < 0) {
+        as_buf_printf(err, "cannot open %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(e));
+        return e == ENOENT ? AS_ENOTFOUND : AS_EIO;
+    }
+    e = flock(d->lock, LOCK_EX | LOCK_NB) < 0 ? errno : is_removed(d->lock) ? ENOENT : 0;
+    if (e) {
+        if (e == EWOULDBLOCK)
+            tell_holder(d, err);
+        else
+            as_buf_printf(err, "cannot lock %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(e));
+        close(d->lock);
+        d->lock = -1;
+        return e == EWOULDBLOCK ? AS_EEXISTS : e == ENOENT ? AS_ENOTFOUND : AS_EIO;
+    }
+    /* for people who look, and for `anyserve upgrade` */
+    n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    if (ftruncate(d->lock, 0) < 0 || write(d->lock, pid, (size_t)n) != n) {
+        as_buf_printf(err, "cannot write %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(errno));
+        return AS_EIO;
+    }
+    return 0;
+}
+
+/* Again when a server that ends takes folder and file away in between. */
+static int own_port(struct as_runtime_dir *d, struct as_buf *err)
+{
+    size_t before = err->n;
+    int rc = AS_ENOTFOUND;
+
+    for (int i = 0; rc == AS_ENOTFOUND && i < TRIES; i++) {
+        err->n = before;
+        rc = own_folder(d->path, err);
+        if (rc == 0)
+            rc = take_lock(d, err);
+    }
+    return rc;
+}
+
+static void remove_file(const struct as_runtime_dir *d, const char *name)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16]; /* the folder's own sockets fit, so does this */
+
+    snprintf(path, sizeof(path), "%s/%s", d->path, name);
+    unlink(path);
+}
+
+/* Only when it is empty: sockets of workers that live stay, they may join the next server. */
+static void remove_folder(const struct as_runtime_dir *d, const char *name)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/%s", d->path, name);
+    rmdir(path);
+}
+
+struct entry { /* of getdents64(2) */
+    uint64_t ino, off;
+    uint16_t len;
+    uint8_t type;
+    char name[];
+};
+
+/* opendir takes memory, which a process that must end at once may not have. */
+static void remove_logs(const struct as_runtime_dir *d)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16], part[4096] __attribute__((aligned(8)));
+    long n;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOGS, d->path);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        close(STDIN_FILENO); /* nobody reads it at the end */
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    while (fd >= 0 && (n = syscall(SYS_getdents64, fd, part, sizeof(part))) > 0) {
+        for (long at = 0; at < n;) {
+            const struct entry *e = (const struct entry *)(const void *)(part + at);
+
+            unlinkat(fd, e->name, 0);
+            at += e->len;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    rmdir(path);
+}
+
+/* Copies of code of a server that kept its state here. */
+static void remove_code(const struct as_runtime_dir *d)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/" AS_CODE_FOLDER, d->path);
+    as_code_clear(path);
+}
+
+static void remove_files(const struct as_runtime_dir *d)
+{
+    remove_logs(d);
+    remove_code(d);
+    remove_file(d, AS_RUNTIME_LINK);
+    remove_file(d, AS_RUNTIME_STATUS);
+    remove_file(d, AS_RUNTIME_MANAGE);
+    remove_file(d, AS_RUNTIME_CONTROL);
+    remove_file(d, AS_STORE_FILE);
+    remove_file(d, AS_STORE_FILE "-wal");
+    remove_file(d, AS_RUNTIME_TOKEN);
+    remove_file(d, AS_RUNTIME_UPGRADE);
+    remove_file(d, AS_RUNTIME_UPGRADE ".new");
+}
+
+/* What killed workers left. The folder goes with the server when nothing is in it. */
+static void remove_dead_sockets(const struct as_runtime_dir *d)
+{
+    char folder[AS_RUNTIME_PATH_MAX + 16];
+    struct dirent *e;
+    uint32_t pid;
+    DIR *dir;
+
+    snprintf(folder, sizeof(folder), "%s/" AS_RUNTIME_WORKERS, d->path);
+    dir = opendir(folder);
+    while (dir && (e = readdir(dir))) {
+        const char *why;
+        int fd;
+
+        if (e->d_type != DT_SOCK)
+            continue;
+        switch (as_beneath_connect(folder, as_str_of(e->d_name), &fd, &pid, &why)) {
+        case 0:
+            close(fd);
+            break;
+        case AS_EUNAVAILABLE:
+            unlinkat(dirfd(dir), e->d_name, 0);
+            break;
+        default: /* not ours to judge */
+            break;
+        }
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* What replicas that were killed were to read. */
+static void remove_contexts(const struct as_runtime_dir *d)
+{
+    struct dirent *e;
+    DIR *dir = opendir(d->path);
+
+    while (dir && (e = readdir(dir))) {
+        if (strncmp(e->d_name, AS_CONTEXT_PREFIX, strlen(AS_CONTEXT_PREFIX)) == 0)
+            unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static int make_logs(const struct as_runtime_dir *d, struct as_buf *err)
+{
+    char path[AS_RUNTIME_PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOGS, d->path);
+    return own_folder(path, err);
+}
+
+int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, struct as_buf *err)
+{
+    char probe[AS_RUNTIME_PATH_MAX];
+    struct as_buf path;
+    int rc;
+
+    *d = (struct as_runtime_dir){.lock = -1};
+    if (strlen(base) > AS_RUNTIME_BASE_MAX ||
+        as_runtime_path(probe, base, port, AS_RUNTIME_MANAGE) < 0) {
+        as_buf_printf(err,
+                      "the runtime folder %s/%u is too long a path for a socket; choose a "
+                      "shorter --runtime-dir",
+                      base, port);
+        return AS_EINVALID;
+    }
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/%u", base, port);
+    d->base = as_str_dup(as_str_of(base));
+    d->path = as_str_dup(as_buf_slice(&path));
+    as_buf_fini(&path);
+    /* the folder above first: a private one in somebody else's is not private */
+    rc = own_folder(d->base, err);
+    if (rc == 0)
+        rc = own_port(d, err);
+    if (rc < 0) {
+        as_runtime_close(d);
+        return rc == AS_ENOTFOUND ? AS_EIO : rc;
+    }
+    remove_contexts(d);
+    remove_files(d);
+    rc = make_logs(d, err);
+    if (rc < 0)
+        as_runtime_close(d);
+    return rc;
+}
+
+/* Somebody else's choice of a folder: it is looked at, its mode is not changed. */
+static int check_workers(const char *path, struct as_buf *err)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0) {
+        as_buf_printf(err, "cannot look at --worker-socket-dir %s: %s", path, strerror(errno));
+        return AS_EIO;
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        as_buf_printf(err, "--worker-socket-dir %s is no folder", path);
+        return AS_EINVALID;
+    }
+    if (st.st_uid != geteuid()) {
+        as_buf_printf(err, "--worker-socket-dir %s belongs to user %u, not to this one", path,
+                      (unsigned)st.st_uid);
+        return AS_EDENIED;
+    }
+    if (st.st_mode & 022) {
+        as_buf_printf(err,
+                      "others may write to --worker-socket-dir %s (mode %04o); make it private: "
+                      "chmod 700 %s",
+                      path, (unsigned)(st.st_mode & 07777), path);
+        return AS_EDENIED;
+    }
+    return 0;
+}
+
+int as_runtime_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
+                       struct as_buf *err)
+{
+    const char *at = option;
+    struct as_buf own;
+    int rc = 0;
+
+    as_buf_init(&own);
+    if (!option[0]) {
+        as_buf_printf(&own, "%s/" AS_RUNTIME_WORKERS, d->path);
+        as_buf_add(&own, "", 1);
+        at = (const char *)own.p;
+        rc = own_folder(at, err);
+        if (rc == 0)
+            remove_dead_sockets(d);
+    } else if (mkdir(at, 0700) < 0 && errno != EEXIST) {
+        as_buf_printf(err, "cannot make --worker-socket-dir %s: %s", at, strerror(errno));
+        rc = AS_EIO;
+    }
+    if (rc == 0)
+        rc = check_workers(at, err);
+    if (rc == 0) {
+        *ret_path = realpath(at, NULL); /* other processes have other working directories */
+        if (!*ret_path) {
+            as_buf_printf(err, "cannot find %s: %s", at, strerror(errno));
+            rc = AS_EIO;
+        }
+    }
+    as_buf_fini(&own);
+    return rc;
+}
+
+void as_runtime_remove(const struct as_runtime_dir *d)
+{
+    remove_files(d);
+    remove_folder(d, AS_RUNTIME_WORKERS);
+    remove_file(d, AS_RUNTIME_LOCK); /* last: from then on all of it may be the next one's */
+    rmdir(d->path);
+}
+
+void as_runtime_close(struct as_runtime_dir *d)
+{
+    if (d->lock >= 0) {
+        remove_dead_sockets(d);
+        remove_contexts(d);
+        as_runtime_remove(d);
+        close(d->lock);
+    }
+    free(d->base);
+    free(d->path);
+    *d = (struct as_runtime_dir){.lock = -1};
+}
+
+void as_runtime_random_hex(char *out, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[128];
+
+    AS_ASSERT(n <= sizeof(bytes));
+    if (getrandom(bytes, n, 0) != (ssize_t)n)
+        as_fatal_system("random bytes", errno);
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * n] = 0;
+}
+
+int as_runtime_write_token(const struct as_runtime_dir *d, struct as_buf *err)
+{
+    char token[AS_RUNTIME_TOKEN_LEN + 1], path[4096];
+    int fd;
+    bool ok;
+
+    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_TOKEN, d->path);
+    as_runtime_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
+    /* O_EXCL: old ones were removed under the lock; whatever is there now is not ours */
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    ok = fd >= 0 && write(fd, token, AS_RUNTIME_TOKEN_LEN) == AS_RUNTIME_TOKEN_LEN;
+    if (!ok)
+        as_buf_printf(err, "cannot write %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return ok ? 0 : AS_EIO;
+}

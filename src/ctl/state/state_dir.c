@@ -1,0 +1,124 @@
+#include "ctl/state/state_dir.h"
+
+#include "io/process/resource_holder.h"
+#include "io/process/runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+char *as_state_dir_of(const char *option)
+{
+    const char *home = getenv("HOME");
+    struct as_buf b;
+    char *folder;
+
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s/.local/state/anyserve", home ? home : "");
+    as_buf_add(&b, "", 1);
+    folder = as_runtime_folder(option, "XDG_STATE_HOME", "/var/lib/anyserve",
+                               home && home[0] == '/' ? (const char *)b.p : NULL);
+    as_buf_fini(&b);
+    return folder;
+}
+
+/* With the folders above it, each 0700 (XDG base directory specification). */
+static int make_folder(const char *folder, struct as_buf *err)
+{
+    char *path = as_str_dup(as_str_of(folder)), *p = path;
+    int rc = 0;
+
+    while (rc == 0 && p) {
+        p = strchr(p + 1, '/');
+        if (p)
+            *p = 0;
+        if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+            as_buf_printf(err, "cannot make the state folder %s: %s", path, strerror(errno));
+            rc = errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EIO;
+        }
+        if (p)
+            *p = '/';
+    }
+    free(path);
+    return rc;
+}
+
+/* Who can write here decides what this user runs. */
+static int check_folder(const char *folder, struct as_buf *err)
+{
+    struct stat st;
+
+    if (stat(folder, &st) < 0) {
+        as_buf_printf(err, "cannot look at the state folder %s: %s", folder, strerror(errno));
+        return AS_EIO;
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        as_buf_printf(err, "the state folder %s is no folder", folder);
+        return AS_EDENIED;
+    }
+    if (st.st_uid != geteuid()) {
+        as_buf_printf(err, "the state folder %s belongs to user %u; choose another --state-dir",
+                      folder, (unsigned)st.st_uid);
+        return AS_EDENIED;
+    }
+    if (st.st_mode & 022) {
+        as_buf_printf(err,
+                      "others may write to the state folder %s (mode %04o); make it private: "
+                      "chmod 700 %s",
+                      folder, (unsigned)(st.st_mode & 07777), folder);
+        return AS_EDENIED;
+    }
+    return 0;
+}
+
+int as_state_dir_make(const char *folder, struct as_buf *err)
+{
+    int rc = make_folder(folder, err);
+
+    return rc == 0 ? check_folder(folder, err) : rc;
+}
+
+void as_state_dir_taken(const char *what, const char *file, struct as_buf *err)
+{
+    struct as_holder h;
+
+    as_buf_printf(err, "another server uses %s", what);
+    if (as_holder_of_file(&h, file) && h.is_server) {
+        as_buf_printf(err, ": the one on port %u (", h.port);
+        as_holder_write(&h, err);
+        as_buf_str(err, ")");
+    }
+    as_buf_str(err, "; choose another --state-dir");
+}
+
+int as_state_dir_hold(const char *folder, int *ret_fd, struct as_buf *err)
+{
+    int rc = as_state_dir_make(folder, err), fd, e = 0;
+    struct as_buf path;
+
+    if (rc < 0)
+        return rc;
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_STATE_DIR_LOCK, folder);
+    as_buf_add(&path, "", 1);
+    fd = open((const char *)path.p, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        e = errno;
+    if (!e) {
+        *ret_fd = fd;
+    } else if (fd >= 0 && e == EWOULDBLOCK) {
+        as_state_dir_taken(folder, (const char *)path.p, err);
+        rc = AS_EEXISTS;
+    } else {
+        as_buf_printf(err, "cannot lock %s: %s", (const char *)path.p, strerror(e));
+        rc = e == EACCES || e == EPERM ? AS_EDENIED : AS_EIO;
+    }
+    if (rc < 0 && fd >= 0)
+        close(fd);
+    as_buf_fini(&path);
+    return rc;
+}

@@ -1,0 +1,404 @@
+#include "ctl/state/store.h"
+
+#include "ctl/state/failpoint.h"
+#include "ctl/state/state_dir.h"
+#include "ctl/state/store_internal.h"
+
+#define COLUMNS "id, time_ms, cause, failed_application, failed_deployment, failed_why"
+const char *const as_store_sql[AS_STORE_STATEMENTS] = {
+    [AS_STORE_BEGIN] = "BEGIN IMMEDIATE",
+    [AS_STORE_COMMIT] = "COMMIT",
+    [AS_STORE_ROLLBACK] = "ROLLBACK",
+    [AS_STORE_PUT] = "INSERT INTO generation(time_ms, cause, failed_application, failed_deployment,"
+                     " failed_why, spec) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+    [AS_STORE_PRUNE] =
+        "DELETE FROM generation WHERE id NOT IN (SELECT id FROM generation ORDER BY id DESC"
+        " LIMIT ?1) AND id NOT IN (SELECT generation FROM healthy)"
+        " AND id NOT IN (SELECT before FROM healthy)",
+    [AS_STORE_NEWEST] = "SELECT " COLUMNS ", spec FROM generation ORDER BY id DESC LIMIT 1",
+    [AS_STORE_GET] = "SELECT " COLUMNS ", spec FROM generation WHERE id = ?1",
+    [AS_STORE_EACH] = "SELECT " COLUMNS " FROM generation ORDER BY id DESC",
+    [AS_STORE_SET_HEALTHY] =
+        "INSERT INTO healthy VALUES(?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET"
+        " generation = excluded.generation, before = excluded.before"
+        " WHERE generation <> excluded.generation OR before <> excluded.before",
+    [AS_STORE_HEALTHY] =
+        "SELECT generation, before FROM healthy WHERE application = ?1 AND deployment = ?2",
+    [AS_STORE_EACH_HEALTHY] =
+        "SELECT generation FROM healthy UNION SELECT before FROM healthy WHERE before <> 0",
+    [AS_STORE_FORGET] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
+    [AS_STORE_PUT_SCALE] = "INSERT INTO scale VALUES(?1, ?2, ?3)",
+    [AS_STORE_EACH_SCALE] = "SELECT deployment, replicas FROM scale WHERE generation = ?1",
+    [AS_STORE_PUT_CHANGE] = "INSERT INTO change(generation, application, deployment, step, keys)"
+                            " VALUES(?1, ?2, ?3, ?4, ?5)",
+    [AS_STORE_EACH_CHANGE] =
+        "SELECT generation, application, deployment, step, keys, state, why FROM change"
+        " ORDER BY generation DESC",
+    [AS_STORE_MARK] =
+        "UPDATE change SET state = ?4, why = ?5 WHERE deployment = ?2 AND step <> 'removed' AND"
+        " state IN ('', ?3) AND generation ="
+        " (SELECT max(generation) FROM change WHERE deployment = ?2 AND generation <= ?1)",
+};
+
+/* --- errors --- */
+
+int as_store_failed(const struct as_store *s, const char *what, struct as_buf *err)
+{
+    int rc = sqlite3_errcode(s->db);
+
+    switch (rc & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        as_state_dir_taken(s->path, s->path, err);
+        return AS_EEXISTS;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        as_buf_printf(err,
+                      "%s is damaged or no state file of AnyServe (%s); move it away to start "
+                      "with an empty one",
+                      s->path, sqlite3_errmsg(s->db));
+        return AS_EPROTO;
+    case SQLITE_NOMEM:
+        as_buf_printf(err, "cannot %s %s: out of memory", what, s->path);
+        return AS_ENOMEM;
+    default:
+        as_buf_printf(err, "cannot %s %s: %s", what, s->path, sqlite3_errmsg(s->db));
+        return AS_EIO;
+    }
+}
+
+/* --- statements --- */
+
+static sqlite3_stmt *reset(struct as_store *s, enum as_store_statement i)
+{
+    sqlite3_reset(s->stmt[i]);
+    sqlite3_clear_bindings(s->stmt[i]);
+    return s->stmt[i];
+}
+
+/* The caller's bytes live until the statement has run. A NULL pointer would be SQL's NULL. */
+static void bind_text(sqlite3_stmt *q, int at, struct as_str text)
+{
+    sqlite3_bind_text64(q, at, text.p ? text.p : "", text.n, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+/* One that gives no row. Whatever happens, it is not left half run: that would hold the file. */
+static int run(struct as_store *s, enum as_store_statement i, struct as_buf *err)
+{
+    int rc = 0;
+
+    if (sqlite3_step(s->stmt[i]) != SQLITE_DONE)
+        rc = as_store_failed(s, "write", err);
+    sqlite3_reset(s->stmt[i]);
+    return rc;
+}
+
+/* 0 with a row; AS_ENOTFOUND, nothing in err. The row stays readable until the next call. */
+static int one_row(struct as_store *s, enum as_store_statement i, struct as_buf *err)
+{
+    switch (sqlite3_step(s->stmt[i])) {
+    case SQLITE_ROW:
+        return 0;
+    case SQLITE_DONE:
+        sqlite3_reset(s->stmt[i]);
+        return AS_ENOTFOUND;
+    default:
+        return as_store_failed(s, "read", err);
+    }
+}
+
+struct as_str as_store_text(sqlite3_stmt *q, int column)
+{
+    const unsigned char *p = sqlite3_column_text(q, column);
+
+    return (struct as_str){(const char *)p, p ? (size_t)sqlite3_column_bytes(q, column) : 0};
+}
+
+static void entry_of(sqlite3_stmt *q, struct as_store_entry *ret_e)
+{
+    *ret_e = (struct as_store_entry){
+        .generation = (uint64_t)sqlite3_column_int64(q, 0),
+        .time_ms = sqlite3_column_int64(q, 1),
+        .cause = as_store_text(q, 2),
+        .failed = {as_store_text(q, 3), as_store_text(q, 4), as_store_text(q, 5)}};
+    if (sqlite3_column_count(q) > 6)
+        ret_e->spec = as_store_text(q, 6);
+}
+
+/* Rows of the call before are let go, or no write could end. */
+static void release(struct as_store *s)
+{
+    for (int i = 0; i < AS_STORE_STATEMENTS; i++)
+        sqlite3_reset(s->stmt[i]);
+}
+
+static bool name_fits(struct as_str application, struct as_str deployment)
+{
+    return application.n <= AS_STORE_NAME_MAX && deployment.n <= AS_STORE_NAME_MAX;
+}
+
+/* --- generations --- */
+
+static int insert_scale(struct as_store *s, int64_t generation, const struct as_store_scale *scale,
+                        struct as_buf *err)
+{
+    sqlite3_stmt *q = reset(s, AS_STORE_PUT_SCALE);
+
+    AS_ASSERT(scale->deployment.n <= AS_STORE_NAME_MAX);
+    sqlite3_bind_int64(q, 1, generation);
+    bind_text(q, 2, scale->deployment);
+    sqlite3_bind_int64(q, 3, scale->replicas);
+    return run(s, AS_STORE_PUT_SCALE, err);
+}
+
+static int insert_change(struct as_store *s, int64_t generation, const struct as_store_change *c,
+                         struct as_buf *err)
+{
+    sqlite3_stmt *q = reset(s, AS_STORE_PUT_CHANGE);
+
+    AS_ASSERT(name_fits(c->application, c->deployment));
+    sqlite3_bind_int64(q, 1, generation);
+    bind_text(q, 2, c->application);
+    bind_text(q, 3, c->deployment);
+    bind_text(q, 4, c->step);
+    bind_text(q, 5, c->keys);
+    return run(s, AS_STORE_PUT_CHANGE, err);
+}
+
+static int insert(struct as_store *s, const struct as_store_entry *e, int64_t *ret_id,
+                  struct as_buf *err)
+{
+    sqlite3_stmt *q = reset(s, AS_STORE_PUT);
+    int rc;
+
+    sqlite3_bind_int64(q, 1, e->time_ms);
+    bind_text(q, 2, e->cause);
+    bind_text(q, 3, e->failed.application);
+    bind_text(q, 4, e->failed.deployment);
+    bind_text(q, 5, e->failed.why);
+    bind_text(q, 6, e->spec);
+    rc = run(s, AS_STORE_PUT, err);
+    *ret_id = sqlite3_last_insert_rowid(s->db);
+    for (uint32_t i = 0; rc == 0 && i < e->n_scales; i++)
+        rc = insert_scale(s, *ret_id, &e->scales[i], err);
+    for (uint32_t i = 0; rc == 0 && i < e->n_changes; i++)
+        rc = insert_change(s, *ret_id, &e->changes[i], err);
+    if (rc)
+        return rc;
+    q = reset(s, AS_STORE_PRUNE);
+    sqlite3_bind_int64(q, 1, s->keep);
+    return run(s, AS_STORE_PRUNE, err);
+}
+
+static int check_sizes(const struct as_store_entry *e, struct as_buf *err)
+{
+    const struct {
+        const char *what;
+        struct as_str text;
+        uint32_t max;
+    } all[] = {{"the specification", e->spec, AS_STORE_SPEC_MAX},
+               {"the cause", e->cause, AS_STORE_CAUSE_MAX},
+               {"the reason of a failure", e->failed.why, AS_STORE_WHY_MAX}};
+
+    AS_ASSERT(name_fits(e->failed.application, e->failed.deployment));
+    for (size_t i = 0; i < AS_COUNT(all); i++) {
+        if (all[i].text.n <= all[i].max)
+            continue;
+        as_buf_printf(err, "%s has %zu bytes; at most %u can be stored", all[i].what, all[i].text.n,
+                      all[i].max);
+        return AS_ETOOBIG;
+    }
+    return 0;
+}
+
+int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *ret_generation,
+                 struct as_buf *err)
+{
+    struct as_buf ignored = {0};
+    int64_t id = 0;
+    int rc = check_sizes(e, err);
+
+    if (rc)
+        return rc;
+    release(s);
+    rc = run(s, AS_STORE_BEGIN, err);
+    if (rc)
+        return rc;
+    rc = insert(s, e, &id, err);
+    as_failpoint("store");
+    if (rc == 0)
+        rc = run(s, AS_STORE_COMMIT, err);
+    as_failpoint("stored");
+    if (rc) {
+        /* what failed may have rolled back by itself: then this fails, and that is fine */
+        run(s, AS_STORE_ROLLBACK, &ignored);
+        as_buf_fini(&ignored);
+        return rc;
+    }
+    *ret_generation = (uint64_t)id;
+    return 0;
+}
+
+int as_store_get(struct as_store *s, uint64_t generation, struct as_store_entry *ret_e,
+                 struct as_buf *err)
+{
+    enum as_store_statement i = generation ? AS_STORE_GET : AS_STORE_NEWEST;
+    sqlite3_stmt *q;
+    int rc;
+
+    release(s);
+    q = reset(s, i);
+    if (generation)
+        sqlite3_bind_int64(q, 1, (sqlite3_int64)generation);
+    rc = one_row(s, i, err);
+    if (rc == 0)
+        entry_of(q, ret_e);
+    else if (rc == AS_ENOTFOUND && generation)
+        as_buf_printf(err, "there is no generation %llu", (unsigned long long)generation);
+    else if (rc == AS_ENOTFOUND)
+        as_buf_str(err, "nothing was deployed yet");
+    return rc;
+}
+
+int as_store_each(struct as_store *s, bool (*fn)(void *arg, const struct as_store_entry *e),
+                  void *arg, struct as_buf *err)
+{
+    struct as_store_entry e;
+    int rc;
+
+    release(s);
+    while ((rc = one_row(s, AS_STORE_EACH, err)) == 0) {
+        entry_of(s->stmt[AS_STORE_EACH], &e);
+        if (!fn(arg, &e))
+            break;
+    }
+    sqlite3_reset(s->stmt[AS_STORE_EACH]);
+    return rc == AS_ENOTFOUND ? 0 : rc;
+}
+
+int as_store_each_scale(struct as_store *s, uint64_t generation,
+                        void (*fn)(void *arg, const struct as_store_scale *scale), void *arg,
+                        struct as_buf *err)
+{
+    sqlite3_stmt *q;
+    int rc;
+
+    release(s);
+    q = reset(s, AS_STORE_EACH_SCALE);
+    sqlite3_bind_int64(q, 1, (sqlite3_int64)generation);
+    while ((rc = one_row(s, AS_STORE_EACH_SCALE, err)) == 0)
+        fn(arg, &(struct as_store_scale){.deployment = as_store_text(q, 0),
+                                         .replicas = (uint32_t)sqlite3_column_int64(q, 1)});
+    sqlite3_reset(q);
+    return rc == AS_ENOTFOUND ? 0 : rc;
+}
+
+/* --- what became of it --- */
+
+int as_store_each_change(struct as_store *s,
+                         void (*fn)(void *arg, const struct as_store_change *change), void *arg,
+                         struct as_buf *err)
+{
+    sqlite3_stmt *q;
+    int rc;
+
+    release(s);
+    q = reset(s, AS_STORE_EACH_CHANGE);
+    while ((rc = one_row(s, AS_STORE_EACH_CHANGE, err)) == 0)
+        fn(arg, &(struct as_store_change){.generation = (uint64_t)sqlite3_column_int64(q, 0),
+                                          .application = as_store_text(q, 1),
+                                          .deployment = as_store_text(q, 2),
+                                          .step = as_store_text(q, 3),
+                                          .keys = as_store_text(q, 4),
+                                          .state = as_store_text(q, 5),
+                                          .why = as_store_text(q, 6)});
+    sqlite3_reset(q);
+    return rc == AS_ENOTFOUND ? 0 : rc;
+}
+
+int as_store_mark(struct as_store *s, uint64_t generation, struct as_str deployment,
+                  struct as_str from, struct as_str state, struct as_str why, struct as_buf *err)
+{
+    sqlite3_stmt *q;
+
+    AS_ASSERT(why.n <= AS_STORE_WHY_MAX);
+    release(s);
+    q = reset(s, AS_STORE_MARK);
+    sqlite3_bind_int64(q, 1, (sqlite3_int64)generation);
+    bind_text(q, 2, deployment);
+    bind_text(q, 3, from);
+    bind_text(q, 4, state);
+    bind_text(q, 5, why);
+    return run(s, AS_STORE_MARK, err);
+}
+
+/* --- what was healthy --- */
+
+static sqlite3_stmt *about(struct as_store *s, enum as_store_statement i, struct as_str application,
+                           struct as_str deployment)
+{
+    sqlite3_stmt *q;
+
+    release(s);
+    q = reset(s, i);
+    bind_text(q, 1, application);
+    bind_text(q, 2, deployment);
+    return q;
+}
+
+int as_store_set_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
+                         uint64_t generation, uint64_t before, struct as_buf *err)
+{
+    sqlite3_stmt *q;
+    int rc;
+
+    AS_ASSERT(name_fits(application, deployment));
+    q = about(s, AS_STORE_SET_HEALTHY, application, deployment);
+    sqlite3_bind_int64(q, 3, (sqlite3_int64)generation);
+    sqlite3_bind_int64(q, 4, (sqlite3_int64)before);
+    if (sqlite3_step(q) == SQLITE_DONE) {
+        rc = 0;
+    } else if (sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_FOREIGNKEY) {
+        as_buf_printf(err, "there is no generation %llu", (unsigned long long)generation);
+        rc = AS_ENOTFOUND;
+    } else {
+        rc = as_store_failed(s, "write", err);
+    }
+    sqlite3_reset(q);
+    return rc;
+}
+
+int as_store_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
+                     uint64_t *ret_generation, uint64_t *ret_before, struct as_buf *err)
+{
+    sqlite3_stmt *q = about(s, AS_STORE_HEALTHY, application, deployment);
+    int rc = one_row(s, AS_STORE_HEALTHY, err);
+
+    if (rc == 0) {
+        *ret_generation = (uint64_t)sqlite3_column_int64(q, 0);
+        *ret_before = (uint64_t)sqlite3_column_int64(q, 1);
+    } else if (rc == AS_ENOTFOUND) {
+        as_buf_printf(err, "%.*s of %.*s has never been healthy", AS_STR_FMT(deployment),
+                      AS_STR_FMT(application));
+    }
+    return rc;
+}
+
+int as_store_each_healthy(struct as_store *s, void (*fn)(void *arg, uint64_t generation), void *arg,
+                          struct as_buf *err)
+{
+    int rc;
+
+    release(s);
+    while ((rc = one_row(s, AS_STORE_EACH_HEALTHY, err)) == 0)
+        fn(arg, (uint64_t)sqlite3_column_int64(s->stmt[AS_STORE_EACH_HEALTHY], 0));
+    sqlite3_reset(s->stmt[AS_STORE_EACH_HEALTHY]);
+    return rc == AS_ENOTFOUND ? 0 : rc;
+}
+
+int as_store_forget(struct as_store *s, struct as_str application, struct as_str deployment,
+                    struct as_buf *err)
+{
+    about(s, AS_STORE_FORGET, application, deployment);
+    return run(s, AS_STORE_FORGET, err);
+}

@@ -1,0 +1,199 @@
+/* A look at a store that another process has open, and may write to: at a copy of it. */
+#include "ctl/state/state_dir.h"
+#include "ctl/state/store_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FOLDER "upgrade-check" /* in the store's own, which is ours alone */
+#define TRIES  100u            /* to find it unchanged, QUIET apart */
+/* The clock of files turns every 10 ms at most: what was written longer ago than this, and has the
+ * same time afterwards, was not written to in between. */
+#define QUIET (20 * AS_MS)
+
+/* The database, and what is in its journal and not in it yet. */
+static const char *const names[] = {AS_STORE_FILE, AS_STORE_FILE "-wal"};
+#define FILES AS_COUNT(names)
+
+struct look {
+    struct stat st[FILES];
+    bool there[FILES];
+};
+
+static char *path_of(const char *folder, const char *name)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s/%s", folder, name);
+    as_buf_add(&b, "", 1);
+    return (char *)b.p;
+}
+
+static as_ns ns_of(const struct timespec *t)
+{
+    return (as_ns)t->tv_sec * AS_SEC + (as_ns)t->tv_nsec;
+}
+
+static void look(const char *folder, struct look *ret_l)
+{
+    *ret_l = (struct look){0};
+    for (size_t i = 0; i < FILES; i++) {
+        char *path = path_of(folder, names[i]);
+
+        ret_l->there[i] = stat(path, &ret_l->st[i]) == 0;
+        free(path);
+    }
+}
+
+static bool is_quiet(const struct look *l)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (size_t i = 0; i < FILES; i++) {
+        as_ns written = l->there[i] ? ns_of(&l->st[i].st_mtim) : 0;
+
+        if (written + QUIET > ns_of(&now) && written <= ns_of(&now))
+            return false;
+    }
+    return true;
+}
+
+static bool same(const struct look *a, const struct look *b)
+{
+    for (size_t i = 0; i < FILES; i++) {
+        if (a->there[i] != b->there[i] || a->st[i].st_ino != b->st[i].st_ino ||
+            a->st[i].st_size != b->st[i].st_size ||
+            ns_of(&a->st[i].st_mtim) != ns_of(&b->st[i].st_mtim))
+            return false;
+    }
+    return true;
+}
+
+static int cannot(const char *what, const char *path, struct as_buf *err)
+{
+    int rc = errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EIO;
+
+    as_buf_printf(err, "cannot %s %s: %s", what, path, strerror(errno));
+    return rc;
+}
+
+static int copy_bytes(int in, int out, const char *from, const char *to, struct as_buf *err)
+{
+    char part[65536];
+    ssize_t n;
+
+    while ((n = read(in, part, sizeof(part))) > 0) {
+        for (ssize_t at = 0, k; at < n; at += k) {
+            k = write(out, part + at, (size_t)(n - at));
+            if (k < 0)
+                return cannot("write", to, err);
+        }
+    }
+    return n < 0 ? cannot("read", from, err) : 0;
+}
+
+static int copy_file(const char *from, const char *to, struct as_buf *err)
+{
+    int in = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), out, rc;
+
+    if (in < 0)
+        return cannot("read", from, err);
+    out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    rc = out < 0 ? cannot("write", to, err) : copy_bytes(in, out, from, to, err);
+    close(in);
+    if (out >= 0)
+        close(out);
+    return rc;
+}
+
+static void remove_copy(const char *folder)
+{
+    static const char *const all[] = {AS_STORE_FILE, AS_STORE_FILE "-wal", AS_STORE_FILE "-shm",
+                                      AS_STORE_FILE "-journal"};
+
+    for (size_t i = 0; i < AS_COUNT(all); i++) {
+        char *path = path_of(folder, all[i]);
+
+        unlink(path);
+        free(path);
+    }
+    rmdir(folder);
+}
+
+static int copy_once(const char *from, const char *to, const struct look *l, struct as_buf *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < FILES; i++) {
+        char *a = path_of(from, names[i]), *b = path_of(to, names[i]);
+
+        if (l->there[i])
+            rc = copy_file(a, b, err);
+        else
+            unlink(b);
+        free(a);
+        free(b);
+    }
+    return rc;
+}
+
+/* Both files as they were at one moment. */
+static int copy(const char *from, const char *to, struct as_buf *err)
+{
+    for (uint32_t i = 0; i < TRIES; i++) {
+        struct look before, after;
+        size_t told = err->n;
+        int rc;
+
+        look(from, &before);
+        if (!before.there[0])
+            return AS_ENOTFOUND;
+        rc = is_quiet(&before) ? copy_once(from, to, &before, err) : AS_EAGAIN;
+        look(from, &after);
+        if (rc != AS_EAGAIN && same(&before, &after))
+            return rc;
+        err->n = told; /* it may have been because of what has changed */
+        nanosleep(&(struct timespec){.tv_nsec = (long)QUIET}, NULL);
+    }
+    as_buf_printf(err, "%s/" AS_STORE_FILE " is written to all the time", from);
+    return AS_EAGAIN;
+}
+
+void as_store_forget_probe(const char *folder)
+{
+    char *copy_folder = path_of(folder, FOLDER);
+
+    remove_copy(copy_folder);
+    free(copy_folder);
+}
+
+int as_store_probe(const char *folder,
+                   int (*fn)(void *arg, const struct as_store_entry *e, struct as_buf *err),
+                   void *arg, struct as_buf *err)
+{
+    char *to = path_of(folder, FOLDER);
+    struct as_store_entry e;
+    struct as_store *s = NULL;
+    int rc;
+
+    remove_copy(to); /* of a look that was killed */
+    rc = as_state_dir_make(to, err);
+    if (rc == 0)
+        rc = copy(folder, to, err);
+    if (rc == 0)
+        rc = as_store_open_as(&s, to, folder, 1, err);
+    if (rc == 0)
+        rc = as_store_get(s, 0, &e, err);
+    if (rc == 0)
+        rc = fn(arg, &e, err);
+    as_store_close(s);
+    remove_copy(to);
+    free(to);
+    return rc;
+}

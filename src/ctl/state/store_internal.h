@@ -1,0 +1,47 @@
+/* ctl/state/store_internal.h — between the files of the store: store_open.c makes, checks and brings up to
+ * date the file, store.c reads and writes what is in it, store_copy.c looks at a copy. */
+#ifndef AS_CTL_STORE_OWN_H
+#define AS_CTL_STORE_OWN_H
+
+#include "ctl/state/store.h"
+
+#include <sqlite3.h>
+
+enum as_store_statement {
+    AS_STORE_BEGIN,
+    AS_STORE_COMMIT,
+    AS_STORE_ROLLBACK,
+    AS_STORE_PUT,
+    AS_STORE_PRUNE,
+    AS_STORE_NEWEST,
+    AS_STORE_GET,
+    AS_STORE_EACH,
+    AS_STORE_SET_HEALTHY,
+    AS_STORE_HEALTHY,
+    AS_STORE_EACH_HEALTHY,
+    AS_STORE_FORGET,
+    AS_STORE_PUT_SCALE,
+    AS_STORE_EACH_SCALE,
+    AS_STORE_PUT_CHANGE,
+    AS_STORE_EACH_CHANGE,
+    AS_STORE_MARK,
+    AS_STORE_STATEMENTS
+};
+
+struct as_store {
+    sqlite3 *db;
+    char *path; /* for errors */
+    uint32_t keep;
+    sqlite3_stmt *stmt[AS_STORE_STATEMENTS];
+};
+
+/* As as_store_open; errors speak of the file in `called`. */
+int as_store_open_as(struct as_store **ret_s, const char *folder, const char *called, uint32_t keep,
+                     struct as_buf *err);
+/* What SQLite has said last, as an AS_E… and a sentence. what: "read", "write", "open". */
+int as_store_failed(const struct as_store *s, const char *what, struct as_buf *err);
+struct as_str as_store_text(sqlite3_stmt *q, int column); /* until the next step of q */
+/* The texts of the statements. */
+extern const char *const as_store_sql[AS_STORE_STATEMENTS];
+
+#endif

@@ -1,0 +1,339 @@
+/* The store's file: how it is laid out, made, checked and brought up to date. */
+#include "ctl/state/state_dir.h"
+#include "ctl/state/store_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define APPLICATION_ID 0x416e5376 /* "AnSv", in the file's head: what kind of file it is */
+/* Of what an earlier program would misunderstand. What it can ignore is no other version, so that
+ * there is a way back to it: see `additions`. */
+#define SCHEMA_VERSION 3
+
+/* AUTOINCREMENT: a number that was given is never given again, even when its row is gone. */
+static const char schema[] =
+    "CREATE TABLE generation(id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,"
+    " cause TEXT NOT NULL, spec TEXT NOT NULL, failed_application TEXT NOT NULL DEFAULT '',"
+    " failed_deployment TEXT NOT NULL DEFAULT '', failed_why TEXT NOT NULL DEFAULT '') STRICT;"
+    "CREATE TABLE healthy(application TEXT NOT NULL, deployment TEXT NOT NULL,"
+    " generation INTEGER NOT NULL REFERENCES generation(id), before INTEGER NOT NULL DEFAULT 0,"
+    " PRIMARY KEY(application, deployment)) STRICT, WITHOUT ROWID;";
+
+/* Made in each file that does not have them. A program that does not know them prunes them all the
+ * same: its foreign keys are on. */
+static const char additions[] =
+    "CREATE TABLE IF NOT EXISTS scale(generation INTEGER NOT NULL REFERENCES generation(id)"
+    " ON DELETE CASCADE, deployment TEXT NOT NULL, replicas INTEGER NOT NULL,"
+    " PRIMARY KEY(generation, deployment)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS change(generation INTEGER NOT NULL REFERENCES generation(id)"
+    " ON DELETE CASCADE, application TEXT NOT NULL, deployment TEXT NOT NULL, step TEXT NOT NULL,"
+    " keys TEXT NOT NULL, state TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '',"
+    " PRIMARY KEY(deployment, generation, application)) STRICT, WITHOUT ROWID;";
+
+/* From version i + 1 to the next. Version 1 did not know what was healthy before. Version 2 had of
+ * a failed update only the cause "update of APP/DEPLOYMENT failed, back to generation N: WHY". */
+static const char *const upgrades[SCHEMA_VERSION - 1] = {
+    "ALTER TABLE healthy ADD COLUMN before INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 2;",
+    "ALTER TABLE generation ADD COLUMN failed_application TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE generation ADD COLUMN failed_deployment TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE generation ADD COLUMN failed_why TEXT NOT NULL DEFAULT '';"
+    "WITH named(id, name, rest) AS (SELECT id,"
+    "  substr(cause, 11, instr(cause, ' failed, back to generation ') - 11),"
+    "  substr(cause, instr(cause, ' failed, back to generation ') + 28) FROM generation"
+    "  WHERE cause GLOB 'update of ?*/?* failed, back to generation ?*: *')"
+    "UPDATE generation SET failed_application = substr(name, 1, instr(name, '/') - 1),"
+    "  failed_deployment = substr(name, instr(name, '/') + 1),"
+    "  failed_why = substr(rest, instr(rest, ': ') + 2)"
+    "  FROM named WHERE named.id = generation.id;"
+    "PRAGMA user_version = 3;",
+};
+
+static int execute(struct as_store *s, const char *text, struct as_buf *err)
+{
+    return sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : as_store_failed(s, "open", err);
+}
+
+/* The value of a pragma that is a number. */
+static int pragma(struct as_store *s, const char *text, int64_t *ret_value, struct as_buf *err)
+{
+    sqlite3_stmt *q = NULL;
+    int rc = 0;
+
+    if (sqlite3_prepare_v2(s->db, text, -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW)
+        *ret_value = sqlite3_column_int64(q, 0);
+    else
+        rc = as_store_failed(s, "read", err);
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* Every page is looked at once: better a clear word at the start than an error in the middle. */
+static int check_pages(struct as_store *s, struct as_buf *err)
+{
+    sqlite3_stmt *q = NULL;
+    int rc = 0;
+
+    if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL) != SQLITE_OK ||
+        sqlite3_step(q) != SQLITE_ROW) {
+        rc = as_store_failed(s, "read", err);
+    } else if (!as_str_eq(as_store_text(q, 0), AS_STR("ok"))) {
+        as_buf_printf(err, "%s is damaged (%s); move it away to start with an empty one", s->path,
+                      (const char *)sqlite3_column_text(q, 0));
+        rc = AS_EPROTO;
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* In the caller's transaction, so that a process that is killed here leaves either nothing or all.
+ */
+static int make_schema(struct as_store *s, struct as_buf *err)
+{
+    char text[sizeof(schema) + 160];
+
+    snprintf(text, sizeof(text), "%sPRAGMA application_id = %d; PRAGMA user_version = %d;", schema,
+             APPLICATION_ID, SCHEMA_VERSION);
+    return execute(s, text, err);
+}
+
+static int check_version(struct as_store *s, struct as_buf *err)
+{
+    int64_t id = 0, version = 0, tables = 0;
+    int rc = pragma(s, "PRAGMA application_id", &id, err);
+
+    if (rc == 0)
+        rc = pragma(s, "PRAGMA user_version", &version, err);
+    if (rc == 0)
+        rc = pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
+    if (rc)
+        return rc;
+    if (id == 0 && version == 0 && tables == 0) { /* one that an earlier program was making */
+        rc = make_schema(s, err);
+        return rc ? rc : execute(s, additions, err);
+    }
+    if (id != APPLICATION_ID || version < 1) {
+        as_buf_printf(err,
+                      "%s is no state file of AnyServe; move it away or choose another "
+                      "--state-dir",
+                      s->path);
+        return AS_EPROTO;
+    }
+    if (version > SCHEMA_VERSION) {
+        as_buf_printf(err,
+                      "%s was written by a newer AnyServe (layout %lld, this one knows %d); use "
+                      "that one, or another --state-dir",
+                      s->path, (long long)version, SCHEMA_VERSION);
+        return AS_EPROTO;
+    }
+    rc = check_pages(s, err);
+    for (; rc == 0 && version < SCHEMA_VERSION; version++)
+        rc = execute(s, upgrades[version - 1], err);
+    return rc ? rc : execute(s, additions, err);
+}
+
+/* EXCLUSIVE: one process has the file, and needs no shared memory beside it. FULL: what was said to
+ * be stored outlives a power cut. */
+static int set_up(struct as_store *s, struct as_buf *err)
+{
+    int rc = execute(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;", err);
+
+    if (rc == 0)
+        rc = execute(s,
+                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                     "PRAGMA foreign_keys = ON; BEGIN IMMEDIATE;",
+                     err);
+    if (rc == 0)
+        rc = check_version(s, err);
+    if (rc == 0)
+        rc = execute(s, "COMMIT", err);
+    for (int i = 0; rc == 0 && i < AS_STORE_STATEMENTS; i++) {
+        if (sqlite3_prepare_v3(s->db, as_store_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i],
+                               NULL) != SQLITE_OK)
+            rc = as_store_failed(s, "read", err);
+    }
+    return rc;
+}
+
+/* --- a new file --- */
+
+/* The bytes of a store without generations; the caller frees them by sqlite3_free. */
+static int make_bytes(struct as_store *s, unsigned char **ret_p, sqlite3_int64 *ret_n,
+                      struct as_buf *err)
+{
+    int rc = sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL)
+                 ? AS_ENOMEM
+                 : make_schema(s, err);
+
+    if (rc == 0)
+        rc = execute(s, additions, err);
+    if (rc == 0) {
+        *ret_p = sqlite3_serialize(s->db, "main", ret_n, 0);
+        rc = *ret_p ? 0 : AS_ENOMEM;
+    }
+    if (rc == AS_ENOMEM)
+        as_buf_printf(err, "cannot make %s: out of memory", s->path);
+    sqlite3_close(s->db);
+    s->db = NULL;
+    return rc;
+}
+
+/* 0 or an errno. */
+static int write_file(const char *path, const unsigned char *p, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), e = 0;
+
+    if (fd < 0)
+        return errno;
+    while (!e && n) {
+        ssize_t k = write(fd, p, n);
+
+        e = k < 0 ? errno : 0;
+        p += k < 0 ? 0 : k;
+        n -= k < 0 ? 0 : (size_t)k;
+    }
+    if (!e && fsync(fd) < 0)
+        e = errno;
+    close(fd);
+    return e;
+}
+
+static int sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int e = fd < 0 || fsync(fd) < 0 ? errno : 0;
+
+    if (fd >= 0)
+        close(fd);
+    return e;
+}
+
+/* Whole under another name first: a file of that name is never empty, unless somebody has emptied
+ * it. */
+static int make_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
+{
+    unsigned char *bytes = NULL;
+    sqlite3_int64 n = 0;
+    struct as_buf name;
+    int rc = make_bytes(s, &bytes, &n, err), e = 0;
+
+    if (rc)
+        return rc;
+    as_buf_init(&name);
+    /* the journal of one that was moved away would be taken for this one's */
+    as_buf_printf(&name, "%s-wal", path);
+    as_buf_add(&name, "", 1);
+    unlink((const char *)name.p);
+    as_buf_drop(&name, name.n);
+    as_buf_printf(&name, "%s.new-%d", path, (int)getpid());
+    as_buf_add(&name, "", 1);
+    unlink((const char *)name.p); /* of a process that was killed here */
+    e = write_file((const char *)name.p, bytes, (size_t)n);
+    /* another process may have made it meanwhile: then it is that one */
+    if (!e && link((const char *)name.p, path) < 0 && errno != EEXIST)
+        e = errno;
+    /* a file system without links; that nobody else makes it meanwhile, the folder's lock sees to
+     */
+    if ((e == EPERM || e == EOPNOTSUPP || e == ENOSYS) && access(path, F_OK) < 0)
+        e = rename((const char *)name.p, path) < 0 ? errno : 0;
+    unlink((const char *)name.p);
+    if (!e)
+        e = sync_folder(folder);
+    if (e)
+        as_buf_printf(err, "cannot make %s: %s", s->path, strerror(e));
+    sqlite3_free(bytes);
+    as_buf_fini(&name);
+    return e ? AS_EIO : 0;
+}
+
+/* There is a file that may be opened. */
+static int find_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? make_file(s, folder, path, err) : 0; /* opening it says why */
+    if (!S_ISREG(st.st_mode) || st.st_size > 0)
+        return 0;
+    as_buf_printf(
+        err,
+        "%s is empty (0 bytes): what was to be served is lost from it, as by a copy that "
+        "was cut off or a full disk; put back a copy of it, or move it away to start with "
+        "nothing",
+        s->path);
+    return AS_EPROTO;
+}
+
+static int open_file(struct as_store *s, const char *folder, struct as_buf *err)
+{
+    struct as_buf path;
+    int found, rc = SQLITE_OK;
+
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_STORE_FILE, folder);
+    as_buf_add(&path, "", 1);
+    found = find_file(s, folder, (const char *)path.p, err);
+    if (found == 0)
+        rc = sqlite3_open_v2((const char *)path.p, &s->db,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
+                                 SQLITE_OPEN_PRIVATECACHE,
+                             NULL);
+    as_buf_fini(&path);
+    if (found)
+        return found;
+    if (!s->db) {
+        as_buf_printf(err, "cannot open %s: out of memory", s->path);
+        return AS_ENOMEM;
+    }
+    sqlite3_extended_result_codes(s->db, 1);
+    return rc == SQLITE_OK ? set_up(s, err) : as_store_failed(s, "open", err);
+}
+
+int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, struct as_buf *err)
+{
+    return as_store_open_as(ret_s, folder, folder, keep, err);
+}
+
+int as_store_open_as(struct as_store **ret_s, const char *folder, const char *called, uint32_t keep,
+                     struct as_buf *err)
+{
+    struct as_buf path;
+    struct as_store *s;
+    mode_t mask;
+    int rc = as_state_dir_make(folder, err);
+
+    AS_ASSERT(keep > 0);
+    if (rc)
+        return rc;
+    s = as_xalloc(sizeof(*s));
+    s->keep = keep;
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_STORE_FILE, called);
+    s->path = as_str_dup(as_buf_slice(&path));
+    as_buf_fini(&path);
+    /* specs may hold secrets: environment variables, for one. SQLite makes the files of its journal
+     * with the mode of the database. */
+    mask = umask(077);
+    rc = open_file(s, folder, err);
+    umask(mask);
+    if (rc) {
+        as_store_close(s);
+        return rc;
+    }
+    *ret_s = s;
+    return 0;
+}
+
+void as_store_close(struct as_store *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < AS_STORE_STATEMENTS; i++)
+        sqlite3_finalize(s->stmt[i]);
+    sqlite3_close(s->db);
+    free(s->path);
+    free(s);
+}

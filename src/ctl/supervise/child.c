@@ -1,0 +1,260 @@
+#include "ctl/supervise/child.h"
+
+#define BIT(name) (1u << AS_CTL_##name##_STATE)
+static const uint32_t moves[AS_CTL_STATES] = {
+    [AS_CTL_WAITING_STATE] = BIT(STARTING) | BIT(WAITING) | BIT(DOWN),
+    [AS_CTL_STARTING_STATE] = BIT(READY) | BIT(WAITING) | BIT(DOWN) | BIT(STOPPING),
+    [AS_CTL_READY_STATE] = BIT(LOST) | BIT(WAITING) | BIT(DOWN) | BIT(STOPPING),
+    [AS_CTL_LOST_STATE] = BIT(READY) | BIT(WAITING) | BIT(DOWN) | BIT(STOPPING),
+    [AS_CTL_STOPPING_STATE] = BIT(DOWN),
+};
+
+#define WITH_PROCESS (BIT(STARTING) | BIT(READY) | BIT(LOST) | BIT(STOPPING))
+
+/* The invariant: a process exists in exactly the states that say so. */
+static void check(const struct as_child *c)
+{
+    bool runs = ((1u << c->state) & WITH_PROCESS) != 0;
+
+    AS_ASSERT(runs == (c->process != NULL));
+    AS_ASSERT(runs == (c->pid > 0));
+}
+
+static void move(struct as_child *c, enum as_ctl_state to)
+{
+    enum as_ctl_state from = c->state;
+
+    AS_ASSERT(moves[from] & (1u << to));
+    c->state = to;
+    check(c);
+    c->ops.moved(c, from);
+}
+
+static as_ns now_of(const struct as_child *c)
+{
+    return as_loop_now(c->loop);
+}
+
+static void set_timer(struct as_child *c, as_ns at)
+{
+    as_task_cancel(&c->due);
+    as_timer_set(&c->timer, at);
+}
+
+/* The deadline of STARTING and LOST. */
+static void arm(struct as_child *c)
+{
+    set_timer(c, now_of(c) + c->conf.start_timeout);
+}
+
+/* What comes after a death. */
+static struct as_restart_verdict judge(struct as_child *c, struct as_child_death *d)
+{
+    struct as_restart_verdict v =
+        as_restart_died(&c->restart, &c->conf.restart, d->kind, c->conf.rand, now_of(c));
+
+    d->gave_up = !v.restart && d->kind != AS_EXIT_STOPPED;
+    d->delay = v.restart ? v.at - now_of(c) : 0;
+    return v;
+}
+
+static void after_death(struct as_child *c, const struct as_restart_verdict *v)
+{
+    bool again = v->restart;
+
+    c->pid = 0;
+    c->process = NULL;
+    if (c->state == AS_CTL_DOWN_STATE)
+        return; /* stopped by its owner on hearing of the death */
+    if (c->state == AS_CTL_STOPPING_STATE)
+        again = false;
+    set_timer(c, again ? v->at : AS_NEVER);
+    move(c, again ? AS_CTL_WAITING_STATE : AS_CTL_DOWN_STATE);
+}
+
+static void die(struct as_child *c, struct as_child_death *d, struct as_str reason)
+{
+    struct as_restart_verdict v;
+    bool again = c->renewing;
+
+    as_buf_drop(&c->reason, c->reason.n);
+    as_buf_add(&c->reason, reason.p, reason.n);
+    d->was_ready = c->restart.ready;
+    /* before the owner hears of it: the verdict is part of what it is told */
+    v = judge(c, d);
+    c->renewing = false;
+    if (again)
+        v = (struct as_restart_verdict){.restart = true, .at = now_of(c)};
+    c->ops.died(c, d);
+    after_death(c, &v);
+}
+
+static void on_line(void *ctx, struct as_str line)
+{
+    struct as_child *c = ctx;
+
+    c->ops.line(c, line);
+}
+
+static void on_end(void *ctx, const struct as_process_end *e)
+{
+    struct as_child_death d = {.status = e->status, .kind = e->kind};
+
+    die(ctx, &d, e->reason);
+}
+
+/* The process could not even be started: treated as one that ended at once. */
+static void spawn_failed(struct as_child *c, struct as_buf *err)
+{
+    struct as_child_death d = {.status = 127 << 8, .kind = AS_EXIT_CODE};
+
+    as_buf_str(err, "\n");
+    die(c, &d, as_buf_slice(err));
+}
+
+static void spawn(struct as_child *c)
+{
+    static const struct as_process_ops ops = {on_line, on_end};
+    struct as_proc p;
+    struct as_buf err;
+    int rc, out = -1;
+
+    as_buf_init(&err);
+    c->starts++;
+    as_restart_started(&c->restart);
+    rc = c->ops.spawn(c, &p, &out, &err);
+    if (rc == 0)
+        rc = as_process_watch(&c->process, c->loop, &p, out, c->conf.oom_seen, &ops, c);
+    if (rc < 0) {
+        if (err.n == 0)
+            as_buf_str(&err, "no descriptor left to watch it");
+        spawn_failed(c, &err);
+    } else {
+        c->pid = p.pid;
+        move(c, AS_CTL_STARTING_STATE);
+        arm(c);
+    }
+    as_buf_fini(&err);
+}
+
+static void on_due(struct as_task *t)
+{
+    struct as_child *c = AS_CONTAINER(t, struct as_child, due);
+    char why[96];
+
+    if (c->state == AS_CTL_WAITING_STATE) {
+        spawn(c);
+    } else if (c->state == AS_CTL_STARTING_STATE || c->state == AS_CTL_LOST_STATE) {
+        snprintf(why, sizeof(why), "not ready within %.6g s (--start-timeout)",
+                 (double)c->conf.start_timeout / (double)AS_SEC);
+        as_child_kill(c, why);
+    }
+}
+
+/* Not at once: starting a process can take longer than a short backoff, and timers that are due
+ * again and again would keep the loop from everything else. */
+static void on_timer(struct as_timer *t)
+{
+    struct as_child *c = AS_CONTAINER(t, struct as_child, timer);
+
+    as_loop_defer(c->loop, &c->due);
+}
+
+void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
+                   const struct as_child_conf *conf, const struct as_child_ops *ops)
+{
+    *c = (struct as_child){
+        .name = name, .state = AS_CTL_WAITING_STATE, .conf = *conf, .ops = *ops, .loop = loop};
+    as_task_init(&c->due, on_due);
+    as_timer_init(&c->timer, loop, on_timer);
+}
+
+void as_child_fini(struct as_child *c)
+{
+    AS_ASSERT(!c->process);
+    as_task_cancel(&c->due);
+    as_timer_close(&c->timer, NULL);
+    as_buf_fini(&c->reason);
+}
+
+void as_child_start(struct as_child *c)
+{
+    AS_ASSERT(c->state == AS_CTL_WAITING_STATE);
+    set_timer(c, AS_NEVER);
+    spawn(c);
+}
+
+void as_child_ready(struct as_child *c)
+{
+    if (c->state != AS_CTL_STARTING_STATE && c->state != AS_CTL_LOST_STATE)
+        return;
+    if (c->state == AS_CTL_STARTING_STATE)
+        as_restart_ready(&c->restart, now_of(c));
+    set_timer(c, AS_NEVER);
+    move(c, AS_CTL_READY_STATE);
+}
+
+void as_child_lost(struct as_child *c)
+{
+    if (c->state != AS_CTL_READY_STATE)
+        return;
+    move(c, AS_CTL_LOST_STATE);
+    arm(c);
+}
+
+void as_child_kill(struct as_child *c, const char *why)
+{
+    if (c->process)
+        as_process_kill(c->process, as_str_of(why));
+}
+
+void as_child_abort(struct as_child *c, const char *why)
+{
+    if (c->process)
+        as_process_abort(c->process, as_str_of(why));
+}
+
+void as_child_stop(struct as_child *c, int signal, as_ns timeout)
+{
+    set_timer(c, AS_NEVER);
+    if (!c->process) {
+        if (c->state != AS_CTL_DOWN_STATE)
+            move(c, AS_CTL_DOWN_STATE);
+        return;
+    }
+    as_process_stop(c->process, signal, timeout);
+    if (c->state != AS_CTL_STOPPING_STATE)
+        move(c, AS_CTL_STOPPING_STATE);
+}
+
+void as_child_renew(struct as_child *c, int signal, as_ns timeout)
+{
+    AS_ASSERT(c->state == AS_CTL_READY_STATE || c->state == AS_CTL_LOST_STATE);
+    c->renewing = true;
+    as_process_stop(c->process, signal, timeout);
+}
+
+void as_child_carry(const struct as_child *c, struct as_carry *out)
+{
+    AS_ASSERT(c->process);
+    as_carry_put_u64(out, "starts", c->starts);
+    as_carry_put_u64(out, "failures", c->restart.failures);
+    as_carry_put_u64(out, "ready-at", c->restart.ready_at);
+    as_process_carry(c->process, out);
+}
+
+void as_child_resume(struct as_child *c, struct as_carried *in)
+{
+    static const struct as_process_ops ops = {on_line, on_end};
+
+    c->starts = (uint32_t)as_carried_get_u64(in, "starts", UINT32_MAX);
+    c->restart.ready = true;
+    c->restart.failures = (uint32_t)as_carried_get_u64(in, "failures", UINT32_MAX);
+    c->restart.ready_at = as_carried_get_u64(in, "ready-at", UINT64_MAX);
+    c->process = as_process_resume(c->loop, in, c->conf.oom_seen, &ops, c);
+    if (!c->process)
+        return;
+    c->pid = as_process_pid(c->process);
+    c->state = AS_CTL_READY_STATE;
+    check(c);
+}

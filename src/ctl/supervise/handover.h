@@ -1,0 +1,45 @@
+/* ctl/supervise/handover.h — which inherited descriptor is what: "grpc:3,grpc:4,link:5,control:6".
+ *
+ * The supervisor writes it behind --fds=, its child reads it. One row per kind.
+ */
+#ifndef AS_CTL_HANDOVER_H
+#define AS_CTL_HANDOVER_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define AS_HANDOVER_TABLE(X)                                                                       \
+    X(GRPC, "grpc")             /* TCP listener for clients */                                     \
+    X(STATUS, "status")         /* listener for /metrics and /status, TCP or unix */               \
+    X(LINK, "link")             /* unix listener for workers */                                    \
+    X(MANAGEMENT, "management") /* listener for workers that register, TCP or unix */              \
+    X(API, "api")               /* listener for who says what is to be served, TCP or unix */      \
+    X(APP, "app")               /* memfd: what the controller reads first */                       \
+    X(CONTROL, "control")       /* to the supervisor */                                            \
+    X(LOG, "log")               /* where log lines go */
+
+enum as_handover_kind {
+#define X(id, name) AS_HANDOVER_##id,
+    AS_HANDOVER_TABLE(X)
+#undef X
+        AS_HANDOVER_KINDS
+};
+
+#define AS_HANDOVER_MAX 25u
+
+struct as_handover {
+    enum as_handover_kind kind[AS_HANDOVER_MAX];
+    int fd[AS_HANDOVER_MAX];
+    uint32_t n;
+};
+
+const char *as_handover_name(enum as_handover_kind kind);                     /* "grpc" */
+int as_handover_kind_of(struct as_str name, enum as_handover_kind *ret_kind); /* 0, AS_EINVALID */
+
+void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd);
+/* The text for a child that gets h->fd[i] as descriptor 3 + i. */
+void as_handover_write(const struct as_handover *h, struct as_buf *b);
+/* 0, or AS_EINVALID: unknown kind, number out of range, too many. */
+int as_handover_read(struct as_handover *ret_h, const char *text);
+
+#endif

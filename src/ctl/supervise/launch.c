@@ -1,0 +1,89 @@
+#include "ctl/supervise/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* A control group bounds all that a worker starts, and ends it; without one the kernel refuses
+ * memory to each process of it alone. */
+static void bound(struct as_launcher *l, const char *replica, uint64_t bytes,
+                  struct as_cgroup *group, struct as_proc_spec *spec)
+{
+    char name[200];
+    int e;
+
+    snprintf(name, sizeof(name), "%u-%.100s", ++l->groups, replica);
+    if (as_cgroup_open(group, "", name, bytes, &e) == 0) {
+        spec->cgroup = group;
+        if (!l->told_group)
+            as_log_event(l->log, AS_LOG_INFO, "memory_bound", "by=%s replica=%s group=\"%s\"",
+                         group->v2 ? "memory.max" : "memory.limit_in_bytes", replica, group->path);
+        l->told_group = true;
+        return;
+    }
+    spec->memory = bytes;
+    if (!l->told_limit)
+        as_log_event(l->log, AS_LOG_INFO, "memory_bound", "by=RLIMIT_DATA replica=%s reason=\"%s\"",
+                     replica, as_cgroup_why(e));
+    l->told_limit = true;
+}
+
+static void tell_refusal(const struct as_spawn *s, int rc, int e, struct as_buf *err)
+{
+    if (s->dir && access(s->dir, X_OK) < 0)
+        as_buf_printf(err, "cannot start in %s: %s\n", s->dir, strerror(errno));
+    else if (s->cpus && rc == AS_EINVALID)
+        as_buf_printf(err, "cannot run on the CPUs %s: %s\n", s->cpus, strerror(e));
+    else
+        as_buf_printf(err, "cannot start %s: %s\n", s->argv[0], strerror(e));
+}
+
+int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s, int in,
+              const struct as_process_ops *ops, void *ctx, struct as_process **ret_p,
+              struct as_buf *err)
+{
+    struct as_proc_spec spec = {.path = s->argv[0],
+                                .argv = s->argv,
+                                .env = s->env,
+                                .in = l->terminal ? 0 : in,
+                                .out = -1,
+                                .err = -1,
+                                .group = !l->terminal,
+                                .batch = s->batch,
+                                .dir = s->dir,
+                                .cpus = s->cpus,
+                                .death_signal = SIGKILL};
+    struct as_cgroup group = {.procs = -1};
+    struct as_proc p;
+    int out[2] = {-1, -1}, e, rc;
+
+    if (!l->terminal) {
+        if (pipe2(out, O_CLOEXEC) < 0) {
+            as_buf_printf(err, "cannot make a pipe: %s\n", strerror(errno));
+            return AS_EIO;
+        }
+        spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
+    }
+    if (s->memory)
+        bound(l, name, s->memory, &group, &spec);
+    rc = as_proc_spawn(&p, &spec, &e);
+    /* ours would keep the pipe open after the worker's end */
+    if (out[1] >= 0)
+        close(out[1]);
+    if (rc < 0) {
+        if (out[0] >= 0)
+            close(out[0]);
+        as_cgroup_close(&group); /* nothing is in it */
+        tell_refusal(s, rc, e, err);
+        return rc;
+    }
+    rc = as_process_watch(ret_p, l->loop, &p, out[0], l->oom_seen, ops, ctx);
+    if (rc < 0) {
+        as_cgroup_close(&group);
+        as_buf_str(err, "no descriptor left to watch it\n");
+    } else {
+        as_process_own_group(*ret_p, &group);
+    }
+    return rc;
+}

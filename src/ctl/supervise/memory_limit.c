@@ -1,0 +1,127 @@
+#include "ctl/supervise/memory_limit.h"
+
+#include "base/str.h"
+#include "io/process/cgroup.h"
+
+#include <string.h>
+
+#define PATH_BYTES AS_CGROUP_PATH
+#define FILE_BYTES 16384 /* more than any of these files has */
+
+/* Formats: proc(5), cgroups(7); memory.max and memory.events of v2, memory.limit_in_bytes and
+ * memory.oom_control of v1. */
+struct group {
+    char path[PATH_BYTES]; /* "/a/b"; "" for the root group */
+    bool v2;
+};
+
+/* The file's text, or false. */
+/* `root` is a folder of test files, "" in production. These files have no size: read to the end. */
+static bool slurp(const char *root, const char *path, char ret_text[FILE_BYTES])
+{
+    char full[PATH_BYTES];
+    FILE *f;
+    size_t n;
+
+    if (snprintf(full, sizeof(full), "%s%s", root, path) >= (int)sizeof(full))
+        return false;
+    f = fopen(full, "re");
+    if (!f)
+        return false;
+    n = fread(ret_text, 1, FILE_BYTES - 1, f);
+    fclose(f);
+    ret_text[n] = 0;
+    return n > 0;
+}
+
+/* The number behind `key` at the start of a line, or of the whole text for key "". */
+static bool number_of(const char *text, const char *key, uint64_t *ret_v)
+{
+    size_t k = strlen(key);
+
+    for (const char *p = text; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
+        const char *d = p + k;
+
+        if (strncmp(p, key, k) != 0)
+            continue;
+        d += strspn(d, " \t");
+        return as_str_u64((struct as_str){d, strspn(d, "0123456789")}, ret_v) == 0;
+    }
+    return false;
+}
+
+static bool find_group(const char *root, struct group *ret_g)
+{
+    return as_cgroup_own(root, ret_g->path, &ret_g->v2);
+}
+
+/* A file of the group or, where the group's folder is not visible (containers), of the mount. */
+static bool group_file(const char *root, const struct group *g, const char *name,
+                       char ret_text[FILE_BYTES])
+{
+    const char *mount = g->v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    char path[PATH_BYTES + 64];
+
+    snprintf(path, sizeof(path), "%s%s/%s", mount, g->path, name);
+    if (slurp(root, path, ret_text))
+        return true;
+    snprintf(path, sizeof(path), "%s/%s", mount, name);
+    return slurp(root, path, ret_text);
+}
+
+/* g: NULL, without a group. Its path is cut. */
+static uint64_t limit_of(const char *root, struct group *g)
+{
+    char text[FILE_BYTES];
+    uint64_t limit = UINT64_MAX, v;
+
+    if (slurp(root, "/proc/meminfo", text) && number_of(text, "MemTotal:", &v))
+        limit = v * 1024;
+    if (g) {
+        const char *name = g->v2 ? "memory.max" : "memory.limit_in_bytes";
+
+        /* every ancestor's limit holds too: the smallest counts */
+        for (;;) {
+            char *slash = strrchr(g->path, '/');
+
+            /* "max" is no number; v1 says a huge one */
+            if (group_file(root, g, name, text) && number_of(text, "", &v) && v > 0)
+                limit = AS_MIN(limit, v);
+            if (!slash)
+                break;
+            *slash = 0;
+        }
+    }
+    return limit == UINT64_MAX ? 0 : limit;
+}
+
+uint64_t as_memory_limit(const char *root)
+{
+    struct group g;
+
+    return limit_of(root, find_group(root, &g) ? &g : NULL);
+}
+
+uint64_t as_memory_limit_of(const char *root, pid_t pid)
+{
+    struct group g;
+
+    return limit_of(root, as_cgroup_of(root, pid, g.path, &g.v2) ? &g : NULL);
+}
+
+/* Of our group where it counts them, else of the whole machine: then a SIGKILL at the same moment
+ * may be blamed on memory wrongly. It is only a hint in a message. */
+uint64_t as_memory_oom_kills(const char *root)
+{
+    char text[FILE_BYTES];
+    struct group g;
+    uint64_t v = 0;
+
+    if (find_group(root, &g) &&
+        group_file(root, &g, g.v2 ? "memory.events" : "memory.oom_control", text) &&
+        number_of(text, "oom_kill ", &v))
+        return v;
+    if (slurp(root, "/proc/vmstat", text) && number_of(text, "oom_kill ", &v))
+        return v;
+    return 0;
+}

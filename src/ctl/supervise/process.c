@@ -1,0 +1,292 @@
+#include "ctl/supervise/process.h"
+
+#include "ctl/supervise/memory_limit.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* From SIGABRT to SIGKILL: one that is stopped or waits for a disk does not take the first. */
+#define ABORT_GRACE (2 * AS_SEC)
+
+/* Lives on after the end of the process until libuv has closed its watchers. */
+struct as_process {
+    struct as_loop *loop;
+    struct as_process_ops ops;
+    void *ctx;
+    struct as_proc proc;
+    pid_t pid;          /* also when it is reaped */
+    struct as_sock end; /* the pidfd */
+    struct as_sock out;
+    struct as_timer hurry; /* SIGKILL */
+    struct as_output output;
+    uint64_t *oom_seen;
+    struct as_cgroup group; /* path NULL: it has none of its own */
+    char *sentence;         /* why we killed it, or NULL */
+    bool has_out;
+    bool stopping;    /* we asked it to end */
+    bool aborted;     /* SIGKILL comes soon, whatever else it is asked */
+    uint32_t handles; /* watchers that libuv still knows */
+};
+
+static void on_line(void *ctx, struct as_str line)
+{
+    struct as_process *p = ctx;
+
+    p->ops.on_line(p->ctx, line);
+}
+
+static void on_handle_closed(struct as_process *p)
+{
+    if (--p->handles == 0) {
+        free(p->sentence);
+        free(p);
+    }
+}
+
+static void on_end_closed(struct as_sock *s)
+{
+    on_handle_closed(AS_CONTAINER(s, struct as_process, end));
+}
+
+static void on_out_closed(struct as_sock *s)
+{
+    on_handle_closed(AS_CONTAINER(s, struct as_process, out));
+}
+
+static void on_hurry_closed(struct as_timer *t)
+{
+    on_handle_closed(AS_CONTAINER(t, struct as_process, hurry));
+}
+
+static void close_out(struct as_process *p)
+{
+    if (p->has_out) {
+        p->has_out = false;
+        as_output_end(&p->output);
+        as_sock_close(&p->out, on_out_closed);
+    }
+}
+
+/* Takes what the pipe has, at most `turns` reads, so that one talker does not starve the others. */
+static void read_out(struct as_process *p, int turns)
+{
+    char buf[16384];
+
+    while (p->has_out && turns-- > 0) {
+        ssize_t n = read(p->out.fd, buf, sizeof(buf)); /* a pipe: as_sock_read would recv */
+
+        if (n > 0)
+            as_output_feed(&p->output, buf, (size_t)n);
+        else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            close_out(p);
+        else
+            return;
+    }
+}
+
+static void on_out(struct as_sock *s, int events)
+{
+    (void)events;
+    read_out(AS_CONTAINER(s, struct as_process, out), 4);
+}
+
+/* The first line of `reason`, then what it printed last. */
+static void write_reason(const struct as_process *p, const struct as_process_end *e,
+                         struct as_buf *reason)
+{
+    struct as_str crash = as_output_crash(&p->output);
+    char how[48];
+
+    as_buf_str(reason, as_proc_describe(e->status, how));
+    if (p->sentence)
+        as_buf_printf(reason, ": %s", p->sentence);
+    else if (e->kind == AS_EXIT_OOM)
+        as_buf_str(reason, p->group.path ? ": it was out of the memory that it may have"
+                                         : ": the kernel was out of memory");
+    else if (crash.n && WIFSIGNALED(e->status) && WTERMSIG(e->status) != SIGKILL)
+        as_buf_printf(reason, ": %.*s", AS_STR_FMT(crash));
+    as_buf_str(reason, "\n");
+    as_output_tail(&p->output, reason);
+}
+
+/* What escaped the process group is still in there, and needs a moment to die. What stays all the
+ * same is swept by the next server. */
+static void close_group(struct as_process *p)
+{
+    for (int i = 0; i < 100 && as_cgroup_close(&p->group) == AS_EAGAIN; i++)
+        sched_yield();
+    free(p->group.path);
+    p->group.path = NULL;
+}
+
+static bool out_of_memory(struct as_process *p, int status)
+{
+    uint64_t kills = as_memory_oom_kills("");
+    /* its own group is the better witness; v1's kills are not counted above it */
+    bool grown = p->group.path ? as_cgroup_kills(&p->group) > 0 : kills > *p->oom_seen;
+
+    *p->oom_seen = kills;
+    return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->sentence;
+}
+
+static void on_end(struct as_sock *s, int events)
+{
+    struct as_process *p = AS_CONTAINER(s, struct as_process, end);
+    struct as_process_end e;
+    struct as_buf reason;
+
+    (void)events;
+    p->proc.pidfd = as_sock_detach(&p->end, on_end_closed);
+    e.status = as_proc_wait(&p->proc);
+    read_out(p, 64); /* its group is dead: this is all that comes, unless one escaped the group */
+    close_out(p);
+    as_timer_close(&p->hurry, on_hurry_closed);
+    e.kind = as_exit_kind_of(e.status, p->stopping);
+    if (!p->stopping && p->sentence)
+        e.kind = AS_EXIT_CRASH; /* our SIGKILL, its fault */
+    if (out_of_memory(p, e.status) && !p->stopping)
+        e.kind = AS_EXIT_OOM;
+    e.last = as_output_last(&p->output);
+    as_buf_init(&reason);
+    write_reason(p, &e, &reason);
+    e.reason = as_buf_slice(&reason);
+    close_group(p);
+    p->ops.on_end(p->ctx, &e);
+    as_buf_fini(&reason);
+}
+
+/* It took longer than it was given. */
+static void on_hurry(struct as_timer *t)
+{
+    as_proc_signal(&AS_CONTAINER(t, struct as_process, hurry)->proc, SIGKILL);
+}
+
+int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const struct as_proc *proc,
+                     int out, uint64_t *oom_seen, const struct as_process_ops *ops, void *ctx)
+{
+    struct as_process *p = as_xalloc(sizeof(*p));
+
+    p->loop = loop;
+    p->ops = *ops;
+    p->ctx = ctx;
+    p->proc = *proc;
+    p->pid = proc->pid;
+    p->oom_seen = oom_seen;
+    as_output_init(&p->output, on_line, p);
+    if (as_sock_open(&p->end, loop, proc->pidfd, on_end) < 0) {
+        as_proc_signal(&p->proc, SIGKILL);
+        p->proc.pidfd = -1; /* as_sock_open closed it */
+        as_proc_wait(&p->proc);
+        if (out >= 0)
+            close(out);
+        free(p);
+        return AS_EIO;
+    }
+    as_timer_init(&p->hurry, loop, on_hurry);
+    p->handles = 2;
+    /* one that cannot be heard still runs */
+    p->has_out = out >= 0 && as_sock_open(&p->out, loop, out, on_out) == 0;
+    p->handles += p->has_out ? 1 : 0;
+    *ret_p = p;
+    return 0;
+}
+
+void as_process_own_group(struct as_process *p, const struct as_cgroup *g)
+{
+    p->group = *g;
+}
+
+void as_process_adopt(struct as_process *p, const struct as_process_ops *ops, void *ctx)
+{
+    p->ops = *ops;
+    p->ctx = ctx;
+}
+
+pid_t as_process_pid(const struct as_process *p)
+{
+    return p->pid;
+}
+
+void as_process_kill(struct as_process *p, struct as_str why)
+{
+    /* the first reason is the one that ended it; later ones are consequences */
+    if (!p->sentence)
+        p->sentence = as_str_dup(why);
+    as_proc_signal(&p->proc, SIGKILL);
+}
+
+void as_process_abort(struct as_process *p, struct as_str why)
+{
+    if (p->sentence)
+        return;
+    p->sentence = as_str_dup(why);
+    p->aborted = true;
+    as_proc_signal(&p->proc, SIGABRT);
+    as_timer_set(&p->hurry, as_loop_now(p->loop) + ABORT_GRACE);
+}
+
+void as_process_stop(struct as_process *p, int signal, as_ns timeout)
+{
+    as_ns at = as_loop_now(p->loop) + timeout;
+
+    p->stopping = true;
+    if (signal)
+        as_proc_signal(&p->proc, signal);
+    as_timer_set(&p->hurry, p->aborted ? AS_MIN(at, p->hurry.at) : at);
+}
+
+void as_process_carry(const struct as_process *p, struct as_carry *c)
+{
+    as_carry_put_u64(c, "pid", (uint64_t)p->pid);
+    as_carry_put_fd(c, "pidfd", p->proc.pidfd);
+    as_carry_put_u64(c, "group", p->proc.group);
+    as_carry_put_fd(c, "out", p->has_out ? p->out.fd : -1);
+    as_output_carry(&p->output, c);
+    as_carry_put_u64(c, "hurry", p->hurry.at);
+    as_carry_put_u64(c, "stopping", p->stopping);
+    as_carry_put(c, "sentence", as_str_of(p->sentence));
+    as_carry_put(c, "cgroup", as_str_of(p->group.path));
+    as_carry_put_u64(c, "cgroup-v2", p->group.v2);
+}
+
+/* What was read is true of a process that lives or waits to be reaped: its watchers tell which. */
+struct as_process *as_process_resume(struct as_loop *loop, struct as_carried *c, uint64_t *oom_seen,
+                                     const struct as_process_ops *ops, void *ctx)
+{
+    struct as_proc proc = {.pid = (pid_t)as_carried_get_u64(c, "pid", INT32_MAX)};
+    struct as_cgroup group = {.procs = -1};
+    struct as_process *p = NULL;
+    struct as_output output;
+    struct as_str sentence, path;
+    as_ns hurry;
+    bool stopping;
+    int out;
+
+    proc.pidfd = as_carried_get_fd(c, "pidfd");
+    proc.group = as_carried_get_u64(c, "group", 1);
+    out = as_carried_get_fd(c, "out");
+    as_output_init(&output, on_line, NULL);
+    as_output_resume(&output, c);
+    hurry = as_carried_get_u64(c, "hurry", UINT64_MAX);
+    stopping = as_carried_get_u64(c, "stopping", 1);
+    sentence = as_carried_get(c, "sentence");
+    path = as_carried_get(c, "cgroup");
+    group.v2 = as_carried_get_u64(c, "cgroup-v2", 1);
+    if (!c->failed && (proc.pid <= 1 || proc.pidfd < 0))
+        as_carried_fail(c, "pid", "is no child of ours");
+    if (c->failed || c->dry || as_process_watch(&p, loop, &proc, out, oom_seen, ops, ctx) < 0)
+        return NULL;
+    output.ctx = p;
+    p->output = output;
+    p->stopping = stopping;
+    if (sentence.n)
+        p->sentence = as_str_dup(sentence);
+    if (path.n)
+        group.path = as_str_dup(path);
+    p->group = group;
+    as_timer_set(&p->hurry, hurry);
+    return p;
+}

@@ -1,0 +1,361 @@
+#include "ctl/supervise/service.h"
+
+#include "core/replicas/heartbeat.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+struct as_service {
+    struct as_child child;
+    struct as_service_conf conf;
+    struct as_service_ops ops;
+    void *ctx;
+    const struct as_log *log;
+    struct as_loop *loop;
+    struct as_channel *channel; /* NULL without a process */
+    struct as_task down;
+    bool stopping;
+    struct as_heartbeat heartbeat;
+    struct as_timer look; /* whether it was heard of */
+    bool excused;         /* it has been logged that it hangs and why it may, since it was heard */
+};
+
+static struct as_service *service_of(struct as_child *c)
+{
+    return AS_CONTAINER(c, struct as_service, child);
+}
+
+static void on_message(void *ctx, const struct as_ctl_message *m)
+{
+    struct as_service *s = ctx;
+
+    if (m->type == AS_CTL_SERVING && m->number) {
+        as_log_event(s->log, AS_LOG_DEBUG, "heartbeat", "from=%s pid=%d", s->conf.name,
+                     (int)s->child.pid);
+        as_heartbeat_heard(&s->heartbeat);
+        s->excused = false;
+    } else if (m->type == AS_CTL_SERVING) {
+        as_child_ready(&s->child);
+    } else {
+        s->ops.on_message(s->ctx, m);
+    }
+}
+
+/* --- one that hangs --- */
+
+static void look_later(struct as_service *s)
+{
+    as_timer_set(&s->look, as_loop_now(s->loop) + as_heartbeat_look_interval(s->heartbeat.timeout));
+}
+
+/* It is READY, a process that has said nothing yet. */
+static void watch(struct as_service *s)
+{
+    as_heartbeat_begin(&s->heartbeat, s->conf.heartbeat);
+    s->excused = false;
+    if (s->conf.heartbeat)
+        look_later(s);
+}
+
+static void hangs(struct as_service *s)
+{
+    char why[128], event[64];
+
+    if (!as_proc_is_traced(s->child.pid)) {
+        snprintf(why, sizeof(why), "its event loop has not turned for %.6g s (--%s)",
+                 (double)s->conf.heartbeat / (double)AS_SEC,
+                 as_option_key(AS_OPT_HEARTBEAT_TIMEOUT));
+        as_child_abort(&s->child, why);
+        return;
+    }
+    snprintf(event, sizeof(event), "%s_hangs", s->conf.name);
+    if (!s->excused)
+        as_log_event(s->log, AS_LOG_WARN, event, "pid=%d action=\"none: it is being debugged\"",
+                     (int)s->child.pid);
+    s->excused = true;
+    as_heartbeat_excuse(&s->heartbeat);
+}
+
+static void on_look(struct as_timer *t)
+{
+    struct as_service *s = AS_CONTAINER(t, struct as_service, look);
+    struct timespec asleep;
+
+    /* what ends or starts has time-outs of its own */
+    if (s->stopping || s->child.renewing || !as_service_is_ready(s))
+        return;
+    clock_gettime(CLOCK_BOOTTIME, &asleep);
+    if (as_heartbeat_look(&s->heartbeat, as_loop_now(s->loop),
+                          (as_ns)asleep.tv_sec * AS_SEC + (as_ns)asleep.tv_nsec))
+        hangs(s);
+    look_later(s);
+}
+
+static void on_channel_end(void *ctx)
+{
+    struct as_service *s = ctx;
+
+    /* most likely it has just died; if not, it has until the start timeout */
+    s->channel = NULL;
+    s->ops.on_channel(s->ctx, NULL);
+    as_child_lost(&s->child);
+}
+
+/* Its command line: its descriptors, then the options that it knows, then its argument. Only
+ * options of its scope: it cannot be told what it does not know. Free with as_option_argv_free. */
+static char **make_argv(const struct as_service *s, const struct as_handover *h, struct as_buf *fds)
+{
+    char **options = as_option_argv(s->conf.opts, s->conf.scope), **argv;
+    size_t n = 0, k = 0;
+
+    while (options[n])
+        n++;
+    argv = as_xalloc((n + 5) * sizeof(*argv));
+    argv[k++] = as_str_dup(AS_STR("anyserve"));
+    argv[k++] = as_str_dup(as_str_of(s->conf.name));
+    as_buf_printf(fds, "--%s=", as_option_key(AS_OPT_FDS));
+    as_handover_write(h, fds);
+    argv[k++] = as_str_dup(as_buf_slice(fds));
+    memcpy(&argv[k], options, n * sizeof(*argv));
+    k += n;
+    if (s->conf.arg)
+        argv[k++] = as_str_dup(as_str_of(s->conf.arg));
+    argv[k] = NULL;
+    free(options);
+    return argv;
+}
+
+static const struct as_channel_ops channel_ops = {on_message, on_channel_end};
+
+static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, struct as_buf *err)
+{
+    struct as_service *s = service_of(child);
+    struct as_handover h = s->conf.fds;
+    struct as_proc_spec spec = {
+        .path = s->conf.program, .in = -1, .group = true, .death_signal = s->conf.death_signal};
+    struct as_buf fds;
+    char **argv;
+    int out[2], fd, e, rc;
+
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
+        return AS_EIO;
+    }
+    spec.out = spec.err = out[1];
+    /* a new pair for each life: what an old one still had to say dies with it */
+    if (as_channel_open(&s->channel, s->loop, &channel_ops, s, &fd) < 0) {
+        as_buf_str(err, "cannot make the control socket");
+        close(out[0]);
+        close(out[1]);
+        return AS_EIO;
+    }
+    as_handover_add(&h, AS_HANDOVER_CONTROL, fd);
+    as_handover_add(&h, AS_HANDOVER_LOG, s->conf.console->fd);
+    as_buf_init(&fds);
+    argv = make_argv(s, &h, &fds);
+    spec.argv = (const char *const *)argv;
+    spec.fds = h.fd;
+    spec.n_fds = h.n;
+    /* told before it runs: what it has to know comes before anything else */
+    s->ops.on_channel(s->ctx, s->channel);
+    rc = as_proc_spawn(ret_p, &spec, &e);
+    /* its ends: what we would hold of them would outlive it */
+    close(fd);
+    close(out[1]);
+    as_option_argv_free(argv);
+    as_buf_fini(&fds);
+    if (rc < 0) {
+        as_buf_printf(err, "cannot start %s: %s", s->conf.program, strerror(e));
+        close(out[0]);
+        return rc;
+    }
+    *ret_out = out[0];
+    return 0;
+}
+
+static void on_line(struct as_child *child, struct as_str line)
+{
+    const struct as_service *s = service_of(child);
+
+    as_console_line(s->conf.console, s->conf.name, line);
+}
+
+static void on_died(struct as_child *child, const struct as_child_death *d)
+{
+    struct as_service *s = service_of(child);
+    char reason[256], last[512], event[64];
+    struct as_str why, end;
+
+    as_output_report(as_buf_slice(&child->reason), &why, &end);
+
+    as_channel_close(s->channel);
+    s->channel = NULL;
+    snprintf(event, sizeof(event), "%s_exit", s->conf.name);
+    if (d->kind != AS_EXIT_STOPPED)
+        as_log_event(s->log, d->gave_up ? AS_LOG_ERROR : AS_LOG_WARN, event,
+                     "pid=%d reason=%s restart_ms=%llu%s%s", (int)child->pid,
+                     as_log_quote(reason, sizeof(reason), why),
+                     (unsigned long long)(d->delay / AS_MS), end.n ? " last=" : "",
+                     end.n ? as_log_quote(last, sizeof(last), end) : "");
+    s->ops.on_channel(s->ctx, NULL);
+}
+
+static void on_moved(struct as_child *child, enum as_ctl_state from)
+{
+    struct as_service *s = service_of(child);
+
+    if (child->state == AS_CTL_READY_STATE)
+        watch(s);
+    if (child->state == AS_CTL_READY_STATE && from == AS_CTL_STARTING_STATE) {
+        child->conf.restart.give_up = 0; /* it can serve: it is brought back whatever happens */
+        s->ops.on_serving(s->ctx);
+    }
+    if (child->state == AS_CTL_DOWN_STATE)
+        as_loop_defer(s->loop, &s->down);
+}
+
+static void on_down(struct as_task *t)
+{
+    struct as_service *s = AS_CONTAINER(t, struct as_service, down);
+
+    s->ops.on_down(s->ctx, !s->stopping);
+}
+
+int as_service_new(struct as_service **ret_s, struct as_loop *loop,
+                   const struct as_service_conf *conf, const struct as_service_ops *ops, void *ctx,
+                   const struct as_log *log)
+{
+    static const struct as_child_ops child_ops = {
+        .spawn = spawn, .line = on_line, .died = on_died, .moved = on_moved};
+    struct as_service *s = as_xalloc(sizeof(*s));
+
+    s->conf = *conf;
+    s->ops = *ops;
+    s->ctx = ctx;
+    s->log = log;
+    s->loop = loop;
+    as_task_init(&s->down, on_down);
+    as_timer_init(&s->look, loop, on_look);
+    as_child_init(&s->child, conf->name, loop, &conf->child, &child_ops);
+    *ret_s = s;
+    return 0;
+}
+
+/* Clients are refused by the kernel when the dispatcher's copies go too: at a drain, not before. */
+static void close_fds(struct as_service *s)
+{
+    while (s->conf.fds.n > 0)
+        close(s->conf.fds.fd[--s->conf.fds.n]);
+}
+
+void as_service_close(struct as_service *s)
+{
+    close_fds(s);
+    as_task_cancel(&s->down);
+    as_timer_close(&s->look, NULL);
+    as_channel_close(s->channel);
+    s->channel = NULL;
+    as_child_fini(&s->child);
+}
+
+void as_service_free(struct as_service *s)
+{
+    free(s);
+}
+
+void as_service_start(struct as_service *s)
+{
+    as_child_start(&s->child);
+}
+
+void as_service_drain(struct as_service *s, as_ns timeout)
+{
+    s->stopping = true;
+    close_fds(s);
+    as_channel_say(s->channel, &(struct as_ctl_message){.type = AS_CTL_DRAIN});
+    as_child_stop(&s->child, 0, timeout);
+}
+
+void as_service_stop(struct as_service *s)
+{
+    s->stopping = true;
+    close_fds(s);
+    as_child_stop(&s->child, SIGKILL, 0);
+}
+
+bool as_service_has(const struct as_service *s, pid_t pid)
+{
+    return s->child.pid == pid;
+}
+
+/* --- an upgrade --- */
+
+void as_service_yield(struct as_service *s, uint32_t number, int fd, as_ns timeout)
+{
+    s->stopping = true;
+    close_fds(s);
+    as_channel_say_fd(s->channel, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = number},
+                      fd);
+    as_child_stop(&s->child, 0, timeout);
+}
+
+void as_service_renew(struct as_service *s, as_ns timeout)
+{
+    as_channel_say(s->channel, &(struct as_ctl_message){.type = AS_CTL_DRAIN});
+    as_child_renew(&s->child, 0, timeout);
+}
+
+bool as_service_is_ready(const struct as_service *s)
+{
+    return s->child.state == AS_CTL_READY_STATE;
+}
+
+bool as_service_wake(struct as_service *s)
+{
+    if (s->child.state == AS_CTL_WAITING_STATE)
+        as_child_start(&s->child);
+    return as_child_runs(&s->child);
+}
+
+bool as_service_is_down(const struct as_service *s)
+{
+    return s->child.state == AS_CTL_DOWN_STATE;
+}
+
+const struct as_handover *as_service_fds(const struct as_service *s)
+{
+    return &s->conf.fds;
+}
+
+bool as_service_idle(const struct as_service *s)
+{
+    return as_service_is_ready(s) && s->channel && as_channel_idle(s->channel);
+}
+
+void as_service_carry(const struct as_service *s, struct as_carry *c)
+{
+    as_carry_put(c, "service", as_str_of(s->conf.name));
+    as_carry_put_fd(c, "control", s->channel ? as_channel_fd(s->channel) : -1);
+    as_child_carry(&s->child, c);
+}
+
+struct as_channel *as_service_resume(struct as_service *s, struct as_carried *c)
+{
+    int fd;
+
+    if (!as_str_eq(as_carried_get(c, "service"), as_str_of(s->conf.name)))
+        as_carried_fail(c, "service", "is another one");
+    fd = as_carried_get_fd(c, "control");
+    as_child_resume(&s->child, c);
+    if (c->failed || c->dry || !s->child.process)
+        return NULL;
+    s->child.conf.restart.give_up = 0; /* it has served */
+    if (fd < 0 || as_channel_attach(&s->channel, s->loop, fd, &channel_ops, s) < 0)
+        as_child_lost(&s->child); /* it has until the start timeout, then another one comes */
+    else
+        watch(s);
+    return s->channel;
+}

@@ -1,0 +1,270 @@
+#include "ctl/supervise/spares.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct spare {
+    struct as_list node;
+    struct as_spares *all;
+    struct as_process *process;
+    char *name, *deployment;
+    struct as_buf recipe; /* of SPAWN, less what is one replica's own */
+    int fd; /* it reads what it becomes from the other end; -1: it has been told to end */
+};
+
+struct as_spares {
+    struct as_list spares;
+    struct as_launcher *launcher;
+    struct as_console *console;
+    void (*on_end)(void *ctx);
+    void *ctx;
+    bool stopped;
+};
+
+static struct spare *spare_of(struct as_list *n)
+{
+    return AS_LIST_ENTRY(n, struct spare, node);
+}
+
+static struct spare *new_spare(struct as_spares *all, struct as_str deployment)
+{
+    struct spare *s = as_xalloc(sizeof(*s));
+    struct as_buf name;
+
+    s->all = all;
+    s->fd = -1;
+    s->deployment = as_str_dup(deployment);
+    as_buf_init(&s->recipe);
+    as_buf_init(&name);
+    as_buf_printf(&name, "%.*s-spare", AS_STR_FMT(deployment));
+    s->name = as_str_dup(as_buf_slice(&name));
+    as_buf_fini(&name);
+    as_list_push(&all->spares, &s->node);
+    return s;
+}
+
+static void free_spare(struct spare *s)
+{
+    as_list_remove(&s->node);
+    if (s->fd >= 0)
+        close(s->fd);
+    as_buf_fini(&s->recipe);
+    free(s->name);
+    free(s->deployment);
+    free(s);
+}
+
+static void on_line(void *ctx, struct as_str line)
+{
+    struct spare *s = ctx;
+
+    as_console_line(s->all->console, s->name, line);
+}
+
+static void on_process_end(void *ctx, const struct as_process_end *e)
+{
+    struct spare *s = ctx;
+    struct as_spares *all = s->all;
+    char reason[256], last[512];
+    struct as_str why, line;
+
+    as_output_report(e->reason, &why, &line);
+    if (s->fd >= 0) /* nobody asked it to */
+        as_log_event(all->launcher->log, AS_LOG_WARN, "spare_gone",
+                     "deployment=%s reason=%s last=%s", s->deployment,
+                     as_log_quote(reason, sizeof(reason), why),
+                     as_log_quote(last, sizeof(last), line));
+    free_spare(s);
+    all->on_end(all->ctx);
+}
+
+static const struct as_process_ops spare_ops = {on_line, on_process_end};
+
+static void end(struct spare *s, struct as_str why)
+{
+    if (s->fd < 0)
+        return;
+    close(s->fd);
+    s->fd = -1;
+    as_process_kill(s->process, why);
+}
+
+static bool is_for(const struct spare *s, struct as_str deployment, struct as_str recipe)
+{
+    return s->fd >= 0 && as_str_eq(as_str_of(s->deployment), deployment) &&
+           as_str_eq(as_buf_slice(&s->recipe), recipe);
+}
+
+struct as_process *as_spares_take(struct as_spares *all, struct as_str deployment,
+                                  struct as_str spawn, const struct as_process_ops *ops, void *ctx)
+{
+    struct as_process *p = NULL;
+    struct as_buf recipe, own;
+
+    as_buf_init(&recipe);
+    as_buf_init(&own);
+    as_spawn_split(spawn, &recipe, &own);
+    AS_LIST_EACH(n, &all->spares)
+    {
+        struct spare *s = spare_of(n);
+
+        if (!is_for(s, deployment, as_buf_slice(&recipe)))
+            continue;
+        /* the socket takes it whole, or the spare is as good as dead */
+        if (send(s->fd, own.p, own.n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)own.n) {
+            end(s, AS_STR("a spare that cannot be told"));
+            continue;
+        }
+        p = s->process;
+        as_process_adopt(p, ops, ctx);
+        free_spare(s); /* closes the socket: all has been said */
+        break;
+    }
+    as_buf_fini(&recipe);
+    as_buf_fini(&own);
+    return p;
+}
+
+static int start(struct spare *s, struct as_buf *err)
+{
+    struct as_buf text;
+    struct as_spawn how;
+    int ends[2], rc;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        as_buf_str(err, "no descriptor left\n");
+        return AS_EIO;
+    }
+    s->fd = ends[0];
+    as_buf_init(&text);
+    as_buf_add(&text, s->recipe.p, s->recipe.n);
+    as_spawn_put_env(&text, "ANYSERVE_SPARE=1");
+    rc = as_spawn_read(&how, as_buf_slice(&text));
+    if (rc == 0) {
+        rc = as_launch(s->all->launcher, s->name, &how, ends[1], &spare_ops, s, &s->process, err);
+        as_spawn_fini(&how);
+    }
+    as_buf_fini(&text);
+    close(ends[1]);
+    return rc;
+}
+
+void as_spares_fill(struct as_spares *all, struct as_str deployment, struct as_str spawn)
+{
+    uint32_t wanted = as_spawn_spares(spawn), n = 0;
+    struct as_buf recipe, own, err;
+
+    if (!wanted || all->stopped)
+        return;
+    as_buf_init(&recipe);
+    as_buf_init(&own);
+    as_buf_init(&err);
+    as_spawn_split(spawn, &recipe, &own);
+    AS_LIST_EACH(it, &all->spares) n += is_for(spare_of(it), deployment, as_buf_slice(&recipe));
+    for (; n < wanted; n++) {
+        struct spare *s = new_spare(all, deployment);
+
+        as_buf_add(&s->recipe, recipe.p, recipe.n);
+        if (start(s, &err) < 0) {
+            char reason[256];
+            struct as_str why, rest;
+
+            as_output_report(as_buf_slice(&err), &why, &rest);
+            as_log_event(all->launcher->log, AS_LOG_WARN, "spare_failed", "deployment=%s reason=%s",
+                         s->deployment, as_log_quote(reason, sizeof(reason), why));
+            free_spare(s);
+            break;
+        }
+    }
+    as_buf_fini(&recipe);
+    as_buf_fini(&own);
+    as_buf_fini(&err);
+}
+
+void as_spares_sweep(struct as_spares *all,
+                     bool (*wanted)(void *ctx, struct as_str deployment, struct as_str recipe),
+                     void *ctx)
+{
+    AS_LIST_EACH(n, &all->spares)
+    {
+        struct spare *s = spare_of(n);
+
+        if (!wanted(ctx, as_str_of(s->deployment), as_buf_slice(&s->recipe)))
+            end(s, AS_STR("no replica has its recipe"));
+    }
+}
+
+void as_spares_stop(struct as_spares *all)
+{
+    all->stopped = true;
+    AS_LIST_EACH(n, &all->spares) end(spare_of(n), AS_STR("the server ends"));
+}
+
+bool as_spares_any(const struct as_spares *all)
+{
+    return !as_list_empty(&all->spares);
+}
+
+bool as_spares_has(const struct as_spares *all, pid_t pid)
+{
+    for (struct as_list *n = all->spares.next; n != &all->spares; n = n->next) {
+        if (as_process_pid(spare_of(n)->process) == pid)
+            return true;
+    }
+    return false;
+}
+
+/* --- over an exec --- */
+
+void as_spares_carry(const struct as_spares *all, struct as_carry *c)
+{
+    uint64_t n = 0;
+
+    for (struct as_list *it = all->spares.next; it != &all->spares; it = it->next)
+        n++;
+    as_carry_put_u64(c, "spares", n);
+    for (struct as_list *it = all->spares.next; it != &all->spares; it = it->next) {
+        as_carry_put(c, "spare", as_str_of(spare_of(it)->deployment));
+        as_process_carry(spare_of(it)->process, c);
+    }
+}
+
+/* Their sockets were closed by the exec, so they end by themselves; they are only to be reaped. */
+void as_spares_resume(struct as_spares *all, struct as_carried *c)
+{
+    uint64_t n = as_carried_get_u64(c, "spares", UINT32_MAX);
+
+    for (uint64_t i = 0; i < n && !c->failed; i++) {
+        struct spare *s = new_spare(all, as_carried_get(c, "spare"));
+
+        s->process =
+            as_process_resume(all->launcher->loop, c, all->launcher->oom_seen, &spare_ops, s);
+        if (s->process)
+            as_process_kill(s->process, AS_STR("a spare of before the upgrade"));
+        else
+            free_spare(s);
+    }
+}
+
+void as_spares_new(struct as_spares **ret_s, struct as_launcher *launcher,
+                   struct as_console *console, void (*on_end)(void *ctx), void *ctx)
+{
+    struct as_spares *all = as_xalloc(sizeof(*all));
+
+    as_list_init(&all->spares);
+    all->launcher = launcher;
+    all->console = console;
+    all->on_end = on_end;
+    all->ctx = ctx;
+    *ret_s = all;
+}
+
+void as_spares_free(struct as_spares *all)
+{
+    if (!all)
+        return;
+    while (!as_list_empty(&all->spares))
+        free_spare(spare_of(all->spares.next));
+    free(all);
+}

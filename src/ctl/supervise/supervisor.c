@@ -1,0 +1,595 @@
+#include "ctl/supervise/supervisor.h"
+
+#include "conf/exit_code.h"
+#include "ctl/output/journal.h"
+#include "ctl/output/log_file.h"
+#include "ctl/supervise/memory_limit.h"
+#include "ctl/supervise/supervisor_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* The dispatcher keeps the drain timeout itself; this much later it is killed. */
+#define DRAIN_MARGIN (2 * AS_SEC)
+/* The controller has nothing to finish when it is told to end. */
+#define CONTROLLER_STOP AS_SEC
+
+/* STARTING → SERVING → DRAINING → STOPPING → ENDED, forward only, any of them may be left out but
+ * the last two. DRAINING is the dispatcher's time, STOPPING the workers'. */
+static const uint32_t moves[PHASES] = {
+    [STARTING] = 1u << SERVING | 1u << DRAINING | 1u << STOPPING,
+    [SERVING] = 1u << DRAINING | 1u << STOPPING,
+    [DRAINING] = 1u << STOPPING,
+    [STOPPING] = 1u << ENDED,
+};
+
+static void move(struct as_supervisor *s, enum as_supervisor_phase to)
+{
+    AS_ASSERT(moves[s->phase] & (1u << to));
+    s->phase = to;
+}
+
+as_ns as_supervisor_ns(const struct as_supervisor *s, enum as_option_id id)
+{
+    return as_option_ns(s->conf->opts, id);
+}
+
+/* The loop is stopped only when nobody is left who would outlive it. */
+void as_supervisor_try_end(struct as_supervisor *s)
+{
+    if (s->phase == STOPPING && s->front->down && (!s->other->service || s->other->down) &&
+        s->controller_down && s->workers_down && !s->upgrade.check) {
+        move(s, ENDED);
+        as_loop_stop(s->loop);
+    }
+}
+
+/* Nothing is served any more. */
+static void stop(struct as_supervisor *s)
+{
+    if (s->phase == STOPPING || s->phase == ENDED)
+        return;
+    move(s, STOPPING);
+    as_supervisor_upgrade_over(s);
+    as_service_stop(s->front->service);
+    if (s->other->service)
+        as_service_stop(s->other->service);
+    as_service_drain(s->controller, CONTROLLER_STOP);
+    as_workers_stop(s->workers, SIGTERM, as_supervisor_ns(s, AS_OPT_STOP_TIMEOUT));
+}
+
+static void fail(struct as_supervisor *s, int code)
+{
+    /* the first reason counts: what follows from stopping is no failure of its own */
+    if (s->phase == STARTING || s->phase == SERVING)
+        s->code = code;
+    stop(s);
+}
+
+static void drain(struct as_supervisor *s, const struct signalfd_siginfo *si)
+{
+    as_ns delay = as_supervisor_ns(s, AS_OPT_SHUTDOWN_DELAY);
+    char from[AS_SENDER_MAX];
+
+    move(s, DRAINING);
+    as_supervisor_upgrade_over(s);
+    as_supervisor_notify(s, "STOPPING=1");
+    as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu delay_ms=%llu from=%s",
+                 si->ssi_signo,
+                 (unsigned long long)(as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS),
+                 (unsigned long long)(delay / AS_MS), as_supervisor_sender(si, from));
+    as_supervisor_tell_person(s, si, delay);
+    as_service_drain(s->front->service,
+                     delay + as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
+}
+
+/* A second Ctrl-C, or SIGTERM while draining: the user has decided. A second SIGHUP is nobody's
+ * decision: shell and kernel both say that a terminal has gone. */
+static void kill_all(struct as_supervisor *s, const struct signalfd_siginfo *si)
+{
+    char from[AS_SENDER_MAX];
+
+    as_log_event(&s->log, AS_LOG_INFO, "end_at_once", "signal=%u from=%s", si->ssi_signo,
+                 as_supervisor_sender(si, from));
+    if (si->ssi_signo == SIGINT)
+        as_console_line(&s->console, NULL, AS_STR("Ending at once."));
+    /* as shells report a death by signal */
+    s->code = AS_CODE_SIGNAL + (int)si->ssi_signo;
+    stop(s);
+    as_service_stop(s->front->service);
+    as_service_stop(s->controller);
+    as_workers_stop(s->workers, SIGKILL, 0);
+}
+
+static bool is_ours(void *ctx, pid_t pid)
+{
+    struct as_supervisor *s = ctx;
+
+    for (size_t i = 0; i < AS_COUNT(s->fronts); i++) {
+        if (s->fronts[i].service && as_service_has(s->fronts[i].service, pid))
+            return true;
+    }
+    return as_service_has(s->controller, pid) || as_workers_has(s->workers, pid) ||
+           (s->upgrade.check && as_process_pid(s->upgrade.check) == pid);
+}
+
+/* At the end of the turn, when the dead of ours that SIGCHLD may be about have been reaped. */
+static void reap_strays(struct as_task *t)
+{
+    struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, strays);
+
+    as_proc_reap_strays(is_ours, s);
+}
+
+static void on_signal(struct as_sock *sock, int events)
+{
+    struct as_supervisor *s = AS_CONTAINER(sock, struct as_supervisor, signals);
+    struct signalfd_siginfo si;
+
+    (void)events;
+    /* to the end: several signals may be one event */
+    while (read(sock->fd, &si, sizeof(si)) == sizeof(si)) {
+        if (si.ssi_signo == SIGCHLD)
+            as_loop_defer(s->loop, &s->strays);
+        else if (as_supervisor_refuses(s, &si))
+            continue;
+        else if (si.ssi_signo == SIGUSR1)
+            as_channel_say(s->to_controller, &(struct as_ctl_message){.type = AS_CTL_REVIVE});
+        else if (si.ssi_signo == SIGUSR2)
+            as_supervisor_upgrade(s);
+        else if (si.ssi_signo == SIGHUP && s->phase != STARTING && s->phase != SERVING)
+            as_log_event(&s->log, AS_LOG_INFO, "hangup_ignored", "reason=\"the server ends\"");
+        else if (s->phase == STARTING || s->phase == SERVING)
+            drain(s, &si);
+        else
+            kill_all(s, &si);
+    }
+}
+
+/* --- what the two say to us, and to each other --- */
+
+void as_supervisor_tell_controller(struct as_supervisor *s)
+{
+    as_channel_say(s->to_controller,
+                   &(struct as_ctl_message){.type = AS_CTL_DISPATCHER,
+                                            .state = s->front->serving ? AS_CTL_READY_STATE
+                                                                       : AS_CTL_LOST_STATE});
+}
+
+/* The one that serves is told all before it runs; one that is to relieve it when it can. */
+static void on_dispatcher(void *ctx, struct as_channel *channel)
+{
+    struct as_supervisor_front *f = ctx;
+    struct as_supervisor *s = f->s;
+
+    f->channel = channel;
+    f->serving = false;
+    if (f != s->front)
+        return;
+    as_workers_dispatcher(s->workers, channel);
+    as_supervisor_tell_controller(s);
+}
+
+static void on_dispatcher_serving(void *ctx)
+{
+    struct as_supervisor_front *f = ctx;
+
+    f->serving = true;
+    if (f != f->s->front)
+        as_supervisor_front_serves(f->s, f);
+    else
+        as_supervisor_tell_controller(f->s);
+}
+
+/* Told all before it runs: it knows what there is when it takes its first decision. */
+static void on_controller(void *ctx, struct as_channel *channel)
+{
+    struct as_supervisor *s = ctx;
+
+    s->to_controller = channel;
+    if (channel)
+        as_supervisor_controller_starts(s);
+    as_workers_controller(s->workers, channel);
+    as_supervisor_tell_controller(s);
+    as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = s->complete});
+}
+
+static void on_controller_serving(void *ctx)
+{
+    struct as_supervisor *s = ctx;
+
+    as_workers_begin(s->workers);
+    as_supervisor_controller_serves(s);
+}
+
+static void fatal(struct as_supervisor *s, const struct as_ctl_message *m)
+{
+    const char *nl = memchr(m->text.p, '\n', m->text.n);
+    struct as_buf b;
+
+    if (s->phase != STARTING)
+        return;
+    as_buf_init(&b);
+    as_buf_printf(&b, "%.*s cannot start (%.*s); its output is above. Nothing is served.",
+                  AS_STR_FMT(m->replica), (int)(nl ? nl - m->text.p : (ptrdiff_t)m->text.n),
+                  m->text.p);
+    as_console_line(&s->console, NULL, as_buf_slice(&b));
+    as_buf_fini(&b);
+    fail(s, (int)(m->number & 0x7f));
+}
+
+static void complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
+{
+    struct as_buf b;
+
+    s->complete = true;
+    if (s->phase != STARTING)
+        return;
+    move(s, SERVING);
+    as_buf_init(&b);
+    as_buf_printf(&b, "Ready: %s (", s->conf->address);
+    if (!wanted)
+        as_buf_str(&b, "waits for workers");
+    else if (n < wanted)
+        as_buf_printf(&b, "%u of ", n);
+    if (wanted)
+        as_buf_printf(&b, "%u replica%s", wanted, wanted == 1 ? "" : "s");
+    as_buf_printf(&b, ", %.1f s)", (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
+    as_console_line(&s->console, NULL, as_buf_slice(&b));
+    as_buf_fini(&b);
+    as_supervisor_notify(s, "READY=1");
+}
+
+/* Ours is done first, so that what is passed on finds it done. */
+static void hear(struct as_supervisor *s, const struct as_ctl_message *m)
+{
+    if (m->type == AS_CTL_FATAL)
+        fatal(s, m);
+    else if (m->type == AS_CTL_COMPLETE)
+        complete(s, m->number, (uint32_t)m->id);
+    else if (m->type != AS_CTL_DRAINED) /* its end says it */
+        as_workers_hear(s->workers, m);
+}
+
+static bool expected(struct as_supervisor *s, uint32_t from, const char *name,
+                     const struct as_ctl_message *m)
+{
+    char replica[AS_CTL_NAME_MAX + 8];
+
+    as_log_event(&s->log, AS_LOG_DEBUG, "heard", "from=%s type=%s replica=%s", name,
+                 as_ctl_type_name(m->type), as_log_quote(replica, sizeof(replica), m->replica));
+    if (as_ctl_said_by(m->type) & from)
+        return true;
+    as_log_event(&s->log, AS_LOG_WARN, "control_unexpected", "from=%s type=%s", name,
+                 as_ctl_type_name(m->type));
+    return false;
+}
+
+static void pass_on(struct as_supervisor *s, const struct as_ctl_message *m)
+{
+    uint32_t to = as_ctl_heard_by(m->type);
+
+    if (to & AS_CTL_S)
+        hear(s, m);
+    if (to & AS_CTL_C && as_workers_believe(s->workers, m))
+        as_channel_say(s->to_controller, m);
+    /* those that we keep are said by whoever keeps them */
+    if (to == AS_CTL_D)
+        as_channel_say(s->front->channel, m);
+}
+
+static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
+{
+    struct as_supervisor_front *f = ctx;
+    struct as_supervisor *s = f->s;
+
+    if (!expected(s, AS_CTL_D, f == s->front ? "dispatcher" : "other dispatcher", m))
+        return;
+    if (m->type == AS_CTL_MOVED || m->type == AS_CTL_OPENED) {
+        if (m->type == AS_CTL_MOVED && f == s->other)
+            as_supervisor_moved(s, m->number, m->id);
+        else if (m->type == AS_CTL_OPENED && f == s->front)
+            as_supervisor_opened(s);
+    } else if (m->type == AS_CTL_LEGACY || m->type == AS_CTL_FEWER) {
+        as_supervisor_legacy(s, f, m);
+    } else if (f == s->front) {
+        pass_on(s, m);
+    } else if (as_workers_hear_former(s->workers, m)) {
+        as_channel_say(s->to_controller, m);
+    }
+}
+
+static void on_controller_message(void *ctx, const struct as_ctl_message *m)
+{
+    if (expected(ctx, AS_CTL_C, "controller", m))
+        pass_on(ctx, m);
+}
+
+/* --- their ends --- */
+
+static void on_down(struct as_supervisor *s, bool gave_up)
+{
+    if (gave_up)
+        fail(s, AS_CODE_FAILED);
+    stop(s);
+    as_supervisor_try_end(s);
+}
+
+/* A former one still has clients of its own while the server drains. */
+void as_supervisor_front_down(struct as_supervisor *s)
+{
+    if (s->front->down && !(s->phase == DRAINING && s->other->service && !s->other->down))
+        on_down(s, false);
+    else
+        as_supervisor_try_end(s);
+}
+
+static void on_dispatcher_down(void *ctx, bool gave_up)
+{
+    struct as_supervisor_front *f = ctx;
+
+    f->down = true;
+    if (f != f->s->front) {
+        as_supervisor_other_down(f->s, gave_up);
+        return;
+    }
+    if (gave_up)
+        fail(f->s, AS_CODE_FAILED);
+    as_supervisor_front_down(f->s);
+}
+
+static void on_controller_down(void *ctx, bool gave_up)
+{
+    struct as_supervisor *s = ctx;
+
+    s->controller_down = true;
+    on_down(s, gave_up);
+}
+
+static void on_workers_stopped(void *ctx)
+{
+    struct as_supervisor *s = ctx;
+
+    s->workers_down = true;
+    as_supervisor_try_end(s);
+}
+
+struct as_child_conf as_supervisor_child_conf(struct as_supervisor *s)
+{
+    const struct as_option_set *o = s->conf->opts;
+
+    return (struct as_child_conf){
+        .restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),
+                    .max = as_option_ns(o, AS_OPT_RESTART_BACKOFF_MAX),
+                    .healthy = as_option_ns(o, AS_OPT_RESTART_HEALTHY_AFTER),
+                    .give_up = (uint32_t)as_option_u64(o, AS_OPT_MAX_START_FAILURES)},
+        .start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT),
+        .rand = &s->rand,
+        .oom_seen = &s->oom_seen};
+}
+
+/* Whose listeners are whose. */
+static void share_out(const struct as_handover *all, struct as_handover *dispatcher,
+                      struct as_handover *controller)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        as_handover_add(all->kind[i] == AS_HANDOVER_API ? controller : dispatcher, all->kind[i],
+                        all->fd[i]);
+}
+
+void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_front *f,
+                              const struct as_handover *fds)
+{
+    static const struct as_service_ops ops = {on_dispatcher, on_dispatcher_serving,
+                                              on_dispatcher_message, on_dispatcher_down};
+    struct as_service_conf conf = {.name = "dispatcher",
+                                   .program = "/proc/self/exe",
+                                   .opts = s->conf->opts,
+                                   .scope = AS_SCOPE_DISPATCHER,
+                                   .fds = *fds,
+                                   .console = &s->console,
+                                   .heartbeat = as_supervisor_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
+                                   .child = as_supervisor_child_conf(s)};
+
+    f->s = s;
+    as_service_new(&f->service, s->loop, &conf, &ops, f, &s->log);
+}
+
+/* The workers first: the services tell them of their channels as soon as they start. */
+static int make_parts(struct as_supervisor *s)
+{
+    static const struct as_service_ops controller_ops = {on_controller, on_controller_serving,
+                                                         on_controller_message, on_controller_down};
+    const struct as_supervisor_conf *conf = s->conf;
+    struct as_workers_conf workers = {.oom_seen = &s->oom_seen,
+                                      .terminal = as_option_bool(conf->opts, AS_OPT_DEBUG),
+                                      .on_stopped = on_workers_stopped,
+                                      .ctx = s};
+    struct as_handover dispatcher_fds = {.n = 0};
+    /* unlike the dispatcher it has nothing to end when we die */
+    struct as_service_conf controller = {.name = "controller",
+                                         .program = "/proc/self/exe",
+                                         .opts = conf->opts,
+                                         .scope = AS_SCOPE_CONTROLLER,
+                                         .arg = conf->target,
+                                         .console = &s->console,
+                                         .heartbeat = as_supervisor_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
+                                         .death_signal = SIGKILL,
+                                         .child = as_supervisor_child_conf(s)};
+    /* a dry run has none */
+    int app = conf->app < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC)
+                            : fcntl(conf->app, F_DUPFD_CLOEXEC, 3);
+
+    if (app < 0)
+        return AS_EIO;
+    share_out(&conf->listeners, &dispatcher_fds, &controller.fds);
+    as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
+    as_workers_new(&s->workers, s->loop, &workers, &s->console, &s->log);
+    as_supervisor_make_front(s, s->front, &dispatcher_fds);
+    as_service_new(&s->controller, s->loop, &controller, &controller_ops, s, &s->log);
+    return as_sock_open(&s->signals, s->loop, fcntl(conf->signal_fd, F_DUPFD_CLOEXEC, 3),
+                        on_signal);
+}
+
+/* Those that end a server. Whoever has us ignore SIGHUP (nohup) wants us to outlive the terminal:
+ * one that is blocked would come all the same. */
+static void enders(sigset_t *ret_set)
+{
+    struct sigaction hup;
+
+    sigemptyset(ret_set);
+    sigaddset(ret_set, SIGTERM);
+    sigaddset(ret_set, SIGINT);
+    if (sigaction(SIGHUP, NULL, &hup) < 0 || hup.sa_handler != SIG_IGN)
+        sigaddset(ret_set, SIGHUP);
+}
+
+static int block(sigset_t *ret_set)
+{
+    sigset_t set;
+
+    enders(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
+    /* blocked before the first fork and read as bytes: no handler of ours ever interrupts anything.
+     * Children get the default mask back (io/process/proc). */
+    sigaddset(&set, SIGCHLD);
+    signal(SIGPIPE, SIG_IGN);
+    *ret_set = set;
+    return sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+int as_supervisor_signals(void)
+{
+    sigset_t set;
+
+    if (block(&set) < 0)
+        return -1;
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int as_supervisor_enders(void)
+{
+    sigset_t set;
+
+    enders(&set);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int as_supervisor_signals_again(int fd)
+{
+    sigset_t set;
+
+    if (block(&set) < 0)
+        return -1;
+    return signalfd(fd, &set, SFD_CLOEXEC | SFD_NONBLOCK) < 0 ? -1 : 0;
+}
+
+static int cannot(const char *what)
+{
+    fprintf(stderr, "anyserve: the system refused %s: %s\n", what, strerror(errno));
+    return AS_CODE_SYSTEM;
+}
+
+static void keep_lines(struct as_supervisor *s)
+{
+    const struct as_option_set *o = s->conf->opts;
+
+    s->console.journal = &s->journal;
+    if (as_journal_open(&s->journal, as_option_str(o, AS_OPT_RUNTIME_DIR),
+                        (uint16_t)as_option_u64(o, AS_OPT_PORT), "supervisor",
+                        as_option_u64(o, AS_OPT_LOG_KEEP),
+                        (uint32_t)as_option_u64(o, AS_OPT_MAX_OLD_LOGS)) < 0)
+        as_log_event(&s->log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
+}
+
+/* Of a server in the background; anything else that we print to is somebody else's to bound. */
+static void bound_output(struct as_supervisor *s)
+{
+    const struct as_option_set *o = s->conf->opts;
+    struct as_buf path;
+
+    as_buf_init(&path);
+    as_buf_printf(&path, "%s/" AS_LOG_FILE, as_option_str(o, AS_OPT_STATE_DIR));
+    as_buf_add(&path, "", 1);
+    as_log_file_init(&s->log_file, s->loop, STDERR_FILENO, (const char *)path.p,
+                     as_option_u64(o, AS_OPT_LOG_FILE_SIZE),
+                     (uint32_t)as_option_u64(o, AS_OPT_LOG_FILES), &s->log);
+    s->console.file = &s->log_file;
+    as_buf_fini(&path);
+}
+
+static int set_up(struct as_supervisor *s)
+{
+    const struct as_supervisor_conf *conf = s->conf;
+
+    s->front = &s->fronts[0];
+    s->other = &s->fronts[1];
+    s->began = as_loop_now(s->loop);
+    s->oom_seen = as_memory_oom_kills("");
+    if (getrandom(&s->rand.s, sizeof(s->rand.s), 0) != sizeof(s->rand.s))
+        as_fatal_system("random bytes", errno);
+    as_console_init(&s->console, s->loop, STDERR_FILENO);
+    s->log =
+        as_console_log(&s->console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
+    keep_lines(s);
+    bound_output(s);
+    as_task_init(&s->strays, reap_strays);
+    as_supervisor_upgrade_init(s);
+    as_supervisor_watchdog_init(s);
+    if (make_parts(s) < 0)
+        return cannot("to watch for signals");
+    if (!conf->carried) {
+        as_service_start(s->front->service);
+        as_service_start(s->controller);
+    } else if (as_supervisor_resume(s, conf->carried)) {
+        as_loop_defer(s->loop, &s->strays); /* whoever died meanwhile */
+    } else {
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(conf->carried->err)));
+        return AS_CODE_SYSTEM;
+    }
+    return AS_CODE_OK;
+}
+
+int as_supervisor_run(const struct as_supervisor_conf *conf)
+{
+    struct as_supervisor s = {.conf = conf, .code = AS_CODE_OK};
+    int rc;
+
+    if (as_loop_new(&s.loop, 0) < 0)
+        return cannot("an event loop");
+    rc = set_up(&s);
+    if (rc == AS_CODE_OK) {
+        if (!(conf->carried && conf->carried->dry)) {
+            as_supervisor_watchdog_begin(&s);
+            as_loop_run(s.loop); /* which sets what we end with */
+        }
+        as_sock_close(&s.signals, NULL);
+    } else if (conf->carried) {
+        _exit(rc); /* what was running ends with us: nothing of it is ours to take down */
+    } else {
+        s.code = rc;
+    }
+    /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
+     * has let go, and only then may the memory go. */
+    as_workers_close(s.workers);
+    for (size_t i = 0; i < AS_COUNT(s.fronts); i++) {
+        if (s.fronts[i].service)
+            as_service_close(s.fronts[i].service);
+    }
+    as_service_close(s.controller);
+    as_supervisor_upgrade_fini(&s);
+    as_timer_close(&s.watchdog, NULL);
+    as_console_close(&s.console);
+    as_log_file_close(&s.log_file);
+    as_loop_free(s.loop);
+    for (size_t i = 0; i < AS_COUNT(s.fronts); i++)
+        as_service_free(s.fronts[i].service);
+    as_service_free(s.controller);
+    as_workers_free(s.workers);
+    as_journal_close(&s.journal);
+    return s.code;
+}

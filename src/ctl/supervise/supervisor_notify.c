@@ -1,0 +1,75 @@
+/* What the service manager is told: sd_notify(3). */
+#include "ctl/supervise/supervisor_internal.h"
+
+#include <inttypes.h>
+
+#define WATCHDOG_PART 2u /* it is told twice in the time after which it would end us */
+
+void as_supervisor_notify(struct as_supervisor *s, const char *state)
+{
+    if (as_notify_say(s->conf->notify, state) < 0)
+        as_log_event(&s->log, AS_LOG_WARN, "notify_failed", "state=%s", state);
+}
+
+static void well(struct as_supervisor *s, const char *state)
+{
+    if (as_notify_say(s->conf->notify, state) == 0) {
+        s->unheard = false;
+    } else if (!s->unheard) { /* again and again: once is enough */
+        s->unheard = true;
+        as_log_event(&s->log, AS_LOG_WARN, "notify_failed", "state=WATCHDOG=1");
+    }
+}
+
+static void set(struct as_supervisor *s)
+{
+    as_ns every = (as_ns)s->conf->notify->watchdog_us * AS_US / WATCHDOG_PART;
+
+    as_timer_set(&s->watchdog, as_loop_now(s->loop) + AS_MAX(every, AS_MS));
+}
+
+/* Nothing else says it: one whose loop does not turn is silent, and the manager ends it. */
+static void on_watchdog(struct as_timer *t)
+{
+    struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, watchdog);
+
+    well(s, "WATCHDOG=1");
+    set(s);
+}
+
+void as_supervisor_watchdog_init(struct as_supervisor *s)
+{
+    as_timer_init(&s->watchdog, s->loop, on_watchdog);
+}
+
+void as_supervisor_watchdog_begin(struct as_supervisor *s)
+{
+    if (s->conf->notify->watchdog_us == 0)
+        return;
+    if (s->conf->carried)
+        as_supervisor_watchdog_again(s);
+    else
+        set(s);
+}
+
+/* The next image may be one that knows nothing of it. */
+void as_supervisor_watchdog_leave(struct as_supervisor *s)
+{
+    if (s->conf->notify->watchdog_us == 0)
+        return;
+    as_supervisor_notify(s, "WATCHDOG_USEC=0");
+    (void)as_notify_leave_watchdog(s->conf->notify); /* without it there is no watchdog any more */
+}
+
+void as_supervisor_watchdog_again(struct as_supervisor *s)
+{
+    char state[64];
+
+    if (s->conf->notify->watchdog_us == 0)
+        return;
+    as_notify_drop_watchdog();
+    snprintf(state, sizeof(state), "WATCHDOG_USEC=%" PRIu64 "\nWATCHDOG=1",
+             s->conf->notify->watchdog_us);
+    well(s, state);
+    set(s);
+}

@@ -1,0 +1,124 @@
+#include "ctl/worker/banner.h"
+
+/* a plain terminal; models wrap under each other beyond it */
+#define WIDTH  78u
+#define MODELS 10u /* that are named: the list is read, and `anyserve status` has all */
+
+void as_banner_address(struct as_buf *b, const char *host, uint16_t port, bool local)
+{
+    /* all addresses are listened on; a client needs one that it can connect to */
+    if (local && (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0))
+        host = "127.0.0.1";
+    as_buf_printf(b, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+/* The first `named` models of a deployment, wrapped under each other. */
+static void write_models(struct as_buf *b, const struct as_app_deployment *d, uint32_t named)
+{
+    size_t column = WIDTH;
+
+    for (uint32_t i = 0; i < named; i++) {
+        size_t n = strlen(d->models[i]);
+
+        if (i > 0 && column + 2 + n > WIDTH) {
+            as_buf_str(b, "\n              ");
+            column = 14;
+        } else if (i > 0) {
+            as_buf_str(b, "  ");
+            column += 2;
+        } else {
+            column = 14;
+        }
+        as_buf_str(b, d->models[i]);
+        column += n;
+    }
+    if (named < d->n_models)
+        as_buf_printf(b, "  and %u more", d->n_models - named);
+    as_buf_str(b, "\n");
+}
+
+/* Deployments that are named no more. */
+static void write_rest(struct as_buf *b, const struct as_app *app, uint32_t from)
+{
+    uint32_t models = 0;
+
+    for (uint32_t i = from; i < app->n; i++)
+        models += app->deployments[i].n_models;
+    if (from < app->n)
+        as_buf_printf(b, "  and %u more deployment%s with %u model%s\n", app->n - from,
+                      app->n - from == 1 ? "" : "s", models, models == 1 ? "" : "s");
+}
+
+static void write_addresses(struct as_buf *b, const struct as_banner *v)
+{
+    as_buf_str(b, "  address     ");
+    as_banner_address(b, v->host, v->port, false);
+    as_buf_str(b, "  gRPC and REST (KServe v2), HTTP/1.1 and HTTP/2\n");
+    if (v->grpc_port) {
+        as_buf_str(b, "              ");
+        as_banner_address(b, v->host, v->grpc_port, false);
+        as_buf_str(b, "  the same\n");
+    }
+    if (v->status_port)
+        as_buf_printf(b, "  status      http://127.0.0.1:%u/status and /metrics\n", v->status_port);
+    if (v->management)
+        as_buf_printf(b, "  management  %s  workers register there\n", v->management);
+    if (v->control)
+        as_buf_printf(b, "  control     %s  what is served is changed there\n", v->control);
+}
+
+/* What can be pasted: the call that the code's signature makes possible, or a question that every
+ * model answers. */
+static void write_call(struct as_buf *b, const struct as_banner *v)
+{
+    /* as_app_parse lets no application without a model and no model without a version through */
+    const char *model = v->app->deployments[0].models[0];
+    size_t name = strcspn(model, ":");
+
+    as_buf_str(b, "\n  Call it:\n    ");
+    if (v->app->call)
+        as_buf_printf(b, "%s --url ", v->app->call);
+    else
+        as_buf_str(b, "curl 'http://");
+    as_banner_address(b, v->host, v->port, true);
+    if (!v->app->call)
+        as_buf_printf(b, "/v2/models/%.*s/versions/%s'", (int)name, model, model + name + 1);
+    as_buf_str(b, "\n\n");
+}
+
+void as_banner_write(struct as_buf *b, const struct as_banner *v)
+{
+    uint32_t left = MODELS;
+
+    if (v->summary)
+        as_buf_printf(b, "AnyServe %s serves %s", v->version, v->summary);
+    else if (v->target)
+        as_buf_printf(b, "AnyServe %s serves %s\n\n", v->version, v->target);
+    else
+        as_buf_printf(b, "AnyServe %s serves the workers that join\n\n", v->version);
+    for (uint32_t i = 0; i < v->app->n; i++) {
+        const struct as_app_deployment *d = &v->app->deployments[i];
+        uint32_t n = v->replicas ? v->replicas[i] : v->workers;
+        uint32_t named = AS_MIN(d->n_models, left);
+
+        if (!named) {
+            write_rest(b, v->app, i);
+            break;
+        }
+        left -= named;
+        as_buf_printf(b, "  deployment  %s, %u replica%s\n  models      ", d->name, n,
+                      n == 1 ? "" : "s");
+        write_models(b, d, named);
+    }
+    write_addresses(b, v);
+    if (v->summary) {
+        as_buf_printf(b, "  python      %s (%s)\n\n", v->python, v->python_why);
+        return;
+    }
+    if (!v->target) {
+        as_buf_printf(b, "  workers     %s, %s\n\n", v->link, v->registry);
+        return;
+    }
+    as_buf_printf(b, "  python      %s (%s)\n", v->python, v->python_why);
+    write_call(b, v);
+}

@@ -1,0 +1,257 @@
+#include "ctl/worker/describe.h"
+
+#include "conf/exit_code.h"
+#include "conf/option.h"
+#include "io/process/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STACKS_WAIT (2 * AS_SEC) /* from SIGABRT to SIGKILL: its stacks are printed in between */
+
+#define QUESTION_MS 10000 /* an interpreter without imports */
+
+static void to_stderr(void *ctx, struct as_str line)
+{
+    (void)ctx;
+    fprintf(stderr, "%.*s\n", AS_STR_FMT(line));
+}
+
+/* What one that takes too long gets. */
+enum patience { WAITS, WARNED, OVER };
+
+/* It is told first, since it can say what it is doing. */
+static void hurry(struct as_proc *p, enum patience *state, as_ns *deadline)
+{
+    *state = *state == WAITS ? WARNED : OVER;
+    as_proc_signal(p, *state == WARNED ? SIGABRT : SIGKILL);
+    *deadline = *state == WARNED ? *deadline + STACKS_WAIT : AS_NEVER;
+}
+
+static as_ns clock_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
+}
+
+/* For poll: rounded up, or it would turn without end for the last part of a millisecond. */
+static int ms_until(as_ns deadline)
+{
+    as_ns now = clock_now();
+
+    if (deadline == AS_NEVER)
+        return -1;
+    return deadline <= now ? 0 : (int)AS_MIN((deadline - now + AS_MS - 1) / AS_MS, (as_ns)INT_MAX);
+}
+
+/* Reads until the child has ended or a signal came (returned). The end is the process's, not the
+ * pipe's: a forked helper may hold that open. */
+static int watch(struct as_proc *p, int out, int signal_fd, as_ns timeout, struct as_buf *text,
+                 enum patience *state)
+{
+    as_ns deadline = timeout ? clock_now() + timeout : AS_NEVER;
+    struct pollfd pfd[] = {{.fd = out, .events = POLLIN},
+                           {.fd = p->pidfd, .events = POLLIN},
+                           {.fd = signal_fd, .events = POLLIN}};
+
+    for (;;) {
+        struct signalfd_siginfo si;
+        ssize_t n;
+        int n_ready = poll(pfd, AS_COUNT(pfd), ms_until(deadline));
+
+        if (n_ready == 0 && clock_now() >= deadline)
+            hurry(p, state, &deadline);
+        if (n_ready <= 0)
+            continue;
+        if (pfd[0].revents) {
+            n = read(out, as_buf_reserve(text, 4096), 4096);
+            if (n > 0)
+                text->n += (size_t)n;
+            else if (n == 0)
+                pfd[0].fd = -1;
+            /* a module that prints without end; the verdict follows from its death */
+            if (text->n > AS_APP_BYTES_MAX) {
+                as_proc_signal(p, SIGKILL);
+                pfd[0].fd = -1; /* what has left its group may go on */
+            }
+        } else if (pfd[1].revents) {
+            return 0;
+        }
+        /* Ctrl-C while a module loads for minutes: signals are blocked and read here, before there
+         * is a loop */
+        if (pfd[2].revents && read(signal_fd, &si, sizeof(si)) == sizeof(si) &&
+            si.ssi_signo != SIGCHLD) {
+            as_proc_signal(p, SIGKILL);
+            return (int)si.ssi_signo;
+        }
+    }
+}
+
+bool as_app_shadowed(const char *dir, struct as_buf *out)
+{
+    static const char *const names[] = {"anyserve",  "collections", "contextlib", "functools",
+                                        "importlib", "keyword",     "operator",   "reprlib",
+                                        "types",     "warnings"};
+    static const char *const ends[] = {".py", "/__init__.py"};
+    const char *folder = dir && dir[0] ? dir : ".";
+    size_t skip = dir && dir[0] ? 0 : 2; /* "./" */
+
+    for (size_t i = 0; i < AS_COUNT(names) * AS_COUNT(ends); i++) {
+        char path[4096];
+
+        snprintf(path, sizeof(path), "%s/%s%s", folder, names[i / AS_COUNT(ends)],
+                 ends[i % AS_COUNT(ends)]);
+        if (access(path, F_OK) < 0)
+            continue;
+        as_buf_printf(out,
+                      "%s is loaded in the place of a module of that name, which a worker needs: "
+                      "rename it.",
+                      path + skip);
+        return true;
+    }
+    return false;
+}
+
+enum package { THERE, LACKING, NO_PYTHON };
+
+/* Asks the interpreter itself. */
+static enum package find_package(const struct as_app_where *where)
+{
+    static const char question[] = "import importlib.util, sys; sys.exit(3 + "
+                                   "(importlib.util.find_spec('anyserve') is None))";
+    const char *argv[] = {where->python, "-c", question, NULL};
+    struct as_proc_spec spec = {.path = where->python,
+                                .argv = argv,
+                                .env = where->env,
+                                .dir = where->dir,
+                                .in = -1,
+                                .group = true,
+                                .death_signal = SIGKILL};
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC), e, status = -1;
+    struct pollfd pfd = {.events = POLLIN};
+    struct as_proc p;
+
+    spec.out = spec.err = null;
+    if (null >= 0 && as_proc_spawn(&p, &spec, &e) == 0) {
+        pfd.fd = p.pidfd;
+        if (poll(&pfd, 1, QUESTION_MS) <= 0)
+            as_proc_signal(&p, SIGKILL);
+        status = as_proc_wait(&p);
+    }
+    if (null >= 0)
+        close(null);
+    if (status < 0 || !WIFEXITED(status))
+        return NO_PYTHON;
+    return WEXITSTATUS(status) == 3 ? THERE : WEXITSTATUS(status) == 4 ? LACKING : NO_PYTHON;
+}
+
+/* The worker program's own codes say what is wrong and it has written why. Everything else: what
+ * was seen, and what can be found out. */
+static int verdict(const struct as_app_where *where, int status, enum patience state,
+                   struct as_buf *err)
+{
+    const char *python = where->python;
+    char how[48];
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+
+    if (state != WAITS) {
+        as_buf_printf(err, "'%s' had not described its code within %g s (--%s)%s", where->target,
+                      (double)where->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
+                      state == WARNED ? "; what its threads were doing is above, if it could tell"
+                                      : "");
+        return AS_CODE_RAISED;
+    }
+    if (as_code_fatal(code))
+        return code;
+    if (as_app_shadowed(where->dir, err))
+        return AS_CODE_INTERPRETER;
+    as_buf_printf(err, "%s could not run the worker program (%s).\n", python,
+                  as_proc_describe(status, how));
+    switch (find_package(where)) {
+    case THERE:
+        as_buf_str(err, "The package is there; what was printed, if anything, is above.");
+        break;
+    case LACKING:
+        as_buf_printf(err,
+                      "The package is not installed there:  %s -m pip install anyserve\n"
+                      "Another interpreter is chosen with --python PATH.",
+                      python);
+        break;
+    case NO_PYTHON:
+        as_buf_str(err, "It does not run Python code, as an interpreter does. Another one is "
+                        "chosen with --python PATH.");
+        break;
+    }
+    return code == AS_CODE_USAGE ? AS_CODE_CONFIG : AS_CODE_INTERPRETER;
+}
+
+int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, int signal_fd,
+                    struct as_buf *err)
+{
+    const char *python = where->python;
+    struct as_proc_spec spec = {.path = python,
+                                .env = where->env,
+                                .in = -1,
+                                .err = -1,
+                                .group = true,
+                                .death_signal = SIGKILL};
+    struct as_describe_command command;
+    struct as_buf text;
+    struct as_proc p;
+    enum patience state = WAITS;
+    char cwd[PATH_MAX];
+    int out[2], e, rc, sig, status;
+
+    if (!where->dir && !getcwd(cwd, sizeof(cwd)) && errno == ENOENT) { /* Python needs one */
+        as_buf_str(err, "the current directory does not exist any more: it was deleted, or made "
+                        "anew. Change to it again (cd \"$PWD\"), or to another one");
+        return AS_CODE_CONFIG;
+    }
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
+        return AS_CODE_FAILED;
+    }
+    spec.out = out[1];
+    as_describe_command_init(&command, where);
+    spec.argv = command.argv;
+    spec.dir = command.dir;
+    rc = as_proc_spawn(&p, &spec, &e);
+    as_describe_command_fini(&command);
+    /* or the end of the child would never show as the end of the pipe */
+    close(out[1]);
+    if (rc < 0) {
+        close(out[0]);
+        if (where->dir && access(where->dir, X_OK) < 0) {
+            as_buf_printf(err, "working_dir %s: %s", where->dir, strerror(errno));
+            return AS_CODE_CONFIG;
+        }
+        as_buf_printf(err, "cannot run the interpreter %s: %s\nChoose one with --python PATH.",
+                      python, strerror(e));
+        return AS_CODE_INTERPRETER;
+    }
+    as_buf_init(&text);
+    sig = watch(&p, out[0], signal_fd, where->timeout, &text, &state);
+    status = as_proc_wait(&p);
+    close(out[0]);
+    if (sig)
+        rc = AS_CODE_SIGNAL + sig;
+    else if (text.n > AS_APP_BYTES_MAX || state != WAITS || !WIFEXITED(status) ||
+             WEXITSTATUS(status) != 0)
+        rc = verdict(where, status, state, err);
+    else if (as_app_parse(ret_app, as_buf_slice(&text), to_stderr, NULL, err) < 0) {
+        as_buf_printf(err, " (interpreter: %s).\nAnother one is chosen with --python PATH.",
+                      python);
+        rc = AS_CODE_INTERPRETER;
+    }
+    as_buf_fini(&text);
+    return rc;
+}

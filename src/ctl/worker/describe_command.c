@@ -1,0 +1,115 @@
+/* How the worker program is asked what code declares. */
+#include "ctl/state/code_store.h"
+#include "ctl/worker/describe.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define FIXED 10u /* words of a command beside the patterns */
+
+/* A text that lives as long as the command; its place, since the buffer may move. */
+static size_t begin_text(const struct as_describe_command *c)
+{
+    return c->texts.n;
+}
+
+static size_t put_text(struct as_describe_command *c, const char *key, const char *value)
+{
+    size_t at = begin_text(c);
+
+    as_buf_printf(&c->texts, "%s%s", key, value);
+    as_buf_add(&c->texts, "", 1);
+    return at;
+}
+
+static size_t put_number(struct as_describe_command *c, const char *key, uint64_t value)
+{
+    size_t at = begin_text(c);
+
+    as_buf_printf(&c->texts, "%s%" PRIu64, key, value);
+    as_buf_add(&c->texts, "", 1);
+    return at;
+}
+
+static const char *at(const struct as_describe_command *c, size_t place)
+{
+    return (const char *)c->texts.p + place;
+}
+
+/* The copy is made, and then described by the same process. */
+static void make_copy(struct as_describe_command *c, const struct as_app_where *w)
+{
+    const struct as_app_code *k = w->code;
+    size_t store = put_text(c, "--store=", k->store),
+           bytes = put_number(c, "--max-bytes=", k->max_bytes),
+           files = put_number(c, "--max-files=", k->max_files),
+           known = put_text(c, "--known=", k->known ? k->known : ""), excludes = begin_text(c);
+    uint32_t n = 3, n_exclude = 0;
+
+    while (k->exclude && k->exclude[n_exclude])
+        put_text(c, "--exclude=", k->exclude[n_exclude++]);
+    c->argv = as_xrealloc(c->argv, (FIXED + n_exclude) * sizeof(*c->argv));
+    c->argv[2] = "anyserve.pin";
+    c->argv[n++] = at(c, store);
+    c->argv[n++] = at(c, bytes);
+    c->argv[n++] = at(c, files);
+    c->argv[n++] = at(c, known);
+    if (k->folder)
+        c->argv[n++] = "--folder";
+    for (const char *p = at(c, excludes); n_exclude--; p += strlen(p) + 1)
+        c->argv[n++] = p;
+    c->argv[n++] = w->target;
+    c->argv[n] = NULL;
+    c->dir = w->dir;
+}
+
+/* As a replica starts from it. */
+static void use_copy(struct as_describe_command *c, const struct as_app_where *w)
+{
+    const char *dir = w->dir ? w->dir : "";
+    char cwd[4096] = "";
+    size_t copy = begin_text(c), target, work, source;
+
+    if (!getcwd(cwd, sizeof(cwd)))
+        cwd[0] = 0;
+    as_code_path(w->code->store, w->code->copy, &c->texts);
+    target = begin_text(c);
+    as_code_target(w->code->copy, w->target, &c->texts);
+    work = begin_text(c);
+    as_buf_printf(&c->texts, "--working-dir=%s%s%s", dir[0] == '/' ? "" : cwd,
+                  dir[0] && dir[0] != '/' && cwd[0] ? "/" : "", dir);
+    as_buf_add(&c->texts, "", 1);
+    source = begin_text(c);
+    as_code_source(cwd, w->dir, w->code->copy, w->target, &c->texts);
+    c->argv[3] = at(c, target);
+    c->argv[4] = "--describe=lines";
+    c->argv[5] = at(c, work);
+    c->argv[6] = at(c, source);
+    c->argv[7] = NULL;
+    c->dir = at(c, copy);
+}
+
+void as_describe_command_init(struct as_describe_command *ret_c, const struct as_app_where *where)
+{
+    struct as_describe_command c = {.argv = as_xalloc(FIXED * sizeof(*c.argv)), .dir = where->dir};
+
+    as_buf_init(&c.texts);
+    c.argv[0] = where->python;
+    c.argv[1] = "-m";
+    c.argv[2] = "anyserve.worker";
+    c.argv[3] = where->target;
+    c.argv[4] = "--describe=lines";
+    c.argv[5] = NULL;
+    if (where->code && where->code->copy)
+        use_copy(&c, where);
+    else if (where->code)
+        make_copy(&c, where);
+    *ret_c = c;
+}
+
+void as_describe_command_fini(struct as_describe_command *c)
+{
+    free(c->argv);
+    as_buf_fini(&c->texts);
+}

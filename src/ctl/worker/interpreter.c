@@ -1,0 +1,51 @@
+#include "ctl/worker/interpreter.h"
+
+#include "base/buf.h"
+
+#include <unistd.h>
+
+void as_interp_choose(struct as_interp *ret_i, const char *option)
+{
+    /* $ANYSERVE_PYTHON is set by the console script: the interpreter that the package was installed
+     * for knows the extension. An active environment comes after it, since `anyserve` may be
+     * another one's. */
+    const char *script = getenv("ANYSERVE_PYTHON"), *venv = getenv("VIRTUAL_ENV");
+    struct as_buf b;
+
+    as_buf_init(&b);
+    if (option[0]) {
+        as_buf_str(&b, option);
+        ret_i->why = "--python";
+    } else if (script && script[0]) {
+        as_buf_str(&b, script);
+        ret_i->why = "that of the anyserve command";
+    } else if (venv && venv[0]) {
+        as_buf_printf(&b, "%s/bin/python", venv);
+        ret_i->why = "$VIRTUAL_ENV";
+    } else {
+        as_buf_str(&b, "python3");
+        ret_i->why = "$PATH";
+    }
+    ret_i->path = as_str_dup(as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+void as_interp_anchor(struct as_interp *i)
+{
+    char cwd[4096];
+    struct as_buf b;
+
+    if (i->path[0] == '/' || !strchr(i->path, '/') || !getcwd(cwd, sizeof(cwd)))
+        return;
+    as_buf_init(&b);
+    as_buf_printf(&b, "%s/%s", cwd, i->path);
+    free(i->path);
+    i->path = as_str_dup(as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+void as_interp_fini(struct as_interp *i)
+{
+    free(i->path);
+    i->path = NULL;
+}

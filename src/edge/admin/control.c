@@ -1,0 +1,206 @@
+#include "edge/admin/control.h"
+
+#include "edge/exchange/dispatch_query.h"
+
+#define KEY "target_num_replicas"
+
+struct as_control_ask {
+    struct as_ask ask; /* first: the exchange knows this */
+    bool yaml;         /* the answer is no JSON */
+    void (*gone)(void *arg);
+    void *arg;
+};
+
+static void on_gone(struct as_ask *ask)
+{
+    struct as_control_ask *k = AS_CONTAINER(ask, struct as_control_ask, ask);
+
+    if (k->gone)
+        k->gone(k->arg);
+}
+
+void as_control_await(struct as_control_ask *k, void (*gone)(void *arg), void *arg)
+{
+    k->gone = gone;
+    k->arg = arg;
+}
+
+static void send_yaml(struct as_exchange *x, const struct as_buf *text)
+{
+    uint8_t *copy = as_arena_alloc(&x->arena, text->n + 1, 1);
+    struct as_http_piece piece = {.p = copy, .n = text->n};
+
+    if (!copy) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    memcpy(copy, text->p, text->n);
+    as_rest_send(x, &(struct as_rest_reply){.status = 200,
+                                            .content_type = AS_STR("application/yaml"),
+                                            .body = &piece,
+                                            .n_body = 1});
+}
+
+void as_control_answer(struct as_control_ask *k, int err, const struct as_buf *text)
+{
+    struct as_exchange *x = k->ask.x;
+    bool yaml = k->yaml;
+
+    free(k);
+    if (!x)
+        return;
+    x->ask = NULL;
+    if (!err && yaml)
+        send_yaml(x, text);
+    else if (!err)
+        as_rest_json(x, 200, text);
+    else if (text && text->n)
+        as_rest_fail(x, as_err_http(err), as_buf_slice(text), NULL, 0);
+    else
+        as_exchange_fail(x, err, "%s", as_err_text(err));
+}
+
+static void carry_out(struct as_exchange *x, const struct as_control_request *q)
+{
+    const struct as_control *c = x->edge->conf.api;
+    struct as_control_ask *k = as_xalloc(sizeof(*k));
+
+    k->ask.x = x;
+    k->ask.gone = on_gone;
+    k->yaml = q->verb == AS_CONTROL_CONFIG;
+    x->ask = &k->ask;
+    x->state = AS_X_WAITING;
+    c->handle(c->ctx, q, k);
+}
+
+static struct as_str body_of(const struct as_exchange *x)
+{
+    return (struct as_str){x->body_len ? (const char *)x->body : "", x->body_len};
+}
+
+void as_control_show(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
+{
+    carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_SHOW});
+}
+
+void as_control_config(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
+{
+    carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_CONFIG});
+}
+
+void as_control_history(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
+{
+    carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_HISTORY});
+}
+
+/* False: the query is another one, and that was answered. A typo must not deploy. */
+static bool read_dry_run(struct as_exchange *x, struct as_str query, bool *ret_dry)
+{
+    *ret_dry = as_str_eq(query, AS_STR("dry_run=1")) || as_str_eq(query, AS_STR("dry_run=true"));
+    if (*ret_dry || !query.n || as_str_eq(query, AS_STR("dry_run=0")) ||
+        as_str_eq(query, AS_STR("dry_run=false")))
+        return true;
+    as_exchange_fail(x, AS_EINVALID, "query '%.*s': only dry_run=true or false is known",
+                     (int)AS_MIN(query.n, (size_t)64), query.p);
+    return false;
+}
+
+void as_control_deploy(struct as_exchange *x, const struct as_rest_match *m)
+{
+    bool dry;
+
+    if (read_dry_run(x, m->query, &dry))
+        carry_out(x, &(struct as_control_request){.verb = dry ? AS_CONTROL_PLAN : AS_CONTROL_DEPLOY,
+                                                  .text = body_of(x)});
+}
+
+void as_control_delete(struct as_exchange *x, const struct as_rest_match *m)
+{
+    carry_out(
+        x, &(struct as_control_request){.verb = AS_CONTROL_DELETE, .application = m->application});
+}
+
+/* --- one deployment --- */
+
+/* null: as the file has it. */
+static int read_replicas(struct as_json *j, struct as_json_value *v, uint64_t *ret_n)
+{
+    int err;
+
+    if (v->type == AS_JSON_NULL) {
+        *ret_n = AS_CONTROL_NONE;
+        return as_json_skip(j, v);
+    }
+    err = as_json_u64(j, v, ret_n);
+    return err ? err : *ret_n > AS_CONTROL_REPLICAS_MAX ? AS_EINVALID : 0;
+}
+
+/* {"target_num_replicas": n} and nothing else. */
+static int read_scale(struct as_json *j, struct as_exchange *x, uint64_t *ret_n, bool *ret_found)
+{
+    struct as_json_value root;
+    struct as_json_items it;
+    int err = as_json_open(j, &x->arena, x->body, x->body_len, &root), more;
+
+    if (!err)
+        err = as_json_items(j, &root, &it);
+    if (!err && !it.object)
+        err = AS_EINVALID;
+    while (!err && (more = as_json_next(j, &it)) != 0) {
+        if (more < 0)
+            err = more;
+        else if (as_str_eq(it.key, AS_STR(KEY)) && !*ret_found)
+            err = read_replicas(j, &it.value, ret_n);
+        else
+            err = AS_EINVALID;
+        *ret_found = true;
+    }
+    return err ? err : as_json_end(j);
+}
+
+void as_control_scale(struct as_exchange *x, const struct as_rest_match *m)
+{
+    struct as_json *j = as_rest_reader(x, false);
+    bool found = false;
+    uint64_t n = 0;
+    int err;
+
+    if (!j)
+        return;
+    if (!x->body_len) {
+        as_exchange_fail(x, AS_EINVALID, "the body {\"" KEY "\": N} is missing");
+        return;
+    }
+    err = read_scale(j, x, &n, &found);
+    if (err == AS_EPROTO)
+        as_exchange_fail(x, AS_EINVALID, "%s", as_json_why(j));
+    else if (err == AS_ENOMEM)
+        as_exchange_fail(x, err, "no memory for the request");
+    else if (err || !found)
+        as_exchange_fail(x, AS_EINVALID,
+                         "the body must be {\"" KEY "\": N} with N from 0 to %u, and nothing else",
+                         AS_CONTROL_REPLICAS_MAX);
+    as_json_close(j);
+    if (!err && found)
+        carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_SCALE,
+                                                  .application = m->application,
+                                                  .deployment = m->deployment,
+                                                  .replicas = (uint32_t)n});
+}
+
+static void of_deployment(struct as_exchange *x, const struct as_rest_match *m,
+                          enum as_control_verb verb)
+{
+    carry_out(x, &(struct as_control_request){
+                     .verb = verb, .application = m->application, .deployment = m->deployment});
+}
+
+void as_control_restart(struct as_exchange *x, const struct as_rest_match *m)
+{
+    of_deployment(x, m, AS_CONTROL_RESTART);
+}
+
+void as_control_rollback(struct as_exchange *x, const struct as_rest_match *m)
+{
+    of_deployment(x, m, AS_CONTROL_ROLLBACK);
+}

@@ -1,0 +1,386 @@
+#include "edge/admin/control_events.h"
+
+#include "base/err.h"
+#include "wire/json/json.h"
+
+/* Looks that follow each other sooner would cost more than they tell: while many replicas start,
+ * something moves in every turn. */
+#define REST (20 * AS_MS)
+
+#define BEAT ":\n\n"
+
+/* What is told of one of them: its JSON, of which the first `key` bytes say which one it is. */
+struct line {
+    size_t at, n, key;
+};
+
+struct picture { /* all of them at one moment */
+    struct as_buf text;
+    struct line *lines;
+    uint32_t n, cap;
+};
+
+struct as_control_events {
+    struct as_loop *loop;
+    const struct as_control *api;
+    struct as_control_events_conf conf;
+    const struct as_log *log;
+    struct as_list listeners;
+    struct picture last; /* what the listeners know */
+    as_ns looked;
+    struct as_task turn;
+    struct as_timer later; /* a look that has to wait */
+    struct as_timer beat;
+};
+
+struct listener { /* in the exchange's arena */
+    struct as_list node;
+    struct as_exchange *x;
+    struct as_control_events *events;
+    size_t first; /* bytes of what it was told first */
+    bool cut;     /* it is about to be gone */
+};
+
+/* --- what there is --- */
+
+static const char *const kinds[] = {
+    [AS_CONTROL_APPLICATION] = "application",
+    [AS_CONTROL_DEPLOYMENT] = "deployment",
+    [AS_CONTROL_REPLICA] = "replica",
+};
+
+static void put_number(struct as_buf *b, const char *key, uint32_t v, uint32_t none)
+{
+    as_json_put_key(b, key);
+    if (v == none)
+        as_json_put_null(b);
+    else
+        as_json_put_u64(b, v);
+}
+
+static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *ret_key)
+{
+    size_t from = b->n;
+
+    /* not as_json_put_open: a comma would go before all but the first */
+    as_buf_str(b, "{");
+    as_json_put_at_string(b, "kind", as_str_of(kinds[r->kind]));
+    as_json_put_at_string(b, "application", r->application);
+    if (r->kind != AS_CONTROL_APPLICATION)
+        as_json_put_at_string(b, "deployment", r->deployment);
+    if (r->kind == AS_CONTROL_REPLICA)
+        as_json_put_at_string(b, "replica", r->replica);
+    *ret_key = b->n - from;
+    as_json_put_at_string(b, "status", r->status);
+    as_json_put_at_string(b, "message", r->message);
+    if (r->kind == AS_CONTROL_DEPLOYMENT) {
+        as_json_put_at_u64(b, "target_num_replicas", r->target);
+        as_json_put_at_u64(b, "num_replicas", r->declared);
+        as_json_put_key(b, "rolled_back");
+        as_json_put_bool(b, r->rolled_back);
+        as_json_put_at_u64(b, "generation", r->generation);
+    }
+    if (r->kind == AS_CONTROL_REPLICA) {
+        put_number(b, "pid", r->pid, 0);
+        put_number(b, "rank", r->rank, AS_CONTROL_NONE);
+        as_json_put_at_u64(b, "starts", r->starts);
+    }
+    as_buf_str(b, "}");
+}
+
+static void add(void *arg, const struct as_control_row *r)
+{
+    struct picture *p = arg;
+    struct line l = {.at = p->text.n};
+
+    put_row(&p->text, r, &l.key);
+    l.n = p->text.n - l.at;
+    if (p->n == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 64;
+        p->lines = as_xrealloc(p->lines, p->cap * sizeof(*p->lines));
+    }
+    p->lines[p->n++] = l;
+}
+
+static struct as_str line_of(const struct picture *p, uint32_t i)
+{
+    return (struct as_str){(const char *)p->text.p + p->lines[i].at, p->lines[i].n};
+}
+
+static struct as_str key_of(const struct picture *p, uint32_t i)
+{
+    return (struct as_str){(const char *)p->text.p + p->lines[i].at, p->lines[i].key};
+}
+
+static void fini_picture(struct picture *p)
+{
+    as_buf_fini(&p->text);
+    free(p->lines);
+    *p = (struct picture){0};
+}
+
+/* --- what is told of it --- */
+
+static void put_event(struct as_buf *out, struct as_str json)
+{
+    as_buf_str(out, "data: ");
+    as_buf_add(out, json.p, json.n);
+    as_buf_str(out, "\n\n");
+}
+
+static void put_gone(struct as_buf *out, struct as_str key)
+{
+    as_buf_str(out, "data: ");
+    as_buf_add(out, key.p, key.n);
+    as_buf_str(out, ",\"status\":\"GONE\"}\n\n");
+}
+
+static void put_all(const struct picture *p, struct as_buf *out)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        put_event(out, line_of(p, i));
+    put_event(out, AS_STR("{\"kind\":\"synced\"}"));
+}
+
+/* Its place in p, sought from `from` on and around: the order of the two hardly differs. */
+static uint32_t seek(const struct picture *p, struct as_str key, uint32_t from)
+{
+    for (uint32_t k = 0; k < p->n; k++) {
+        uint32_t i = (from + k) % p->n;
+
+        if (as_str_eq(key_of(p, i), key))
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+static void put_changes(const struct picture *before, const struct picture *after,
+                        struct as_buf *out)
+{
+    bool *kept = as_xalloc(before->n + 1);
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < after->n; i++) {
+        uint32_t old = seek(before, key_of(after, i), at);
+
+        if (old != UINT32_MAX) {
+            kept[old] = true;
+            at = old + 1;
+        }
+        if (old == UINT32_MAX || !as_str_eq(line_of(before, old), line_of(after, i)))
+            put_event(out, line_of(after, i));
+    }
+    for (uint32_t i = 0; i < before->n; i++) {
+        if (!kept[i])
+            put_gone(out, key_of(before, i));
+    }
+    free(kept);
+}
+
+/* --- who listens --- */
+
+static void cut_off(struct listener *l, const char *why)
+{
+    l->cut = true;
+    as_log_event(l->events->log, AS_LOG_WARN, "listener_cut_off", "reason=\"%s\"", why);
+    as_conn_reset(l->x->conn, l->x->stream);
+    as_conn_touch(l->x->conn);
+}
+
+static void write_to(struct listener *l, struct as_blob *blob)
+{
+    struct as_http_piece piece = {blob->data, blob->n, blob};
+
+    as_conn_write(l->x->conn, l->x->stream, &piece);
+    as_conn_touch(l->x->conn);
+}
+
+/* What has left the answer but not us counts too. */
+static size_t waiting(const struct listener *l)
+{
+    return as_conn_unsent(l->x->conn, l->x->stream) + l->x->conn->out.bytes;
+}
+
+static struct as_blob *blob_of(struct as_str text)
+{
+    struct as_blob *b = as_blob_new(text.n);
+
+    if (b)
+        memcpy(b->data, text.p, text.n);
+    return b;
+}
+
+/* The same bytes for all of them. */
+static void publish(struct as_control_events *e, struct as_str text)
+{
+    struct as_blob *blob = text.n ? blob_of(text) : NULL;
+
+    AS_LIST_EACH(n, &e->listeners)
+    {
+        struct listener *l = AS_LIST_ENTRY(n, struct listener, node);
+
+        if (l->cut || !text.n)
+            continue;
+        if (!blob)
+            cut_off(l, "no memory for an event"); /* it would miss one, and not know */
+        else if (waiting(l) > l->first + e->conf.max_unsent)
+            cut_off(l, "it does not read (--max-event-bytes)");
+        else
+            write_to(l, blob);
+    }
+    as_blob_unref(blob);
+}
+
+static void look(struct as_control_events *e)
+{
+    struct picture now = {0};
+    struct as_buf out;
+
+    e->looked = as_loop_now(e->loop);
+    as_timer_set(&e->later, AS_NEVER);
+    as_buf_init(&out);
+    e->api->each(e->api->ctx, add, &now);
+    put_changes(&e->last, &now, &out);
+    publish(e, as_buf_slice(&out));
+    as_buf_fini(&out);
+    fini_picture(&e->last);
+    e->last = now;
+}
+
+static void on_turn(struct as_task *t)
+{
+    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, turn);
+
+    if (!as_list_empty(&e->listeners))
+        look(e);
+}
+
+static void on_later(struct as_timer *t)
+{
+    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, later);
+
+    as_loop_defer(e->loop, &e->turn);
+}
+
+void as_control_events_changed(struct as_control_events *e)
+{
+    as_ns now;
+
+    if (as_list_empty(&e->listeners) || e->later.at != AS_NEVER)
+        return;
+    now = as_loop_now(e->loop);
+    if (now >= e->looked + REST)
+        as_loop_defer(e->loop, &e->turn);
+    else
+        as_timer_set(&e->later, e->looked + REST);
+}
+
+static void on_beat(struct as_timer *t)
+{
+    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, beat);
+
+    publish(e, AS_STR(BEAT));
+    if (!as_list_empty(&e->listeners))
+        as_timer_set(&e->beat, as_loop_now(e->loop) + e->conf.heartbeat);
+}
+
+static void on_drained(struct as_exchange *x AS_UNUSED)
+{
+}
+
+static void on_gone(struct as_exchange *x)
+{
+    struct listener *l = x->item;
+
+    as_list_remove(&l->node);
+    if (as_list_empty(&l->events->listeners))
+        fini_picture(&l->events->last);
+}
+
+/* Others first hear what has changed, so that all know the same. */
+static void tell_first(struct as_control_events *e, struct listener *l)
+{
+    struct as_blob *blob;
+    struct as_buf out;
+
+    look(e);
+    as_buf_init(&out);
+    put_all(&e->last, &out);
+    blob = blob_of(as_buf_slice(&out));
+    l->first = out.n;
+    as_buf_fini(&out);
+    as_list_push(&e->listeners, &l->node);
+    if (blob)
+        write_to(l, blob);
+    else
+        cut_off(l, "no memory for an event");
+    as_blob_unref(blob);
+    if (e->beat.at == AS_NEVER)
+        as_timer_set(&e->beat, as_loop_now(e->loop) + e->conf.heartbeat);
+}
+
+void as_control_listen(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
+{
+    static const struct as_exchange_over_time over_time = {.drained = on_drained, .gone = on_gone};
+    static const struct as_http_header headers[] = {
+        {{"content-type", 12}, {"text/event-stream; charset=utf-8", 32}},
+        {{"cache-control", 13}, {"no-cache", 8}},
+    };
+    struct as_http_answer a = {.status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
+    struct listener *l;
+
+    if (as_str_eq(x->head->method, AS_STR("HEAD"))) {
+        as_rest_send(x, &(struct as_rest_reply){
+                            .status = 200, .extra = headers, .n_extra = AS_COUNT(headers)});
+        return;
+    }
+    l = as_arena_alloc(&x->arena, sizeof(*l), 8);
+    if (!l) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return;
+    }
+    *l = (struct listener){.x = x, .events = x->edge->conf.api->events};
+    as_list_init(&l->node);
+    if (!as_rest_answering(x, 200))
+        return;
+    x->item = l;
+    x->over_time = &over_time;
+    as_conn_begin(x->conn, x->stream, &a);
+    tell_first(l->events, l);
+}
+
+/* --- its life --- */
+
+int as_control_events_new(struct as_control_events **ret_e, struct as_loop *loop,
+                          const struct as_control *api, const struct as_control_events_conf *conf,
+                          const struct as_log *log)
+{
+    struct as_control_events *e = as_xalloc(sizeof(*e));
+
+    e->loop = loop;
+    e->api = api;
+    e->conf = *conf;
+    e->log = log;
+    as_list_init(&e->listeners);
+    as_task_init(&e->turn, on_turn);
+    as_timer_init(&e->later, loop, on_later);
+    as_timer_init(&e->beat, loop, on_beat);
+    *ret_e = e;
+    return 0;
+}
+
+void as_control_events_close(struct as_control_events *e)
+{
+    AS_ASSERT(as_list_empty(&e->listeners));
+    as_task_cancel(&e->turn);
+    as_timer_close(&e->later, NULL);
+    as_timer_close(&e->beat, NULL);
+}
+
+void as_control_events_free(struct as_control_events *e)
+{
+    if (!e)
+        return;
+    fini_picture(&e->last);
+    free(e);
+}

@@ -1,0 +1,522 @@
+/* /metrics in the Prometheus text format: base units, _total for counters, no unbounded labels. */
+#include "base/counter.h"
+#include "base/err.h"
+#include "base/memory/live.h"
+#include "base/memory/pages.h"
+#include "edge/admin/metrics_internal.h"
+
+void as_metrics_head(struct as_buf *o, const char *name, const char *type, const char *help)
+{
+    as_buf_printf(o, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+struct each {
+    struct as_buf *out;
+    const char *name;
+    size_t offset; /* of a counter within as_stat, or of a histogram */
+};
+
+static void label(struct as_buf *o, struct as_str deployment)
+{
+    as_buf_str(o, "{deployment=");
+    as_buf_json(o, deployment);
+}
+
+static void counter_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+{
+    const struct each *e = arg;
+    const uint64_t *v =
+        (const uint64_t *)(const void *)((const char *)as_deploy_stat(d) + e->offset);
+
+    as_buf_str(e->out, e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, "} %lu\n", *v);
+}
+
+/* Labels are without their braces. */
+static void bucket(struct as_buf *o, const char *name, struct as_str labels, const char *le,
+                   uint64_t n)
+{
+    as_buf_printf(o, "%s_bucket{%.*s,le=\"%s\"} %lu\n", name, AS_STR_FMT(labels), le, n);
+}
+
+static void put_hist(struct as_buf *o, const char *name, struct as_str labels,
+                     const struct as_hist *h)
+{
+    uint64_t sum = 0;
+    char le[32];
+
+    for (uint32_t i = 0; i < AS_HIST_BUCKETS - 1; i++) {
+        sum += h->bucket[i];
+        snprintf(le, sizeof(le), "%.6f", (double)(1ull << i) / 1e6);
+        bucket(o, name, labels, le, sum);
+    }
+    bucket(o, name, labels, "+Inf", h->count);
+    as_buf_printf(o, "%s_sum{%.*s} %.9f\n%s_count{%.*s} %lu\n", name, AS_STR_FMT(labels),
+                  (double)h->sum / 1e9, name, AS_STR_FMT(labels), h->count);
+}
+
+/* Of numbers of items: bucket i has those up to 2^i. */
+static void put_sizes(struct as_buf *o, const char *name, struct as_str labels,
+                      const uint64_t buckets[AS_STAT_BATCH_BUCKETS], uint64_t count, uint64_t items)
+{
+    uint64_t sum = 0;
+    char le[32];
+
+    for (uint32_t i = 0; i < AS_STAT_BATCH_BUCKETS; i++) {
+        sum += buckets[i];
+        snprintf(le, sizeof(le), "%u", 1u << i);
+        bucket(o, name, labels, le, sum);
+    }
+    bucket(o, name, labels, "+Inf", count);
+    as_buf_printf(o, "%s_sum{%.*s} %lu\n%s_count{%.*s} %lu\n", name, AS_STR_FMT(labels), items,
+                  name, AS_STR_FMT(labels), count);
+}
+
+static void add_label(struct as_buf *b, const char *key, struct as_str value)
+{
+    as_buf_printf(b, "%s%s=", b->n ? "," : "", key);
+    as_buf_json(b, value);
+}
+
+/* A histogram has thirty series. One in which nothing has been counted yet is left out, so that a
+ * thousand models that nobody calls do not fill a monitoring system; counters and gauges of
+ * deployments are always there, for dashboards and alerts. */
+static void hist_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+{
+    const struct each *e = arg;
+    const struct as_hist *h =
+        (const struct as_hist *)(const void *)((const char *)as_deploy_stat(d) + e->offset);
+    struct as_buf labels = {0};
+
+    if (!h->count)
+        return;
+    add_label(&labels, "deployment", as_deploy_name(d));
+    put_hist(e->out, e->name, as_buf_slice(&labels), h);
+    as_buf_fini(&labels);
+}
+
+/* In items: as_stat counts one as AS_US. Only of deployments that have sent batches. */
+static void batch_sizes_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+{
+    const struct as_hist *h = &as_deploy_stat(d)->batch;
+    const struct each *e = arg;
+    struct as_buf labels = {0};
+
+    if (!h->count)
+        return;
+    add_label(&labels, "deployment", as_deploy_name(d));
+    put_sizes(e->out, e->name, as_buf_slice(&labels), h->bucket, h->count, h->sum / AS_US);
+    as_buf_fini(&labels);
+}
+
+/* --- of each model --- */
+
+static void model_labels(struct as_buf *labels, const struct as_fleet_model_row *m)
+{
+    add_label(labels, "model", m->name);
+    add_label(labels, "version", m->version);
+    add_label(labels, "deployment", m->deployment);
+}
+
+static void queue_of_model(void *arg, const struct as_fleet_model_row *m)
+{
+    const struct each *e = arg;
+    struct as_buf labels = {0};
+
+    if (!m->stat->queue.count)
+        return;
+    model_labels(&labels, m);
+    put_hist(e->out, e->name, as_buf_slice(&labels), &m->stat->queue);
+    as_buf_fini(&labels);
+}
+
+static void sizes_of_model(void *arg, const struct as_fleet_model_row *m)
+{
+    const struct each *e = arg;
+    uint64_t buckets[AS_STAT_BATCH_BUCKETS] = {0}, items = 0;
+    struct as_buf labels = {0};
+
+    if (!m->stat->executions)
+        return;
+    for (uint32_t i = 0; i < m->stat->n_calls; i++) {
+        uint64_t n = m->stat->calls[i].n;
+
+        /* size i + 1 is in (2^(k-1), 2^k] exactly when i has k bits */
+        buckets[i ? 32 - (uint32_t)__builtin_clz(i) : 0] += n;
+        items += n * (i + 1);
+    }
+    model_labels(&labels, m);
+    put_sizes(e->out, e->name, as_buf_slice(&labels), buckets, m->stat->executions, items);
+    as_buf_fini(&labels);
+}
+
+static void models(struct as_board *b, struct as_buf *o)
+{
+    static const char queue[] = "anyserve_model_queue_duration_seconds";
+    static const char sizes[] = "anyserve_model_batch_size";
+
+    as_metrics_head(o, queue, "histogram", "Arrival to dispatch, of requests that were answered.");
+    as_fleet_each_model(b->fleet, queue_of_model, &(struct each){o, queue, 0});
+    as_metrics_head(o, sizes, "histogram", "Items of one call of the handler that was answered.");
+    as_fleet_each_model(b->fleet, sizes_of_model, &(struct each){o, sizes, 0});
+}
+
+static void gauges_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+{
+    const struct each *e = arg;
+    uint32_t v;
+
+    switch (e->offset) {
+    case 0:
+        v = as_deploy_queued(d) + as_deploy_prefetched(d);
+        break;
+    case 1:
+        v = as_deploy_ongoing(d);
+        break;
+    case 2:
+        v = as_deploy_suspects(d);
+        break;
+    case 3:
+        v = as_deploy_parked(d);
+        break;
+    default:
+        v = as_deploy_condemned(d);
+    }
+    as_buf_str(e->out, e->name);
+    label(e->out, as_deploy_name(d));
+    as_buf_printf(e->out, "} %u\n", v);
+}
+
+/* --- of each deployment --- */
+
+static const struct {
+    const char *name, *help;
+    size_t offset;
+} counters[] = {
+    {"anyserve_deployment_accepted_total", "Requests not refused for want of room or workers.",
+     offsetof(struct as_stat, accepted)},
+    {"anyserve_rejected_requests_total", "Requests refused because the queue was full.",
+     offsetof(struct as_stat, refused)},
+    {"anyserve_dispatched_total", "Requests sent to a replica, replays included.",
+     offsetof(struct as_stat, dispatched)},
+    {"anyserve_completed_total", "Answers of replicas that were delivered.",
+     offsetof(struct as_stat, completed)},
+    {"anyserve_failed_total", "Requests that ended without a replica's answer.",
+     offsetof(struct as_stat, failed)},
+    {"anyserve_expired_total", "Requests whose deadline passed.",
+     offsetof(struct as_stat, expired)},
+    {"anyserve_cancelled_total", "Requests whose client left.",
+     offsetof(struct as_stat, cancelled)},
+    {"anyserve_replayed_total", "Requests sent again to another replica.",
+     offsetof(struct as_stat, replayed)},
+    {"anyserve_recalled_total", "Prefetched requests asked back.",
+     offsetof(struct as_stat, recalled)},
+    {"anyserve_lost_total", "Requests that a dead replica may have executed.",
+     offsetof(struct as_stat, lost)},
+    {"anyserve_replica_deaths_total", "Replicas whose link ended.",
+     offsetof(struct as_stat, deaths)},
+    {"anyserve_replays_refused_total",
+     "Lost requests that might have run again, but for --retry-attempts, the budget or "
+     "--suspect-wait.",
+     offsetof(struct as_stat, worn)},
+    {"anyserve_blamed_total",
+     "Requests that were executing when a replica ended itself, hung or was not well.",
+     offsetof(struct as_stat, blamed)},
+    {"anyserve_trials_total", "Suspects that had a replica for themselves.",
+     offsetof(struct as_stat, trials)},
+    {"anyserve_quarantined_total", "Requests refused because their like ends replicas.",
+     offsetof(struct as_stat, quarantined)},
+    {"anyserve_handlers_hung_total",
+     "Requests given up because their handler ran for longer than the execution timeout.",
+     offsetof(struct as_stat, hung)},
+    {"anyserve_health_checks_failed_total", "Health checks that said no, or nothing in time.",
+     offsetof(struct as_stat, sick)},
+    {"anyserve_ejections_total", "Times that a replica was taken out for failing or slowness.",
+     offsetof(struct as_stat, ejected)},
+    {"anyserve_fallbacks_total",
+     "Requests that it could not serve, given to another deployment instead.",
+     offsetof(struct as_stat, fallbacks)},
+    {"anyserve_mirrored_total", "Copies of other versions' requests that it executed.",
+     offsetof(struct as_stat, mirrored)},
+    {"anyserve_mirror_dropped_total", "Copies dropped because no slot was free.",
+     offsetof(struct as_stat, mirror_dropped)},
+    {"anyserve_mirror_failed_total", "Copies that ended with an error.",
+     offsetof(struct as_stat, mirror_failed)},
+};
+static const struct {
+    const char *name, *help;
+    size_t offset;
+} hists[] = {
+    {"anyserve_queue_duration_seconds", "Arrival to dispatch.", offsetof(struct as_stat, queue)},
+    {"anyserve_request_duration_seconds", "Arrival to the replica's answer.",
+     offsetof(struct as_stat, total)},
+    {"anyserve_service_duration_seconds", "Handler time as the replica measured it.",
+     offsetof(struct as_stat, service)},
+    {"anyserve_dispatch_duration_seconds",
+     "Dispatch to the replica's answer, less the handler time: the way there and back, and the "
+     "wait behind other requests of the replica.",
+     offsetof(struct as_stat, link)},
+};
+static const struct {
+    const char *name, *help;
+} gauges[] = {
+    /* by the number of gauges_of */
+    {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
+    {"anyserve_ongoing_requests", "Requests that execute."},
+    {"anyserve_suspect_requests", "Requests that wait for a replica of their own."},
+    {"anyserve_parked_requests", "Requests that wait to be told why their replica died."},
+    {"anyserve_quarantined_fingerprints", "Requests that are refused as their like ends replicas."},
+};
+
+enum replicas { WANTED, READY, CONNECTED };
+
+/* Also of deployments of which no replica has come yet. */
+static const struct {
+    const char *name, *help;
+} replicas[] = {
+    [WANTED] = {"anyserve_replicas_wanted", "Replicas that there are to be."},
+    [READY] = {"anyserve_replicas_ready", "Replicas that take requests."},
+    [CONNECTED] = {"anyserve_replicas", "Replicas that are connected."},
+};
+
+static void replicas_of(void *arg, const struct as_board_deployment *d)
+{
+    const int64_t v[] = {[WANTED] = d->wanted, [READY] = d->ready, [CONNECTED] = d->connected};
+    struct as_buf *series = arg; /* of each metric */
+
+    for (size_t i = 0; i < AS_COUNT(v); i++) {
+        if (v[i] == AS_BOARD_UNTOLD)
+            continue;
+        as_buf_str(&series[i], replicas[i].name);
+        label(&series[i], d->name);
+        as_buf_printf(&series[i], "} %lld\n", (long long)v[i]);
+    }
+}
+
+static void deployments(struct as_board *b, struct as_buf *o)
+{
+    struct as_buf series[AS_COUNT(replicas)] = {0};
+
+    for (size_t i = 0; i < AS_COUNT(counters); i++) {
+        struct each e = {o, counters[i].name, counters[i].offset};
+
+        as_metrics_head(o, e.name, "counter", counters[i].help);
+        as_fleet_each_deploy(b->fleet, counter_of, &e);
+    }
+    for (size_t i = 0; i < AS_COUNT(gauges); i++) {
+        struct each e = {o, gauges[i].name, i};
+
+        as_metrics_head(o, e.name, "gauge", gauges[i].help);
+        as_fleet_each_deploy(b->fleet, gauges_of, &e);
+    }
+    as_board_each_deployment(b, replicas_of, series);
+    for (size_t i = 0; i < AS_COUNT(replicas); i++) {
+        as_metrics_head(o, replicas[i].name, "gauge", replicas[i].help);
+        as_buf_add(o, series[i].p, series[i].n);
+        as_buf_fini(&series[i]);
+    }
+    for (size_t i = 0; i < AS_COUNT(hists); i++) {
+        struct each e = {o, hists[i].name, hists[i].offset};
+
+        as_metrics_head(o, e.name, "histogram", hists[i].help);
+        as_fleet_each_deploy(b->fleet, hist_of, &e);
+    }
+    as_metrics_head(o, "anyserve_batch_size", "histogram",
+                    "Items of one call of a model with batching.");
+    as_fleet_each_deploy(b->fleet, batch_sizes_of, &(struct each){o, "anyserve_batch_size", 0});
+}
+
+static void exits_of(void *arg, struct as_str deployment, const uint64_t *counts)
+{
+    struct as_buf *o = arg;
+
+    for (uint32_t why = 0; why < AS_FLEET_EXITS; why++) {
+        as_buf_str(o, "anyserve_worker_exits_total");
+        label(o, deployment);
+        as_buf_printf(o, ",cause=\"%s\"} %lu\n", as_fleet_exit_name(why), counts[why]);
+    }
+}
+
+static void exits(struct as_board *b, struct as_buf *o)
+{
+    as_metrics_head(
+        o, "anyserve_worker_exits_total", "counter",
+        "Worker processes that ended, by cause; but for \"stopped\" another one takes the place.");
+    as_fleet_each_exits(b->fleet, exits_of, o);
+}
+
+static void requests(struct as_board *b, struct as_buf *o)
+{
+    as_metrics_head(o, "anyserve_requests_total", "counter",
+                    "Requests answered, by method and gRPC status.");
+    for (uint32_t rpc = 0; rpc < AS_RPC_COUNT; rpc++) {
+        for (uint32_t code = 0; code < AS_GRPC_CODES; code++) {
+            uint64_t n = 0;
+
+            for (uint32_t i = 0; i < b->n_edges; i++)
+                n += as_counted(&as_edge_stat(b->edges[i])->requests[rpc][code]);
+            if (n)
+                as_buf_printf(o, "anyserve_requests_total{method=\"%s\",code=\"%s\"} %lu\n",
+                              as_rpc_name((enum as_rpc)rpc), as_grpc_status_name(code), n);
+        }
+    }
+}
+
+static void http_requests(struct as_board *b, struct as_buf *o)
+{
+    as_metrics_head(o, "anyserve_http_requests_total", "counter",
+                    "Plain HTTP requests answered, by resource and status; status 0: any other.");
+    for (uint32_t r = 0; r < AS_RESOURCES; r++) {
+        for (uint32_t s = 0; s < AS_HTTP_STATUSES; s++) {
+            uint64_t n = 0;
+
+            for (uint32_t i = 0; i < b->n_edges; i++)
+                n += as_counted(&as_edge_stat(b->edges[i])->http[r][s]);
+            if (n)
+                as_buf_printf(o,
+                              "anyserve_http_requests_total{resource=\"%s\",status=\"%u\"} %lu\n",
+                              as_resource_name((enum as_resource)r), as_http_status(s), n);
+        }
+    }
+}
+
+static void loops(struct as_board *b, struct as_buf *o)
+{
+    static const char *const names[] = {"anyserve_loop_wakes_total",
+                                        "anyserve_syscalls_total{kind=\"read\"",
+                                        "anyserve_syscalls_total{kind=\"write\""};
+
+    as_metrics_head(o, "anyserve_loop_wakes_total", "counter", "Times that an event loop woke up.");
+    for (uint32_t i = 0; i < b->n_loops; i++)
+        as_buf_printf(o, "%s{loop=\"%u\"} %lu\n", names[0], i,
+                      as_counted(&as_edge_loop_stat(b->edges[i])->wakes));
+    as_metrics_head(o, "anyserve_syscalls_total", "counter", "System calls for bytes, by kind.");
+    for (uint32_t i = 0; i < b->n_loops; i++) {
+        const struct as_loop_stat *s = as_edge_loop_stat(b->edges[i]);
+
+        as_buf_printf(o, "%s,loop=\"%u\"} %lu\n%s,loop=\"%u\"} %lu\n", names[1], i,
+                      as_counted(&s->reads), names[2], i, as_counted(&s->writes));
+    }
+}
+
+/* Ends of connections by reason, and of requests that stalled: what hostile clients cause. */
+static void closings(struct as_board *b, struct as_buf *o)
+{
+    uint64_t slow[2] = {0};
+
+    as_metrics_head(o, "anyserve_connections_closed_total", "counter",
+                    "Client connections ended, by reason.");
+    for (uint32_t why = 0; why < AS_CLOSES; why++) {
+        uint64_t n = 0;
+
+        if (!as_close_name(why))
+            continue;
+        for (uint32_t i = 0; i < b->n_edges; i++)
+            n += as_counted(&as_edge_stat(b->edges[i])->ended[why]);
+        as_buf_printf(o, "anyserve_connections_closed_total{reason=\"%s\"} %lu\n",
+                      as_close_name(why), n);
+    }
+    for (uint32_t i = 0; i < b->n_edges; i++) {
+        slow[0] += as_counted(&as_edge_stat(b->edges[i])->slow_requests);
+        slow[1] += as_counted(&as_edge_stat(b->edges[i])->slow_answers);
+    }
+    as_metrics_head(o, "anyserve_requests_stalled_total", "counter",
+                    "Requests given up because their client did not move.");
+    as_buf_printf(o,
+                  "anyserve_requests_stalled_total{part=\"request\"} %lu\n"
+                  "anyserve_requests_stalled_total{part=\"answer\"} %lu\n",
+                  slow[0], slow[1]);
+}
+
+static void budgets(const struct as_board *b, struct as_buf *o)
+{
+    const struct as_budget *requests = &b->budgets->requests, *answers = &b->budgets->answers;
+
+    as_metrics_head(o, "anyserve_inflight_bytes", "gauge",
+                    "Request bytes held, of --max-inflight-bytes.");
+    as_buf_printf(o, "anyserve_inflight_bytes %lu\n", (unsigned long)as_budget_used(requests));
+    as_metrics_head(o, "anyserve_answer_bytes", "gauge",
+                    "Answer bytes held, of --max-answer-bytes.");
+    as_buf_printf(o, "anyserve_answer_bytes %lu\n", (unsigned long)as_budget_used(answers));
+    as_metrics_head(o, "anyserve_budget_refusals_total", "counter",
+                    "Times that there was no room for bytes of a request, or of an answer.");
+    as_buf_printf(o,
+                  "anyserve_budget_refusals_total{of=\"requests\"} %lu\n"
+                  "anyserve_budget_refusals_total{of=\"answers\"} %lu\n",
+                  (unsigned long)atomic_load(&requests->refusals),
+                  (unsigned long)atomic_load(&answers->refusals));
+}
+
+static void server(struct as_board *b, as_ns now, struct as_buf *o)
+{
+    uint64_t sum[8] = {0};
+
+    for (uint32_t i = 0; i < b->n_edges; i++) {
+        const struct as_edge_stat *s = as_edge_stat(b->edges[i]);
+
+        sum[0] += as_counted(&s->accepted);
+        sum[1] += as_counted(&s->closed);
+        sum[2] += as_counted(&s->refused);
+        sum[3] += as_counted(&s->bytes_in);
+        sum[4] += as_counted(&s->bytes_out);
+        sum[5] += as_counted(&s->exchanges);
+        sum[6] += as_counted(&s->pooled);
+        sum[7] += as_counted(&s->uncopied);
+    }
+    as_metrics_head(o, "anyserve_build_info", "gauge", "The version that runs.");
+    as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");
+    as_metrics_head(o, "anyserve_uptime_seconds", "gauge", "Since the dispatcher started.");
+    as_buf_printf(o, "anyserve_uptime_seconds %.3f\n", (double)(now - b->started) / 1e9);
+    as_metrics_head(o, "anyserve_connections", "gauge", "Client connections that are open.");
+    as_buf_printf(o, "anyserve_connections %lu\n", sum[0] - sum[1]);
+    as_metrics_head(o, "anyserve_connections_refused_total", "counter",
+                    "Connections over the limit.");
+    as_buf_printf(o, "anyserve_connections_refused_total %lu\n", sum[2]);
+    as_metrics_head(o, "anyserve_received_bytes_total", "counter", "Bytes read from clients.");
+    as_buf_printf(o, "anyserve_received_bytes_total %lu\n", sum[3]);
+    as_metrics_head(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
+    as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
+    budgets(b, o);
+    as_metrics_head(o, "anyserve_exchanges", "gauge",
+                    "Requests with memory, their clients may have gone.");
+    as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
+    as_metrics_head(o, "anyserve_exchanges_pooled", "gauge",
+                    "Memory of requests that waits for the next.");
+    as_buf_printf(o, "anyserve_exchanges_pooled %lu\n", sum[6]);
+    as_metrics_head(
+        o, "anyserve_mirror_uncopied_total", "counter",
+        "Copies not made: over --max-inflight-bytes or --max-requests, or unfit inputs.");
+    as_buf_printf(o, "anyserve_mirror_uncopied_total %lu\n", sum[7]);
+    as_metrics_head(o, "anyserve_live_bytes", "gauge",
+                    "Bytes that blobs, arenas and output queues hold.");
+    as_buf_printf(o, "anyserve_live_bytes %lu\n", (unsigned long)as_live_bytes());
+    as_metrics_head(o, "anyserve_kept_bytes", "gauge",
+                    "Bytes of memory for large tensors that wait for the next.");
+    as_buf_printf(o, "anyserve_kept_bytes %lu\n", (unsigned long)as_pages_kept());
+    as_metrics_head(o, "anyserve_unanswered_requests", "gauge", "Requests held by the dispatcher.");
+    as_buf_printf(o, "anyserve_unanswered_requests %u\n", as_fleet_unanswered(b->fleet));
+    as_metrics_head(o, "anyserve_worker_restarts_total", "counter",
+                    "Starts after the first, by replica.");
+    AS_LIST_EACH(n, &b->processes)
+    {
+        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+
+        as_buf_str(o, "anyserve_worker_restarts_total{replica=");
+        as_buf_json(o, as_str_of(p->replica));
+        as_buf_printf(o, "} %u\n", p->restarts);
+    }
+}
+
+void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
+{
+    server(b, now, out);
+    closings(b, out);
+    requests(b, out);
+    http_requests(b, out);
+    deployments(b, out);
+    exits(b, out);
+    models(b, out);
+    loops(b, out);
+    as_metrics_workers(b, out);
+}

@@ -1,0 +1,104 @@
+/* /metrics: what workers count, and those that register. */
+#include "base/counter.h"
+#include "edge/admin/metrics_internal.h"
+#include "link/simple/simple.h"
+
+struct worker_metric {
+    const char *name, *type, *help;
+    const char
+        *kind; /* label; NULL: none. A name's rows follow each other, its help is in the first */
+    size_t offset; /* in as_page_stat */
+};
+
+struct each_worker {
+    struct as_buf *out;
+    const struct worker_metric *m;
+};
+
+static void worker_of(void *arg, const struct as_fleet_replica *r)
+{
+    const struct each_worker *e = arg;
+    const char *s = (const char *)&r->worker;
+
+    if (!r->name.n)
+        return; /* it has not said who it is */
+    as_buf_printf(e->out, "%s{replica=", e->m->name);
+    as_buf_json(e->out, r->name);
+    if (e->m->kind)
+        as_buf_printf(e->out, ",kind=\"%s\"", e->m->kind);
+    as_buf_printf(e->out, "} %lu\n", *(const uint64_t *)(const void *)(s + e->m->offset));
+}
+
+static void workers(struct as_board *b, struct as_buf *o)
+{
+#define AT(field) offsetof(struct as_page_stat, field)
+    static const struct worker_metric metrics[] = {
+        {"anyserve_worker_wakes_total", "counter",
+         "Times that a worker's thread came back from waiting for its link.", NULL, AT(wakes)},
+        {"anyserve_worker_syscalls_total", "counter", "System calls for the link, by kind.", "read",
+         AT(reads)},
+        {"anyserve_worker_syscalls_total", NULL, NULL, "write", AT(writes)},
+        {"anyserve_worker_syscalls_total", NULL, NULL, "wait", AT(waits)},
+        {"anyserve_worker_syscalls_total", NULL, NULL, "other", AT(others)},
+        {"anyserve_worker_calls_total", "counter", "Handlers started.", NULL, AT(calls)},
+        {"anyserve_worker_cancels_total", "counter",
+         "Requests in the worker that nobody waited for any more.", NULL, AT(cancels)},
+        {"anyserve_worker_live_bytes", "gauge", "Bytes held for requests and answers.", NULL,
+         AT(live)},
+    };
+#undef AT
+
+    for (size_t i = 0; i < AS_COUNT(metrics); i++) {
+        struct each_worker e = {o, &metrics[i]};
+
+        if (e.m->help)
+            as_metrics_head(o, e.m->name, e.m->type, e.m->help);
+        as_fleet_each_replica(b->fleet, worker_of, &e);
+    }
+}
+
+/* --- workers that register --- */
+
+static void registered(struct as_board *b, struct as_buf *o)
+{
+    const struct as_simple_stat s = as_simple_stat(b->fleet);
+    const struct {
+        const char *reason;
+        uint64_t n;
+    } closed[] = {{"cancelled", s.cancelled},
+                  {"idle", s.idle},
+                  {"ended", s.ended},
+                  {"broken", s.broken},
+                  {"single", s.single},
+                  {"refused", s.refused},
+                  {"left", s.left}};
+    const struct as_edge_stat *e = as_edge_stat(b->edges[b->n_edges - 1]);
+
+    as_metrics_head(o, "anyserve_simple_connections_opened_total", "counter",
+                    "Connections to registered workers.");
+    as_buf_printf(o, "anyserve_simple_connections_opened_total %lu\n", s.opened);
+    as_metrics_head(o, "anyserve_simple_connections_reused_total", "counter",
+                    "Requests to registered workers that found an open connection.");
+    as_buf_printf(o, "anyserve_simple_connections_reused_total %lu\n", s.reused);
+    as_metrics_head(o, "anyserve_simple_connections_failed_total", "counter",
+                    "Connections to registered workers that could not be made.");
+    as_buf_printf(o, "anyserve_simple_connections_failed_total %lu\n", s.not_connected);
+    as_metrics_head(o, "anyserve_simple_connections_closed_total", "counter",
+                    "And how they ended.");
+    for (size_t i = 0; i < AS_COUNT(closed); i++)
+        as_buf_printf(o, "anyserve_simple_connections_closed_total{reason=\"%s\"} %lu\n",
+                      closed[i].reason, closed[i].n);
+    as_metrics_head(
+        o, "anyserve_management_refused_total", "counter",
+        "Who may not register: connections of other users, requests without the token.");
+    as_buf_printf(o,
+                  "anyserve_management_refused_total{reason=\"user\"} %lu\n"
+                  "anyserve_management_refused_total{reason=\"token\"} %lu\n",
+                  as_counted(&e->foreign), as_counted(&e->unauthenticated));
+}
+
+void as_metrics_workers(struct as_board *b, struct as_buf *out)
+{
+    workers(b, out);
+    registered(b, out);
+}

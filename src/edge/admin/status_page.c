@@ -1,0 +1,452 @@
+#include "edge/admin/status_page.h"
+
+#include "base/counter.h"
+#include "base/memory/live.h"
+#include "base/memory/pages.h"
+#include "io/process/proc.h"
+
+#include <unistd.h>
+
+static struct as_board_process *find(const struct as_board *b, struct as_str replica)
+{
+    AS_LIST_EACH(n, &b->processes)
+    {
+        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+
+        if (as_str_eq(as_str_of(p->replica), replica))
+            return p;
+    }
+    return NULL;
+}
+
+const struct as_board_process *as_board_find(const struct as_board *b, struct as_str replica)
+{
+    return find(b, replica);
+}
+
+/* The supervisor's child, as we are. */
+static void set_pid(struct as_board_process *p, uint32_t pid)
+{
+    if (p->pid == pid)
+        return;
+    if (p->pidfd >= 0)
+        close(p->pidfd);
+    p->pid = pid;
+    p->pidfd = as_proc_hold((pid_t)pid, getppid());
+}
+
+static void drop(struct as_board_process *p)
+{
+    set_pid(p, 0);
+    as_list_remove(&p->node);
+    free(p->replica);
+    free(p->deployment);
+    free(p->state);
+    free(p->reason);
+    free(p);
+}
+
+/* application counts only where deployment is "". */
+static struct as_board_status *find_status(const struct as_board *b, struct as_str application,
+                                           struct as_str deployment)
+{
+    AS_LIST_EACH(n, &b->statuses)
+    {
+        struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+
+        if (as_str_eq(as_str_of(s->deployment), deployment) &&
+            (deployment.n || as_str_eq(as_str_of(s->application), application)))
+            return s;
+    }
+    return NULL;
+}
+
+static void drop_status(struct as_board_status *s)
+{
+    as_list_remove(&s->node);
+    free(s->application);
+    free(s->deployment);
+    free(s->status);
+    free(s->trigger);
+    free(s->message);
+    free(s);
+}
+
+void as_board_init(struct as_board *b, struct as_fleet *fleet,
+                   const struct as_edge_budgets *budgets, as_ns now)
+{
+    *b = (struct as_board){.fleet = fleet, .budgets = budgets, .started = now};
+    as_list_init(&b->processes);
+    as_list_init(&b->statuses);
+}
+
+void as_board_fini(struct as_board *b)
+{
+    AS_LIST_EACH(n, &b->processes) drop(AS_LIST_ENTRY(n, struct as_board_process, node));
+    AS_LIST_EACH(n, &b->statuses) drop_status(AS_LIST_ENTRY(n, struct as_board_status, node));
+}
+
+void as_board_process(struct as_board *b, struct as_str replica, struct as_str deployment,
+                      struct as_str state, struct as_str reason, uint32_t pid, uint32_t restarts)
+{
+    struct as_board_process *p = find(b, replica);
+
+    if (!p) {
+        p = as_xalloc(sizeof(*p));
+        p->pidfd = -1;
+        p->replica = as_str_dup(replica);
+        as_list_push(&b->processes, &p->node);
+    } else {
+        free(p->deployment);
+        free(p->state);
+        free(p->reason);
+    }
+    p->deployment = as_str_dup(deployment);
+    p->state = as_str_dup(state);
+    p->reason = as_str_dup(reason);
+    set_pid(p, pid);
+    p->restarts = restarts;
+}
+
+void as_board_forget(struct as_board *b, struct as_str replica)
+{
+    struct as_board_process *p = find(b, replica);
+
+    if (p)
+        drop(p);
+}
+
+void as_board_rank(struct as_board *b, struct as_str replica, uint32_t rank, uint32_t world_size)
+{
+    struct as_board_process *p = find(b, replica);
+
+    if (!p)
+        return;
+    p->ranked = true;
+    p->rank = rank;
+    p->world_size = world_size;
+}
+
+/* `text` becomes what is behind the word. */
+static char *take_word(struct as_str *text)
+{
+    const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
+    struct as_str word = {text->p, space ? (size_t)(space - text->p) : text->n};
+    size_t n = word.n + (space ? 1 : 0);
+
+    *text = (struct as_str){text->p + n, text->n - n};
+    return as_str_dup(word);
+}
+
+void as_board_status(struct as_board *b, struct as_str application, struct as_str deployment,
+                     struct as_str text, as_ns since, int64_t wanted)
+{
+    struct as_board_status *s = find_status(b, application, deployment);
+
+    if (s)
+        drop_status(s);
+    if (!text.n)
+        return;
+    s = as_xalloc(sizeof(*s));
+    s->application = as_str_dup(application);
+    s->deployment = as_str_dup(deployment);
+    s->status = take_word(&text);
+    s->trigger = take_word(&text);
+    s->message = as_str_dup(text);
+    s->since = since;
+    s->wanted = wanted;
+    as_list_push(&b->statuses, &s->node);
+}
+
+struct as_str as_board_application(struct as_board *b, struct as_str deployment)
+{
+    struct as_board_status *s = find_status(b, AS_STR(""), deployment);
+
+    return s ? as_str_of(s->application) : AS_STR("");
+}
+
+/* --- deployments, as people are told of them --- */
+
+struct deployments {
+    struct as_board *b;
+    void (*fn)(void *arg, const struct as_board_deployment *d);
+    void *arg;
+};
+
+/* The controller says what is so. But where it says HEALTHY and no replica is ready, it does not
+ * know that yet, or hangs. */
+static void tell_deployment(const struct deployments *k, struct as_board_deployment *d)
+{
+    const struct as_board_status *s = d->status;
+    char text[64];
+
+    d->wanted = s ? s->wanted : AS_BOARD_UNTOLD;
+    d->word = s ? s->status : "";
+    d->message = s ? s->message : "";
+    if (d->wanted > 0 && !d->ready && strcmp(d->word, "HEALTHY") == 0) {
+        snprintf(text, sizeof(text), "no replica is ready, %lld %s wanted", (long long)d->wanted,
+                 d->wanted == 1 ? "is" : "are");
+        d->word = "UNHEALTHY";
+        d->message = text;
+    }
+    k->fn(k->arg, d);
+}
+
+static void tell_known(void *arg, struct as_deploy *deploy, bool down)
+{
+    struct as_board_status *s;
+    const struct deployments *k = arg;
+    struct as_board_deployment d = {.deploy = deploy,
+                                    .name = as_deploy_name(deploy),
+                                    .down = down,
+                                    .ready = as_deploy_ready(deploy),
+                                    .connected = as_deploy_replicas(deploy)};
+
+    d.status = s = find_status(k->b, AS_STR(""), d.name);
+    if (s)
+        s->is_listed = true;
+    tell_deployment(k, &d);
+}
+
+void as_board_each_deployment(struct as_board *b,
+                              void (*fn)(void *arg, const struct as_board_deployment *d), void *arg)
+{
+    struct deployments k = {.b = b, .fn = fn, .arg = arg};
+
+    AS_LIST_EACH(n, &b->statuses)
+    AS_LIST_ENTRY(n, struct as_board_status, node)->is_listed = false;
+    as_fleet_each_deploy(b->fleet, tell_known, &k);
+    AS_LIST_EACH(n, &b->statuses)
+    {
+        const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+        struct as_board_deployment d = {.status = s, .name = as_str_of(s->deployment)};
+
+        if (d.name.n && !s->is_listed)
+            tell_deployment(&k, &d);
+    }
+}
+
+/* --- JSON --- */
+
+struct json {
+    struct as_board *b;
+    as_ns now;
+    struct as_buf *out;
+    uint32_t n;
+};
+
+/* Calls of models with batching; sizes[i] of them had up to 2^i items, and more than half of that.
+ */
+static void json_batches(struct json *j, const struct as_stat *s)
+{
+    as_buf_printf(j->out, ",\"batches\":{\"calls\":%lu,\"items\":%lu,\"sizes\":[", s->batches,
+                  s->batch.sum / AS_US);
+    for (uint32_t i = 0; i < AS_STAT_BATCH_BUCKETS; i++)
+        as_buf_printf(j->out, i ? ",%lu" : "%lu", s->batch.bucket[i]);
+    as_buf_str(j->out, "]}");
+}
+
+static void json_status(const struct json *j, const struct as_board_status *s, const char *word,
+                        const char *message)
+{
+    as_buf_printf(j->out,
+                  ",\"status\":\"%s\",\"status_trigger\":\"%s\",\"status_s\":%.3f,"
+                  "\"message\":",
+                  word, s->trigger,
+                  j->now > s->since ? (double)(j->now - s->since) / (double)AS_SEC : 0);
+    as_buf_json(j->out, as_str_of(message));
+}
+
+static void json_deploy(void *arg, const struct as_board_deployment *k)
+{
+    static const struct as_stat none = {0};
+    struct json *j = arg;
+    struct as_deploy *d = k->deploy;
+    const struct as_stat *s = d ? as_deploy_stat(d) : &none;
+
+    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
+    as_buf_json(j->out, k->name);
+    as_buf_printf(j->out, ",\"down\":%s,\"wanted\":", k->down ? "true" : "false");
+    if (k->wanted == AS_BOARD_UNTOLD)
+        as_buf_str(j->out, "null");
+    else
+        as_buf_printf(j->out, "%lld", (long long)k->wanted);
+    as_buf_printf(j->out,
+                  ",\"replicas\":%u,\"connected\":%u,\"ready\":%u,\"queued\":%u,\"prefetched\":%u,"
+                  "\"ongoing\":%u,\"counts\":{\"accepted\":%lu,\"refused\":%lu,"
+                  "\"dispatched\":%lu,\"completed\":%lu,\"failed\":%lu,\"expired\":%lu,"
+                  "\"cancelled\":%lu,\"replayed\":%lu,\"recalled\":%lu,\"lost\":%lu,"
+                  "\"deaths\":%lu}",
+                  k->connected, k->connected, k->ready, d ? as_deploy_queued(d) : 0,
+                  d ? as_deploy_prefetched(d) : 0, d ? as_deploy_ongoing(d) : 0, s->accepted,
+                  s->refused, s->dispatched, s->completed, s->failed, s->expired, s->cancelled,
+                  s->replayed, s->recalled, s->lost, s->deaths);
+    json_batches(j, s);
+    if (k->status)
+        json_status(j, k->status, k->word, k->message);
+    as_buf_str(j->out, "}");
+}
+
+/* An application is no better than its worst deployment. */
+static void look_worst(void *arg, const struct as_board_deployment *d)
+{
+    const struct as_board *b = arg;
+    struct as_board_status *s;
+
+    if (!d->status || strcmp(d->word, d->status->status) == 0)
+        return;
+    s = find_status(b, as_str_of(d->status->application), AS_STR(""));
+    if (s && strcmp(s->status, "RUNNING") == 0)
+        s->worst = d->word;
+}
+
+static void json_application(struct json *j, const struct as_board_status *s)
+{
+    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
+    as_buf_json(j->out, as_str_of(s->application));
+    json_status(j, s, s->worst ? s->worst : s->status, s->message);
+    as_buf_str(j->out, "}");
+}
+
+static void json_models(struct json *j)
+{
+    const struct as_registry *g = as_fleet_registry(j->b->fleet);
+
+    as_buf_str(j->out, "\"models\":[");
+    for (uint32_t i = 0; i < as_registry_count(g); i++) {
+        const struct as_model *m = as_registry_at(g, i);
+
+        as_buf_str(j->out, i ? ",{\"name\":" : "{\"name\":");
+        as_buf_json(j->out, m->name);
+        as_buf_str(j->out, ",\"version\":");
+        as_buf_json(j->out, m->version);
+        as_buf_printf(j->out, ",\"ready\":%s}",
+                      as_fleet_model_ready(j->b->fleet, m->deployment) ? "true" : "false");
+    }
+    as_buf_str(j->out, "]");
+}
+
+static void json_replica(void *arg, const struct as_fleet_replica *r)
+{
+    struct json *j = arg;
+    const struct as_board_process *p = find(j->b, r->name);
+
+    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
+    as_buf_json(j->out, r->name);
+    as_buf_str(j->out, ",\"deployment\":");
+    as_buf_json(j->out, r->deployment);
+    as_buf_printf(j->out,
+                  ",\"kind\":\"%.*s\",\"state\":\"%.*s\",\"breaker\":\"%s\",\"pid\":%u,"
+                  "\"slots\":%u,\"ongoing\":%u,"
+                  "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u,",
+                  AS_STR_FMT(r->kind), AS_STR_FMT(r->state), as_breaker_name(r->breaker), r->pid,
+                  r->slots, r->ongoing, r->unanswered, (double)r->service / 1e3,
+                  (unsigned long)r->epoch, p ? p->restarts : 0);
+    as_buf_printf(j->out,
+                  "\"worker\":{\"wakes\":%lu,\"reads\":%lu,\"writes\":%lu,\"waits\":%lu,"
+                  "\"other_syscalls\":%lu,\"calls\":%lu,\"cancels\":%lu,\"live_bytes\":%lu}}",
+                  r->worker.wakes, r->worker.reads, r->worker.writes, r->worker.waits,
+                  r->worker.others, r->worker.calls, r->worker.cancels, r->worker.live);
+}
+
+static void json_processes(struct json *j)
+{
+    bool first = true;
+
+    as_buf_str(j->out, "\"processes\":[");
+    AS_LIST_EACH(n, &j->b->processes)
+    {
+        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+
+        as_buf_str(j->out, first ? "{\"replica\":" : ",{\"replica\":");
+        first = false;
+        as_buf_json(j->out, as_str_of(p->replica));
+        as_buf_str(j->out, ",\"deployment\":");
+        as_buf_json(j->out, as_str_of(p->deployment));
+        as_buf_printf(j->out, ",\"state\":\"%s\",\"pid\":%u,\"restarts\":%u,\"reason\":", p->state,
+                      p->pid, p->restarts);
+        as_buf_json(j->out, as_str_of(p->reason));
+        if (p->ranked)
+            as_buf_printf(j->out, ",\"rank\":%u,\"world_size\":%u", p->rank, p->world_size);
+        as_buf_str(j->out, "}");
+    }
+    as_buf_str(j->out, "]");
+}
+
+/* The sum of one number of as_edge_stat over all loops. */
+static uint64_t edges_sum(const struct as_board *b, size_t offset)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < b->n_edges; i++) {
+        const char *s = (const char *)as_edge_stat(b->edges[i]);
+
+        n += as_counted((const uint64_t *)(const void *)(s + offset));
+    }
+    return n;
+}
+
+uint64_t as_board_connections(const struct as_board *b)
+{
+    return edges_sum(b, offsetof(struct as_edge_stat, accepted)) -
+           edges_sum(b, offsetof(struct as_edge_stat, closed));
+}
+
+uint64_t as_board_closed_for(const struct as_board *b, uint32_t why)
+{
+    return edges_sum(b, offsetof(struct as_edge_stat, ended) + why * sizeof(uint64_t));
+}
+
+/* Connections that ended because of what their client did or did not do, by reason. */
+static void json_closings(struct json *j)
+{
+    as_buf_str(j->out, "\"clients_closed\":{");
+    for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSES; why++) {
+        uint64_t n = as_close_name(why) ? as_board_closed_for(j->b, why) : 0;
+
+        if (n)
+            as_buf_printf(j->out, "%s\"%s\":%lu", j->n++ ? "," : "", as_close_name(why), n);
+    }
+    as_buf_str(j->out, "},");
+}
+
+void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
+{
+    struct json j = {b, now, out, 0};
+
+    as_buf_printf(
+        out,
+        "{\"server\":{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"pid\":%d,"
+        "\"uptime_seconds\":%.3f,\"ready\":%s,\"draining\":%s,\"threads\":%u,"
+        "\"connections\":%lu,\"inflight_bytes\":%lu,\"answer_bytes\":%lu,\"unanswered\":%u,"
+        "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu},",
+        (int)getpid(), (double)(now - b->started) / 1e9,
+        as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
+        b->n_loops, as_board_connections(b), (unsigned long)as_budget_used(&b->budgets->requests),
+        (unsigned long)as_budget_used(&b->budgets->answers), as_fleet_unanswered(b->fleet),
+        edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
+        edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
+        (unsigned long)as_pages_kept());
+    json_closings(&j);
+    j.n = 0;
+    json_models(&j);
+    as_buf_str(out, ",\"deployments\":[");
+    as_board_each_deployment(b, json_deploy, &j);
+    as_buf_str(out, "],\"applications\":[");
+    j.n = 0;
+    AS_LIST_EACH(n, &b->statuses) AS_LIST_ENTRY(n, struct as_board_status, node)->worst = NULL;
+    as_board_each_deployment(b, look_worst, b);
+    AS_LIST_EACH(n, &b->statuses)
+    {
+        const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+
+        if (!s->deployment[0])
+            json_application(&j, s);
+    }
+    as_buf_str(out, "],\"replicas\":[");
+    j.n = 0;
+    as_fleet_each_replica(b->fleet, json_replica, &j);
+    as_buf_str(out, "],");
+    json_processes(&j);
+    as_buf_str(out, "}\n");
+}

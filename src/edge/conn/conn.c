@@ -1,0 +1,389 @@
+/* One client connection: bytes between the socket and its HTTP/2 session or HTTP/1.1 requests. */
+#include "edge/conn/access.h"
+#include "edge/exchange/client_timeouts.h"
+
+#include "base/counter.h"
+#include "base/err.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What HTTP/2 begins with, as far as no request of HTTP/1.1 does (RFC 9113 §3.4). */
+static const uint8_t preface[4] = "PRI ";
+
+static struct as_conn *conn_of(struct as_sock *s)
+{
+    return AS_CONTAINER(s, struct as_conn, sock);
+}
+
+static void on_closed(struct as_sock *s)
+{
+    free(conn_of(s));
+}
+
+/* Memory of `out` that the client does not take; most of the time it takes all, and there is none.
+ */
+static void charge_output(struct as_conn *c)
+{
+    size_t n = c->out.bytes ? as_outq_owned(&c->out) : 0;
+
+    if (n > c->charged)
+        as_account_add(c->answers, n - c->charged);
+    else
+        as_account_give(c->answers, c->charged - n);
+    c->charged = n;
+}
+
+/* Those that the client is to blame for. */
+static void log_close(struct as_conn *c, uint32_t why)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof(peer);
+    char host[INET6_ADDRSTRLEN] = "unknown";
+    const char *detail = c->h1 ? as_h1_breach(c->h1) : NULL;
+    uint64_t skipped;
+
+    if (why < AS_CLOSE_EVICTED || !as_edge_may_log(c->edge, why, &skipped))
+        return;
+    if (getpeername(c->sock.fd, (struct sockaddr *)&peer, &len) == 0)
+        getnameinfo((struct sockaddr *)&peer, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+    as_log_event(c->edge->log, AS_LOG_WARN, "client_closed",
+                 "reason=%s client=%s requests=%lu open=%u age_ms=%lu skipped=%lu%s%s%s",
+                 as_close_name(why), host, c->n_requests, c->n_open,
+                 (as_loop_now(c->edge->loop) - c->opened) / AS_MS, skipped,
+                 detail ? " detail=\"" : "", detail ? detail : "", detail ? "\"" : "");
+}
+
+/* The close will be a reset: the client hears it, and loses what it has not read. */
+static void set_reset(struct as_conn *c)
+{
+    static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+    setsockopt(c->sock.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
+void as_conn_close(struct as_conn *c, uint32_t why)
+{
+    struct as_edge *e = c->edge;
+
+    if (c->sock.closing)
+        return;
+    log_close(c, why);
+    as_count(&e->stat.ended[why], 1);
+    as_task_cancel(&c->flush);
+    /* The kernel would go on offering to such a client what it has not taken, for minutes. */
+    if (why == AS_CLOSE_SEND_TIMEOUT)
+        set_reset(c);
+    as_sock_close(&c->sock, on_closed);
+    as_h2_free(c->h2); /* these tell every open request that its client has gone */
+    as_h1_free(c->h1);
+    c->h2 = NULL;
+    c->h1 = NULL;
+    as_conn_drop_kept(c);
+    as_outq_fini(&c->out);
+    charge_output(c);
+    as_account_leave(c->requests);
+    as_account_leave(c->answers);
+    as_list_remove(&c->node);
+    as_edge_conn_gone(e);
+}
+
+void as_conn_touch(struct as_conn *c)
+{
+    as_loop_defer(c->edge->loop, &c->flush);
+}
+
+static uint32_t reason(const struct as_conn *c)
+{
+    enum as_h2_breach breach = c->h2 ? as_h2_breach(c->h2) : AS_H2_FAIR;
+
+    if (breach)
+        return AS_CLOSE_BREACH + (uint32_t)breach;
+    if (c->h1 && as_h1_breach(c->h1) && c->why == AS_CLOSE_CLIENT)
+        return AS_CLOSE_BAD_REQUEST;
+    return (uint32_t)c->why;
+}
+
+void as_conn_abort(struct as_conn *c)
+{
+    set_reset(c);
+    as_conn_close(c, reason(c));
+}
+
+/* What h1 or h2 still says goes out as far as the client takes it now, and that is the end. */
+static void finish(struct as_conn *c)
+{
+    struct as_linger *linger = &c->edge->linger;
+    int fd = c->eof ? -1 : fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
+
+    as_conn_close(c, reason(c)); /* first: once shut down, a socket may not know its peer */
+    if (fd >= 0)                 /* else it is closed, and the client may not hear why */
+        as_linger_add(linger, fd);
+}
+
+/* How long has the client not taken what waits for it? Output that is full is enough: nothing more
+ * is read that could make it grow. */
+static void note_waiting(struct as_conn *c, bool waited, size_t written)
+{
+    int events = c->sock.events;
+
+    charge_output(c);
+    c->moved += written;
+    if (!waited || c->moved >= c->edge->conf.min_progress) {
+        c->stuck = as_loop_now(c->edge->loop);
+        c->moved = 0;
+    }
+    if (c->h2)
+        as_sock_watch(&c->sock,
+                      c->out.bytes < AS_CONN_OUT ? events | UV_READABLE : events & ~UV_READABLE);
+}
+
+/* Is there more to say, or to take of what is kept, whose answers are? */
+static bool wants_write(const struct as_conn *c)
+{
+    if (c->h2)
+        return as_h2_wants_write(c->h2);
+    return c->h1 && (as_h1_wants_write(c->h1) || (c->kept_n && as_h1_wants_read(c->h1)));
+}
+
+static bool is_done(const struct as_conn *c)
+{
+    return c->h2 ? as_h2_done(c->h2) : c->h1 && as_h1_done(c->h1);
+}
+
+/* False: the connection was closed. */
+static bool fill(struct as_conn *c)
+{
+    if (c->h1)
+        return as_conn_h1_send(c);
+    if (c->h2 && as_h2_send(c->h2, &c->out, AS_CONN_OUT))
+        c->ending = true;
+    return true;
+}
+
+static void on_flush(struct as_task *t)
+{
+    struct as_conn *c = AS_CONTAINER(t, struct as_conn, flush);
+    bool waited = c->sock.events & UV_WRITABLE;
+    size_t before, written = 0;
+
+    /* more than one round only for answers larger than AS_CONN_OUT into a socket that takes them */
+    do {
+        if (!fill(c))
+            return;
+        before = c->out.bytes;
+        if (as_sock_flush(&c->sock, &c->out)) {
+            as_conn_close(c, c->ending ? reason(c) : (uint32_t)AS_CLOSE_CLIENT);
+            return;
+        }
+        written += before - c->out.bytes;
+    } while (!c->out.bytes && !c->ending && wants_write(c));
+    as_count(&c->edge->stat.bytes_out, written);
+    if (c->ending) {
+        finish(c);
+        return;
+    }
+    if (c->out.bytes || waited)
+        note_waiting(c, waited, written);
+    if (!c->out.bytes && is_done(c))
+        finish(c); /* a client that has said GOAWAY may say more: a PING must not meet a reset */
+    else if (c->eof && !c->out.bytes && !wants_write(c))
+        as_conn_close(c, AS_CLOSE_CLIENT); /* what was on its way is out; nobody waits for more */
+    else if (c->h1 && !(c->edge->draining && as_relay_pass(&c->edge->relay, c)))
+        as_conn_h1_watch(c);
+}
+
+void as_conn_end(struct as_conn *c, enum as_close why, bool calm)
+{
+    c->why = why;
+    if (c->h2 && calm)
+        as_h2_enough(c->h2, as_close_name(why));
+    else if (c->h2)
+        as_h2_shutdown_final(c->h2);
+    c->ending = true;
+    as_task_cancel(&c->flush);
+    on_flush(&c->flush);
+}
+
+bool as_conn_rests(const struct as_conn *c)
+{
+    if (c->sock.closing || c->ending || c->eof || c->n_open || c->out.bytes || c->kept_n)
+        return false;
+    return c->h1 ? as_h1_rests(c->h1) : !c->h2 && !c->n_first;
+}
+
+void as_conn_drain(struct as_conn *c, bool final)
+{
+    /* it moves as soon as it rests. One that could not so far, or whose client does not let it
+     * rest, ends here. */
+    if (c->h1 && as_relay_is_open(&c->edge->relay) && !(final && (c->kept_n || as_conn_rests(c))))
+        return;
+    c->why = AS_CLOSE_DRAIN;
+    if (c->h2)
+        (final ? as_h2_shutdown_final : as_h2_shutdown_notice)(c->h2);
+    else if (c->h1)
+        (final ? as_h1_shutdown_final : as_h1_shutdown_notice)(c->h1);
+    else if (final)
+        as_conn_close(c, AS_CLOSE_DRAIN);
+    if (c->h2 || c->h1)
+        as_conn_touch(c);
+}
+
+void as_conn_begin_request(struct as_conn *c)
+{
+    c->n_open++;
+    if (c->n_requests++ == 0) {
+        as_list_remove(&c->node);
+        as_list_push(&c->edge->conns, &c->node);
+    }
+}
+
+void as_conn_end_request(struct as_conn *c)
+{
+    c->n_open--;
+    if (c->n_open || c->sock.closing)
+        return;
+    c->active = as_loop_now(c->edge->loop);
+    as_list_remove(&c->node);
+    as_list_push(&c->edge->conns, &c->node);
+}
+
+bool as_conn_is_stuck(struct as_conn *c, as_ns now)
+{
+    as_ns timeout = as_patience_with_output(c);
+
+    if (!c->out.bytes || !timeout || now - c->stuck < timeout)
+        return false;
+    as_conn_close(c, AS_CLOSE_SEND_TIMEOUT);
+    return true;
+}
+
+void as_conn_sweep(struct as_conn *c, as_ns now)
+{
+    if (c->sock.closing)
+        return;
+    if (c->h2)
+        as_conn_h2_sweep(c, now);
+    else if (c->h1)
+        as_conn_h1_sweep(c, now);
+    else if (now - c->opened >= c->edge->conf.header_timeout)
+        as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
+}
+
+/* The first bytes say which protocol it is. */
+static void sniff(struct as_conn *c, const uint8_t *p, size_t n)
+{
+    size_t before = c->n_first, same = 0;
+    bool is_h1;
+
+    while (same < n && c->n_first < sizeof(preface) && p[same] == preface[c->n_first]) {
+        same++;
+        c->n_first++;
+    }
+    is_h1 = same < n && c->n_first < sizeof(preface);
+    if (!is_h1 && c->n_first < sizeof(preface))
+        return;
+    if (is_h1 ? as_conn_h1_open(c) : as_conn_h2_open(c)) {
+        as_conn_close(c, AS_CLOSE_CLIENT);
+        return;
+    }
+    /* what came before was the same as the preface's beginning */
+    if (before)
+        (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, preface, before);
+    (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, p, n);
+    if (!c->sock.closing)
+        as_conn_touch(c);
+}
+
+void as_conn_received(struct as_conn *c, size_t n)
+{
+    as_count(&c->edge->stat.bytes_in, n);
+    c->heard = as_loop_now(c->edge->loop);
+}
+
+static void on_readable(struct as_conn *c)
+{
+    struct as_edge *e = c->edge;
+    int64_t n = as_sock_read(&c->sock, e->rx, AS_EDGE_RX);
+
+    if (n == AS_EAGAIN)
+        return;
+    if (n < 0) {
+        as_conn_close(c, AS_CLOSE_CLIENT);
+        return;
+    }
+    as_conn_received(c, (size_t)n);
+    if (!c->h2) {
+        sniff(c, e->rx, (size_t)n);
+        return;
+    }
+    as_conn_h2_feed(c, e->rx, (size_t)n);
+    as_conn_touch(c);
+}
+
+static void on_event(struct as_sock *s, int events)
+{
+    struct as_conn *c = conn_of(s);
+
+    if (events & UV_WRITABLE)
+        as_conn_touch(c);
+    if (c->h1)
+        as_conn_h1_readable(c, events);
+    else if (events & UV_READABLE)
+        on_readable(c);
+}
+
+static void free_conn(struct as_conn *c)
+{
+    if (!c)
+        return;
+    as_account_leave(c->requests);
+    as_account_leave(c->answers);
+    free(c);
+}
+
+static struct as_conn *new_conn(struct as_edge *e)
+{
+    struct as_conn *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->requests = as_account_new(&e->budgets->requests);
+    c->answers = as_account_new(&e->budgets->answers);
+    if (c->requests && c->answers)
+        return c;
+    free_conn(c);
+    return NULL;
+}
+
+struct as_conn *as_conn_accept(struct as_edge *e, int fd)
+{
+    struct as_conn *c = new_conn(e);
+    bool trusted = false;
+    int one = 1;
+
+    if (!c || !as_door_admits(e, fd, &trusted)) {
+        free_conn(c);
+        close(fd);
+        return NULL;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (as_sock_open(&c->sock, e->loop, fd, on_event)) {
+        free_conn(c);
+        return NULL;
+    }
+    c->edge = e;
+    c->trusted = trusted;
+    c->opened = c->active = c->heard = as_loop_now(e->loop);
+    as_outq_init(&c->out);
+    as_task_init(&c->flush, on_flush);
+    as_list_push(&e->fresh, &c->node);
+    e->n_conns++;
+    as_count(&e->stat.accepted, 1);
+    return c;
+}

@@ -1,0 +1,318 @@
+/* What goes back to a client: gRPC answers, and errors. Plain HTTP: reply.c. */
+#include "base/counter.h"
+#include "edge/exchange/client_timeouts.h"
+#include "edge/rest/rest.h"
+#include "edge/grpc/stream.h"
+#include "wire/grpc/grpc_details.h"
+
+#include <stdarg.h>
+
+#define MESSAGE_MAX 1024           /* bytes of an error text of ours */
+#define RETRY_AFTER (1000 * AS_MS) /* where nothing better is known */
+
+#define H(name, value)                                                                             \
+    {                                                                                              \
+        {name, sizeof(name) - 1},                                                                  \
+        {                                                                                          \
+            value, sizeof(value) - 1                                                               \
+        }                                                                                          \
+    }
+static const struct as_http_header grpc_headers[] = {
+    H("content-type", "application/grpc"),
+};
+static const struct as_http_header ok_trailers[] = {
+    H("grpc-status", "0"),
+};
+static const struct as_http_header accepted = H("grpc-accept-encoding", AS_ZIP_ACCEPTED);
+
+static inline bool answering(struct as_exchange *x, uint32_t status)
+{
+    if (x->state == AS_X_ANSWERED || !x->conn)
+        return false;
+    x->state = AS_X_ANSWERED;
+    as_patience_answer(x);
+    as_count(&x->edge->stat.requests[x->rpc][status < AS_GRPC_CODES ? status : 2], 1);
+    as_conn_touch(x->conn);
+    return true;
+}
+
+bool as_exchange_answering(struct as_exchange *x, uint32_t status)
+{
+    return x->grpc ? answering(x, status) : as_rest_answering(x, status);
+}
+
+/* --- errors --- */
+
+void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_str message,
+                             const struct as_http_header *extra, uint32_t n_extra)
+{
+    char number[12], text[AS_GRPC_MESSAGE_MAX];
+    struct as_http_header h[3 + AS_EXCHANGE_EXTRA] = {grpc_headers[0]};
+    struct as_http_answer a = {.status = 200, .headers = h};
+    uint32_t n = 1;
+
+    if (x->fail) {
+        if (x->state != AS_X_ANSWERED && x->conn) {
+            x->state = AS_X_ANSWERED;
+            x->fail(x, status, message);
+        }
+        return;
+    }
+    if (!x->grpc) {
+        as_rest_fail(x, as_grpc_status_http(status), message, extra, n_extra);
+        return;
+    }
+    if (!answering(x, status))
+        return;
+    h[n++] = (struct as_http_header){
+        AS_STR("grpc-status"), {number, (size_t)snprintf(number, sizeof(number), "%u", status)}};
+    if (message.n)
+        h[n++] = (struct as_http_header){
+            AS_STR("grpc-message"), {text, as_grpc_encode_message(text, sizeof(text), message)}};
+    AS_ASSERT(n + n_extra <= AS_COUNT(h));
+    for (uint32_t i = 0; i < n_extra; i++)
+        h[n++] = extra[i];
+    if (x->streaming && as_stream_has_begun(x->streaming)) {
+        as_conn_finish(x->conn, x->stream, h + 1, n - 1);
+        return;
+    }
+    a.n_headers = n;
+    as_conn_answer(x->conn, x->stream, &a);
+}
+
+/* Room for the values of headers that are made. */
+struct values {
+    char number[24];
+    char details[AS_DETAILS_MAX];
+};
+
+/* When to try again, in units of `unit`, rounded up: a client that comes too early is refused
+ * again. */
+static struct as_http_header retry_header(const struct as_exchange *x, struct as_str name,
+                                          as_ns unit, struct values *v)
+{
+    as_ns delay = x->retry_after ? x->retry_after : RETRY_AFTER;
+    int n =
+        snprintf(v->number, sizeof(v->number), "%lu", (unsigned long)((delay + unit - 1) / unit));
+
+    return (struct as_http_header){name, {v->number, (size_t)n}};
+}
+
+/* What a client should know beyond status and text. */
+static uint32_t hints(const struct as_exchange *x, int err, struct as_str text,
+                      struct as_http_header *h, struct values *v)
+{
+    as_ns delay = x->retry_after ? x->retry_after : RETRY_AFTER;
+
+    switch (err) {
+    case AS_EMAYHAVERUN:
+    case AS_EHUNG:
+    case AS_EUNTAKEN:
+        h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
+        h[1] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
+        return 2;
+    case AS_EPOISON:
+        h[0] = (struct as_http_header)H("grpc-retry-pushback-ms", "-1");
+        return 1;
+    case AS_ESUSPECT:
+        h[0] = retry_header(x, AS_STR("grpc-retry-pushback-ms"), AS_MS, v);
+        return 1;
+    case AS_EFULL:
+        h[0] = retry_header(x, AS_STR("grpc-retry-pushback-ms"), AS_MS, v);
+        h[1].name = AS_STR(AS_DETAILS_HEADER);
+        /* the same: whole milliseconds */
+        h[1].value = as_details_retry(v->details, as_err_grpc(err), text,
+                                      (delay + AS_MS - 1) / AS_MS * AS_MS);
+        return 1 + (h[1].value.n > 0);
+    case AS_EINVALID:
+        h[0].name = AS_STR(AS_DETAILS_HEADER);
+        h[0].value = as_details_violation(v->details, as_err_grpc(err), text);
+        return h[0].value.n > 0;
+    case AS_EUNIMPLEMENTED:
+        h[0] = accepted;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* The same for plain HTTP. A request that may be tried again is told when (RFC 9110, 10.2.3). */
+static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_header *h,
+                           struct values *v)
+{
+    if (err == AS_EMAYHAVERUN || err == AS_EHUNG || err == AS_EUNTAKEN)
+        h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
+    else if (as_err_retryable(err))
+        h[0] = retry_header(x, AS_STR("retry-after"), AS_SEC, v);
+    else if (err == AS_EUNAUTHENTICATED) /* RFC 9110, 15.5.2 */
+        h[0] = (struct as_http_header)H("www-authenticate", "Bearer");
+    else if (err == AS_EMEDIA && x->rest.route) /* RFC 9110, 15.5.16 */
+        h[0] = (struct as_http_header)H("accept-encoding", "gzip, deflate");
+    else
+        return 0;
+    return 1;
+}
+
+void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
+{
+    struct as_http_header extra[AS_EXCHANGE_EXTRA];
+    char text[MESSAGE_MAX];
+    struct values v;
+    struct as_str message = {text, 0};
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    message.n = AS_MIN((size_t)n, sizeof(text) - 1);
+    if (!x->grpc && !x->fail) {
+        as_rest_fail(x, as_err_http(err), message, extra, http_hints(x, err, extra, &v));
+        return;
+    }
+    as_exchange_fail_status(x, as_err_grpc(err), message, extra, hints(x, err, message, extra, &v));
+}
+
+/* --- messages --- */
+
+/* `encoding`: of a compressed one. A client that compresses is told what else we read. */
+static void send_encoded(struct as_exchange *x, const struct as_http_piece *body, uint32_t n,
+                         enum as_zip_format encoding)
+{
+    struct as_http_header h[3] = {
+        grpc_headers[0], accepted, {AS_STR("grpc-encoding"), as_zip_name(encoding)}};
+    struct as_http_answer a = {.status = 200,
+                               .headers = h,
+                               .n_headers = encoding ? 3 : 2,
+                               .body = body,
+                               .n_body = n,
+                               .trailers = ok_trailers,
+                               .n_trailers = AS_COUNT(ok_trailers)};
+
+    if (!x->conn)
+        return;
+    as_conn_touch(x->conn);
+    as_conn_answer(x->conn, x->stream, &a);
+}
+
+static void send_plain(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
+{
+    struct as_http_answer a = {.status = 200,
+                               .headers = grpc_headers,
+                               .n_headers = AS_COUNT(grpc_headers),
+                               .body = body,
+                               .n_body = n,
+                               .trailers = ok_trailers,
+                               .n_trailers = AS_COUNT(ok_trailers)};
+
+    as_conn_answer(x->conn, x->stream, &a);
+}
+
+/* The encoding that this client can read and the option wants. What it did not list is never used:
+ * gRPC's compression document. */
+static enum as_zip_format choose(const struct as_exchange *x)
+{
+    struct as_str list = {0};
+
+    for (uint32_t i = 0; i < x->head->n_rest && !list.p; i++) {
+        if (as_str_eq(x->head->rest[i].name, accepted.name))
+            list = x->head->rest[i].value;
+    }
+    if (x->edge->conf.compress == AS_COMPRESS_MATCH)
+        return as_zip_is_accepted(list, x->encoding) ? x->encoding : AS_ZIP_NONE;
+    for (int f = AS_ZIP_GZIP; f < AS_ZIP_FORMATS; f++) {
+        if (as_zip_is_accepted(list, (enum as_zip_format)f))
+            return (enum as_zip_format)f;
+    }
+    return AS_ZIP_NONE;
+}
+
+/* An answer on its way through zlib; in the exchange's arena. */
+struct squeezed_answer {
+    struct as_exchange *x;
+    enum as_zip_format encoding;
+    uint32_t n;
+    struct as_http_piece pieces[]; /* as they were given */
+};
+
+static void on_deflated(void *arg, const struct as_squeezed *r)
+{
+    struct squeezed_answer *s = arg;
+    struct as_exchange *x = s->x;
+    struct as_http_piece p[2] = {
+        {as_arena_alloc(&x->arena, AS_GRPC_PREFIX, 1), AS_GRPC_PREFIX, NULL}};
+
+    /* not smaller, or no room for it: the client can read it as it is */
+    if (r->err || !p[0].p) {
+        as_blob_unref(r->blob);
+        send_encoded(x, s->pieces, s->n, AS_ZIP_NONE);
+        return;
+    }
+    as_grpc_prefix((uint8_t *)(uintptr_t)p[0].p, (uint32_t)r->n);
+    ((uint8_t *)(uintptr_t)p[0].p)[0] = 1; /* compressed */
+    x->deflated = r->blob;
+    p[1] = (struct as_http_piece){r->blob->data, r->n, r->blob};
+    send_encoded(x, p, 2, s->encoding);
+}
+
+/* True: it was sent, or will be when it is deflated. */
+static bool send_squeezed(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
+{
+    enum as_zip_format f = choose(x);
+    struct as_http_piece in[AS_EXCHANGE_PIECES]; /* without the prefix */
+    size_t size = n * sizeof(*body), len = 0;
+    struct squeezed_answer *s;
+
+    AS_ASSERT(n <= AS_COUNT(in));
+
+    for (uint32_t i = 0; i < n; i++)
+        len += body[i].n;
+    len -= AS_GRPC_PREFIX;
+    if (!f || len < x->edge->conf.compress_min || len < 2)
+        return false;
+    s = as_arena_alloc(&x->arena, sizeof(*s) + size, 8);
+    if (!s)
+        return false;
+    *s = (struct squeezed_answer){x, f, n};
+    memcpy(s->pieces, body, size);
+    memcpy(in, body, size);
+    in[0].p += AS_GRPC_PREFIX;
+    in[0].n -= AS_GRPC_PREFIX;
+    as_squeeze_start(&x->edge->squeezer, x->answers, f, false, in, n, len - 1, on_deflated, s,
+                     &x->squeeze);
+    return true;
+}
+
+static bool may_squeeze(const struct as_exchange *x)
+{
+    return x->edge->conf.compress == AS_COMPRESS_MATCH
+               ? x->zipped
+               : x->edge->conf.compress == AS_COMPRESS_ALWAYS;
+}
+
+void as_exchange_ok(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
+{
+    if (!answering(x, 0))
+        return;
+    if (may_squeeze(x) && send_squeezed(x, body, n))
+        return;
+    if (x->encoding)
+        send_encoded(x, body, n, AS_ZIP_NONE);
+    else
+        send_plain(x, body, n);
+}
+
+void as_exchange_reply(struct as_exchange *x, const struct as_buf *message)
+{
+    uint8_t *p = as_arena_alloc(&x->arena, AS_GRPC_PREFIX + message->n, 1);
+    struct as_http_piece piece = {p, AS_GRPC_PREFIX + message->n, NULL};
+
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    as_grpc_prefix(p, (uint32_t)message->n);
+    if (message->n)
+        memcpy(p + AS_GRPC_PREFIX, message->p, message->n);
+    as_exchange_ok(x, &piece, 1);
+}

@@ -1,0 +1,479 @@
+#include "edge/exchange/exchange.h"
+
+#include "base/counter.h"
+#include "base/memory/slab.h"
+#include "edge/exchange/offload.h"
+#include "edge/exchange/dispatch_query.h"
+#include "edge/rest/rest_body.h"
+#include "edge/conn/access.h"
+#include "edge/exchange/client_timeouts.h"
+#include "edge/rest/rest.h"
+#include "edge/grpc/stream.h"
+
+#define POOL_MAX   1024u
+#define OVER_LIMIT "the metadata is over --max-header-bytes or --max-headers"
+
+/* --- memory --- */
+
+static struct as_exchange *take(struct as_edge *e)
+{
+    struct as_exchange *x = e->pool;
+
+    if (x) {
+        e->pool = x->next_free;
+        as_uncount(&e->stat.pooled, 1);
+        e->pool_low = AS_MIN(e->pool_low, e->stat.pooled);
+    } else {
+        x = as_slab_get(sizeof(*x));
+        if (!x)
+            return NULL;
+        as_arena_init(&x->arena, x->first, sizeof(x->first));
+        as_arena_init(&x->far, NULL, 0);
+        as_list_init(&x->patience);
+    }
+    as_count(&e->stat.exchanges, 1);
+    return x;
+}
+
+static void maybe_free(struct as_exchange *x)
+{
+    struct as_edge *e = x->edge;
+
+    if (x->conn || x->in_fleet || x->aside)
+        return;
+    as_account_give(x->requests, x->reserved);
+    as_blob_unref(x->blob);
+    as_blob_unref(x->inputs);
+    as_blob_unref(x->text);
+    as_blob_unref(x->answer);
+    as_blob_unref(x->deflated);
+    if (__builtin_expect(x->outlives, 0)) { /* after what is charged to them */
+        as_account_leave(x->requests);
+        as_account_leave(x->answers);
+    }
+    as_registry_unref(x->registry);
+    as_arena_reset(&x->arena);
+    if (x->parts)
+        as_arena_reset(&x->far);
+    as_uncount(&e->stat.exchanges, 1);
+    if (e->stat.pooled >= POOL_MAX) {
+        as_slab_put(x);
+        return;
+    }
+    x->next_free = e->pool;
+    e->pool = x;
+    as_count(&e->stat.pooled, 1);
+}
+
+void as_exchange_pool_trim(struct as_edge *e)
+{
+    uint64_t n = e->pool_low > AS_POOL_KEEP ? e->pool_low - AS_POOL_KEEP : 0;
+
+    while (n--) {
+        struct as_exchange *x = e->pool;
+
+        e->pool = x->next_free;
+        as_uncount(&e->stat.pooled, 1);
+        as_slab_put(x);
+    }
+    e->pool_low = e->stat.pooled;
+}
+
+void as_exchange_pool_free(struct as_edge *e)
+{
+    while (e->pool) {
+        struct as_exchange *x = e->pool;
+
+        e->pool = x->next_free;
+        as_slab_put(x);
+    }
+}
+
+/* --- the model --- */
+
+const struct as_model *as_exchange_look(struct as_exchange *x, struct as_str name,
+                                        struct as_str version)
+{
+    bool known;
+
+    if (!x->registry)
+        x->registry = as_registry_ref(x->edge->client.registry);
+    x->model = as_registry_find(x->registry, name, version, &known);
+    if (x->model)
+        return x->model;
+    if (!name.n)
+        as_exchange_fail(x, AS_EINVALID, "the model name is empty");
+    else if (known)
+        as_exchange_fail(x, AS_ENOTFOUND, "model '%.*s' has no version '%.*s'",
+                         (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p,
+                         (int)AS_MIN(version.n, (size_t)AS_VERSION_MAX), version.p);
+    else if (x->edge->client.settling)
+        as_exchange_fail(x, AS_EUNAVAILABLE, "model '%.*s' is not known yet: workers are starting",
+                         (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p);
+    else
+        as_exchange_fail(x, AS_ENOTFOUND, "unknown model '%.*s'",
+                         (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p);
+    return NULL;
+}
+
+const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
+                                        struct as_str version)
+{
+    const struct as_model *m = as_exchange_look(x, name, version);
+
+    if (!m || __builtin_expect(!m->unloaded, 1))
+        return m;
+    as_exchange_fail(x, AS_ENOTFOUND, "model '%.*s' has no available versions: it is unloaded",
+                     AS_STR_FMT(m->name));
+    return NULL;
+}
+
+/* --- its bytes --- */
+
+static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
+{
+    struct as_conn *c = conn;
+    struct as_exchange *x = req;
+    const uint8_t *bytes;
+    uint64_t len;
+    bool compressed;
+
+    x->got += n;
+    if (x->streaming) {
+        as_stream_data(x->streaming, p, n);
+        return;
+    }
+    as_conn_consume(c, x->stream, n);
+    if (x->held) {
+        if (x->got > AS_REST_EARLY)
+            as_rest_release(x);
+        return;
+    }
+    if (!x->grpc) {
+        as_body_data(x, p, n);
+        return;
+    }
+    while (x->state == AS_X_RECEIVING) {
+        switch (as_grpc_read(&x->reader, &p, &n, &bytes, &len, &compressed)) {
+        case AS_GRPC_MESSAGE:
+            if (x->reader.messages > 1)
+                as_exchange_fail(x, AS_EUNIMPLEMENTED, "more than one message on a unary call");
+            else
+                as_exchange_begin_message(x, len, compressed, false);
+            break;
+        case AS_GRPC_BYTES:
+            as_exchange_add(x, bytes, (size_t)len);
+            break;
+        case AS_GRPC_BAD:
+            as_exchange_fail(x, AS_EINTERNAL,
+                             "malformed gRPC frame: compression flag is not 0 or 1");
+            break;
+        case AS_GRPC_MORE:
+            return;
+        }
+    }
+}
+
+static void on_end(void *conn AS_UNUSED, void *req)
+{
+    struct as_exchange *x = req;
+
+    x->ended = true;
+    if (x->state != AS_X_RECEIVING) {
+        if (!x->grpc && x->held)
+            as_rest_release(x);
+        return;
+    }
+    if (x->streaming) {
+        as_stream_half_close(x->streaming);
+        return;
+    }
+    as_patience_stop(x);
+    if (!x->grpc)
+        as_rest_end(x);
+    else if (!as_grpc_at_boundary(&x->reader))
+        as_exchange_fail(x, AS_EINTERNAL, "the request ended inside a message");
+    else if (x->reader.messages != 1)
+        as_exchange_fail(x, AS_EUNIMPLEMENTED, "a unary call needs one message, got none");
+    else if (x->zipped)
+        as_exchange_inflate(x, as_service_call);
+    else
+        as_service_call(x);
+}
+
+/* --- the head --- */
+
+static void check_encoding(struct as_exchange *x)
+{
+    struct as_str name = x->head->grpc_encoding;
+
+    if (as_zip_format_of(name, &x->encoding))
+        as_exchange_fail(x, AS_EUNIMPLEMENTED,
+                         "grpc-encoding '%.*s' is not supported; the server reads " AS_ZIP_ACCEPTED,
+                         (int)AS_MIN(name.n, (size_t)64), name.p);
+}
+
+void as_exchange_timeout(struct as_exchange *x)
+{
+    const struct as_http_head *head = x->head;
+    as_ns timeout;
+
+    if (as_grpc_timeout(head->grpc_timeout, &timeout)) {
+        as_exchange_fail(x, AS_EINVALID, "malformed grpc-timeout '%.*s'",
+                         (int)AS_MIN(head->grpc_timeout.n, (size_t)32), head->grpc_timeout.p);
+        return;
+    }
+    if (timeout == 0)
+        as_exchange_fail(x, AS_EDEADLINE, "the deadline has passed already");
+    else if (timeout < AS_NEVER - as_loop_now(x->edge->loop))
+        x->deadline = as_loop_now(x->edge->loop) + timeout;
+}
+
+static void refuse(struct as_exchange *x)
+{
+    as_exchange_fail(x, AS_EFULL, "the server holds all the requests it may (--max-requests)");
+}
+
+static void check_grpc(struct as_exchange *x)
+{
+    const struct as_http_head *head = x->head;
+
+    if (x->rpc == AS_RPC_UNKNOWN) {
+        as_exchange_fail(x, AS_EUNIMPLEMENTED, "unknown method %.*s",
+                         (int)AS_MIN(head->path.n, (size_t)256), head->path.p);
+        return;
+    }
+    /* what the value must be is HTTP/2's rule, and checked below us */
+    if (!head->te.n) {
+        as_exchange_fail(x, AS_EINTERNAL,
+                         "the header 'te: trailers' is missing: something on the way is no gRPC");
+        return;
+    }
+    if (head->grpc_encoding.n)
+        check_encoding(x);
+    if (head->grpc_timeout.n)
+        as_exchange_timeout(x);
+    if (as_rpc_is_streaming(x->rpc) && x->state == AS_X_RECEIVING)
+        as_service_stream(x);
+}
+
+static bool is_grpc(const struct as_http_head *head)
+{
+    return as_grpc_is_content_type(head->content_type);
+}
+
+/* There is no memory for a request of its own: answered out of the connection's. */
+static void shed(struct as_conn *c, uint32_t stream, const struct as_http_head *head)
+{
+    static const struct as_http_header grpc[] = {
+        {{"content-type", 12}, {"application/grpc", 16}},
+        {{"grpc-status", 11}, {"8", 1}},
+        {{"grpc-message", 12}, {"no memory for the request", 25}},
+    };
+    struct as_http_answer a = {.status = 503};
+
+    if (is_grpc(head))
+        a = (struct as_http_answer){.status = 200, .headers = grpc, .n_headers = AS_COUNT(grpc)};
+    as_conn_answer(c, stream, &a);
+    as_conn_touch(c);
+}
+
+/* Of a connection, whose accounts these are. */
+static void begin(struct as_exchange *x, struct as_edge *e, struct as_conn *c, uint32_t stream,
+                  const struct as_http_head *head, struct as_account *requests,
+                  struct as_account *answers)
+{
+    x->edge = e;
+    x->conn = c;
+    x->stream = stream;
+    x->state = AS_X_RECEIVING;
+    x->in_fleet = false;
+    x->ended = head && head->end_stream;
+    x->reader = (struct as_grpc_reader){0};
+    x->zipped = false;
+    x->encoding = AS_ZIP_NONE;
+    x->squeeze = NULL;
+    x->aside = NULL;
+    x->streaming = NULL;
+    x->held = NULL;
+    x->rest.route = NULL;
+    x->body = NULL;
+    x->body_len = x->body_have = x->body_room = 0;
+    x->blob = x->inputs = x->text = x->answer = x->deflated = NULL;
+    x->reserved = 0;
+    x->requests = requests;
+    x->answers = answers;
+    x->outlives = false;
+    x->deadline = AS_NEVER;
+    x->registry = NULL;
+    x->model = NULL;
+    x->detour = NULL;
+    x->ask = NULL;
+    x->head = head;
+    x->got = 0;
+    x->parts = NULL;
+    x->picked = NULL;
+    x->own_params = NULL;
+    x->own_cap = 0;
+    x->retry_after = 0;
+    x->owed = (struct as_frame_window){0};
+    x->cancelled = false;
+    x->fail = NULL;
+    x->item = NULL;
+    x->over_time = NULL;
+}
+
+struct as_exchange *as_exchange_child(struct as_exchange *parent)
+{
+    struct as_edge *e = parent->edge;
+    struct as_exchange *x = e->stat.exchanges < e->conf.max_requests ? take(parent->edge) : NULL;
+
+    if (!x)
+        return NULL;
+    begin(x, parent->edge, parent->conn, parent->stream, parent->head, parent->requests,
+          parent->answers);
+    x->grpc = true;
+    x->rpc = parent->rpc;
+    x->deadline = parent->deadline;
+    return x;
+}
+
+struct as_exchange *as_exchange_shadow(struct as_exchange *of)
+{
+    struct as_edge *e = of->edge;
+    struct as_exchange *x = e->stat.exchanges < e->conf.max_requests ? take(e) : NULL;
+
+    if (!x)
+        return NULL;
+    begin(x, e, NULL, 0, NULL, of->requests, of->answers);
+    x->outlives = true;
+    as_account_join(x->requests);
+    as_account_join(x->answers);
+    return x;
+}
+
+void as_exchange_cancel(struct as_exchange *x)
+{
+    if (!x->in_fleet || x->cancelled)
+        return;
+    x->cancelled = true;
+    as_client_cancel(&x->edge->client, &x->call); /* may release it at once */
+}
+
+/* Its connection may go before it does: it keeps the accounts. */
+static void leave_conn(struct as_exchange *x)
+{
+    x->conn = NULL;
+    if (!x->in_fleet && !x->aside)
+        return;
+    x->outlives = true;
+    as_account_join(x->requests);
+    as_account_join(x->answers);
+}
+
+void as_exchange_drop_child(struct as_exchange *x)
+{
+    leave_conn(x);
+    x->head = NULL;
+    maybe_free(x);
+}
+
+static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
+{
+    struct as_conn *c = conn;
+    struct as_exchange *x = take(c->edge);
+
+    if (!x) {
+        shed(c, stream, head);
+        return NULL;
+    }
+    begin(x, c->edge, c, stream, head, c->requests, c->answers);
+    as_conn_begin_request(c);
+    /* other requests are answered as plain HTTP, whatever their content-type says */
+    x->grpc = c->h2 && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
+    x->rpc = x->grpc ? as_service_rpc(c->edge->conf.door, head->path) : AS_RPC_HTTP;
+    if (c->edge->stat.exchanges > c->edge->conf.max_requests)
+        refuse(x);
+    else if (__builtin_expect(!c->trusted, 0))
+        as_door_opens(x);
+    if (x->grpc)
+        check_grpc(x);
+    else
+        as_rest_head(x);
+    if (x->state == AS_X_RECEIVING && !head->end_stream && !x->streaming)
+        as_patience_upload(x);
+    return x;
+}
+
+static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
+{
+    struct as_conn *c = conn;
+    struct as_exchange *x = req;
+
+    as_conn_end_request(c);
+    as_patience_stop(x);
+    if (x->state != AS_X_ANSWERED && x->grpc)
+        as_count(&x->edge->stat.requests[x->rpc][as_err_grpc(AS_ECANCELLED)], 1);
+    else if (x->state != AS_X_ANSWERED)
+        as_rest_gone(x);
+    if (x->streaming)
+        as_stream_gone(x->streaming);
+    if (x->over_time)
+        x->over_time->gone(x);
+    as_squeeze_cancel(x->squeeze);
+    as_aside_drop(x->aside);
+    as_ask_forget(x);
+    leave_conn(x);
+    x->head = NULL;
+    if (x->in_fleet)
+        as_exchange_cancel(x);
+    else
+        maybe_free(x);
+}
+
+static void on_drained(void *conn AS_UNUSED, void *req)
+{
+    struct as_exchange *x = req;
+
+    if (x->streaming)
+        as_stream_drained(x->streaming);
+    else if (x->over_time)
+        x->over_time->drained(x);
+}
+
+/* Metadata over a limit is what gRPC calls RESOURCE_EXHAUSTED, and 431 to everybody else. */
+static void on_over_limit(void *conn, const struct as_http_head *head, struct as_http_answer *a)
+{
+    static const struct as_http_header headers[] = {
+        {{"content-type", 12}, {"application/grpc", 16}},
+        {{"grpc-status", 11}, {"8", 1}},
+        {{"grpc-message", 12}, {OVER_LIMIT, sizeof(OVER_LIMIT) - 1}},
+    };
+    struct as_conn *c = conn;
+
+    as_conn_touch(c);
+    if (is_grpc(head))
+        *a = (struct as_http_answer){
+            .status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
+}
+
+const struct as_http_ops as_exchange_ops = {
+    .on_request = on_request,
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_drained = on_drained,
+    .on_over_limit = on_over_limit,
+    .on_close = on_close,
+};
+
+void as_exchange_released(struct as_exchange *x)
+{
+    x->in_fleet = false;
+    maybe_free(x);
+}
+
+void as_exchange_aside_over(struct as_exchange *x)
+{
+    x->aside = NULL;
+    maybe_free(x);
+}

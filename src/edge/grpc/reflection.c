@@ -1,0 +1,40 @@
+#include "edge/grpc/reflection.h"
+
+#include "edge/grpc/stream.h"
+#include "wire/grpc/grpc_reflection.h"
+
+static void on_message(struct as_stream *s, struct as_message *m)
+{
+    enum as_reflect_set set =
+        s->x->edge->conf.door == AS_DOOR_MANAGEMENT ? AS_REFLECT_MANAGEMENT : AS_REFLECT_CLIENTS;
+    struct as_buf out = {0};
+    int err = as_reflect_answer(set, m->p, m->n, &out);
+
+    if (err == AS_ENOMEM)
+        as_exchange_fail(s->x, err, "no memory for the answer");
+    else if (err)
+        as_exchange_fail(s->x, AS_EINVALID, "malformed request message");
+    else
+        as_stream_send(s, &out);
+    as_buf_fini(&out);
+    as_message_drop(m);
+    if (!as_stream_has_room(s))
+        as_stream_pause(s);
+}
+
+static void on_close(struct as_stream *s)
+{
+    (void)s;
+}
+
+void as_reflection_open(struct as_exchange *x)
+{
+    static const struct as_stream_ops ops = {
+        .on_message = on_message,
+        .on_end = as_stream_finish,
+        .on_room = as_stream_resume,
+        .on_close = on_close,
+    };
+
+    as_stream_open(x, &ops, NULL, AS_REFLECT_REQUEST_MAX);
+}

@@ -1,0 +1,440 @@
+#include "edge/grpc/stream.h"
+
+#include "edge/exchange/client_timeouts.h"
+
+/* True: nobody listens any more, on our side or the client's. */
+static bool is_over(const struct as_stream *s)
+{
+    return s->x->state == AS_X_ANSWERED || !s->x->conn;
+}
+
+void as_message_drop(struct as_message *m)
+{
+    as_blob_unref(m->blob);
+    *m = (struct as_message){0};
+}
+
+bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void *owner,
+                    uint64_t max_message)
+{
+    struct as_stream *s = calloc(1, sizeof(*s));
+
+    if (!s) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return false;
+    }
+    s->x = x;
+    s->ops = ops;
+    s->owner = owner;
+    s->max_message = max_message;
+    as_buf_init(&s->held);
+    as_list_push(&x->edge->streams, &s->node);
+    x->streaming = s;
+    return true;
+}
+
+/* --- in --- */
+
+static void fail_too_big(struct as_stream *s, uint64_t len)
+{
+    as_exchange_fail(s->x, AS_ETOOBIG,
+                     "message of %lu bytes is over the %lu that this method takes",
+                     (unsigned long)len, (unsigned long)s->max_message);
+}
+
+static void deliver(struct as_stream *s)
+{
+    struct as_exchange *x = s->x;
+    struct as_message m = {x->body, x->body_len, x->blob};
+
+    x->body = NULL;
+    x->blob = NULL;
+    s->in_turn++;
+    if (is_over(s)) { /* while it was being inflated */
+        as_message_drop(&m);
+        return;
+    }
+    if (m.n > s->max_message) {
+        fail_too_big(s, m.n);
+        as_message_drop(&m);
+        return;
+    }
+    s->ops->on_message(s, &m);
+}
+
+static void read_on(struct as_stream *s);
+
+static void on_inflated(struct as_exchange *x)
+{
+    deliver(x->streaming);
+    read_on(x->streaming);
+}
+
+static void complete(struct as_stream *s)
+{
+    if (s->x->zipped)
+        as_exchange_inflate(s->x, on_inflated); /* may be done before it returns */
+    else
+        deliver(s);
+}
+
+static void begin(struct as_stream *s, uint64_t len, bool compressed)
+{
+    struct as_exchange *x = s->x;
+
+    if (len > s->max_message)
+        fail_too_big(s, len);
+    else if (as_exchange_begin_message(x, len, compressed, true) && !len)
+        complete(s);
+}
+
+static bool may_read(struct as_stream *s)
+{
+    if (is_over(s) || s->paused || s->x->squeeze)
+        return false;
+    if (s->in_turn < AS_STREAM_TURN)
+        return true;
+    as_loop_next(s->x->edge->loop, &s->x->edge->stream_turn);
+    return false;
+}
+
+/* Reads messages out of *p, *n as long as the owner takes them; both advance. */
+static void read_messages(struct as_stream *s, const uint8_t **p, size_t *n)
+{
+    struct as_exchange *x = s->x;
+    const uint8_t *bytes;
+    uint64_t len;
+    bool compressed;
+
+    while (may_read(s)) {
+        switch (as_grpc_read(&x->reader, p, n, &bytes, &len, &compressed)) {
+        case AS_GRPC_MESSAGE:
+            begin(s, len, compressed);
+            break;
+        case AS_GRPC_BYTES:
+            if (as_exchange_add(x, bytes, (size_t)len) && x->body_have == x->body_len)
+                complete(s);
+            break;
+        case AS_GRPC_BAD:
+            as_exchange_fail(x, AS_EINTERNAL,
+                             "malformed gRPC frame: compression flag is not 0 or 1");
+            break;
+        case AS_GRPC_MORE:
+            return;
+        }
+    }
+}
+
+static void tell_end(struct as_stream *s)
+{
+    if (!s->half_closed || s->told_end || s->held.n > s->held_at || !may_read(s))
+        return;
+    s->told_end = true;
+    if (as_grpc_at_boundary(&s->x->reader))
+        s->ops->on_end(s);
+    else
+        as_exchange_fail(s->x, AS_EINTERNAL, "the request ended inside a message");
+}
+
+static void consume(struct as_stream *s, size_t n)
+{
+    as_conn_consume(s->x->conn, s->x->stream, n);
+    if (n)
+        as_conn_touch(s->x->conn);
+}
+
+static size_t held(const struct as_stream *s)
+{
+    return s->held.n - s->held_at;
+}
+
+/* The first n held bytes are dealt with. */
+static void drop_held(struct as_stream *s, size_t n)
+{
+    if (!n)
+        return;
+    as_account_give(s->x->requests, n);
+    s->held_at += n;
+    if (s->held_at > s->held.n / 2) { /* not at every message: what is behind moves */
+        as_buf_drop(&s->held, s->held_at);
+        s->held_at = 0;
+    }
+    consume(s, n);
+}
+
+/* What was held, now that somebody reads again. */
+static void read_on(struct as_stream *s)
+{
+    if (s->reading)
+        return;
+    s->reading = true;
+    if (held(s) && may_read(s)) {
+        const uint8_t *p = s->held.p + s->held_at;
+        size_t n = held(s), had = n;
+
+        read_messages(s, &p, &n);
+        drop_held(s, had - n);
+    }
+    if (is_over(s))
+        drop_held(s, held(s));
+    tell_end(s);
+    s->reading = false;
+}
+
+/* Until it is read. False: there is no room, the call was failed. */
+static bool hold(struct as_stream *s, const uint8_t *p, size_t n)
+{
+    struct as_exchange *x = s->x;
+
+    if (!as_account_take(x->requests, n)) {
+        as_exchange_fail_room(x, AS_EFULL, "what waits to be read,", n);
+        return false;
+    }
+    if (!as_buf_try_reserve(&s->held, n)) {
+        as_account_give(x->requests, n);
+        as_exchange_fail_room(x, AS_ENOMEM, "", n);
+        return false;
+    }
+    as_buf_add(&s->held, p, n);
+    return true;
+}
+
+void as_stream_data(struct as_stream *s, const uint8_t *p, size_t n)
+{
+    size_t had = n;
+
+    if (!held(s) && !s->reading) {
+        s->reading = true;
+        read_messages(s, &p, &n);
+        s->reading = false;
+    }
+    if (is_over(s))
+        n = 0;
+    consume(s, had - n);
+    if (!n)
+        return;
+    if (!hold(s, p, n)) {
+        consume(s, n);
+        read_on(s);
+    }
+}
+
+void as_stream_half_close(struct as_stream *s)
+{
+    s->half_closed = true;
+    read_on(s);
+}
+
+void as_stream_pause(struct as_stream *s)
+{
+    s->paused = true;
+}
+
+void as_stream_resume(struct as_stream *s)
+{
+    s->paused = false;
+    read_on(s);
+}
+
+/* --- out --- */
+
+bool as_stream_has_begun(const struct as_stream *s)
+{
+    return s->begun;
+}
+
+bool as_stream_has_room(struct as_stream *s)
+{
+    if (is_over(s) || as_conn_unsent(s->x->conn, s->x->stream) < AS_STREAM_HIGH)
+        return true;
+    s->wants_room = true;
+    return false;
+}
+
+void as_stream_drained(struct as_stream *s)
+{
+    if (!s->wants_room || is_over(s))
+        return;
+    s->wants_room = false;
+    if (s->ops->on_room)
+        s->ops->on_room(s);
+}
+
+/* Headers go out with the first message: until then an error can be retried by the client. */
+static void ensure_begun(struct as_stream *s)
+{
+    static const struct as_http_header headers[] = {
+        {{"content-type", 12}, {"application/grpc", 16}},
+        {{"grpc-accept-encoding", 20}, {AS_ZIP_ACCEPTED, sizeof(AS_ZIP_ACCEPTED) - 1}},
+    };
+    struct as_http_answer a = {.status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
+
+    if (s->begun)
+        return;
+    s->begun = true;
+    as_conn_begin(s->x->conn, s->x->stream, &a);
+    as_patience_answer(s->x);
+}
+
+void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n)
+{
+    size_t len = 0;
+
+    if (is_over(s))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        len += pieces[i].n;
+    as_grpc_prefix((uint8_t *)(uintptr_t)pieces[0].p, (uint32_t)(len - AS_GRPC_PREFIX));
+    as_stream_send_framed(s, pieces, n);
+}
+
+void as_stream_send_framed(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n)
+{
+    if (is_over(s))
+        return;
+    ensure_begun(s);
+    for (uint32_t i = 0; i < n; i++)
+        as_conn_write(s->x->conn, s->x->stream, &pieces[i]);
+    as_conn_touch(s->x->conn);
+}
+
+void as_stream_send(struct as_stream *s, const struct as_buf *message)
+{
+    struct as_http_piece piece = {.n = AS_GRPC_PREFIX + message->n};
+
+    if (is_over(s))
+        return;
+    piece.owner = as_exchange_answer_blob(s->x, piece.n);
+    if (!piece.owner)
+        return;
+    piece.p = piece.owner->data;
+    if (message->n)
+        memcpy(piece.owner->data + AS_GRPC_PREFIX, message->p, message->n);
+    as_stream_send_pieces(s, &piece, 1);
+    as_blob_unref(piece.owner);
+}
+
+void as_stream_finish(struct as_stream *s)
+{
+    static const struct as_http_header ok[] = {{{"grpc-status", 11}, {"0", 1}}};
+
+    if (!as_exchange_answering(s->x, 0))
+        return;
+    ensure_begun(s);
+    as_conn_finish(s->x->conn, s->x->stream, ok, AS_COUNT(ok));
+}
+
+/* --- the end and all of them --- */
+
+void as_stream_gone(struct as_stream *s)
+{
+    struct as_exchange *x = s->x;
+
+    /* no touch: the connection may be closing */
+    as_conn_consume(x->conn, x->stream, held(s));
+    as_account_give(x->requests, held(s));
+    as_list_remove(&s->node);
+    s->ops->on_close(s);
+    as_buf_fini(&s->held);
+    x->streaming = NULL;
+    free(s);
+}
+
+/* The next turn: those that had their share go on. */
+static void on_turn(struct as_task *t)
+{
+    struct as_edge *e = AS_CONTAINER(t, struct as_edge, stream_turn);
+
+    AS_LIST_EACH(n, &e->streams)
+    {
+        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
+        bool had_enough = s->in_turn >= AS_STREAM_TURN;
+
+        s->in_turn = 0;
+        if (had_enough)
+            read_on(s);
+    }
+}
+
+void as_stream_init_all(struct as_edge *e)
+{
+    as_list_init(&e->streams);
+    as_task_init(&e->stream_turn, on_turn);
+}
+
+void as_stream_fini_all(struct as_edge *e)
+{
+    AS_ASSERT(as_list_empty(&e->streams));
+    as_task_cancel(&e->stream_turn);
+}
+
+void as_stream_change_all(struct as_edge *e)
+{
+    AS_LIST_EACH(n, &e->streams)
+    {
+        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
+
+        if (s->ops->on_change && !is_over(s))
+            s->ops->on_change(s);
+    }
+}
+
+void as_stream_drain_all(struct as_edge *e)
+{
+    AS_LIST_EACH(n, &e->streams)
+    {
+        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
+
+        if (is_over(s))
+            continue;
+        if (s->ops->on_drain)
+            s->ops->on_drain(s);
+        else
+            as_exchange_fail(s->x, AS_EUNAVAILABLE, "the server is ending");
+    }
+}
+
+/* Is a message under way of which the client owes the rest? */
+static bool is_owed(const struct as_stream *s)
+{
+    const struct as_exchange *x = s->x;
+
+    return x->body && x->body_have < x->body_len && !s->paused && !is_over(s);
+}
+
+/* Its memory and its part of the budget are taken: it must move, as the body of a unary call. */
+static void look_at_message(struct as_stream *s, as_ns now)
+{
+    struct as_exchange *x = s->x;
+    const struct as_edge_conf *conf = &x->edge->conf;
+    bool is_known = is_owed(s) && x->reader.messages == s->looked_at;
+
+    if (is_known && x->edge->short_of_requests && as_account_is_greedy(x->requests) &&
+        as_patience_is_slow(x->edge, now - s->looked, x->got - s->mark, x->body_len - x->body_have,
+                            conf->body_timeout)) {
+        as_patience_yield(x);
+        return;
+    }
+    if (is_known && (!conf->body_timeout || now - s->looked < conf->body_timeout))
+        return;
+    if (is_known && x->got - s->mark < conf->min_progress) {
+        as_patience_give_up(x);
+        return;
+    }
+    s->looked_at = x->reader.messages;
+    s->looked = now;
+    s->mark = x->got;
+}
+
+void as_stream_expire_all(struct as_edge *e, as_ns now)
+{
+    AS_LIST_EACH(n, &e->streams)
+    {
+        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
+
+        if (s->x->deadline <= now)
+            as_exchange_fail(s->x, AS_EDEADLINE, "deadline exceeded");
+        else
+            look_at_message(s, now);
+    }
+}

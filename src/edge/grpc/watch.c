@@ -1,0 +1,217 @@
+#include "edge/grpc/watch.h"
+
+#include "edge/grpc/stream.h"
+#include "wire/management/management.h"
+
+#define SERVER      "inference.GRPCInferenceService"
+#define REQUEST_MAX 65536u /* bytes of a Watch's message */
+
+/* --- states --- */
+
+static enum as_health status_if(bool serving)
+{
+    return serving ? AS_HEALTH_SERVING : AS_HEALTH_NOT_SERVING;
+}
+
+static enum as_health status_of_model(struct as_edge *e, const struct as_model *m)
+{
+    return status_if(!e->ending && !m->unloaded &&
+                     as_fleet_model_ready(e->client.fleet, m->deployment));
+}
+
+enum as_health as_watch_status(struct as_edge *e, struct as_str service)
+{
+    const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
+    struct as_str version = {0};
+    const struct as_model *m;
+
+    if (!service.p || !service.n || as_str_eq(service, AS_STR(SERVER)))
+        return status_if(!e->ending && as_fleet_ready(e->client.fleet));
+    if (e->conf.door == AS_DOOR_MANAGEMENT && as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
+        return status_if(!e->draining);
+    if (colon) { /* names hold none */
+        version = (struct as_str){colon + 1, service.n - (size_t)(colon + 1 - service.p)};
+        service.n = (size_t)(colon - service.p);
+        if (!version.n)
+            return AS_HEALTH_SERVICE_UNKNOWN;
+    }
+    m = as_registry_find(e->client.registry, service, version, NULL);
+    return m ? status_of_model(e, m) : AS_HEALTH_SERVICE_UNKNOWN;
+}
+
+/* --- Check and List --- */
+
+static void fail_parse(struct as_exchange *x, int err)
+{
+    if (err == AS_ENOMEM)
+        as_exchange_fail(x, err, "no memory for the request");
+    else
+        as_exchange_fail(x, AS_EINVALID, "malformed request message");
+}
+
+void as_watch_check(struct as_exchange *x)
+{
+    uint8_t room[AS_HEALTH_RESPONSE_MAX];
+    struct as_buf service = {0}, out = {.p = room};
+    enum as_health status;
+    int err = as_health_parse(x->body, x->body_len, &service);
+
+    if (err) {
+        fail_parse(x, err);
+        return;
+    }
+    status = as_watch_status(x->edge, as_buf_slice(&service));
+    if (status == AS_HEALTH_SERVICE_UNKNOWN) {
+        as_exchange_fail(x, x->edge->client.settling ? AS_EUNAVAILABLE : AS_ENOTFOUND,
+                         "unknown service '%.*s'%s", (int)AS_MIN(service.n, (size_t)AS_NAME_MAX),
+                         (const char *)service.p,
+                         x->edge->client.settling ? ": workers are starting" : "");
+    } else {
+        out.n = as_health_put(room, status);
+        as_exchange_reply(x, &out);
+    }
+    as_buf_fini(&service);
+}
+
+/* "NAME" or "NAME:VERSION", in the arena; NULL: out of memory. */
+static char *row_name(struct as_arena *a, struct as_str name, struct as_str version)
+{
+    size_t n = name.n + 1 + version.n + 1;
+    char *p = as_arena_alloc(a, n, 1);
+
+    if (p)
+        snprintf(p, n, version.n ? "%.*s:%.*s" : "%.*s", AS_STR_FMT(name), AS_STR_FMT(version));
+    return p;
+}
+
+/* Name and "NAME:VERSION" of a model, each a row; the name only once. 0: out of memory. */
+static size_t put_rows(struct as_exchange *x, struct as_health_row *rows, const struct as_model *m,
+                       const struct as_model *before)
+{
+    struct as_edge *e = x->edge;
+    struct as_str no_version = {0};
+    size_t n = 0;
+
+    if (!before || !as_str_eq(before->name, m->name)) {
+        const struct as_model *first =
+            as_registry_find(e->client.registry, m->name, no_version, NULL);
+
+        rows[n++] = (struct as_health_row){row_name(&x->arena, m->name, no_version),
+                                           status_of_model(e, first)};
+    }
+    rows[n++] =
+        (struct as_health_row){row_name(&x->arena, m->name, m->version), status_of_model(e, m)};
+    return rows[0].service && rows[n - 1].service ? n : 0;
+}
+
+/* 0: out of memory. */
+static size_t all_rows(struct as_exchange *x, struct as_health_row *rows)
+{
+    static char server[] = SERVER, nothing[] = "", management[] = AS_MANAGEMENT_SERVICE;
+    const struct as_registry *g = x->edge->client.registry;
+    enum as_health status = as_watch_status(x->edge, AS_STR(""));
+    uint32_t count = as_registry_count(g);
+    size_t n = 0;
+
+    rows[n++] = (struct as_health_row){nothing, status};
+    rows[n++] = (struct as_health_row){server, status};
+    if (x->edge->conf.door == AS_DOOR_MANAGEMENT)
+        rows[n++] = (struct as_health_row){management,
+                                           as_watch_status(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
+    for (uint32_t i = 0; i < count; i++) {
+        size_t k = put_rows(x, rows + n, as_registry_at(g, i), i ? as_registry_at(g, i - 1) : NULL);
+
+        if (!k)
+            return 0;
+        n += k;
+    }
+    return n;
+}
+
+void as_watch_list(struct as_exchange *x)
+{
+    size_t most = 3 + 2 * (size_t)as_registry_count(x->edge->client.registry);
+    struct as_health_row *rows = as_arena_alloc(&x->arena, most * sizeof(*rows), 8);
+    size_t n = rows ? all_rows(x, rows) : 0;
+    struct as_buf out = {0};
+
+    if (!n || as_health_put_list(&out, rows, n))
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    else
+        as_exchange_reply(x, &out);
+    as_buf_fini(&out);
+}
+
+/* --- Watch --- */
+
+struct watch {
+    struct as_buf service;
+    bool asked;          /* the request has come */
+    enum as_health told; /* what the client knows; UNKNOWN: nothing */
+};
+
+/* Tells the client what it does not know yet; a slow one hears of the newest state only. */
+static void tell(struct as_stream *s)
+{
+    struct watch *w = s->owner;
+    uint8_t room[AS_HEALTH_RESPONSE_MAX];
+    struct as_buf out = {.p = room};
+    enum as_health now;
+
+    if (!w->asked || !as_stream_has_room(s))
+        return;
+    now = as_watch_status(s->x->edge, as_buf_slice(&w->service));
+    if (now == w->told)
+        return;
+    w->told = now;
+    out.n = as_health_put(room, now);
+    as_stream_send(s, &out);
+}
+
+static void on_message(struct as_stream *s, struct as_message *m)
+{
+    struct watch *w = s->owner;
+    int err;
+
+    if (w->asked) {
+        as_exchange_fail(s->x, AS_EUNIMPLEMENTED, "more than one message on Watch");
+    } else if ((err = as_health_parse(m->p, m->n, &w->service))) {
+        fail_parse(s->x, err);
+    } else {
+        w->asked = true;
+        tell(s);
+    }
+    as_message_drop(m);
+}
+
+static void on_end(struct as_stream *s)
+{
+    if (!((struct watch *)s->owner)->asked)
+        as_exchange_fail(s->x, AS_EUNIMPLEMENTED, "Watch needs one message, got none");
+}
+
+static void on_close(struct as_stream *s)
+{
+    struct watch *w = s->owner;
+
+    as_buf_fini(&w->service);
+    free(w);
+}
+
+void as_watch_open(struct as_exchange *x)
+{
+    static const struct as_stream_ops ops = {
+        .on_message = on_message,
+        .on_end = on_end,
+        .on_room = tell,
+        .on_change = tell,
+        .on_close = on_close,
+    };
+
+    struct watch *w = calloc(1, sizeof(*w));
+
+    if (!w)
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    else if (!as_stream_open(x, &ops, w, REQUEST_MAX))
+        free(w);
+}

@@ -1,0 +1,568 @@
+#include "edge/infer/infer.h"
+
+#include "edge/infer/reroute.h"
+#include "edge/infer/mirror.h"
+#include "edge/infer/infer_output.h"
+#include "edge/infer/shm_tensors.h"
+#include "edge/infer/request_options.h"
+
+#define WHY_MAX      512
+#define METADATA_MAX 128u /* entries handed to the worker */
+/* Bytes of metadata: with AS_OIP_TABLE_MAX of the message's own, an OPEN's table always fits. */
+#define METADATA_BYTES (AS_FRAME_TABLE - AS_OIP_TABLE_MAX - METADATA_MAX * 16)
+
+static struct as_exchange *exchange_of(struct as_call *c)
+{
+    return AS_CONTAINER(c, struct as_exchange, call);
+}
+
+/* --- the request --- */
+
+/* What is collected of a head. */
+struct metadata {
+    struct as_exchange *x;
+    struct as_meta *meta;
+    uint32_t cap;
+    size_t bytes;
+};
+
+static bool grow_metadata(struct metadata *md, uint32_t cap)
+{
+    struct as_meta *m = as_arena_alloc(&md->x->arena, sizeof(*m) * cap, 8);
+
+    if (!m) {
+        as_exchange_fail(md->x, AS_ENOMEM, "no memory for the request");
+        return false;
+    }
+    if (md->cap)
+        memcpy(m, md->meta, sizeof(*m) * md->cap);
+    md->meta = m;
+    md->cap = cap;
+    return true;
+}
+
+/* Room for one entry more, the key copied; NULL: answered. */
+static inline struct as_meta *add_metadata(struct metadata *md, struct as_str key, size_t value)
+{
+    struct as_msg *msg = &md->x->call.msg;
+    struct as_meta *m;
+    char *p;
+
+    md->bytes += key.n + value;
+    if (md->bytes > METADATA_BYTES || msg->n_meta == METADATA_MAX) {
+        as_exchange_fail(md->x, AS_EHEADERS,
+                         "metadata: more than %u entries or %u bytes for a handler", METADATA_MAX,
+                         (unsigned)METADATA_BYTES);
+        return NULL;
+    }
+    if (msg->n_meta == md->cap && !grow_metadata(md, 2 * md->cap))
+        return NULL;
+    p = as_arena_alloc(&md->x->arena, key.n + value, 1);
+    if (!p) {
+        as_exchange_fail(md->x, AS_ENOMEM, "no memory for the request");
+        return NULL;
+    }
+    m = &md->meta[msg->n_meta++];
+    memcpy(p, key.p, key.n);
+    m->key = (struct as_str){p, key.n};
+    m->value = (struct as_str){p + key.n, value};
+    return m;
+}
+
+/* A proxy may have joined several values by commas: each is an entry of its own. */
+static bool add_binary(struct metadata *md, const struct as_http_header *h)
+{
+    struct as_str rest = h->value, value;
+
+    while (as_grpc_next_bin(&rest, &value)) {
+        struct as_meta *m = add_metadata(md, h->name, AS_GRPC_BIN_BYTES(value.n));
+
+        if (!m)
+            return false;
+        if (as_grpc_decode_bin(value, (uint8_t *)(uintptr_t)m->value.p, &m->value.n)) {
+            as_exchange_fail(md->x, AS_EINVALID, "malformed base64 in header '%.*s'",
+                             (int)AS_MIN(h->name.n, (size_t)128), h->name.p);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Headers of plain HTTP that end here: those of the connection (RFC 9110, 7.6.1), and those that
+ * say how the body came and how the answer is to go. */
+static bool is_of_http(struct as_str name)
+{
+    static const char *const names[] = {
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "http2-settings",
+        "inference-header-content-length",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "grpc-timeout",
+    };
+
+    for (size_t i = 0; i < AS_COUNT(names); i++) {
+        if (as_str_eq(name, as_str_of(names[i])))
+            return true;
+    }
+    return false;
+}
+
+/* Headers that the handler may see, copied: the worker may be asked after the stream has gone.
+ * False: answered. */
+static bool take_metadata(struct as_exchange *x)
+{
+    const struct as_http_head *head = x->head;
+    struct metadata md = {.x = x};
+
+    x->call.msg.n_meta = 0;
+    if (!head->n_rest)
+        return true;
+    if (!grow_metadata(&md, AS_MIN(head->n_rest, METADATA_MAX)))
+        return false;
+    for (uint32_t i = 0; i < head->n_rest; i++) {
+        const struct as_http_header *h = &head->rest[i];
+        struct as_meta *m;
+
+        if (x->grpc ? as_grpc_is_reserved(h->name) : is_of_http(h->name))
+            continue;
+        if (x->grpc && as_grpc_is_bin(h->name)) {
+            if (!add_binary(&md, h))
+                return false;
+            continue;
+        }
+        m = add_metadata(&md, h->name, h->value.n);
+        if (!m)
+            return false;
+        memcpy((char *)(uintptr_t)m->value.p, h->value.p, h->value.n);
+    }
+    x->call.msg.meta = md.meta;
+    return true;
+}
+
+/* Large inputs travel by reference only where they all lie in one blob: the message that was
+ * received, or the one that JSON was read into. */
+static struct as_blob *holder(const struct as_exchange *x)
+{
+    struct as_blob *b = x->inputs ? x->inputs : x->blob;
+
+    for (uint32_t i = 0; b && i < x->infer.n_inputs; i++) {
+        const struct as_tensor *t = &x->infer.inputs[i];
+
+        if (t->nbytes && (t->data < b->data || t->data >= b->data + b->n))
+            return NULL;
+    }
+    return b;
+}
+
+/* Of a model with batching. False: answered. */
+static bool count_items(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+    char why[WHY_MAX];
+
+    if (as_model_items(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why),
+                       &c->core.items)) {
+        as_exchange_fail(x, AS_EINVALID, "%s", why);
+        return false;
+    }
+    c->batching = x->model->batching.ragged ? AS_CALL_RAGGED : AS_CALL_SAME_SHAPE;
+    return true;
+}
+
+/* A client that leaves its answers untaken has no more executed. */
+static bool may_be_answered(struct as_exchange *x)
+{
+    const struct as_budget *b = x->answers->budget;
+
+    if (__builtin_expect(!as_account_held(x->answers) && as_budget_free(b), 1))
+        return true;
+    if (as_account_has_room(x->answers, 1))
+        return true;
+    as_exchange_fail(
+        x, AS_EFULL,
+        "no room for an answer: %lu of --max-answer-bytes %lu wait for clients, %lu of "
+        "them for this connection (--connection-share %u)",
+        (unsigned long)as_budget_used(b), (unsigned long)b->limit,
+        (unsigned long)as_account_held(x->answers), b->share);
+    return false;
+}
+
+static bool prepare(struct as_exchange *x)
+{
+    char why[WHY_MAX];
+    int err;
+
+    if (!may_be_answered(x))
+        return false;
+    if (!x->model && !as_exchange_find(x, x->infer.model, x->infer.version))
+        return false;
+    if (__builtin_expect(x->model->routed, 0))
+        as_detour_choose(x);
+    err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
+    if (err) {
+        as_exchange_fail(x, err, "%s", why);
+        return false;
+    }
+    return take_metadata(x);
+}
+
+bool as_infer_charge(struct as_exchange *x)
+{
+    return !x->infer.typed || as_exchange_charge(x, x->infer.typed, "copy of typed contents,");
+}
+
+static void on_answer(struct as_call *c);
+static void on_part(struct as_call *c, struct as_part *p);
+
+static void on_release(struct as_call *c);
+
+/* The inputs are where they stay. */
+static void submit(struct as_exchange *x)
+{
+    struct as_exchange *copies = NULL;
+    struct as_call *c = &x->call;
+
+    c->msg.tensors = x->infer.inputs;
+    c->msg.n_tensors = x->infer.n_inputs;
+    c->blob = holder(x);
+    c->payer = x->answers;
+    c->err = 0;
+    x->state = AS_X_WAITING;
+    x->in_fleet = true;
+    if (__builtin_expect(x->model->routed, 0))
+        copies = as_mirror_make(x);
+    as_client_submit(&x->edge->client, c);
+    if (__builtin_expect(copies != NULL, 0))
+        as_mirror_send(copies);
+}
+
+/* Inputs lie in clients' memory: they are copied first. */
+static void submit_shared(struct as_exchange *x)
+{
+    if (!x->fail)
+        as_region_fetch(x, submit);
+    else if (as_region_fetch_now(x)) /* one of a stream: what follows it may belong to it */
+        submit(x);
+}
+
+/* What of the call is the model's. False: answered. */
+static bool address(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+
+    c->on_part = x->model->decoupled ? on_part : NULL;
+    c->streams_inputs = x->model->streams_inputs;
+    as_request_init(&c->core);
+    c->core.model = x->model->index;
+    c->batching = AS_CALL_ALONE;
+    if (x->model->batching.max_size && !count_items(x))
+        return false;
+    c->core.idempotent = x->model->idempotent;
+    c->deployment = x->model->deployment;
+    c->arena = c->on_part ? &x->far : &x->arena;
+    if (__builtin_expect(x->model->routed, 0))
+        as_detour_prepare(x);
+    return true;
+}
+
+void as_infer_begin(struct as_exchange *x, as_infer_send send)
+{
+    struct as_call *c = &x->call;
+
+    x->send = send;
+    if (!prepare(x))
+        return;
+    if (x->model->decoupled && !x->parts) {
+        as_exchange_fail(x, AS_EUNIMPLEMENTED,
+                         "model '%.*s' answers with a stream of responses: it is called by "
+                         "ModelStreamInfer or generate_stream",
+                         AS_STR_FMT(x->model->name));
+        return;
+    }
+    if (x->model->decoupled && as_output_any(x)) {
+        as_exchange_fail(x, AS_EINVALID,
+                         "classification and outputs in shared memory are for models with one "
+                         "response, which '%.*s' is not",
+                         AS_STR_FMT(x->model->name));
+        return;
+    }
+    c->msg.id = x->infer.id;
+    c->msg.params = x->infer.params;
+    c->msg.n_params = x->infer.n_params;
+    c->tensor_params = x->infer.tensor_params;
+    c->fell = false;
+    if (!address(x))
+        return;
+    c->core.deadline = x->deadline;
+    if (c->msg.n_params && !as_schedule_apply(x))
+        return;
+    c->on_answer = on_answer;
+    c->on_release = on_release;
+    if (__builtin_expect(!as_region_any(x), 1))
+        submit(x);
+    else
+        submit_shared(x);
+}
+
+void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,
+                          const struct as_infer_parts *parts)
+{
+    x->parts = parts;
+    as_infer_begin(x, send);
+}
+
+bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
+                    void (*released)(struct as_call *c))
+{
+    char why[WHY_MAX];
+    /* that version has it, whichever would take it if it came by itself */
+    int err =
+        as_model_check_inputs(to->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
+
+    if (err) {
+        as_exchange_fail(x, err, "%s", why);
+        return false;
+    }
+    if (as_region_any(x) && !as_region_fetch_now(x))
+        return false;
+    x->call.msg = (struct as_msg){.id = x->infer.id,
+                                  .tensors = x->infer.inputs,
+                                  .n_tensors = x->infer.n_inputs,
+                                  .params = x->infer.params,
+                                  .n_params = x->infer.n_params};
+    x->call.tensor_params = x->infer.tensor_params;
+    x->call.blob = holder(x);
+    x->call.on_release = released;
+    x->cancelled = true; /* not a call of its own */
+    x->in_fleet = true;
+    as_client_input(&x->edge->client, &to->call, &x->call);
+    return true;
+}
+
+/* --- the answer --- */
+
+/* The outputs that were asked for, in that order; all of them when none was named. False: failed.
+ */
+static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
+                           struct as_oip_response *r)
+{
+    r->outputs = res->tensors;
+    r->n_outputs = res->n_tensors;
+    if (!x->infer.n_outputs)
+        return true;
+    if (!x->picked) /* once for all responses */
+        x->picked = as_arena_alloc(&x->arena, sizeof(*x->picked) * x->infer.n_outputs, 8);
+    if (!x->picked) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return false;
+    }
+    for (uint32_t i = 0; i < x->infer.n_outputs; i++) {
+        uint32_t k = 0;
+
+        while (k < res->n_tensors && !as_str_eq(res->tensors[k].name, x->infer.outputs[i].name))
+            k++;
+        if (k == res->n_tensors) {
+            as_exchange_fail(
+                x, AS_EINVALID, "model '%.*s' has no output '%.*s'", AS_STR_FMT(x->model->name),
+                (int)AS_MIN(x->infer.outputs[i].name.n, (size_t)128), x->infer.outputs[i].name.p);
+            return false;
+        }
+        x->picked[i] = res->tensors[k];
+    }
+    r->outputs = x->picked;
+    r->n_outputs = x->infer.n_outputs;
+    return true;
+}
+
+/* What a client is told of a worker's message; `own`: parameters of its outputs. False: failed. */
+static bool respond(struct as_exchange *x, const struct as_msg *res,
+                    const struct as_tensor_params *own, struct as_oip_response *r)
+{
+    char why[WHY_MAX];
+
+    *r = (struct as_oip_response){.model = x->model->name,
+                                  .version = x->model->version,
+                                  .id = x->infer.id,
+                                  .params = res->params,
+                                  .n_params = res->n_params};
+    if (__builtin_expect(x->detour != NULL, 0))
+        as_detour_tell(x, r);
+    if (as_model_check_outputs(x->model, res->tensors, res->n_tensors, why, sizeof(why))) {
+        as_exchange_fail(x, AS_EHANDLER, "%s", why);
+        return false;
+    }
+    return select_outputs(x, res, r) && (!as_output_any(x) || as_output_apply(x, r)) &&
+           (!own->n || as_output_params(x, res, own, r));
+}
+
+static void send_result(struct as_exchange *x)
+{
+    struct as_oip_response r;
+
+    if (respond(x, &x->call.result, &x->call.result_tensor_params, &r))
+        x->send(x, &r);
+}
+
+void as_infer_credit(struct as_exchange *x)
+{
+    struct as_frame_window owed = x->owed;
+
+    x->owed = (struct as_frame_window){0};
+    if (x->in_fleet && owed.messages)
+        as_client_credit(&x->edge->client, &x->call, (uint32_t)owed.messages, (uint64_t)owed.bytes);
+}
+
+static void on_part(struct as_call *c, struct as_part *p)
+{
+    struct as_exchange *x = exchange_of(c);
+    struct as_oip_response r;
+
+    if (!x->conn || x->state == AS_X_ANSWERED)
+        return;
+    if (p->dropped) {
+        as_exchange_fail_answer(x, AS_EUNTAKEN, p->dropped);
+        as_exchange_cancel(x);
+        return;
+    }
+    if (!respond(x, &p->msg, &p->tensor_params, &r)) {
+        as_exchange_cancel(x); /* the rest has no reader */
+        return;
+    }
+    x->owed.messages++;
+    x->owed.bytes += (int64_t)p->cost;
+    if (x->parts->part(x, &r, p->blob))
+        as_infer_credit(x);
+}
+
+/* What became of a request for which the server did not wait any longer. */
+static bool tell_end(struct as_exchange *x)
+{
+    int err = x->call.err;
+
+    if (err == AS_EMAYHAVERUN)
+        as_exchange_fail(x, err,
+                         "the server ended before model '%.*s' had answered (--drain-timeout); the "
+                         "request may have been executed",
+                         AS_STR_FMT(x->model->name));
+    else if (err == AS_EUNAVAILABLE)
+        as_exchange_fail(x, err, "the server is ending");
+    return err == AS_EMAYHAVERUN || err == AS_EUNAVAILABLE;
+}
+
+static void send_error(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+
+    if (c->status) {
+        as_exchange_fail_status(x, c->status, c->message, NULL, 0);
+        return;
+    }
+    x->retry_after = c->retry_after;
+    if (__builtin_expect(as_fleet_has_given_up(x->edge->client.fleet), 0) && tell_end(x))
+        return;
+    switch (c->err) {
+    case AS_EFULL:
+        as_exchange_fail(x, c->err, "the queue of model '%.*s' is full (max_queued_requests)",
+                         AS_STR_FMT(x->model->name));
+        break;
+    case AS_EMAYHAVERUN:
+        as_exchange_fail(x, c->err,
+                         "the worker of model '%.*s' died; the request may have been executed",
+                         AS_STR_FMT(x->model->name));
+        break;
+    case AS_EHUNG:
+        as_exchange_fail(x, c->err, "the handler of model '%.*s' %s", AS_STR_FMT(x->model->name),
+                         "ran for longer than execution_timeout_s; its worker was ended");
+        break;
+    case AS_EPOISON:
+        as_exchange_fail(x, c->err,
+                         "this request has ended workers of model '%.*s' and is refused for a "
+                         "while (--quarantine)",
+                         AS_STR_FMT(x->model->name));
+        break;
+    case AS_ESUSPECT:
+        as_exchange_fail(x, c->err,
+                         "a request like this one has ended a worker of model '%.*s', and none was "
+                         "free to run it alone (--suspect-wait)",
+                         AS_STR_FMT(x->model->name));
+        break;
+    case AS_EUNAVAILABLE:
+        as_exchange_fail(x, c->err, "no worker of model '%.*s' is available",
+                         AS_STR_FMT(x->model->name));
+        break;
+    case AS_EUNTAKEN:
+        as_exchange_fail_answer(x, c->err, c->dropped);
+        break;
+    default:
+        as_exchange_fail(x, c->err, "%s", as_err_text(c->err));
+    }
+}
+
+static void end_parts(struct as_exchange *x)
+{
+    if (x->state != AS_X_ANSWERED)
+        x->parts->end(x);
+}
+
+static void on_answer(struct as_call *c)
+{
+    struct as_exchange *x = exchange_of(c);
+
+    if (c->err && __builtin_expect(x->detour != NULL, 0) && as_detour_takes(x))
+        return;
+    if (c->err)
+        send_error(x);
+    else if (x->conn && c->on_part)
+        end_parts(x);
+    else if (x->conn)
+        send_result(x);
+    if (x->answer)
+        as_blob_unref(c->result_blob);
+    else
+        x->answer = c->result_blob;
+    c->result_blob = NULL;
+}
+
+/* With its deadline and its priority, and with the client's word that there are no more inputs. */
+static void go_elsewhere(struct as_exchange *x)
+{
+    struct as_call *c = &x->call;
+    as_ns deadline = c->core.deadline;
+    uint8_t priority = c->core.priority;
+    bool over = c->on_part && c->inputs_over;
+
+    if (!as_detour_goes(x)) {
+        send_error(x);
+        as_exchange_released(x);
+        return;
+    }
+    if (!address(x)) {
+        as_exchange_released(x);
+        return;
+    }
+    c->core.deadline = deadline;
+    c->core.priority = priority;
+    as_client_submit(&x->edge->client, c);
+    if (over && x->in_fleet)
+        as_client_input_end(&x->edge->client, c);
+}
+
+static void on_release(struct as_call *c)
+{
+    struct as_exchange *x = exchange_of(c);
+
+    if (__builtin_expect(x->detour && x->detour->going, 0))
+        go_elsewhere(x);
+    else
+        as_exchange_released(x);
+}

@@ -1,0 +1,81 @@
+/* ModelInfer over gRPC: the message that comes in, and the one that goes out. */
+#include "edge/infer/infer.h"
+
+#define WHY_MAX 512
+
+/* One piece: prefix, message, tensor bytes, copied together. */
+static void send_copied(struct as_exchange *x, const struct as_oip_response *r, size_t len)
+{
+    struct as_blob *b = NULL;
+    struct as_http_piece piece;
+    uint8_t *p;
+
+    if (len > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, AS_GRPC_PREFIX + len)))
+        return;
+    p = b ? b->data : as_arena_alloc(&x->arena, AS_GRPC_PREFIX + len, 1);
+    piece = (struct as_http_piece){p, AS_GRPC_PREFIX + len, b};
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    as_grpc_prefix(p, (uint32_t)len);
+    as_oip_put_response(p + AS_GRPC_PREFIX, r);
+    x->answer = b; /* HTTP/2 takes references as it sends, until the stream is closed */
+    as_exchange_ok(x, &piece, 1);
+}
+
+/* Head, then for each output its raw head and its bytes where the worker's answer lies. */
+static void send_by_reference(struct as_exchange *x, const struct as_oip_response *r, size_t len)
+{
+    struct as_http_piece pieces[AS_EXCHANGE_PIECES];
+    size_t head = as_oip_response_head_len(r);
+    uint8_t *p = as_arena_alloc(
+        &x->arena, AS_GRPC_PREFIX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX, 1);
+    uint32_t n = 0;
+
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    as_grpc_prefix(p, (uint32_t)len);
+    as_oip_put_response_head(p + AS_GRPC_PREFIX, r);
+    pieces[n++] = (struct as_http_piece){p, AS_GRPC_PREFIX + head, NULL};
+    p += AS_GRPC_PREFIX + head;
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        size_t k = as_oip_put_raw_head(p, r->outputs[i].nbytes);
+
+        pieces[n++] = (struct as_http_piece){p, k, NULL};
+        pieces[n++] = (struct as_http_piece){r->outputs[i].data, r->outputs[i].nbytes,
+                                             as_infer_owner(x, &r->outputs[i])};
+        p += k;
+    }
+    as_exchange_ok(x, pieces, n);
+}
+
+static void send_message(struct as_exchange *x, const struct as_oip_response *r)
+{
+    uint64_t len = as_oip_response_len(r);
+
+    if (len > INT32_MAX)
+        as_exchange_fail(x, AS_ETOOBIG, "the answer is over 2147483647 bytes");
+    else if (!x->call.result_blob || 1 + 2 * r->n_outputs > AS_EXCHANGE_PIECES)
+        send_copied(x, r, (size_t)len);
+    else
+        send_by_reference(x, r, (size_t)len);
+}
+
+void as_infer_call(struct as_exchange *x)
+{
+    char why[WHY_MAX];
+    int err;
+
+    why[0] = 0;
+    err = as_oip_parse_infer(x->body, x->body_len, &x->arena, &x->infer, why, sizeof(why));
+    if (err) {
+        as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
+                         why[0] ? why : "malformed ModelInferRequest");
+        return;
+    }
+    if (as_infer_charge(x))
+        as_infer_begin(x, send_message);
+}

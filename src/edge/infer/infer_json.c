@@ -1,0 +1,236 @@
+#include "edge/infer/infer_json.h"
+
+#include "edge/infer/infer.h"
+#include "edge/rest/rest.h"
+
+#define WHY_MAX 512
+/* Bytes of tensors whose text is about AS_ASIDE_MIN. */
+#define WRITE_MIN (AS_ASIDE_MIN / 4)
+
+/* --- reading --- */
+
+struct reading {
+    struct as_aside aside;
+    enum as_infer_form form;
+    size_t json;
+    struct as_json *reader;
+    void (*then)(struct as_exchange *x);
+    int err;
+    char why[WHY_MAX];
+};
+
+static void parse(struct reading *r)
+{
+    struct as_exchange *x = r->aside.x;
+    const struct as_model *m = x->model;
+
+    r->why[0] = 0;
+    if (r->form == AS_FORM_RAW)
+        r->err = as_oip_json_parse_raw(m->inputs, m->n_inputs, x->body, x->body_len, &x->arena,
+                                       &x->infer, r->why, WHY_MAX);
+    else if (r->form == AS_FORM_GENERATE)
+        r->err = as_oip_json_parse_generate(r->reader, x->body, x->body_len, m->inputs, m->n_inputs,
+                                            &x->arena, &x->infer, r->why, WHY_MAX);
+    else
+        r->err = as_oip_json_parse_infer(r->reader, x->body, r->json, x->body_len, &x->arena,
+                                         &x->infer, r->why, WHY_MAX);
+    if (!r->err) /* the exchange's, whatever becomes of it */
+        x->inputs = x->infer.blob;
+}
+
+static void finish_reading(struct reading *r)
+{
+    struct as_exchange *x = r->aside.x;
+
+    if (r->err) {
+        as_exchange_fail(x, r->err, "%s", r->why[0] ? r->why : as_err_text(r->err));
+        return;
+    }
+    x->infer.model = x->model->name;
+    x->infer.version = x->model->version;
+    if (as_infer_charge(x))
+        r->then(x);
+}
+
+static void parse_aside(struct as_aside *a)
+{
+    parse(AS_CONTAINER(a, struct reading, aside));
+}
+
+static void parsed_aside(struct as_aside *a)
+{
+    finish_reading(AS_CONTAINER(a, struct reading, aside));
+}
+
+/* Bytes that reading walks over. Raw binary is looked at only to be copied, and that is BYTES. */
+static size_t read_work(const struct as_exchange *x, enum as_infer_form form, size_t json)
+{
+    if (form != AS_FORM_RAW)
+        return json;
+    return x->model->n_inputs == 1 && x->model->inputs->dtype == AS_DT_BYTES ? x->body_len : 0;
+}
+
+void as_infer_read(struct as_exchange *x, enum as_infer_form form, size_t json,
+                   void (*then)(struct as_exchange *x))
+{
+    bool large = read_work(x, form, json) > AS_ASIDE_MIN;
+    struct reading now, *r = large ? as_arena_alloc(&x->arena, sizeof(*r), 16) : &now;
+
+    if (!r) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return;
+    }
+    r->aside.x = x;
+    r->form = form;
+    r->json = json;
+    r->then = then;
+    r->reader = as_rest_reader(x, large);
+    if (!r->reader)
+        return;
+    if (!large) {
+        parse(r);
+        finish_reading(r);
+        return;
+    }
+    r->aside.work = parse_aside;
+    r->aside.done = parsed_aside;
+    as_aside_start(&r->aside);
+}
+
+/* --- writing --- */
+
+struct writing {
+    struct as_aside aside;
+    struct as_infer_text text;
+    void (*then)(struct as_exchange *x, const struct as_infer_text *t);
+    size_t room; /* that the text may need */
+    int err;
+    char why[WHY_MAX];
+};
+
+/* The outputs that travel as bytes. */
+static uint64_t binary_len(const struct as_exchange *x, const struct as_oip_response *r)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < r->n_outputs; i++)
+        n += as_oip_json_binary(&x->infer, i) ? r->outputs[i].nbytes : 0;
+    return n;
+}
+
+/* Those that travel as text. */
+static uint64_t text_len(const struct as_exchange *x, const struct as_infer_text *t)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < t->r.n_outputs; i++)
+        n += t->form == AS_FORM_JSON && as_oip_json_binary(&x->infer, i) ? 0
+                                                                         : t->r.outputs[i].nbytes;
+    return n;
+}
+
+static int measure(struct writing *w, uint64_t *ret_max)
+{
+    const struct as_infer_text *t = &w->text;
+    int err = t->form == AS_FORM_GENERATE
+                  ? as_oip_json_generate_max(&t->r, ret_max, w->why, WHY_MAX)
+                  : as_oip_json_response_max(&t->r, &w->aside.x->infer, ret_max, w->why, WHY_MAX);
+
+    if (err || *ret_max <= INT32_MAX)
+        return err;
+    snprintf(w->why, WHY_MAX, "the answer is over 2147483647 bytes as JSON%s",
+             t->form == AS_FORM_GENERATE ? "" : ": ask for binary data");
+    return AS_EINVALID;
+}
+
+static void print(struct writing *w)
+{
+    struct as_infer_text *t = &w->text;
+    struct as_exchange *x = w->aside.x;
+    uint64_t max, room;
+
+    w->why[0] = 0;
+    w->err = measure(w, &max);
+    if (w->err)
+        return;
+    room = max + (t->copies ? binary_len(x, &t->r) : 0);
+    if (room > AS_COPY_MAX)
+        w->err = as_blob_take(x->answers, (size_t)room, &t->blob);
+    w->room = (size_t)room;
+    x->text = t->blob;
+    t->p = t->blob               ? t->blob->data
+           : room <= AS_COPY_MAX ? as_arena_alloc(&x->arena, (size_t)room, 1)
+                                 : NULL;
+    if (!t->p) {
+        w->err = w->err ? w->err : AS_ENOMEM;
+        return;
+    }
+    t->json = t->form == AS_FORM_GENERATE ? as_oip_json_put_generate(t->p, &t->r)
+                                          : as_oip_json_put_response(t->p, &t->r, &x->infer);
+    t->n = t->json;
+    for (uint32_t i = 0; t->copies && i < t->r.n_outputs; i++) {
+        const struct as_tensor *o = &t->r.outputs[i];
+
+        if (!as_oip_json_binary(&x->infer, i) || !o->nbytes)
+            continue;
+        memcpy(t->p + t->n, o->data, o->nbytes);
+        t->n += o->nbytes;
+    }
+    if (t->blob) /* the room was for the longest text that it could be */
+        as_blob_cut(t->blob, t->n);
+}
+
+static void finish_writing(struct writing *w)
+{
+    struct as_exchange *x = w->aside.x;
+
+    if (w->err && w->why[0])
+        as_exchange_fail(x, w->err, "%s", w->why);
+    else if (w->err)
+        as_exchange_fail_answer(x, w->err, w->room);
+    else
+        w->then(x, &w->text);
+}
+
+static void print_aside(struct as_aside *a)
+{
+    print(AS_CONTAINER(a, struct writing, aside));
+}
+
+static void printed_aside(struct as_aside *a)
+{
+    finish_writing(AS_CONTAINER(a, struct writing, aside));
+}
+
+static void fill(struct writing *w, struct as_exchange *x, const struct as_infer_text *t,
+                 void (*then)(struct as_exchange *x, const struct as_infer_text *t))
+{
+    w->aside.x = x;
+    w->text = *t;
+    w->then = then;
+    w->room = 0;
+}
+
+void as_infer_write(struct as_exchange *x, const struct as_oip_response *r, enum as_infer_form form,
+                    void (*then)(struct as_exchange *x, const struct as_infer_text *t))
+{
+    struct as_infer_text t = {.r = *r, .form = form};
+    struct writing now, *w;
+
+    t.copies = form == AS_FORM_JSON && as_oip_json_any_binary(&x->infer, r->n_outputs) &&
+               (!x->call.result_blob || r->n_outputs >= AS_EXCHANGE_PIECES);
+    /* what lies in no blob is gone after this turn, and small */
+    w = x->call.result_blob && text_len(x, &t) > WRITE_MIN
+            ? as_arena_alloc(&x->arena, sizeof(*w), 16)
+            : NULL;
+    if (!w) {
+        fill(&now, x, &t, then);
+        print(&now);
+        finish_writing(&now);
+        return;
+    }
+    fill(w, x, &t, then);
+    w->aside.work = print_aside;
+    w->aside.done = printed_aside;
+    as_aside_start(&w->aside);
+}

@@ -1,0 +1,570 @@
+#include "edge/infer/infer_stream.h"
+
+#include "edge/infer/infer.h"
+#include "wire/protobuf/pb.h"
+
+#define WHY_MAX       512
+#define GATHER        32768u /* small messages of a turn go out in pieces of this many bytes */
+#define LARGE         65536u /* larger ones refer to their tensors' bytes */
+#define HEAD_MAX      (AS_GRPC_PREFIX + 1 + 10) /* prefix, and the head of infer_response */
+#define PARAMS_MAX    16u                       /* of a response, without an array of its own */
+#define FINAL         "triton_final_response"
+#define WANT_FINAL    "triton_enable_empty_final_response"
+#define WANT_STATUS   "triton_grpc_error"
+#define ERROR_MESSAGE 1 /* fields of ModelStreamInferResponse */
+#define RESPONSE      2
+
+/* One request of the call. In the arena of its exchange. */
+struct item {
+    struct as_list node;
+    struct infer_stream *is; /* NULL: the call is over */
+    struct as_exchange *x;
+    const struct as_model *asked; /* before another version took it */
+    bool decoupled;
+    bool streams;      /* takes further messages as its input */
+    bool ended_inputs; /* and was told that there are none */
+    bool wants_final;
+    bool done;            /* nothing comes of it any more */
+    struct as_blob *held; /* its answer, before it is its turn */
+    size_t held_n;
+    uint32_t status; /* or its error, when that ends the call */
+    struct as_str message;
+    bool lost; /* that error: it may have executed */
+};
+
+struct infer_stream {
+    struct as_stream *s;
+    struct as_list items; /* in the order of the requests */
+    uint32_t n_items;
+    uint32_t n_takers; /* of them: take further messages; one of each model at most */
+    bool with_status;  /* an error ends the call */
+    bool half_closed;
+    bool draining;
+    bool lost;            /* one of its requests may have executed, unanswered */
+    bool input_under_way; /* the fleet holds a further input of one of them */
+    struct as_task turn;  /* due when something was sent or has ended */
+    struct as_blob *out;  /* messages of this turn: [from, to) is not handed on */
+    size_t from, to;
+};
+
+static void due(struct infer_stream *is)
+{
+    as_loop_defer(is->s->x->edge->loop, &is->turn);
+}
+
+/* --- out --- */
+
+static void hand_on(struct infer_stream *is)
+{
+    struct as_http_piece piece = {.n = is->to - is->from, .owner = is->out};
+
+    if (!piece.n)
+        return;
+    piece.p = is->out->data + is->from;
+    is->from = is->to;
+    as_stream_send_framed(is->s, &piece, 1);
+}
+
+/* Room for a message that goes out with others. NULL: no memory, the call was failed. */
+static uint8_t *gather(struct infer_stream *is, size_t n)
+{
+    uint8_t *p;
+
+    if (is->out && is->out->n - is->to < n) {
+        hand_on(is);
+        as_blob_unref(is->out);
+        is->out = NULL;
+    }
+    if (!is->out) {
+        is->out = as_exchange_answer_blob(is->s->x, AS_MAX(n, (size_t)GATHER));
+        is->from = is->to = 0;
+    }
+    if (!is->out)
+        return NULL;
+    p = is->out->data + is->to;
+    is->to += n;
+    due(is);
+    return p;
+}
+
+/* No earlier request whose answers are in order is still to be answered. */
+static bool is_its_turn(const struct item *it)
+{
+    if (it->decoupled)
+        return true;
+    AS_LIST_EACH(n, &it->is->items)
+    {
+        const struct item *before = AS_LIST_ENTRY(n, struct item, node);
+
+        if (before == it)
+            return true;
+        if (!before->decoupled)
+            return false;
+    }
+    return true;
+}
+
+/* Where a message of n bytes is to be written: in its turn, or kept until then. */
+static uint8_t *place(struct item *it, size_t n)
+{
+    if (is_its_turn(it))
+        return gather(it->is, n);
+    it->held = as_exchange_answer_blob(it->is->s->x, n);
+    it->held_n = n;
+    return it->held ? it->held->data : NULL;
+}
+
+static size_t head_len(size_t len)
+{
+    return AS_GRPC_PREFIX + as_pb_len_len(len) - len;
+}
+
+static uint8_t *put_head(uint8_t *p, size_t len)
+{
+    as_grpc_prefix(p, (uint32_t)as_pb_len_len(len));
+    return as_pb_put_head(p + AS_GRPC_PREFIX, RESPONSE, len);
+}
+
+static void send_copied(struct item *it, const struct as_oip_response *r, size_t len)
+{
+    uint8_t *p = place(it, head_len(len) + len);
+
+    if (p)
+        as_oip_put_response(put_head(p, len), r);
+}
+
+/* Heads in one blob, tensors where they lie. */
+static void send_by_reference(struct item *it, const struct as_oip_response *r, size_t len,
+                              struct as_blob *owner)
+{
+    struct as_http_piece pieces[AS_EXCHANGE_PIECES];
+    size_t head = as_oip_response_head_len(r);
+    struct as_blob *b = as_exchange_answer_blob(
+        it->is->s->x, HEAD_MAX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX);
+    uint8_t *p;
+    uint32_t n = 0;
+
+    if (!b)
+        return;
+    hand_on(it->is);
+    p = put_head(b->data, len);
+    as_oip_put_response_head(p, r);
+    p += head;
+    pieces[n++] = (struct as_http_piece){b->data, (size_t)(p - b->data), b};
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        size_t k = as_oip_put_raw_head(p, r->outputs[i].nbytes);
+
+        pieces[n++] = (struct as_http_piece){p, k, b};
+        if (r->outputs[i].nbytes)
+            pieces[n++] = (struct as_http_piece){r->outputs[i].data, r->outputs[i].nbytes, owner};
+        p += k;
+    }
+    as_stream_send_framed(it->is->s, pieces, n);
+    as_blob_unref(b);
+    due(it->is);
+}
+
+/* What was made of an answer (classes) lies with its request, which may go before it is sent. */
+static bool lies_in(const struct as_blob *b, const struct as_oip_response *r)
+{
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        const struct as_tensor *t = &r->outputs[i];
+
+        if (t->nbytes && (t->data < b->data || t->data >= b->data + b->n))
+            return false;
+    }
+    return true;
+}
+
+/* One response, with the word on whether it is the last. */
+static void respond(struct item *it, const struct as_oip_response *r, struct as_blob *blob,
+                    bool final)
+{
+    struct as_param some[PARAMS_MAX + 1];
+    struct as_oip_response out = *r;
+    struct as_param *params = some;
+    uint64_t len;
+
+    if (r->n_params > PARAMS_MAX)
+        params = malloc((r->n_params + 1) * sizeof(*params));
+    if (!params) {
+        as_exchange_fail(it->x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    if (r->n_params)
+        memcpy(params, r->params, r->n_params * sizeof(*params));
+    params[r->n_params] =
+        (struct as_param){.name = AS_STR(FINAL), .type = AS_PARAM_BOOL, .b = final};
+    out.params = params;
+    out.n_params = r->n_params + 1;
+    len = as_oip_response_len(&out);
+    if (len > INT32_MAX - HEAD_MAX)
+        as_exchange_fail(it->x, AS_ETOOBIG, "the answer is over 2147483647 bytes");
+    else if (blob && len > LARGE && 1 + 2 * r->n_outputs <= AS_EXCHANGE_PIECES && is_its_turn(it) &&
+             lies_in(blob, r))
+        send_by_reference(it, &out, (size_t)len, blob);
+    else
+        send_copied(it, &out, (size_t)len);
+    if (params != some)
+        free(params);
+}
+
+/* An error of one request as a message. */
+static void send_error(struct item *it, struct as_str text)
+{
+    struct as_str id = it->x->infer.id;
+    size_t response = as_pb_opt_len(id);
+    size_t len = as_pb_len_len(text.n) + as_pb_len_len(response);
+    uint8_t *p = place(it, AS_GRPC_PREFIX + len);
+
+    if (!p)
+        return;
+    as_grpc_prefix(p, (uint32_t)len);
+    p = as_pb_put_str(p + AS_GRPC_PREFIX, ERROR_MESSAGE, text);
+    p = as_pb_put_head(p, RESPONSE, response);
+    as_pb_put_opt(p, 3, id);
+}
+
+/* --- what comes of a request --- */
+
+static void end(struct item *it)
+{
+    it->done = true;
+    due(it->is);
+}
+
+static void on_fail(struct as_exchange *x, uint32_t status, struct as_str message)
+{
+    struct item *it = x->item;
+
+    if (!it->is)
+        return;
+    it->lost = x->in_fleet && x->call.err == AS_EMAYHAVERUN;
+    it->is->lost |= it->lost;
+    if (!it->is->with_status) {
+        send_error(it, message);
+    } else {
+        it->status = status;
+        it->message = (struct as_str){as_arena_dup(&x->arena, message), message.n};
+        if (!it->message.p)
+            it->message.n = 0;
+    }
+    end(it);
+}
+
+static void on_response(struct as_exchange *x, const struct as_oip_response *r)
+{
+    struct item *it = x->item;
+
+    respond(it, r, x->call.result_blob, true);
+    x->state = AS_X_ANSWERED;
+    end(it);
+}
+
+static bool on_part(struct as_exchange *x, const struct as_oip_response *r, struct as_blob *blob)
+{
+    struct item *it = x->item;
+
+    respond(it, r, blob, false);
+    return as_stream_has_room(it->is->s);
+}
+
+static void on_parts_end(struct as_exchange *x)
+{
+    struct item *it = x->item;
+    struct as_oip_response r = {
+        .model = x->model->name, .version = x->model->version, .id = x->infer.id};
+
+    if (it->wants_final)
+        respond(it, &r, NULL, true);
+    x->state = AS_X_ANSWERED;
+    end(it);
+}
+
+static const struct as_infer_parts parts = {.part = on_part, .end = on_parts_end};
+
+/* Those that take further messages do not count: while they wait for one, it must be read. */
+static bool is_full(const struct infer_stream *is)
+{
+    return is->n_items - is->n_takers >= is->s->x->edge->conf.stream_requests;
+}
+
+/* --- the turn: what is sent, who has ended, whether more may come --- */
+
+static void reap(struct item *it)
+{
+    struct as_exchange *x = it->x;
+
+    as_list_remove(&it->node);
+    it->is->n_items--;
+    it->is->n_takers -= it->streams;
+    it->is = NULL;
+    as_blob_unref(it->held);
+    it->held = NULL;
+    as_exchange_cancel(x); /* failed while its worker goes on */
+    as_exchange_drop_child(x);
+}
+
+/* It is its turn. False: it ended the call. */
+static bool conclude(struct infer_stream *is, struct item *it)
+{
+    if (it->status) {
+        hand_on(is);
+        if (it->lost)
+            as_exchange_fail(is->s->x, AS_EMAYHAVERUN, "%.*s", AS_STR_FMT(it->message));
+        else
+            as_exchange_fail_status(is->s->x, it->status, it->message, NULL, 0);
+        return false;
+    }
+    if (it->held) {
+        struct as_http_piece piece = {it->held->data, it->held_n, it->held};
+
+        hand_on(is);
+        as_stream_send_framed(is->s, &piece, 1);
+    }
+    reap(it);
+    return true;
+}
+
+static bool conclude_all(struct infer_stream *is)
+{
+    bool blocked = false;
+
+    AS_LIST_EACH(n, &is->items)
+    {
+        struct item *it = AS_LIST_ENTRY(n, struct item, node);
+
+        if (it->done && (it->decoupled || !blocked)) {
+            if (!conclude(is, it))
+                return false;
+        } else if (!it->decoupled) {
+            blocked = true;
+        }
+    }
+    return true;
+}
+
+/* Those that take further messages hear that none will come. */
+static void end_inputs(struct infer_stream *is)
+{
+    AS_LIST_EACH(n, &is->items)
+    {
+        struct item *it = AS_LIST_ENTRY(n, struct item, node);
+
+        if (!it->streams || it->done || it->ended_inputs || !it->x->in_fleet)
+            continue;
+        it->ended_inputs = true;
+        as_client_input_end(&it->x->edge->client, &it->x->call);
+    }
+}
+
+static void on_turn(struct as_task *t)
+{
+    struct infer_stream *is = AS_CONTAINER(t, struct infer_stream, turn);
+    struct as_exchange *x = is->s->x;
+
+    if (x->state == AS_X_ANSWERED || !conclude_all(is))
+        return;
+    hand_on(is);
+    if (is->draining && !is->input_under_way)
+        end_inputs(is);
+    if (!is->n_items && is->draining)
+        as_exchange_fail(x, is->lost ? AS_EMAYHAVERUN : AS_EUNAVAILABLE, "the server is ending");
+    else if (!is->n_items && is->half_closed)
+        as_stream_finish(is->s);
+    else if (is->draining || is->input_under_way || is_full(is) || !as_stream_has_room(is->s))
+        as_stream_pause(is->s);
+    else
+        as_stream_resume(is->s);
+}
+
+/* --- in --- */
+
+static bool wants_final(const struct as_oip_infer *r)
+{
+    for (uint32_t i = 0; i < r->n_params; i++) {
+        const struct as_param *p = &r->params[i];
+
+        if (as_str_eq(p->name, AS_STR(WANT_FINAL)))
+            return p->type == AS_PARAM_BOOL && p->b;
+    }
+    return false;
+}
+
+static bool parse(struct as_exchange *x)
+{
+    char why[WHY_MAX];
+    int err;
+
+    why[0] = 0;
+    err = as_oip_parse_infer(x->body, x->body_len, &x->arena, &x->infer, why, sizeof(why));
+    if (err) {
+        as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
+                         why[0] ? why : "malformed ModelInferRequest");
+        return false;
+    }
+    return as_infer_charge(x) && as_exchange_find(x, x->infer.model, x->infer.version);
+}
+
+/* The request of this model that takes further messages, or NULL. */
+static struct item *taker(struct infer_stream *is, const struct as_model *m)
+{
+    if (!m->streams_inputs)
+        return NULL;
+    AS_LIST_EACH(n, &is->items)
+    {
+        struct item *it = AS_LIST_ENTRY(n, struct item, node);
+
+        if (it->streams && !it->done && it->x->in_fleet && as_str_eq(it->asked->name, m->name) &&
+            as_str_eq(it->asked->version, m->version))
+            return it;
+    }
+    return NULL;
+}
+
+static void on_input_released(struct as_call *c)
+{
+    struct as_exchange *x = AS_CONTAINER(c, struct as_exchange, call);
+    struct item *it = x->item;
+
+    if (it->is) {
+        it->is->input_under_way = false;
+        end(it);
+    }
+    as_exchange_released(x);
+}
+
+static void begin(struct item *it)
+{
+    struct infer_stream *is = it->is;
+    struct as_exchange *x = it->x;
+    struct item *to = parse(x) ? taker(is, x->model) : NULL;
+
+    if (it->done)
+        return;
+    if (is->draining) { /* it was being inflated */
+        as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
+        return;
+    }
+    it->asked = x->model;
+    it->decoupled = x->model->decoupled;
+    it->wants_final = wants_final(&x->infer);
+    if (to) { /* no answer of its own: it is not waited for */
+        is->input_under_way = true;
+        if (!as_infer_input(x, to->x, on_input_released))
+            is->input_under_way = false;
+        return;
+    }
+    it->streams = x->model->streams_inputs;
+    is->n_takers += it->streams;
+    as_infer_begin_parts(x, on_response, &parts);
+}
+
+static void on_message(struct as_stream *s, struct as_message *m)
+{
+    struct infer_stream *is = s->owner;
+    struct as_exchange *x = as_exchange_child(s->x);
+    struct item *it = x ? as_arena_alloc(&x->arena, sizeof(*it), 8) : NULL;
+
+    if (!it) {
+        as_message_drop(m);
+        if (x)
+            as_exchange_drop_child(x);
+        as_exchange_fail(s->x, AS_EFULL,
+                         "the server holds all the requests it may (--max-requests)");
+        return;
+    }
+    *it = (struct item){.is = is, .x = x};
+    x->item = it;
+    x->fail = on_fail;
+    x->body = (uint8_t *)(uintptr_t)m->p;
+    x->body_len = m->n;
+    x->blob = m->blob;
+    x->infer = (struct as_oip_infer){0};
+    as_list_init(&it->node);
+    as_list_push(&is->items, &it->node);
+    is->n_items++;
+    begin(it);
+    due(is);
+    if (is->input_under_way || is_full(is) || !as_stream_has_room(s))
+        as_stream_pause(s);
+}
+
+/* --- the call --- */
+
+static void on_end(struct as_stream *s)
+{
+    struct infer_stream *is = s->owner;
+
+    is->half_closed = true;
+    end_inputs(is);
+    due(is);
+}
+
+static void on_room(struct as_stream *s)
+{
+    struct infer_stream *is = s->owner;
+
+    AS_LIST_EACH(n, &is->items)
+    {
+        struct item *it = AS_LIST_ENTRY(n, struct item, node);
+
+        if (it->decoupled && !it->done)
+            as_infer_credit(it->x);
+    }
+    due(is);
+}
+
+/* What is under way is finished; nothing new is read. */
+static void on_drain(struct as_stream *s)
+{
+    struct infer_stream *is = s->owner;
+
+    is->draining = true;
+    as_stream_pause(s);
+    due(is);
+}
+
+static void on_close(struct as_stream *s)
+{
+    struct infer_stream *is = s->owner;
+
+    AS_LIST_EACH(n, &is->items) reap(AS_LIST_ENTRY(n, struct item, node));
+    as_task_cancel(&is->turn); /* last: the end of a request may give back an input of another */
+    as_blob_unref(is->out);
+    free(is);
+}
+
+static bool says_true(const struct as_http_head *head, struct as_str name)
+{
+    for (uint32_t i = 0; i < head->n_rest; i++) {
+        if (as_str_eq(head->rest[i].name, name))
+            return as_str_eq(head->rest[i].value, AS_STR("true"));
+    }
+    return false;
+}
+
+void as_infer_stream_open(struct as_exchange *x)
+{
+    static const struct as_stream_ops ops = {
+        .on_message = on_message,
+        .on_end = on_end,
+        .on_room = on_room,
+        .on_drain = on_drain,
+        .on_close = on_close,
+    };
+    struct infer_stream *is = calloc(1, sizeof(*is));
+
+    if (!is) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return;
+    }
+    as_list_init(&is->items);
+    as_task_init(&is->turn, on_turn);
+    is->with_status = says_true(x->head, AS_STR(WANT_STATUS));
+    if (!as_stream_open(x, &ops, is, x->edge->conf.max_message)) {
+        free(is);
+        return;
+    }
+    is->s = x->streaming;
+}

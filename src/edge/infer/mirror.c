@@ -1,0 +1,227 @@
+#include "edge/infer/mirror.h"
+
+#include "base/counter.h"
+#include "core/registry/traffic.h"
+#include "edge/infer/infer.h"
+
+#define WHY_MAX 512
+
+/* --- a message of its own --- */
+
+static bool copy_str(struct as_arena *a, struct as_str *s)
+{
+    char *p = s->n ? as_arena_alloc(a, s->n, 1) : NULL;
+
+    if (!s->n)
+        return true;
+    if (!p)
+        return false;
+    memcpy(p, s->p, s->n);
+    s->p = p;
+    return true;
+}
+
+/* n rows of `size` bytes; NULL: no memory, or none of them. */
+static void *copy_rows(struct as_arena *a, const void *rows, uint32_t n, size_t size)
+{
+    void *p = n ? as_arena_alloc(a, n * size, 8) : NULL;
+
+    if (p)
+        memcpy(p, rows, n * size);
+    return p;
+}
+
+static bool copy_params(struct as_arena *a, struct as_msg *m)
+{
+    struct as_param *p = copy_rows(a, m->params, m->n_params, sizeof(*p));
+
+    m->params = p;
+    for (uint32_t i = 0; p && i < m->n_params; i++) {
+        if (!copy_str(a, &p[i].name) || (p[i].type == AS_PARAM_STRING && !copy_str(a, &p[i].str)))
+            return false;
+    }
+    return p || !m->n_params;
+}
+
+static bool copy_tensor_params(struct as_arena *a, struct as_tensor_params *own)
+{
+    struct as_tensor_param *p = copy_rows(a, own->at, own->n, sizeof(*p));
+
+    own->at = p;
+    for (uint32_t i = 0; p && i < own->n; i++) {
+        struct as_param *m = &p[i].param;
+
+        if (!copy_str(a, &m->name) || (m->type == AS_PARAM_STRING && !copy_str(a, &m->str)))
+            return false;
+    }
+    return p || !own->n;
+}
+
+static bool copy_meta(struct as_arena *a, struct as_msg *m)
+{
+    struct as_meta *p = copy_rows(a, m->meta, m->n_meta, sizeof(*p));
+
+    m->meta = p;
+    for (uint32_t i = 0; p && i < m->n_meta; i++) {
+        if (!copy_str(a, &p[i].key) || !copy_str(a, &p[i].value))
+            return false;
+    }
+    return p || !m->n_meta;
+}
+
+/* `to`: where the bytes go, one tensor at a multiple of 64 behind the other; NULL: they stay. */
+static bool copy_tensors(struct as_arena *a, struct as_msg *m, uint8_t *to)
+{
+    struct as_tensor *t = copy_rows(a, m->tensors, m->n_tensors, sizeof(*t));
+
+    m->tensors = t;
+    for (uint32_t i = 0; t && i < m->n_tensors; i++) {
+        int64_t *shape = copy_rows(a, t[i].shape, t[i].ndim, sizeof(*shape));
+
+        if (!copy_str(a, &t[i].name) || (t[i].ndim && !shape))
+            return false;
+        t[i].shape = shape;
+        if (!to || !t[i].nbytes)
+            continue;
+        memcpy(to, t[i].data, t[i].nbytes);
+        t[i].data = to;
+        to += AS_ALIGN(t[i].nbytes, AS_BLOB_ALIGN);
+    }
+    return t || !m->n_tensors;
+}
+
+static uint64_t size_of(const struct as_msg *m)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_tensors; i++)
+        n += AS_ALIGN(m->tensors[i].nbytes, AS_BLOB_ALIGN);
+    return n;
+}
+
+/* From `of`, which the bytes of its tensors lie in, or not (NULL). False: no memory. */
+static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64_t size)
+{
+    struct as_msg *msg = &m->call.msg;
+    uint8_t *to = NULL;
+
+    *msg = of->msg;
+    m->call.tensor_params = of->tensor_params;
+    m->call.blob = of->blob ? as_blob_ref(of->blob) : size > AS_COPY_MAX ? as_blob_new(size) : NULL;
+    m->blob = m->call.blob; /* which the exchange frees */
+    if (!of->blob && size > 0) {
+        to = m->blob ? m->blob->data : as_arena_alloc(&m->arena, size, AS_BLOB_ALIGN);
+        if (!to || (size > AS_COPY_MAX && !m->blob))
+            return false;
+    }
+    return copy_str(&m->arena, &msg->id) && copy_params(&m->arena, msg) &&
+           copy_tensor_params(&m->arena, &m->call.tensor_params) && copy_meta(&m->arena, msg) &&
+           copy_tensors(&m->arena, msg, to);
+}
+
+/* --- a call without a client --- */
+
+static void on_answer(struct as_call *c)
+{
+    as_blob_unref(c->result_blob);
+    c->result_blob = NULL;
+}
+
+static void on_part(struct as_call *c, struct as_part *p)
+{
+    as_client_credit(c->client, c, 1, p->cost);
+}
+
+static void on_release(struct as_call *c)
+{
+    as_exchange_released(AS_CONTAINER(c, struct as_exchange, call));
+}
+
+static bool nobody(struct as_exchange *x AS_UNUSED, const struct as_oip_response *r AS_UNUSED,
+                   struct as_blob *blob AS_UNUSED)
+{
+    return true;
+}
+
+static bool fill(struct as_exchange *m, const struct as_exchange *x, const struct as_model *model)
+{
+    static const struct as_infer_parts parts = {.part = nobody};
+    struct as_call *c = &m->call;
+    char why[WHY_MAX];
+
+    as_request_init(&c->core);
+    c->core.model = model->index;
+    c->core.priority = AS_PRIORITIES - 1;
+    c->core.idempotent = model->idempotent;
+    c->core.deadline = x->call.core.deadline;
+    c->core.spare = true;
+    c->batching = !model->batching.max_size ? AS_CALL_ALONE
+                  : model->batching.ragged  ? AS_CALL_RAGGED
+                                            : AS_CALL_SAME_SHAPE;
+    c->deployment = model->deployment;
+    c->payer = m->answers;
+    c->fell = false;
+    c->streams_inputs = false;
+    c->on_part = model->decoupled ? on_part : NULL;
+    c->arena = c->on_part ? &m->far : &m->arena;
+    c->on_answer = on_answer;
+    c->on_release = on_release;
+    m->parts = c->on_part ? &parts : NULL; /* then `far` was used */
+    m->registry = as_registry_ref(x->registry);
+    m->model = model;
+    if (as_model_check_inputs(model, x->call.msg.tensors, x->call.msg.n_tensors, why, sizeof(why)))
+        return false;
+    return !c->batching || !as_model_items(model, x->call.msg.tensors, x->call.msg.n_tensors, why,
+                                           sizeof(why), &c->core.items);
+}
+
+static struct as_exchange *copy(struct as_exchange *x, const struct as_model *model)
+{
+    uint64_t size = x->call.blob ? x->call.blob->n : size_of(&x->call.msg);
+    struct as_exchange *m = NULL;
+
+    if (as_account_take(x->requests, size)) {
+        m = as_exchange_shadow(x);
+        if (!m)
+            as_account_give(x->requests, size);
+        else
+            m->reserved = size;
+    }
+    if (m && fill(m, x, model) && copy_message(m, &x->call, size))
+        return m;
+    if (m)
+        as_exchange_released(m);
+    as_count(&x->edge->stat.uncopied, 1);
+    return NULL;
+}
+
+struct as_exchange *as_mirror_make(struct as_exchange *x)
+{
+    const struct as_model *m = NULL;
+    struct as_exchange *copies = NULL;
+    uint32_t point;
+
+    if (x->model->streams_inputs || !as_traffic_mirror(x->registry, x->model, 0, NULL))
+        return NULL;
+    point = as_traffic_point(x->model->name, AS_STR(""), &x->edge->mirror_turn);
+    while ((m = as_traffic_mirror(x->registry, x->model, point, m))) {
+        struct as_exchange *c = copy(x, m);
+
+        if (c) {
+            c->next_free = copies;
+            copies = c;
+        }
+    }
+    return copies;
+}
+
+void as_mirror_send(struct as_exchange *copies)
+{
+    while (copies) {
+        struct as_exchange *m = copies;
+
+        copies = m->next_free;
+        m->in_fleet = true;
+        as_client_submit(&m->edge->client, &m->call);
+    }
+}

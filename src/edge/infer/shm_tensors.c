@@ -1,0 +1,264 @@
+#include "edge/infer/shm_tensors.h"
+
+#include "edge/exchange/offload.h"
+#include "io/socket/peer.h"
+
+#define WHY_MAX   512
+#define ASIDE_MIN (1u << 20) /* bytes; copying them takes a fraction of a millisecond */
+
+static bool fail(struct as_exchange *x, int err, const char *side, struct as_str name,
+                 const char *why)
+{
+    as_exchange_fail(x, err == AS_ENOTFOUND ? AS_EINVALID : err, "%s '%.*s': %s", side,
+                     (int)AS_MIN(name.n, (size_t)64), name.p, why);
+    return false;
+}
+
+int as_region_user(struct as_exchange *x, uid_t *ret_user, const char **ret_why)
+{
+    struct as_conn *c = x->conn;
+    int err = c ? 0 : AS_EIO;
+
+    *ret_why = "shared memory: the server runs without --allow-client-shm";
+    if (!x->edge->conf.shm)
+        return AS_EDENIED;
+    if (c && !c->has_user)
+        err = as_peer_user(c->sock.fd, &c->user);
+    *ret_why = err == AS_EDENIED
+                   ? "shared memory is for clients of this machine, over a loopback "
+                     "address or a unix socket"
+                   : "shared memory: the system does not say whose connection this is";
+    if (err)
+        return err;
+    c->has_user = true;
+    *ret_user = c->user;
+    return 0;
+}
+
+/* False: refused. */
+static bool find_user(struct as_exchange *x, uid_t *ret_user)
+{
+    const char *why;
+    int err = as_region_user(x, ret_user, &why);
+
+    if (err)
+        as_exchange_fail(x, AS_EDENIED, "%s", why);
+    return !err;
+}
+
+static bool is_lent(const struct as_exchange *x, uint32_t i)
+{
+    return x->infer.ranges && x->infer.ranges[i].region.n;
+}
+
+/* Small inputs of the message are copied beside those in shared memory, so that all of them can
+ * travel together; large ones stay where they are, and then all are copied on their way out. */
+static bool gathers(const struct as_exchange *x)
+{
+    return !x->blob && !x->inputs;
+}
+
+/* Bytes that they take side by side, each aligned. UINT64_MAX: refused. */
+static uint64_t measure(struct as_exchange *x)
+{
+    uint64_t room = 0, lent = 0, most = x->edge->conf.max_message;
+
+    for (uint32_t i = 0; i < x->infer.n_inputs; i++) {
+        uint64_t n = x->infer.inputs[i].nbytes;
+
+        if (is_lent(x, i))
+            lent += n;
+        if (n > most || lent > most) {
+            as_exchange_fail(x, AS_ETOOBIG,
+                             "inputs in shared memory are over --max-message-bytes %lu",
+                             (unsigned long)most);
+            return UINT64_MAX;
+        }
+        if (is_lent(x, i) || gathers(x))
+            room += AS_ALIGN(n, AS_BLOB_ALIGN);
+    }
+    return as_exchange_charge(x, room, "copy of inputs in shared memory,") ? room : UINT64_MAX;
+}
+
+/* Inputs on their way out of shared memory; in the exchange's arena. */
+struct fetch {
+    struct as_aside aside;
+    void (*then)(struct as_exchange *x);
+    uid_t user;          /* whose regions they are */
+    struct as_tensor *t; /* a copy of the inputs, to be changed */
+    uint8_t *p;
+    uint64_t room; /* bytes at p */
+    bool all;      /* what lies in the message is copied, too */
+    int err;
+    const struct as_tensor *culprit;
+    char why[WHY_MAX];
+};
+
+/* A copy of the tensor's bytes at p. */
+static int copy(struct fetch *f, const struct as_oip_range *range, struct as_tensor *t, uint8_t *p)
+{
+    uint64_t n;
+    int err;
+
+    if (!range) {
+        if (t->nbytes)
+            memcpy(p, t->data, t->nbytes);
+        t->data = p;
+        return 0;
+    }
+    err = as_shm_read(f->aside.x->edge->conf.shm, f->user, range->region, range->offset, p,
+                      t->nbytes, f->why, sizeof(f->why));
+    if (err)
+        return err;
+    t->data = p;
+    if (t->dtype != AS_DT_BYTES)
+        return 0;
+    if (as_tensor_elements(t->dtype, t->shape, t->ndim, &n) ||
+        as_tensor_check_bytes(p, t->nbytes, n)) {
+        snprintf(f->why, sizeof(f->why), "%zu bytes of shared memory are not its BYTES elements",
+                 t->nbytes);
+        return AS_EINVALID;
+    }
+    return 0;
+}
+
+static void copy_all(struct fetch *f)
+{
+    struct as_exchange *x = f->aside.x;
+    uint8_t *p = f->p;
+
+    for (uint32_t i = 0; i < x->infer.n_inputs && !f->err; i++) {
+        if (!is_lent(x, i) && !f->all) /* large, or small already */
+            continue;
+        f->err = copy(f, is_lent(x, i) ? &x->infer.ranges[i] : NULL, &f->t[i], p);
+        f->culprit = &f->t[i];
+        p += AS_ALIGN(f->t[i].nbytes, AS_BLOB_ALIGN);
+    }
+}
+
+/* False: failed. */
+static bool finish(struct fetch *f)
+{
+    struct as_exchange *x = f->aside.x;
+
+    if (f->err)
+        return fail(x, f->err, "input", f->culprit->name, f->why);
+    x->infer.inputs = f->t;
+    return true;
+}
+
+/* Memory for the inputs. NULL: failed. */
+static struct fetch *begin_fetch(struct as_exchange *x, uid_t user)
+{
+    uint64_t room = measure(x);
+    bool own_blob = room > AS_COPY_MAX && gathers(x);
+    size_t size = x->infer.n_inputs * sizeof(struct as_tensor);
+    struct fetch *f;
+
+    if (room == UINT64_MAX)
+        return NULL;
+    f = as_arena_alloc(&x->arena, sizeof(*f), 16);
+    if (f)
+        *f = (struct fetch){.aside.x = x, .user = user, .room = room, .all = own_blob};
+    if (f)
+        f->t = as_arena_alloc(&x->arena, size, 8);
+    if (f && own_blob && (x->inputs = as_blob_new((size_t)room)))
+        f->p = x->inputs->data;
+    else if (f && !own_blob)
+        f->p = as_arena_alloc(&x->arena, (size_t)room + 1, 64);
+    if (!f || !f->t || !f->p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the inputs in shared memory");
+        return NULL;
+    }
+    memcpy(f->t, x->infer.inputs, size);
+    return f;
+}
+
+static void copy_aside(struct as_aside *a)
+{
+    copy_all(AS_CONTAINER(a, struct fetch, aside));
+}
+
+static void copied_aside(struct as_aside *a)
+{
+    struct fetch *f = AS_CONTAINER(a, struct fetch, aside);
+
+    if (finish(f))
+        f->then(a->x);
+}
+
+static bool check_outputs(struct as_exchange *x, uid_t user)
+{
+    for (uint32_t i = 0; i < x->infer.n_outputs; i++) {
+        const struct as_oip_requested *o = &x->infer.outputs[i];
+        char why[WHY_MAX];
+        int err = o->range.region.n ? as_shm_check(x->edge->conf.shm, user, o->range.region,
+                                                   o->range.offset, o->range.size, why, sizeof(why))
+                                    : 0;
+
+        if (err)
+            return fail(x, err, "output", o->name, why);
+    }
+    return true;
+}
+
+static bool may_use(struct as_exchange *x, uid_t *ret_user)
+{
+    return find_user(x, ret_user) && check_outputs(x, *ret_user);
+}
+
+bool as_region_fetch_now(struct as_exchange *x)
+{
+    struct fetch *f;
+    uid_t user;
+
+    if (!may_use(x, &user))
+        return false;
+    if (!x->infer.ranges)
+        return true;
+    f = begin_fetch(x, user);
+    if (f)
+        copy_all(f);
+    return f && finish(f);
+}
+
+void as_region_fetch(struct as_exchange *x, void (*then)(struct as_exchange *x))
+{
+    struct fetch *f = NULL;
+    uid_t user;
+
+    if (!may_use(x, &user) || (x->infer.ranges && !(f = begin_fetch(x, user))))
+        return;
+    if (f && f->room > ASIDE_MIN) {
+        f->then = then;
+        f->aside.work = copy_aside;
+        f->aside.done = copied_aside;
+        as_aside_start(&f->aside);
+        return;
+    }
+    if (f)
+        copy_all(f);
+    if (!f || finish(f))
+        then(x);
+}
+
+bool as_region_store(struct as_exchange *x, const struct as_tensor *t,
+                     const struct as_oip_range *range)
+{
+    char why[WHY_MAX];
+    uid_t user;
+    int err;
+
+    if (!find_user(x, &user))
+        return false;
+    if (t->nbytes > range->size) {
+        snprintf(why, sizeof(why),
+                 "its %zu bytes do not fit into the %llu of shared memory region '%.*s'", t->nbytes,
+                 (unsigned long long)range->size, (int)AS_MIN(range->region.n, (size_t)64),
+                 range->region.p);
+        return fail(x, AS_EINVALID, "output", t->name, why);
+    }
+    err = as_shm_write(x->edge->conf.shm, user, range->region, range->offset, t->data, t->nbytes,
+                       why, sizeof(why));
+    return err ? fail(x, err, "output", t->name, why) : true;
+}

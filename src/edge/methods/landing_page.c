@@ -1,0 +1,227 @@
+#include "edge/methods/landing_page.h"
+
+#include "core/registry/registry.h"
+#include "edge/rest/route.h"
+
+enum look { LOOK_INDEX, LOOK_DOCS, LOOK_METRICS, LOOK_MODELS };
+
+static const struct place {
+    const char *path;
+    enum look look;
+} places[] = {
+    {"/", LOOK_INDEX},           {"/docs", LOOK_DOCS},         {"/metrics", LOOK_METRICS},
+    {"/v2/models", LOOK_MODELS}, {"/v2/models/", LOOK_MODELS},
+};
+
+/* A text under way, in one of the two forms. */
+struct sign {
+    struct as_buf text;
+    bool html;
+    bool linked; /* the first link is there */
+};
+
+static void put_html(struct as_buf *b, struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        switch (s.p[i]) {
+        case '&':
+            as_buf_str(b, "&amp;");
+            break;
+        case '<':
+            as_buf_str(b, "&lt;");
+            break;
+        case '>':
+            as_buf_str(b, "&gt;");
+            break;
+        case '"':
+            as_buf_str(b, "&quot;");
+            break;
+        default:
+            as_buf_add(b, &s.p[i], 1);
+        }
+    }
+}
+
+static void put_link(struct sign *s, struct as_str href, struct as_str about)
+{
+    if (s->html) {
+        as_buf_str(&s->text, "<li><a href=\"");
+        put_html(&s->text, href);
+        as_buf_str(&s->text, "\">");
+        put_html(&s->text, about);
+        as_buf_str(&s->text, "</a></li>\n");
+    } else {
+        as_buf_str(&s->text, s->linked ? ",{\"href\":" : "{\"href\":");
+        as_buf_json(&s->text, href);
+        as_buf_str(&s->text, ",\"about\":");
+        as_buf_json(&s->text, about);
+        as_buf_str(&s->text, "}");
+    }
+    s->linked = true;
+}
+
+/* --- what is there --- */
+
+/* Rows of the registry are versions; those of one name stand together. */
+static bool is_next(const struct as_registry *g, uint32_t i)
+{
+    return i == 0 || !as_str_eq(as_registry_at(g, i - 1)->name, as_registry_at(g, i)->name);
+}
+
+static uint32_t count_models(const struct as_registry *g)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < as_registry_count(g); i++)
+        n += is_next(g, i);
+    return n;
+}
+
+static void about(const struct as_exchange *x, enum look look, struct as_buf *b)
+{
+    uint32_t n = count_models(x->edge->client.registry);
+
+    switch (look) {
+    case LOOK_DOCS:
+        as_buf_str(b, "There are no pages for reading here: /openapi.json describes this server, "
+                      "for programs and for tools that make pages of it.");
+        return;
+    case LOOK_METRICS:
+        if (x->edge->conf.status_port)
+            as_buf_printf(b,
+                          "Metrics are not on the port of clients but on the status port, which "
+                          "this machine only reaches: http://127.0.0.1:%u/metrics (--status-port).",
+                          x->edge->conf.status_port);
+        else
+            as_buf_str(b, "Metrics are not on the port of clients but on the status port, which "
+                          "is off: start the server with --status-port.");
+        return;
+    case LOOK_MODELS:
+        as_buf_str(b, "Models are listed by POST /v2/repository/index; GET /v2/models/NAME "
+                      "describes one.");
+        return;
+    case LOOK_INDEX:
+    default:
+        as_buf_printf(b,
+                      "AnyServe " AS_VERSION " serves %u model%s by the Open Inference Protocol "
+                      "(KServe v2), gRPC and REST on this port.",
+                      n, n == 1 ? "" : "s");
+    }
+}
+
+static void put_models(struct sign *s, const struct as_registry *g)
+{
+    uint32_t n = as_registry_count(g), shown = 0;
+
+    for (uint32_t i = 0; i < n && shown < AS_SIGNPOST_MODELS; i++) {
+        struct as_str name = as_registry_at(g, i)->name;
+        struct as_buf href = {0}, text = {0};
+
+        if (!is_next(g, i))
+            continue;
+        as_buf_str(&href, "/v2/models/");
+        as_route_encode(&href, name);
+        as_buf_printf(&text, "model %.*s", AS_STR_FMT(name));
+        put_link(s, as_buf_slice(&href), as_buf_slice(&text));
+        as_buf_fini(&href);
+        as_buf_fini(&text);
+        shown++;
+    }
+}
+
+static void put_links(const struct as_exchange *x, enum look look, struct sign *s)
+{
+    static const struct {
+        const char *href, *about;
+    } always[] = {
+        {"/v2", "this server: version and extensions"},
+        {"/v2/health/ready", "whether every model has a worker"},
+        {"/v2/models/stats", "all models, and what became of their requests"},
+        {"/openapi.json", "all that is answered here, as an OpenAPI document"},
+    };
+    uint32_t port = x->edge->conf.status_port;
+    char href[64];
+
+    for (size_t i = 0; i < AS_COUNT(always); i++)
+        put_link(s, as_str_of(always[i].href), as_str_of(always[i].about));
+    if (port) {
+        snprintf(href, sizeof(href), "http://127.0.0.1:%u/metrics", port);
+        put_link(s, as_str_of(href), AS_STR("metrics, on this machine only"));
+    }
+    if (look == LOOK_INDEX || look == LOOK_MODELS)
+        put_models(s, x->edge->client.registry);
+}
+
+/* --- the answer --- */
+
+static void send_sign(struct as_exchange *x, struct sign *s, uint32_t status)
+{
+    static const struct as_http_header vary = {{"vary", 4}, {"accept", 6}};
+    char *p = as_arena_dup(&x->arena, as_buf_slice(&s->text));
+    struct as_http_piece piece = {(const uint8_t *)p, s->text.n, NULL};
+
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    as_rest_send(x, &(struct as_rest_reply){
+                        .status = status,
+                        .content_type = s->html ? AS_STR("text/html; charset=utf-8")
+                                                : AS_STR("application/json"),
+                        .extra = &vary,
+                        .n_extra = 1,
+                        .body = &piece,
+                        .n_body = 1,
+                    });
+}
+
+/* Of the two forms the one that Accept names first; JSON for who names neither. */
+static bool wants_html(const struct as_exchange *x)
+{
+    struct as_str accept = as_rest_header(x, "accept");
+    const char *html = accept.p ? memmem(accept.p, accept.n, "text/html", 9) : NULL;
+    const char *json = accept.p ? memmem(accept.p, accept.n, "application/json", 16) : NULL;
+
+    return html && (!json || html < json);
+}
+
+static void answer(struct as_exchange *x, enum look look)
+{
+    struct sign s = {.html = wants_html(x)};
+    struct as_buf what = {0};
+
+    about(x, look, &what);
+    if (s.html) {
+        as_buf_str(&s.text, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                            "<title>AnyServe</title></head><body>\n<p>");
+        put_html(&s.text, as_buf_slice(&what));
+        as_buf_str(&s.text, "</p>\n<ul>\n");
+    } else {
+        as_buf_str(&s.text, look == LOOK_INDEX ? "{\"name\":\"anyserve\",\"version\":\"" AS_VERSION
+                                                 "\",\"about\":"
+                                               : "{\"error\":");
+        as_buf_json(&s.text, as_buf_slice(&what));
+        as_buf_str(&s.text, ",\"links\":[");
+    }
+    put_links(x, look, &s);
+    as_buf_str(&s.text, s.html ? "</ul>\n</body></html>\n" : "]}");
+    send_sign(x, &s, look == LOOK_INDEX ? 200 : 404);
+    as_buf_fini(&what);
+    as_buf_fini(&s.text);
+}
+
+bool as_signpost_answers(struct as_exchange *x, struct as_str path)
+{
+    bool is_got =
+        as_str_eq(x->head->method, AS_STR("GET")) || as_str_eq(x->head->method, AS_STR("HEAD"));
+
+    if (!is_got || x->edge->conf.door != AS_DOOR_CLIENTS)
+        return false;
+    for (size_t i = 0; i < AS_COUNT(places); i++) {
+        if (as_str_eq(path, as_str_of(places[i].path))) {
+            answer(x, places[i].look);
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,246 @@
+/* What goes back to a client of plain HTTP, compressed on the way where that is wanted. */
+#include "base/counter.h"
+#include "edge/rest/rest_body.h"
+#include "edge/exchange/client_timeouts.h"
+#include "edge/rest/rest.h"
+
+#define HEADERS_MAX (AS_REST_EXTRA + 5u)
+
+static const struct as_str json_type = {"application/json", 16};
+
+static void count(struct as_exchange *x, uint32_t status)
+{
+    const struct as_rest_route *route = x->rest.route;
+    uint64_t *counts = x->edge->stat.http[route ? route->label : AS_RESOURCE_NONE];
+    uint32_t i = 0;
+
+    while (i + 1 < AS_HTTP_STATUSES && as_http_status(i) != status)
+        i++;
+    as_count(&counts[i], 1);
+}
+
+bool as_rest_answering(struct as_exchange *x, uint32_t status)
+{
+    if (x->state == AS_X_ANSWERED || !x->conn)
+        return false;
+    x->state = AS_X_ANSWERED;
+    as_patience_answer(x);
+    count(x, status);
+    as_conn_touch(x->conn);
+    return true;
+}
+
+void as_rest_gone(struct as_exchange *x)
+{
+    count(x, as_err_http(AS_ECANCELLED));
+}
+
+/* --- sending --- */
+
+/* All that can be got here changes while the server runs, errors included. A cache between may keep
+ * such an answer by its own rule (Varnish: 120 s) where nothing is said of it. */
+static bool is_got(const struct as_exchange *x)
+{
+    return as_str_eq(x->head->method, AS_STR("GET")) || as_str_eq(x->head->method, AS_STR("HEAD"));
+}
+
+static void put(struct as_exchange *x, const struct as_rest_reply *r, enum as_zip_format coding)
+{
+    bool is_head = as_str_eq(x->head->method, AS_STR("HEAD"));
+    struct as_http_header h[HEADERS_MAX];
+    struct as_http_answer a = {.status = r->status, .headers = h, .body = r->body};
+    char length[24];
+    size_t len = 0;
+
+    for (uint32_t i = 0; i < r->n_body; i++)
+        len += r->body[i].n;
+    if (len) {
+        h[a.n_headers++] = (struct as_http_header){AS_STR("content-type"),
+                                                   r->content_type.n ? r->content_type : json_type};
+        h[a.n_headers++] =
+            (struct as_http_header){AS_STR("content-length"),
+                                    {length, (size_t)snprintf(length, sizeof(length), "%zu", len)}};
+        a.n_body = is_head ? 0 : r->n_body;
+    }
+    if (coding) {
+        h[a.n_headers++] = (struct as_http_header){AS_STR("content-encoding"), as_zip_name(coding)};
+        h[a.n_headers++] = (struct as_http_header){AS_STR("vary"), {"accept-encoding", 15}};
+    }
+    if (is_got(x))
+        h[a.n_headers++] =
+            (struct as_http_header){AS_STR("cache-control"), {"no-store", sizeof("no-store") - 1}};
+    AS_ASSERT(r->n_extra <= AS_REST_EXTRA);
+    for (uint32_t i = 0; i < r->n_extra; i++)
+        h[a.n_headers++] = r->extra[i];
+    as_conn_touch(x->conn);
+    as_conn_answer(x->conn, x->stream, &a);
+}
+
+/* --- answers that wait: to be deflated, or for the end of the request --- */
+
+struct as_rest_kept { /* in the exchange's arena */
+    struct as_exchange *x;
+    enum as_zip_format coding;
+    struct as_rest_reply r;
+    struct as_http_header extra[AS_REST_EXTRA];
+    char text[256]; /* of `extra`'s values */
+    struct as_http_piece pieces[];
+};
+
+/* A copy, because the handler's own may be on its stack. NULL: it does not fit. */
+static struct as_rest_kept *keep(struct as_exchange *x, const struct as_rest_reply *r)
+{
+    size_t size = r->n_body * sizeof(*r->body), at = 0;
+    struct as_rest_kept *k = as_arena_alloc(&x->arena, sizeof(*k) + size, 8);
+
+    if (!k)
+        return NULL;
+    k->x = x;
+    k->r = *r;
+    k->r.body = k->pieces;
+    k->r.extra = k->extra;
+    if (size)
+        memcpy(k->pieces, r->body, size);
+    for (uint32_t i = 0; i < r->n_extra; i++) {
+        struct as_str v = r->extra[i].value;
+
+        if (v.n > sizeof(k->text) - at)
+            return NULL;
+        if (v.n)
+            memcpy(k->text + at, v.p, v.n);
+        k->extra[i] = (struct as_http_header){r->extra[i].name, {k->text + at, v.n}};
+        at += v.n;
+    }
+    return k;
+}
+
+static void on_deflated(void *arg, const struct as_squeezed *out)
+{
+    struct as_rest_kept *k = arg;
+    struct as_exchange *x = k->x;
+    struct as_http_piece piece;
+
+    if (out->err) { /* not smaller, or no room for it: the client can read it as it is */
+        put(x, &k->r, AS_ZIP_NONE);
+        return;
+    }
+    x->deflated = out->blob;
+    piece = (struct as_http_piece){out->blob->data, out->n, out->blob};
+    k->r.body = &piece;
+    k->r.n_body = 1;
+    put(x, &k->r, k->coding);
+}
+
+/* The coding that this client can read and the option wants. */
+static enum as_zip_format choose(const struct as_exchange *x, size_t len)
+{
+    const struct as_edge_conf *conf = &x->edge->conf;
+    struct as_str list;
+
+    if (conf->compress == AS_COMPRESS_OFF || len < conf->compress_min || len < 2 ||
+        (conf->compress == AS_COMPRESS_MATCH && !x->zipped) ||
+        as_str_eq(x->head->method, AS_STR("HEAD")))
+        return AS_ZIP_NONE;
+    list = as_rest_header(x, "accept-encoding");
+    for (int f = AS_ZIP_GZIP; f < AS_ZIP_FORMATS; f++) {
+        if ((conf->compress == AS_COMPRESS_ALWAYS || f == (int)x->encoding) &&
+            as_zip_is_wanted(list, (enum as_zip_format)f))
+            return (enum as_zip_format)f;
+    }
+    return AS_ZIP_NONE;
+}
+
+/* True: it was sent, or will be when it is deflated. */
+static bool send_squeezed(struct as_exchange *x, const struct as_rest_reply *r)
+{
+    struct as_rest_kept *k;
+    enum as_zip_format coding;
+    size_t len = 0;
+
+    for (uint32_t i = 0; i < r->n_body; i++)
+        len += r->body[i].n;
+    coding = choose(x, len);
+    k = coding ? keep(x, r) : NULL;
+    if (!k)
+        return false;
+    k->coding = coding;
+    as_squeeze_start(&x->edge->squeezer, x->answers, coding, false, k->pieces, r->n_body, len - 1,
+                     on_deflated, k, &x->squeeze);
+    return true;
+}
+
+/* Clients that are told the answer while they still send often lose it (curl 7.88 over HTTP/2, any
+ * client whose connection is closed behind it), so the rest of a small body is awaited; of a body
+ * of unknown length, AS_REST_EARLY bytes. Not by who is over --max-requests: it would be held all
+ * the same. */
+static bool is_early(const struct as_exchange *x)
+{
+    uint64_t n;
+
+    return !x->ended && x->edge->stat.exchanges <= x->edge->conf.max_requests &&
+           !as_rest_header(x, "expect").p && (!as_body_length(x, &n) || n <= AS_REST_EARLY);
+}
+
+void as_rest_release(struct as_exchange *x)
+{
+    struct as_rest_kept *k = x->held;
+
+    x->held = NULL;
+    as_patience_answer(x);
+    put(x, &k->r, AS_ZIP_NONE);
+}
+
+void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
+{
+    AS_ASSERT(r->n_body <= AS_EXCHANGE_PIECES);
+    if (!as_rest_answering(x, r->status))
+        return;
+    if (is_early(x) && (x->held = keep(x, r)))
+        as_patience_look(x, &x->edge->uploads, x->got);
+    else if (!send_squeezed(x, r))
+        put(x, r, AS_ZIP_NONE);
+}
+
+void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *json)
+{
+    struct as_blob *b = NULL;
+    uint8_t *p = NULL;
+    struct as_http_piece piece;
+
+    AS_ASSERT(!x->text);
+    if (json->n > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, json->n)))
+        return;
+    p = b ? b->data : as_arena_alloc(&x->arena, json->n + 1, 1);
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    piece = (struct as_http_piece){p, json->n, b};
+    if (json->n)
+        memcpy(p, json->p, json->n);
+    x->text = b;
+    as_rest_send(x, &(struct as_rest_reply){.status = status, .body = &piece, .n_body = 1});
+}
+
+/* --- errors --- */
+
+void as_rest_fail(struct as_exchange *x, uint32_t status, struct as_str message,
+                  const struct as_http_header *extra, uint32_t n_extra)
+{
+    struct as_buf json;
+    char *p;
+    struct as_http_piece piece;
+
+    as_buf_init(&json);
+    as_buf_str(&json, "{\"error\":");
+    as_buf_json(&json, message);
+    as_buf_str(&json, "}");
+    p = as_arena_dup(&x->arena, as_buf_slice(&json));
+    piece = (struct as_http_piece){(const uint8_t *)p, p ? json.n : 0, NULL};
+    as_buf_fini(&json);
+    as_rest_send(x, &(struct as_rest_reply){.status = status,
+                                            .extra = extra,
+                                            .n_extra = n_extra,
+                                            .body = &piece,
+                                            .n_body = p != NULL});
+}

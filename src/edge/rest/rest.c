@@ -1,0 +1,233 @@
+#include "edge/rest/rest.h"
+
+#include "edge/rest/rest_body.h"
+#include "edge/conn/access.h"
+#include "edge/methods/landing_page.h"
+
+#define ALLOW_RPC  "POST, OPTIONS"
+#define ALLOW_ANY  "GET, HEAD, POST, OPTIONS"
+#define ALLOW_ROOM 64 /* room for the methods of a path */
+
+/* --- labels --- */
+
+static const char *const resource_names[AS_RESOURCES] = {
+    [AS_RESOURCE_NONE] = "none",
+    [AS_RESOURCE_SERVER] = "server",
+    [AS_RESOURCE_LIVE] = "live",
+    [AS_RESOURCE_READY] = "ready",
+    [AS_RESOURCE_MODEL] = "model",
+    [AS_RESOURCE_MODEL_READY] = "model_ready",
+    [AS_RESOURCE_INFER] = "infer",
+    [AS_RESOURCE_GENERATE] = "generate",
+    [AS_RESOURCE_GENERATE_STREAM] = "generate_stream",
+    [AS_RESOURCE_CONFIG] = "config",
+    [AS_RESOURCE_STATISTICS] = "statistics",
+    [AS_RESOURCE_REPOSITORY] = "repository",
+    [AS_RESOURCE_SHARED_MEMORY] = "shared_memory",
+    [AS_RESOURCE_TRACE] = "trace",
+    [AS_RESOURCE_LOGGING] = "logging",
+    [AS_RESOURCE_OPENAPI] = "openapi",
+    [AS_RESOURCE_MANAGEMENT] = "management",
+    [AS_RESOURCE_CONTROL] = "control",
+};
+
+const char *as_resource_name(enum as_resource r)
+{
+    return resource_names[r];
+}
+
+uint32_t as_http_status(uint32_t i)
+{
+    static const uint16_t statuses[AS_HTTP_STATUSES] = {200, 204, 400, 401, 403, 404, 405,
+                                                        408, 409, 413, 415, 429, 431, 499,
+                                                        500, 501, 503, 504, 505, 422, 0};
+
+    return i < AS_HTTP_STATUSES ? statuses[i] : 0;
+}
+
+/* --- which row --- */
+
+const struct as_rest_route *as_rest_find(enum as_door door, struct as_str path,
+                                         struct as_rest_match *ret_m)
+{
+    const struct as_rest_table *t = &as_rest_tables[door];
+
+    for (uint32_t i = 0; i < t->n; i++) {
+        const char *pattern = t->rows[i].path;
+
+        if (i && strcmp(pattern, t->rows[i - 1].path) == 0)
+            continue; /* another method of what was tried already */
+        if (as_route_matches(pattern, path, ret_m))
+            return &t->rows[i];
+    }
+    return NULL;
+}
+
+static bool same_path(const struct as_rest_route *r, const struct as_rest_route *first,
+                      const struct as_rest_table *t)
+{
+    return r < t->rows + t->n && strcmp(r->path, first->path) == 0;
+}
+
+/* The row of the request's method, among those of the path. */
+static const struct as_rest_route *row_for(const struct as_rest_route *first, struct as_str method,
+                                           const struct as_rest_table *t)
+{
+    if (as_str_eq(method, AS_STR("HEAD")))
+        method = AS_STR("GET");
+    for (const struct as_rest_route *r = first; same_path(r, first, t); r++) {
+        if (as_str_eq(method, as_str_of(r->method)))
+            return r;
+    }
+    return NULL;
+}
+
+/* What the path has. */
+static void put_allow(char out[ALLOW_ROOM], const struct as_rest_route *first,
+                      const struct as_rest_table *t)
+{
+    size_t n = 0;
+
+    for (const struct as_rest_route *r = first; same_path(r, first, t); r++)
+        n += (size_t)snprintf(out + n, ALLOW_ROOM - n, "%s, ",
+                              strcmp(r->method, "GET") ? r->method : "GET, HEAD");
+    snprintf(out + n, ALLOW_ROOM - n, "OPTIONS");
+}
+
+/* --- heads --- */
+
+static bool is_method(const struct as_exchange *x, const char *name)
+{
+    return as_str_eq(x->head->method, as_str_of(name));
+}
+
+static void answer_allow(struct as_exchange *x, uint32_t status, const char *text,
+                         const char *allow)
+{
+    struct as_http_header h = {AS_STR("allow"), as_str_of(allow)};
+    struct as_http_piece body = {(const uint8_t *)text, strlen(text), NULL};
+
+    as_rest_send(
+        x, &(struct as_rest_reply){
+               .status = status, .extra = &h, .n_extra = 1, .body = &body, .n_body = body.n > 0});
+}
+
+static bool decode(struct as_exchange *x, struct as_str *v)
+{
+    char *p;
+
+    if (!v->n || !memchr(v->p, '%', v->n))
+        return true;
+    p = as_arena_alloc(&x->arena, v->n, 1);
+    if (!p) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return false;
+    }
+    if (as_route_decode(*v, p, &v->n)) {
+        as_exchange_fail(x, AS_EINVALID, "malformed percent-encoding in '%.*s'",
+                         (int)AS_MIN(v->n, (size_t)AS_NAME_MAX), v->p);
+        return false;
+    }
+    v->p = p;
+    return true;
+}
+
+/* A gRPC content-type on another method than POST or on HTTP/1.1, or an RPC's path without the
+ * content-type: gRPC's PROTOCOL-HTTP2 and what its servers answer. */
+static void answer_rpc(struct as_exchange *x)
+{
+    if (is_method(x, "OPTIONS"))
+        answer_allow(x, 204, "", ALLOW_RPC);
+    else if (!is_method(x, "POST"))
+        answer_allow(x, 405, "{\"error\":\"gRPC calls are POST\"}", ALLOW_RPC);
+    else if (x->conn->h1 && as_grpc_is_content_type(x->head->content_type))
+        answer_allow(x, 505, "{\"error\":\"gRPC needs HTTP/2, and this is HTTP/1.1\"}", ALLOW_RPC);
+    else
+        as_exchange_fail(x, AS_EMEDIA, "content-type must be application/grpc");
+}
+
+/* The timeout has the form of gRPC's header, as gateways from HTTP to gRPC take it. */
+static void begin(struct as_exchange *x)
+{
+    if (x->head->grpc_timeout.n)
+        as_exchange_timeout(x);
+    if (x->state == AS_X_RECEIVING)
+        as_body_begin(x, x->rest.route->flags & AS_REST_BODY);
+}
+
+void as_rest_head(struct as_exchange *x)
+{
+    struct as_str path = x->head->path, query = {0};
+    const char *mark = path.n ? memchr(path.p, '?', path.n) : NULL;
+    enum as_door door = x->edge->conf.door;
+    const struct as_rest_table *table = &as_rest_tables[door];
+    const struct as_rest_route *first, *row;
+    char allow[ALLOW_ROOM];
+    bool is_rpc;
+
+    if (x->state != AS_X_RECEIVING)
+        return;
+    if (is_method(x, "OPTIONS") && as_str_eq(path, AS_STR("*"))) { /* the server as a whole */
+        answer_allow(x, 204, "", ALLOW_ANY);
+        return;
+    }
+    if (mark) {
+        query = (struct as_str){mark + 1, (size_t)(path.p + path.n - mark) - 1};
+        path.n = (size_t)(mark - path.p);
+    }
+    is_rpc = as_grpc_is_content_type(x->head->content_type);
+    first = is_rpc ? NULL : as_rest_find(door, path, &x->rest);
+    if (!first) {
+        if (is_rpc || as_service_rpc(door, path) != AS_RPC_UNKNOWN)
+            answer_rpc(x);
+        else if (!as_signpost_answers(x, path))
+            as_exchange_fail(x, AS_ENOTFOUND, "not found");
+        return;
+    }
+    row = row_for(first, x->head->method, table);
+    x->rest.query = query;
+    x->rest.route = row ? row : first; /* counted as such */
+    if (!row) {
+        put_allow(allow, first, table);
+        if (is_method(x, "OPTIONS"))
+            answer_allow(x, 204, "", allow);
+        else
+            answer_allow(x, 405, "{\"error\":\"method not allowed\"}", allow);
+    } else if (decode(x, &x->rest.model) && decode(x, &x->rest.version) &&
+               decode(x, &x->rest.name) && decode(x, &x->rest.application) &&
+               decode(x, &x->rest.deployment) &&
+               (!(row->flags & AS_REST_CHANGES) || as_door_lets_change(x))) {
+        begin(x);
+    }
+}
+
+static void call(struct as_exchange *x)
+{
+    x->rest.route->handle(x, &x->rest);
+}
+
+void as_rest_end(struct as_exchange *x)
+{
+    as_body_end(x, call);
+}
+
+struct as_str as_rest_header(const struct as_exchange *x, const char *name)
+{
+    struct as_str key = as_str_of(name);
+
+    for (uint32_t i = 0; i < x->head->n_rest; i++) {
+        if (as_str_eq(x->head->rest[i].name, key))
+            return x->head->rest[i].value;
+    }
+    return (struct as_str){0};
+}
+
+uint32_t as_rest_count(const struct as_exchange *x, const char *name)
+{
+    struct as_str key = as_str_of(name);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < x->head->n_rest; i++)
+        n += as_str_eq(x->head->rest[i].name, key);
+    return n;
+}

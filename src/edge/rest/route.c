@@ -1,0 +1,157 @@
+#include "edge/rest/route.h"
+
+#include "core/registry/registry.h"
+
+/* No model's name is longer, with every byte as %XX; what is longer need not be looked through. */
+#define MODEL_MAX (3 * (size_t)AS_NAME_MAX)
+
+/* --- matching --- */
+
+static struct as_str last_segment(struct as_str s)
+{
+    const char *slash = s.n ? memrchr(s.p, '/', s.n) : NULL;
+
+    return slash ? (struct as_str){slash + 1, (size_t)(s.p + s.n - slash) - 1} : s;
+}
+
+static struct as_str *variable(const char *pattern, struct as_rest_match *m)
+{
+    switch (pattern[1]) { /* '{' is before it; no two begin alike */
+    case 'm':
+        return &m->model;
+    case 'v':
+        return &m->version;
+    case 'a':
+        return &m->application;
+    case 'd':
+        return &m->deployment;
+    default:
+        return &m->name;
+    }
+}
+
+static bool match(const char *pattern, const char *p, const char *end, struct as_rest_match *m);
+
+/* A segment, or for {model} as few as do. */
+static bool match_variable(const char *pattern, const char *p, const char *end,
+                           struct as_rest_match *m)
+{
+    struct as_str *v = variable(pattern, m);
+    const char *behind = strchr(pattern, '}') + 1, *at = p;
+    bool many = v == &m->model;
+
+    while (at <= end) {
+        const char *slash = at < end ? memchr(at, '/', (size_t)(end - at)) : NULL;
+        struct as_str s = {p, (size_t)((slash ? slash : end) - p)};
+
+        if (many && as_str_eq(last_segment(s), AS_STR("versions")))
+            return false;
+        if (s.n && !(many && as_registry_is_verb(last_segment(s))) &&
+            match(behind, s.p + s.n, end, m)) {
+            *v = s;
+            return true;
+        }
+        if (!many || !slash || s.n > MODEL_MAX)
+            return false;
+        at = slash + 1;
+    }
+    return false;
+}
+
+static bool match(const char *pattern, const char *p, const char *end, struct as_rest_match *m)
+{
+    for (; *pattern; pattern++) {
+        if (*pattern == '{')
+            return match_variable(pattern, p, end, m);
+        if (*pattern == '[') {
+            if (match(pattern + 1, p, end, m))
+                return true;
+            pattern = strchr(pattern, ']');
+        } else if (*pattern != ']') {
+            if (p == end || *p != *pattern)
+                return false;
+            p++;
+        }
+    }
+    return p == end;
+}
+
+bool as_route_matches(const char *pattern, struct as_str path, struct as_rest_match *ret_m)
+{
+    ret_m->model = ret_m->version = ret_m->name = (struct as_str){0};
+    ret_m->application = ret_m->deployment = (struct as_str){0};
+    return match(pattern, path.p, path.p + path.n, ret_m);
+}
+
+/* --- percent-encoding (RFC 3986, 2.1) --- */
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+int as_route_decode(struct as_str s, char *out, size_t *ret_n)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s.n; i++) {
+        int high, low;
+
+        if (s.p[i] != '%') {
+            out[n++] = s.p[i];
+            continue;
+        }
+        high = s.n - i > 2 ? digit(s.p[i + 1]) : -1;
+        low = s.n - i > 2 ? digit(s.p[i + 2]) : -1;
+        if (high < 0 || low < 0 || high + low == 0)
+            return AS_EINVALID;
+        out[n++] = (char)(high << 4 | low);
+        i += 2;
+    }
+    *ret_n = n;
+    return 0;
+}
+
+static bool is_unreserved(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           strchr("-._~/", c);
+}
+
+void as_route_encode(struct as_buf *out, struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] && is_unreserved(s.p[i]))
+            as_buf_add(out, &s.p[i], 1);
+        else
+            as_buf_printf(out, "%%%02X", (unsigned)(uint8_t)s.p[i]);
+    }
+}
+
+bool as_route_put(struct as_buf *out, const char *pattern, bool with_optional,
+                  const struct as_rest_match *m)
+{
+    struct as_rest_match vars = *m;
+
+    if (with_optional && !strchr(pattern, '['))
+        return false;
+    for (; *pattern; pattern++) {
+        struct as_str *v;
+
+        if (*pattern == '[' && !with_optional) {
+            pattern = strchr(pattern, ']');
+        } else if (*pattern == '{' && (v = variable(pattern, &vars))->n) {
+            as_route_encode(out, *v);
+            pattern = strchr(pattern, '}');
+        } else if (*pattern != '[' && *pattern != ']') {
+            as_buf_add(out, pattern, 1);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,218 @@
+/* What a model is configured like, and what became of its requests. */
+#include "edge/exchange/dispatch_query.h"
+#include "edge/triton/extension.h"
+#include "wire/triton/model_config.h"
+#include "wire/triton/model_stats.h"
+
+#include <time.h>
+
+/* --- configuration --- */
+
+/* The tensors of one item: without the batch dimension, which comes first. NULL: no memory. */
+static const struct as_tensor_spec *of_item(struct as_arena *a, const struct as_tensor_spec *s,
+                                            uint32_t n)
+{
+    struct as_tensor_spec *item = as_arena_alloc(a, n * sizeof(*item) + 1, 8);
+
+    for (uint32_t i = 0; item && i < n; i++) {
+        item[i] = s[i];
+        if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
+            item[i].ndim--;
+            item[i].shape++;
+        }
+    }
+    return item;
+}
+
+static bool add_batching(struct as_model_config *c, const struct as_model *m, struct as_arena *a)
+{
+    c->max_batch_size = m->batching.max_size;
+    c->batching = true;
+    c->preferred = m->batching.preferred;
+    c->n_preferred = m->batching.n_preferred;
+    c->max_delay_us = m->batching.max_wait / AS_US;
+    c->ragged = m->batching.ragged;
+    c->inputs = of_item(a, m->inputs, m->n_inputs);
+    c->outputs = of_item(a, m->outputs, m->n_outputs);
+    return c->inputs && c->outputs;
+}
+
+/* From what its workers declared. */
+static struct as_model_config config_of(const struct as_model *m)
+{
+    return (struct as_model_config){.name = m->name,
+                                    .platform = m->platform,
+                                    .inputs = m->inputs,
+                                    .outputs = m->outputs,
+                                    .n_inputs = m->n_inputs,
+                                    .n_outputs = m->n_outputs,
+                                    .decoupled = m->decoupled};
+}
+
+void as_extension_config(struct as_exchange *x, struct as_str model, struct as_str version)
+{
+    const struct as_model *m = as_exchange_find(x, model, version);
+    struct as_model_config c;
+    struct as_buf out = {0};
+
+    if (!m)
+        return;
+    c = config_of(m);
+    if (m->batching.max_size && !add_batching(&c, m, &x->arena)) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    if (!x->grpc)
+        as_model_config_json(&c, &out);
+    as_extension_reply(x, x->grpc ? as_model_config_put(&c, &x->arena, &out) : 0, &out);
+}
+
+/* --- statistics --- */
+
+/* The models that were asked for, by the numbers that the fleet knows them by; what it says of each
+ * comes back in the same rows. */
+struct row {
+    const struct as_model *model; /* kept by x->registry */
+    uint32_t deployment, index;
+    struct as_model_stat stat;
+    struct as_model_batches *batches; /* heap */
+    uint32_t n_batches;
+};
+
+struct question {
+    struct as_ask ask;
+    bool refused; /* no memory for what the fleet said */
+    uint32_t n;
+    struct row rows[];
+};
+
+/* The sizes that there were. False: no memory. */
+static bool gather_batches(struct row *r)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < r->stat.n_calls; i++)
+        n += r->stat.calls[i].n > 0;
+    r->batches = malloc(n * sizeof(*r->batches) + 1);
+    for (uint32_t i = 0; r->batches && i < r->stat.n_calls; i++) {
+        const struct as_model_calls *c = &r->stat.calls[i];
+
+        if (c->n)
+            r->batches[r->n_batches++] =
+                (struct as_model_batches){i + 1, c->n, c->input_ns, c->infer_ns, c->output_ns};
+    }
+    return r->batches;
+}
+
+/* Dispatch loop. */
+static void gather(struct as_ask *k, struct as_fleet *f)
+{
+    struct question *q = AS_CONTAINER(k, struct question, ask);
+
+    for (uint32_t i = 0; i < q->n && !q->refused; i++) {
+        struct row *r = &q->rows[i];
+        const struct as_model_stat *stat = as_fleet_model_stat(f, r->deployment, r->index);
+
+        if (!stat)
+            continue; /* it has gone in the meantime: nothing is known of it */
+        r->stat = *stat;
+        q->refused = !gather_batches(r);
+        r->stat.calls = NULL; /* the fleet's own */
+    }
+}
+
+static void drop(struct as_ask *k)
+{
+    struct question *q = AS_CONTAINER(k, struct question, ask);
+
+    for (uint32_t i = 0; i < q->n; i++)
+        free(q->rows[i].batches);
+}
+
+static struct as_model_stats shown(const struct row *r, uint64_t wall_ms, as_ns now)
+{
+    const struct as_model_stat *s = &r->stat;
+    as_ns since = now > s->last ? now - s->last : 0;
+
+    return (struct as_model_stats){.name = r->model->name,
+                                   .version = r->model->version,
+                                   .last_ms = s->last ? wall_ms - since / AS_MS : 0,
+                                   .inferences = s->inferences,
+                                   .executions = s->executions,
+                                   .success = s->success,
+                                   .fail = s->fail,
+                                   .success_ns = s->success_ns,
+                                   .fail_ns = s->fail_ns,
+                                   .queue_ns = s->queue_ns,
+                                   .input_ns = s->input_ns,
+                                   .infer_ns = s->service_ns,
+                                   .output_ns = s->output_ns,
+                                   .batches = r->batches,
+                                   .n_batches = r->n_batches};
+}
+
+static void tell(struct as_ask *k)
+{
+    struct question *q = AS_CONTAINER(k, struct question, ask);
+    struct as_exchange *x = k->x;
+    struct as_model_stats *rows =
+        q->refused ? NULL : as_arena_alloc(&x->arena, q->n * sizeof(*rows) + 1, 8);
+    as_ns now = as_loop_now(x->edge->loop);
+    struct as_buf out = {0};
+    struct timespec t;
+    int err = 0;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    for (uint32_t i = 0; rows && i < q->n; i++)
+        rows[i] =
+            shown(&q->rows[i], (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, now);
+    if (rows && x->grpc)
+        err = as_model_stats_put(rows, q->n, &x->arena, &out);
+    else if (rows)
+        as_model_stats_json(rows, q->n, &out);
+    as_extension_reply(x, rows ? err : AS_ENOMEM, &out);
+}
+
+static void add(struct question *q, const struct as_model *m)
+{
+    if (!m->unloaded)
+        q->rows[q->n++] = (struct row){.model = m, .deployment = m->deployment, .index = m->index};
+}
+
+/* The rows of one name, in one version or all. */
+static void add_named(struct as_exchange *x, struct question *q, uint32_t room, struct as_str model,
+                      struct as_str version)
+{
+    const struct as_model **all =
+        as_arena_alloc(&x->arena, room * sizeof(struct as_model *) + 1, 8);
+    uint32_t n = all ? as_registry_versions(x->registry, model, all, room) : 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!version.n || as_str_eq(all[i]->version, version))
+            add(q, all[i]);
+    }
+}
+
+void as_extension_statistics(struct as_exchange *x, struct as_str model, struct as_str version)
+{
+    struct question *q;
+    uint32_t room;
+
+    if (model.n && !as_exchange_find(x, model, version))
+        return;
+    if (!x->registry)
+        x->registry = as_registry_ref(x->edge->client.registry);
+    room = model.n ? as_registry_versions(x->registry, model, NULL, 0)
+                   : as_registry_count(x->registry);
+    q = calloc(1, sizeof(*q) + room * sizeof(q->rows[0]));
+    if (!q) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+        return;
+    }
+    q->ask.fini = drop;
+    if (model.n)
+        add_named(x, q, room, model, version);
+    for (uint32_t i = 0; !model.n && i < room; i++)
+        add(q, as_registry_at(x->registry, i));
+    as_ask_send(x, &q->ask, gather, tell);
+}

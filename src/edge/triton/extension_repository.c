@@ -1,0 +1,144 @@
+/* The model repository: what the running application declares. Clients may take models of it out of
+ * service and put them back, where the server allows it. */
+#include "edge/exchange/dispatch_query.h"
+#include "edge/triton/extension.h"
+
+/* --- index --- */
+
+static struct as_repository_row state_of(const struct as_edge *e, const struct as_model *m)
+{
+    struct as_repository_row r = {m->name, m->version, "READY", ""};
+    const struct as_fleet *f = e->client.fleet;
+
+    if (m->unloaded) {
+        r.state = "UNAVAILABLE";
+        r.reason = "unloaded";
+    } else if (as_fleet_model_down(f, m->deployment)) {
+        r.state = "UNAVAILABLE";
+        r.reason = "its workers fail";
+    } else if (!as_fleet_model_ready(f, m->deployment)) {
+        r.state = "LOADING";
+        r.reason = "no worker is ready";
+    }
+    return r;
+}
+
+void as_extension_index(struct as_exchange *x, bool only_ready)
+{
+    const struct as_registry *g = x->edge->client.registry;
+    struct as_repository_row *rows =
+        as_arena_alloc(&x->arena, as_registry_count(g) * sizeof(*rows) + 1, 8);
+    struct as_buf out = {0};
+    uint32_t n = 0;
+    int err = 0;
+
+    for (uint32_t i = 0; rows && i < as_registry_count(g); i++) {
+        rows[n] = state_of(x->edge, as_registry_at(g, i));
+        n += !only_ready || strcmp(rows[n].state, "READY") == 0;
+    }
+    if (rows && x->grpc)
+        err = as_repository_put_index(rows, n, &x->arena, &out);
+    else if (rows)
+        as_repository_json_index(rows, n, &out);
+    as_extension_reply(x, rows ? err : AS_ENOMEM, &out);
+}
+
+/* --- load and unload --- */
+
+struct change {
+    struct as_ask ask;
+    bool load, down, ready;
+    int err;
+    uint32_t n;
+    char model[AS_NAME_MAX]; /* n bytes of it */
+};
+
+/* Dispatch loop. */
+static void carry_out(struct as_ask *k, struct as_fleet *f)
+{
+    struct change *c = AS_CONTAINER(k, struct change, ask);
+    const struct as_model *m;
+
+    c->err = as_fleet_set_loaded(f, (struct as_str){c->model, c->n}, c->load);
+    if (c->err)
+        return;
+    m = as_registry_find(as_fleet_registry(f), (struct as_str){c->model, c->n}, (struct as_str){0},
+                         NULL);
+    c->ready = as_fleet_model_ready(f, m->deployment);
+    c->down = as_fleet_model_down(f, m->deployment);
+}
+
+/* A load has succeeded when the model can be called. */
+static void tell(struct as_ask *k)
+{
+    struct change *c = AS_CONTAINER(k, struct change, ask);
+    struct as_exchange *x = k->x;
+    struct as_buf out = {0};
+
+    if (c->err)
+        as_exchange_fail(x, c->err, "failed to %s '%.*s': the application declares no such model",
+                         c->load ? "load" : "unload", (int)c->n, c->model);
+    else if (c->load && !c->ready)
+        as_exchange_fail(x, AS_EUNAVAILABLE, "failed to load '%.*s': %s", (int)c->n, c->model,
+                         c->down ? "its workers fail" : "no worker is ready yet");
+    else
+        as_extension_reply(x, 0, &out);
+    if (!c->err)
+        as_log_event(x->edge->log, AS_LOG_INFO, c->load ? "model_loaded" : "model_unloaded",
+                     "model=%.*s", (int)c->n, c->model);
+}
+
+static void change(struct as_exchange *x, struct as_str model, bool load)
+{
+    const char *verb = load ? "load" : "unload";
+    struct change *c;
+
+    if (!x->edge->conf.control) {
+        as_exchange_fail(x, AS_EDENIED,
+                         "failed to %s '%.*s': the server runs without --allow-client-control",
+                         verb, (int)AS_MIN(model.n, (size_t)AS_NAME_MAX), model.p);
+        return;
+    }
+    if (!as_registry_find(x->edge->client.registry, model, (struct as_str){0}, NULL)) {
+        as_exchange_fail(x, x->edge->client.settling ? AS_EUNAVAILABLE : AS_ENOTFOUND,
+                         "failed to %s '%.*s': %s", verb, (int)AS_MIN(model.n, (size_t)AS_NAME_MAX),
+                         model.p,
+                         x->edge->client.settling ? "workers are starting"
+                                                  : "the application declares no such model");
+        return;
+    }
+    c = calloc(1, sizeof(*c));
+    if (!c) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return;
+    }
+    c->load = load;
+    c->n = (uint32_t)model.n; /* the registry knows it: not too long */
+    memcpy(c->model, model.p, model.n);
+    as_ask_send(x, &c->ask, carry_out, tell);
+}
+
+void as_extension_load(struct as_exchange *x, const struct as_repository_change *c)
+{
+    if (c->n_parameters)
+        as_exchange_fail(x, AS_EUNIMPLEMENTED,
+                         "failed to load '%.*s': parameter '%.*s' is not supported: the "
+                         "application declares its models",
+                         (int)AS_MIN(c->model.n, (size_t)AS_NAME_MAX), c->model.p,
+                         (int)AS_MIN(c->parameters[0].n, (size_t)64), c->parameters[0].p);
+    else
+        change(x, c->model, true);
+}
+
+void as_extension_unload(struct as_exchange *x, const struct as_repository_change *c)
+{
+    for (uint32_t i = 0; i < c->n_parameters; i++) {
+        if (as_str_eq(c->parameters[i], AS_STR("unload_dependents")))
+            continue; /* no model depends on another */
+        as_exchange_fail(x, AS_EINVALID, "failed to unload '%.*s': unknown parameter '%.*s'",
+                         (int)AS_MIN(c->model.n, (size_t)AS_NAME_MAX), c->model.p,
+                         (int)AS_MIN(c->parameters[i].n, (size_t)64), c->parameters[i].p);
+        return;
+    }
+    change(x, c->model, false);
+}

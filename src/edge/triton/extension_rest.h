@@ -1,0 +1,22 @@
+/* edge/triton/extension_rest.h — the extensions' resources over plain HTTP: handlers of rest_routes.c. */
+#ifndef AS_EDGE_EXTENSION_REST_H
+#define AS_EDGE_EXTENSION_REST_H
+
+#include "edge/rest/rest.h"
+
+void as_extension_rest_config(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_statistics(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_index(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_load(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_unload(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_shm_status(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_shm_register(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_shm_unregister(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_cuda_status(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_cuda_register(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_cuda_unregister(struct as_exchange *x, const struct as_rest_match *m);
+/* The settings without a body are shown, as a GET does. */
+void as_extension_rest_trace(struct as_exchange *x, const struct as_rest_match *m);
+void as_extension_rest_log(struct as_exchange *x, const struct as_rest_match *m);
+
+#endif

@@ -1,0 +1,98 @@
+#include "io/loop/helper.h"
+
+#include "base/err.h"
+#include "io/loop/prompt.h"
+
+#include <signal.h>
+
+static void open_done(struct as_letter *l, void *to)
+{
+    struct as_job *j = AS_CONTAINER(l, struct as_job, letter);
+    struct as_helper *h = to;
+
+    h->jobs--;
+    j->done(j);
+}
+
+static void work(struct as_helper *h, struct as_job *j)
+{
+    if (!atomic_load_explicit(&j->dropped, memory_order_relaxed))
+        j->work(j);
+    as_mbox_post(&h->box, &j->letter);
+}
+
+/* The next job; NULL: no more will come. */
+static struct as_job *next(struct as_helper *h)
+{
+    struct as_list *first;
+
+    pthread_mutex_lock(&h->lock);
+    while (!(first = as_list_pop(&h->line)) && !h->stop)
+        pthread_cond_wait(&h->news, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+    return first ? AS_LIST_ENTRY(first, struct as_job, node) : NULL;
+}
+
+static void *run(void *arg)
+{
+    struct as_helper *h = arg;
+    struct as_job *j;
+    sigset_t all;
+
+    /* signals are for the thread with the loop */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    (void)as_prompt_thread(0); /* its work takes long, and others go first */
+    while ((j = next(h)))
+        work(h, j);
+    return NULL;
+}
+
+int as_helper_open(struct as_helper *h, struct as_loop *l)
+{
+    *h = (struct as_helper){.loop = l};
+    if (as_mbox_open(&h->box, l, h))
+        return AS_EIO;
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->news, NULL);
+    as_list_init(&h->line);
+    return 0;
+}
+
+void as_helper_close(struct as_helper *h)
+{
+    AS_ASSERT(!h->jobs);
+    if (h->started) {
+        pthread_mutex_lock(&h->lock);
+        h->stop = true;
+        pthread_cond_signal(&h->news);
+        pthread_mutex_unlock(&h->lock);
+        pthread_join(h->thread, NULL);
+    }
+    pthread_cond_destroy(&h->news);
+    pthread_mutex_destroy(&h->lock);
+    as_mbox_close(&h->box);
+}
+
+void as_helper_give(struct as_helper *h, struct as_job *j)
+{
+    h->jobs++;
+    j->letter.open = open_done;
+    atomic_init(&j->dropped, false);
+    as_list_init(&j->node);
+    if (!h->started)
+        h->started = !pthread_create(&h->thread, NULL, run, h);
+    if (!h->started) {
+        work(h, j);
+        return;
+    }
+    pthread_mutex_lock(&h->lock);
+    as_list_push(&h->line, &j->node);
+    pthread_cond_signal(&h->news);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void as_helper_drop(struct as_job *j)
+{
+    atomic_store_explicit(&j->dropped, true, memory_order_relaxed);
+}

@@ -1,0 +1,218 @@
+#include "io/loop/loop.h"
+
+#include "base/counter.h"
+#include "base/err.h"
+
+#include <time.h>
+
+static void run_tasks(struct as_loop *l)
+{
+    struct as_list *n;
+
+    /* a task may defer others (an answer that fills a connection): they run in the same turn */
+    while ((n = as_list_pop(&l->tasks))) {
+        struct as_task *t = AS_LIST_ENTRY(n, struct as_task, node);
+
+        t->run(t);
+    }
+}
+
+static void on_prepare(uv_prepare_t *h)
+{
+    struct as_loop *l = h->data;
+
+    run_tasks(l); /* what timers deferred, before the loop sleeps */
+    /* the next question reads the clock: time stands still within a turn, so that all decisions of
+     * it agree */
+    l->now = 0;
+}
+
+static void on_check(uv_check_t *h)
+{
+    struct as_loop *l = h->data;
+
+    as_count(&l->stat.wakes, 1);
+    run_tasks(l);
+}
+
+static void on_idle(uv_idle_t *h)
+{
+    struct as_loop *l = h->data;
+    struct as_list now, *n;
+
+    l->now = 0;
+    uv_idle_stop(h);
+    as_list_init(&now); /* who asks again meanwhile comes in the turn after this */
+    while ((n = as_list_pop(&l->next)))
+        as_list_push(&now, n);
+    while ((n = as_list_pop(&now))) {
+        struct as_task *t = AS_LIST_ENTRY(n, struct as_task, node);
+
+        t->run(t);
+    }
+}
+
+static void *need(void *p, size_t n)
+{
+    if (!p && n)
+        as_fatal_memory(n);
+    return p;
+}
+
+static void *uv_take(size_t n)
+{
+    return need(malloc(n), n);
+}
+
+static void *uv_take_zeroed(size_t n, size_t each)
+{
+    return need(calloc(n, each), n && each ? n * each : 0);
+}
+
+static void *uv_move(void *p, size_t n)
+{
+    return need(realloc(p, n), n);
+}
+
+void as_loop_own_memory(void)
+{
+    uv_replace_allocator(uv_take, uv_move, uv_take_zeroed, free);
+}
+
+int as_loop_new(struct as_loop **ret_l, uint32_t index)
+{
+    struct as_loop *l = as_xalloc(sizeof(*l));
+
+    if (uv_loop_init(&l->uv)) {
+        free(l);
+        return AS_EIO;
+    }
+    l->index = index;
+    as_list_init(&l->tasks);
+    as_list_init(&l->next);
+    uv_idle_init(&l->uv, &l->idle);
+    l->idle.data = l;
+    uv_prepare_init(&l->uv, &l->prepare);
+    uv_check_init(&l->uv, &l->check);
+    l->prepare.data = l->check.data = l;
+    uv_prepare_start(&l->prepare, on_prepare);
+    uv_check_start(&l->check, on_check);
+    *ret_l = l;
+    return 0;
+}
+
+void as_loop_free(struct as_loop *l)
+{
+    if (!l)
+        return;
+    uv_prepare_stop(&l->prepare);
+    uv_check_stop(&l->check);
+    uv_idle_stop(&l->idle);
+    uv_close((uv_handle_t *)&l->idle, NULL);
+    uv_close((uv_handle_t *)&l->prepare, NULL);
+    uv_close((uv_handle_t *)&l->check, NULL);
+    uv_run(&l->uv, UV_RUN_DEFAULT);
+    AS_ASSERT(uv_loop_close(&l->uv) == 0);
+    free(l);
+}
+
+void as_loop_run(struct as_loop *l)
+{
+    uv_run(&l->uv, UV_RUN_DEFAULT);
+}
+
+void as_loop_stop(struct as_loop *l)
+{
+    uv_stop(&l->uv);
+}
+
+as_ns as_loop_now(struct as_loop *l)
+{
+    if (!l->now) {
+        struct timespec ts;
+
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        l->now = (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
+    }
+    return l->now;
+}
+
+void as_task_init(struct as_task *t, void (*run)(struct as_task *t))
+{
+    as_list_init(&t->node);
+    t->run = run;
+}
+
+void as_loop_defer(struct as_loop *l, struct as_task *t)
+{
+    if (as_list_empty(&t->node))
+        as_list_push(&l->tasks, &t->node);
+}
+
+void as_loop_defer_first(struct as_loop *l, struct as_task *t)
+{
+    if (!as_task_is_due(t))
+        as_list_insert_after(&l->tasks, &t->node);
+}
+
+void as_loop_next(struct as_loop *l, struct as_task *t)
+{
+    if (!as_list_empty(&t->node))
+        return;
+    as_list_push(&l->next, &t->node);
+    uv_idle_start(&l->idle, on_idle);
+}
+
+void as_task_cancel(struct as_task *t)
+{
+    as_list_remove(&t->node);
+}
+
+/* `at` first: fire may set the timer again. */
+static void on_timer(uv_timer_t *h)
+{
+    struct as_timer *t = h->data;
+
+    t->at = AS_NEVER;
+    t->fire(t);
+}
+
+void as_timer_init(struct as_timer *t, struct as_loop *l, void (*fire)(struct as_timer *t))
+{
+    uv_timer_init(&l->uv, &t->uv);
+    t->uv.data = t;
+    t->loop = l;
+    t->at = AS_NEVER;
+    t->fire = fire;
+}
+
+void as_timer_set(struct as_timer *t, as_ns at)
+{
+    as_ns now;
+
+    if (at == t->at)
+        return;
+    t->at = at;
+    if (at == AS_NEVER) {
+        uv_timer_stop(&t->uv);
+        return;
+    }
+    /* libuv counts from its own cached millisecond, which a long turn leaves behind */
+    uv_update_time(&t->loop->uv);
+    now = as_loop_now(t->loop);
+    uv_timer_start(&t->uv, on_timer, at > now ? (at - now + AS_MS - 1) / AS_MS : 0, 0);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    struct as_timer *t = h->data;
+
+    if (t->fire)
+        t->fire(t);
+}
+
+void as_timer_close(struct as_timer *t, void (*closed)(struct as_timer *t))
+{
+    t->fire = closed; /* it fires no more: the slot tells whom to call */
+    uv_close((uv_handle_t *)&t->uv, on_timer_closed);
+}

@@ -1,0 +1,412 @@
+#include "io/process/cgroup.h"
+
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 16384 /* more than any file has that is read here */
+#define PREFIX     "anyserve-"
+#define LOWER      "/" PREFIX "server"          /* where a server itself is, of v2 */
+#define PATH_BYTES ((size_t)2 * AS_CGROUP_PATH) /* mount and group together */
+#define FILE_BYTES (PATH_BYTES + 384)           /* of a file in a group's folder */
+
+/* Formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
+
+/* These files have no size: read to the end. */
+static bool slurp(const char *path, char ret_text[TEXT_BYTES])
+{
+    FILE *f = fopen(path, "re");
+    size_t n;
+
+    if (!f)
+        return false;
+    n = fread(ret_text, 1, TEXT_BYTES - 1, f);
+    fclose(f);
+    ret_text[n] = 0;
+    return n > 0;
+}
+
+/* As as_cgroup_own, of a process: "self", "123". */
+static bool group_of(const char *root, const char *process, char ret_path[AS_CGROUP_PATH],
+                     bool *ret_v2)
+{
+    char text[TEXT_BYTES], file[AS_CGROUP_PATH], *rest;
+    bool found = false;
+
+    snprintf(file, sizeof(file), "%s/proc/%s/cgroup", root, process);
+    if (!slurp(file, text))
+        return false;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+
+        if (!path)
+            continue;
+        *path++ = 0;
+        if (strcmp(names + 1, "memory") == 0 || (!found && strcmp(line, "0:") == 0)) {
+            *ret_v2 = names[1] == 0;
+            snprintf(ret_path, AS_CGROUP_PATH, "%s", strcmp(path, "/") ? path : "");
+            found = true;
+            if (!*ret_v2)
+                break;
+        }
+    }
+    return found;
+}
+
+bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
+{
+    return group_of(root, "self", ret_path, ret_v2);
+}
+
+bool as_cgroup_of(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "%d", (int)pid);
+    return group_of(root, name, ret_path, ret_v2);
+}
+
+/* The folder of a process's group; of the mount, where it is not visible (containers). False: told
+ * by errno. */
+static bool folder_of(const char *root, const char *process, char ret_path[PATH_BYTES],
+                      bool *ret_v2)
+{
+    char own[AS_CGROUP_PATH];
+    const char *mount;
+    struct stat st;
+
+    errno = ENOENT;
+    if (!group_of(root, process, own, ret_v2))
+        return false;
+    mount = *ret_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    snprintf(ret_path, PATH_BYTES, "%s%s%s", root, mount, own);
+    if (stat(ret_path, &st) == 0)
+        return true;
+    snprintf(ret_path, PATH_BYTES, "%s%s", root, mount);
+    return stat(ret_path, &st) == 0;
+}
+
+/* False: it does not fit, which no folder of ours comes near. */
+static bool in_folder(char ret_path[FILE_BYTES], const char *folder, const char *file)
+{
+    int n = snprintf(ret_path, FILE_BYTES, "%s/%s", folder, file);
+
+    errno = ENAMETOOLONG;
+    return n >= 0 && (size_t)n < FILE_BYTES;
+}
+
+/* A file of a folder. A test's folder has none of them yet; the kernel's has all, and takes no
+ * other. */
+static int open_in(const char *folder, const char *file)
+{
+    char path[FILE_BYTES];
+
+    return in_folder(path, folder, file) ? open(path, O_WRONLY | O_CLOEXEC | O_CREAT, 0600) : -1;
+}
+
+/* False: errno. */
+static bool put(const char *folder, const char *file, const char *text)
+{
+    int fd = open_in(folder, file), e;
+    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+    e = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = e;
+    return ok;
+}
+
+static bool has(const char *folder, const char *file, const char *word)
+{
+    char path[FILE_BYTES], text[TEXT_BYTES], *rest;
+
+    if (!in_folder(path, folder, file) || !slurp(path, text))
+        return false;
+    for (char *w = strtok_r(text, " \n", &rest); w; w = strtok_r(NULL, " \n", &rest)) {
+        if (strcmp(w, word) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where groups are made: beside the one that a server is in since it moved down. */
+static bool parent_folder(const char *root, const char *process, char ret_path[PATH_BYTES],
+                          bool *ret_v2)
+{
+    size_t n;
+
+    if (!folder_of(root, process, ret_path, ret_v2))
+        return false;
+    n = strlen(ret_path);
+    if (*ret_v2 && n > strlen(LOWER) && strcmp(ret_path + n - strlen(LOWER), LOWER) == 0)
+        ret_path[n - strlen(LOWER)] = 0;
+    return true;
+}
+
+/* Do groups below this one have the controller? False: errno. */
+static bool is_fit(const char *folder, const char *controller)
+{
+    if (has(folder, "cgroup.subtree_control", controller))
+        return true;
+    errno = has(folder, "cgroup.controllers", controller) ? EBUSY : ENOENT;
+    return false;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n > k && strcmp(text + n - k, end) == 0;
+}
+
+static bool is_marked(const char *folder, const char *mark)
+{
+    char value[2];
+
+    return getxattr(folder, mark, value, sizeof(value)) == 1 && value[0] == '1';
+}
+
+/* systemd writes to the groups of its units, but for those that it has delegated, which it marks:
+ * the second name since version 251, the first one is for root only. Elsewhere modes decide. */
+static bool is_systemds(const char *folder)
+{
+    return (ends_with(folder, ".service") || ends_with(folder, ".scope") ||
+            ends_with(folder, ".slice")) &&
+           !is_marked(folder, "trusted.delegate") && !is_marked(folder, "user.delegate");
+}
+
+static bool is_alone(const char *folder, pid_t pid)
+{
+    char path[FILE_BYTES], text[TEXT_BYTES], self[16];
+
+    snprintf(self, sizeof(self), "%d\n", (int)pid);
+    return in_folder(path, folder, "cgroup.procs") && slurp(path, text) && strcmp(text, self) == 0;
+}
+
+static bool may_write(const char *folder, const char *file)
+{
+    char path[FILE_BYTES];
+
+    return in_folder(path, folder, file) && access(path, W_OK) == 0;
+}
+
+/* We go one group down, and the controller is given to groups below. False: errno. */
+static bool move_down(const char *folder, const char *controller)
+{
+    char lower[FILE_BYTES], add[64];
+    bool made;
+    int e;
+
+    snprintf(add, sizeof(add), "+%s", controller);
+    if (!in_folder(lower, folder, PREFIX "server"))
+        return false;
+    made = mkdir(lower, 0755) == 0;
+    if (!made && errno != EEXIST)
+        return false;
+    if (put(lower, "cgroup.procs", "0") && put(folder, "cgroup.subtree_control", add))
+        return true;
+    e = errno;
+    put(folder, "cgroup.procs", "0");
+    if (made)
+        rmdir(lower);
+    errno = e;
+    return false;
+}
+
+/* Swap would only make the end slow. Where it is not counted there is no such file. */
+static bool set_limit(const struct as_cgroup *g, uint64_t bytes)
+{
+    char text[24], path[FILE_BYTES];
+
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+    if (g->v2) {
+        return in_folder(path, g->path, "memory.swap.max") && put(g->path, "memory.max", text) &&
+               put(g->path, "memory.oom.group", "1") &&
+               (access(path, F_OK) < 0 || put(g->path, "memory.swap.max", "0"));
+    }
+    return in_folder(path, g->path, "memory.memsw.limit_in_bytes") &&
+           put(g->path, "memory.limit_in_bytes", text) &&
+           (access(path, F_OK) < 0 || put(g->path, "memory.memsw.limit_in_bytes", text));
+}
+
+static int refused(int e, int *ret_errno)
+{
+    *ret_errno = e;
+    return e == EACCES || e == EPERM || e == EROFS || e == EBUSY ? AS_EDENIED
+           : e == ENOENT                                         ? AS_ENOTFOUND
+                                                                 : AS_EIO;
+}
+
+/* `e`: EBUSY where groups below it do not have the controller. 0: they could. */
+static int why_unfit(const char *folder, int e, pid_t pid)
+{
+    if (e != EBUSY) /* there is no such controller */
+        return e;
+    if (is_systemds(folder))
+        return EPERM;
+    if (!is_alone(folder, pid))
+        return EBUSY;
+    return may_write(folder, "cgroup.subtree_control") ? 0 : errno;
+}
+
+int as_cgroup_delegate(const char *root, const char *controller, int *ret_errno)
+{
+    char folder[PATH_BYTES];
+    bool v2;
+    int e;
+
+    if (!parent_folder(root, "self", folder, &v2))
+        return refused(errno, ret_errno);
+    if (!v2 || is_fit(folder, controller))
+        return 0;
+    e = why_unfit(folder, errno, getpid());
+    if (!e && !move_down(folder, controller))
+        e = errno;
+    return e ? refused(e, ret_errno) : 0;
+}
+
+int as_cgroup_look(const char *root, pid_t pid, bool *ret_v2, int *ret_errno)
+{
+    char folder[PATH_BYTES], process[16];
+    int e = 0;
+
+    snprintf(process, sizeof(process), "%d", (int)pid);
+    if (!parent_folder(root, process, folder, ret_v2))
+        return refused(errno, ret_errno);
+    if (*ret_v2 && !is_fit(folder, "memory"))
+        e = why_unfit(folder, errno, pid);
+    if (!e && access(folder, W_OK) < 0)
+        e = errno;
+    return e ? refused(e, ret_errno) : 0;
+}
+
+const char *as_cgroup_why(int e)
+{
+    switch (e) {
+    case EBUSY:
+        return "other processes are in the server's control group";
+    case EPERM:
+        return "its control group is systemd's, without Delegate=";
+    case EACCES:
+    case EROFS:
+        return "its control group cannot be written to";
+    case ENOENT:
+        return "there is no control group that counts memory";
+    default:
+        return strerror(e);
+    }
+}
+
+int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, uint64_t bytes,
+                   int *ret_errno)
+{
+    char parent[PATH_BYTES], path[PATH_BYTES + 256];
+    struct as_cgroup g = {.procs = -1};
+    int e;
+
+    if (!parent_folder(root, "self", parent, &g.v2) || (g.v2 && !is_fit(parent, "memory")))
+        return refused(errno, ret_errno);
+    snprintf(path, sizeof(path), "%s/" PREFIX "%d-%.128s", parent, (int)getpid(), name);
+    if (mkdir(path, 0755) < 0)
+        return refused(errno, ret_errno);
+    g.path = as_str_dup(as_str_of(path));
+    if (set_limit(&g, bytes))
+        g.procs = open_in(g.path, "cgroup.procs");
+    if (g.procs < 0) {
+        e = errno;
+        as_cgroup_close(&g);
+        return refused(e, ret_errno);
+    }
+    *ret_g = g;
+    return 0;
+}
+
+/* The number behind `key ` in a file of the group; 0 when it is not there. */
+static uint64_t number(const struct as_cgroup *g, const char *file, const char *key)
+{
+    char path[FILE_BYTES], text[TEXT_BYTES], *rest;
+    size_t k = strlen(key);
+    uint64_t v;
+
+    if (!in_folder(path, g->path, file) || !slurp(path, text))
+        return 0;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, key, k) == 0 && line[k] == ' ' &&
+            as_str_u64(as_str_of(line + k + 1), &v) == 0)
+            return v;
+    }
+    return 0;
+}
+
+uint64_t as_cgroup_kills(const struct as_cgroup *g)
+{
+    if (!g->path)
+        return 0;
+    return number(g, g->v2 ? "memory.events" : "memory.oom_control", "oom_kill");
+}
+
+/* Each process of a group, again and again while it forks: a bound, not a hope. */
+static void kill_all(const char *folder)
+{
+    char path[FILE_BYTES], text[TEXT_BYTES], *rest;
+
+    if (!in_folder(path, folder, "cgroup.procs"))
+        return;
+    for (int turn = 0; turn < 8 && slurp(path, text); turn++) {
+        for (char *w = strtok_r(text, "\n", &rest); w; w = strtok_r(NULL, "\n", &rest)) {
+            long pid = strtol(w, NULL, 10);
+
+            if (pid > 1 && pid != getpid())
+                kill((pid_t)pid, SIGKILL);
+        }
+    }
+}
+
+int as_cgroup_close(struct as_cgroup *g)
+{
+    if (!g->path)
+        return 0;
+    if (g->procs >= 0)
+        close(g->procs);
+    g->procs = -1;
+    if (rmdir(g->path) < 0 && errno == EBUSY) {
+        kill_all(g->path);
+        if (rmdir(g->path) < 0 && errno == EBUSY)
+            return AS_EAGAIN;
+    }
+    free(g->path); /* gone, or not ours to remove: a second try would find the same */
+    g->path = NULL;
+    return 0;
+}
+
+void as_cgroup_sweep(const char *root)
+{
+    char parent[PATH_BYTES], path[FILE_BYTES];
+    bool v2;
+    struct dirent *e;
+    DIR *d;
+
+    if (!parent_folder(root, "self", parent, &v2))
+        return;
+    d = opendir(parent);
+    while (d && (e = readdir(d))) {
+        bool ours = strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0;
+        long pid = ours ? strtol(e->d_name + strlen(PREFIX), NULL, 10) : 0;
+
+        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+            continue;
+        if (!in_folder(path, parent, e->d_name))
+            continue;
+        kill_all(path); /* its parent is dead: so are they, or they should be */
+        rmdir(path);
+    }
+    if (d)
+        closedir(d);
+}

@@ -1,0 +1,65 @@
+#include "io/process/process_ancestry.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STEPS 64 /* parents that are looked at; a chain may change while it is read */
+
+struct stat_line {
+    char command[AS_LINEAGE_COMMAND];
+    int parent, group;
+};
+
+/* /proc/PID/stat: "PID (command) state parent group …"; the command may hold anything, also ')'. */
+static bool read_stat(pid_t pid, struct stat_line *ret_s)
+{
+    char path[40], text[512], *open_at, *close_at;
+    ssize_t n;
+    size_t len;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = 0;
+    open_at = strchr(text, '(');
+    close_at = strrchr(text, ')');
+    if (!open_at || !close_at ||
+        sscanf(close_at + 1, " %*c %d %d", &ret_s->parent, &ret_s->group) != 2)
+        return false;
+    len = AS_MIN((size_t)(close_at - open_at - 1), sizeof(ret_s->command) - 1);
+    memcpy(ret_s->command, open_at + 1, len);
+    ret_s->command[len] = 0;
+    return true;
+}
+
+bool as_lineage_command(pid_t pid, char ret_name[AS_LINEAGE_COMMAND])
+{
+    struct stat_line s;
+
+    if (!read_stat(pid, &s))
+        return false;
+    memcpy(ret_name, s.command, sizeof(s.command));
+    return true;
+}
+
+pid_t as_lineage_find(pid_t pid, bool (*is)(void *ctx, pid_t pid), void *ctx)
+{
+    struct stat_line s;
+
+    for (int i = 0; i < STEPS && pid > 0; i++) {
+        if (is(ctx, pid))
+            return pid;
+        if (!read_stat(pid, &s))
+            return 0;
+        if (s.group > 0 && s.group != pid && is(ctx, s.group))
+            return s.group;
+        pid = s.parent;
+    }
+    return 0;
+}

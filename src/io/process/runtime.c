@@ -1,0 +1,311 @@
+#include "io/process/runtime.h"
+
+#include "base/buf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+char *as_runtime_folder(const char *option, const char *variable, const char *of_root,
+                        const char *otherwise)
+{
+    const char *xdg = getenv(variable);
+    struct as_buf b;
+    char *folder;
+
+    if (!option[0] && xdg && xdg[0] == '/') {
+        as_buf_init(&b);
+        as_buf_printf(&b, "%s/anyserve", xdg);
+        folder = as_str_dup(as_buf_slice(&b));
+        as_buf_fini(&b);
+        return folder;
+    }
+    if (!option[0])
+        option = geteuid() == 0 ? of_root : otherwise;
+    return option ? as_str_dup(as_str_of(option)) : NULL;
+}
+
+#define SYSTEM "/run/anyserve" /* of root, and of services: RuntimeDirectory=anyserve */
+#define LOGINS "/run/user"     /* below it the folder of each login, $XDG_RUNTIME_DIR */
+#define OWN    "/tmp/anyserve-"
+
+char *as_runtime_base(const char *option)
+{
+    char ours[64];
+
+    snprintf(ours, sizeof(ours), OWN "%u", (unsigned)geteuid());
+    return as_runtime_folder(option, "XDG_RUNTIME_DIR", SYSTEM, ours);
+}
+
+/* Of this user; NULL: no home. */
+static char *state_base(void)
+{
+    const char *home = getenv("HOME"), *xdg = getenv("XDG_STATE_HOME");
+    struct as_buf b;
+    char *path;
+
+    if (geteuid() == 0)
+        return as_str_dup(AS_STR(SYSTEM));
+    if ((!xdg || xdg[0] != '/') && (!home || home[0] != '/'))
+        return NULL;
+    as_buf_init(&b);
+    if (xdg && xdg[0] == '/')
+        as_buf_printf(&b, "%s/anyserve/run", xdg);
+    else
+        as_buf_printf(&b, "%s/.local/state/anyserve/run", home);
+    path = as_str_dup(as_buf_slice(&b));
+    as_buf_fini(&b);
+    return path;
+}
+
+/* Made by a login, and gone with the last of its user. */
+static bool is_of_login(const char *path)
+{
+    return strncmp(path, LOGINS "/", strlen(LOGINS "/")) == 0;
+}
+
+char *as_runtime_lasting(const char *option)
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    char *other;
+
+    /* chosen by a service manager, or by somebody for this server: it stays as long as they say */
+    if (option[0] || (xdg && xdg[0] == '/' && !is_of_login(xdg)))
+        return as_runtime_base(option);
+    other = state_base();
+    return other ? other : as_runtime_base(option);
+}
+
+int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16_t port,
+                    const char *name)
+{
+    int n = snprintf(ret_path, AS_RUNTIME_PATH_MAX, "%s/%u/%s", base, port, name);
+
+    return n < 0 || n >= (int)AS_RUNTIME_PATH_MAX ? AS_EINVALID : 0;
+}
+
+int as_runtime_read_token(const char *base, uint16_t port, char ret_token[AS_RUNTIME_TOKEN_LEN + 1])
+{
+    char path[AS_RUNTIME_PATH_MAX], token[AS_RUNTIME_TOKEN_LEN + 1];
+    ssize_t n;
+    int fd;
+
+    if (as_runtime_path(path, base, port, AS_RUNTIME_TOKEN) < 0)
+        return AS_EINVALID;
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return AS_ENOTFOUND;
+    /* one byte more than it has would show here */
+    n = read(fd, token, sizeof(token));
+    close(fd);
+    if (n != AS_RUNTIME_TOKEN_LEN)
+        return AS_EPROTO;
+    memcpy(ret_token, token, AS_RUNTIME_TOKEN_LEN);
+    ret_token[AS_RUNTIME_TOKEN_LEN] = 0;
+    return 0;
+}
+
+static bool locked(const char *base, const char *port)
+{
+    char path[4096];
+    bool held;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s/" AS_RUNTIME_LOCK, base, port);
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    /* Shared, so that two who look do not see each other; let go at once. */
+    held = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return held;
+}
+
+bool as_runtime_lives(const char *base, uint16_t port)
+{
+    char name[8];
+
+    snprintf(name, sizeof(name), "%u", port);
+    return locked(base, name);
+}
+
+int as_runtime_pid(const char *base, uint16_t port)
+{
+    char path[AS_RUNTIME_PATH_MAX], text[16];
+    uint64_t pid;
+    ssize_t n;
+    int fd;
+
+    if (as_runtime_path(path, base, port, AS_RUNTIME_LOCK) < 0)
+        return 0;
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+    if (fd >= 0)
+        close(fd);
+    if (n < 1 || text[n - 1] != '\n' || as_str_u64((struct as_str){text, (size_t)n - 1}, &pid) ||
+        pid > INT32_MAX)
+        return 0;
+    return (int)pid;
+}
+
+/* --- where servers are --- */
+
+/* Its owner is `owner`, root, or, for root, whoever it may be: what is in it is of them. */
+static bool is_owned(const char *path, uid_t owner)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && !(st.st_mode & 022) &&
+           (st.st_uid == owner || st.st_uid == 0);
+}
+
+/* Takes the path, NULL too. */
+static void add_base(struct as_runtime_found *f, char *path)
+{
+    for (uint32_t i = 0; path && i < f->n_bases; i++) {
+        if (strcmp(f->bases[i], path) == 0) {
+            free(path);
+            path = NULL;
+        }
+    }
+    if (path && f->n_bases < AS_RUNTIME_BASES)
+        f->bases[f->n_bases++] = path;
+    else
+        free(path);
+}
+
+static int by_port(const void *a, const void *b)
+{
+    const struct as_runtime_server *x = a, *y = b;
+
+    return x->port < y->port ? -1 : x->port > y->port;
+}
+
+static void add_servers(struct as_runtime_found *f, const char *base)
+{
+    struct as_runtime_server *first = f->servers + f->n;
+    DIR *dir = opendir(base);
+    struct dirent *e;
+    uint64_t port;
+
+    while (dir && f->n < AS_RUNTIME_SERVERS && (e = readdir(dir))) {
+        /* a folder without a held lock is what a killed server left */
+        if (as_str_u64(as_str_of(e->d_name), &port) == 0 && port <= UINT16_MAX &&
+            locked(base, e->d_name))
+            f->servers[f->n++] = (struct as_runtime_server){base, (uint16_t)port};
+    }
+    if (dir)
+        closedir(dir);
+    qsort(first, (size_t)(f->servers + f->n - first), sizeof(*first), by_port);
+}
+
+/* The folders DIR/PREFIX<uid>SUFFIX, each if it is that user's. */
+static void add_users(struct as_runtime_found *f, const char *dir_path, const char *prefix,
+                      const char *suffix)
+{
+    DIR *dir = opendir(dir_path);
+    struct dirent *e;
+    uint64_t uid;
+
+    while (dir && (e = readdir(dir))) {
+        char path[AS_RUNTIME_PATH_MAX];
+
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
+            as_str_u64(as_str_of(e->d_name + strlen(prefix)), &uid) || uid > UINT32_MAX ||
+            snprintf(path, sizeof(path), "%s/%.64s%s", dir_path, e->d_name, suffix) >=
+                (int)sizeof(path) ||
+            !is_owned(path, (uid_t)uid))
+            continue;
+        add_base(f, as_str_dup(as_str_of(path)));
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static void look_in_ours(struct as_runtime_found *f)
+{
+    add_base(f, as_runtime_base(""));
+    add_base(f, state_base());
+    add_base(f, as_str_dup(AS_STR(SYSTEM)));
+    for (uint32_t i = 0; i < f->n_bases; i++) {
+        /* that of a service is its user's, whom root knows by nothing else */
+        struct stat st;
+        bool any =
+            geteuid() == 0 && strcmp(f->bases[i], SYSTEM) == 0 && lstat(f->bases[i], &st) == 0;
+
+        if (is_owned(f->bases[i], any ? st.st_uid : geteuid()))
+            add_servers(f, f->bases[i]);
+    }
+}
+
+static void look_in_others(struct as_runtime_found *f)
+{
+    uint32_t from = f->n_bases;
+
+    add_users(f, LOGINS, "", "/anyserve");
+    add_users(f, "/tmp", "anyserve-", "");
+    for (uint32_t i = from; i < f->n_bases; i++)
+        add_servers(f, f->bases[i]);
+}
+
+static bool has_port(const struct as_runtime_found *f, uint16_t port)
+{
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (f->servers[i].port == port)
+            return true;
+    }
+    return false;
+}
+
+bool as_runtime_is_meant(const struct as_runtime_server *s, bool given, uint16_t port)
+{
+    return !given || s->port == port;
+}
+
+void as_runtime_find(struct as_runtime_found *f, const char *option, bool given, uint16_t port)
+{
+    struct as_runtime_server meant = {0};
+
+    memset(f, 0, sizeof(*f));
+    if (option[0]) {
+        add_base(f, as_str_dup(as_str_of(option)));
+        add_servers(f, f->bases[0]);
+    } else {
+        look_in_ours(f);
+        if (geteuid() == 0 && (given ? !has_port(f, port) : !f->n))
+            look_in_others(f);
+    }
+    f->chosen = (struct as_runtime_server){f->bases[0], port};
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (!as_runtime_is_meant(&f->servers[i], given, port))
+            continue;
+        if (f->n_meant++ == 0)
+            meant = f->servers[i];
+    }
+    f->lives = f->n_meant == 1;
+    if (f->lives)
+        f->chosen = meant;
+}
+
+void as_runtime_found_fini(struct as_runtime_found *f)
+{
+    while (f->n_bases)
+        free(f->bases[--f->n_bases]);
+}
+
+void as_runtime_list(const struct as_runtime_found *f, struct as_buf *out)
+{
+    const char *before = NULL;
+
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct as_runtime_server *s = &f->servers[i];
+
+        if (s->base != before)
+            as_buf_printf(out, "\n  Running in %s, to be chosen with --port:", s->base);
+        as_buf_printf(out, " %u", s->port);
+        before = s->base;
+    }
+}

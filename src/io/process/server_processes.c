@@ -1,0 +1,97 @@
+#include "io/process/server_processes.h"
+
+#include "io/process/runtime.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static bool read_file(const char *path, char *out, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, cap - 1);
+
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+/* By /proc/PID/stat: "12 (name) S …". False: it has ended. */
+static bool look(pid_t pid, char ret_name[32], char *ret_state)
+{
+    char path[64], text[512], *open_at, *close_at;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    if (!read_file(path, text, sizeof(text)))
+        return false;
+    open_at = strchr(text, '(');
+    close_at = strrchr(text, ')'); /* a name may hold any of them */
+    if (!open_at || !close_at || close_at < open_at || close_at[1] != ' ')
+        return false;
+    *close_at = 0;
+    snprintf(ret_name, 32, "%.31s", open_at + 1);
+    *ret_state = close_at[2];
+    return true;
+}
+
+static void add(struct as_family *f, const char *role, pid_t pid, char state)
+{
+    if (f->n < AS_FAMILY_MAX)
+        f->all[f->n++] =
+            (struct as_family_member){role, pid, .is_stopped = state == 'T' || state == 't'};
+}
+
+void as_family_read(struct as_family *ret_f, const char *runtime_dir, uint16_t port)
+{
+    pid_t supervisor = as_runtime_pid(runtime_dir, port);
+    char path[64], children[4096], name[32], state, *p = children, *end;
+
+    ret_f->n = 0;
+    if (supervisor <= 0 || !as_runtime_lives(runtime_dir, port) || !look(supervisor, name, &state))
+        return;
+    add(ret_f, "supervisor", supervisor, state);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)supervisor, (int)supervisor);
+    read_file(path, children, sizeof(children));
+    for (;; p = end) {
+        pid_t pid = (pid_t)strtol(p, &end, 10);
+
+        if (end == p)
+            return;
+        if (!look(pid, name, &state))
+            continue;
+        if (strcmp(name, AS_FAMILY_DISPATCHER) == 0)
+            add(ret_f, "dispatcher", pid, state);
+        else if (strcmp(name, AS_FAMILY_CONTROLLER) == 0)
+            add(ret_f, "controller", pid, state);
+    }
+}
+
+void as_family_name(const struct as_family *f, const char *role, struct as_buf *out)
+{
+    as_buf_printf(out, "the %s", role);
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (strcmp(f->all[i].role, role) == 0) {
+            as_buf_printf(out, " (pid %d)", (int)f->all[i].pid);
+            return;
+        }
+    }
+}
+
+bool as_family_explain(const struct as_family *f, struct as_buf *out)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct as_family_member *m = &f->all[i];
+
+        if (!m->is_stopped)
+            continue;
+        as_buf_printf(out,
+                      "\n  the %s (pid %d) is stopped, by a signal or a debugger; it goes on with: "
+                      "kill -CONT %d",
+                      m->role, (int)m->pid, (int)m->pid);
+        any = true;
+    }
+    return any;
+}

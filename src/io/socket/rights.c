@@ -1,0 +1,81 @@
+#include "io/socket/rights.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+union control {
+    struct cmsghdr align;
+    char buf[CMSG_SPACE(sizeof(int) * AS_RIGHTS_MAX)];
+};
+
+/* What passes by itself: the socket is full, memory is short, or (ETOOMANYREFS) as many of our
+ * descriptors as we may have open are on their way already. */
+static bool is_passing(int e)
+{
+    return e == EAGAIN || e == ENOBUFS || e == ENOMEM || e == ETOOMANYREFS;
+}
+
+int as_rights_send(int sock, const void *p, size_t n, const int *fds, uint32_t n_fds)
+{
+    struct iovec iov = {(void *)(uintptr_t)p, n};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    union control control;
+
+    AS_ASSERT(n && n_fds <= AS_RIGHTS_MAX);
+    if (n_fds) {
+        struct cmsghdr *c;
+
+        memset(&control, 0, sizeof(control));
+        m.msg_control = control.buf;
+        m.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+        c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+    }
+    while (sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+        if (errno != EINTR)
+            return is_passing(errno) ? AS_EAGAIN : AS_EOF;
+    }
+    return 0;
+}
+
+static uint32_t take(struct msghdr *m, int fds[AS_RIGHTS_MAX])
+{
+    uint32_t n = 0;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        size_t count;
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count && n < AS_RIGHTS_MAX; i++)
+            memcpy(&fds[n++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+    }
+    return n;
+}
+
+int64_t as_rights_receive(int sock, void *p, size_t cap, int fds[AS_RIGHTS_MAX],
+                          uint32_t *ret_n_fds, bool *ret_lost)
+{
+    struct iovec iov = {p, cap};
+    union control control; /* no room for more than AS_RIGHTS_MAX: the kernel closes those */
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.buf,
+                       .msg_controllen = sizeof(control.buf)};
+    ssize_t n;
+
+    do {
+        n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return is_passing(errno) ? AS_EAGAIN : AS_EOF;
+    *ret_n_fds = take(&m, fds);
+    *ret_lost = m.msg_flags & MSG_CTRUNC;
+    return n == 0 ? AS_EOF : n;
+}

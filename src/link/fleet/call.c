@@ -1,0 +1,252 @@
+#include "link/fleet/call.h"
+
+#define XXH_INLINE_ALL
+#include <string.h>
+#include <xxhash.h>
+
+#define SAMPLES  16u  /* pieces of a tensor … */
+#define SAMPLE   64u  /* … of so many bytes: some 1 KiB, whatever its size */
+#define OVERHEAD 256u /* what a small request costs, in bytes of a large one */
+
+/* A few words each, and none of the tensors' bytes: no need for a library's hash. Multiply and fold
+ * (as wyhash does), keyed, so that a client cannot choose what collides; what does is told apart by
+ * as_call_alike. */
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    __uint128_t m = (__uint128_t)(h ^ v) * UINT64_C(0x9fb21c651e98df25);
+
+    return (uint64_t)m ^ (uint64_t)(m >> 64) ^ UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static uint64_t mix_str(uint64_t h, struct as_str s)
+{
+    size_t at = 0;
+
+    h = mix(h, s.n);
+    for (; s.n - at >= 8; at += 8) {
+        uint64_t v;
+
+        memcpy(&v, s.p + at, 8);
+        h = mix(h, v);
+    }
+    if (at < s.n) {
+        uint64_t v = 0;
+
+        memcpy(&v, s.p + at, s.n - at);
+        h = mix(h, v);
+    }
+    return h;
+}
+
+/* The value of a parameter that is no string, as bits. */
+static uint64_t bits_of(const struct as_param *p)
+{
+    uint64_t v = 0;
+
+    if (p->type == AS_PARAM_BOOL)
+        return p->b;
+    memcpy(&v, &p->u64, sizeof(v));
+    return v;
+}
+
+uint64_t as_call_kind(const struct as_msg *msg, bool ragged, uint64_t seed)
+{
+    uint64_t h = mix(seed, msg->n_tensors);
+
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        const struct as_tensor *t = &msg->tensors[i];
+
+        h = mix_str(mix(h, t->dtype | (uint64_t)t->ndim << 8), t->name);
+        for (uint32_t k = 1; !ragged && k < t->ndim; k++)
+            h = mix(h, (uint64_t)t->shape[k]);
+    }
+    h = mix(h, msg->n_params);
+    for (uint32_t i = 0; i < msg->n_params; i++) {
+        const struct as_param *p = &msg->params[i];
+
+        h = mix_str(mix(h, p->type), p->name);
+        h = p->type == AS_PARAM_STRING ? mix_str(h, p->str) : mix(h, bits_of(p));
+    }
+    return h;
+}
+
+/* Fields are hashed with their lengths, so that none runs into the next. */
+static void put(XXH3_state_t *h, const void *p, uint64_t n)
+{
+    XXH3_128bits_update(h, &n, sizeof(n));
+    if (n)
+        XXH3_128bits_update(h, p, n);
+}
+
+static void put_param(XXH3_state_t *h, const struct as_param *p)
+{
+    uint64_t v[2] = {p->type, p->type == AS_PARAM_STRING ? 0 : bits_of(p)};
+
+    put(h, p->name.p, p->name.n);
+    put(h, v, sizeof(v));
+    if (p->type == AS_PARAM_STRING)
+        put(h, p->str.p, p->str.n);
+}
+
+uint64_t as_call_size(const struct as_msg *msg)
+{
+    uint64_t size = 0;
+
+    for (uint32_t i = 0; i < msg->n_tensors; i++)
+        size += msg->tensors[i].nbytes;
+    return size;
+}
+
+static XXH3_state_t *state_of(struct as_call_hash *h)
+{
+    static_assert(sizeof(h->state) >= sizeof(XXH3_state_t) + _Alignof(XXH3_state_t) - 1,
+                  "room for it wherever it lies");
+    return (XXH3_state_t *)AS_ALIGN((uintptr_t)h->state, _Alignof(XXH3_state_t));
+}
+
+static void put_params(XXH3_state_t *h, const struct as_msg *msg)
+{
+    for (uint32_t i = 0; i < msg->n_params; i++)
+        put_param(h, &msg->params[i]);
+}
+
+/* All of a tensor but its bytes. */
+static void put_head(XXH3_state_t *h, const struct as_tensor *t)
+{
+    uint32_t dtype = t->dtype;
+    uint64_t n = t->nbytes;
+
+    put(h, t->name.p, t->name.n);
+    put(h, &dtype, sizeof(dtype));
+    put(h, t->shape, t->ndim * sizeof(t->shape[0]));
+    XXH3_128bits_update(h, &n, sizeof(n));
+}
+
+/* A piece from each of so many equal parts of it. */
+static void put_sample(XXH3_state_t *h, const struct as_tensor *t, uint64_t seed)
+{
+    size_t part = t->nbytes / SAMPLES;
+
+    if (t->nbytes <= SAMPLES * (size_t)SAMPLE) {
+        XXH3_128bits_update(h, t->data, t->nbytes);
+        return;
+    }
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        size_t at = i * part + mix(seed, i) % (part - SAMPLE + 1);
+
+        XXH3_128bits_update(h, t->data + at, SAMPLE);
+    }
+}
+
+uint64_t as_call_sample(const struct as_msg *msg, uint64_t seed)
+{
+    XXH3_state_t h;
+
+    XXH3_INITSTATE(&h);
+    XXH3_128bits_reset_withSeed(&h, seed);
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        put_head(&h, &msg->tensors[i]);
+        put_sample(&h, &msg->tensors[i], seed);
+    }
+    put_params(&h, msg);
+    return XXH3_128bits_digest(&h).low64;
+}
+
+/* Of one tensor. True: all of it. */
+static bool read_tensor(struct as_call_hash *h, const struct as_tensor *t, uint64_t *bytes)
+{
+    size_t n = (size_t)AS_MIN(t->nbytes - h->at, *bytes);
+
+    if (t->nbytes && !n) /* not begun, or it would be twice */
+        return false;
+    if (!h->at)
+        put_head(state_of(h), t);
+    if (n)
+        XXH3_128bits_update(state_of(h), t->data + h->at, n);
+    h->at += n;
+    *bytes -= n;
+    if (h->at < t->nbytes)
+        return false;
+    h->tensor++;
+    h->at = 0;
+    return true;
+}
+
+bool as_call_print(struct as_call_hash *h, const struct as_msg *msg, uint64_t seed, bool first,
+                   uint64_t *bytes, struct as_print *ret_p)
+{
+    XXH128_hash_t v;
+
+    if (first) {
+        h->tensor = 0;
+        h->at = 0;
+        XXH3_INITSTATE(state_of(h));
+        XXH3_128bits_reset_withSeed(state_of(h), seed);
+        *bytes -= AS_MIN(*bytes, OVERHEAD);
+    }
+    while (h->tensor < msg->n_tensors) {
+        if (!read_tensor(h, &msg->tensors[h->tensor], bytes))
+            return false;
+    }
+    put_params(state_of(h), msg);
+    v = XXH3_128bits_digest(state_of(h));
+    ret_p->hi = v.high64;
+    ret_p->lo = v.low64;
+    return true;
+}
+
+static bool tensors_alike(const struct as_tensor *a, const struct as_tensor *b, bool ragged)
+{
+    if (a->dtype != b->dtype || a->ndim != b->ndim || !as_str_eq(a->name, b->name))
+        return false;
+    return ragged || a->ndim < 2 ||
+           memcmp(a->shape + 1, b->shape + 1, (a->ndim - 1) * sizeof(int64_t)) == 0;
+}
+
+static bool params_alike(const struct as_param *a, const struct as_param *b)
+{
+    if (a->type != b->type || !as_str_eq(a->name, b->name))
+        return false;
+    return a->type == AS_PARAM_STRING ? as_str_eq(a->str, b->str) : bits_of(a) == bits_of(b);
+}
+
+bool as_call_alike(const struct as_msg *a, const struct as_msg *b, bool ragged)
+{
+    if (a->n_tensors != b->n_tensors || a->n_params != b->n_params)
+        return false;
+    for (uint32_t i = 0; i < a->n_tensors; i++) {
+        if (!tensors_alike(&a->tensors[i], &b->tensors[i], ragged))
+            return false;
+    }
+    for (uint32_t i = 0; i < a->n_params; i++) {
+        if (!params_alike(&a->params[i], &b->params[i]))
+            return false;
+    }
+    return true;
+}
+
+struct as_print as_call_params_print(const struct as_tensor_params *p, uint64_t seed)
+{
+    XXH128_hash_t v;
+    XXH3_state_t h;
+
+    XXH3_INITSTATE(&h);
+    XXH3_128bits_reset_withSeed(&h, seed);
+    for (uint32_t i = 0; i < p->n; i++) {
+        put(&h, &p->at[i].tensor, sizeof(p->at[i].tensor));
+        put_param(&h, &p->at[i].param);
+    }
+    v = XXH3_128bits_digest(&h);
+    return (struct as_print){.hi = v.high64, .lo = v.low64};
+}
+
+bool as_call_params_alike(const struct as_tensor_params *a, const struct as_tensor_params *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (uint32_t i = 0; i < a->n; i++) {
+        if (a->at[i].tensor != b->at[i].tensor || !params_alike(&a->at[i].param, &b->at[i].param))
+            return false;
+    }
+    return true;
+}

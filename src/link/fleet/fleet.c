@@ -1,0 +1,571 @@
+#include "link/fleet/fleet.h"
+
+#include "base/buf.h"
+#include "base/memory/pages.h"
+#include "base/memory/slab.h"
+#include "core/replicas/restart.h"
+#include "link/native/link.h"
+#include "link/simple/simple.h"
+
+#define TICKS_PER_INTERVAL 2 /* how often a ping interval is looked at */
+
+static struct as_call *call_of(struct as_request *q)
+{
+    return AS_CONTAINER(q, struct as_call, core);
+}
+
+/* --- verdicts on their way home --- */
+
+static void open_answer(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_call *c = AS_CONTAINER(letter, struct as_call, answer_letter);
+
+    if (!c->cancel_posted)
+        c->on_answer(c);
+    else
+        as_blob_unref(c->result_blob);
+}
+
+/* The call's memory may go only when no letter of it is in any mailbox. */
+static void home_release(struct as_call *c)
+{
+    if (c->posted)
+        c->released = true; /* they come back first */
+    else
+        c->on_release(c);
+}
+
+static void open_release(struct as_letter *letter, void *to AS_UNUSED)
+{
+    home_release(AS_CONTAINER(letter, struct as_call, release_letter));
+}
+
+static void answer(struct as_call *c)
+{
+    c->answered = true;
+    if (c->client->local) {
+        c->on_answer(c);
+        return;
+    }
+    c->answer_letter.open = open_answer;
+    as_mbox_post(&c->client->box, &c->answer_letter);
+}
+
+static void release(struct as_call *c)
+{
+    c->client->fleet->unanswered--;
+    if (c->on_part)
+        as_call_release_input(c);
+    if (c->client->local) {
+        c->on_release(c);
+        return;
+    }
+    c->release_letter.open = open_release;
+    as_mbox_post(&c->client->box, &c->release_letter);
+}
+
+/* Answer first: on_release may free the memory that the answer lies in. */
+void as_fleet_deliver(struct as_call *c)
+{
+    answer(c);
+    release(c);
+}
+
+/* Whose fault an error is: what a handler raised on purpose is about the request. */
+static bool is_failure(const struct as_call *c)
+{
+    uint32_t status = c->status ? c->status : as_err_grpc(c->err);
+
+    return status == AS_STATUS_INTERNAL || status == AS_STATUS_UNAVAILABLE ||
+           status == AS_STATUS_UNKNOWN || status == AS_STATUS_DATA_LOSS;
+}
+
+void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_times t, bool retry)
+{
+    struct as_model_stat *stat = &u->deploy->models[c->core.model].stat;
+    struct as_batch *b = c->core.batch;
+    uint32_t size = b ? b->items : c->core.items;
+    as_ns now = as_loop_now(u->fleet->loop);
+
+    if (b && b->counted)
+        size = 0;
+    else if (b && !c->err)
+        b->counted =
+            c->core.state == AS_REQ_SENT && !retry; /* a call counts with its first success */
+    /* else its verdict may be with another loop */
+    c->core.failed = c->core.state == AS_REQ_SENT && c->err && is_failure(c);
+    if (!as_replica_done(u->replica, &c->core, t.service, retry, now)) {
+        as_upstream_less(u);
+        return;
+    }
+    as_upstream_less(u);
+    if (__builtin_expect(c->core.spare && c->err, 0))
+        as_deploy_stat(u->deploy->core)->mirror_failed++;
+    if (c->err)
+        as_model_stat_fail(stat, &c->core, now);
+    else
+        as_model_stat_success(stat, &c->core, t, size, now);
+    as_fleet_deliver(c);
+}
+
+void as_fleet_lose(struct as_upstream *u, struct as_call *c, enum as_loss loss)
+{
+    as_replica_lose(u->replica, &c->core, loss, as_loop_now(u->fleet->loop));
+    as_upstream_less(u);
+}
+
+/* --- what core decides --- */
+
+static void op_batch(void *ctx AS_UNUSED, struct as_replica *r, uint32_t n)
+{
+    struct as_upstream *u = as_upstream_of(r);
+
+    u->ops->batch(u, n);
+}
+
+static void op_wake(void *ctx, as_ns when)
+{
+    struct as_fleet_deploy *d = ctx;
+
+    if (when < d->timer.at)
+        as_timer_set(&d->timer, when);
+}
+
+/* Both are of one model, which is ragged or not. */
+static bool op_alike(const struct as_request *a, const struct as_request *b)
+{
+    const struct as_call *x = call_of((struct as_request *)(uintptr_t)a);
+    const struct as_call *y = call_of((struct as_request *)(uintptr_t)b);
+
+    return as_call_alike(&x->msg, &y->msg, x->batching == AS_CALL_RAGGED) &&
+           as_call_params_alike(&x->tensor_params, &y->tensor_params);
+}
+
+static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
+{
+    struct as_upstream *u = as_upstream_of(r);
+
+    u->ops->send(u, call_of(q));
+}
+
+static void op_recall(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *const *q,
+                      uint32_t n)
+{
+    struct as_upstream *u = as_upstream_of(r);
+
+    u->ops->recall(u, q, n);
+}
+
+static void op_cancel(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q, int reason)
+{
+    struct as_upstream *u = as_upstream_of(r);
+
+    u->ops->cancel(u, call_of(q), reason);
+}
+
+static void op_answer(void *ctx, struct as_request *q, int err)
+{
+    struct as_fleet_deploy *d = ctx;
+    struct as_call *c = call_of(q);
+
+    if (c->result_blob) { /* a part of the answer had come when the deadline passed */
+        struct as_upstream *u = as_upstream_of(q->replica);
+
+        u->ops->pass_over(u, c);
+    }
+    c->err = err;
+    c->status = 0;
+    c->message = (struct as_str){0};
+    if (q->spare)
+        as_deploy_stat(d->core)->mirror_failed++;
+    as_model_stat_fail(&d->models[q->model].stat, q, as_loop_now(d->fleet->loop));
+    answer(c);
+}
+
+static void op_release(void *ctx AS_UNUSED, struct as_request *q)
+{
+    release(call_of(q));
+}
+
+const struct as_deploy_ops as_fleet_deploy_ops = {
+    .batch = op_batch,
+    .send = op_send,
+    .recall = op_recall,
+    .cancel = op_cancel,
+    .answer = op_answer,
+    .release = op_release,
+    .wake = op_wake,
+    .alike = op_alike,
+    .sample = as_fleet_sample,
+    .print = as_fleet_print,
+    .next_turn = as_fleet_next_turn,
+};
+
+/* --- the registry --- */
+
+static void open_registry(struct as_letter *letter, void *to);
+
+/* Allocated for each snapshot: models come and go rarely, and a letter inside the client could be
+ * under way already. */
+struct registry_letter {
+    struct as_letter letter;
+    struct as_registry *registry;
+    bool settling;
+};
+
+static bool is_settling(const struct as_fleet *f)
+{
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        if (as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->registered))
+            return true;
+    }
+    return !as_fleet_flag(&f->open);
+}
+
+void as_fleet_publish(struct as_fleet *f, struct as_registry *g)
+{
+    as_registry_unref(f->registry);
+    f->registry = g;
+    AS_LIST_EACH(n, &f->clients)
+    {
+        struct as_client *c = AS_LIST_ENTRY(n, struct as_client, node);
+        struct registry_letter *l = as_xalloc(sizeof(*l));
+
+        l->registry = as_registry_ref(g);
+        l->settling = is_settling(f);
+        l->letter.open = open_registry;
+        if (c->local)
+            open_registry(&l->letter, c);
+        else
+            as_mbox_post(&c->box, &l->letter);
+    }
+}
+
+static void open_registry(struct as_letter *letter, void *to)
+{
+    struct registry_letter *l = AS_CONTAINER(letter, struct registry_letter, letter);
+    struct as_client *c = to;
+
+    as_registry_unref(c->registry);
+    c->registry = l->registry;
+    c->settling = l->settling;
+    free(l);
+    if (c->on_registry)
+        c->on_registry(c);
+}
+
+int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded)
+{
+    struct as_registry *g = as_registry_set_loaded(f->registry, model, loaded);
+
+    if (!g)
+        return AS_ENOTFOUND;
+    if (g == f->registry)
+        as_registry_unref(g);
+    else
+        as_fleet_publish(f, g);
+    return 0;
+}
+
+void as_fleet_republish(struct as_fleet *f)
+{
+    as_fleet_publish(f, as_registry_ref(f->registry));
+}
+
+void as_fleet_refresh(struct as_fleet_deploy *d)
+{
+    bool ready = d && d->core && as_deploy_ready(d->core) > 0;
+
+    if (!d || ready == as_fleet_flag(&d->ready))
+        return;
+    as_fleet_set_flag(&d->ready, ready);
+    as_fleet_republish(d->fleet);
+}
+
+void as_fleet_registered(struct as_fleet_deploy *d)
+{
+    if (as_fleet_flag(&d->registered))
+        return;
+    as_fleet_set_flag(&d->registered, true);
+    as_fleet_set_flag(&d->late, false);
+    as_fleet_republish(d->fleet);
+}
+
+void as_fleet_link_ready(struct as_link *l)
+{
+    struct as_fleet *f = l->up.fleet;
+    struct as_buf models;
+
+    as_fleet_registered(l->up.deploy);
+    /* the supervisor will say so too; until then requests would be refused beside a ready worker */
+    as_fleet_down(f, as_str_of(l->up.deploy->name), false);
+    as_buf_init(&models);
+    for (uint32_t i = 0; i < l->up.deploy->n_models; i++) {
+        if (as_upstream_has(&l->up, i))
+            as_buf_printf(&models, "%s%s:%s", models.n ? " " : "", l->up.deploy->models[i].name,
+                          l->up.deploy->models[i].version);
+    }
+    f->ops.on_ready(f->ctx, as_str_of(l->up.name), as_str_of(l->token ? l->token->token : ""),
+                    as_buf_slice(&models));
+    as_buf_fini(&models);
+}
+
+/* --- tokens --- */
+
+/* Linear: as many as there are workers, and only a greeting or a death asks. Comparing is not
+ * constant in time: who can reach the socket is our own user. */
+struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token)
+{
+    AS_LIST_EACH(n, &f->tokens)
+    {
+        struct as_fleet_token *t = AS_LIST_ENTRY(n, struct as_fleet_token, node);
+
+        if (as_str_eq(as_str_of(t->token), token))
+            return t;
+    }
+    return NULL;
+}
+
+void as_fleet_expect(struct as_fleet *f, struct as_str deployment)
+{
+    bool is_new = !as_fleet_find(f, deployment);
+    struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
+
+    if (d && is_new) /* of a server that starts all are known before it lets anybody in */
+        as_fleet_set_flag(&d->late, as_fleet_flag(&f->open));
+    /* one that was deleted is told of until its last process is gone; only a new one takes it back
+     */
+    if (d && !d->deleted)
+        as_fleet_set_flag(&d->expected, true); /* not ready until it is */
+}
+
+/* It is served again, should it have been deleted. */
+static void revive(struct as_fleet *f, struct as_str deployment)
+{
+    struct as_fleet_deploy *d = as_fleet_find(f, deployment);
+
+    if (d && d->deleted) {
+        d->deleted = d->gone = false;
+        d->deserted = AS_NEVER;
+        as_fleet_down(f, deployment, false);
+        as_fleet_set_flag(&d->late, true);
+    }
+}
+
+void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
+                    struct as_str deployment)
+{
+    struct as_fleet_token *t;
+
+    if (as_fleet_find_token(f, token))
+        return;
+    revive(f, deployment);
+    as_fleet_expect(f, deployment);
+    t = as_xalloc(sizeof(*t));
+    t->token = as_str_dup(token);
+    t->replica = as_str_dup(replica);
+    t->deployment = as_str_dup(deployment);
+    t->loss = AS_LOSS_UNTOLD;
+    t->ended = AS_FLEET_EXITS;
+    as_list_push(&f->tokens, &t->node);
+}
+
+static void free_token(struct as_fleet_token *t)
+{
+    as_list_remove(&t->node);
+    free(t->token);
+    free(t->replica);
+    free(t->deployment);
+    free(t);
+}
+
+/* Its link ended first: what was lost with it waits for this. */
+static void tell_verdict(struct as_fleet *f, struct as_fleet_token *t)
+{
+    struct as_fleet_deploy *d = t->grave ? as_fleet_numbered(f, t->number) : NULL;
+
+    if (d && d->core)
+        as_deploy_verdict(d->core, t->grave, t->loss, as_loop_now(f->loop));
+    t->grave = 0;
+}
+
+void as_fleet_exited(struct as_fleet *f, struct as_str token, uint32_t kind)
+{
+    const struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_fleet_deploy *d = t ? as_fleet_deploy(f, as_str_of(t->deployment)) : NULL;
+
+    static_assert((int)AS_FLEET_EXIT_CODE == AS_EXIT_CODE &&
+                      (int)AS_FLEET_EXIT_STOPPED == AS_EXIT_STOPPED,
+                  "the supervisor's word is the first rows of the table");
+    if (d && t->ended != AS_FLEET_EXITS)
+        d->exits[t->ended]++;
+    else if (d && kind <= AS_EXIT_STOPPED)
+        d->exits[kind]++;
+}
+
+void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss)
+{
+    struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_fleet_deploy *d;
+
+    if (!t)
+        return;
+    t->loss = loss;
+    if (t->link)
+        as_link_died(t->link);
+    tell_verdict(f, t);
+    d = as_fleet_find(f, as_str_of(t->deployment));
+    free_token(t);
+    if (d)
+        as_fleet_review(d);
+}
+
+void as_upstream_retired(struct as_upstream *u)
+{
+    struct as_link *l = AS_CONTAINER(u, struct as_link, up); /* only these have tokens */
+    struct as_fleet *f = u->fleet;
+
+    f->ops.on_retired(f->ctx, as_str_of(u->name), as_str_of(l->token->token));
+}
+
+void as_fleet_retire(struct as_fleet *f, struct as_str token)
+{
+    struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_link *l = t ? t->link : NULL;
+
+    if (t)
+        t->retiring = true;
+    if (!l || !l->up.replica) { /* it holds nothing */
+        f->ops.on_retired(f->ctx, as_str_of(t ? t->replica : ""), token);
+        return;
+    }
+    l->up.retiring = true;
+    as_link_rotate(l);
+    as_fleet_review(l->up.deploy);
+    as_upstream_less(&l->up);
+}
+
+void as_fleet_ask(struct as_fleet *f, struct as_str token, uint64_t id, enum as_control_op op,
+                  struct as_str text)
+{
+    struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_link *l = t ? t->link : NULL;
+    struct as_str replica = as_str_of(t ? t->replica : ""), why = AS_STR("");
+    int err = 0;
+
+    if (!l || l->state != AS_LINK_READY || l->condemned) {
+        err = AS_EUNAVAILABLE;
+        why = AS_STR("the replica is not connected");
+    } else if (l->care.ask) {
+        err = AS_EFULL;
+        why = AS_STR("another question is under way");
+    } else if (text.n > AS_FRAME_ASK) {
+        err = AS_ETOOBIG;
+        why = AS_STR("the text is longer than a CONTROL frame takes");
+    }
+    if (err)
+        f->ops.on_answer(f->ctx, replica, token, id, err, why);
+    else
+        as_link_ask(l, id, (uint16_t)op, text);
+}
+
+void as_fleet_join_token(struct as_fleet *f, struct as_str token)
+{
+    free(f->join_token);
+    f->join_token = as_str_dup(token);
+}
+
+/* --- the pulse --- */
+
+/* One timer for all links instead of one each: a ping need not be on time. */
+static void on_tick(struct as_timer *t)
+{
+    struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tick);
+    as_ns now = as_loop_now(f->loop);
+
+    as_slab_trim();
+    as_pages_trim();
+    as_fleet_watch_door(f);
+    as_stranger_tick(&f->stranger, f->log, now);
+    as_fleet_tidy(&f->tidy);
+    AS_LIST_EACH(n, &f->upstreams)
+    {
+        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+
+        u->ops->tick(u, now);
+    }
+    as_timer_set(t, now + f->conf.ping_interval / TICKS_PER_INTERVAL);
+}
+
+/* --- life --- */
+
+int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
+                 const struct as_fleet_ops *ops, void *ctx, const struct as_log *log)
+{
+    struct as_fleet *f = as_xalloc(sizeof(*f));
+
+    f->loop = loop;
+    f->conf = *conf;
+    f->ops = *ops;
+    f->ctx = ctx;
+    f->log = log;
+    f->listen_fd = -1;
+    f->rand.s = conf->seed;
+    f->registration = as_loop_now(loop) / AS_US;
+    atomic_init(&f->n_deploys, 0);
+    as_list_init(&f->untold);
+    as_list_init(&f->upstreams);
+    as_list_init(&f->tokens);
+    as_list_init(&f->clients);
+    f->registry = as_registry_new();
+    (void)as_deathwatch_new(&f->watch); /* an old kernel: pidfd tells, only later */
+    atomic_init(&f->open, false);
+    atomic_init(&f->given_up, false);
+    as_task_init(&f->tidy, as_fleet_tidy);
+    as_timer_init(&f->tick, loop, on_tick);
+    as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
+    *ret_f = f;
+    return 0;
+}
+
+static void free_handle(uv_handle_t *h)
+{
+    free(h);
+}
+
+static void free_deploy(struct as_timer *t)
+{
+    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
+
+    as_fleet_free_models(d);
+    free(d->name);
+    free(d);
+}
+
+static void free_fleet(struct as_timer *t)
+{
+    free(AS_CONTAINER(t, struct as_fleet, tick));
+}
+
+void as_fleet_free(struct as_fleet *f)
+{
+    if (!f)
+        return;
+    AS_ASSERT(as_list_empty(&f->clients));
+    as_fleet_stop(f);
+    as_link_tell_all(f);
+    as_task_cancel(&f->tidy);
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        as_deploy_free(f->deploys[i]->core);
+        as_task_cancel(&f->deploys[i]->work);
+        as_timer_close(&f->deploys[i]->timer, free_deploy);
+    }
+    AS_LIST_EACH(n, &f->tokens) free_token(AS_LIST_ENTRY(n, struct as_fleet_token, node));
+    if (f->listener)
+        uv_close((uv_handle_t *)f->listener, free_handle);
+    as_deathwatch_free(f->watch);
+    as_registry_unref(f->registry);
+    as_simple_close(f);
+    free(f->join_token);
+    as_timer_close(&f->tick, free_fleet);
+}

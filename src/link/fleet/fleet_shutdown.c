@@ -1,0 +1,45 @@
+/* The fleet ends: in good order, without waiting any longer, or at once. */
+#include "link/fleet/upstream.h"
+
+void as_fleet_drain(struct as_fleet *f)
+{
+    /* new requests are refused from here on; what is queued is still sent */
+    f->draining = true;
+    AS_LIST_EACH(n, &f->upstreams)
+    {
+        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+
+        u->ops->drain(u);
+    }
+}
+
+void as_fleet_stop(struct as_fleet *f)
+{
+    f->draining = true;
+    AS_LIST_EACH(n, &f->upstreams)
+    {
+        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+
+        u->ops->stop(u);
+    }
+}
+
+void as_fleet_give_up(struct as_fleet *f)
+{
+    /* first: the answers below say why */
+    as_fleet_set_flag(&f->given_up, true);
+    as_fleet_close_door(f);
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        struct as_fleet_deploy *d = f->deploys[i];
+
+        as_fleet_set_flag(&d->down, true);
+        if (d->core)
+            as_deploy_give_up(d->core);
+    }
+    as_fleet_stop(f);
+}
+
+bool as_fleet_has_given_up(const struct as_fleet *f)
+{
+    return as_fleet_flag(&f->given_up);
+}

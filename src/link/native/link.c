@@ -1,0 +1,596 @@
+#include "link/native/link.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DEATH_WAIT                                                                                 \
+    (500 * AS_MS) /* from the end of the socket until all streams count as started                 \
+                   */
+#define RX_CAP (256u << 10)
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+static void on_event(struct as_sock *s, int events);
+
+static struct as_link *link_of(struct as_sock *s)
+{
+    return AS_CONTAINER(s, struct as_link, sock);
+}
+
+static struct as_link *link_up(struct as_upstream *u)
+{
+    return AS_CONTAINER(u, struct as_link, up);
+}
+
+/* --- the end --- */
+
+/* `closing` counts everything that libuv, or a mailbox, still knows of this link. The last of them
+ * frees it. */
+static void maybe_free(struct as_link *l)
+{
+    if (--l->closing || !l->ended) /* a broken link has closed its socket and lives on */
+        return;
+    as_outq_fini(&l->out);
+    free(l->rx.p);
+    as_arena_fini(&l->scratch);
+    free(l->calls);
+    free(l->up.name);
+    free(l->condemned);
+    free(l);
+}
+
+static void on_sock_closed(struct as_sock *s)
+{
+    maybe_free(link_of(s));
+}
+
+static void on_pid_closed(struct as_sock *s)
+{
+    maybe_free(AS_CONTAINER(s, struct as_link, pid_sock));
+}
+
+static void on_timer_closed(struct as_timer *t)
+{
+    maybe_free(AS_CONTAINER(t, struct as_link, timer));
+}
+
+static void on_care_closed(struct as_timer *t)
+{
+    maybe_free(AS_CONTAINER(t, struct as_link, care.timer));
+}
+
+static void close_socket(struct as_link *l)
+{
+    if (!l->sock.closing) {
+        l->closing++;
+        as_task_cancel(&l->flush);
+        as_sock_close(&l->sock, on_sock_closed);
+    }
+}
+
+static void close_handles(struct as_link *l)
+{
+    l->closing += 2; /* the timers; also keep l until all closes are under way */
+    close_socket(l);
+    if (l->pid_open) {
+        l->pid_open = false;
+        l->closing++;
+        as_sock_close(&l->pid_sock, on_pid_closed);
+    }
+    if (l->watched && as_deathwatch_remove(l->up.fleet->watch, &l->page->lock) && !l->told)
+        l->closing++; /* its letter is still under way */
+    if (l->page)
+        munmap((void *)(uintptr_t)l->page, AS_PAGE_SIZE);
+    if (l->rx.fd >= 0)
+        close(l->rx.fd);
+    as_timer_close(&l->care.timer, on_care_closed);
+    as_timer_close(&l->timer, on_timer_closed);
+}
+
+/* Of a process that is dead. Ours is reaped by the supervisor, whose word comes later or is here
+ * already; who left in order was not ended by a request. */
+static enum as_loss loss_of(const struct as_link *l)
+{
+    if (l->condemned)
+        return AS_LOSS_CONDEMNED;
+    if (l->goodbye)
+        return AS_LOSS_KILLED;
+    if (!l->token)
+        return AS_LOSS_UNKNOWN;
+    return l->token->loss;
+}
+
+/* Of one that has ended: to people, and to the supervisor. */
+static void tell_end(const struct as_link *l, const struct as_link_last *e)
+{
+    struct as_fleet *f = l->up.fleet;
+    struct as_str name = as_str_of(l->up.name ? l->up.name : "?"), token = as_str_of(e->token);
+    char quoted[256];
+    enum as_log_level level = l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN;
+
+    if (!l->up.name)
+        as_stranger_gone(&f->stranger, f->log, level, l->pid, e->reason, as_loop_now(f->loop));
+    else
+        as_log_event(f->log, level, "worker_gone", "replica=%.*s pid=%u unanswered=%u reason=%s",
+                     AS_STR_FMT(name), l->pid, e->calls,
+                     as_log_quote(quoted, sizeof(quoted), as_str_of(e->reason)));
+    if (e->served)
+        f->ops.on_gone(f->ctx, name, token, as_str_of(e->reason));
+    if (e->retires)
+        f->ops.on_retired(f->ctx, name, token);
+}
+
+static void on_last(struct as_task *t)
+{
+    struct as_link *l = AS_CONTAINER(t, struct as_link, last.task);
+
+    as_list_remove(&l->last.node);
+    tell_end(l, &l->last);
+    free(l->last.reason);
+    free(l->last.token);
+    maybe_free(l);
+}
+
+void as_link_tell_all(struct as_fleet *f)
+{
+    AS_LIST_EACH(n, &f->untold)
+    {
+        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, last.node);
+
+        as_task_cancel(&l->last.task);
+        on_last(&l->last.task);
+    }
+}
+
+/* Clients first: who hears of a death (a reader of the log, the supervisor) is woken by that, and
+ * has the CPU before their answers are written, or the dead process has it, which gives up its
+ * memory. The task comes behind those that write them. */
+static void tell_end_later(struct as_link *l, const struct as_link_last *e)
+{
+    l->last = *e;
+    l->last.reason = as_str_dup(as_str_of(e->reason));
+    l->last.token = as_str_dup(as_str_of(e->token));
+    as_list_push(&l->up.fleet->untold, &l->last.node);
+    as_task_init(&l->last.task, on_last);
+    as_loop_defer(l->up.fleet->loop, &l->last.task);
+    l->closing++;
+}
+
+void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
+{
+    struct as_fleet *f = l->up.fleet;
+    uint64_t last = UINT64_MAX;
+    struct as_str token = as_str_of(l->token ? l->token->token : "");
+    struct as_link_last e = {.reason = (char *)(uintptr_t)reason,
+                             .token = (char *)(uintptr_t)token.p,
+                             .calls = l->n_calls,
+                             .served = l->up.replica != NULL,
+                             /* else that was told already */
+                             .retires = l->up.replica && l->up.retiring && l->n_calls};
+
+    /* The page is read once, at the end: nobody writes it any more when the process is dead. Not
+     * exact: the worker lies or lives, so every stream may have run. */
+    if (loss != AS_LOSS_LINK && l->page)
+        last = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
+    AS_ASSERT(!l->ended);
+    /* before core hears of it: what it answers may come back here */
+    l->ended = true;
+    as_list_remove(&l->up.node);
+    if (l->token && l->token->link == l)
+        l->token->link = NULL;
+    if (l->up.replica)
+        as_link_left_traffic(l);
+    as_link_drop_partial(l);
+    as_link_no_answer(l, reason);
+    if (l->condemned && l->token && !l->killed) /* it has hung up first */
+        f->ops.on_kill(f->ctx, as_str_of(l->up.name), token, as_str_of(l->condemned));
+    if (l->up.replica) {
+        /* core answers or queues again all that this link held; the table dies with it */
+        uint64_t grave = as_replica_free(l->up.replica, last, loss, as_loop_now(f->loop));
+
+        if (grave && l->token) {
+            l->token->grave = grave;
+            l->token->number = l->up.deploy->number;
+        }
+        as_fleet_refresh(l->up.deploy);
+    }
+    if (l->dead)
+        tell_end_later(l, &e);
+    else
+        tell_end(l, &e);
+    if (l->up.deploy)
+        as_fleet_leave(l->up.deploy, as_loop_now(f->loop));
+    l->token = NULL; /* it may go before we do */
+    close_handles(l);
+}
+
+void as_link_refuse(struct as_link *l, const char *why)
+{
+    struct as_fleet *f = l->up.fleet;
+
+    /* A worker that joined by itself has no process of ours to end: only its link goes. */
+    if (l->token) {
+        l->token->ended = AS_FLEET_EXIT_PROTOCOL;
+        f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->token->token), as_str_of(why));
+    }
+    as_link_end(l, why, AS_LOSS_LINK);
+}
+
+/* The socket ended; the process may live (or its death is still being told). */
+void as_link_broken(struct as_link *l)
+{
+    /* nothing in hand, or the outcome is known: there is nothing to wait for */
+    if (!l->up.replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
+        as_link_end(l,
+                    l->condemned ? l->condemned
+                    : l->goodbye ? "said goodbye"
+                    : l->dead    ? "process died"
+                                 : "link closed",
+                    loss_of(l));
+        return;
+    }
+    /* Its requests are replayed or lost, and only its death tells which: then the page is final. A
+     * process that lives on without its link could still be running them. */
+    l->state = AS_LINK_BROKEN;
+    close_socket(l);
+    as_link_rotate(l);
+    if (!l->condemned) /* else its timer runs already */
+        as_timer_set(&l->timer, as_loop_now(l->up.fleet->loop) + DEATH_WAIT);
+}
+
+static void on_timer(struct as_timer *t)
+{
+    struct as_link *l = AS_CONTAINER(t, struct as_link, timer);
+
+    if (l->condemned)
+        as_link_condemned_late(l);
+    else if (l->state == AS_LINK_BROKEN)
+        as_link_refuse(l, "closed its link with requests in hand, and lives");
+    else if (l->state != AS_LINK_READY)
+        as_link_refuse(l, "did not register in time");
+}
+
+/* What it wrote before it died still counts. The socket may stay open in a forked child: then the
+ * death alone ends the link. */
+void as_link_died(struct as_link *l)
+{
+    l->dead = true; /* so that the end of the socket, met on the way, is the end of the link */
+    if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
+        as_link_end(l, l->condemned ? l->condemned : "process died", loss_of(l));
+}
+
+static void on_pid(struct as_sock *s, int events AS_UNUSED)
+{
+    /* a pidfd stays readable: once is enough */
+    as_sock_watch(s, 0);
+    as_link_died(AS_CONTAINER(s, struct as_link, pid_sock));
+}
+
+static void open_death(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_link *l = AS_CONTAINER(letter, struct as_link, death_letter);
+
+    l->told = true;
+    if (l->ended)
+        maybe_free(l);
+    else
+        as_link_died(l);
+}
+
+void as_link_watch(struct as_link *l)
+{
+    l->death_letter.open = open_death;
+    l->watched =
+        l->up.fleet->watch && l->up.fleet->box &&
+        as_deathwatch_add(l->up.fleet->watch, &l->page->lock, l->up.fleet->box, &l->death_letter);
+}
+
+/* The kernel keeps what was written before a death. Whoever else has the socket may go on. */
+bool as_link_drain_socket(struct as_link *l)
+{
+    uint64_t all = l->sock.closing ? 0 : l->received + as_sock_waiting(&l->sock);
+    int r;
+
+    do {
+        r = as_link_read(l);
+    } while (r > 0 && l->received < all);
+    return r >= 0;
+}
+
+/* --- writing --- */
+
+/* One sendmsg for all that a turn has put out, for whichever requests. */
+static void on_flush(struct as_task *t)
+{
+    struct as_link *l = AS_CONTAINER(t, struct as_link, flush);
+    size_t n = l->out.bytes;
+    int err = as_sock_flush(&l->sock, &l->out);
+
+    n -= AS_MIN(n, l->out.bytes);
+    if (n && l->written < l->ping_end) /* it takes what is before its ping, however slowly */
+        l->ping_since = as_loop_now(l->up.fleet->loop);
+    l->written += n;
+    if (l->said.before && l->written >= l->said.place) {
+        l->said.before = l->said.behind;
+        l->said.behind = 0;
+        l->said.place = l->written + l->out.bytes;
+    }
+    if (err)
+        as_link_broken(l);
+}
+
+void as_link_answered(struct as_link *l, size_t had)
+{
+    size_t n = l->out.bytes - AS_MIN(had, l->out.bytes);
+
+    if (l->said.before) {
+        l->said.behind += n;
+    } else {
+        l->said.before = n;
+        l->said.place = l->written + l->out.bytes;
+    }
+}
+
+void as_link_touch(struct as_link *l)
+{
+    if (!l->sock.closing)
+        as_loop_defer_first(l->up.fleet->loop, &l->flush);
+}
+
+static void on_event(struct as_sock *s, int events)
+{
+    struct as_link *l = link_of(s);
+
+    if (events & UV_WRITABLE)
+        as_loop_defer_first(s->loop, &l->flush);
+    if (events & UV_READABLE)
+        as_link_read(l);
+}
+
+/* --- what core decides --- */
+
+static void op_batch(struct as_upstream *u, uint32_t n)
+{
+    struct as_link *l = link_up(u);
+    struct as_frame_batch b = {.first = l->next_stream, .n = n};
+
+    as_frame_put_batch(&l->out, &b);
+    as_link_touch(l);
+}
+
+static void op_send(struct as_upstream *u, struct as_call *c)
+{
+    struct as_link *l = link_up(u);
+    as_ns now = as_loop_now(l->up.fleet->loop);
+    struct as_frame_msg fixed = {
+        .kind = AS_FRAME_TENSOR, .priority = c->core.priority, .target = c->core.model};
+    int err;
+
+    if (c->core.deadline != AS_NEVER)
+        /* 0 would mean none; one that passes just now is the worker's to find out */
+        fixed.timeout = c->core.deadline > now ? c->core.deadline - now : 1;
+    as_link_add_call(l, c);
+    c->rx_have = 0;
+    c->rx_msg.body_len = 0;
+    c->dropped = 0;
+    fixed.more = c->on_part && c->streams_inputs;
+    if (l->tensor_params)
+        fixed.tensor_params = c->tensor_params;
+    err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
+    AS_ASSERT(!err); /* that it fits was seen to before it was submitted */
+    if (c->on_part)
+        as_link_begin_parts(l, c);
+    if (l->care.execution && l->care.look == AS_NEVER)
+        as_link_watch_handlers(l);
+    as_link_touch(l);
+}
+
+static void op_recall(struct as_upstream *u, struct as_request *const *q, uint32_t n)
+{
+    struct as_link *l = link_up(u);
+    uint64_t ids[AS_FRAME_IDS];
+
+    /* core recalls no more at once than a frame holds */
+    AS_ASSERT(n <= AS_FRAME_IDS);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = q[i]->stream;
+    as_frame_put_ids(&l->out, AS_FRAME_RECALL, ids, n);
+    as_link_touch(l);
+}
+
+static void op_cancel(struct as_upstream *u, struct as_call *c, int reason)
+{
+    struct as_link *l = link_up(u);
+
+    /* a body that is being received has lost its place: it is read and dropped */
+    as_link_pass_over(l, c);
+    as_frame_put_cancel(&l->out, c->core.stream, as_err_grpc(reason));
+    as_link_touch(l);
+}
+
+static void op_pass_over(struct as_upstream *u, struct as_call *c)
+{
+    as_link_pass_over(link_up(u), c);
+}
+
+static void op_credit(struct as_upstream *u, struct as_call *c, const struct as_frame_window *w)
+{
+    as_link_credit(link_up(u), c, w);
+}
+
+static void op_input(struct as_upstream *u, struct as_call *c)
+{
+    as_link_input(link_up(u), c);
+}
+
+static void op_input_end(struct as_upstream *u, struct as_call *c)
+{
+    as_link_input_end(link_up(u), c);
+}
+
+static void op_drain(struct as_upstream *u)
+{
+    struct as_link *l = link_up(u);
+
+    if (l->state != AS_LINK_READY)
+        return;
+    as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
+    as_link_touch(l);
+}
+
+static bool op_move(struct as_upstream *u, uint32_t *foreign)
+{
+    struct as_link *l = link_up(u);
+
+    if (l->state == AS_LINK_HELLO || l->state == AS_LINK_OPEN) {
+        as_link_end(l, "another dispatcher takes over", AS_LOSS_KILLED); /* it comes again, there */
+        return true;
+    }
+    if (l->state != AS_LINK_READY || l->draining || l->condemned)
+        return true; /* it goes anyway */
+    *foreign += !l->token;
+    if (!l->moves)
+        return false;
+    as_frame_put_text(&l->out, AS_FRAME_MOVE, (struct as_str){0});
+    as_link_touch(l);
+    return true;
+}
+
+static void op_tick(struct as_upstream *u, as_ns now)
+{
+    struct as_link *l = link_up(u);
+    const struct as_fleet_conf *conf = &l->up.fleet->conf;
+
+    if (l->state != AS_LINK_READY)
+        return;
+    /* the next ping only after the answer: `opaque` is the time it was sent */
+    if (l->ping_sent) {
+        /* after a stall of ours the answer may be there, unread */
+        if (now - l->ping_since >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
+            as_link_condemn_silent(l);
+        return;
+    }
+    /* Its health is asked for soon in any case, since only it knows. */
+    if (!l->health_asked)
+        as_link_check_soon(l);
+    /* also one that talks all the time: it may not read */
+    if (now - l->pinged < conf->ping_interval)
+        return;
+    l->ping_sent = l->ping_since = l->pinged = now;
+    as_frame_put_ping(&l->out, AS_FRAME_PING, now);
+    l->ping_end = l->written + l->out.bytes;
+    as_link_touch(l);
+}
+
+static void op_stop(struct as_upstream *u)
+{
+    as_link_end(link_up(u), "the dispatcher ends", AS_LOSS_KILLED);
+}
+
+static const char *state_name(const struct as_link *l)
+{
+    if (l->state == AS_LINK_BROKEN)
+        return "lost";
+    if (l->state != AS_LINK_READY)
+        return "starting";
+    if (l->condemned || l->care.sick)
+        return "unhealthy";
+    if (l->care.ask)
+        return "updating";
+    return l->draining || l->up.retiring ? "draining" : "ready";
+}
+
+static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
+{
+    const struct as_link *l = link_up(u);
+
+    ret_r->state = as_str_of(state_name(l));
+    ret_r->pid = l->pid;
+    ret_r->epoch = l->epoch;
+    if (l->page)
+        ret_r->worker = as_page_stat_of(l->page);
+}
+
+static const struct as_upstream_ops ops = {
+    .kind = "native",
+    .batch = op_batch,
+    .send = op_send,
+    .recall = op_recall,
+    .cancel = op_cancel,
+    .pass_over = op_pass_over,
+    .credit = op_credit,
+    .input = op_input,
+    .input_end = op_input_end,
+    .drain = op_drain,
+    .move = op_move,
+    .tick = op_tick,
+    .stop = op_stop,
+    .show = op_show,
+};
+
+/* --- the beginning --- */
+
+/* The kernel's word on who is at the other end. */
+static int identify(struct as_link *l, int fd)
+{
+    struct ucred cred;
+    socklen_t n = sizeof(cred);
+    int pidfd = -1;
+    socklen_t m = sizeof(pidfd);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || cred.uid != geteuid())
+        return AS_EDENIED;
+    l->pid = (uint32_t)cred.pid;
+    /* from the socket where the kernel can (6.5): a pid could be another process's by now */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) < 0)
+        pidfd = cred.pid > 0 ? (int)syscall(SYS_pidfd_open, cred.pid, 0) : -1;
+    if (pidfd >= 0)
+        l->pid_open = as_sock_open(&l->pid_sock, l->up.fleet->loop, pidfd, on_pid) == 0;
+    return 0;
+}
+
+void as_link_accept(struct as_fleet *f, int fd)
+{
+    struct as_link *l = calloc(1, sizeof(*l));
+    uint8_t *rx = aligned_alloc(AS_FRAME_ALIGN, RX_CAP);
+
+    if (!l || !rx) { /* it comes again */
+        as_log_event(f->log, AS_LOG_WARN, "worker_refused", "reason=\"out of memory\"");
+        close(fd);
+        free(rx);
+        free(l);
+        return;
+    }
+    l->up.ops = &ops;
+    l->up.fleet = f;
+    l->state = AS_LINK_HELLO;
+    l->next_stream = 1;
+    l->rx.fd = -1;
+    l->rx.cap = RX_CAP;
+    l->rx.p = rx;
+    as_outq_init(&l->out);
+    as_arena_init(&l->scratch, l->scratch_first, sizeof(l->scratch_first));
+    as_task_init(&l->flush, on_flush);
+    as_timer_init(&l->timer, f->loop, on_timer);
+    as_link_care_init(l);
+    as_list_push(&f->upstreams, &l->up.node);
+    l->sock.closing = true; /* until it is open there is nothing to close */
+    if (as_sock_open(&l->sock, f->loop, fd, on_event)) {
+        as_link_end(l, "cannot watch its socket", AS_LOSS_KILLED);
+        return;
+    }
+    if (identify(l, fd)) {
+        as_link_end(l, "a process of another user", AS_LOSS_KILLED);
+        return;
+    }
+    as_timer_set(&l->timer, as_loop_now(f->loop) + f->conf.handshake_timeout);
+}

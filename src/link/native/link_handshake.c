@@ -1,0 +1,251 @@
+/* A link that is being set up: who is it, what does it serve, how much may it be given. */
+#include "base/err.h"
+#include "link/native/link.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SLOTS_MAX 65535u
+
+/* Maps the status page that came along. Sealed against shrinking, or a read could fault. */
+static int map_page(struct as_link *l)
+{
+    int need = F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat st;
+    int seals;
+    void *p;
+
+    /* it said that it has one, and sent none */
+    if (l->rx.fd < 0)
+        return AS_EINVALID;
+    seals = fcntl(l->rx.fd, F_GET_SEALS);
+    if (seals < 0 || (seals & need) != need || fstat(l->rx.fd, &st) < 0 ||
+        st.st_size != AS_PAGE_SIZE)
+        return AS_EINVALID;
+    p = mmap(NULL, AS_PAGE_SIZE, PROT_READ, MAP_SHARED, l->rx.fd, 0);
+    close(l->rx.fd);
+    l->rx.fd = -1;
+    if (p == MAP_FAILED)
+        return AS_EIO;
+    l->page = p;
+    return l->page->magic == AS_PAGE_MAGIC ? 0 : AS_EINVALID;
+}
+
+/* A refusal that the worker can tell its user. as_link_refuse is for those who broke the rules and
+ * are not worth a word. */
+static void say_goodbye(struct as_link *l, const char *why)
+{
+    as_frame_put_text(&l->out, AS_FRAME_GOODBYE, as_str_of(why));
+    (void)as_sock_flush(&l->sock, &l->out); /* a few bytes into an empty socket; then it closes */
+    as_link_end(l, why, AS_LOSS_KILLED);
+}
+
+static const char *join(struct as_link *l, struct as_str deployment)
+{
+    const char *why;
+
+    if (as_registry_check_deployment(deployment, &why))
+        return "bad deployment name";
+    l->up.deploy = as_fleet_deploy(l->up.fleet, deployment);
+    if (!l->up.deploy)
+        return "too many deployments";
+    as_fleet_enter(l->up.deploy);
+    return NULL;
+}
+
+/* A worker from outside serves "name:version" of its first model unless it said otherwise. NULL, or
+ * why that cannot be. */
+static const char *join_as(struct as_link *l, const struct as_frame_register *r)
+{
+    char name[AS_NAME_MAX + AS_VERSION_MAX + 2];
+    const char *why;
+
+    if (l->up.deploy)
+        return NULL;
+    if (as_registry_check_name(r->name, &why) || as_registry_check_version(r->version, &why))
+        return why;
+    snprintf(name, sizeof(name), "%.*s:%.*s", AS_STR_FMT(r->name), AS_STR_FMT(r->version));
+    return join(l, as_str_of(name));
+}
+
+/* Name and deployment: those of the token for a process that we started. */
+static const char *admit(struct as_link *l, const struct as_frame_hello *h)
+{
+    struct as_fleet *f = l->up.fleet;
+    struct as_fleet_token *t = as_fleet_find_token(f, h->token);
+    struct as_str deployment = h->deployment, replica = h->replica;
+    const char *why;
+
+    if (t) {
+        deployment = as_str_of(t->deployment);
+        replica = as_str_of(t->replica);
+        if (h->deployment.n && !as_str_eq(h->deployment, deployment))
+            return "the token belongs to another deployment";
+        /* A process that says its token again has let go of its former link. */
+        if (t->link)
+            as_link_end(t->link, "connected again", AS_LOSS_KILLED);
+        t->link = l;
+        l->token = t;
+    } else if (!f->join_token || !as_str_eq(h->token, as_str_of(f->join_token))) {
+        return "wrong token";
+    }
+    /* logs and pages show it as it is */
+    if (!t && (replica.n > AS_NAME_MAX || !as_log_is_plain(replica)))
+        return "bad replica name";
+    /* one that came by itself and names none: its first model does */
+    why = deployment.n || t ? join(l, deployment) : NULL;
+    if (!why)
+        l->up.name = as_str_dup(replica);
+    return why;
+}
+
+void as_link_on_hello(struct as_link *l, const struct as_frame *f)
+{
+    struct as_frame_hello h;
+    struct as_frame_hello ours = {.lo = AS_FRAME_VERSION,
+                                  .hi = AS_FRAME_VERSION,
+                                  .max_message = l->up.fleet->conf.max_message,
+                                  .pid = (uint32_t)getpid()};
+    const char *why;
+    int err;
+
+    if (l->state != AS_LINK_HELLO || as_frame_get_hello(f, &h)) {
+        as_link_refuse(l, "malformed or repeated HELLO");
+        return;
+    }
+    if (h.lo > AS_FRAME_VERSION || h.hi < AS_FRAME_VERSION) {
+        say_goodbye(l, "no common protocol version");
+        return;
+    }
+    why = h.max_message < l->up.fleet->conf.max_body ? "max_message is below what clients may send"
+                                                     : admit(l, &h);
+    if (why) {
+        say_goodbye(l, why);
+        return;
+    }
+    err = h.capabilities & AS_CAP_PAGE ? map_page(l) : 0;
+    if (err == AS_EIO) { /* our trouble, not the worker's: it comes again */
+        as_link_end(l, "cannot map its status page", AS_LOSS_KILLED);
+        return;
+    }
+    if (err) {
+        say_goodbye(l, "bad status page");
+        return;
+    }
+    if (l->page)
+        as_link_watch(l);
+    ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL |
+                                          AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS);
+    l->moves = h.capabilities & AS_CAP_MOVE;
+    l->tensor_params = h.capabilities & AS_CAP_TENSOR_PARAMS;
+    /* counts links: log lines and the status page can tell two lives of one replica apart */
+    ours.epoch = l->epoch = ++l->up.fleet->epoch;
+    ours.replica = as_str_of(l->up.name);
+    if (l->up.deploy)
+        ours.deployment = as_str_of(l->up.deploy->name);
+    ours.peer = AS_STR("anyserve");
+    l->state = AS_LINK_OPEN;
+    as_frame_put_hello(&l->out, &ours);
+    as_link_touch(l);
+}
+
+void as_link_on_register(struct as_link *l, const struct as_frame *f)
+{
+    struct as_frame_registered answer = {0};
+    struct as_frame_register r;
+    struct as_arena a;
+    const char *why = "", *refusal;
+    char name[AS_NAME_MAX + 8], version[AS_VERSION_MAX + 8];
+    size_t had = l->out.bytes;
+    int err;
+
+    if (l->state == AS_LINK_HELLO) {
+        as_link_refuse(l, "REGISTER before HELLO");
+        return;
+    }
+    if (l->n_registers++ == AS_DEPLOY_MODELS_MAX) { /* each is answered, and those refused logged */
+        as_link_refuse(l, "REGISTER more often than a deployment can have models");
+        return;
+    }
+    as_arena_init(&a, NULL, 0);
+    err = as_frame_get_register(f, &a, &r, &why);
+    if (err) {
+        as_arena_fini(&a);
+        as_link_refuse(l, err == AS_ENOMEM ? "out of memory" : why);
+        return;
+    }
+    /* refused in an answer, not by ending the link: it is the user's declaration that is wrong */
+    err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing ? 0 : AS_EINVALID;
+    refusal = err ? NULL : join_as(l, &r);
+    if (refusal) {
+        why = refusal;
+        err = AS_EINVALID;
+    }
+    if (!err) {
+        as_link_say_traffic(l);
+        err = as_fleet_register(l->up.deploy, &r, &answer.target, &why);
+    }
+    answer.model = r.model;
+    answer.code = as_err_grpc(err);
+    answer.message = as_str_of(err ? (why[0] ? why : as_err_text(err)) : "");
+    if (err)
+        as_log_event(l->up.fleet->log, AS_LOG_WARN, "model_refused",
+                     "replica=%s model=%s version=%s reason=\"%s\"", l->up.name,
+                     as_log_quote(name, sizeof(name), r.name),
+                     as_log_quote(version, sizeof(version), r.version), answer.message.p);
+    as_arena_fini(&a);
+    as_frame_put_registered(&l->out, &answer);
+    as_link_answered(l, had);
+    if (!err) /* not before: it must know the target by which it is asked */
+        as_upstream_add_model(&l->up, answer.target);
+    as_link_touch(l);
+}
+
+void as_link_on_credit(struct as_link *l, const struct as_frame *f)
+{
+    struct as_fleet *fleet = l->up.fleet;
+    as_ns now = as_loop_now(fleet->loop);
+    struct as_frame_credit c;
+    bool first = !l->up.replica;
+
+    if (as_frame_get_credit(f, &c) || c.slots > SLOTS_MAX) {
+        as_link_refuse(l, "malformed CREDIT");
+        return;
+    }
+    if (l->state == AS_LINK_HELLO || !l->up.deploy || !l->up.deploy->core) {
+        as_link_refuse(l, "CREDIT before a model was registered");
+        return;
+    }
+    if (first && !as_link_make_table(l)) {
+        as_link_end(l, "out of memory", AS_LOSS_KILLED);
+        return;
+    }
+    /* a link becomes a replica with its first slots: before that nothing could be given to it */
+    if (first && as_replica_new(&l->up.replica, l->up.deploy->core, as_str_of(l->up.name), l)) {
+        as_link_end(l, "too many replicas", AS_LOSS_KILLED);
+        return;
+    }
+    if (first)
+        as_upstream_join(&l->up);
+    l->state = AS_LINK_READY;
+    l->pinged = first ? now : l->pinged;
+    /* the handshake is over */
+    as_timer_set(&l->timer, AS_NEVER);
+    as_replica_grant(l->up.replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
+    as_fleet_refresh(l->up.deploy);
+    if (first) {
+        as_log_event(fleet->log, AS_LOG_INFO, "worker_ready",
+                     "replica=%s pid=%u slots=%u epoch=%lu", l->up.name, l->pid, c.slots,
+                     (unsigned long)l->epoch);
+        as_link_care_begin(l);
+        as_link_say_traffic(l);
+        l->up.retiring = l->token && l->token->retiring;
+        if (l->up.retiring)
+            as_link_rotate(l);
+        as_fleet_link_ready(l);
+        as_fleet_review(l->up.deploy);
+    }
+}

@@ -1,0 +1,242 @@
+/* Streams of several messages on a link, the dispatcher's end: parts in, inputs out, credit for
+ * both.
+ */
+#include "base/err.h"
+#include "link/native/link.h"
+
+#include <string.h>
+
+/* --- parts of answers --- */
+
+void as_link_begin_parts(struct as_link *l, struct as_call *c)
+{
+    const struct as_frame_window *w = &l->up.fleet->conf.parts;
+    struct as_frame_credit credit = {.messages = (uint32_t)w->messages,
+                                     .bytes = (uint64_t)w->bytes};
+
+    c->parts = *w;
+    c->owed = c->inputs = (struct as_frame_window){0};
+    as_frame_put_credit(&l->out, c->core.stream, &credit);
+    if (c->streams_inputs && c->inputs_over && !c->input)
+        as_frame_put_end(&l->out, c->core.stream, 0);
+}
+
+static struct as_part *new_part(const struct as_frame *f, struct as_frame *ret_copy)
+{
+    struct as_part *p = calloc(1, sizeof(*p));
+    uint8_t *bytes;
+
+    if (!p)
+        return NULL;
+    as_arena_init(&p->arena, NULL, 0);
+    bytes = as_arena_alloc(&p->arena, f->n, 8);
+    if (!bytes) {
+        as_part_free(p);
+        return NULL;
+    }
+    memcpy(bytes, f->p, f->n);
+    *ret_copy = *f;
+    ret_copy->p = bytes;
+    return p;
+}
+
+/* A part whose bytes are all here, on the loop that wants it: nothing is copied or kept. */
+static const char *give_at_once(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    struct as_part p = {.call = c};
+    struct as_frame_msg m;
+    const char *why = as_link_decode(f, &l->scratch, &m, &p.msg);
+
+    if (why) {
+        as_arena_reset(&l->scratch);
+        return why;
+    }
+    p.tensor_params = m.tensor_params;
+    p.cost = m.table.n + m.body_len;
+    as_frame_window_take(&c->parts, p.cost);
+    c->on_part(c, &p);
+    as_arena_reset(&l->scratch);
+    return NULL;
+}
+
+void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n)
+{
+    struct as_part *p = c->part;
+
+    c->part = NULL; /* else it is freed */
+    as_link_pass_over(l, c);
+    c->rx_msg.body_len = UINT64_MAX;
+    p->msg = (struct as_msg){0};
+    p->tensor_params = (struct as_tensor_params){0};
+    p->dropped = n;
+    as_fleet_part(c, p);
+}
+
+/* A part that outlives the read buffer: for another loop, or its body is still to come. */
+static const char *keep_part(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    struct as_frame copy;
+    struct as_part *p = new_part(f, &copy);
+    struct as_frame_msg m;
+    const char *why;
+
+    if (!p)
+        return "out of memory";
+    why = as_link_decode(&copy, &p->arena, &m, &p->msg);
+    if (why) {
+        as_part_free(p);
+        return why;
+    }
+    p->tensor_params = m.tensor_params;
+    p->cost = m.table.n + m.body_len;
+    as_frame_window_take(&c->parts, p->cost);
+    if (m.body || !m.body_len) {
+        as_fleet_part(c, p);
+        return NULL;
+    }
+    if (m.body_len > l->up.fleet->conf.max_message) {
+        as_part_free(p);
+        return "answer over the message limit";
+    }
+    c->part = p;
+    c->rx_msg = m;
+    c->rx_have = 0;
+    if (as_blob_begin(c->payer, (size_t)m.body_len, &c->result_blob))
+        as_link_drop_part(l, c, m.body_len);
+    return NULL;
+}
+
+static bool has_body_behind(const struct as_frame *f)
+{
+    uint64_t body_len;
+
+    if (f->n < AS_FRAME_FIXED)
+        return false;
+    memcpy(&body_len, f->p + 16, sizeof(body_len)); /* docs/PROTOCOL.md, section 7 */
+    return body_len > AS_FRAME_INLINE;
+}
+
+static void on_part(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    bool end = f->flags & AS_FRAME_F_END;
+    const char *why;
+
+    c->begun = as_loop_now(l->up.fleet->loop); /* a handler that goes on does not hang */
+    /* nobody reads it: not even decoded, and what follows of it is passed over */
+    if (!as_replica_bind(l->up.replica, &c->core)) {
+        c->rx_msg.body_len = UINT64_MAX;
+        if (end)
+            as_link_settle(l, c, (struct as_model_times){0}, false);
+        return;
+    }
+    if (c->result_blob)
+        why = "a message inside the body of another";
+    else if (!as_frame_window_open(&c->parts))
+        why = "a message beyond its stream's credit";
+    else if (c->client->local && !has_body_behind(f))
+        why = give_at_once(l, c, f);
+    else
+        why = keep_part(l, c, f);
+    if (why)
+        as_link_refuse(l, why);
+    else if (end)
+        as_link_settle_ok(l, c, (struct as_model_times){0});
+}
+
+void as_link_part_body(struct as_link *l, struct as_call *c)
+{
+    bool end = l->rx.sink_end;
+    struct as_part *p = c->part;
+
+    if (!p || c->core.state != AS_REQ_SENT) { /* passed over */
+        if (end)
+            as_link_settle(l, c, (struct as_model_times){0}, false);
+        return;
+    }
+    if (c->rx_have == c->rx_msg.body_len) {
+        p->blob = c->result_blob;
+        as_frame_msg_place(&c->rx_msg, &p->msg, p->blob->data);
+        c->result_blob = NULL;
+        c->part = NULL;
+        c->rx_msg.body_len = 0;
+        as_fleet_part(c, p);
+        if (end)
+            as_link_settle_ok(l, c, (struct as_model_times){0});
+    } else if (end) {
+        as_link_refuse(l, "END before the body was complete");
+    }
+}
+
+void as_link_part_frame(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    uint64_t service;
+
+    if (f->type == AS_FRAME_DATA)
+        on_part(l, c, f);
+    else if (as_frame_get_end(f, &service))
+        as_link_refuse(l, "malformed END");
+    else if (c->result_blob)
+        as_link_refuse(l, "END before the body was complete");
+    else
+        as_link_settle_ok(l, c, (struct as_model_times){.service = service});
+}
+
+/* Granted again in halves of the window: a frame for many messages. */
+void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w)
+{
+    const struct as_frame_window *all = &l->up.fleet->conf.parts;
+    struct as_frame_credit credit;
+    size_t had = l->out.bytes;
+
+    c->owed.messages += w->messages;
+    c->owed.bytes += w->bytes;
+    if (2 * c->owed.messages < all->messages && 2 * c->owed.bytes < all->bytes)
+        return;
+    credit = (struct as_frame_credit){.messages = (uint32_t)c->owed.messages,
+                                      .bytes = (uint64_t)c->owed.bytes};
+    c->parts.messages += c->owed.messages;
+    c->parts.bytes += c->owed.bytes;
+    c->owed = (struct as_frame_window){0};
+    as_frame_put_credit(&l->out, c->core.stream, &credit);
+    as_link_answered(l, had);
+    as_link_touch(l);
+}
+
+/* --- inputs --- */
+
+void as_link_input(struct as_link *l, struct as_call *c)
+{
+    struct as_frame_msg fixed = {.more = true, .input = true};
+    struct as_call *in = c->input;
+    int err;
+
+    if (!in || !as_frame_window_open(&c->inputs))
+        return;
+    /* the worker reads on: another one would see the rest only */
+    as_replica_bind(l->up.replica, &c->core);
+    if (l->tensor_params)
+        fixed.tensor_params = in->tensor_params;
+    as_frame_window_take(&c->inputs, as_frame_msg_cost(&in->msg, &fixed.tensor_params, true));
+    err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->msg, in->blob);
+    AS_ASSERT(!err); /* that it fits was seen to before */
+    as_call_release_input(c);
+    as_link_touch(l);
+}
+
+void as_link_input_end(struct as_link *l, struct as_call *c)
+{
+    as_frame_put_end(&l->out, c->core.stream, 0);
+    as_link_touch(l);
+}
+
+void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f)
+{
+    struct as_call *c = as_link_call(l, f->stream);
+    struct as_frame_credit credit;
+
+    if (!c || !c->on_part || !c->streams_inputs || as_frame_get_credit(f, &credit) ||
+        as_frame_window_add(&c->inputs, &credit))
+        as_link_refuse(l, "malformed CREDIT of a stream");
+    else if (c->core.state == AS_REQ_SENT)
+        as_link_input(l, c);
+}

@@ -1,0 +1,569 @@
+/* Receiving on a link: reads, frames, and the bodies of large answers straight to their place. */
+#include "base/err.h"
+#include "link/native/link.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static as_ns now_of(const struct as_link *l)
+{
+    return as_loop_now(l->up.fleet->loop);
+}
+
+/* --- answers --- */
+
+/* The worker ended the stream with this outcome; the call's verdict fields are set. Every stream
+ * ends here, in as_link_end or in on_returned. The table forgets it first, so that a second answer
+ * finds nothing. */
+void as_link_settle(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry)
+{
+    as_link_forget_call(l, c);
+    as_fleet_settle(&l->up, c, t, retry);
+}
+
+void as_link_settle_ok(struct as_link *l, struct as_call *c, struct as_model_times t)
+{
+    if (c->core.state == AS_REQ_SENT) { /* else its verdict may be with another loop already */
+        c->err = 0;
+        c->status = 0;
+        c->message = (struct as_str){0};
+        c->result = (struct as_msg){0};
+    }
+    as_link_settle(l, c, t, false);
+}
+
+static void give_result(struct as_link *l, struct as_call *c, const struct as_frame_msg *m)
+{
+    const struct as_model_times t = {m->service, as_frame_since(m->ended, now_of(l))};
+
+    c->err = 0;
+    c->status = 0;
+    c->message = (struct as_str){0};
+    c->result_tensor_params = m->tensor_params;
+    as_link_settle(l, c, t, false);
+}
+
+/* An answer that was dropped has been passed over. */
+static void give_dropped(struct as_link *l, struct as_call *c)
+{
+    c->status = 0;
+    c->message = (struct as_str){0};
+    as_link_settle(l, c, (struct as_model_times){0}, false);
+}
+
+/* A large answer that nobody waits for any more keeps its place in the table, without memory. */
+static bool wanted(const struct as_call *c)
+{
+    return c->core.state == AS_REQ_SENT;
+}
+
+const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
+                           struct as_msg *ret_msg)
+{
+    const char *why;
+
+    if (as_frame_msg_open(f, a, ret_m, ret_msg, &why))
+        return *why ? why : "out of memory";
+    return ret_m->id.n ? "an answer with a request id" : NULL;
+}
+
+/* There is no room for the answer. The worker sends it all the same, since others' answers follow
+ * on the link, which must not wait for this client; its bytes are passed over. */
+static void drop_answer(struct as_link *l, struct as_call *c, int err, uint64_t n)
+{
+    as_link_pass_over(l, c);
+    c->rx_msg.body_len = UINT64_MAX;
+    c->dropped = n;
+    c->err = err == AS_EFULL ? AS_EUNTAKEN : err;
+}
+
+/* A message whose body follows in DATA frames: the table is kept, and room made for the first of
+ * it.
+ */
+static const char *begin_large(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    struct as_frame copy = *f;
+    struct as_frame_msg m;
+    const char *why;
+    uint8_t *p;
+    int err;
+
+    if (f->flags & AS_FRAME_F_END)
+        return "a message without its body has END";
+    /* the table outlives the read buffer: the body comes in later reads */
+    p = as_arena_alloc(c->arena, f->n, 8);
+    if (!p)
+        return "out of memory";
+    memcpy(p, f->p, f->n);
+    copy.p = p;
+    why = as_link_decode(&copy, c->arena, &m, &c->result);
+    if (why)
+        return why;
+    if (m.body || !m.body_len)
+        return "message without END";
+    /* checked before memory is taken: the worker sizes it */
+    if (m.body_len > l->up.fleet->conf.max_message)
+        return "answer over the message limit";
+    err = as_blob_begin(c->payer, (size_t)m.body_len, &c->result_blob);
+    if (err) {
+        drop_answer(l, c, err, m.body_len);
+        return NULL;
+    }
+    c->rx_msg = m;
+    c->rx_have = 0;
+    return NULL;
+}
+
+/* A copy for another loop, which outlives the read buffer. NULL: there is no room for it. */
+static const uint8_t *copy_small(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    uint8_t *p = NULL;
+    int err = AS_ENOMEM;
+
+    if (f->n <= AS_COPY_MAX)
+        p = as_arena_alloc(c->arena, f->n, 8);
+    else if ((err = as_blob_take(c->payer, f->n, &c->result_blob)) == 0)
+        p = c->result_blob->data;
+    if (!p) {
+        drop_answer(l, c, err, f->n);
+        return NULL;
+    }
+    memcpy(p, f->p, f->n);
+    return p;
+}
+
+static const char *begin_small(struct as_link *l, struct as_call *c, const struct as_frame *f,
+                               struct as_frame_msg *m)
+{
+    struct as_frame copy = *f;
+
+    if (!c->client->local && !(copy.p = copy_small(l, c, f)))
+        return NULL;
+    return as_link_decode(&copy, c->arena, m, &c->result);
+}
+
+static void on_message(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    struct as_frame_msg m;
+    const char *why;
+
+    if (c->result_blob || c->rx_msg.body_len) {
+        as_link_refuse(l, "two messages on a unary stream");
+        return;
+    }
+    if (!wanted(c) && !(f->flags & AS_FRAME_F_END)) {
+        c->rx_msg.body_len = UINT64_MAX; /* its DATA is passed over until END */
+        return;
+    }
+    /* not even decoded: the slot is free, which is all that matters now */
+    if (!wanted(c)) {
+        as_link_settle(l, c, (struct as_model_times){0}, false);
+        return;
+    }
+    if (f->flags & AS_FRAME_F_END) {
+        why = begin_small(l, c, f, &m);
+        if (!why && c->dropped) {
+            give_dropped(l, c);
+            return;
+        }
+        if (!why && m.body_len && !m.body)
+            why = "END before the body";
+        if (why)
+            as_link_refuse(l, why);
+        else
+            give_result(l, c, &m);
+        return;
+    }
+    why = begin_large(l, c, f);
+    if (why)
+        as_link_refuse(l, why);
+}
+
+static void on_error(struct as_link *l, struct as_call *c, const struct as_frame *f)
+{
+    struct as_model_times t = {0};
+    struct as_frame_error e;
+    bool retry;
+
+    if (as_frame_get_error(f, &e) || !e.code || e.code > 16) {
+        as_link_refuse(l, "malformed ERROR");
+        return;
+    }
+    t.service = e.service;
+    if (c->core.batch && !(e.flags & AS_ERROR_F_STARTED))
+        c->core.batch->items -= c->core.items; /* the handler had the others only */
+    /* Its verdict may still be on its way to another loop: nothing of it is touched any more. */
+    if (!wanted(c)) {
+        as_link_settle(l, c, t, false);
+        return;
+    }
+    as_link_pass_over(l, c);
+    /* a worker that says both is held to the worse */
+    retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
+    c->err = AS_EHANDLER;
+    c->status = e.code;
+    c->message = e.message;
+    if (!c->client->local && e.message.n) {
+        c->message.p = as_arena_dup(c->arena, e.message);
+        c->message.n = c->message.p ? e.message.n : 0;
+    }
+    as_link_settle(l, c, t, retry);
+}
+
+/* The payload of a continuation frame is complete. */
+static void body_done(struct as_link *l)
+{
+    struct as_call *c = as_link_call(l, l->rx.sink_stream);
+
+    if (c && c->on_part) {
+        as_link_part_body(l, c);
+        return;
+    }
+    if (!c || !l->rx.sink_end)
+        return;
+    if (!wanted(c)) {
+        as_blob_unref(c->result_blob);
+        c->result_blob = NULL;
+        as_link_settle(l, c, (struct as_model_times){0}, false);
+        return;
+    }
+    if (c->dropped) {
+        give_dropped(l, c);
+        return;
+    }
+    if (c->rx_have != c->rx_msg.body_len) {
+        as_link_refuse(l, "END before the body was complete");
+        return;
+    }
+    as_frame_msg_place(&c->rx_msg, &c->result, c->result_blob->data);
+    give_result(l, c, &c->rx_msg);
+}
+
+/* So much of the body has come, or is announced by a frame. False: it is dropped. */
+static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need)
+{
+    uint64_t len = c->rx_msg.body_len;
+    int err = need > as_blob_due(c->result_blob, (size_t)len)
+                  ? as_blob_extend(&c->result_blob, as_blob_step(need, (size_t)len))
+                  : 0;
+
+    if (!err)
+        return true;
+    if (c->on_part)
+        as_link_drop_part(l, c, len);
+    else
+        drop_answer(l, c, err, len);
+    return false;
+}
+
+/* Starts a continuation frame of which only the header must be there yet. */
+static const char *begin_body(struct as_link *l, const struct as_frame *f)
+{
+    struct as_call *c = as_link_call(l, f->stream);
+
+    if (!c)
+        return "DATA on a stream that is not open";
+    l->rx.sink_stream = f->stream;
+    l->rx.sink_left = f->n;
+    l->rx.sink_pad =
+        AS_ALIGN(AS_FRAME_HEADER + (size_t)f->n, AS_FRAME_ALIGN) - (AS_FRAME_HEADER + (size_t)f->n);
+    l->rx.sink_end = f->flags & AS_FRAME_F_END;
+    l->rx.sink = NULL;
+    if (!c->result_blob) /* passed over: nobody waits */
+        return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
+    if (f->n > c->rx_msg.body_len - c->rx_have)
+        return "more DATA than the message said";
+    if (!make_room_for_body(l, c, c->rx_have + f->n))
+        return NULL;
+    l->rx.sink = c->result_blob->data + c->rx_have;
+    c->rx_have += f->n;
+    return NULL;
+}
+
+/* --- other frames --- */
+
+static void on_returned(struct as_link *l, const struct as_frame *f)
+{
+    uint64_t ids[AS_FRAME_IDS];
+    uint32_t n;
+
+    if (as_frame_get_ids(f, ids, AS_FRAME_IDS, &n)) {
+        as_link_refuse(l, "malformed RETURNED");
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_call *c = as_link_call(l, ids[i]);
+
+        /* one whose answer has begun was started, whatever the worker says now */
+        if (!c || !c->core.recalled || c->core.bound || c->result_blob || c->rx_msg.body_len) {
+            as_link_refuse(l, "RETURNED for a stream that was not recalled");
+            return;
+        }
+        as_link_forget_call(l, c);
+        as_replica_returned(l->up.replica, &c->core, now_of(l));
+    }
+    as_replica_recall_done(l->up.replica, now_of(l));
+    as_upstream_less(&l->up);
+}
+
+static void on_link_frame(struct as_link *l, const struct as_frame *f)
+{
+    size_t had = l->out.bytes;
+    uint64_t opaque;
+
+    switch (f->type) {
+    case AS_FRAME_RETURNED:
+        on_returned(l, f);
+        break;
+    case AS_FRAME_PING:
+        if (as_frame_get_ping(f, &opaque)) {
+            as_link_refuse(l, "malformed PING");
+            break;
+        }
+        as_frame_put_ping(&l->out, AS_FRAME_PONG, opaque);
+        as_link_answered(l, had);
+        as_link_touch(l);
+        break;
+    case AS_FRAME_PONG:
+        if (as_frame_get_ping(f, &opaque) || !l->ping_sent || opaque != l->ping_sent)
+            as_link_refuse(l, "PONG without its PING");
+        else
+            l->ping_sent = 0;
+        break;
+    case AS_FRAME_CONTROL:
+        as_link_on_control(l, f);
+        break;
+    case AS_FRAME_DRAIN:
+        l->draining = true;
+        as_link_rotate(l);
+        break;
+    case AS_FRAME_GOODBYE:
+        l->goodbye = true;
+        as_link_rotate(l);
+        break;
+    case AS_FRAME_STARTED: /* a hint; the status page is the truth */
+        break;
+    default:
+        as_link_refuse(l, as_frame_judge(f) == AS_FRAME_REFUSE
+                              ? "unknown mandatory frame"
+                              : "frame that a worker may not send");
+    }
+}
+
+static void on_stream_frame(struct as_link *l, const struct as_frame *f)
+{
+    struct as_call *c = as_link_call(l, f->stream);
+
+    if (!c) {
+        as_link_refuse(l, "frame on a stream that is not open");
+        return;
+    }
+    if (f->type == AS_FRAME_ERROR)
+        on_error(l, c, f);
+    else if (c->on_part)
+        as_link_part_frame(l, c, f);
+    else if (f->type == AS_FRAME_DATA)
+        on_message(l, c, f);
+    else
+        as_link_refuse(l, "END without an answer");
+}
+
+static void on_frame(struct as_link *l, const struct as_frame *f)
+{
+    if (as_frame_judge(f) == AS_FRAME_SKIP)
+        return;
+    if (f->type == AS_FRAME_HELLO)
+        as_link_on_hello(l, f);
+    else if (f->type == AS_FRAME_REGISTER)
+        as_link_on_register(l, f);
+    else if (f->type == AS_FRAME_OPTIONS)
+        as_link_on_options(l, f);
+    else if (f->type == AS_FRAME_TRAFFIC)
+        as_link_on_traffic(l, f);
+    else if (f->type == AS_FRAME_CREDIT && f->stream && l->up.replica)
+        as_link_on_stream_credit(l, f);
+    else if (f->type == AS_FRAME_CREDIT)
+        as_link_on_credit(l, f);
+    else if (!l->up.replica)
+        as_link_refuse(l, "frame before slots were granted");
+    else if (f->type == AS_FRAME_DATA || f->type == AS_FRAME_ERROR || f->type == AS_FRAME_END)
+        on_stream_frame(l, f);
+    else
+        on_link_frame(l, f);
+}
+
+/* --- bytes --- */
+
+/* Takes what is in the buffer for the current continuation frame. */
+static void fill_sink(struct as_link *l)
+{
+    struct as_link_rx *rx = &l->rx;
+    size_t n = AS_MIN(rx->sink_left, rx->end - rx->at);
+
+    if (rx->sink) {
+        memcpy(rx->sink, rx->p + rx->at, n);
+        rx->sink += n;
+    }
+    rx->at += n;
+    rx->sink_left -= n;
+    if (!rx->sink_left) {
+        rx->skip = rx->sink_pad;
+        body_done(l);
+    }
+}
+
+/* One frame out of the buffer. False: more bytes are needed, or the link has ended. */
+static bool step(struct as_link *l)
+{
+    struct as_link_rx *rx = &l->rx;
+    struct as_frame f;
+    int64_t n;
+
+    /* padding of the last frame, which may end in another read than its payload */
+    if (rx->skip) {
+        size_t k = AS_MIN(rx->skip, rx->end - rx->at);
+
+        rx->at += k;
+        rx->skip -= k;
+        return rx->skip == 0;
+    }
+    if (rx->sink_left) {
+        if (rx->at == rx->end)
+            return false;
+        fill_sink(l);
+        return !l->ended;
+    }
+    /* the header alone tells a large body from a whole frame: its bytes should not pass through
+     * this buffer */
+    n = as_frame_peek(rx->p + rx->at, rx->end - rx->at, &f);
+    if (n < 0) {
+        as_link_refuse(l, "malformed frame header");
+        return false;
+    }
+    if (n == 0)
+        return false;
+    if (f.type == AS_FRAME_DATA && !(f.flags & AS_FRAME_F_MSG) && l->up.replica) {
+        const char *why = begin_body(l, &f);
+
+        if (why) {
+            as_link_refuse(l, why);
+            return false;
+        }
+        rx->at += AS_FRAME_HEADER;
+        if (!rx->sink_left) {
+            rx->skip = rx->sink_pad;
+            body_done(l);
+        }
+        return !l->ended;
+    }
+    /* a frame that is larger than the buffer: make_room grows it, up to the bound that
+     * as_frame_peek enforces */
+    rx->need = (size_t)n;
+    if ((size_t)n > rx->end - rx->at)
+        return false;
+    rx->at += (size_t)n;
+    rx->need = 0;
+    on_frame(l, &f);
+    return !l->ended;
+}
+
+/* Room for the next read, with the rest of a cut frame at an aligned offset. False: out of memory.
+ */
+static bool make_room(struct as_link_rx *rx)
+{
+    size_t rest = rx->end - rx->at, to = 0;
+
+    /* in the middle of a frame the buffer is empty: it starts where the stream stands, modulo 64 */
+    if (rx->sink_left)
+        to = -(rx->sink_pad + (rx->sink ? 0 : rx->sink_left)) % AS_FRAME_ALIGN;
+    else if (rx->skip)
+        to = AS_FRAME_ALIGN - rx->skip;
+    if (rx->need > rx->cap) {
+        uint8_t *p = aligned_alloc(AS_FRAME_ALIGN, AS_ALIGN(rx->need, (size_t)4096));
+
+        if (!p)
+            return false;
+        memcpy(p, rx->p + rx->at, rest);
+        free(rx->p);
+        rx->p = p;
+        rx->cap = AS_ALIGN(rx->need, (size_t)4096);
+    } else if (rest && rx->at) {
+        memmove(rx->p, rx->p + rx->at, rest);
+    }
+    rx->at = to;
+    rx->end = to + rest;
+    return true;
+}
+
+static int64_t receive(struct as_link *l)
+{
+    struct as_link_rx *rx = &l->rx;
+    struct iovec iov[2];
+    int64_t n;
+    int fd;
+
+    if (!make_room(rx))
+        return AS_ENOMEM;
+    /* descriptors are taken only in the greeting; later ones are closed by the kernel */
+    if (l->state == AS_LINK_HELLO) {
+        n = as_sock_read_fd(&l->sock, rx->p + rx->end, rx->cap - rx->end, &fd);
+        if (fd >= 0) {
+            if (rx->fd >= 0)
+                close(rx->fd);
+            rx->fd = fd;
+        }
+        if (n > 0)
+            rx->end += (size_t)n;
+        return n;
+    }
+    if (!rx->sink_left || !rx->sink) {
+        n = as_sock_read(&l->sock, rx->p + rx->end, rx->cap - rx->end);
+        if (n > 0)
+            rx->end += (size_t)n;
+        return n;
+    }
+    /* body and whatever follows it with one system call */
+    iov[0] = (struct iovec){rx->sink, rx->sink_left};
+    iov[1] = (struct iovec){rx->p + rx->end, rx->cap - rx->end};
+    n = as_sock_readv(&l->sock, iov, 2);
+    if (n <= 0)
+        return n;
+    if ((size_t)n < rx->sink_left) {
+        rx->sink += n;
+        rx->sink_left -= (size_t)n;
+        return n;
+    }
+    rx->end += (size_t)n - rx->sink_left;
+    rx->sink += rx->sink_left;
+    rx->sink_left = 0;
+    rx->skip = rx->sink_pad;
+    body_done(l);
+    return n;
+}
+
+int as_link_read(struct as_link *l)
+{
+    int64_t n;
+
+    if (l->ended || l->sock.closing)
+        return -1;
+    if (l->said.before + l->said.behind > AS_LINK_SAID_MAX) {
+        as_link_refuse(l, "does not read what its own frames are answered");
+        return -1;
+    }
+    /* One read per event, however much there is: a link that floods does not starve the others.
+     * Level-triggered polling brings us back. */
+    n = receive(l);
+    if (l->ended)
+        return -1;
+    if (n == AS_EAGAIN)
+        return 0;
+    if (n <= 0) {
+        as_link_broken(l);
+        return -1;
+    }
+    l->received += (size_t)n;
+    while (step(l))
+        ;
+    return l->ended ? -1 : 1;
+}

@@ -1,0 +1,528 @@
+#include "link/simple/simple.h"
+
+#include "base/err.h"
+#include "io/socket/folder_socket.h"
+#include "link/simple/simple_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define SCHEME  "unix://"
+#define QUIET   AS_SEC /* between two log lines about one worker's faults */
+#define VERSION AS_STR("1")
+
+static struct as_simple *simple_up(struct as_upstream *u)
+{
+    return AS_CONTAINER(u, struct as_simple, up);
+}
+
+static as_ns now_of(const struct as_simple *s)
+{
+    return as_loop_now(s->up.fleet->loop);
+}
+
+/* Heartbeats go to the dispatcher that relieves us. */
+static struct as_lease_conf lease_conf(const struct as_fleet *f)
+{
+    bool yields = f->simple && f->simple->fewer;
+
+    return (struct as_lease_conf){.heartbeat = yields ? 0 : f->conf.heartbeat_timeout,
+                                  .grace = f->conf.grace};
+}
+
+/* --- log --- */
+
+void as_simple_complain(struct as_simple *s, const char *what, struct as_str request)
+{
+    as_ns now = now_of(s);
+    char reason[320], id[128];
+
+    if (s->complained && now - s->complained < QUIET) {
+        s->faults++;
+        return;
+    }
+    as_log_event(s->up.fleet->log, AS_LOG_WARN, "worker_fault",
+                 "replica=%s deployment=%s reason=%s request=%s unlogged=%u", s->worker,
+                 s->up.deploy->name, as_log_quote(reason, sizeof(reason), as_str_of(what)),
+                 as_log_quote(id, sizeof(id), request), s->faults);
+    s->complained = now;
+    s->faults = 0;
+}
+
+/* --- the end --- */
+
+void as_simple_handle_closed(struct as_simple *s)
+{
+    if (--s->handles)
+        return;
+    free(s->up.name);
+    free(s->worker);
+    free(s->model);
+    free(s->version);
+    free(s->address);
+    as_buf_fini(&s->said);
+    free(s);
+}
+
+static void on_timer_closed(struct as_timer *t)
+{
+    as_simple_handle_closed(AS_CONTAINER(t, struct as_simple, timer));
+}
+
+/* since: as as_fleet_leave. */
+static void end(struct as_simple *s, const char *reason, as_ns since)
+{
+    struct as_fleet *f = s->up.fleet;
+
+    AS_ASSERT(!s->ended);
+    s->ended = true;
+    as_log_event(f->log, s->leaving || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
+                 "replica=%s kind=simple deployment=%s epoch=%llu unanswered=%u reason=\"%s\"",
+                 s->worker, s->up.deploy->name, (unsigned long long)s->epoch,
+                 as_replica_unanswered(s->up.replica), reason);
+    as_simple_forget(s);
+    as_list_remove(&s->up.node);
+    as_replica_drain(s->up.replica, true, now_of(s));
+    as_simple_conn_end_all(s);
+    (void)as_replica_free(s->up.replica, UINT64_MAX, AS_LOSS_UNKNOWN, now_of(s));
+    s->up.replica = NULL;
+    as_fleet_refresh(s->up.deploy);
+    as_fleet_leave(s->up.deploy, since);
+    as_timer_close(&s->timer, on_timer_closed);
+}
+
+/* Nothing new is sent; nobody can speak of it any more. */
+static void begin_to_leave(struct as_simple *s)
+{
+    s->leaving = true;
+    as_simple_forget(s);
+    as_replica_drain(s->up.replica, true, now_of(s));
+    as_fleet_refresh(s->up.deploy);
+    as_simple_settled(s);
+}
+
+void as_simple_settled(struct as_simple *s)
+{
+    as_simple_tell(s);
+    if (s->leaving && !s->ended && as_list_empty(&s->busy) && as_list_empty(&s->waiting))
+        end(s, "unregistered", 0);
+}
+
+/* --- in and out of the rotation --- */
+
+/* The lease has changed: what follows from it. */
+static void follow(struct as_simple *s, const char *reason)
+{
+    struct as_fleet *f = s->up.fleet;
+
+    if (s->lease.state == AS_LEASE_ENDED) {
+        end(s, reason, s->lease.lost);
+        return;
+    }
+    if (s->lease.state == AS_LEASE_LOST)
+        as_log_event(f->log, AS_LOG_WARN, "worker_lost", "replica=%s deployment=%s reason=\"%s\"",
+                     s->worker, s->up.deploy->name, reason);
+    else
+        as_log_event(f->log, AS_LOG_INFO, "worker_back", "replica=%s deployment=%s", s->worker,
+                     s->up.deploy->name);
+    as_replica_drain(s->up.replica, s->lease.state != AS_LEASE_LIVE, now_of(s));
+    as_fleet_refresh(s->up.deploy);
+}
+
+void as_simple_wake(struct as_simple *s, as_ns when)
+{
+    if (!s->ended && when < s->timer.at)
+        as_timer_set(&s->timer, when);
+}
+
+/* Who leaves is not asked for heartbeats: what it holds may take its time. */
+static void wake_for_lease(struct as_simple *s)
+{
+    struct as_lease_conf conf = lease_conf(s->up.fleet);
+
+    if (!s->leaving)
+        as_simple_wake(s, as_lease_next(&s->lease, &conf));
+}
+
+void as_simple_refused(struct as_simple *s, const char *why)
+{
+    if (s->leaving || !as_lease_refused(&s->lease, now_of(s)))
+        return;
+    follow(s, why);
+    wake_for_lease(s);
+}
+
+void as_simple_alive(struct as_simple *s)
+{
+    struct as_lease_conf conf = lease_conf(s->up.fleet);
+
+    s->answered = now_of(s);
+    if (!s->leaving && as_lease_answered(&s->lease, &conf, s->answered))
+        follow(s, "");
+    wake_for_lease(s);
+}
+
+void as_simple_heard(struct as_simple *s)
+{
+    struct as_lease_conf conf = lease_conf(s->up.fleet);
+
+    if (as_lease_heard(&s->lease, &conf, now_of(s)))
+        follow(s, "");
+    wake_for_lease(s);
+}
+
+/* Connects, only to see whether it can. */
+static void knock(struct as_simple *s)
+{
+    const char *why;
+    int fd, err;
+
+    err = as_beneath_connect(s->up.fleet->conf.worker_dir, s->rest, &fd, &s->pid, &why);
+    if (!err) {
+        close(fd);
+        as_simple_alive(s);
+    } else if (err != AS_EAGAIN && err != AS_ENOMEM) { /* full, or a want of our own */
+        as_simple_refused(s, why);
+    }
+}
+
+void as_simple_probe(struct as_simple *s)
+{
+    if (!s->ended && !s->leaving && !s->n_conns && s->lease.state == AS_LEASE_LIVE)
+        knock(s);
+}
+
+bool as_simple_listens(struct as_simple *s)
+{
+    if (!s->ended && !s->leaving && s->lease.state == AS_LEASE_LIVE)
+        knock(s);
+    return !s->ended && s->lease.state == AS_LEASE_LIVE;
+}
+
+static void on_timer(struct as_timer *t)
+{
+    struct as_simple *s = AS_CONTAINER(t, struct as_simple, timer);
+    struct as_lease_conf conf = lease_conf(s->up.fleet);
+    as_ns now = now_of(s);
+    bool live = s->lease.state == AS_LEASE_LIVE;
+
+    if (!s->leaving && as_lease_look(&s->lease, &conf, now))
+        follow(s, live ? "no heartbeat" : "lost for longer than --worker-grace");
+    if (s->ended)
+        return;
+    as_simple_conn_retry(s);
+    as_simple_wake(s, as_simple_conn_expire(s, now));
+    wake_for_lease(s);
+}
+
+/* --- what core decides --- */
+
+static void op_send(struct as_upstream *u, struct as_call *c)
+{
+    as_simple_conn_send(simple_up(u), c);
+}
+
+static void op_cancel(struct as_upstream *u AS_UNUSED, struct as_call *c, int reason AS_UNUSED)
+{
+    as_simple_conn_cancel(c->conn);
+}
+
+/* A part of an answer is its connection's until it is whole. */
+static void op_pass_over(struct as_upstream *u AS_UNUSED, struct as_call *c AS_UNUSED)
+{
+}
+
+/* There is no way to tell it; core sends it nothing new. */
+static void op_drain(struct as_upstream *u AS_UNUSED)
+{
+}
+
+/* The other one is told of it: as_simple_each_legacy. */
+static bool op_move(struct as_upstream *u AS_UNUSED, uint32_t *foreign AS_UNUSED)
+{
+    return true;
+}
+
+static void op_tick(struct as_upstream *u, as_ns now)
+{
+    struct as_simple *s = simple_up(u);
+    bool quiet = !s->n_conns && now - s->answered >= s->up.fleet->conf.ping_interval;
+
+    if (s->leaving)
+        return;
+    /* a connection that is open shows its end by itself */
+    if (s->lease.refused || (s->lease.state == AS_LEASE_LIVE && quiet))
+        knock(s);
+}
+
+static void op_stop(struct as_upstream *u)
+{
+    end(simple_up(u), "the dispatcher ends", now_of(simple_up(u)));
+}
+
+static const char *state_name(const struct as_simple *s)
+{
+    if (s->leaving)
+        return "draining";
+    return s->lease.state == AS_LEASE_LIVE ? "ready" : "lost";
+}
+
+static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
+{
+    const struct as_simple *s = simple_up(u);
+
+    ret_r->state = as_str_of(state_name(s));
+    ret_r->pid = s->pid;
+    ret_r->epoch = s->epoch;
+    ret_r->address = as_str_of(s->address);
+    ret_r->connections = s->n_conns;
+    ret_r->heard = s->lease.heard;
+}
+
+/* Its replicas are given neither batches nor more than their slots hold, and no streams. */
+static const struct as_upstream_ops ops = {
+    .kind = "simple",
+    .send = op_send,
+    .cancel = op_cancel,
+    .pass_over = op_pass_over,
+    .drain = op_drain,
+    .move = op_move,
+    .tick = op_tick,
+    .stop = op_stop,
+    .show = op_show,
+};
+
+/* --- registration --- */
+
+AS_PRINTF(4, 5)
+static int refuse(char *why, size_t cap, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, cap, fmt, ap);
+    va_end(ap);
+    return err;
+}
+
+static bool is_worker_id(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+        if (!word && c != '.' && c != '_' && c != '-')
+            return false;
+    }
+    return s.n >= 1 && s.n <= AS_NAME_MAX;
+}
+
+/* A registration being made. */
+struct join {
+    struct as_fleet *f;
+    struct as_simple_offer o; /* with what was left out */
+    struct as_str path, rest; /* of its address */
+    struct as_simple *old;    /* that it replaces, or NULL */
+    struct as_fleet_deploy *d;
+    char name[AS_NAME_MAX + AS_VERSION_MAX + 2]; /* of the deployment */
+    uint64_t epoch; /* that it had with the dispatcher before us; 0: it is new */
+    int fd;
+    uint32_t pid, target;
+    char *why;
+    size_t cap;
+};
+
+static int check_names(struct join *j)
+{
+    struct as_frame_register *m = &j->o.model;
+    const char *text;
+
+    if (!m->version.n)
+        m->version = VERSION;
+    if (!m->budget)
+        m->budget = 1;
+    if (!is_worker_id(j->o.worker))
+        return refuse(j->why, j->cap, AS_EINVALID, "worker_id: 1 to %u characters of A-Za-z0-9._-",
+                      AS_NAME_MAX);
+    if (as_registry_check_name(m->name, &text))
+        return refuse(j->why, j->cap, AS_EINVALID, "model_name: %s", text);
+    if (as_registry_check_version(m->version, &text))
+        return refuse(j->why, j->cap, AS_EINVALID, "model_version: %s", text);
+    if (m->budget > AS_DEPLOY_SLOTS_MAX)
+        return refuse(j->why, j->cap, AS_EINVALID, "max_ongoing_requests: %u is over %u", m->budget,
+                      AS_DEPLOY_SLOTS_MAX);
+    if (m->max_queued < -1)
+        return refuse(j->why, j->cap, AS_EINVALID, "max_queued_requests: %lld is below -1",
+                      (long long)m->max_queued);
+    snprintf(j->name, sizeof(j->name), "%.*s:%.*s", AS_STR_FMT(m->name), AS_STR_FMT(m->version));
+    return 0;
+}
+
+static int check_address(struct join *j)
+{
+    struct as_str a = j->o.address, scheme = AS_STR(SCHEME);
+    const char *text, *dir = j->f->conf.worker_dir;
+    int err;
+
+    if (a.n < scheme.n || memcmp(a.p, scheme.p, scheme.n) != 0)
+        return refuse(j->why, j->cap, AS_EINVALID, "worker_address: not " SCHEME "/PATH");
+    if (!dir || !dir[0])
+        return refuse(j->why, j->cap, AS_EDENIED,
+                      "worker_address: there is no --worker-socket-dir");
+    j->path = (struct as_str){a.p + scheme.n, a.n - scheme.n};
+    err = as_beneath_rest(dir, j->path, &j->rest, &text);
+    if (!err)
+        err = as_beneath_connect(dir, j->rest, &j->fd, &j->pid, &text);
+    if (err)
+        return refuse(j->why, j->cap, err,
+                      "worker_address '%.*s': %s (--worker-socket-dir is '%s')",
+                      (int)AS_MIN(j->path.n, (size_t)200), j->path.p ? j->path.p : "", text, dir);
+    return 0;
+}
+
+/* Each worker has its own number of slots, and the model no cap beside that. */
+static int try_register(struct join *j)
+{
+    struct as_frame_register m = j->o.model;
+    const char *text;
+    int err;
+
+    j->d = as_fleet_deploy(j->f, as_str_of(j->name));
+    if (!j->d)
+        return refuse(j->why, j->cap, AS_EFULL, "too many deployments");
+    as_fleet_enter(j->d);
+    m.budget = 0;
+    m.max_ongoing = AS_DEPLOY_SLOTS_MAX;
+    err = as_fleet_register(j->d, &m, &j->target, &text);
+    if (!err)
+        return 0;
+    as_fleet_leave(j->d, 0);
+    return refuse(j->why, j->cap, err, "model '%s': %s", j->name,
+                  text && text[0] ? text : as_err_text(err));
+}
+
+static int register_model(struct join *j)
+{
+    int err = try_register(j);
+    bool alone = j->old && j->d && j->old->up.deploy == j->d && j->d->n_upstreams == 1 &&
+                 !as_fleet_flag(&j->d->expected);
+
+    /* what it contradicts is only its own former word */
+    if (err != AS_EEXISTS || !alone)
+        return err;
+    j->old->leaving = true;
+    end(j->old, "registered again as another model", 0);
+    j->old = NULL;
+    as_fleet_vacate(j->d);
+    return try_register(j);
+}
+
+static struct as_simple *make(struct join *j)
+{
+    struct as_fleet *f = j->f;
+    struct as_simple *s = as_xalloc(sizeof(*s));
+    const struct as_frame_register *m = &j->o.model;
+
+    as_simple_roster(f);
+    s->up.ops = &ops;
+    s->up.fleet = f;
+    s->up.deploy = j->d;
+    s->up.name = as_str_dup(j->o.worker);
+    s->worker = as_str_dup(j->o.worker);
+    s->model = as_str_dup(m->name);
+    s->version = as_str_dup(m->version);
+    s->address = as_str_dup(j->o.address);
+    s->rest = (struct as_str){s->address + (j->rest.p - j->o.address.p), j->rest.n};
+    s->epoch = j->epoch ? j->epoch : ++f->registration;
+    s->pid = j->pid;
+    s->slots = m->budget;
+    s->lent = j->epoch ? s->slots : 0;
+    s->answered = as_loop_now(f->loop);
+    s->handles = 1;
+    as_list_init(&s->known);
+    as_list_init(&s->waiting);
+    as_list_init(&s->busy);
+    as_list_init(&s->idle);
+    as_lease_begin(&s->lease, s->answered);
+    as_timer_init(&s->timer, f->loop, on_timer);
+    as_buf_init(&s->said);
+    as_simple_keep(s, m);
+    return s;
+}
+
+/* Its first requests may be sent before this returns. */
+static void let_in(struct join *j, struct as_simple *s)
+{
+    struct as_fleet *f = j->f;
+
+    as_list_push(&f->upstreams, &s->up.node);
+    as_upstream_add_model(&s->up, j->target);
+    as_upstream_join(&s->up);
+    as_simple_know(s);
+    as_simple_conn_adopt(s, j->fd);
+    wake_for_lease(s);
+    as_log_event(f->log, AS_LOG_INFO, "worker_ready",
+                 "replica=%s kind=simple deployment=%s pid=%u slots=%u epoch=%llu", s->worker,
+                 j->d->name, s->pid, s->slots, (unsigned long long)s->epoch);
+    as_replica_grant(s->up.replica, s->slots - s->lent, 0, s->answered);
+    as_fleet_refresh(j->d);
+    as_fleet_registered(j->d);
+    if (j->old)
+        begin_to_leave(j->old);
+}
+
+static int join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t epoch,
+                uint64_t *ret_epoch, char *why, size_t cap)
+{
+    struct join j = {.f = f, .o = *o, .epoch = epoch, .fd = -1, .why = why, .cap = cap};
+    struct as_simple *s;
+    int err = check_names(&j);
+
+    if (!err && f->draining)
+        err = refuse(why, cap, AS_EUNAVAILABLE, "the server is ending");
+    if (!err)
+        err = check_address(&j);
+    if (err)
+        return err;
+    j.old = as_simple_find(f, j.o.worker, j.o.model.name, j.o.model.version);
+    err = register_model(&j);
+    if (err) {
+        close(j.fd);
+        return err;
+    }
+    s = make(&j);
+    err = as_replica_new(&s->up.replica, j.d->core, j.o.worker, &s->up);
+    if (err) {
+        close(j.fd);
+        as_fleet_leave(j.d, 0);
+        as_timer_close(&s->timer, on_timer_closed);
+        return refuse(why, cap, err, "model '%s': too many workers", j.name);
+    }
+    let_in(&j, s);
+    *ret_epoch = s->epoch;
+    return 0;
+}
+
+int as_simple_join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t *ret_epoch,
+                   char *why, size_t cap)
+{
+    return join(f, o, 0, ret_epoch, why, cap);
+}
+
+int as_simple_join_as(struct as_fleet *f, const struct as_simple_offer *o, uint64_t epoch,
+                      char *why, size_t cap)
+{
+    return join(f, o, epoch, &epoch, why, cap);
+}
+
+int as_simple_leave(struct as_fleet *f, struct as_str worker, struct as_str model,
+                    struct as_str version, uint64_t epoch)
+{
+    struct as_simple *s = as_simple_find(f, worker, model, version.n ? version : VERSION);
+
+    if (!s || (epoch && s->epoch != epoch))
+        return AS_ENOTFOUND;
+    begin_to_leave(s);
+    return 0;
+}

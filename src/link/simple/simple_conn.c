@@ -1,0 +1,600 @@
+/* Connections to simple workers: one request at a time, used again while they are sound. */
+#include "base/err.h"
+#include "io/socket/folder_socket.h"
+#include "link/simple/simple_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#define RETRY (2 * AS_MS) /* a listener whose backlog is full is asked again */
+#define WHY   256
+
+static as_ns now_of(const struct as_simple *s)
+{
+    return as_loop_now(s->up.fleet->loop);
+}
+
+static struct as_simple_stat *stat_of(const struct as_simple *s)
+{
+    return &s->up.fleet->simple->stat;
+}
+
+/* --- life --- */
+
+static void move(struct as_simple_conn *conn, enum as_simple_conn_state to)
+{
+    struct as_simple *s = conn->worker;
+
+    AS_ASSERT(conn->state != AS_SIMPLE_GONE);
+    conn->state = to;
+    as_list_remove(&conn->node);
+    if (to == AS_SIMPLE_WAITING)
+        as_list_push(&s->waiting, &conn->node);
+    else if (to == AS_SIMPLE_BUSY)
+        as_list_push(&s->busy, &conn->node);
+    else if (to == AS_SIMPLE_IDLE)
+        as_list_insert_after(&s->idle, &conn->node);
+}
+
+static void on_turn(struct as_task *t);
+
+static struct as_simple_conn *conn_new(struct as_simple *s)
+{
+    struct as_simple_conn *conn = as_xalloc(sizeof(*conn));
+
+    conn->worker = s;
+    as_list_init(&conn->node);
+    as_task_init(&conn->turn, on_turn);
+    as_outq_init(&conn->out);
+    conn->sock.closing = true; /* until it is open there is nothing to close */
+    s->n_conns++;
+    return conn;
+}
+
+static void on_closed(struct as_sock *sock)
+{
+    struct as_simple_conn *conn = AS_CONTAINER(sock, struct as_simple_conn, sock);
+    struct as_simple *s = conn->worker;
+
+    free(conn);
+    as_simple_handle_closed(s);
+}
+
+/* conn is not to be touched afterwards. `counter`: why. */
+static void conn_close(struct as_simple_conn *conn, uint64_t *counter)
+{
+    AS_ASSERT(!conn->call);
+    move(conn, AS_SIMPLE_GONE);
+    conn->worker->n_conns--;
+    as_task_cancel(&conn->turn);
+    as_outq_fini(&conn->out);
+    as_simple_frame_reset(&conn->rx);
+    if (conn->sock.closing) {
+        free(conn);
+        return;
+    }
+    ++*counter;
+    as_sock_close(&conn->sock, on_closed);
+}
+
+/* --- requests that end --- */
+
+static struct as_call *detach(struct as_simple_conn *conn)
+{
+    struct as_call *c = conn->call;
+
+    conn->call = NULL;
+    c->conn = NULL;
+    return c;
+}
+
+static void settle(struct as_simple *s, struct as_call *c, as_ns service, bool retry)
+{
+    as_fleet_settle(&s->up, c, (struct as_model_times){.service = service}, retry);
+    as_simple_settled(s);
+}
+
+/* Its verdict may be with another loop already. */
+static bool wanted(const struct as_call *c)
+{
+    return c->core.state == AS_REQ_SENT;
+}
+
+static void set_verdict(struct as_call *c, int err, uint32_t status, struct as_str message)
+{
+    if (!wanted(c))
+        return;
+    c->err = err;
+    c->status = status;
+    c->message = (struct as_str){0};
+    if (message.n) {
+        c->message.p = as_arena_dup(c->arena, message);
+        c->message.n = c->message.p ? message.n : 0;
+    }
+}
+
+/* The worker does not have it: another may, or the same again. */
+static void give_back(struct as_simple_conn *conn, uint64_t *counter)
+{
+    struct as_simple *s = conn->worker;
+    struct as_call *c = detach(conn);
+
+    conn_close(conn, counter);
+    set_verdict(c, AS_EUNAVAILABLE, 0, (struct as_str){0});
+    settle(s, c, 0, true);
+}
+
+/* The connection is of no use any more, with its request in hand. reset: the kernel said that the
+ * worker left bytes of ours unread. */
+static void lose(struct as_simple_conn *conn, bool reset, uint64_t *counter)
+{
+    struct as_simple *s = conn->worker;
+    bool begun = as_simple_frame_begun(&conn->rx);
+    bool had_all = begun || (!conn->out.bytes && !reset);
+    struct as_call *c = conn->call;
+
+    if (!had_all) {
+        give_back(conn, counter);
+        return;
+    }
+    if (wanted(c) && !s->ended)
+        as_simple_complain(
+            s, begun ? "closed in the middle of an answer" : "closed without an answer", conn->id);
+    detach(conn);
+    conn_close(conn, counter);
+    as_fleet_lose(&s->up, c, as_simple_listens(s) ? AS_LOSS_LINK : AS_LOSS_UNKNOWN);
+    as_simple_settled(s);
+}
+
+/* There is no memory for the answer (AS_ENOMEM), or its client has no room (AS_EFULL). */
+static void shed(struct as_simple_conn *conn, int err)
+{
+    struct as_simple *s = conn->worker;
+    uint64_t n = conn->rx.n;
+    struct as_call *c = detach(conn);
+
+    conn_close(conn, &stat_of(s)->refused);
+    c->dropped = n;
+    if (err == AS_EFULL)
+        set_verdict(c, AS_EUNTAKEN, 0, (struct as_str){0});
+    else
+        set_verdict(c, err, as_err_grpc(err), AS_STR("no memory for the worker's answer"));
+    settle(s, c, 0, false);
+}
+
+/* The worker broke the rules: its client is told so, and nothing more comes from there. */
+static void refuse(struct as_simple_conn *conn, const char *why)
+{
+    struct as_simple *s = conn->worker;
+    char text[WHY + 64];
+    struct as_call *c = conn->call;
+
+    as_simple_complain(s, why, conn->id);
+    snprintf(text, sizeof(text), "the worker's answer is not valid: %s", why);
+    detach(conn);
+    conn_close(conn, &stat_of(s)->refused);
+    set_verdict(c, AS_EHANDLER, as_err_grpc(AS_EHANDLER), as_str_of(text));
+    settle(s, c, 0, false);
+}
+
+/* --- answers --- */
+
+static void rest(struct as_simple_conn *conn)
+{
+    struct as_simple *s = conn->worker;
+    as_ns idle = s->up.fleet->conf.simple_idle;
+
+    move(conn, AS_SIMPLE_IDLE);
+    conn->rests = now_of(s);
+    if (idle)
+        as_simple_wake(s, conn->rests + idle);
+}
+
+/* For another loop the bytes must outlive the read buffer. 0, AS_EFULL, AS_ENOMEM. */
+static int keep(struct as_simple_conn *conn, struct as_str *message)
+{
+    struct as_call *c = conn->call;
+    uint8_t *p = NULL;
+    int err = 0;
+
+    if (conn->rx.blob || c->client->local)
+        return 0;
+    if (message->n > AS_COPY_MAX)
+        err = as_blob_take(c->payer, message->n, &conn->rx.blob);
+    else
+        p = as_arena_alloc(c->arena, message->n, 8);
+    if (conn->rx.blob)
+        p = conn->rx.blob->data;
+    if (!p)
+        return err ? err : AS_ENOMEM;
+    memcpy(p, message->p, message->n);
+    message->p = (const char *)p;
+    return 0;
+}
+
+static void take_answer(struct as_call *c, const struct as_simple_answer *a,
+                        struct as_simple_conn *conn)
+{
+    set_verdict(c, a->status ? AS_EHANDLER : 0, a->status,
+                a->status ? a->message : (struct as_str){0});
+    if (a->status)
+        return;
+    c->result = (struct as_msg){.tensors = a->r.outputs,
+                                .n_tensors = a->r.n_outputs,
+                                .params = a->r.params,
+                                .n_params = a->r.n_params};
+    c->result_tensor_params = a->r.tensor_params;
+    c->result_blob = conn->rx.blob;
+    conn->rx.blob = NULL;
+}
+
+/* A whole message has come, and `behind` bytes that nobody asked for. */
+static void on_message(struct as_simple_conn *conn, struct as_str message, size_t behind)
+{
+    struct as_simple *s = conn->worker;
+    as_ns now = now_of(s);
+    struct as_simple_answer a;
+    struct as_call *c = conn->call;
+    char why[WHY];
+    bool sound;
+    int err;
+
+    AS_ASSERT(wanted(c)); /* else its connection is not listened to any more */
+    err = keep(conn, &message);
+    if (!err)
+        err = as_simple_frame_read(message, conn->id, c->arena, &a, why, sizeof(why));
+    if (err == AS_ENOMEM || err == AS_EFULL)
+        shed(conn, err);
+    else if (err)
+        refuse(conn, why);
+    if (err)
+        return;
+    if (behind)
+        as_simple_complain(s, "two answers to one request", conn->id);
+    sound = a.named && !behind && !conn->out.bytes;
+    take_answer(c, &a, conn);
+    s->answered = now;
+    detach(conn);
+    as_simple_frame_reset(&conn->rx);
+    /* first: what waits can take its place */
+    if (sound && !s->leaving)
+        rest(conn);
+    else
+        conn_close(conn, behind       ? &stat_of(s)->refused
+                         : s->leaving ? &stat_of(s)->left
+                                      : &stat_of(s)->single);
+    /* the worker does not say how long it took */
+    settle(s, c, now > c->core.sent ? now - c->core.sent : 0, false);
+}
+
+/* 1: *ret_message is complete; 0: not yet; else as as_sock_read and as_simple_frame_take. */
+static int64_t receive(struct as_simple_conn *conn, struct as_str *ret_message, size_t *ret_behind)
+{
+    struct as_simple *s = conn->worker;
+    struct as_simple_roster *roster = s->up.fleet->simple;
+    size_t room = 0;
+    uint8_t *p = as_simple_frame_room(&conn->rx, &room);
+    struct iovec iov[] = {{p, room}, {roster->rx, sizeof(roster->rx)}};
+    int64_t n;
+    int err;
+
+    if (!p) {
+        n = as_sock_read(&conn->sock, roster->rx, sizeof(roster->rx));
+        if (n <= 0)
+            return n;
+        return as_simple_frame_take(&conn->rx, roster->rx, (size_t)n, s->up.fleet->conf.max_message,
+                                    ret_message, ret_behind);
+    }
+    /* the second takes what there is no room for yet, and shows what should not be there */
+    n = as_sock_readv(&conn->sock, iov, 2);
+    if (n <= 0)
+        return n;
+    err = as_simple_frame_filled(&conn->rx, AS_MIN((size_t)n, room), ret_message);
+    if ((size_t)n <= room || err < 0)
+        return err;
+    if (err == 0)
+        return as_simple_frame_take(&conn->rx, roster->rx, (size_t)n - room,
+                                    s->up.fleet->conf.max_message, ret_message, ret_behind);
+    *ret_behind = (size_t)n - room;
+    return 1;
+}
+
+static void on_answer(struct as_simple_conn *conn)
+{
+    struct as_simple *s = conn->worker;
+    struct as_str message = {0};
+    size_t behind = 0;
+    int64_t r = receive(conn, &message, &behind);
+    bool reset = r == AS_EIO && errno == ECONNRESET;
+    char why[96];
+
+    if (r == 1) {
+        on_message(conn, message, behind);
+    } else if (r == AS_EOF || r == AS_EIO) {
+        lose(conn, reset, &stat_of(s)->broken);
+        as_simple_probe(s);
+    } else if (r == AS_EPROTO) {
+        refuse(conn, "its length is 0");
+    } else if (r == AS_ETOOBIG) {
+        snprintf(why, sizeof(why), "its length is %zu bytes, --max-message-bytes is %llu",
+                 conn->rx.n, (unsigned long long)s->up.fleet->conf.max_message);
+        refuse(conn, why);
+    } else if (r == AS_ENOMEM || r == AS_EFULL) {
+        shed(conn, (int)r);
+    }
+}
+
+/* Nothing is expected: the worker has ended it, or sends what nobody asked for. */
+static void on_unasked(struct as_simple_conn *conn)
+{
+    struct as_simple *s = conn->worker;
+    uint8_t byte;
+    int64_t n = as_sock_read(&conn->sock, &byte, 1);
+
+    if (n == AS_EAGAIN)
+        return;
+    if (n > 0)
+        as_simple_complain(s, "bytes on a connection without a request", (struct as_str){0});
+    conn_close(conn, n > 0 ? &stat_of(s)->refused : &stat_of(s)->ended);
+    as_simple_probe(s);
+}
+
+static void on_event(struct as_sock *sock, int events)
+{
+    struct as_simple_conn *conn = AS_CONTAINER(sock, struct as_simple_conn, sock);
+
+    if (conn->state == AS_SIMPLE_GONE || conn->cancelled)
+        return;
+    if (events & UV_WRITABLE)
+        as_loop_defer_first(sock->loop, &conn->turn);
+    if (!(events & UV_READABLE))
+        return;
+    if (conn->call)
+        on_answer(conn);
+    else
+        on_unasked(conn);
+}
+
+/* --- requests that begin --- */
+
+/* The ids that clients gave, as far as they may still come back as somebody else's answer. */
+static bool has_had(const struct as_simple_conn *conn, struct as_str id)
+{
+    uint64_t hash = as_str_hash(id);
+
+    for (uint32_t i = 0; i < AS_MIN(conn->n_ids, AS_SIMPLE_IDS); i++) {
+        if (conn->ids[i] == hash)
+            return true;
+    }
+    return false;
+}
+
+static struct as_simple_conn *pick(struct as_simple *s, struct as_str id)
+{
+    struct as_simple_conn *conn;
+
+    if (!as_list_empty(&s->idle)) {
+        conn = AS_LIST_ENTRY(s->idle.next, struct as_simple_conn, node);
+        if (!id.n || !has_had(conn, id)) {
+            conn->used = true;
+            move(conn, AS_SIMPLE_BUSY);
+            return conn;
+        }
+        conn_close(conn, &stat_of(s)->single);
+    }
+    conn = conn_new(s);
+    move(conn, AS_SIMPLE_WAITING);
+    return conn;
+}
+
+static void remember(struct as_simple_conn *conn, struct as_str id)
+{
+    conn->ids[conn->n_ids++ % AS_SIMPLE_IDS] = as_str_hash(id);
+}
+
+static void name(struct as_simple_conn *conn, struct as_call *c)
+{
+    struct as_simple *s = conn->worker;
+
+    conn->id = c->msg.id;
+    if (conn->id.n) {
+        remember(conn, conn->id);
+        return;
+    }
+    conn->id.p = conn->own_id;
+    conn->id.n = (size_t)snprintf(conn->own_id, sizeof(conn->own_id), "%llx-%llx",
+                                  (unsigned long long)s->epoch, (unsigned long long)s->stream);
+}
+
+/* In the middle of core: what goes wrong is told with the end of the turn. */
+void as_simple_conn_send(struct as_simple *s, struct as_call *c)
+{
+    struct as_simple_conn *conn = pick(s, c->msg.id);
+    struct as_oip_request r;
+
+    c->core.stream = ++s->stream;
+    c->conn = conn;
+    conn->call = c;
+    conn->cancelled = false;
+    conn->rx.payer = c->payer;
+    c->dropped = 0;
+    name(conn, c);
+    r = (struct as_oip_request){.head = {.model = as_str_of(s->model),
+                                         .version = as_str_of(s->version),
+                                         .id = conn->id,
+                                         .outputs = c->msg.tensors,
+                                         .n_outputs = c->msg.n_tensors,
+                                         .params = c->msg.params,
+                                         .n_params = c->msg.n_params,
+                                         .tensor_params = c->tensor_params}};
+    conn->too_big = as_simple_frame_put(&conn->out, &r, c->blob) != 0;
+    as_loop_defer_first(s->up.fleet->loop, &conn->turn);
+}
+
+void as_simple_conn_cancel(struct as_simple_conn *conn)
+{
+    conn->cancelled = true;
+    as_loop_defer_first(conn->worker->up.fleet->loop, &conn->turn);
+}
+
+static bool open_sock(struct as_simple_conn *conn, int fd)
+{
+    struct as_simple *s = conn->worker;
+
+    if (as_sock_open(&conn->sock, s->up.fleet->loop, fd, on_event))
+        return false;
+    s->handles++;
+    stat_of(s)->opened++;
+    return true;
+}
+
+void as_simple_conn_adopt(struct as_simple *s, int fd)
+{
+    struct as_simple_conn *conn = conn_new(s);
+
+    if (open_sock(conn, fd))
+        rest(conn);
+    else
+        conn_close(conn, &stat_of(s)->not_connected);
+}
+
+/* False: not now, or never; conn may be gone. */
+static bool connect_now(struct as_simple_conn *conn)
+{
+    struct as_simple *s = conn->worker;
+    const struct as_fleet_conf *conf = &s->up.fleet->conf;
+    as_ns now = now_of(s);
+    const char *why;
+    int fd, err;
+
+    err = as_beneath_connect(conf->worker_dir, s->rest, &fd, &s->pid, &why);
+    if (err == AS_EAGAIN && now - conn->call->core.sent < conf->simple_connect) {
+        as_simple_wake(s, now + RETRY);
+        return false;
+    }
+    if (!err && open_sock(conn, fd)) {
+        as_simple_alive(s);
+        move(conn, AS_SIMPLE_BUSY);
+        return true;
+    }
+    stat_of(s)->not_connected++;
+    /* out of the rotation before its request looks for another place; a want of our own says
+     * nothing of the worker */
+    if (err && err != AS_ENOMEM)
+        as_simple_refused(s, why);
+    give_back(conn, &stat_of(s)->not_connected);
+    return false;
+}
+
+/* A connection that has rested: did anything happen on it that the loop has not told yet? */
+static bool is_fresh(struct as_simple_conn *conn)
+{
+    uint8_t byte;
+    ssize_t n = recv(conn->sock.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    if (n > 0)
+        as_simple_complain(conn->worker, "bytes on a connection without a request",
+                           (struct as_str){0});
+    return n < 0 && errno == EAGAIN;
+}
+
+/* The request goes to a connection of its own, before any byte of it was written. */
+static struct as_simple_conn *exchange(struct as_simple_conn *old)
+{
+    struct as_simple *s = old->worker;
+    struct as_simple_conn *conn = conn_new(s);
+    struct as_call *c = detach(old);
+
+    conn->out = old->out;
+    as_outq_init(&old->out);
+    conn->call = c;
+    conn->rx.payer = c->payer;
+    c->conn = conn;
+    conn->id = old->id;
+    if (old->id.p == old->own_id) {
+        memcpy(conn->own_id, old->own_id, sizeof(conn->own_id));
+        conn->id.p = conn->own_id;
+    } else {
+        remember(conn, conn->id);
+    }
+    conn_close(old, &stat_of(s)->ended);
+    move(conn, AS_SIMPLE_WAITING);
+    return conn;
+}
+
+static void on_turn(struct as_task *t)
+{
+    struct as_simple_conn *conn = AS_CONTAINER(t, struct as_simple_conn, turn);
+    struct as_simple *s = conn->worker;
+    struct as_call *c = conn->call;
+
+    if (!c)
+        return;
+    if (conn->cancelled) {
+        detach(conn);
+        conn_close(conn, &stat_of(s)->cancelled);
+        settle(s, c, 0, false);
+        return;
+    }
+    if (conn->too_big) {
+        detach(conn);
+        conn_close(conn, &stat_of(s)->single);
+        set_verdict(c, AS_ETOOBIG, as_err_grpc(AS_ETOOBIG),
+                    AS_STR("as a ModelInferRequest it is over 2147483647 bytes"));
+        settle(s, c, 0, false);
+        return;
+    }
+    if (conn->used) {
+        conn->used = false;
+        if (is_fresh(conn))
+            stat_of(s)->reused++;
+        else
+            conn = exchange(conn);
+    }
+    if (conn->state == AS_SIMPLE_WAITING && !connect_now(conn))
+        return;
+    if (as_sock_flush(&conn->sock, &conn->out)) {
+        lose(conn, false, &stat_of(s)->broken);
+        as_simple_probe(s);
+    }
+}
+
+/* --- over time --- */
+
+void as_simple_conn_retry(struct as_simple *s)
+{
+    AS_LIST_EACH(n, &s->waiting)
+    {
+        struct as_simple_conn *conn = AS_LIST_ENTRY(n, struct as_simple_conn, node);
+
+        as_loop_defer_first(s->up.fleet->loop, &conn->turn);
+    }
+}
+
+as_ns as_simple_conn_expire(struct as_simple *s, as_ns now)
+{
+    as_ns idle = s->up.fleet->conf.simple_idle;
+    bool yields = s->up.fleet->simple->fewer; /* who serves one after the other waits for its end */
+
+    while ((idle || yields) && !as_list_empty(&s->idle)) {
+        struct as_simple_conn *conn = AS_LIST_ENTRY(s->idle.prev, struct as_simple_conn, node);
+
+        if (!yields && now - conn->rests < idle)
+            return conn->rests + idle;
+        conn_close(conn, &stat_of(s)->idle);
+    }
+    return AS_NEVER;
+}
+
+void as_simple_conn_end_all(struct as_simple *s)
+{
+    struct as_list *n;
+
+    while ((n = as_list_pop(&s->idle)))
+        conn_close(AS_LIST_ENTRY(n, struct as_simple_conn, node), &stat_of(s)->left);
+    while ((n = as_list_pop(&s->waiting)))
+        lose(AS_LIST_ENTRY(n, struct as_simple_conn, node), false, &stat_of(s)->left);
+    while ((n = as_list_pop(&s->busy)))
+        lose(AS_LIST_ENTRY(n, struct as_simple_conn, node), false, &stat_of(s)->left);
+}

@@ -1,0 +1,485 @@
+#include "link/worker/worker_internal.h"
+
+#include <string.h>
+
+#define POOL_MAX 1024
+#define PUBLISH_BYTES                                                                              \
+    (64u << 10) /* pending answers above this do not wait for the loop boundary                    \
+                 */
+
+/* --- memory of requests --- */
+
+struct as_worker_req *as_worker_req_get(struct as_worker *w, struct as_worker_link *l)
+{
+    struct as_list *n = as_list_pop(&w->pool);
+    struct as_worker_req *q;
+
+    if (n) {
+        q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+        w->n_pool--;
+    } else {
+        q = malloc(sizeof(*q));
+        if (!q)
+            return NULL;
+        as_list_init(&q->node);
+        as_list_init(&q->cancelled);
+        as_list_init(&q->ready);
+        as_list_init(&q->inputs);
+        as_arena_init(&q->arena, q->first, sizeof(q->first));
+    }
+    q->on = l;
+    q->link = l ? l->number : 0;
+    q->complete = false;
+    q->batch = NULL;
+    atomic_store_explicit(&q->cancel, 0, memory_order_relaxed);
+    q->head = q->body = NULL;
+    q->got = q->body_len = 0;
+    q->data = NULL;
+    q->rehearsal = NULL;
+    q->tensor_params = q->said = (struct as_tensor_params){0};
+    q->parts = (struct as_frame_window){0};
+    q->filling = NULL;
+    q->inputs_over = q->is_input = q->orphan = false;
+    q->wants = q->got_news = 0;
+    return q;
+}
+
+void as_worker_req_put(struct as_worker *w, struct as_worker_req *q)
+{
+    as_arena_reset(&q->arena);
+    if (q->body != q->head)
+        as_blob_unref(q->body);
+    as_blob_unref(q->head);
+    if (w->n_pool == POOL_MAX) {
+        free(q);
+        return;
+    }
+    /* newest first: its lines are still in the cache */
+    as_list_insert_after(&w->pool, &q->node);
+    w->n_pool++;
+}
+
+/* --- starting --- */
+
+bool as_worker_leave_batch(struct as_worker *w AS_UNUSED, struct as_worker_req *q)
+{
+    struct as_worker_batch *b = q->batch;
+
+    q->batch = NULL;
+    if (!b)
+        return true;
+    if (--b->left) {
+        if (q->on && as_worker_live(q))
+            q->on->n_packed--;
+        return false;
+    }
+    if (!b->want) /* else on_open still knows it */
+        free(b);
+    return true;
+}
+
+/* A batch that may start is all here: its members stand together, in the order they came. */
+static bool is_whole(const struct as_worker_link *l, const struct as_worker_req *q)
+{
+    const struct as_worker_batch *b = q->batch;
+
+    if (!b)
+        return q->complete;
+    if (b->want)
+        return false;
+    for (const struct as_list *n = &q->node; n != &l->waiting; n = n->next) {
+        const struct as_worker_req *o =
+            AS_LIST_ENTRY((struct as_list *)(uintptr_t)n, struct as_worker_req, node);
+
+        if (o->batch != b)
+            break;
+        if (!o->complete)
+            return false;
+    }
+    return true;
+}
+
+static struct as_worker_req *first_of(const struct as_worker *w, const struct as_worker_link *l)
+{
+    AS_LIST_EACH(n, &l->waiting)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+        const struct as_worker_served *m = &w->models[q->model];
+
+        if (!is_whole(l, q))
+            return NULL; /* bodies come in order, so this one is only a read away */
+        if (!w->capped || m->running < m->cap)
+            return q;
+    }
+    return NULL;
+}
+
+static struct as_worker_req *first_startable(const struct as_worker *w)
+{
+    struct as_worker_req *q = NULL;
+
+    if (w->n_busy >= w->slots)
+        return NULL;
+    for (int i = 0; i < 2 && !q; i++)
+        q = first_of(w, as_worker_nth((struct as_worker *)(uintptr_t)w, i));
+    return q;
+}
+
+bool as_worker_startable(const struct as_worker *w)
+{
+    return first_startable(w) != NULL;
+}
+
+/* A started request that ends gives its slot back. */
+static void leave(struct as_worker *w, struct as_worker_req *q)
+{
+    as_list_remove(&q->node);
+    as_list_remove(&q->cancelled);
+    as_list_remove(&q->ready);
+    w->n_running--;
+    if (as_worker_leave_batch(w, q)) {
+        w->n_busy--;
+        w->models[q->model].running--;
+    }
+}
+
+static void start_one(struct as_worker *w, struct as_worker_req *q, as_ns now)
+{
+    as_list_remove(&q->node);
+    q->on->n_waiting--;
+    as_list_push(&w->running, &q->node);
+    w->n_running++;
+    q->begun = now;
+    as_page_start(&q->on->page, q->stream, now);
+    if (w->models[q->model].reg.streams_inputs)
+        as_worker_stream_begin(w, q);
+}
+
+/* One that waits behind q and belongs to the same batch. */
+static struct as_worker_req *mate(struct as_worker *w, const struct as_worker_batch *b,
+                                  const struct as_list *after)
+{
+    struct as_list *n = after->next;
+    struct as_worker_req *q;
+
+    if (!b || n == &w->links[0].waiting || n == &w->links[1].waiting || n == &w->running)
+        return NULL;
+    q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+    return q->batch == b ? q : NULL;
+}
+
+static void refuse_late(struct as_worker *w, struct as_worker_req *q)
+{
+    as_list_remove(&q->node);
+    q->on->n_waiting--;
+    q->on->n_open--;
+    as_worker_put_error(q->on, q->stream, as_err_grpc(AS_EDEADLINE), 0,
+                        "deadline exceeded before the request was started");
+    (void)as_worker_leave_batch(w, q);
+    as_worker_req_put(w, q);
+}
+
+/* q and all of its batch, which are the next of the waiting ones, before any user code runs. Those
+ * that come too late are answered instead; q is in time, so one is left. */
+static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
+{
+    const struct as_worker_batch *b = q->batch;
+    struct as_list *before = q->node.prev;
+    struct as_worker_req *o;
+
+    w->n_busy++;
+    w->models[q->model].running++;
+    w->stat.calls++;
+    start_one(w, q, now);
+    while ((o = mate(w, b, before))) {
+        if (o->deadline <= now)
+            refuse_late(w, o);
+        else
+            start_one(w, o, now);
+    }
+}
+
+struct as_worker_req *as_worker_next_member(struct as_worker *w, const struct as_worker_req *q)
+{
+    struct as_worker_req *o;
+
+    pthread_mutex_lock(&w->mu);
+    o = mate(w, q->batch, &q->node);
+    pthread_mutex_unlock(&w->mu);
+    return o;
+}
+
+/* What waits may have been cancelled or recalled since the last read: a handler that ran long must
+ * not be followed by a request that the dispatcher took back meanwhile. */
+static void refresh(struct as_worker *w, as_ns now)
+{
+    if (!w->fresh && as_worker_waiting(w) && now - w->read_at >= AS_WORKER_FRESH)
+        as_worker_pump(w);
+    if (w->fresh) {
+        w->fresh = false;
+        w->read_at = now;
+    }
+}
+
+struct as_worker_req *as_worker_next(struct as_worker *w)
+{
+    struct as_worker_req *q;
+    as_ns now;
+
+    pthread_mutex_lock(&w->mu);
+    now = w->clock ? w->clock : as_worker_clock();
+    w->clock = 0;
+    w->seen = now;
+    if (__builtin_expect(atomic_load_explicit(&w->moving, memory_order_relaxed), 0))
+        as_worker_move(w);
+    refresh(w, now);
+    while ((q = first_startable(w)) && q->deadline <= now) {
+        refuse_late(w, q);
+    }
+    if (!w->event_loop) /* the caller runs it, or is back from doing so */
+        as_worker_hold(w, q ? now : 0);
+    if (q) {
+        start(w, q, now);
+        as_worker_arm(w);
+    } else {
+        if (as_worker_has_out(w))
+            as_worker_send(w);
+        as_worker_show(w);
+    }
+    pthread_mutex_unlock(&w->mu);
+    return q;
+}
+
+/* --- ending --- */
+
+void as_worker_put_error(struct as_worker_link *l, uint64_t stream, uint32_t code, uint32_t flags,
+                         const char *text)
+{
+    struct as_frame_error e = {.code = code, .flags = flags, .message = as_str_of(text)};
+
+    as_frame_put_error(&l->out, stream, &e);
+}
+
+void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t reason)
+{
+    if (atomic_exchange_explicit(&q->cancel, reason, memory_order_relaxed))
+        return;
+    as_list_push(&w->cancelled, &q->cancelled);
+    if (w->n_awaiting)
+        pthread_cond_broadcast(&w->news);
+    if (w->event_loop)
+        as_worker_wake(w);
+}
+
+void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now)
+{
+    struct as_blob *body = q->body != q->head ? q->body : NULL;
+    bool is_much;
+
+    q->body = q->head;
+    as_worker_stream_end(w, q);
+    leave(w, q);
+    w->seen = w->clock = now;
+    if (as_worker_live(q)) {
+        q->on->n_open--;
+        as_page_finish(&q->on->page, now);
+    }
+    is_much = q->on->out.bytes > PUBLISH_BYTES;
+    as_worker_req_put(w, q);
+    if (is_much)
+        as_worker_send(w);
+    else
+        as_worker_arm(w);
+    /* answered by another thread than the runner; or it was the last, and the runner must see it */
+    if ((w->parked && as_worker_waiting(w)) || (w->draining && (w->parked || w->event_loop)))
+        as_worker_wake(w);
+    pthread_mutex_unlock(&w->mu);
+    as_blob_unref(body); /* may be large: its memory is given back outside the lock */
+}
+
+/* A body that is too large to be copied under the lock gets a blob of its own. */
+struct as_blob *as_worker_gather(const struct as_msg *msg, struct as_tensor *t, uint64_t len)
+{
+    struct as_blob *b = as_blob_new((size_t)len);
+    size_t at = 0;
+
+    if (!b)
+        return NULL;
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        t[i] = msg->tensors[i];
+        at = AS_ALIGN(at, (size_t)AS_FRAME_ALIGN);
+        if (t[i].nbytes)
+            memcpy(b->data + at, t[i].data, t[i].nbytes);
+        t[i].data = b->data + at;
+        at += t[i].nbytes;
+    }
+    return b;
+}
+
+static int answer_large(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
+                        uint64_t len)
+{
+    struct as_msg copy = *msg;
+    struct as_tensor *t = as_arena_alloc(&q->arena, msg->n_tensors * sizeof(*t), 8);
+    struct as_blob *b = t ? as_worker_gather(msg, t, len) : NULL;
+    struct as_frame_msg fixed = {0};
+    as_ns now;
+    int err;
+
+    if (!b)
+        return AS_ENOMEM;
+    copy.tensors = t;
+    now = as_worker_clock();
+    fixed.service = now - q->begun;
+    fixed.ended = as_frame_moment(now);
+    pthread_mutex_lock(&w->mu);
+    fixed.tensor_params = as_worker_said(q);
+    err = as_worker_live(q)
+              ? as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
+              : 0;
+    if (err)
+        pthread_mutex_unlock(&w->mu);
+    else
+        as_worker_done(w, q, now);
+    as_blob_unref(b);
+    return err;
+}
+
+int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
+{
+    uint64_t len = as_frame_body_len(msg->tensors, msg->n_tensors);
+    uint32_t cancel = atomic_load_explicit(&q->cancel, memory_order_relaxed);
+    struct as_frame_msg fixed = {0};
+    as_ns now;
+    int err = 0;
+
+    if (__builtin_expect(q->rehearsal != NULL, 0)) {
+        as_worker_rehearse_answer(w, q, msg);
+        return 0;
+    }
+    if (cancel) { /* nobody reads the tensors */
+        as_worker_fail(w, q, cancel, AS_STR("cancelled"));
+        return 0;
+    }
+    if (len > q->on->peer_max)
+        return AS_ETOOBIG;
+    if (len > AS_FRAME_INLINE)
+        return answer_large(w, q, msg, len);
+    now = as_worker_clock();
+    fixed.service = now - q->begun;
+    fixed.ended = as_frame_moment(now);
+    pthread_mutex_lock(&w->mu);
+    fixed.tensor_params = as_worker_said(q);
+    if (as_worker_live(q))
+        err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
+    if (err)
+        pthread_mutex_unlock(&w->mu);
+    else
+        as_worker_done(w, q, now);
+    return err;
+}
+
+void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_status,
+                    struct as_str message)
+{
+    as_ns now = as_worker_clock();
+    struct as_frame_error e = {.code = grpc_status,
+                               .flags = AS_ERROR_F_STARTED,
+                               .service = now - q->begun,
+                               .message = message};
+
+    if (q->rehearsal) {
+        as_worker_rehearse_end(w, q, grpc_status, message);
+        return;
+    }
+    pthread_mutex_lock(&w->mu);
+    if (as_worker_live(q))
+        as_frame_put_error(&q->on->out, q->stream, &e);
+    as_worker_done(w, q, now);
+}
+
+bool as_worker_cancelled(struct as_worker *w, as_worker_visit take, void *ctx)
+{
+    struct as_list *n;
+
+    pthread_mutex_lock(&w->mu);
+    n = as_list_pop(&w->cancelled);
+    if (n) /* with the lock, which whoever answers it needs */
+        take(ctx, AS_LIST_ENTRY(n, struct as_worker_req, cancelled));
+    pthread_mutex_unlock(&w->mu);
+    return n;
+}
+
+/* --- what a request says --- */
+
+const struct as_msg *as_worker_req_msg(const struct as_worker_req *q)
+{
+    return &q->msg;
+}
+
+const struct as_tensor_param *as_worker_req_tensor_params(const struct as_worker_req *q,
+                                                          uint32_t *ret_n)
+{
+    *ret_n = q->tensor_params.n;
+    return q->tensor_params.at;
+}
+
+int as_worker_req_set_tensor_params(struct as_worker_req *q, const struct as_tensor_param *p,
+                                    uint32_t n)
+{
+    struct as_tensor_params said = {p, n};
+
+    if (!as_tensor_params_ordered(&said, AS_WORKER_TENSORS))
+        return AS_EINVALID;
+    for (uint32_t i = 0; i < n; i++) {
+        if (as_tensor_param_reserved(p[i].param.name))
+            return AS_EINVALID;
+    }
+    q->said = said;
+    return 0;
+}
+
+uint32_t as_worker_req_model(const struct as_worker_req *q)
+{
+    return q->model;
+}
+
+as_ns as_worker_req_deadline(const struct as_worker_req *q)
+{
+    return q->deadline;
+}
+
+bool as_worker_req_cancelled(const struct as_worker_req *q)
+{
+    return atomic_load_explicit(&q->cancel, memory_order_relaxed) ||
+           (q->deadline != AS_NEVER && q->deadline <= as_worker_clock());
+}
+
+void as_worker_req_set_data(struct as_worker_req *q, void *data)
+{
+    q->data = data;
+}
+
+void *as_worker_req_data(const struct as_worker_req *q)
+{
+    return q->data;
+}
+
+void *as_worker_req_hold(struct as_worker_req *q)
+{
+    return as_blob_ref(q->body);
+}
+
+void as_worker_release_hold(void *hold)
+{
+    as_blob_unref(hold);
+}
+
+void *as_worker_hold_new(size_t n, uint8_t **ret_bytes)
+{
+    struct as_blob *b = as_blob_new(n);
+
+    if (b)
+        *ret_bytes = b->data;
+    return b;
+}

@@ -1,0 +1,222 @@
+/* Questions to the replica itself: is it well, and here is another configuration. They wait for the
+ * runner, since they are about user code; at most one is being answered. */
+#include "link/worker/worker_internal.h"
+
+#include <string.h>
+
+#define ASKS_MAX 8u /* that wait; a dispatcher has one of a kind under way */
+
+struct as_worker_ask {
+    struct as_list node;
+    struct as_worker_link *on; /* where the answer goes … */
+    uint64_t stream, link;     /* … if it is still that link */
+    uint16_t op;
+    size_t n;
+    char text[];
+};
+
+/* --- taken in --- */
+
+static void reply(struct as_worker_link *l, uint64_t stream, uint16_t op, uint32_t code,
+                  struct as_str text)
+{
+    struct as_frame_control c = {.op = op, .reply = true, .code = code, .text = text};
+
+    as_frame_put_control(&l->out, stream, &c);
+}
+
+/* Who looks at `n_asks` without the lock finds what it may take. */
+static void show(struct as_worker *w)
+{
+    atomic_store_explicit(&w->n_asks, w->asking ? 0 : w->n_asked, memory_order_relaxed);
+}
+
+static void keep(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                 const struct as_frame_control *c)
+{
+    struct as_worker_ask *a = w->n_asked < ASKS_MAX ? malloc(sizeof(*a) + c->text.n) : NULL;
+
+    if (!a) {
+        reply(l, f->stream, c->op, AS_STATUS_RESOURCE_EXHAUSTED,
+              AS_STR("the worker has too many questions to answer"));
+        return;
+    }
+    *a = (struct as_worker_ask){
+        .on = l, .stream = f->stream, .link = l->number, .op = c->op, .n = c->text.n};
+    if (a->n)
+        memcpy(a->text, c->text.p, a->n);
+    as_list_push(&w->asks, &a->node);
+    w->n_asked++;
+    show(w);
+}
+
+void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    struct as_frame_control c;
+    bool takes = w->conf.flags & AS_WORKER_ASKS;
+
+    if (as_frame_get_control(f, &c) || c.reply) {
+        as_worker_end(w, l, "the dispatcher sent a malformed CONTROL");
+        return;
+    }
+    if (c.op == AS_CONTROL_HEALTH && (w->health || !takes))
+        reply(l, f->stream, c.op, w->health, as_str_of(w->health_text));
+    else if (takes && (c.op == AS_CONTROL_HEALTH || c.op == AS_CONTROL_RECONFIGURE))
+        keep(w, l, f, &c);
+    else
+        reply(l, f->stream, c.op, AS_STATUS_UNIMPLEMENTED, (struct as_str){0});
+}
+
+void as_worker_drop_asks(struct as_worker *w, const struct as_worker_link *l)
+{
+    AS_LIST_EACH(n, &w->asks)
+    {
+        struct as_worker_ask *a = AS_LIST_ENTRY(n, struct as_worker_ask, node);
+
+        if (a->on != l)
+            continue;
+        as_list_remove(&a->node);
+        free(a);
+        w->n_asked--;
+    }
+    show(w);
+}
+
+/* --- answered --- */
+
+struct as_worker_ask *as_worker_next_ask(struct as_worker *w)
+{
+    struct as_worker_ask *a = NULL;
+    struct as_list *n;
+
+    if (!atomic_load_explicit(&w->n_asks, memory_order_relaxed))
+        return NULL;
+    pthread_mutex_lock(&w->mu);
+    if (!w->asking && (n = as_list_pop(&w->asks))) {
+        a = AS_LIST_ENTRY(n, struct as_worker_ask, node);
+        w->n_asked--;
+        w->asking = true;
+        show(w);
+        w->seen = as_worker_clock();
+        as_worker_hold(w, 0); /* the handler before it is over */
+        as_worker_arm(w);     /* pings are answered meanwhile */
+    }
+    pthread_mutex_unlock(&w->mu);
+    return a;
+}
+
+enum as_worker_ask_op as_worker_ask_op(const struct as_worker_ask *ask)
+{
+    return (enum as_worker_ask_op)ask->op;
+}
+
+struct as_str as_worker_ask_text(const struct as_worker_ask *ask)
+{
+    return (struct as_str){ask->text, ask->n};
+}
+
+void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t status,
+                     struct as_str text)
+{
+    pthread_mutex_lock(&w->mu);
+    w->asking = false;
+    show(w);
+    if (ask->link == ask->on->number && ask->on->sock >= 0) {
+        reply(ask->on, ask->stream, ask->op, status <= 16 ? status : AS_STATUS_UNKNOWN, text);
+        as_worker_send(w);
+    }
+    if (w->n_asked)
+        as_worker_wake(w);
+    pthread_mutex_unlock(&w->mu);
+    free(ask);
+}
+
+void as_worker_busy(struct as_worker *w, bool busy)
+{
+    as_worker_hold(w, busy ? as_worker_clock() : 0);
+}
+
+/* --- options --- */
+
+/* A time of the caller's as the frame says it. False: it cannot be said. */
+static bool set_time(struct as_frame_options *o, enum as_frame_option key, as_ns v)
+{
+    if (!v)
+        return true;
+    if (v != AS_NEVER && v > AS_FRAME_OPTION_MAX)
+        return false;
+    o->has |= 1u << key;
+    o->value[key] = v == AS_NEVER ? 0 : v;
+    return true;
+}
+
+static void set(struct as_frame_options *o, enum as_frame_option key, uint64_t v)
+{
+    o->has |= 1u << key;
+    o->value[key] = v;
+}
+
+/* What the frame says of v. False: it cannot be said. */
+static bool translate(const struct as_worker_options *v, struct as_frame_options *o)
+{
+    if (!set_time(o, AS_FRAME_OPT_HEALTH_PERIOD, v->health_period) ||
+        !set_time(o, AS_FRAME_OPT_HEALTH_TIMEOUT, v->health_timeout) ||
+        !set_time(o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v->execution_timeout) ||
+        !set_time(o, AS_FRAME_OPT_REQUEST_TIMEOUT, v->request_timeout) ||
+        v->health_timeout == AS_NEVER || v->dump_signal > 64 ||
+        v->health_failures > AS_FRAME_FAILURES_MAX || v->slots > AS_WORKER_SLOTS ||
+        v->idempotent < -1 || v->idempotent > 1 || v->max_queued < -1 ||
+        v->max_queued > (int64_t)AS_FRAME_QUEUED_MAX)
+        return false;
+    if (v->dump_signal)
+        set(o, AS_FRAME_OPT_DUMP_SIGNAL, v->dump_signal);
+    if (v->health_failures)
+        set(o, AS_FRAME_OPT_HEALTH_FAILURES, v->health_failures);
+    if (v->max_queued)
+        set(o, AS_FRAME_OPT_MAX_QUEUED,
+            v->max_queued < 0 ? AS_FRAME_QUEUED_ANY : (uint64_t)v->max_queued);
+    if (v->idempotent)
+        set(o, AS_FRAME_OPT_IDEMPOTENT, v->idempotent > 0);
+    return true;
+}
+
+void as_worker_grant(struct as_worker *w, struct as_worker_link *l)
+{
+    struct as_frame_credit c = {.slots = w->slots, .prefetch = w->conf.max_prefetch};
+
+    l->most_slots = AS_MAX(l->most_slots, w->slots);
+    as_frame_put_credit(&l->out, 0, &c);
+}
+
+int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options)
+{
+    struct as_frame_options o = {0};
+    struct as_worker_options v;
+    uint32_t slots;
+
+    if (!as_worker_take(&v, sizeof(v), options) || !translate(&v, &o))
+        return AS_EINVALID;
+    pthread_mutex_lock(&w->mu);
+    slots = w->slots;
+    w->slots = v.slots ? v.slots : w->conf.slots;
+    w->options = o;
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->state != AS_WORKER_LIVE)
+            continue;
+        as_frame_put_options(&l->out, &w->options);
+        if (w->slots != slots)
+            as_worker_grant(w, l);
+    }
+    as_worker_send(w);
+    if (w->slots > slots && as_worker_waiting(w))
+        as_worker_wake(w);
+    pthread_mutex_unlock(&w->mu);
+    return 0;
+}
+
+void as_worker_tell_options(struct as_worker *w, struct as_worker_link *l)
+{
+    if (w->options.has)
+        as_frame_put_options(&l->out, &w->options);
+}

@@ -1,0 +1,408 @@
+/* A request at its handler, and the answer that is being made. */
+#include "link/worker/worker_internal.h"
+
+#include <string.h>
+
+#define FIRST_TENSORS 8u
+#define FIRST_BYTES   8192u /* of outputs, that need no heap */
+#define TEXT_MAX      512u
+
+struct as_worker_call {
+    struct as_worker *w;
+    struct as_worker_req *q;     /* NULL: answered */
+    struct as_worker_req *input; /* the message that was received last, or NULL: the first */
+    struct as_worker_hand *hand;
+    struct as_tensor *tensors;
+    struct as_param *params;
+    uint32_t n_tensors, cap_tensors, n_params, cap_params;
+    struct as_tensor_param *tensor_params; /* in the order of the outputs */
+    uint32_t n_tensor_params, cap_tensor_params;
+    uint32_t status; /* as the handler said, 0: it did not */
+    char text[TEXT_MAX];
+    struct as_arena arena;
+    uint8_t first[FIRST_BYTES] __attribute__((aligned(16)));
+};
+
+struct as_worker_hand {
+    struct as_worker *w;
+    struct as_worker_call **calls; /* of a batch; [0] of one alone */
+    uint32_t n, cap;
+};
+
+/* --- what is used again --- */
+
+static struct as_worker_call *call_new(struct as_worker_hand *h)
+{
+    struct as_worker_call *c = as_xalloc(sizeof(*c));
+
+    c->w = h->w;
+    c->hand = h;
+    as_arena_init(&c->arena, c->first, sizeof(c->first));
+    c->cap_tensors = FIRST_TENSORS;
+    c->tensors = as_xalloc(c->cap_tensors * sizeof(*c->tensors));
+    return c;
+}
+
+struct as_worker_hand *as_worker_hand_new(struct as_worker *w)
+{
+    struct as_worker_hand *h = as_xalloc(sizeof(*h));
+
+    h->w = w;
+    return h;
+}
+
+void as_worker_hand_free(struct as_worker_hand *h)
+{
+    if (!h)
+        return;
+    for (uint32_t i = 0; i < h->cap; i++) {
+        as_arena_fini(&h->calls[i]->arena);
+        free(h->calls[i]->tensors);
+        free(h->calls[i]->params);
+        free(h->calls[i]->tensor_params);
+        free(h->calls[i]);
+    }
+    free(h->calls);
+    free(h);
+}
+
+static struct as_worker_call *begin(struct as_worker_hand *h, struct as_worker_req *q)
+{
+    struct as_worker_call *c;
+
+    if (h->n == h->cap) {
+        h->calls = as_xrealloc(h->calls, (h->cap + 1) * sizeof(struct as_worker_call *));
+        h->calls[h->cap++] = call_new(h);
+    }
+    c = h->calls[h->n++];
+    c->q = q;
+    c->input = NULL;
+    c->status = 0;
+    c->text[0] = 0;
+    return c;
+}
+
+static void forget_answer(struct as_worker_call *c)
+{
+    c->n_tensors = c->n_params = c->n_tensor_params = 0;
+    as_arena_reset(&c->arena);
+}
+
+/* --- what the client sent --- */
+
+const struct as_msg *as_worker_call_msg(const struct as_worker_call *call)
+{
+    return as_worker_req_msg(call->input ? call->input : call->q);
+}
+
+const struct as_tensor *as_worker_call_input(const struct as_worker_call *call, const char *name)
+{
+    const struct as_msg *m = as_worker_call_msg(call);
+    struct as_str s = as_str_of(name);
+
+    for (uint32_t i = 0; i < m->n_tensors; i++) {
+        if (as_str_eq(m->tensors[i].name, s))
+            return &m->tensors[i];
+    }
+    return NULL;
+}
+
+const struct as_tensor_param *as_worker_call_tensor_params(const struct as_worker_call *call,
+                                                           uint32_t *ret_n)
+{
+    return as_worker_req_tensor_params(call->input ? call->input : call->q, ret_n);
+}
+
+uint32_t as_worker_call_model(const struct as_worker_call *call)
+{
+    return as_worker_req_model(call->q);
+}
+
+bool as_worker_call_cancelled(const struct as_worker_call *call)
+{
+    return as_worker_req_cancelled(call->q);
+}
+
+as_ns as_worker_call_deadline(const struct as_worker_call *call)
+{
+    return as_worker_req_deadline(call->q);
+}
+
+struct as_worker_req *as_worker_call_req(const struct as_worker_call *call)
+{
+    return call->input ? call->input : call->q;
+}
+
+uint32_t as_worker_call_count(const struct as_worker_call *call)
+{
+    return call->hand->n;
+}
+
+struct as_worker_call *as_worker_call_member(struct as_worker_call *call, uint32_t i)
+{
+    return i < call->hand->n ? call->hand->calls[i] : NULL;
+}
+
+/* --- what it is answered --- */
+
+int as_worker_call_fail(struct as_worker_call *call, uint32_t status, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+
+    if (n >= TEXT_MAX) { /* not in the middle of a character */
+        for (n = TEXT_MAX - 1; n && ((uint8_t)text[n] & 0xc0) == 0x80; n--)
+            ;
+    }
+    call->status = status >= 1 && status <= 16 ? status : AS_STATUS_INTERNAL;
+    memcpy(call->text, text ? text : "", n);
+    call->text[n] = 0;
+    return AS_EHANDLER;
+}
+
+/* What the handler did wrong is a mistake of its author's, not of the client. */
+static int misuse(struct as_worker_call *c, int err, const char *why)
+{
+    (void)as_worker_call_fail(c, AS_STATUS_INTERNAL, why);
+    return err;
+}
+
+static bool make_room(struct as_worker_call *c)
+{
+    struct as_tensor *t;
+
+    if (c->n_tensors < c->cap_tensors)
+        return true;
+    if (c->n_tensors == AS_WORKER_TENSORS)
+        return false;
+    t = realloc(c->tensors, 2ul * c->cap_tensors * sizeof(*t));
+    if (!t)
+        return false;
+    c->tensors = t;
+    c->cap_tensors *= 2;
+    return true;
+}
+
+int as_worker_call_put(struct as_worker_call *call, const struct as_tensor *t)
+{
+    uint64_t n;
+
+    if (!t->name.n || t->dtype <= AS_DT_INVALID || t->dtype >= AS_DT_COUNT ||
+        t->ndim > AS_MAX_DIMS || as_tensor_elements(t->dtype, t->shape, t->ndim, &n))
+        return misuse(call, AS_EINVALID,
+                      "the handler made an output without name, datatype or shape");
+    if (t->dtype == AS_DT_BYTES ? as_tensor_check_bytes(t->data, t->nbytes, n) != 0
+                                : t->nbytes != n * as_dtype_size(t->dtype))
+        return misuse(call, AS_EINVALID, "the bytes of an output do not fit its shape");
+    if (!make_room(call))
+        return misuse(call, AS_ENOMEM, "the handler made too many outputs");
+    call->tensors[call->n_tensors++] = *t;
+    return 0;
+}
+
+void *as_worker_call_output(struct as_worker_call *call, const char *name, enum as_dtype dtype,
+                            uint32_t ndim, const int64_t *shape)
+{
+    struct as_tensor t = {.dtype = dtype, .ndim = ndim};
+    size_t size = as_dtype_size(dtype);
+    int64_t *copy;
+    uint8_t *data;
+    uint64_t n;
+
+    if (!size || !name || ndim > AS_MAX_DIMS || as_tensor_elements(dtype, shape, ndim, &n)) {
+        (void)misuse(call, 0, "the handler made an output without name, datatype or shape");
+        return NULL;
+    }
+    t.nbytes = (size_t)(n * size);
+    t.name = (struct as_str){as_arena_dup(&call->arena, as_str_of(name)), strlen(name)};
+    copy = as_arena_alloc(&call->arena, ndim * sizeof(*copy), 8);
+    data = as_arena_alloc(&call->arena, t.nbytes, AS_FRAME_ALIGN);
+    if (!t.name.p || !copy || !data) {
+        (void)misuse(call, 0, "no memory for an output");
+        return NULL;
+    }
+    if (ndim)
+        memcpy(copy, shape, ndim * sizeof(*copy));
+    t.shape = copy;
+    t.data = data;
+    return as_worker_call_put(call, &t) ? NULL : data;
+}
+
+int as_worker_call_param(struct as_worker_call *call, const struct as_param *p)
+{
+    uint32_t cap = call->cap_params ? 2 * call->cap_params : 8;
+    struct as_param *more;
+
+    if (!p->name.n || call->n_params + call->n_tensor_params == AS_WORKER_PARAMS)
+        return misuse(call, AS_EINVALID, "the handler made a parameter without name, or too many");
+    if (call->n_params == call->cap_params) {
+        more = realloc(call->params, cap * sizeof(*more));
+        if (!more)
+            return misuse(call, AS_ENOMEM, "no memory for a parameter");
+        call->params = more;
+        call->cap_params = cap;
+    }
+    call->params[call->n_params++] = *p;
+    return 0;
+}
+
+/* Room for one more, behind those of the outputs up to this one. NULL: no memory. */
+static struct as_tensor_param *place_of(struct as_worker_call *c, uint32_t tensor)
+{
+    uint32_t cap = c->cap_tensor_params ? 2 * c->cap_tensor_params : 8, at = c->n_tensor_params;
+    struct as_tensor_param *p = c->tensor_params;
+
+    if (c->n_tensor_params == c->cap_tensor_params) {
+        p = realloc(c->tensor_params, cap * sizeof(*p));
+        if (!p)
+            return NULL;
+        c->tensor_params = p;
+        c->cap_tensor_params = cap;
+    }
+    for (; at && p[at - 1].tensor > tensor; at--)
+        p[at] = p[at - 1];
+    c->n_tensor_params++;
+    return &p[at];
+}
+
+int as_worker_call_tensor_param(struct as_worker_call *call, const char *output,
+                                const struct as_param *p)
+{
+    struct as_tensor_param *to;
+    uint32_t i = 0;
+
+    while (i < call->n_tensors && !as_str_eq(call->tensors[i].name, as_str_of(output)))
+        i++;
+    if (i == call->n_tensors)
+        return misuse(call, AS_EINVALID,
+                      "the handler gave a parameter to an output that is not there");
+    if (as_tensor_param_reserved(p->name))
+        return misuse(call, AS_EINVALID,
+                      "the handler gave an output a parameter whose name is the server's own");
+    if (!p->name.n || p->type < AS_PARAM_BOOL || p->type > AS_PARAM_UINT64 ||
+        call->n_params + call->n_tensor_params == AS_WORKER_PARAMS)
+        return misuse(call, AS_EINVALID,
+                      "the handler made a parameter without name or type, or too many");
+    to = place_of(call, i);
+    if (!to)
+        return misuse(call, AS_ENOMEM, "no memory for a parameter");
+    *to = (struct as_tensor_param){*p, i};
+    return 0;
+}
+
+static struct as_msg answer_of(const struct as_worker_call *c)
+{
+    return (struct as_msg){.tensors = c->tensors,
+                           .params = c->params,
+                           .n_tensors = c->n_tensors,
+                           .n_params = c->n_params};
+}
+
+/* --- several messages --- */
+
+int as_worker_call_send(struct as_worker_call *call)
+{
+    const struct as_worker_served *m = &call->w->models[as_worker_req_model(call->q)];
+    struct as_msg msg = answer_of(call);
+    int err;
+
+    if (!m->reg.decoupled)
+        return misuse(call, AS_EINVALID, "the model is not decoupled: it gives one answer");
+    call->q->said = (struct as_tensor_params){call->tensor_params, call->n_tensor_params};
+    do {
+        err = as_worker_await_room(call->w, call->q);
+        if (!err)
+            err = as_worker_part(call->w, call->q, &msg);
+    } while (err == AS_EAGAIN); /* two threads may send */
+    if (err == AS_ETOOBIG)
+        return misuse(call, err, "the answer is larger than the server accepts");
+    forget_answer(call);
+    return err;
+}
+
+static void drop_input(struct as_worker_call *c)
+{
+    if (c->input)
+        as_worker_drop_input(c->w, c->q, c->input);
+    c->input = NULL;
+}
+
+int as_worker_call_receive(struct as_worker_call *call)
+{
+    const struct as_worker_served *m = &call->w->models[as_worker_req_model(call->q)];
+    int err;
+
+    if (!m->reg.streams_inputs)
+        return misuse(call, AS_EINVALID, "the model takes one message");
+    drop_input(call);
+    while ((err = as_worker_next_input(call->w, call->q, &call->input)) == AS_EAGAIN)
+        as_worker_await_input(call->w, call->q);
+    return err;
+}
+
+/* --- the end --- */
+
+static void fail(struct as_worker_call *c, uint32_t status, const char *text)
+{
+    struct as_worker_req *q = c->q;
+
+    drop_input(c);
+    c->q = NULL;
+    as_worker_fail(c->w, q, status, as_str_of(text));
+}
+
+/* The handler returned 0. */
+static void answer(struct as_worker_call *c)
+{
+    struct as_worker_req *q = c->q;
+    struct as_msg msg = answer_of(c);
+    int err;
+
+    drop_input(c);
+    if (c->w->models[as_worker_req_model(q)].reg.decoupled) {
+        err = c->n_tensors || c->n_params ? as_worker_call_send(c) : 0;
+        if (!err) {
+            c->q = NULL;
+            as_worker_finish(c->w, q);
+            return;
+        }
+    } else {
+        q->said = (struct as_tensor_params){c->tensor_params, c->n_tensor_params};
+        err = as_worker_answer(c->w, q, &msg);
+        if (!err) {
+            c->q = NULL;
+            return;
+        }
+    }
+    fail(c, as_err_grpc(err),
+         err == AS_ETOOBIG ? "the answer is larger than the server accepts" : as_err_text(err));
+}
+
+static void end(struct as_worker_call *c, int result)
+{
+    if (c->status)
+        fail(c, c->status, c->text);
+    else if (result < 0)
+        fail(c, as_err_grpc(result), as_err_text(result));
+    else if (result)
+        fail(c, AS_STATUS_INTERNAL, as_err_text(AS_EHANDLER));
+    else
+        answer(c);
+    forget_answer(c);
+}
+
+void as_worker_serve(struct as_worker_hand *h, struct as_worker_req *q)
+{
+    const struct as_worker_served *m = &h->w->models[as_worker_req_model(q)];
+    struct as_worker_req *o = q;
+    int result;
+
+    h->n = 0;
+    (void)begin(h, q);
+    while (m->reg.batching.max_size && (o = as_worker_next_member(h->w, o)))
+        (void)begin(h, o);
+    result = m->handler ? m->handler(h->calls[0], m->ctx)
+                        : as_worker_call_fail(h->calls[0], AS_STATUS_UNIMPLEMENTED,
+                                              "the model has no handler");
+    for (uint32_t i = 0; i < h->n; i++)
+        end(h->calls[i], result);
+}

@@ -1,0 +1,304 @@
+/* A worker is made: its configuration and its models, checked, with defaults, copied. */
+#include "link/worker/worker_internal.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define PREFETCH 256u
+#define MAX_MESSAGE                                                                                \
+    ((uint64_t)1 << 62) /* memory is bounded by what the dispatcher lets through                   \
+                         */
+
+static_assert(AS_WORKER_NAME == AS_FRAME_NAME, "public limit");
+static_assert(AS_WORKER_TENSORS == AS_FRAME_TENSORS, "public limit");
+static_assert(AS_WORKER_PARAMS == AS_FRAME_PARAMS, "public limit");
+static_assert(AS_WORKER_PREFERRED == AS_FRAME_PREFERRED, "public limit");
+
+bool as_worker_take(void *to, size_t known, const void *from)
+{
+    size_t size;
+
+    memcpy(&size, from, sizeof(size));
+    if (size < sizeof(size) || size > 16 * known)
+        return false;
+    for (size_t i = known; i < size; i++) {
+        if (((const uint8_t *)from)[i])
+            return false;
+    }
+    memset(to, 0, known);
+    memcpy(to, from, AS_MIN(size, known));
+    return true;
+}
+
+static void *room(struct as_worker *w, size_t n)
+{
+    void *p = as_arena_alloc(&w->arena, n, 8);
+
+    if (!p)
+        as_fatal_memory(n);
+    return p;
+}
+
+static const char *keep(struct as_worker *w, const char *s)
+{
+    char *p = s ? as_arena_dup(&w->arena, as_str_of(s)) : NULL;
+
+    if (s && !p)
+        as_fatal_memory(strlen(s));
+    return p;
+}
+
+/* --- the configuration --- */
+
+static bool is_short(const char *s)
+{
+    return !s || strlen(s) <= AS_WORKER_NAME;
+}
+
+static void find_defaults(struct as_worker_conf *c, char replica[32])
+{
+    const char *link = getenv("ANYSERVE_LINK");
+
+    if (!c->path && link && link[0] && !c->runtime_dir && !c->port) {
+        c->path = link;
+        c->token = getenv("ANYSERVE_TOKEN");
+    }
+    if (!c->replica)
+        c->replica = getenv("ANYSERVE_REPLICA");
+    if (!c->replica) {
+        snprintf(replica, 32, "worker-%d", (int)getpid());
+        c->replica = replica;
+    }
+    if (!c->peer)
+        c->peer = "anyserve-c " AS_VERSION;
+    if (!c->threads)
+        c->threads = 1;
+    if (!c->slots)
+        c->slots = c->threads;
+    if (!c->max_prefetch)
+        c->max_prefetch = PREFETCH;
+    if (!c->input_messages)
+        c->input_messages = AS_WORKER_INPUTS;
+    if (!c->input_bytes)
+        c->input_bytes = AS_WORKER_INPUT_BYTES;
+    if (!c->max_message)
+        c->max_message = MAX_MESSAGE;
+    if (c->check_health || c->reconfigure)
+        c->flags |= AS_WORKER_ASKS;
+}
+
+static void keep_conf(struct as_worker *w, const struct as_worker_conf *c)
+{
+    w->conf = *c;
+    w->slots = c->slots;
+    w->inputs = (struct as_frame_window){(int64_t)c->input_messages, (int64_t)c->input_bytes};
+    w->conf.path = keep(w, c->path);
+    w->conf.runtime_dir = keep(w, c->runtime_dir);
+    w->conf.token = keep(w, c->token);
+    w->conf.replica = keep(w, c->replica);
+    w->conf.deployment = keep(w, c->deployment);
+    w->conf.peer = keep(w, c->peer);
+}
+
+static void init(struct as_worker *w)
+{
+    as_arena_init(&w->arena, NULL, 0);
+    pthread_mutex_init(&w->mu, NULL);
+    pthread_cond_init(&w->news, NULL);
+    as_list_init(&w->running);
+    as_list_init(&w->cancelled);
+    as_list_init(&w->ready);
+    as_list_init(&w->pool);
+    as_list_init(&w->asks);
+    w->l = w->links;
+    AS_WORKER_LINKS(w, l)
+    {
+        as_list_init(&l->waiting);
+        as_outq_init(&l->out);
+        l->sock = l->page.fd = -1;
+        l->number = ++w->n_links;
+    }
+    w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = -1;
+}
+
+int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
+{
+    struct epoll_event ev = {.events = EPOLLIN};
+    struct as_worker_conf c;
+    struct as_worker *w;
+    char replica[32];
+
+    if (!as_worker_take(&c, sizeof(c), conf))
+        return AS_EINVALID;
+    find_defaults(&c, replica);
+    if (!is_short(c.token) || !is_short(c.replica) || !is_short(c.deployment) ||
+        c.slots > AS_WORKER_SLOTS || c.threads > c.slots || c.port > UINT16_MAX ||
+        c.max_queued < -1 || c.input_messages > AS_FRAME_CREDIT_MESSAGES ||
+        c.input_bytes > AS_FRAME_CREDIT_BYTES)
+        return AS_EINVALID;
+    w = as_xalloc(sizeof(*w));
+    init(w);
+    keep_conf(w, &c);
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->ep_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (w->wake_fd < 0 || w->ep_fd < 0 || epoll_ctl(w->ep_fd, EPOLL_CTL_ADD, w->wake_fd, &ev) < 0 ||
+        as_worker_guard_start(w)) {
+        as_worker_discard(w);
+        return AS_EIO;
+    }
+    *ret_w = w;
+    return 0;
+}
+
+/* --- models --- */
+
+static struct as_str keep_str(struct as_worker *w, struct as_str s)
+{
+    char *p = as_arena_dup(&w->arena, s);
+
+    if (!p)
+        as_fatal_memory(s.n);
+    return (struct as_str){p, s.n};
+}
+
+static const struct as_str *keep_labels(struct as_worker *w, const struct as_str *s, uint32_t n)
+{
+    struct as_str *labels = room(w, n * sizeof(*labels));
+
+    for (uint32_t i = 0; i < n; i++)
+        labels[i] = keep_str(w, s[i]);
+    return labels;
+}
+
+static const struct as_tensor_spec *keep_specs(struct as_worker *w, const struct as_tensor_spec *s,
+                                               uint32_t n)
+{
+    struct as_tensor_spec *t = room(w, n * sizeof(*t));
+
+    for (uint32_t i = 0; i < n; i++) {
+        t[i] = s[i];
+        t[i].name = keep_str(w, s[i].name);
+        if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
+            int64_t *shape = room(w, s[i].ndim * sizeof(*shape));
+
+            memcpy(shape, s[i].shape, s[i].ndim * sizeof(*shape));
+            t[i].shape = shape;
+        }
+        t[i].labels = keep_labels(w, s[i].labels, s[i].n_labels);
+    }
+    return t;
+}
+
+static const char *check_specs(const struct as_tensor_spec *s, uint32_t n)
+{
+    if (n > AS_WORKER_TENSORS)
+        return "the signature has too many entries";
+    if (n && !s)
+        return "the signature is missing";
+    for (uint32_t i = 0; i < n; i++) {
+        if (!s[i].name.n || !s[i].name.p)
+            return "an entry of the signature has no name";
+        if (!as_dtype_size(s[i].dtype) && s[i].dtype != AS_DT_BYTES)
+            return "an entry of the signature has no datatype";
+        if (s[i].n_labels && !s[i].labels)
+            return "an entry of the signature has no labels";
+        if (s[i].ndim == AS_ANY_RANK)
+            continue;
+        if (s[i].ndim > AS_MAX_DIMS)
+            return "an entry of the signature has too many dimensions";
+        if (s[i].ndim && !s[i].shape)
+            return "an entry of the signature has no shape";
+    }
+    return NULL;
+}
+
+static const char *check_model(const struct as_worker *w, const struct as_worker_model *m)
+{
+    const char *why;
+
+    if (w->fixed)
+        return "models are added before the first connect";
+    if (!m->name || !m->name[0])
+        return "a model has no name";
+    if (m->max_ongoing > AS_WORKER_SLOTS)
+        return "max_ongoing is too large";
+    if (m->streams_inputs && !m->decoupled)
+        return "streams_inputs needs decoupled";
+    if (m->n_preferred > AS_WORKER_PREFERRED)
+        return "too many preferred sizes";
+    if (!m->max_batch && (m->max_wait || m->ragged || m->n_preferred))
+        return "there is no batching without max_batch";
+    why = m->has_inputs ? check_specs(m->inputs, m->n_inputs) : NULL;
+    return why || !m->has_outputs ? why : check_specs(m->outputs, m->n_outputs);
+}
+
+static void describe(struct as_worker *w, const struct as_worker_model *m,
+                     struct as_frame_register *r)
+{
+    *r = (struct as_frame_register){
+        .model = w->n_models,
+        .name = as_str_of(keep(w, m->name)),
+        .version = as_str_of(keep(w, m->version ? m->version : "1")),
+        .platform = as_str_of(keep(w, m->platform ? m->platform : "c")),
+        .max_ongoing = m->max_ongoing ? m->max_ongoing : w->conf.slots,
+        .idempotent = m->idempotent,
+        .decoupled = m->decoupled,
+        .streams_inputs = m->streams_inputs,
+        .has_inputs = m->has_inputs,
+        .has_outputs = m->has_outputs,
+        .max_queued = w->conf.max_queued,
+        .budget = w->conf.slots,
+        .batching = {.max_size = m->max_batch,
+                     .max_wait = m->max_wait,
+                     .ragged = m->ragged,
+                     .n_preferred = m->n_preferred},
+    };
+    memcpy(r->batching.preferred, m->preferred, sizeof(m->preferred));
+    if (m->has_inputs) {
+        r->n_inputs = m->n_inputs;
+        r->inputs = keep_specs(w, m->inputs, m->n_inputs);
+    }
+    if (m->has_outputs) {
+        r->n_outputs = m->n_outputs;
+        r->outputs = keep_specs(w, m->outputs, m->n_outputs);
+    }
+}
+
+int as_worker_add(struct as_worker *w, const struct as_worker_model *model)
+{
+    struct as_worker_served *s;
+    struct as_worker_model m;
+    const char *why = "the model's size is not that of a version that this library knows";
+
+    if (as_worker_take(&m, sizeof(m), model))
+        why = check_model(w, &m);
+    if (why) {
+        as_worker_set_error(w, as_str_of(why));
+        return AS_EINVALID;
+    }
+    w->models = as_xrealloc(w->models, (w->n_models + 1) * sizeof(*w->models));
+    s = &w->models[w->n_models];
+    *s = (struct as_worker_served){.handler = m.handler, .ctx = m.ctx};
+    describe(w, &m, &s->reg);
+    s->cap = s->reg.max_ongoing < w->conf.slots ? s->reg.max_ongoing : UINT32_MAX;
+    w->capped = w->capped || s->cap != UINT32_MAX;
+    w->n_models++;
+    return 0;
+}
+
+/* --- what it says of itself --- */
+
+const char *as_worker_version(void)
+{
+    return AS_VERSION;
+}
+
+void as_worker_set_health(struct as_worker *w, uint32_t status, const char *text)
+{
+    pthread_mutex_lock(&w->mu);
+    w->health = status;
+    snprintf(w->health_text, sizeof(w->health_text), "%s", text ? text : "");
+    pthread_mutex_unlock(&w->mu);
+}

@@ -1,0 +1,398 @@
+/* The worker's life: connected, its link ended, freed. */
+#include "link/worker/worker_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SOCKET_BYTES (4 << 20) /* asked for; the kernel gives what net.core.wmem_max allows */
+
+/* --- the end of a link --- */
+
+void as_worker_set_error(struct as_worker *w, struct as_str text)
+{
+    snprintf(w->error, sizeof(w->error), "%.*s", AS_STR_FMT(text));
+}
+
+static void drop_waiting(struct as_worker *w, struct as_worker_link *l)
+{
+    struct as_list *n;
+
+    if (l->batch && !l->batch->left)
+        free(l->batch);
+    else if (l->batch)
+        l->batch->want = 0; /* the last of those that came frees it */
+    l->batch = NULL;
+    while ((n = as_list_pop(&l->waiting))) {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+
+        (void)as_worker_leave_batch(w, q);
+        as_worker_req_put(w, q);
+    }
+    l->n_waiting = l->n_open = l->n_packed = 0;
+}
+
+void as_worker_end(struct as_worker *w, struct as_worker_link *l, const char *why)
+{
+    if (l->sock < 0)
+        return;
+    close(l->sock); /* leaves the epoll set with it */
+    l->sock = -1;
+    l->state = AS_WORKER_DOWN;
+    l->beside = false;
+    if (!as_worker_connected(w)) {
+        w->lost = true;
+        if (!w->error[0])
+            as_worker_set_error(w, as_str_of(why));
+    } else { /* the other one goes on */
+        if (l == w->l)
+            w->l = as_worker_nth(w, 0);
+        w->error[0] = 0;
+    }
+    as_worker_rx_reset(w, l);
+    as_outq_fini(&l->out);
+    AS_LIST_EACH(n, &w->running)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+
+        if (q->on == l && as_worker_live(q))
+            as_worker_req_cancel(w, q, 1);
+    }
+    l->number = ++w->n_links;
+    drop_waiting(w, l);
+    as_worker_drop_asks(w, l);
+    as_worker_wake(w);
+}
+
+/* --- connecting --- */
+
+static int find_server(struct as_worker *w)
+{
+    int err;
+
+    if (w->conf.path)
+        return 0;
+    err = as_worker_locate(w->conf.runtime_dir, w->conf.port, w->found.path, w->found.token);
+    if (!err)
+        return 0;
+    snprintf(w->error, sizeof(w->error), "cannot find a server%s%s: %s",
+             w->conf.runtime_dir ? " below " : "", w->conf.runtime_dir ? w->conf.runtime_dir : "",
+             err == AS_ENOTFOUND ? "none runs there" : as_err_text(err));
+    return err == AS_ENOTFOUND ? AS_EUNAVAILABLE : err;
+}
+
+static int open_socket(struct as_worker *w, struct as_worker_link *l)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    const char *path = w->conf.path ? w->conf.path : w->found.path;
+    size_t n = strlen(path);
+    int bytes = SOCKET_BYTES;
+    struct epoll_event ev = {.events = EPOLLIN};
+    int fd;
+
+    if (n >= sizeof(to.sun_path)) {
+        as_worker_set_error(w, AS_STR("the path of the dispatcher's socket is too long"));
+        return AS_EINVALID;
+    }
+    memcpy(to.sun_path, path, n + 1);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        as_worker_set_error(w, as_str_of(strerror(errno)));
+        return AS_EIO;
+    }
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
+        int err = errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EUNAVAILABLE;
+
+        snprintf(w->error, sizeof(w->error), "cannot connect to %s: %s", path, strerror(errno));
+        close(fd);
+        return err;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    if (epoll_ctl(w->ep_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
+        close(fd);
+        return AS_EIO;
+    }
+    l->want_write = false;
+    l->sock = fd;
+    return 0;
+}
+
+/* The page's descriptor travels with the first bytes; the rest of what waits goes the usual way. */
+static int send_with_page(struct as_worker_link *l)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec iov[8];
+    struct msghdr m = {
+        .msg_iov = iov, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    ssize_t n;
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &l->page.fd, sizeof(int));
+    if (l->out.broken)
+        return AS_ENOMEM;
+    m.msg_iovlen = (size_t)as_outq_iov(&l->out, iov, (int)AS_COUNT(iov));
+    n = sendmsg(l->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0)
+        return AS_EUNAVAILABLE;
+    as_outq_drop(&l->out, (size_t)n);
+    return 0;
+}
+
+static int greet(struct as_worker *w, struct as_worker_link *l)
+{
+    struct as_frame_hello h = {.lo = AS_FRAME_VERSION,
+                               .hi = AS_FRAME_VERSION,
+                               .capabilities = AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_PAGE |
+                                               AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS,
+                               .epoch = w->epoch,
+                               .max_message = w->conf.max_message,
+                               .pid = (uint32_t)getpid(),
+                               .token = as_str_of(w->conf.path ? w->conf.token : w->found.token),
+                               .replica = as_str_of(w->conf.replica),
+                               .deployment = as_str_of(w->conf.deployment),
+                               .peer = as_str_of(w->conf.peer)};
+
+    as_frame_put_hello(&l->out, &h);
+    as_worker_tell_options(w, l);
+    as_worker_tell_traffic(w, l);
+    for (uint32_t i = 0; i < w->n_models; i++) {
+        l->registered[i] = false;
+        if (as_frame_put_register(&l->out, &w->models[i].reg)) {
+            as_worker_set_error(w, AS_STR("a model's signature is too large"));
+            return AS_EINVALID;
+        }
+    }
+    l->state = AS_WORKER_GREETING;
+    l->n_registered = 0;
+    l->refused = 0;
+    return send_with_page(l);
+}
+
+void as_worker_go_live(struct as_worker *w, struct as_worker_link *l)
+{
+    l->most_slots = 0;
+    as_worker_grant(w, l);
+    l->state = AS_WORKER_LIVE;
+    as_worker_send(w);
+    w->clock = 0;
+    w->seen = as_worker_clock();
+    as_worker_arm(w);
+}
+
+/* Reads what came. AS_EAGAIN: more is to come. */
+static int greeted(struct as_worker *w)
+{
+    struct as_worker_link *l = w->l;
+
+    as_worker_pump(w);
+    if (l->refused)
+        return l->refused;
+    if (l->state != AS_WORKER_GREETING)
+        return AS_EUNAVAILABLE;
+    if (l->greeted && l->n_registered == w->n_models) {
+        as_worker_go_live(w, w->l);
+        return l->sock >= 0 ? 0 : AS_EUNAVAILABLE;
+    }
+    if (l->out.bytes)
+        as_worker_send(w);
+    return AS_EAGAIN;
+}
+
+/* The outcome of a step, unless it is AS_EAGAIN. */
+static int conclude(struct as_worker *w, int err)
+{
+    if (err)
+        as_worker_end(w, w->l, "connecting failed");
+    w->lost = w->l->sock < 0; /* a link that ended before is news no more */
+    return err;
+}
+
+int as_worker_call_on(struct as_worker *w, struct as_worker_link *l)
+{
+    int err;
+
+    l->wait_pong = l->greeted = false;
+    l->top_stream = 0;
+    l->last_target = 0;
+    if (!l->targets && w->n_models) {
+        l->targets = as_xalloc(w->n_models * sizeof(*l->targets));
+        l->registered = as_xalloc(w->n_models * sizeof(*l->registered));
+    }
+    as_page_close(&l->page);
+    err = as_page_open(&l->page);
+    if (err)
+        as_worker_set_error(w, AS_STR("cannot make the status page (memfd)"));
+    if (!err)
+        err = find_server(w);
+    if (!err)
+        err = open_socket(w, l);
+    if (!err)
+        err = greet(w, l);
+    return err;
+}
+
+int as_worker_connect_begin(struct as_worker *w)
+{
+    int err;
+
+    pthread_mutex_lock(&w->mu);
+    AS_WORKER_LINKS(w, l) as_worker_end(w, l, "connecting anew");
+    w->error[0] = 0;
+    w->fixed = true;
+    w->runner = pthread_self();
+    w->draining = false;
+    atomic_store(&w->moving, false);
+    err = as_worker_call_on(w, w->l);
+    if (err)
+        conclude(w, err);
+    pthread_mutex_unlock(&w->mu);
+    return err;
+}
+
+int as_worker_connect_step(struct as_worker *w)
+{
+    int err;
+
+    pthread_mutex_lock(&w->mu);
+    err = greeted(w);
+    if (err != AS_EAGAIN)
+        err = conclude(w, err);
+    pthread_mutex_unlock(&w->mu);
+    return err;
+}
+
+void as_worker_connect_abort(struct as_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    as_worker_set_error(w, AS_STR("the dispatcher did not answer in time"));
+    conclude(w, AS_EUNAVAILABLE);
+    pthread_mutex_unlock(&w->mu);
+}
+
+static void await_bytes(struct as_worker *w, as_ns time)
+{
+    struct pollfd p = {.events = POLLIN};
+
+    pthread_mutex_lock(&w->mu);
+    p.fd = w->l->sock;
+    if (w->l->out.bytes)
+        p.events |= POLLOUT;
+    pthread_mutex_unlock(&w->mu);
+    (void)poll(&p, 1, (int)AS_MIN(time / AS_MS + 1, (as_ns)60000));
+}
+
+int as_worker_connect(struct as_worker *w, as_ns timeout)
+{
+    as_ns until = as_worker_clock() + timeout, now;
+    int err = as_worker_connect_begin(w);
+
+    while (!err && (err = as_worker_connect_step(w)) == AS_EAGAIN) {
+        now = as_worker_clock();
+        if (now >= until || atomic_load(&w->asked)) {
+            as_worker_connect_abort(w);
+            return AS_EUNAVAILABLE;
+        }
+        await_bytes(w, until - now);
+        err = 0;
+    }
+    return err;
+}
+
+const char *as_worker_error(const struct as_worker *w)
+{
+    return w->error;
+}
+
+void as_worker_drain(struct as_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->beside)
+            as_worker_end(w, l, "the worker ends");
+        if (l->state != AS_WORKER_LIVE || w->draining)
+            continue;
+        as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
+        as_frame_put_ping(&l->out, AS_FRAME_PING, 1);
+        l->wait_pong = true;
+    }
+    as_worker_send(w);
+    w->draining = true;
+    as_worker_wake(w);
+    pthread_mutex_unlock(&w->mu);
+}
+
+/* --- freed --- */
+
+void as_worker_discard(struct as_worker *w)
+{
+    as_worker_forked(w);
+    pthread_cond_destroy(&w->news);
+    pthread_mutex_destroy(&w->mu);
+    as_arena_fini(&w->arena);
+    AS_WORKER_LINKS(w, l)
+    {
+        free(l->targets);
+        free(l->registered);
+    }
+    free(w->models);
+    free(w);
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void as_worker_forked(struct as_worker *w)
+{
+    w->forked = true;
+    AS_WORKER_LINKS(w, l)
+    {
+        close_fd(&l->sock);
+        as_page_forked(&l->page);
+    }
+    close_fd(&w->wake_fd);
+    close_fd(&w->ep_fd);
+    close_fd(&w->timer_fd);
+    close_fd(&w->stop_fd);
+}
+
+void as_worker_free(struct as_worker *w)
+{
+    if (!w || w->forked)
+        return;
+    as_worker_guard_stop(w);
+    AS_ASSERT(as_list_empty(&w->running));
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->state == AS_WORKER_LIVE)
+            as_frame_put_text(&l->out, AS_FRAME_GOODBYE, AS_STR("the worker ends"));
+    }
+    as_worker_send(w);
+    AS_WORKER_LINKS(w, l) as_worker_end(w, l, "freed");
+    AS_LIST_EACH(n, &w->pool)
+    {
+        free(AS_LIST_ENTRY(n, struct as_worker_req, node));
+    }
+    AS_WORKER_LINKS(w, l)
+    {
+        as_worker_rx_fini(l);
+        as_outq_fini(&l->out);
+        as_page_close(&l->page);
+    }
+    as_worker_discard(w);
+}

@@ -1,0 +1,407 @@
+/* What each frame of the dispatcher does to the worker. A broken rule ends the link. */
+#include "link/worker/worker_internal.h"
+
+#include <string.h>
+
+static struct as_worker_req *find(const struct as_list *head, uint64_t stream)
+{
+    AS_LIST_EACH(n, head)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+
+        if (q->stream == stream)
+            return q;
+    }
+    return NULL;
+}
+
+static void drop(struct as_worker *w, struct as_worker_link *l, struct as_worker_req *q)
+{
+    as_list_remove(&q->node);
+    l->n_waiting--;
+    l->n_open--;
+    (void)as_worker_leave_batch(w, q);
+    as_worker_req_put(w, q);
+}
+
+/* --- greeting --- */
+
+static void on_hello(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    struct as_frame_hello h;
+
+    if (l->state != AS_WORKER_GREETING || l->greeted || as_frame_get_hello(f, &h) ||
+        h.lo != AS_FRAME_VERSION || h.hi != AS_FRAME_VERSION || !h.max_message) {
+        as_worker_end(w, l, "the dispatcher sent a bad HELLO");
+        return;
+    }
+    w->epoch = h.epoch;
+    l->peer_max = h.max_message;
+    l->tensor_params = h.capabilities & AS_CAP_TENSOR_PARAMS;
+    l->greeted = true;
+}
+
+static void on_registered(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    struct as_frame_registered r;
+
+    if (l->state != AS_WORKER_GREETING || as_frame_get_registered(f, &r) ||
+        r.model >= w->n_models || l->registered[r.model]) {
+        as_worker_end(w, l, "the dispatcher sent a bad REGISTERED");
+        return;
+    }
+    l->registered[r.model] = true;
+    l->targets[r.model] = r.target;
+    l->n_registered++;
+    if (r.code && !l->refused) {
+        const struct as_frame_register *m = &w->models[r.model].reg;
+
+        l->refused = r.code == as_err_grpc(AS_EEXISTS)   ? AS_EEXISTS
+                     : r.code == as_err_grpc(AS_EDENIED) ? AS_EDENIED
+                                                         : AS_EINVALID;
+        snprintf(w->error, sizeof(w->error), "model %.*s version %.*s was refused: %.*s",
+                 AS_STR_FMT(m->name), AS_STR_FMT(m->version), AS_STR_FMT(r.message));
+    }
+}
+
+static void on_goodbye(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    struct as_str why;
+
+    if (as_frame_get_text(f, &why) || !why.n)
+        why = AS_STR("the dispatcher said goodbye");
+    if (l->state == AS_WORKER_GREETING) {
+        l->refused = AS_EDENIED;
+        as_worker_set_error(w, why);
+    } else if (!w->error[0]) {
+        as_worker_set_error(w, why);
+    }
+    as_worker_end(w, l, "");
+}
+
+/* --- requests --- */
+
+static bool find_model(const struct as_worker *w, struct as_worker_link *l, uint32_t target,
+                       uint32_t *ret_model)
+{
+    uint32_t i = l->last_target;
+
+    if (l->targets[i] != target) {
+        for (i = 0; i < w->n_models && l->targets[i] != target; i++)
+            ;
+        if (i == w->n_models)
+            return false;
+        l->last_target = i;
+    }
+    *ret_model = i;
+    return true;
+}
+
+/* Too many buffers are held by somebody: these bytes get a place of their own. */
+static void copy_out(struct as_worker_req *q, const struct as_frame_msg *m)
+{
+    struct as_blob *b = as_blob_new((size_t)m->body_len);
+
+    if (!b)
+        return;
+    memcpy(b->data, m->body, (size_t)m->body_len);
+    for (uint32_t i = 0; i < q->msg.n_tensors; i++) {
+        struct as_tensor *t = (struct as_tensor *)(uintptr_t)&q->msg.tensors[i];
+
+        if (t->nbytes)
+            t->data = b->data + (t->data - m->body);
+    }
+    q->body = b;
+}
+
+static int take_body(struct as_worker *w, struct as_worker_req *q, const struct as_frame_msg *m)
+{
+    q->body_len = m->body_len;
+    if (m->body || !m->body_len) {
+        q->body = q->head;
+        q->complete = true;
+        if (q->on->rx.pinned && m->body_len)
+            copy_out(q, m);
+        return 0;
+    }
+    if (m->body_len > w->conf.max_message)
+        return AS_EPROTO;
+    q->body = as_blob_new((size_t)m->body_len);
+    if (!q->body)
+        return AS_ENOMEM;
+    as_frame_msg_place(m, &q->msg, q->body->data);
+    return 0;
+}
+
+/* 0, AS_ENOMEM (this request only), AS_EPROTO with the reason. */
+int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
+                     struct as_blob *buf, const char **ret_why)
+{
+    struct as_frame_msg m;
+    int err = as_frame_msg_open(f, &q->arena, &m, &q->msg, ret_why);
+
+    if (err)
+        return err;
+    q->head = as_blob_ref(buf);
+    q->tensor_params = m.tensor_params;
+    q->cost = m.table.n + m.body_len;
+    if (f->type == AS_FRAME_OPEN) {
+        q->deadline = m.timeout ? as_worker_clock() + m.timeout : AS_NEVER;
+        *ret_why = "OPEN for an unknown target";
+        if (m.kind != AS_FRAME_TENSOR || !find_model(w, q->on, m.target, &q->model))
+            return AS_EPROTO;
+    }
+    *ret_why = "a body over the limit";
+    return take_body(w, q, &m);
+}
+
+/* The next OPENs are one call. It is made when the first of them comes, since only then its model
+ * is known. */
+static void on_batch(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    struct as_frame_batch b;
+
+    if (l->batch || as_frame_get_batch(f, &b) || b.first <= l->top_stream) {
+        as_worker_end(w, l, "the dispatcher sent a malformed BATCH");
+        return;
+    }
+    l->batch = malloc(sizeof(*l->batch));
+    if (!l->batch) {
+        as_worker_end(w, l, "out of memory for a batch");
+        return;
+    }
+    *l->batch = (struct as_worker_batch){.want = b.n};
+    l->batch_next = b.first;
+}
+
+/* An OPEN of the announced batch has come; q is NULL when there was no memory for it. */
+static void join(struct as_worker_link *l, struct as_worker_req *q)
+{
+    struct as_worker_batch *b = l->batch;
+
+    if (!b)
+        return;
+    if (q) {
+        q->batch = b;
+        l->n_packed += b->left++ > 0;
+    }
+    l->batch_next += 2;
+    if (--b->want)
+        return;
+    l->batch = NULL;
+    if (!b->left) /* all of it has ended already */
+        free(b);
+}
+
+/* May this one be of the batch that comes? NULL, or why not. */
+static const char *check_member(const struct as_worker *w, const struct as_worker_link *l,
+                                const struct as_worker_req *q)
+{
+    const struct as_worker_batch *b = l->batch;
+    const struct as_worker_req *before =
+        as_list_empty(&l->waiting) ? NULL
+                                   : AS_LIST_ENTRY(l->waiting.prev, struct as_worker_req, node);
+
+    if (!b)
+        return NULL;
+    if (b->want + b->left > w->models[q->model].reg.batching.max_size)
+        return "the dispatcher sent a batch that is too large";
+    if (before && before->batch == b && before->model != q->model)
+        return "the dispatcher sent a batch of two models";
+    return NULL;
+}
+
+static bool in_order(const struct as_worker *w, const struct as_worker_link *l, uint64_t stream)
+{
+    if (!(stream & 1) || stream <= l->top_stream || (l->batch && stream != l->batch_next))
+        return false;
+    return (l->batch && l->batch->left) ||
+           l->n_open - l->n_packed < (uint64_t)l->most_slots + w->conf.max_prefetch;
+}
+
+static void on_open(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                    struct as_blob *buf)
+{
+    struct as_worker_req *q;
+    const char *why = NULL;
+    int err;
+
+    if (!in_order(w, l, f->stream)) {
+        as_worker_end(w, l, "the dispatcher sent OPEN out of order or beyond the granted slots");
+        return;
+    }
+    l->top_stream = f->stream;
+    q = as_worker_req_get(w, l);
+    err = q ? as_worker_decode(w, q, f, buf, &why) : AS_ENOMEM;
+    if (!err && (why = check_member(w, l, q)))
+        err = AS_EPROTO;
+    if (!err) {
+        q->stream = f->stream;
+        q->inputs_over = f->flags & AS_FRAME_F_END;
+        join(l, q);
+        as_list_push(&l->waiting, &q->node);
+        l->n_waiting++;
+        l->n_open++;
+        return;
+    }
+    if (q)
+        as_worker_req_put(w, q);
+    if (err == AS_ENOMEM)
+        join(l, NULL);
+    if (err == AS_ENOMEM)
+        as_worker_put_error(l, f->stream, as_err_grpc(err), AS_ERROR_F_RETRY,
+                            "the worker is out of memory");
+    else
+        as_worker_end(w, l, why ? why : "the dispatcher sent a malformed OPEN");
+}
+
+bool as_worker_on_body(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                       struct as_worker_req **ret_q)
+{
+    struct as_worker_req *q = find(&l->waiting, f->stream);
+    bool last = f->flags & AS_FRAME_F_END, streams;
+
+    if (!q)
+        q = as_worker_filling(w, l, f->stream);
+    if (!q && f->stream <= l->top_stream)
+        return false; /* of a stream that was cancelled, returned or refused meanwhile */
+    streams = q && w->models[q->model].reg.streams_inputs; /* its END is that of all messages */
+    if (!q || q->complete || f->n > q->body_len - q->got || last > (q->got + f->n == q->body_len) ||
+        (!streams && last != (q->got + f->n == q->body_len))) {
+        as_worker_end(w, l, "the dispatcher sent DATA that does not fit its stream");
+        return false;
+    }
+    *ret_q = q;
+    return true;
+}
+
+void as_worker_body_came(struct as_worker *w, struct as_worker_req *q, size_t n)
+{
+    q->got += n;
+    q->complete = q->got == q->body_len;
+    if (q->is_input)
+        as_worker_input_came(w, q);
+}
+
+static void on_recall(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    uint64_t ids[AS_FRAME_IDS];
+    uint32_t n, i = 0, k = 0;
+
+    if (as_frame_get_ids(f, ids, AS_FRAME_IDS, &n)) {
+        as_worker_end(w, l, "the dispatcher sent a malformed RECALL");
+        return;
+    }
+    /* both the ids and the list are in stream order; what is not found has started or ended */
+    AS_LIST_EACH(node, &l->waiting)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(node, struct as_worker_req, node);
+
+        while (i < n && ids[i] < q->stream)
+            i++;
+        if (i < n && ids[i] == q->stream) {
+            ids[k++] = q->stream;
+            drop(w, l, q);
+        }
+    }
+    as_frame_put_ids(&l->out, AS_FRAME_RETURNED, ids, k);
+}
+
+static void on_cancel(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    struct as_worker_req *q;
+    uint32_t reason;
+
+    if (as_frame_get_cancel(f, &reason) || !reason || reason > 16) {
+        as_worker_end(w, l, "the dispatcher sent a malformed CANCEL");
+        return;
+    }
+    q = find(&l->waiting, f->stream);
+    if (q) {
+        w->stat.cancels++;
+        drop(w, l, q);
+        as_worker_put_error(l, f->stream, reason, 0, "cancelled before it was started");
+        return;
+    }
+    q = as_worker_started(w, l, f->stream);
+    if (q) {
+        w->stat.cancels++;
+        as_worker_req_cancel(w, q, reason);
+    }
+}
+
+/* --- the replica itself --- */
+
+static void on_ping(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    uint64_t opaque;
+
+    if (as_frame_get_ping(f, &opaque))
+        as_worker_end(w, l, "the dispatcher sent a malformed PING or PONG");
+    else if (f->type == AS_FRAME_PING) {
+        as_frame_put_ping(&l->out, AS_FRAME_PONG, opaque);
+        /* it has been quiet: what handlers let go of since then is seen only now */
+        as_worker_trim(w);
+        as_worker_measure(w);
+        as_worker_show(w);
+    } else
+        l->wait_pong = false;
+}
+
+void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                        struct as_blob *buf)
+{
+    if (f->type == AS_FRAME_OPEN && l->state == AS_WORKER_LIVE) {
+        on_open(w, l, f, buf);
+        return;
+    }
+    switch (f->type) {
+    case AS_FRAME_BATCH:
+        if (l->state == AS_WORKER_LIVE)
+            on_batch(w, l, f);
+        else
+            as_worker_end(w, l, "the dispatcher sent a frame that a worker does not take");
+        return;
+    case AS_FRAME_HELLO:
+        on_hello(w, l, f);
+        return;
+    case AS_FRAME_REGISTERED:
+        on_registered(w, l, f);
+        return;
+    case AS_FRAME_RECALL:
+        on_recall(w, l, f);
+        return;
+    case AS_FRAME_CANCEL:
+        on_cancel(w, l, f);
+        return;
+    case AS_FRAME_CONTROL:
+        as_worker_on_control(w, l, f);
+        return;
+    case AS_FRAME_PING:
+    case AS_FRAME_PONG:
+        on_ping(w, l, f);
+        return;
+    case AS_FRAME_DRAIN:
+        w->draining = true;
+        return;
+    case AS_FRAME_MOVE:
+        atomic_store(&w->moving, true);
+        as_worker_wake(w);
+        return;
+    case AS_FRAME_GOODBYE:
+        on_goodbye(w, l, f);
+        return;
+    case AS_FRAME_CREDIT:
+        as_worker_on_credit(w, l, f);
+        return;
+    case AS_FRAME_DATA:
+        as_worker_on_input(w, l, f, buf);
+        return;
+    case AS_FRAME_END:
+        as_worker_on_inputs_over(w, l, f);
+        return;
+    default:
+        if (as_frame_judge(f) != AS_FRAME_SKIP)
+            as_worker_end(w, l, "the dispatcher sent a frame that a worker does not take");
+    }
+}

@@ -1,0 +1,341 @@
+/* Who looks after the socket: the runner while it waits, the guard while the runner is late.
+ *
+ * The runner leaves a time (`seen`) at each step and arms the guard's timer if it does not run: at
+ * most one system call per millisecond. When the timer fires, the guard
+ *   - goes to sleep without a timer if the runner is parked (it reads by itself),
+ *   - arms the timer again if the runner was seen within the last millisecond,
+ *   - else takes over: writes what is pending, and waits on the socket.
+ * An event loop that sits in its own poll looks late too. There the guard only watches: when
+ * something comes, the loop gets AS_WORKER_GRACE before the guard reads in its place.
+ */
+#include "link/worker/worker_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define IOV_MAX_AT_ONCE 64
+
+static void watch_for_room(struct as_worker *w, struct as_worker_link *l, bool on)
+{
+    struct epoll_event ev = {.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN};
+
+    if (l->want_write == on || l->sock < 0)
+        return;
+    l->want_write = on;
+    w->stat.others++;
+    (void)epoll_ctl(w->ep_fd, EPOLL_CTL_MOD, l->sock, &ev);
+}
+
+static void send_link(struct as_worker *w, struct as_worker_link *l)
+{
+    if (l->out.broken)
+        as_worker_end(w, l, "out of memory for what is to be sent");
+    while (l->out.bytes && l->sock >= 0) {
+        struct iovec iov[IOV_MAX_AT_ONCE];
+        struct msghdr m = {.msg_iov = iov};
+        ssize_t n;
+
+        m.msg_iovlen = (size_t)as_outq_iov(&l->out, iov, IOV_MAX_AT_ONCE);
+        n = m.msg_iovlen == 1
+                ? send(l->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                : sendmsg(l->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        w->stat.writes++;
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            if (errno != EAGAIN)
+                as_worker_end(w, l, "the dispatcher closed the link");
+            break;
+        }
+        as_outq_drop(&l->out, (size_t)n);
+    }
+    if (w->event_loop)
+        watch_for_room(w, l, l->out.bytes > 0);
+}
+
+void as_worker_send(struct as_worker *w)
+{
+    AS_WORKER_LINKS(w, l) send_link(w, l);
+    if (!as_worker_has_out(w))
+        return;
+    if (w->parked)
+        as_worker_wake(w); /* so that it waits for room as well */
+    else
+        as_worker_arm(w);
+}
+
+void as_worker_flush(struct as_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    as_worker_send(w);
+    pthread_mutex_unlock(&w->mu);
+}
+
+/* --- waking the runner --- */
+
+void as_worker_wake(struct as_worker *w)
+{
+    uint64_t one = 1;
+
+    if (!atomic_exchange(&w->woken, true))
+        (void)!write(w->wake_fd, &one, sizeof(one));
+}
+
+/* Before looking at what there is to do: who finds `woken` still set has changed that already. */
+static void clear_wake(struct as_worker *w)
+{
+    uint64_t n;
+
+    (void)!read(w->wake_fd, &n, sizeof(n));
+    w->stat.others += 2; /* and the write that caused it */
+    atomic_store(&w->woken, false);
+}
+
+/* --- the runner --- */
+
+static bool is_over(const struct as_worker_link *l)
+{
+    return l->sock < 0 || (!l->wait_pong && !l->out.bytes);
+}
+
+/* What wait and poll say; AS_EAGAIN: nothing to do. */
+static int verdict(struct as_worker *w)
+{
+    bool held = as_worker_waiting(w) || w->n_running;
+
+    if (w->draining && !held && is_over(&w->links[0]) && is_over(&w->links[1]))
+        return AS_ECANCELLED;
+    if (w->lost && !(w->draining && held))
+        return AS_EOF;
+    if (as_worker_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed) ||
+        atomic_load_explicit(&w->moving, memory_order_relaxed))
+        return 0;
+    return AS_EAGAIN;
+}
+
+/* Answers to PING and the like are sent at once: they do not wait for a handler. */
+void as_worker_pump_and_send(struct as_worker *w)
+{
+    as_worker_pump(w);
+    if (as_worker_has_out(w))
+        as_worker_send(w);
+}
+
+/* The sockets of both links; poll passes over one that is not there. room: also when there is room
+ * for what waits. */
+static void watch(const struct as_worker *w, struct pollfd p[2], bool room)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct as_worker_link *l = &w->links[i];
+
+        p[i] = (struct pollfd){.fd = l->sock, .events = POLLIN};
+        if (room && l->out.bytes)
+            p[i].events |= POLLOUT;
+    }
+}
+
+void as_worker_park(struct as_worker *w)
+{
+    struct pollfd p[3] = {{.fd = w->wake_fd, .events = POLLIN}};
+
+    watch(w, p + 1, true);
+    w->parked = true;
+    pthread_mutex_unlock(&w->mu);
+    (void)poll(p, 3, -1);
+    pthread_mutex_lock(&w->mu);
+    w->parked = false;
+    w->stat.waits++;
+    w->stat.wakes++;
+    if (p[0].revents)
+        clear_wake(w);
+}
+
+static bool is_read(const struct as_worker_link *l)
+{
+    return l->sock < 0 || (l->rx.drained && !l->n_waiting);
+}
+
+int as_worker_wait(struct as_worker *w)
+{
+    int r;
+
+    pthread_mutex_lock(&w->mu);
+    w->clock = 0;
+    as_worker_hold(w, 0);
+    if (is_read(&w->links[0]) && is_read(&w->links[1]))
+        as_worker_send(w); /* the last read left nothing: it is time to sleep, not to read again */
+    else
+        as_worker_pump_and_send(w);
+    r = verdict(w);
+    if (r == AS_EAGAIN) {
+        as_worker_park(w);
+        as_worker_pump_and_send(w);
+        r = verdict(w);
+        if (r == AS_EAGAIN)
+            r = 0; /* let the caller look at its signals */
+    }
+    w->seen = as_worker_clock();
+    as_worker_arm(w); /* the caller may wait for other threads before its next step */
+    pthread_mutex_unlock(&w->mu);
+    return r;
+}
+
+int as_worker_fd(const struct as_worker *w)
+{
+    return w->ep_fd;
+}
+
+int as_worker_poll(struct as_worker *w)
+{
+    int r;
+
+    pthread_mutex_lock(&w->mu);
+    w->event_loop = true;
+    w->stat.wakes++; /* the loop's own */
+    w->clock = 0;
+    w->seen = as_worker_clock();
+    if (atomic_load(&w->woken))
+        clear_wake(w);
+    as_worker_pump_and_send(w);
+    r = verdict(w);
+    pthread_mutex_unlock(&w->mu);
+    return r;
+}
+
+/* --- the guard --- */
+
+static void arm(struct as_worker *w, as_ns in)
+{
+    struct itimerspec at = {.it_value = {.tv_nsec = (long)in}};
+
+    w->armed = true;
+    w->stat.others++;
+    (void)timerfd_settime(w->timer_fd, 0, &at, NULL);
+}
+
+void as_worker_arm(struct as_worker *w)
+{
+    if (!w->armed)
+        arm(w, AS_WORKER_LATE);
+}
+
+/* The guard's own thread keeps this between two looks. */
+struct look {
+    bool watch;  /* the sockets are among what it waits for … */
+    bool graced; /* the event loop was given its time … */
+    as_ns grace; /* … when it was last seen then */
+    bool room;   /* … and room in them */
+};
+
+/* In the runner's place. Streams that became startable wait for the runner; an event loop has to be
+ * told. */
+static void take_over(struct as_worker *w, struct look *k)
+{
+    as_worker_pump(w);
+    as_worker_send(w);
+    if (w->event_loop && verdict(w) != AS_EAGAIN)
+        as_worker_wake(w);
+    k->watch = true;
+    k->room = true;
+}
+
+static void look_after(struct as_worker *w, struct look *k, bool readable)
+{
+    as_ns now = as_worker_clock();
+    bool graced = k->graced && k->grace == w->seen;
+    bool is_live = w->links[0].state == AS_WORKER_LIVE || w->links[1].state == AS_WORKER_LIVE;
+
+    k->graced = false;
+    if (!is_live || w->parked) {
+        k->watch = false;
+        if (as_worker_has_out(w))
+            as_worker_send(w);
+        return;
+    }
+    if (now - w->seen < AS_WORKER_LATE) {
+        k->watch = false;
+        if (as_worker_has_out(w)) /* parts of a handler that gives one after the other */
+            as_worker_send(w);
+        as_worker_arm(w);
+        return;
+    }
+    if (w->event_loop && readable && !graced) {
+        k->graced = true;
+        k->grace = w->seen;
+        k->watch = false;
+        arm(w, AS_WORKER_GRACE);
+        return;
+    }
+    if (w->event_loop && !readable && !graced && !as_worker_has_out(w)) {
+        k->watch = true;
+        k->room = false;
+        return;
+    }
+    take_over(w, k);
+}
+
+static void *guard_main(void *arg)
+{
+    struct as_worker *w = arg;
+    struct look k = {0};
+
+    for (;;) {
+        struct pollfd p[4] = {{.fd = w->stop_fd, .events = POLLIN},
+                              {.fd = w->timer_fd, .events = POLLIN},
+                              {.fd = -1},
+                              {.fd = -1}};
+
+        pthread_mutex_lock(&w->mu);
+        if (k.watch)
+            watch(w, p + 2, k.room);
+        pthread_mutex_unlock(&w->mu);
+        if (poll(p, 4, -1) < 0)
+            continue;
+        if (p[0].revents)
+            return NULL;
+        pthread_mutex_lock(&w->mu);
+        w->stat.waits++;
+        w->stat.wakes++;
+        if (p[1].revents) {
+            uint64_t n;
+
+            w->stat.others++;
+            (void)!read(w->timer_fd, &n, sizeof(n));
+            w->armed = false;
+        }
+        look_after(w, &k, p[2].revents || p[3].revents);
+        as_worker_measure(w);
+        as_worker_show(w);
+        pthread_mutex_unlock(&w->mu);
+    }
+}
+
+int as_worker_guard_start(struct as_worker *w)
+{
+    sigset_t all, old;
+    int err;
+
+    w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->timer_fd < 0 || w->stop_fd < 0)
+        return AS_EIO;
+    sigfillset(&all); /* signals belong to the caller's threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&w->guard, NULL, guard_main, w);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return err ? AS_EIO : 0;
+}
+
+void as_worker_guard_stop(struct as_worker *w)
+{
+    uint64_t one = 1;
+
+    (void)!write(w->stop_fd, &one, sizeof(one));
+    pthread_join(w->guard, NULL);
+}

@@ -1,0 +1,419 @@
+/* Requests that are made here, and not sent by the server: to warm a model up before there is a
+ * link, or by a program that calls its own models. They are checked as the server checks a request
+ * and its answer, by the same code, and take the same way through the handler. They are in none of
+ * the lists, since nobody but who made them ever asks for them. */
+#include "core/registry/registry.h"
+#include "link/worker/worker_internal.h"
+
+#include <string.h>
+
+#define WHY 512u
+
+struct as_worker_rehearsal {
+    struct as_worker_local conf; /* without msg, which is the caller's */
+    struct as_model model;       /* as the server would know it */
+    uint32_t status;             /* the first that went wrong … */
+    char why[WHY];               /* … and how */
+};
+
+static struct as_model model_of(const struct as_frame_register *r)
+{
+    return (struct as_model){.name = r->name,
+                             .version = r->version,
+                             .has_inputs = r->has_inputs,
+                             .has_outputs = r->has_outputs,
+                             .inputs = r->inputs,
+                             .outputs = r->outputs,
+                             .n_inputs = r->n_inputs,
+                             .n_outputs = r->n_outputs,
+                             .batching.max_size = r->batching.max_size};
+}
+
+/* --- made --- */
+
+static struct as_str keep(struct as_arena *a, struct as_str s)
+{
+    char *p = as_arena_dup(a, s);
+
+    if (!p)
+        as_fatal_memory(s.n);
+    return (struct as_str){p, s.n};
+}
+
+static void *room(struct as_arena *a, size_t n)
+{
+    void *p = as_arena_alloc(a, n, 8);
+
+    if (!p)
+        as_fatal_memory(n);
+    return p;
+}
+
+static void keep_tensor_params(struct as_worker_req *q, const struct as_tensor_params *own)
+{
+    struct as_tensor_param *p = room(&q->arena, own->n * sizeof(*p));
+
+    for (uint32_t i = 0; i < own->n; i++) {
+        p[i] = own->at[i];
+        p[i].param.name = keep(&q->arena, p[i].param.name);
+        if (p[i].param.type == AS_PARAM_STRING)
+            p[i].param.str = keep(&q->arena, p[i].param.str);
+    }
+    q->tensor_params = (struct as_tensor_params){p, own->n};
+}
+
+static void keep_params(struct as_worker_req *q, const struct as_msg *msg)
+{
+    struct as_param *p = room(&q->arena, msg->n_params * sizeof(*p));
+
+    for (uint32_t i = 0; i < msg->n_params; i++) {
+        p[i] = msg->params[i];
+        p[i].name = keep(&q->arena, p[i].name);
+        if (p[i].type == AS_PARAM_STRING)
+            p[i].str = keep(&q->arena, p[i].str);
+    }
+    q->msg.params = p;
+    q->msg.n_params = msg->n_params;
+}
+
+static void keep_meta(struct as_worker_req *q, const struct as_msg *msg)
+{
+    struct as_meta *m = room(&q->arena, msg->n_meta * sizeof(*m));
+
+    for (uint32_t i = 0; i < msg->n_meta; i++) {
+        m[i].key = keep(&q->arena, msg->meta[i].key);
+        m[i].value = keep(&q->arena, msg->meta[i].value);
+    }
+    q->msg.meta = m;
+    q->msg.n_meta = msg->n_meta;
+}
+
+/* Everything is copied; the tensors' bytes lie as those that came over a link do. */
+static int keep_msg(struct as_worker_req *q, const struct as_msg *msg)
+{
+    struct as_tensor *t = room(&q->arena, msg->n_tensors * sizeof(*t));
+
+    q->body = as_worker_gather(msg, t, as_frame_body_len(msg->tensors, msg->n_tensors));
+    if (!q->body)
+        return AS_ENOMEM;
+    q->head = q->body;
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        size_t n = t[i].ndim * sizeof(int64_t);
+        int64_t *shape = room(&q->arena, n);
+
+        if (n)
+            memcpy(shape, t[i].shape, n);
+        t[i].shape = shape;
+        t[i].name = keep(&q->arena, t[i].name);
+    }
+    q->msg =
+        (struct as_msg){.id = keep(&q->arena, msg->id), .tensors = t, .n_tensors = msg->n_tensors};
+    keep_params(q, msg);
+    keep_meta(q, msg);
+    return 0;
+}
+
+/* The front sees to that before it looks at the signature: so do we. */
+static int check_data(const struct as_msg *msg, char *why, size_t cap)
+{
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        const struct as_tensor *t = &msg->tensors[i];
+        size_t size = as_dtype_size(t->dtype);
+        uint64_t n;
+
+        if ((size || t->dtype == AS_DT_BYTES) && t->ndim <= AS_MAX_DIMS &&
+            !as_tensor_elements(t->dtype, t->shape, t->ndim, &n) &&
+            (size ? n * size == t->nbytes : !as_tensor_check_bytes(t->data, t->nbytes, n)))
+            continue;
+        snprintf(why, cap, "input '%.*s': its bytes are not of this datatype and shape",
+                 (int)AS_MIN(t->name.n, (size_t)100), t->name.p);
+        return AS_EINVALID;
+    }
+    return 0;
+}
+
+static int check_tensor_params(const struct as_msg *msg, const struct as_tensor_params *own,
+                               char *why, size_t cap)
+{
+    if (!as_tensor_params_ordered(own, msg->n_tensors)) {
+        snprintf(why, cap, "parameters of inputs are not in the order of the inputs");
+        return AS_EINVALID;
+    }
+    for (uint32_t i = 0; i < own->n; i++) {
+        struct as_str name = own->at[i].param.name;
+
+        if (!as_tensor_param_reserved(name))
+            continue;
+        snprintf(why, cap, "input '%.*s': parameter '%.*s' is the server's own",
+                 (int)AS_MIN(msg->tensors[own->at[i].tensor].name.n, (size_t)100),
+                 msg->tensors[own->at[i].tensor].name.p, AS_STR_FMT(name));
+        return AS_EINVALID;
+    }
+    if (msg->n_params + own->n <= AS_FRAME_PARAMS)
+        return 0;
+    snprintf(why, cap, "parameters: more than %u entries, those of inputs included",
+             AS_FRAME_PARAMS);
+    return AS_EINVALID;
+}
+
+/* Of a message: that its bytes are what they are said to be, and that the signature has it. */
+static int check(const struct as_model *m, const struct as_msg *msg,
+                 const struct as_tensor_params *own, char *why, size_t cap)
+{
+    int err = check_data(msg, why, cap);
+
+    if (!err)
+        err = check_tensor_params(msg, own, why, cap);
+    return err ? err : as_model_check_inputs(m, msg->tensors, msg->n_tensors, why, cap);
+}
+
+/* A request, or one more input of one; with the lock held. */
+static int make(struct as_worker *w, uint32_t model, const struct as_msg *msg,
+                const struct as_tensor_params *own, struct as_worker_req **ret_q)
+{
+    struct as_worker_req *q = as_worker_req_get(w, NULL);
+    int err = q ? keep_msg(q, msg) : AS_ENOMEM;
+
+    if (err) {
+        if (q)
+            as_worker_req_put(w, q);
+        return err;
+    }
+    keep_tensor_params(q, own);
+    q->stream = 0;
+    q->model = model;
+    q->complete = true;
+    q->deadline = AS_NEVER;
+    q->begun = as_worker_clock();
+    q->window = q->owed = (struct as_frame_window){0}; /* nobody grants any */
+    q->cost = 0; /* it came through no window */
+    *ret_q = q;
+    return 0;
+}
+
+static int begin(struct as_worker *w, uint32_t model, struct as_worker_rehearsal *r,
+                 const struct as_msg *msg, const struct as_tensor_params *own,
+                 struct as_worker_req **ret_q)
+{
+    struct as_worker_req *q;
+    int err = make(w, model, msg, own, &q);
+
+    if (err)
+        return err;
+    q->inputs_over = !r->conf.more;
+    q->parts = (struct as_frame_window){r->conf.room ? r->conf.room : INT32_MAX, INT64_MAX};
+    q->rehearsal = r;
+    *ret_q = q;
+    return 0;
+}
+
+static bool takes(const struct as_worker *w, uint32_t model, const struct as_worker_local *c)
+{
+    return model < w->n_models && !as_worker_connected(w) &&
+           (!c->more || w->models[model].reg.streams_inputs);
+}
+
+int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_local *local,
+                    struct as_worker_req **ret_q)
+{
+    struct as_worker_rehearsal *r;
+    struct as_worker_local conf;
+    struct as_tensor_params own;
+    char why[WHY] = "there is no such model, it takes one message, or the worker is connected";
+    uint32_t items;
+    int err = AS_EINVALID;
+
+    if (!as_worker_take(&conf, sizeof(conf), local))
+        return err;
+    pthread_mutex_lock(&w->mu);
+    if (!takes(w, model, &conf)) {
+        as_worker_set_error(w, as_str_of(why));
+        pthread_mutex_unlock(&w->mu);
+        return err;
+    }
+    r = as_xalloc(sizeof(*r));
+    *r = (struct as_worker_rehearsal){.conf = conf, .model = model_of(&w->models[model].reg)};
+    own = (struct as_tensor_params){conf.tensor_params, conf.n_tensor_params};
+    err = check(&r->model, conf.msg, &own, why, sizeof(why));
+    if (!err && r->model.batching.max_size)
+        err = as_model_items(&r->model, conf.msg->tensors, conf.msg->n_tensors, why, sizeof(why),
+                             &items);
+    if (err)
+        as_worker_set_error(w, as_str_of(why));
+    else
+        err = begin(w, model, r, conf.msg, &own, ret_q);
+    pthread_mutex_unlock(&w->mu);
+    if (err)
+        free(r);
+    return err;
+}
+
+int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg *msg,
+                       void (*done)(void *ctx, uint32_t status, struct as_str text), void *ctx,
+                       struct as_worker_req **ret_q)
+{
+    struct as_worker_local local = {.size = sizeof(local), .msg = msg, .done = done, .ctx = ctx};
+
+    return as_worker_local(w, model, &local, ret_q);
+}
+
+/* --- while it runs --- */
+
+/* What q waits for is there. With the lock held; true: an event loop has to hear of it. */
+static bool wake(struct as_worker *w, struct as_worker_req *q, unsigned what)
+{
+    bool is = q->wants & what;
+
+    if (w->n_awaiting)
+        pthread_cond_broadcast(&w->news);
+    q->wants &= ~what;
+    return is;
+}
+
+int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
+                          const struct as_tensor_param *params, uint32_t n_params, bool *ret_wanted)
+{
+    const struct as_tensor_params own = {params, n_params};
+    struct as_worker_req *in = NULL;
+    char why[WHY] = "the request takes no further message";
+    int err = AS_EINVALID;
+
+    pthread_mutex_lock(&w->mu);
+    if (q->inputs_over)
+        as_worker_set_error(w, as_str_of(why));
+    else if (!msg)
+        err = 0;
+    else if ((err = check(&q->rehearsal->model, msg, &own, why, sizeof(why))))
+        as_worker_set_error(w, as_str_of(why));
+    else
+        err = make(w, q->model, msg, &own, &in);
+    if (in) {
+        in->is_input = true;
+        as_list_push(&q->inputs, &in->node);
+    }
+    if (!err) {
+        q->inputs_over = !msg;
+        *ret_wanted = wake(w, q, AS_WANT_INPUT);
+    }
+    pthread_mutex_unlock(&w->mu);
+    return err;
+}
+
+const struct as_tensor_param *as_worker_local_tensor_params(const struct as_worker_req *q,
+                                                            uint32_t *ret_n)
+{
+    *ret_n = q->said.n;
+    return q->said.at;
+}
+
+bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t parts)
+{
+    bool wanted;
+
+    pthread_mutex_lock(&w->mu);
+    q->parts.messages = AS_MIN(q->parts.messages + (int64_t)parts, (int64_t)INT32_MAX);
+    wanted = wake(w, q, AS_WANT_ROOM);
+    pthread_mutex_unlock(&w->mu);
+    return wanted;
+}
+
+void as_worker_local_cancel(struct as_worker *w, struct as_worker_req *q)
+{
+    pthread_mutex_lock(&w->mu);
+    atomic_store_explicit(&q->cancel, as_err_grpc(AS_ECANCELLED), memory_order_relaxed);
+    wake(w, q, AS_WANT_ROOM | AS_WANT_INPUT);
+    pthread_mutex_unlock(&w->mu);
+}
+
+/* --- answered --- */
+
+/* The first thing that goes wrong is what its maker hears of; cut, but not inside a character. */
+static void note(struct as_worker_rehearsal *r, uint32_t status, struct as_str why)
+{
+    size_t n = AS_MIN(why.n, sizeof(r->why) - 1);
+
+    if (r->status)
+        return;
+    r->status = status;
+    while (n && n < why.n && ((uint8_t)why.p[n] & 0xc0) == 0x80)
+        n--;
+    if (n)
+        memcpy(r->why, why.p, n);
+    r->why[n] = 0;
+}
+
+static bool fits(struct as_worker_rehearsal *r, const struct as_msg *msg)
+{
+    char why[WHY];
+
+    if (!as_model_check_outputs(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why)))
+        return true;
+    note(r, as_err_grpc(AS_EHANDLER), as_str_of(why));
+    return false;
+}
+
+static void give(struct as_worker_rehearsal *r, const struct as_msg *msg)
+{
+    if (r->conf.part && !r->status)
+        r->conf.part(r->conf.ctx, msg);
+}
+
+/* 0, AS_EAGAIN, AS_ECANCELLED: takes the room for one part. */
+static int take_room(struct as_worker *w, struct as_worker_req *q)
+{
+    int r = as_worker_room(w, q);
+
+    if (r || !q->rehearsal->conf.room) /* there is room for all */
+        return r;
+    pthread_mutex_lock(&w->mu);
+    q->parts.messages--;
+    pthread_mutex_unlock(&w->mu);
+    return 0;
+}
+
+/* Nobody waits for the rest of what does not fit. */
+int as_worker_rehearse_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
+{
+    int err = take_room(w, q);
+
+    if (err)
+        return err;
+    if (fits(q->rehearsal, msg)) {
+        give(q->rehearsal, msg);
+        q->said.n = 0;
+        return 0;
+    }
+    atomic_store_explicit(&q->cancel, as_err_grpc(AS_EHANDLER), memory_order_relaxed);
+    return AS_ECANCELLED;
+}
+
+void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
+                            struct as_str why)
+{
+    struct as_worker_rehearsal *r = q->rehearsal;
+
+    if (status)
+        note(r, status, why);
+    pthread_mutex_lock(&w->mu);
+    as_worker_stream_end(w, q);
+    as_worker_req_put(w, q);
+    pthread_mutex_unlock(&w->mu);
+    r->conf.done(r->conf.ctx, r->status, as_str_of(r->why));
+    free(r);
+}
+
+void as_worker_rehearse_answer(struct as_worker *w, struct as_worker_req *q,
+                               const struct as_msg *msg)
+{
+    if (fits(q->rehearsal, msg))
+        give(q->rehearsal, msg);
+    as_worker_rehearse_end(w, q, 0, (struct as_str){0});
+}
+
+void as_worker_rehearse_took(struct as_worker_req *q)
+{
+    struct as_worker_rehearsal *r = q->rehearsal;
+
+    if (r->conf.took)
+        r->conf.took(r->conf.ctx);
+}

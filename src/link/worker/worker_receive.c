@@ -1,0 +1,295 @@
+/* Bytes in: one receive buffer for many frames, large bodies straight to their own place.
+ *
+ * Buffer and stream offsets are congruent modulo 64, so that inline bodies lie aligned where they
+ * were read. A request refers to the buffer that its frame lies in; a buffer is used again from its
+ * start when nobody refers to it any more, else it is put aside and another one taken.
+ */
+#include "base/memory/pages.h"
+#include "base/memory/slab.h"
+#include "link/worker/worker_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define ROOM_MIN  (32u << 10) /* less room than this at the end: move on */
+#define READS_MAX 8           /* reads in a row before others get their turn */
+
+void as_worker_rx_reset(struct as_worker *w, struct as_worker_link *l)
+{
+    struct as_worker_rx *rx = &l->rx;
+
+    rx->at = rx->end = rx->skip = rx->left = 0;
+    if (rx->into && rx->into->orphan)
+        as_worker_req_put(w, rx->into);
+    rx->into = NULL;
+    if (rx->buf && !as_worker_alone(rx->buf)) {
+        as_blob_unref(rx->buf);
+        rx->buf = NULL;
+    }
+}
+
+void as_worker_rx_fini(struct as_worker_link *l)
+{
+    as_blob_unref(l->rx.buf);
+    for (uint32_t i = 0; i < l->rx.n_spare; i++)
+        as_blob_unref(l->rx.spare[i]);
+    l->rx.buf = NULL;
+    l->rx.n_spare = 0;
+}
+
+static size_t idle(const struct as_blob *b)
+{
+    return b && as_worker_alone(b) ? b->n : 0;
+}
+
+/* Buffers that only wait to be used again are not counted. */
+void as_worker_measure(struct as_worker *w)
+{
+    size_t unused = 0;
+
+    AS_WORKER_LINKS(w, l)
+    {
+        const struct as_worker_rx *rx = &l->rx;
+
+        unused += rx->at == rx->end ? idle(rx->buf) : 0;
+        for (uint32_t i = 0; i < rx->n_spare; i++)
+            unused += idle(rx->spare[i]);
+    }
+    w->stat.live = as_live_bytes() - unused;
+}
+
+static void trim(struct as_worker_rx *rx)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < rx->n_spare; i++) {
+        if (idle(rx->spare[i]))
+            as_blob_unref(rx->spare[i]);
+        else
+            rx->spare[n++] = rx->spare[i];
+    }
+    rx->n_spare = n;
+}
+
+void as_worker_trim(struct as_worker *w)
+{
+    AS_WORKER_LINKS(w, l) trim(&l->rx);
+    as_slab_trim();
+    as_pages_trim();
+}
+
+/* A buffer of the usual size that nobody refers to. */
+static struct as_blob *take_buffer(struct as_worker_rx *rx)
+{
+    for (uint32_t i = 0; i < rx->n_spare; i++) {
+        struct as_blob *b = rx->spare[i];
+
+        if (as_worker_alone(b)) {
+            rx->spare[i] = rx->spare[--rx->n_spare];
+            rx->pinned = false;
+            return b;
+        }
+    }
+    rx->pinned = rx->n_spare == AS_WORKER_RX_SPARE;
+    return as_blob_new(AS_WORKER_RX_CAP);
+}
+
+static void put_aside(struct as_worker_rx *rx, struct as_blob *b)
+{
+    if (b->n == AS_WORKER_RX_CAP && rx->n_spare < AS_WORKER_RX_SPARE)
+        rx->spare[rx->n_spare++] = b;
+    else
+        as_blob_unref(b);
+}
+
+/* Another buffer that holds `need` bytes from offset `off` on; the cut frame moves along. */
+static int move_on(struct as_worker_rx *rx, size_t need, size_t off)
+{
+    size_t rest = rx->end - rx->at;
+    struct as_blob *b;
+
+    if (rx->buf && as_worker_alone(rx->buf) && rx->buf->n >= off + need && off + rest <= rx->at) {
+        memcpy(rx->buf->data + off, rx->buf->data + rx->at, rest);
+    } else {
+        b = off + need > AS_WORKER_RX_CAP ? as_blob_new(off + need) : take_buffer(rx);
+        if (!b)
+            return AS_ENOMEM;
+        if (rest)
+            memcpy(b->data + off, rx->buf->data + rx->at, rest);
+        if (rx->buf)
+            put_aside(rx, rx->buf);
+        rx->buf = b;
+    }
+    rx->at = off;
+    rx->end = off + rest;
+    return 0;
+}
+
+/* Room to read into. A frame that is cut needs room for all of it in one piece. */
+static int make_room(struct as_worker_rx *rx)
+{
+    size_t rest = rx->end - rx->at, need = 0;
+    size_t off = (AS_FRAME_ALIGN - rx->skip) % AS_FRAME_ALIGN;
+    struct as_frame f;
+    int64_t n = 0;
+
+    if (rest) {
+        n = as_frame_peek(rx->buf->data + rx->at, rest, &f);
+        AS_ASSERT(n >= 0); /* the parser has seen it */
+        need = (size_t)n;
+    }
+    if (rx->buf && !rest && as_worker_alone(rx->buf)) {
+        rx->at = rx->end = off;
+        return 0;
+    }
+    if (!rest && rx->at % AS_FRAME_ALIGN != off) /* bytes went past the buffer */
+        rx->at = rx->end = AS_ALIGN(rx->at, (size_t)AS_FRAME_ALIGN) + off;
+    if (rx->buf && rx->at < rx->buf->n && rx->buf->n - rx->at >= AS_MAX(need, rest + ROOM_MIN))
+        return 0;
+    return move_on(rx, AS_MAX(need, (size_t)ROOM_MIN), off);
+}
+
+/* A DATA frame whose payload is not all here: what is, moves; the rest will be read in place. */
+static void begin_direct(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                         size_t total)
+{
+    struct as_worker_rx *rx = &l->rx;
+    struct as_worker_req *q;
+    size_t have = rx->end - rx->at - AS_FRAME_HEADER;
+    size_t n = AS_MIN(have, (size_t)f->n);
+    size_t pad = total - AS_FRAME_HEADER - f->n;
+
+    if (!as_worker_on_body(w, l, f, &q))
+        return;
+    memcpy(q->body->data + q->got, f->p, n);
+    if (n < f->n) {
+        rx->into = q;
+        rx->left = f->n - n;
+    }
+    rx->skip = pad - (have - n);
+    rx->at = rx->end;
+    as_worker_body_came(w, q, n);
+}
+
+static bool is_body(const struct as_frame *f)
+{
+    return f->type == AS_FRAME_DATA && !(f->flags & AS_FRAME_F_MSG);
+}
+
+static bool passed_over(const struct as_worker *w, const struct as_worker_link *l,
+                        const struct as_frame *f)
+{
+    if (as_worker_filling(w, l, f->stream))
+        return false;
+    AS_LIST_EACH(n, &l->waiting)
+    {
+        if (AS_LIST_ENTRY(n, struct as_worker_req, node)->stream == f->stream)
+            return false;
+    }
+    return true;
+}
+
+/* Handles the frame at `at`. False: it is not complete, or the link has ended. */
+static bool parse_one(struct as_worker *w, struct as_worker_link *l)
+{
+    struct as_worker_rx *rx = &l->rx;
+    struct as_worker_req *q;
+    struct as_frame f;
+    size_t have = rx->end - rx->at;
+    int64_t n = as_frame_peek(rx->buf->data + rx->at, have, &f);
+
+    if (n < 0) {
+        as_worker_end(w, l, "the dispatcher sent a malformed frame header");
+        return false;
+    }
+    if (n == 0)
+        return false;
+    if ((size_t)n > have) {
+        if (is_body(&f) && !passed_over(w, l, &f))
+            begin_direct(w, l, &f, (size_t)n);
+        return false;
+    }
+    rx->at += (size_t)n;
+    if (!is_body(&f)) {
+        as_worker_on_frame(w, l, &f, rx->buf);
+    } else if (as_worker_on_body(w, l, &f, &q)) {
+        memcpy(q->body->data + q->got, f.p, f.n);
+        as_worker_body_came(w, q, f.n);
+    }
+    return l->sock >= 0;
+}
+
+static void parse(struct as_worker *w, struct as_worker_link *l)
+{
+    struct as_worker_rx *rx = &l->rx;
+
+    if (rx->skip) {
+        size_t k = AS_MIN(rx->skip, rx->end - rx->at);
+
+        rx->at += k;
+        rx->skip -= k;
+        if (rx->skip)
+            return;
+    }
+    while (rx->at < rx->end && parse_one(w, l))
+        ;
+}
+
+/* One read. True: there may be more. */
+static bool read_once(struct as_worker *w, struct as_worker_link *l)
+{
+    struct as_worker_rx *rx = &l->rx;
+    struct iovec iov[2];
+    int k = 0;
+    size_t want = 0;
+    ssize_t n;
+
+    if (make_room(rx)) {
+        as_worker_end(w, l, "out of memory for a receive buffer");
+        return false;
+    }
+    if (rx->left)
+        iov[k++] = (struct iovec){rx->into->body->data + rx->into->got, rx->left};
+    iov[k++] = (struct iovec){rx->buf->data + rx->end, rx->buf->n - rx->end};
+    for (int i = 0; i < k; i++)
+        want += iov[i].iov_len;
+    w->stat.reads++;
+    n = k == 1 ? recv(l->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
+               : recvmsg(l->sock, &(struct msghdr){.msg_iov = iov, .msg_iovlen = 2}, MSG_DONTWAIT);
+    rx->drained = n < (ssize_t)want;
+    if (n <= 0) {
+        if (n == 0)
+            as_worker_end(w, l, "the dispatcher closed the link");
+        else if (errno != EAGAIN && errno != EINTR)
+            as_worker_end(w, l, strerror(errno));
+        return false;
+    }
+    if (rx->left) {
+        size_t m = AS_MIN(rx->left, (size_t)n);
+        struct as_worker_req *q = rx->into;
+
+        rx->left -= m;
+        if (!rx->left)
+            rx->into = NULL;
+        rx->end += (size_t)n - m;
+        as_worker_body_came(w, q, m);
+    } else {
+        rx->end += (size_t)n;
+    }
+    parse(w, l);
+    return (size_t)n == want && l->sock >= 0;
+}
+
+void as_worker_pump(struct as_worker *w)
+{
+    w->fresh = true;
+    AS_WORKER_LINKS(w, l)
+    {
+        for (int i = 0; i < READS_MAX && l->sock >= 0 && read_once(w, l); i++)
+            ;
+        if (__builtin_expect(l->beside, 0))
+            as_worker_move_on(w, l);
+    }
+}

@@ -1,0 +1,299 @@
+/* The loop of a worker: connects, runs handlers, here or in threads, comes back, drains.
+ *
+ * With threads the runner takes what may start and hands it to them; never more than the slots are
+ * under way, so what waits for a thread is bounded by that. Threads answer and publish by
+ * themselves.
+ */
+#include "link/worker/worker_internal.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#define CONNECT_TIMEOUT (10 * AS_SEC)
+#define PAUSE_FIRST     (10 * AS_MS) /* doubles with each attempt, to AS_WORKER_PAUSE */
+
+/* --- being asked to stop --- */
+
+/* A signal handler has no argument; a process has one worker. */
+static struct as_worker *volatile on_signal;
+
+static void stop_on_signal(int signum AS_UNUSED)
+{
+    if (on_signal)
+        as_worker_stop(on_signal);
+}
+
+void as_worker_stop(struct as_worker *w)
+{
+    atomic_store(&w->asked, true);
+    as_worker_wake(w);
+}
+
+struct signals {
+    struct sigaction term, intr;
+};
+
+static void take_signals(struct as_worker *w, struct signals *old)
+{
+    struct sigaction sa = {.sa_handler = stop_on_signal};
+
+    if (w->conf.flags & AS_WORKER_NO_SIGNALS)
+        return;
+    on_signal = w;
+    sigaction(SIGTERM, &sa, &old->term);
+    sigaction(SIGINT, &sa, &old->intr);
+}
+
+static void give_signals_back(struct as_worker *w, const struct signals *old)
+{
+    if (w->conf.flags & AS_WORKER_NO_SIGNALS)
+        return;
+    sigaction(SIGTERM, &old->term, NULL);
+    sigaction(SIGINT, &old->intr, NULL);
+    on_signal = NULL;
+}
+
+/* --- threads that run handlers --- */
+
+struct crew {
+    struct as_worker *w;
+    pthread_mutex_t mu;
+    pthread_cond_t work;
+    struct as_worker_req **ring; /* of as many as there are slots, or ever were */
+    uint32_t cap, first, n;
+    bool over;
+    pthread_t *threads;
+    uint32_t n_threads;
+};
+
+static void *work(void *arg)
+{
+    struct crew *c = arg;
+    struct as_worker_hand *h = as_worker_hand_new(c->w);
+
+    pthread_mutex_lock(&c->mu);
+    for (;;) {
+        struct as_worker_req *q;
+
+        while (!c->n && !c->over)
+            pthread_cond_wait(&c->work, &c->mu);
+        if (!c->n)
+            break;
+        q = c->ring[c->first];
+        c->first = (c->first + 1) % c->cap;
+        c->n--;
+        pthread_mutex_unlock(&c->mu);
+        as_worker_serve(h, q);
+        as_worker_flush(c->w); /* the runner may sleep: nobody else would publish it */
+        pthread_mutex_lock(&c->mu);
+    }
+    pthread_mutex_unlock(&c->mu);
+    as_worker_hand_free(h);
+    return NULL;
+}
+
+/* Slots may have been added since the ring was made. */
+static void grow(struct crew *c)
+{
+    struct as_worker_req **ring = as_xalloc(2 * (size_t)c->cap * sizeof(struct as_worker_req *));
+
+    for (uint32_t i = 0; i < c->n; i++)
+        ring[i] = c->ring[(c->first + i) % c->cap];
+    free(c->ring);
+    c->ring = ring;
+    c->first = 0;
+    c->cap *= 2;
+}
+
+static void hand_over(struct crew *c, struct as_worker_req *q)
+{
+    pthread_mutex_lock(&c->mu);
+    AS_ASSERT(c->cap);
+    if (c->n == c->cap)
+        grow(c);
+    c->ring[(c->first + c->n++) % c->cap] = q;
+    pthread_cond_signal(&c->work);
+    pthread_mutex_unlock(&c->mu);
+}
+
+/* What was handed over is still answered. */
+static void crew_free(struct crew *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->mu);
+    c->over = true;
+    pthread_cond_broadcast(&c->work);
+    pthread_mutex_unlock(&c->mu);
+    for (uint32_t i = 0; i < c->n_threads; i++)
+        pthread_join(c->threads[i], NULL);
+    pthread_cond_destroy(&c->work);
+    pthread_mutex_destroy(&c->mu);
+    free(c->threads);
+    free(c->ring);
+    free(c);
+}
+
+static struct crew *crew_new(struct as_worker *w)
+{
+    struct crew *c = as_xalloc(sizeof(*c));
+    sigset_t all, old;
+
+    c->w = w;
+    c->cap = w->conf.slots;
+    c->ring = as_xalloc(c->cap * sizeof(struct as_worker_req *));
+    c->threads = as_xalloc(w->conf.threads * sizeof(*c->threads));
+    pthread_mutex_init(&c->mu, NULL);
+    pthread_cond_init(&c->work, NULL);
+    sigfillset(&all); /* signals are for the runner: they end its wait */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (c->n_threads < w->conf.threads &&
+           pthread_create(&c->threads[c->n_threads], NULL, work, c) == 0)
+        c->n_threads++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (c->n_threads == w->conf.threads)
+        return c;
+    crew_free(c);
+    return NULL;
+}
+
+/* --- the runner --- */
+
+static void tell(struct as_worker *w, const char *what)
+{
+    if (w->conf.log)
+        w->conf.log(w->conf.ctx, what);
+}
+
+static void tell_why(struct as_worker *w, const char *what)
+{
+    char text[600];
+
+    snprintf(text, sizeof(text), "%s: %s", what, as_worker_error(w));
+    tell(w, text);
+}
+
+/* Until there is a wake, or the time is over. What as_worker_wait wants to know of is not taken
+ * away: `woken` stays set. */
+static void pause_for(struct as_worker *w, as_ns time)
+{
+    struct pollfd p = {.fd = w->wake_fd, .events = POLLIN};
+
+    if (atomic_load(&w->asked))
+        return;
+    if (poll(&p, 1, (int)(time / AS_MS)) > 0 && !atomic_load(&w->asked))
+        (void)poll(NULL, 0, (int)(time / AS_MS)); /* of the lost link: a wake and no stop */
+}
+
+/* 0: connected, or asked to stop. */
+static int connect_again(struct as_worker *w)
+{
+    as_ns pause = PAUSE_FIRST;
+    bool told = false;
+
+    while (!atomic_load(&w->asked)) {
+        int err = as_worker_connect(w, CONNECT_TIMEOUT);
+
+        if (!err) {
+            tell(w, "connected");
+            return 0;
+        }
+        if (err == AS_EDENIED || err == AS_EEXISTS || err == AS_EINVALID) {
+            tell_why(w, "refused");
+            return err;
+        }
+        if (!told)
+            tell_why(w, "cannot connect, trying again");
+        told = true;
+        pause_for(w, pause);
+        pause = AS_MIN(2 * pause, AS_WORKER_PAUSE);
+    }
+    return 0;
+}
+
+/* Questions before requests: they may be what the next one needs. */
+static void answer_asks(struct as_worker *w, char text[AS_WORKER_REASON])
+{
+    const struct as_worker_conf *c = &w->conf;
+    struct as_worker_ask *a;
+
+    while ((a = as_worker_next_ask(w))) {
+        uint32_t status = AS_STATUS_OK;
+
+        text[0] = 0;
+        if (as_worker_ask_op(a) == AS_WORKER_RECONFIGURE)
+            status = c->reconfigure ? c->reconfigure(c->ctx, as_worker_ask_text(a), text)
+                                    : AS_STATUS_UNIMPLEMENTED;
+        else if (c->check_health)
+            status = c->check_health(c->ctx, text);
+        as_worker_reply(w, a, status, as_str_of(text));
+    }
+}
+
+/* Until the link is lost (AS_EOF) or everything is drained (AS_ECANCELLED). After a stop what has
+ * come already still runs; the dispatcher recalls what it can. */
+static int serve(struct as_worker *w, struct as_worker_hand *h, struct crew *c)
+{
+    char text[AS_WORKER_REASON];
+    bool draining = false;
+    int err;
+
+    do {
+        struct as_worker_req *q;
+
+        for (;;) {
+            if (!draining && atomic_load_explicit(&w->asked, memory_order_relaxed)) {
+                draining = true;
+                as_worker_drain(w);
+            }
+            answer_asks(w, text);
+            q = as_worker_next(w);
+            if (!q)
+                break;
+            if (c)
+                hand_over(c, q);
+            else
+                as_worker_serve(h, q);
+        }
+    } while ((err = as_worker_wait(w)) == 0);
+    return err;
+}
+
+static int run(struct as_worker *w, struct as_worker_hand *h, struct crew *c)
+{
+    for (;;) {
+        int err = connect_again(w);
+
+        if (err || atomic_load(&w->asked))
+            return err;
+        err = serve(w, h, c);
+        if (err == AS_ECANCELLED || atomic_load(&w->asked)) {
+            tell(w, "drained");
+            return 0;
+        }
+        tell_why(w, "the link is lost, connecting again");
+    }
+}
+
+int as_worker_run(struct as_worker *w)
+{
+    bool threads = w->conf.threads > 1;
+    struct as_worker_hand *h;
+    struct signals old;
+    struct crew *c;
+    int err;
+
+    c = threads ? crew_new(w) : NULL;
+    if (threads && !c) {
+        as_worker_set_error(w, AS_STR("cannot start the threads"));
+        return AS_EIO;
+    }
+    h = as_worker_hand_new(w);
+    take_signals(w, &old);
+    err = run(w, h, c);
+    crew_free(c); /* ends when every request is answered */
+    give_signals_back(w, &old);
+    as_worker_hand_free(h);
+    return err;
+}

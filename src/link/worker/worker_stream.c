@@ -1,0 +1,400 @@
+/* Requests of several messages: parts of answers out, inputs in, credit for both. */
+#include "link/worker/worker_internal.h"
+
+#include <string.h>
+
+#define PUBLISH_BYTES (64u << 10) /* parts that wait together */
+
+/* --- news for who waits --- */
+
+void as_worker_tell(struct as_worker *w, struct as_worker_req *q, unsigned what)
+{
+    if (w->n_awaiting)
+        pthread_cond_broadcast(&w->news);
+    if (!(q->wants & what))
+        return;
+    q->got_news |= q->wants & what;
+    q->wants &= ~what;
+    if (as_list_empty(&q->ready))
+        as_list_push(&w->ready, &q->ready);
+    if (w->event_loop)
+        as_worker_wake(w);
+}
+
+static bool has_news(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
+{
+    return !as_list_empty(&q->inputs) || q->inputs_over || !as_worker_live(q);
+}
+
+bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker_want what)
+{
+    bool is;
+
+    pthread_mutex_lock(&w->mu);
+    is = what == AS_WANT_ROOM ? as_frame_window_open(&q->parts) || !as_worker_live(q)
+                              : has_news(w, q);
+    if (!is)
+        q->wants |= what;
+    pthread_mutex_unlock(&w->mu);
+    return is;
+}
+
+bool as_worker_ready(struct as_worker *w, unsigned *ret_what, as_worker_visit take, void *ctx)
+{
+    struct as_list *n;
+
+    pthread_mutex_lock(&w->mu);
+    n = as_list_pop(&w->ready);
+    if (n) {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, ready);
+
+        *ret_what = q->got_news;
+        q->got_news = 0;
+        take(ctx, q);
+    }
+    pthread_mutex_unlock(&w->mu);
+    return n;
+}
+
+static bool is_cancelled(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
+{
+    return atomic_load_explicit(&q->cancel, memory_order_relaxed) || !as_worker_live(q);
+}
+
+int as_worker_room(struct as_worker *w, struct as_worker_req *q)
+{
+    int r;
+
+    pthread_mutex_lock(&w->mu);
+    r = is_cancelled(w, q) ? AS_ECANCELLED : as_frame_window_open(&q->parts) ? 0 : AS_EAGAIN;
+    pthread_mutex_unlock(&w->mu);
+    return r;
+}
+
+static bool has_room(const struct as_worker *w, const struct as_worker_req *q)
+{
+    return as_frame_window_open(&q->parts) || is_cancelled(w, q);
+}
+
+static bool has_input(const struct as_worker *w, const struct as_worker_req *q)
+{
+    return has_news(w, q) || is_cancelled(w, q);
+}
+
+/* Until q has it, with the lock held. */
+static void await(struct as_worker *w, struct as_worker_req *q,
+                  bool (*has)(const struct as_worker *, const struct as_worker_req *))
+{
+    bool runner = pthread_equal(pthread_self(), w->runner);
+
+    if (runner && !has(w, q))
+        as_worker_pump_and_send(w);
+    else if (as_worker_has_out(w))
+        as_worker_send(w);
+    while (!has(w, q)) {
+        if (runner) { /* nobody else reads while it waits here */
+            as_worker_park(w);
+            as_worker_pump_and_send(w);
+            if (atomic_load_explicit(&w->moving, memory_order_relaxed))
+                as_worker_move(w);
+        } else {
+            w->n_awaiting++;
+            pthread_cond_wait(&w->news, &w->mu);
+            w->n_awaiting--;
+        }
+    }
+    if (runner) {
+        w->seen = as_worker_clock();
+        as_worker_arm(w);
+        if (w->event_loop)
+            as_worker_wake(w); /* what came here for others is the next turn's */
+    }
+}
+
+int as_worker_await_room(struct as_worker *w, struct as_worker_req *q)
+{
+    int r;
+
+    pthread_mutex_lock(&w->mu);
+    await(w, q, has_room);
+    r = is_cancelled(w, q) ? AS_ECANCELLED : 0;
+    pthread_mutex_unlock(&w->mu);
+    return r;
+}
+
+void as_worker_await_input(struct as_worker *w, struct as_worker_req *q)
+{
+    pthread_mutex_lock(&w->mu);
+    await(w, q, has_input);
+    pthread_mutex_unlock(&w->mu);
+}
+
+/* --- parts --- */
+
+/* With the lock held, `msg` in `owner` unless it is small. */
+static int put_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
+                    struct as_blob *owner)
+{
+    struct as_frame_msg fixed = {.more = true};
+    as_ns now;
+    int err;
+
+    if (is_cancelled(w, q))
+        return AS_ECANCELLED;
+    if (!as_frame_window_open(&q->parts))
+        return AS_EAGAIN;
+    fixed.tensor_params = as_worker_said(q);
+    err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, owner);
+    if (err)
+        return err;
+    q->said.n = 0;
+    as_frame_window_take(&q->parts, as_frame_msg_cost(msg, &fixed.tensor_params, false));
+    now = as_worker_clock();
+    if (now - w->sent_at >= AS_WORKER_PART || q->on->out.bytes > PUBLISH_BYTES) {
+        w->sent_at = now;
+        as_worker_send(w);
+    } else {
+        as_worker_arm(w);
+    }
+    return 0;
+}
+
+int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
+{
+    uint64_t len = as_frame_body_len(msg->tensors, msg->n_tensors);
+    struct as_msg copy = *msg;
+    struct as_tensor *t = NULL;
+    struct as_blob *b = NULL;
+    int err;
+
+    if (q->rehearsal)
+        return as_worker_rehearse_part(w, q, msg);
+    if (len > q->on->peer_max)
+        return AS_ETOOBIG;
+    if (len > AS_FRAME_INLINE) { /* copied outside the lock; not in the arena, which only grows */
+        t = malloc(msg->n_tensors * sizeof(*t));
+        b = t ? as_worker_gather(msg, t, len) : NULL;
+        if (!b) {
+            free(t);
+            return AS_ENOMEM;
+        }
+        copy.tensors = t;
+    }
+    pthread_mutex_lock(&w->mu);
+    err = put_part(w, q, &copy, b);
+    pthread_mutex_unlock(&w->mu);
+    as_blob_unref(b);
+    free(t);
+    return err;
+}
+
+void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
+{
+    as_ns now = as_worker_clock();
+
+    if (q->rehearsal) {
+        as_worker_rehearse_end(w, q, 0, (struct as_str){0});
+        return;
+    }
+    pthread_mutex_lock(&w->mu);
+    if (as_worker_live(q))
+        as_frame_put_end(&q->on->out, q->stream, now - q->begun);
+    as_worker_done(w, q, now);
+}
+
+static struct as_worker_req *find(const struct as_list *head, uint64_t stream)
+{
+    AS_LIST_EACH(n, head)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+
+        if (q->stream == stream)
+            return q;
+    }
+    return NULL;
+}
+
+struct as_worker_req *as_worker_started(const struct as_worker *w, const struct as_worker_link *l,
+                                        uint64_t stream)
+{
+    AS_LIST_EACH(n, &w->running)
+    {
+        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+
+        if (q->stream == stream && q->on == l && as_worker_live(q))
+            return q;
+    }
+    return NULL;
+}
+
+/* Of this link, waiting or started. */
+static struct as_worker_req *find_open(const struct as_worker *w, const struct as_worker_link *l,
+                                       uint64_t stream)
+{
+    struct as_worker_req *q = as_worker_started(w, l, stream);
+
+    return q ? q : find(&l->waiting, stream);
+}
+
+void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    struct as_worker_req *q = find_open(w, l, f->stream);
+    struct as_frame_credit c;
+
+    if (as_frame_get_credit(f, &c) || !f->stream || (q && as_frame_window_add(&q->parts, &c))) {
+        as_worker_end(w, l, "the dispatcher sent a malformed CREDIT");
+        return;
+    }
+    if (q && as_frame_window_open(&q->parts))
+        as_worker_tell(w, q, AS_WANT_ROOM);
+}
+
+/* --- inputs --- */
+
+static void grant(struct as_worker_req *q, struct as_frame_window g)
+{
+    struct as_frame_credit c = {.messages = (uint32_t)g.messages, .bytes = (uint64_t)g.bytes};
+
+    q->window.messages += g.messages;
+    q->window.bytes += g.bytes;
+    as_frame_put_credit(&q->on->out, q->stream, &c);
+}
+
+void as_worker_stream_begin(struct as_worker *w, struct as_worker_req *q)
+{
+    q->window = q->owed = (struct as_frame_window){0};
+    if (!q->inputs_over)
+        grant(q, w->inputs);
+}
+
+void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q)
+{
+    struct as_list *n;
+
+    while ((n = as_list_pop(&q->inputs)))
+        as_worker_req_put(w, AS_LIST_ENTRY(n, struct as_worker_req, node));
+    if (!q->filling)
+        return;
+    if (q->on && q->on->rx.into == q->filling)
+        q->filling->orphan = true; /* the reader holds it until the frame is over */
+    else
+        as_worker_req_put(w, q->filling);
+    q->filling = NULL;
+}
+
+struct as_worker_req *as_worker_filling(const struct as_worker *w, const struct as_worker_link *l,
+                                        uint64_t stream)
+{
+    struct as_worker_req *q = as_worker_started(w, l, stream);
+
+    return q ? q->filling : NULL;
+}
+
+/* An input of q is whole. */
+static void deliver(struct as_worker *w, struct as_worker_req *q, struct as_worker_req *in)
+{
+    q->filling = NULL;
+    as_list_push(&q->inputs, &in->node);
+    as_worker_tell(w, q, AS_WANT_INPUT);
+}
+
+void as_worker_input_came(struct as_worker *w, struct as_worker_req *in)
+{
+    struct as_worker_req *q;
+
+    if (in->orphan && !in->on->rx.left) {
+        as_worker_req_put(w, in);
+        return;
+    }
+    if (in->orphan || !in->complete)
+        return;
+    q = as_worker_started(w, in->on, in->stream);
+    AS_ASSERT(q && q->filling == in);
+    deliver(w, q, in);
+}
+
+void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                        struct as_blob *buf)
+{
+    struct as_worker_req *q = as_worker_started(w, l, f->stream), *in;
+    const char *why = NULL;
+    int err;
+
+    if (!q && f->stream <= l->top_stream && !find(&l->waiting, f->stream))
+        return; /* its answer is over: the two crossed */
+    if (!q || !w->models[q->model].reg.streams_inputs || q->filling || q->inputs_over ||
+        !as_frame_window_open(&q->window)) {
+        as_worker_end(w, l, "the dispatcher sent a message that its stream does not take");
+        return;
+    }
+    in = as_worker_req_get(w, l);
+    err = in ? as_worker_decode(w, in, f, buf, &why) : AS_ENOMEM;
+    if (err) {
+        if (in)
+            as_worker_req_put(w, in);
+        as_worker_end(w, l, why ? why : "out of memory for an input");
+        return;
+    }
+    in->is_input = true;
+    in->stream = q->stream;
+    in->model = q->model;
+    in->deadline = q->deadline;
+    as_frame_window_take(&q->window, in->cost);
+    q->inputs_over = f->flags & AS_FRAME_F_END;
+    if (in->complete)
+        deliver(w, q, in);
+    else
+        q->filling = in;
+}
+
+void as_worker_on_inputs_over(struct as_worker *w, struct as_worker_link *l,
+                              const struct as_frame *f)
+{
+    struct as_worker_req *q = find_open(w, l, f->stream);
+    uint64_t service;
+
+    if (!q && f->stream <= l->top_stream)
+        return;
+    if (!q || as_frame_get_end(f, &service) || !w->models[q->model].reg.streams_inputs ||
+        q->inputs_over || q->filling) {
+        as_worker_end(w, l, "the dispatcher sent an END that its stream does not take");
+        return;
+    }
+    q->inputs_over = true;
+    as_worker_tell(w, q, AS_WANT_INPUT);
+}
+
+int as_worker_next_input(struct as_worker *w, struct as_worker_req *q,
+                         struct as_worker_req **ret_input)
+{
+    struct as_list *n;
+    int r = 0;
+
+    pthread_mutex_lock(&w->mu);
+    n = as_list_pop(&q->inputs);
+    if (n)
+        *ret_input = AS_LIST_ENTRY(n, struct as_worker_req, node);
+    else if (is_cancelled(w, q))
+        r = AS_ECANCELLED;
+    else
+        r = q->inputs_over ? AS_EOF : AS_EAGAIN;
+    pthread_mutex_unlock(&w->mu);
+    return r;
+}
+
+void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q, struct as_worker_req *in)
+{
+    pthread_mutex_lock(&w->mu);
+    q->owed.messages++;
+    q->owed.bytes += (int64_t)in->cost;
+    as_worker_req_put(w, in);
+    if (q->on && as_worker_live(q) && !q->inputs_over &&
+        (2 * q->owed.messages >= w->inputs.messages || 2 * q->owed.bytes >= w->inputs.bytes)) {
+        grant(q, q->owed);
+        q->owed = (struct as_frame_window){0};
+        as_worker_arm(w);
+    }
+    pthread_mutex_unlock(&w->mu);
+    if (q->rehearsal)
+        as_worker_rehearse_took(q);
+}

@@ -1,0 +1,21 @@
+#include "tool/bench/arrival_schedule.h"
+
+#include <math.h>
+
+void as_schedule_init(struct as_schedule *s, as_ns start, uint64_t rate, bool poisson,
+                      uint64_t seed)
+{
+    *s = (struct as_schedule){.start = start, .rate = rate, .poisson = poisson, .rand = {seed}};
+}
+
+as_ns as_schedule_next(struct as_schedule *s)
+{
+    double u;
+
+    if (!s->poisson)
+        return s->start + (as_ns)((as_u128)s->n++ * AS_SEC / s->rate);
+    s->n++;
+    u = ((double)(as_rand_next(&s->rand) >> 11) + 0.5) * 0x1p-53; /* in (0,1) */
+    s->offset -= log(u) * (double)AS_SEC / (double)s->rate;
+    return s->start + (as_ns)s->offset;
+}

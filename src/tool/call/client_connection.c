@@ -1,0 +1,187 @@
+#include "tool/call/client_connection.h"
+
+#include "base/err.h"
+
+#include <time.h>
+
+#define OUT_MAX ((size_t)1 << 20) /* bytes queued at once */
+
+#define CANCEL 8u /* of RFC 9113 */
+
+/* Answers of up to these sizes need no round trip for more room. */
+static const struct as_h2_client_conf conf = {
+    .stream_window = 16u << 20, .conn_window = 64u << 20, .max_header_list = 64u << 10};
+/* The heads that HTTP/2 may have, too. */
+static const struct as_h1_client_conf old_conf = {
+    .max_line = 8192, .max_header_bytes = 64u << 10, .max_headers = 1000, .max_chunk_ext = 1024};
+
+as_ns as_peer_clock(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
+}
+
+static void on_closed(struct as_sock *s)
+{
+    struct as_peer *p = AS_CONTAINER(s, struct as_peer, sock);
+
+    p->closed = true;
+    if (p->on_closed)
+        p->on_closed(p);
+}
+
+void as_peer_close(struct as_peer *p)
+{
+    struct as_h2_client *h2 = p->h2;
+    struct as_h1_client *h1 = p->h1;
+
+    if (p->gone)
+        return;
+    p->gone = true;
+    p->h2 = NULL;
+    p->h1 = NULL;
+    as_task_cancel(&p->flush);
+    as_h2_client_free(h2);
+    as_h1_client_free(h1);
+    as_outq_fini(&p->out);
+    as_sock_close(&p->sock, on_closed);
+}
+
+static void end(struct as_peer *p, const char *why)
+{
+    if (p->gone)
+        return;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    as_peer_close(p);
+    if (p->on_gone)
+        p->on_gone(p);
+}
+
+static const char *broke_rules(const struct as_peer *p)
+{
+    if (p->h1)
+        return as_h1_client_ready(p->h1) ? as_h1_client_why(p->h1)
+                                         : "the server does not speak HTTP/1.1";
+    return as_h2_client_ready(p->h2) ? "the server broke the rules of HTTP/2"
+                                     : "the server does not speak HTTP/2";
+}
+
+const char *as_peer_fault(const struct as_peer *p)
+{
+    return p->h1 ? as_h1_client_why(p->h1) : NULL;
+}
+
+static int give_out(struct as_peer *p)
+{
+    return p->h1 ? as_h1_client_send(p->h1, &p->out, OUT_MAX)
+                 : as_h2_client_send(p->h2, &p->out, OUT_MAX);
+}
+
+static bool is_done(const struct as_peer *p)
+{
+    return p->h1 ? as_h1_client_done(p->h1) : as_h2_client_done(p->h2);
+}
+
+static void flush(struct as_task *t)
+{
+    struct as_peer *p = AS_CONTAINER(t, struct as_peer, flush);
+    int rc;
+
+    do { /* until nothing more is to be said, or the socket is full */
+        rc = give_out(p);
+        if (!p->out.bytes)
+            break;
+        if (as_sock_flush(&p->sock, &p->out)) {
+            end(p, "the connection broke while it was written to");
+            return;
+        }
+    } while (!rc && !p->out.bytes);
+    if (rc)
+        end(p, broke_rules(p));
+    else if (is_done(p) && (p->h1 || !p->out.bytes)) /* HTTP/1.1: nobody reads the rest */
+        end(p, p->h1 ? as_h1_client_why(p->h1) : "the server ended the connection");
+}
+
+static void touch(struct as_peer *p)
+{
+    if (!p->gone)
+        as_loop_defer(p->loop, &p->flush);
+}
+
+int as_peer_request(struct as_peer *p, const struct as_http_client_request *r, void *call,
+                    uint32_t *ret_stream)
+{
+    int rc = p->gone ? AS_EUNAVAILABLE
+             : p->h1 ? as_h1_client_request(p->h1, r, call, ret_stream)
+                     : as_h2_client_request(p->h2, r, call, ret_stream);
+
+    touch(p);
+    return rc;
+}
+
+void as_peer_reset(struct as_peer *p, uint32_t stream)
+{
+    if (p->h1)
+        as_h1_client_reset(p->h1, stream, CANCEL);
+    else if (p->h2)
+        as_h2_client_reset(p->h2, stream, CANCEL);
+    touch(p);
+}
+
+static int feed(struct as_peer *p, size_t n)
+{
+    return p->h1 ? as_h1_client_recv(p->h1, p->in, n) : as_h2_client_recv(p->h2, p->in, n);
+}
+
+static void on_event(struct as_sock *s, int events)
+{
+    struct as_peer *p = AS_CONTAINER(s, struct as_peer, sock);
+    int64_t n = AS_EAGAIN;
+
+    if (events & UV_READABLE) {
+        n = as_sock_read(s, p->in, sizeof(p->in));
+        p->read_at = as_peer_clock();
+    }
+    if (n > 0 && feed(p, (size_t)n)) {
+        /* a GOAWAY for the server is still owed, but what it says to us counts more */
+        end(p, broke_rules(p));
+        return;
+    }
+    if (n == AS_EOF && p->h1)
+        as_h1_client_eof(p->h1);
+    if (n == AS_EOF || n == AS_EIO) {
+        end(p, n == AS_EOF ? "the server closed the connection" : "the connection broke");
+        return;
+    }
+    touch(p);
+}
+
+int as_peer_open(struct as_peer *p, struct as_loop *l, int fd, bool old,
+                 const struct as_http_client_ops *ops, void *conn)
+{
+    int rc;
+
+    p->loop = l;
+    p->gone = p->closed = true;
+    p->why[0] = 0;
+    p->h1 = NULL;
+    p->h2 = NULL;
+    p->on_gone = p->on_closed = NULL;
+    as_outq_init(&p->out);
+    as_task_init(&p->flush, flush);
+    rc = as_sock_open(&p->sock, l, fd, on_event);
+    if (rc)
+        return rc;
+    rc = old ? as_h1_client_new(&p->h1, &old_conf, ops, conn)
+             : as_h2_client_new(&p->h2, &conf, ops, conn);
+    p->closed = false;
+    if (rc) {
+        as_sock_close(&p->sock, on_closed);
+        return rc;
+    }
+    p->gone = false;
+    touch(p);
+    return 0;
+}

@@ -1,0 +1,143 @@
+#include "tool/call/model_call.h"
+
+#include "wire/oip/oip.h"
+#include "wire/oip/oip_json_flat.h"
+
+_Static_assert(AS_REST_CALL_TEXT == AS_TALK_TEXT, "texts of one size");
+
+void as_talk_prepare(struct as_talk_frame *f, enum as_talk talk, const struct as_talk_request *r,
+                     const char *authority)
+{
+    uint32_t n;
+
+    *f = (struct as_talk_frame){.timeout = ""};
+    AS_ASSERT(r->n_metadata <= AS_TALK_METADATA);
+    if (talk == AS_TALK_GRPC) {
+        AS_ASSERT(r->message.n <= UINT32_MAX);
+        if (r->timeout)
+            as_grpc_put_timeout(f->timeout, r->timeout);
+        n = as_grpc_call_fields(f->fields, r->path, as_str_of(authority), AS_STR(AS_TALK_AGENT),
+                                as_str_of(f->timeout));
+        if (!r->framed) {
+            as_grpc_prefix(f->prefix, (uint32_t)r->message.n);
+            f->body[f->request.n_body++] =
+                (struct as_str){(const char *)f->prefix, sizeof(f->prefix)};
+        }
+        f->body[f->request.n_body++] = r->message;
+    } else {
+        struct as_rest_call_head head = {.method = r->method,
+                                         .path = r->path,
+                                         .authority = as_str_of(authority),
+                                         .user_agent = AS_STR(AS_TALK_AGENT)};
+
+        if (r->has_tail) {
+            snprintf(f->json_len, sizeof(f->json_len), "%zu", r->json_len);
+            head.json_len = as_str_of(f->json_len);
+        }
+        if (r->message.n)
+            head.content_type =
+                r->has_tail ? AS_STR("application/octet-stream") : AS_STR("application/json");
+        n = as_rest_call_fields(f->fields, &head);
+        f->body[0] = r->message;
+        f->request.n_body = r->message.n ? 1 : 0;
+    }
+    for (uint32_t i = 0; i < r->n_metadata; i++)
+        f->fields[n++] = r->metadata[i];
+    f->request.headers = f->fields;
+    f->request.n_headers = n;
+    f->request.body = f->body;
+}
+
+void as_talk_begin(struct as_talk_call *c, enum as_talk talk, struct as_json *json, size_t limit)
+{
+    c->talk = talk;
+    c->json = json;
+    c->on_response = NULL;
+    if (talk == AS_TALK_GRPC)
+        as_grpc_call_begin(&c->grpc, limit);
+    else
+        as_rest_call_begin(&c->rest, limit);
+}
+
+static void on_message(void *ctx, struct as_grpc_call *g AS_UNUSED)
+{
+    struct as_talk_call *c = ctx;
+
+    c->on_response(c->ctx, c);
+}
+
+static void on_event(void *ctx, struct as_rest_call *r AS_UNUSED)
+{
+    struct as_talk_call *c = ctx;
+
+    c->on_response(c->ctx, c);
+}
+
+void as_talk_begin_stream(struct as_talk_call *c, as_talk_on_response on_response, void *ctx)
+{
+    c->on_response = on_response;
+    c->ctx = ctx;
+    if (c->talk == AS_TALK_GRPC)
+        as_grpc_call_many(&c->grpc, on_message, c);
+    else
+        as_rest_call_many(&c->rest, on_event, c);
+}
+
+bool as_talk_is_error(struct as_talk_call *c, struct as_arena *a, struct as_str *ret_text)
+{
+    const struct as_buf *m = as_talk_message(c);
+    struct as_str text = {NULL, 0}, response;
+    struct as_blob *blob = NULL;
+    struct as_oip_response r;
+    char why[8];
+
+    if (c->talk == AS_TALK_GRPC) {
+        if (as_oip_parse_stream_response(m->p, m->n, &text, &response) || !text.n)
+            return false;
+    } else {
+        /* most events are read no further than this */
+        if (!m->n || !memmem(m->p, m->n, "\"error\"", 7) ||
+            as_oip_json_flat_parse(c->json, m->p, m->n, NULL, 0, a, &r, &blob, &text, why,
+                                   sizeof(why)))
+            return false;
+        as_blob_unref(blob);
+    }
+    *ret_text = text;
+    return text.p != NULL;
+}
+
+void as_talk_fini(struct as_talk_call *c)
+{
+    as_grpc_call_fini(&c->grpc);
+    as_rest_call_fini(&c->rest);
+}
+
+void as_talk_field(struct as_talk_call *c, struct as_str name, struct as_str value)
+{
+    if (c->talk == AS_TALK_GRPC)
+        as_grpc_call_field(&c->grpc, name, value);
+    else
+        as_rest_call_field(&c->rest, name, value);
+}
+
+int as_talk_data(struct as_talk_call *c, const uint8_t *p, size_t n)
+{
+    return c->talk == AS_TALK_GRPC ? as_grpc_call_data(&c->grpc, p, n)
+                                   : as_rest_call_data(&c->rest, p, n);
+}
+
+uint32_t as_talk_end(struct as_talk_call *c, uint32_t code, bool whole)
+{
+    return c->talk == AS_TALK_GRPC ? as_grpc_call_end(&c->grpc, code, whole)
+                                   : as_rest_call_end(&c->rest, c->json, whole);
+}
+
+struct as_buf *as_talk_message(struct as_talk_call *c)
+{
+    return c->talk == AS_TALK_GRPC ? &c->grpc.message : &c->rest.body;
+}
+
+char *as_talk_text(struct as_talk_call *c)
+{
+    return c->talk == AS_TALK_GRPC ? c->grpc.text : c->rest.text;
+}

@@ -1,0 +1,128 @@
+#include "tool/call/target.h"
+
+#include "conf/exit_code.h"
+#include "ctl/state/runtime_dir.h"
+#include "io/socket/connect.h"
+#include "io/process/server_processes.h"
+
+enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
+
+static int wrong(const char *url, const char *what, struct as_buf *why)
+{
+    as_buf_printf(why, "--url '%s': %s", url, what);
+    return AS_EINVALID;
+}
+
+static int set(struct as_target *t, struct as_str host, uint16_t port)
+{
+    bool v6 = memchr(host.p, ':', host.n) != NULL;
+
+    if (host.n == 0 || host.n >= AS_TARGET_HOST_MAX)
+        return AS_EINVALID;
+    memcpy(t->host, host.p, host.n);
+    t->host[host.n] = 0;
+    t->port = port;
+    snprintf(t->authority, sizeof(t->authority), v6 ? "[%s]:%u" : "%s:%u", t->host, port);
+    return 0;
+}
+
+int as_target_parse(struct as_target *ret_t, const char *url, struct as_buf *why)
+{
+    static const char *const schemes[] = {"grpc://", "http://"};
+    const char *p = url, *end, *colon;
+    uint64_t port = 8000;
+    struct as_str host;
+
+    for (size_t i = 0; i < AS_COUNT(schemes); i++) {
+        if (strncmp(p, schemes[i], strlen(schemes[i])) == 0)
+            p += strlen(schemes[i]);
+    }
+    if (p == url && strstr(url, "://"))
+        return wrong(url, "only grpc:// and http:// are known", why);
+    if (*p == '[') {
+        end = strchr(++p, ']');
+        if (!end || (end[1] && end[1] != ':'))
+            return wrong(url, "an address in brackets is written [::1]:8000", why);
+        colon = end[1] ? end + 1 : NULL;
+    } else {
+        colon = strrchr(p, ':');
+        if (colon && colon != strchr(p, ':'))
+            return wrong(url, "an IPv6 address is written in brackets, [::1]:8000", why);
+        end = colon ? colon : p + strlen(p);
+    }
+    host = (struct as_str){p, (size_t)(end - p)};
+    if (colon && (as_str_u64(as_str_of(colon + 1), &port) || port == 0 || port > UINT16_MAX))
+        return wrong(url, "the port is not a number from 1 to 65535", why);
+    if (strpbrk(host.p, "/ ?#@") || set(ret_t, host, (uint16_t)port))
+        return wrong(url, "is not HOST:PORT", why);
+    return 0;
+}
+
+static void find(struct as_runtime_found *f, const struct as_option_set *o)
+{
+    as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
+                    (uint16_t)as_option_u64(o, AS_OPT_PORT));
+}
+
+int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, struct as_buf *why)
+{
+    const char *url = as_option_str(o, AS_OPT_URL);
+    struct as_runtime_found f;
+
+    ret_t->found = false;
+    if (url[0])
+        return as_target_parse(ret_t, url, why);
+    find(&f, o);
+    ret_t->found = f.lives;
+    as_runtime_found_fini(&f);
+    return set(ret_t, AS_STR("localhost"), f.chosen.port);
+}
+
+/* What a person can do when nobody answers. */
+static void advise(const struct as_option_set *o, struct as_buf *why)
+{
+    struct as_runtime_found f;
+
+    if (as_option_str(o, AS_OPT_URL)[0]) {
+        as_buf_str(why, "\n  Does a server listen there?");
+        return;
+    }
+    find(&f, o);
+    as_runtime_list(&f, why);
+    if (f.n == 0)
+        as_buf_printf(why,
+                      "\n  No server runs in %s; another place is chosen with --runtime-dir, any "
+                      "server with --url HOST:PORT.",
+                      f.chosen.base);
+    else
+        as_buf_str(why,
+                   "; one that listens on another address than this host's loopback needs --url");
+    as_runtime_found_fini(&f);
+}
+
+int as_target_connect(const struct as_target *t, const struct as_option_set *o, struct as_buf *why)
+{
+    char reason[160];
+    int fd, rc = as_connect_tcp(t->host, t->port, as_option_ns(o, AS_OPT_CONNECT_TIMEOUT), &fd,
+                                reason, sizeof(reason));
+
+    if (rc == 0)
+        return fd;
+    as_buf_printf(why, "cannot connect to %s: %s.", t->authority, reason);
+    advise(o, why);
+    return AS_EUNAVAILABLE;
+}
+
+void as_target_explain(const struct as_option_set *o, int code, struct as_buf *why)
+{
+    struct as_runtime_found f;
+    struct as_family family;
+
+    if (as_option_str(o, AS_OPT_URL)[0] ||
+        (code != AS_CODE_STATUS + DEADLINE_EXCEEDED && code != AS_CODE_STATUS + UNAVAILABLE))
+        return;
+    find(&f, o);
+    as_family_read(&family, f.chosen.base, f.chosen.port);
+    as_family_explain(&family, why);
+    as_runtime_found_fini(&f);
+}

@@ -1,0 +1,140 @@
+#include "tool/server/changes.h"
+
+#include "tool/server/record.h"
+
+static const char *const steps[AS_CHANGE_STEPS] = {
+    [AS_CHANGE_ADDED] = "added",
+    [AS_CHANGE_CHANGED] = "changed",
+    [AS_CHANGE_REMOVED] = "removed",
+    [AS_CHANGE_UNCHANGED] = "unchanged",
+};
+
+static int step_of(struct as_str word)
+{
+    for (int i = 0; i < AS_CHANGE_STEPS; i++) {
+        if (as_str_eq(word, as_str_of(steps[i])))
+            return i;
+    }
+    return -1;
+}
+
+static int read_change(struct as_changes *c, struct as_record *r, struct as_json_value *v)
+{
+    struct as_str app = {0}, deployment = {0}, step = {0}, cost = {0}, keys = {0};
+    const struct as_record_field fields[] = {{"application", AS_RECORD_STR, &app},
+                                             {"deployment", AS_RECORD_STR, &deployment},
+                                             {"step", AS_RECORD_STR, &step},
+                                             {"class", AS_RECORD_STR, &cost},
+                                             {"keys", AS_RECORD_STR, &keys}};
+    int err = as_record_read(r, v, fields, AS_COUNT(fields));
+
+    if (!err && (!app.n || !deployment.n || step_of(step) < 0))
+        err = AS_EPROTO;
+    if (err)
+        return err == AS_EINVALID ? AS_EPROTO : err;
+    if (!(c->n & (c->n - 1))) /* a power of two is full */
+        c->all = as_xrealloc(c->all, (c->n ? 2 * (size_t)c->n : 1) * sizeof(*c->all));
+    c->all[c->n++] = (struct as_change){.application = as_str_dup(app),
+                                        .deployment = as_str_dup(deployment),
+                                        .cost = as_str_dup(cost),
+                                        .keys = as_str_dup(keys),
+                                        .step = (enum as_change_step)step_of(step)};
+    return 0;
+}
+
+static int read_list(struct as_changes *c, struct as_record *r, struct as_json_value *v)
+{
+    struct as_json_items it;
+    int err = as_json_items(r->json, v, &it), more;
+
+    if (!err && it.object)
+        return AS_EPROTO;
+    while (!err && (more = as_json_next(r->json, &it)) != 0)
+        err = more < 0 ? more : read_change(c, r, &it.value);
+    return err;
+}
+
+int as_changes_read(struct as_changes *c, struct as_str json)
+{
+    struct as_record r;
+    struct as_json_value root;
+    struct as_json_items it;
+    int err, more;
+    bool found = false;
+
+    *c = (struct as_changes){0};
+    err = as_record_open(&r, json, &root);
+    if (!err)
+        err = as_json_items(r.json, &root, &it);
+    if (!err && !it.object)
+        err = AS_EPROTO;
+    while (!err && (more = as_json_next(r.json, &it)) != 0) {
+        err = more < 0 ? more : 0;
+        if (!err && as_str_eq(it.key, AS_STR("generation")))
+            err = as_json_i64(r.json, &it.value, &c->generation);
+        if (!err && as_str_eq(it.key, AS_STR("changes"))) {
+            found = true;
+            err = read_list(c, &r, &it.value);
+        }
+    }
+    as_record_close(&r);
+    return err == AS_EINVALID || (!err && !found) ? AS_EPROTO : err;
+}
+
+void as_changes_fini(struct as_changes *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        free(c->all[i].application);
+        free(c->all[i].deployment);
+        free(c->all[i].cost);
+        free(c->all[i].keys);
+    }
+    free(c->all);
+    *c = (struct as_changes){0};
+}
+
+uint32_t as_changes_count(const struct as_changes *c, enum as_change_step step)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        n += c->all[i].step == step;
+    return n;
+}
+
+bool as_changes_touch(const struct as_changes *c, const char *application)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->all[i].step != AS_CHANGE_UNCHANGED &&
+            strcmp(c->all[i].application, application) == 0)
+            return true;
+    }
+    return false;
+}
+
+void as_changes_print(const struct as_changes *c, struct as_buf *out)
+{
+    int app = 11, deployment = 10; /* the heads of their columns */
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        app = AS_MAX(app, (int)strlen(c->all[i].application));
+        deployment = AS_MAX(deployment, (int)strlen(c->all[i].deployment));
+    }
+    if (c->n)
+        as_buf_printf(out, "%-*s  %-*s  %-9s  %-11s  %s\n", app, "APPLICATION", deployment,
+                      "DEPLOYMENT", "STEP", "COST", "KEYS");
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct as_change *ch = &c->all[i];
+        bool is_changed = ch->step == AS_CHANGE_CHANGED;
+
+        as_buf_printf(out, "%-*s  %-*s  ", app, ch->application, deployment, ch->deployment);
+        if (is_changed)
+            as_buf_printf(out, "%-9s  %-11s  %s\n", steps[ch->step], ch->cost, ch->keys);
+        else
+            as_buf_printf(out, "%s\n", steps[ch->step]);
+    }
+    for (int i = 0; i < AS_CHANGE_STEPS; i++)
+        as_buf_printf(out, "%s%u %s", i ? ", " : "", as_changes_count(c, (enum as_change_step)i),
+                      steps[i]);
+    as_buf_str(out, "\n");
+}

@@ -1,0 +1,250 @@
+#include "wire/grpc/grpc_call.h"
+
+#include <stdarg.h>
+
+enum { OK = 0, CANCELLED = 1, UNKNOWN = 2, PERMISSION_DENIED = 7, RESOURCE_EXHAUSTED = 8 };
+enum { UNIMPLEMENTED = 12, INTERNAL = 13, UNAVAILABLE = 14, UNAUTHENTICATED = 16 };
+
+uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
+                             struct as_str authority, struct as_str user_agent,
+                             struct as_str timeout)
+{
+    const struct as_http_header fields[AS_GRPC_CALL_FIELDS] = {
+        {AS_STR(":method"), AS_STR("POST")},
+        {AS_STR(":scheme"), AS_STR("http")},
+        {AS_STR(":path"), path},
+        {AS_STR(":authority"), authority},
+        {AS_STR("te"), AS_STR("trailers")},
+        {AS_STR("content-type"), AS_STR("application/grpc")},
+        {AS_STR("user-agent"), user_agent},
+        {AS_STR("grpc-timeout"), timeout},
+    };
+
+    memcpy(out, fields, sizeof(fields));
+    return AS_GRPC_CALL_FIELDS - (timeout.n ? 0 : 1);
+}
+
+void as_grpc_put_timeout(char out[AS_GRPC_TIMEOUT_MAX], as_ns timeout)
+{
+    static const struct {
+        as_ns unit;
+        char name;
+    } units[] = {{1, 'n'},      {AS_US, 'u'},       {AS_MS, 'm'},
+                 {AS_SEC, 'S'}, {60 * AS_SEC, 'M'}, {3600 * AS_SEC, 'H'}};
+
+    for (size_t i = 0; i < AS_COUNT(units); i++) {
+        as_ns v = timeout / units[i].unit + (timeout % units[i].unit != 0);
+
+        if (v <= 99999999) {
+            snprintf(out, AS_GRPC_TIMEOUT_MAX, "%u%c", (unsigned)v, units[i].name);
+            return;
+        }
+    }
+}
+
+void as_grpc_put_bin(struct as_buf *out, struct as_str v)
+{
+    size_t n = AS_GRPC_BIN_CHARS(v.n);
+
+    as_grpc_encode_bin((char *)as_buf_reserve(out, n), (const uint8_t *)v.p, v.n);
+    out->n += n;
+}
+
+void as_grpc_call_begin(struct as_grpc_call *c, size_t limit)
+{
+    c->message.n = 0;
+    c->limit = limit;
+    c->reader = (struct as_grpc_reader){0};
+    c->on_message = NULL;
+    c->pending = false;
+    c->http_status = 0;
+    c->is_grpc = c->has_status = false;
+    c->status = OK;
+    c->fault = NULL;
+    c->fault_status = OK;
+    c->text[0] = 0;
+}
+
+void as_grpc_call_many(struct as_grpc_call *c,
+                       void (*on_message)(void *ctx, struct as_grpc_call *c), void *ctx)
+{
+    c->on_message = on_message;
+    c->ctx = ctx;
+}
+
+void as_grpc_call_fini(struct as_grpc_call *c)
+{
+    as_buf_fini(&c->message);
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* grpc-message: %XX stands for a byte; broken escapes are left as they are. */
+static void decode_text(char out[AS_GRPC_CALL_TEXT], struct as_str v)
+{
+    size_t w = 0;
+
+    for (size_t i = 0; i < v.n && w + 1 < AS_GRPC_CALL_TEXT; i++) {
+        int hi = v.p[i] == '%' && i + 2 < v.n ? hex(v.p[i + 1]) : -1;
+        int lo = hi >= 0 ? hex(v.p[i + 2]) : -1;
+
+        char c = v.p[i];
+
+        if (lo >= 0) {
+            c = (char)(hi << 4 | lo);
+            i += 2;
+        }
+        out[w++] = c ? c : '?';
+    }
+    out[w] = 0;
+}
+
+void as_grpc_call_field(struct as_grpc_call *c, struct as_str name, struct as_str value)
+{
+    uint64_t v;
+
+    if (as_str_eq(name, AS_STR(":status"))) {
+        c->http_status = as_str_u64(value, &v) == 0 && v < 1000 ? (uint32_t)v : 0;
+    } else if (as_str_eq(name, AS_STR("content-type"))) {
+        c->is_grpc = as_grpc_is_content_type(value);
+    } else if (as_str_eq(name, AS_STR("grpc-status"))) {
+        c->has_status = true;
+        c->status = as_str_u64(value, &v) == 0 && v <= UNAUTHENTICATED ? (uint32_t)v : UNKNOWN;
+    } else if (as_str_eq(name, AS_STR("grpc-message"))) {
+        decode_text(c->text, value);
+    }
+}
+
+static int refuse(struct as_grpc_call *c, uint32_t status, const char *fault)
+{
+    c->fault = fault;
+    c->fault_status = status;
+    return AS_EPROTO;
+}
+
+/* Of a stream: hands over the message that is complete, if one is. */
+static void tell(struct as_grpc_call *c)
+{
+    if (!c->on_message || !c->pending || !as_grpc_at_boundary(&c->reader))
+        return;
+    c->pending = false;
+    c->on_message(c->ctx, c);
+    c->message.n = 0;
+}
+
+int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
+{
+    const uint8_t *bytes;
+    bool compressed = false;
+    uint64_t len;
+
+    if (c->http_status != 200 || !c->is_grpc || c->fault)
+        return c->fault ? AS_EPROTO : 0; /* an HTTP error's page: the status says enough */
+    for (;;) {
+        switch (as_grpc_read(&c->reader, &p, &n, &bytes, &len, &compressed)) {
+        case AS_GRPC_MORE:
+            return 0;
+        case AS_GRPC_BAD:
+            return refuse(c, INTERNAL, "the answer is not framed as gRPC");
+        case AS_GRPC_MESSAGE:
+            if (c->reader.messages > 1 && !c->on_message)
+                return refuse(c, INTERNAL, "more than one message came");
+            if (compressed)
+                return refuse(c, INTERNAL, "the message is compressed, which was not asked for");
+            if (len > c->limit)
+                return refuse(c, RESOURCE_EXHAUSTED, "the answer is larger than the limit");
+            c->pending = true;
+            tell(c); /* when it has no bytes */
+            break;
+        case AS_GRPC_BYTES:
+            as_buf_add(&c->message, bytes, (size_t)len);
+            tell(c);
+            break;
+        }
+    }
+}
+
+static uint32_t status_of_http(uint32_t http)
+{
+    switch (http) {
+    case 400:
+        return INTERNAL;
+    case 401:
+        return UNAUTHENTICATED;
+    case 403:
+        return PERMISSION_DENIED;
+    case 404:
+        return UNIMPLEMENTED;
+    case 429:
+    case 502:
+    case 503:
+    case 504:
+        return UNAVAILABLE;
+    default:
+        return UNKNOWN;
+    }
+}
+
+/* RFC 9113 error codes, in order. */
+static const struct {
+    const char *name;
+    uint32_t status;
+} resets[] = {
+    {"NO_ERROR", INTERNAL},
+    {"PROTOCOL_ERROR", INTERNAL},
+    {"INTERNAL_ERROR", INTERNAL},
+    {"FLOW_CONTROL_ERROR", INTERNAL},
+    {"SETTINGS_TIMEOUT", INTERNAL},
+    {"STREAM_CLOSED", INTERNAL},
+    {"FRAME_SIZE_ERROR", INTERNAL},
+    {"REFUSED_STREAM", UNAVAILABLE},
+    {"CANCEL", CANCELLED},
+    {"COMPRESSION_ERROR", INTERNAL},
+    {"CONNECT_ERROR", INTERNAL},
+    {"ENHANCE_YOUR_CALM", RESOURCE_EXHAUSTED},
+    {"INADEQUATE_SECURITY", PERMISSION_DENIED},
+    {"HTTP_1_1_REQUIRED", UNKNOWN},
+};
+
+AS_PRINTF(3, 4)
+static uint32_t say(struct as_grpc_call *c, uint32_t status, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(c->text, sizeof(c->text), fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+uint32_t as_grpc_call_end(struct as_grpc_call *c, uint32_t code, bool whole)
+{
+    if (c->fault)
+        return say(c, c->fault_status, "%s", c->fault);
+    if (c->has_status && c->status != OK)
+        return c->status;
+    if (!whole) {
+        size_t i = code < AS_COUNT(resets) ? code : 2;
+
+        return say(c, resets[i].status, "the stream was reset: %s", resets[i].name);
+    }
+    if (c->http_status != 200 && !c->has_status)
+        return say(c, status_of_http(c->http_status), "HTTP status %u instead of a gRPC answer",
+                   c->http_status);
+    if (!c->is_grpc)
+        return say(c, UNKNOWN, "the answer's content-type is not application/grpc");
+    if (!c->has_status)
+        return say(c, UNKNOWN, "the answer has no grpc-status");
+    if ((!c->reader.messages && !c->on_message) || !as_grpc_at_boundary(&c->reader))
+        return say(c, INTERNAL,
+                   c->reader.messages || c->on_message ? "the message was cut short"
+                                                       : "status OK without a message");
+    c->text[0] = 0;
+    return OK;
+}

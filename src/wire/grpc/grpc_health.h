@@ -1,0 +1,32 @@
+/* wire/grpc/grpc_health.h — messages of grpc.health.v1.Health, over protobuf-c's generated code.
+ *
+ * Source: proto/grpc/health/v1/health.proto. Small and cold: allocates as it goes. Pure.
+ */
+#ifndef AS_WIRE_HEALTH_H
+#define AS_WIRE_HEALTH_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum as_health { /* ServingStatus */
+                 AS_HEALTH_UNKNOWN = 0,
+                 AS_HEALTH_SERVING = 1,
+                 AS_HEALTH_NOT_SERVING = 2,
+                 AS_HEALTH_SERVICE_UNKNOWN = 3
+};
+
+#define AS_HEALTH_RESPONSE_MAX 16u /* bytes of a HealthCheckResponse, and room to spare */
+
+/* HealthCheckRequest: appends the service's name. AS_EPROTO: malformed, or not UTF-8. AS_ENOMEM. */
+int as_health_parse(const uint8_t *p, size_t n, struct as_buf *ret_service);
+/* HealthCheckResponse; returns its length. */
+size_t as_health_put(uint8_t out[AS_HEALTH_RESPONSE_MAX], enum as_health status);
+
+struct as_health_row {
+    char *service;
+    enum as_health status;
+};
+/* HealthListResponse, appended. 0 or AS_ENOMEM. */
+int as_health_put_list(struct as_buf *out, const struct as_health_row *rows, size_t n);
+
+#endif

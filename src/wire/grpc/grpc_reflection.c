@@ -1,0 +1,314 @@
+#include "wire/grpc/grpc_reflection.h"
+
+#include "wire/name_check.h"
+#include "wire/protobuf/pb.h"
+#include "wire/protobuf/pb_unpack.h"
+
+#include <reflection.pb-c.h>
+
+#define FILES_MAX 64u /* of the set; proto/ has a handful */
+
+/* Generated: the FileDescriptorSets of proto/. */
+extern const unsigned char as_reflect_clients[], as_reflect_management[];
+extern const size_t as_reflect_clients_len, as_reflect_management_len;
+
+typedef Grpc__Reflection__V1__ServerReflectionRequest request;
+typedef Grpc__Reflection__V1__ServerReflectionResponse response;
+
+/* --- the descriptors, which are ours: well formed --- */
+
+/* Field numbers of descriptor.proto. */
+enum { SET_FILE = 1, NAME = 1, FILE_PACKAGE = 2, FILE_DEPENDENCY = 3, FILE_SERVICE = 6 };
+
+/* Length-delimited fields of a descriptor, one after the other. */
+static bool next(struct as_pb *r, struct as_pb_field *f)
+{
+    int rc;
+
+    while ((rc = as_pb_next(r, f)) == 1 && f->wire != AS_PB_LEN) {
+    }
+    AS_ASSERT(rc >= 0);
+    return rc;
+}
+
+/* The first field of that number; empty: there is none. */
+static struct as_str get(struct as_str message, uint32_t number)
+{
+    struct as_pb r = as_pb_of(message);
+    struct as_pb_field f;
+
+    while (next(&r, &f)) {
+        if (f.number == number)
+            return f.s;
+    }
+    return (struct as_str){0};
+}
+
+static struct as_str whole(enum as_reflect_set set)
+{
+    if (set == AS_REFLECT_MANAGEMENT)
+        return (struct as_str){(const char *)as_reflect_management, as_reflect_management_len};
+    return (struct as_str){(const char *)as_reflect_clients, as_reflect_clients_len};
+}
+
+struct as_str as_reflect_find_file(enum as_reflect_set set, struct as_str name)
+{
+    struct as_pb r = as_pb_of(whole(set));
+    struct as_pb_field f;
+
+    while (next(&r, &f)) {
+        if (f.number == SET_FILE && as_str_eq(get(f.s, NAME), name))
+            return f.s;
+    }
+    return (struct as_str){0};
+}
+
+/* What a descriptor holds: number of the field, kind of what is in it. */
+enum kind { A_FILE, A_MESSAGE, AN_ENUM, A_SERVICE, A_LEAF, KINDS };
+static const enum kind children[KINDS][9] = {
+    [A_FILE] = {[4] = A_MESSAGE, [5] = AN_ENUM, [6] = A_SERVICE, [7] = A_LEAF},
+    [A_MESSAGE] = {[2] = A_LEAF, [3] = A_MESSAGE, [4] = AN_ENUM, [6] = A_LEAF, [8] = A_LEAF},
+    [AN_ENUM] = {[2] = A_LEAF},
+    [A_SERVICE] = {[2] = A_LEAF},
+};
+
+/* `name`, relative to this scope, is declared in it. */
+static bool declares(struct as_str scope, enum kind kind, struct as_str name)
+{
+    const char *dot = memchr(name.p, '.', name.n);
+    struct as_str head = {name.p, dot ? (size_t)(dot - name.p) : name.n};
+    struct as_str tail = {dot ? dot + 1 : NULL, dot ? name.n - head.n - 1 : 0};
+    struct as_pb r = as_pb_of(scope);
+    struct as_pb_field f;
+
+    while (next(&r, &f)) {
+        enum kind child = f.number < AS_COUNT(children[0]) ? children[kind][f.number] : A_FILE;
+
+        if (child == A_FILE)
+            continue;
+        /* the values of an enum belong to the scope around it */
+        if (child == AN_ENUM && declares(f.s, AN_ENUM, name))
+            return true;
+        if (as_str_eq(get(f.s, NAME), head) &&
+            (!dot || (child != A_LEAF && child != AN_ENUM && tail.n && declares(f.s, child, tail))))
+            return true;
+    }
+    return false;
+}
+
+struct as_str as_reflect_find_symbol(enum as_reflect_set set, struct as_str name)
+{
+    struct as_pb r = as_pb_of(whole(set));
+    struct as_pb_field f;
+
+    while (next(&r, &f)) {
+        struct as_str package = get(f.s, FILE_PACKAGE);
+
+        if (f.number == SET_FILE && name.n > package.n + 1 && name.p[package.n] == '.' &&
+            memcmp(name.p, package.p, package.n) == 0 &&
+            declares(f.s, A_FILE, (struct as_str){name.p + package.n + 1, name.n - package.n - 1}))
+            return f.s;
+    }
+    return (struct as_str){0};
+}
+
+/* --- answers --- */
+
+/* A file and all that it imports, each once, what is imported behind. */
+struct closure {
+    enum as_reflect_set set;
+    ProtobufCBinaryData files[FILES_MAX];
+    size_t n;
+};
+
+static void add_file(struct closure *c, struct as_str file)
+{
+    struct as_pb r = as_pb_of(file);
+    struct as_pb_field f;
+
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->files[i].data == (const uint8_t *)file.p)
+            return;
+    }
+    AS_ASSERT(c->n < FILES_MAX);
+    c->files[c->n++] = (ProtobufCBinaryData){file.n, (uint8_t *)(uintptr_t)file.p};
+    while (next(&r, &f)) {
+        if (f.number == FILE_DEPENDENCY)
+            add_file(c, as_reflect_find_file(c->set, f.s));
+    }
+}
+
+/* Without memory nothing is put: an answer is never empty otherwise, since it has the question. */
+static void put(struct as_buf *out, const response *r)
+{
+    size_t n = grpc__reflection__v1__server_reflection_response__get_packed_size(r);
+    uint8_t *p = as_buf_try_reserve(out, n);
+
+    if (p)
+        out->n += grpc__reflection__v1__server_reflection_response__pack(r, p);
+}
+
+static void put_error(struct as_buf *out, response *r, int err, const char *what, const char *name)
+{
+    Grpc__Reflection__V1__ErrorResponse e;
+    char text[256];
+
+    grpc__reflection__v1__error_response__init(&e);
+    /* a name that is cut in the middle of a character would make the answer unreadable */
+    snprintf(text, sizeof(text), strlen(name) < sizeof(text) / 2 ? "%s '%s'" : "%s", what, name);
+    e.error_code = (int32_t)as_err_grpc(err);
+    e.error_message = text;
+    r->message_response_case =
+        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
+    r->error_response = &e;
+    put(out, r);
+    r->error_response = NULL;
+}
+
+static void put_file(struct as_buf *out, response *r, enum as_reflect_set set, struct as_str file,
+                     const char *what, const char *name)
+{
+    Grpc__Reflection__V1__FileDescriptorResponse d;
+    struct closure c = {.set = set};
+
+    if (!file.n) {
+        put_error(out, r, AS_ENOTFOUND, what, name);
+        return;
+    }
+    add_file(&c, file);
+    grpc__reflection__v1__file_descriptor_response__init(&d);
+    d.file_descriptor_proto = c.files;
+    d.n_file_descriptor_proto = c.n;
+    r->message_response_case =
+        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
+    r->file_descriptor_response = &d;
+    put(out, r);
+    r->file_descriptor_response = NULL;
+}
+
+/* Nothing of ours is extended: proto3 has no extensions. */
+static void put_no_extensions(struct as_buf *out, response *r, enum as_reflect_set set, char *type)
+{
+    Grpc__Reflection__V1__ExtensionNumberResponse e;
+
+    if (!as_reflect_find_symbol(set, as_str_of(type)).n) {
+        put_error(out, r, AS_ENOTFOUND, "no type", type);
+        return;
+    }
+    grpc__reflection__v1__extension_number_response__init(&e);
+    e.base_type_name = type;
+    r->message_response_case =
+        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ALL_EXTENSION_NUMBERS_RESPONSE;
+    r->all_extension_numbers_response = &e;
+    put(out, r);
+    r->all_extension_numbers_response = NULL;
+}
+
+struct services {
+    Grpc__Reflection__V1__ServiceResponse rows[FILES_MAX], *refs[FILES_MAX];
+    char names[FILES_MAX][128];
+    size_t n;
+};
+
+static void add_services(struct services *s, struct as_str file)
+{
+    struct as_str package = get(file, FILE_PACKAGE), name;
+    struct as_pb r = as_pb_of(file);
+    struct as_pb_field f;
+
+    while (next(&r, &f)) {
+        if (f.number != FILE_SERVICE)
+            continue;
+        AS_ASSERT(s->n < FILES_MAX);
+        name = get(f.s, NAME);
+        snprintf(s->names[s->n], sizeof(s->names[0]), "%.*s.%.*s", AS_STR_FMT(package),
+                 AS_STR_FMT(name));
+        grpc__reflection__v1__service_response__init(&s->rows[s->n]);
+        s->rows[s->n].name = s->names[s->n];
+        s->refs[s->n] = &s->rows[s->n];
+        s->n++;
+    }
+}
+
+static void put_services(struct as_buf *out, response *r, enum as_reflect_set which)
+{
+    Grpc__Reflection__V1__ListServiceResponse l;
+    struct services s = {.n = 0};
+    struct as_pb set = as_pb_of(whole(which));
+    struct as_pb_field f;
+
+    while (next(&set, &f))
+        add_services(&s, f.s);
+    grpc__reflection__v1__list_service_response__init(&l);
+    l.service = s.refs;
+    l.n_service = s.n;
+    r->message_response_case =
+        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
+    r->list_services_response = &l;
+    put(out, r);
+    r->list_services_response = NULL;
+}
+
+/* The question comes back in the answer: every string of it must be one. */
+static bool is_utf8(const request *q)
+{
+    const char *s = "";
+
+    switch (q->message_request_case) {
+    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
+        s = q->file_containing_extension->containing_type;
+        break;
+    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST__NOT_SET:
+        break;
+    default: /* all others are strings in one union */
+        s = q->file_by_filename;
+    }
+    return as_names_utf8(as_str_of(s)) && as_names_utf8(as_str_of(q->host));
+}
+
+static void answer(enum as_reflect_set set, request *q, struct as_buf *out)
+{
+    response r;
+
+    grpc__reflection__v1__server_reflection_response__init(&r);
+    r.valid_host = q->host;
+    r.original_request = q;
+    switch (q->message_request_case) {
+    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
+        put_file(out, &r, set, as_reflect_find_file(set, as_str_of(q->file_by_filename)), "no file",
+                 q->file_by_filename);
+        break;
+    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
+        put_file(out, &r, set, as_reflect_find_symbol(set, as_str_of(q->file_containing_symbol)),
+                 "no symbol", q->file_containing_symbol);
+        break;
+    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
+        put_error(out, &r, AS_ENOTFOUND, "no extension of type",
+                  q->file_containing_extension->containing_type);
+        break;
+    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
+        put_no_extensions(out, &r, set, q->all_extension_numbers_of_type);
+        break;
+    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
+        put_services(out, &r, set);
+        break;
+    default:
+        put_error(out, &r, AS_EINVALID, "unknown question to host", q->host);
+    }
+}
+
+int as_reflect_answer(enum as_reflect_set set, const uint8_t *p, size_t n, struct as_buf *out)
+{
+    struct as_unpack mem;
+    request *q =
+        grpc__reflection__v1__server_reflection_request__unpack(as_unpack_init(&mem), n, p);
+    size_t had = out->n;
+    int err = mem.starved ? AS_ENOMEM : AS_EPROTO;
+
+    if (q && is_utf8(q)) {
+        answer(set, q, out);
+        err = out->n > had ? 0 : AS_ENOMEM;
+    }
+    grpc__reflection__v1__server_reflection_request__free_unpacked(q, &mem.allocator);
+    return err;
+}

@@ -1,0 +1,410 @@
+#include "wire/h1/h1.h"
+
+#include "base/err.h"
+#include "base/memory/slab.h"
+#include "wire/h1/h1_internal.h"
+
+#include <string.h>
+
+#define MALFORMED 0x1u /* codes of on_close, those of RFC 9113: PROTOCOL_ERROR */
+#define CANCEL    0x8u
+/* 16^15 still leaves room for a sum. */
+#define SIZE_DIGITS 15u
+
+int as_h1_new(struct as_h1 **ret_h, const struct as_h1_conf *conf, const struct as_http_ops *ops,
+              void *conn)
+{
+    struct as_h1 *h = as_slab_get(sizeof(*h));
+
+    if (!h)
+        return AS_ENOMEM;
+    /* the room behind is not cleared: it is larger than all the rest */
+    memset(h, 0, offsetof(struct as_h1, inline_rest));
+    h->conf = *conf;
+    h->ops = ops;
+    h->conn = conn;
+    h->head_since = AS_NEVER;
+    h->in = (struct as_h1_bytes){h->inline_in, 0, sizeof(h->inline_in)};
+    h->text = (struct as_h1_bytes){h->inline_out, 0, sizeof(h->inline_out)};
+    h->rest = h->inline_rest;
+    h->rest_cap = AS_H1_INLINE_REST;
+    h->pieces = h->inline_pieces;
+    h->pieces_cap = AS_H1_INLINE_PIECES;
+    *ret_h = h;
+    return 0;
+}
+
+void as_h1_close_request(struct as_h1 *h, uint32_t code)
+{
+    void *req = h->rq.req;
+
+    as_h1_drop_pieces(h);
+    h->rq.out = AS_H1_OUT;
+    h->rq.req = NULL;
+    h->rq.into = NULL;
+    if (req)
+        h->ops->on_close(h->conn, req, code);
+}
+
+void as_h1_free(struct as_h1 *h)
+{
+    if (!h)
+        return;
+    as_h1_close_request(h, CANCEL);
+    if (h->in.p != h->inline_in)
+        as_slab_put(h->in.p);
+    if (h->text.p != h->inline_out)
+        as_slab_put(h->text.p);
+    if (h->rest != h->inline_rest)
+        free(h->rest);
+    if (h->pieces != h->inline_pieces)
+        free(h->pieces);
+    as_slab_put(h->trailer.p);
+    as_slab_put(h);
+}
+
+bool as_h1_room(struct as_h1_bytes *b, size_t n, const uint8_t *first)
+{
+    uint8_t *p;
+
+    if (n <= b->cap - b->n)
+        return true;
+    p = as_slab_get(b->n + n);
+    if (!p)
+        return false;
+    if (b->n)
+        memcpy(p, b->p, b->n);
+    if (b->p != first)
+        as_slab_put(b->p);
+    b->p = p;
+    b->cap = b->n + n;
+    return true;
+}
+
+/* --- what goes wrong --- */
+
+void as_h1_fail(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
+                const char *what)
+{
+    enum as_h1_out out = h->rq.out;
+
+    h->breach = what;
+    h->state = AS_H1_OVER;
+    h->closing = true;
+    h->head_since = AS_NEVER;
+    if (out == AS_H1_GIVEN || out == AS_H1_OUT)
+        return; /* the client has its answer, or will; a second one would belong to nothing */
+    as_h1_close_request(h, MALFORMED);
+    if (out == AS_H1_OPEN)
+        h->aborted = true;
+    else
+        as_h1_put_error(h, status, where, index, what);
+}
+
+void as_h1_refuse(struct as_h1 *h, uint32_t status, const char *text)
+{
+    if (h->state != AS_H1_OVER)
+        as_h1_fail(h, status, NULL, 0, text);
+}
+
+void as_h1_reset(struct as_h1 *h, uint32_t stream)
+{
+    if (stream == h->stream && h->rq.out < AS_H1_OUT && h->rq.req)
+        h->reset = true;
+}
+
+/* --- one request after the other --- */
+
+void as_h1_next(struct as_h1 *h)
+{
+    if (h->rq.out != AS_H1_OUT)
+        return;
+    if (h->closing)
+        h->state = AS_H1_OVER;
+    if (h->state != AS_H1_WAIT)
+        return;
+    h->rq = (struct as_h1_request){0};
+    h->in.n = h->line = 0;
+    h->state = AS_H1_LINE;
+}
+
+void as_h1_end_body(struct as_h1 *h)
+{
+    h->state = AS_H1_WAIT;
+    h->rq.into = NULL;
+    h->trailer.n = 0;
+    if (h->rq.req && h->rq.out < AS_H1_GIVEN)
+        h->ops->on_end(h->conn, h->rq.req);
+    as_h1_next(h);
+}
+
+void as_h1_begin_body(struct as_h1 *h)
+{
+    struct as_h1_request *r = &h->rq;
+
+    h->head_since = AS_NEVER;
+    h->greeted = true;
+    h->stream++;
+    h->closing |= r->old;
+    r->n_fields = 0;
+    r->list_size = 0;
+    h->head.end_stream = !r->chunked && !r->left;
+    if (h->head.end_stream)
+        r->expects = false;
+    /* before the owner is asked: its answer depends on what is still to be read */
+    h->state = h->head.end_stream ? AS_H1_WAIT : r->chunked ? AS_H1_SIZE : AS_H1_BODY;
+    r->req = h->ops->on_request(h->conn, h->stream, &h->head);
+    AS_ASSERT(r->req || r->out >= AS_H1_GIVEN);
+    if (r->expects && r->out == AS_H1_NONE)
+        as_h1_put_continue(h);
+    if (h->head.end_stream)
+        as_h1_end_body(h);
+}
+
+/* --- bodies --- */
+
+/* k bytes of the body at p. */
+static void give(struct as_h1 *h, const uint8_t *p, size_t k)
+{
+    struct as_h1_request *r = &h->rq;
+
+    r->left -= k;
+    if (!r->req || r->out >= AS_H1_GIVEN)
+        return;
+    if (r->into) { /* k is at most into_n */
+        r->into += k;
+        r->into_n -= k;
+        if (!r->into_n)
+            r->into = NULL;
+    }
+    r->unread += k;
+    h->ops->on_data(h->conn, r->req, p, k);
+}
+
+static size_t read_body(struct as_h1 *h, const uint8_t *p, size_t n)
+{
+    struct as_h1_request *r = &h->rq;
+    size_t k = (size_t)AS_MIN((uint64_t)n, r->left);
+
+    if (r->into) {
+        uint8_t *to = r->into;
+
+        k = AS_MIN(k, r->into_n);
+        memcpy(to, p, k);
+        p = to;
+    }
+    give(h, p, k);
+    if (h->state == AS_H1_BODY && !r->left)
+        as_h1_end_body(h);
+    return k;
+}
+
+void as_h1_into(struct as_h1 *h, uint32_t stream, uint8_t *p, size_t n)
+{
+    if (stream != h->stream || h->state != AS_H1_BODY)
+        return;
+    AS_ASSERT(n <= h->rq.left);
+    h->rq.into = n ? p : NULL;
+    h->rq.into_n = n;
+}
+
+bool as_h1_direct(struct as_h1 *h, uint8_t **ret_p, size_t *ret_n)
+{
+    if (!h->rq.into || h->state != AS_H1_BODY || h->rq.out >= AS_H1_GIVEN)
+        return false;
+    *ret_p = h->rq.into;
+    *ret_n = h->rq.into_n;
+    return true;
+}
+
+int as_h1_landed(struct as_h1 *h, size_t k, as_ns now)
+{
+    h->now = now;
+    AS_ASSERT(h->state == AS_H1_BODY && k <= h->rq.into_n);
+    give(h, h->rq.into, k);
+    if (h->state == AS_H1_BODY && !h->rq.left)
+        as_h1_end_body(h);
+    return h->state == AS_H1_OVER ? AS_EPROTO : 0;
+}
+
+void as_h1_consume(struct as_h1 *h, uint32_t stream, size_t n)
+{
+    if (stream == h->stream)
+        h->rq.unread -= AS_MIN(n, h->rq.unread);
+}
+
+/* --- chunks (RFC 9112 §7.1) --- */
+
+static int hex(uint8_t c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static size_t bad_chunk(struct as_h1 *h, size_t taken, const char *what)
+{
+    as_h1_fail(h, 400, "chunk", h->rq.n_chunks + 1, what);
+    return taken;
+}
+
+static size_t read_size(struct as_h1 *h, const uint8_t *p, size_t n)
+{
+    struct as_h1_request *r = &h->rq;
+
+    for (size_t i = 0; i < n; i++) {
+        int v = hex(p[i]);
+
+        if (v >= 0) {
+            if (r->digits++ == SIZE_DIGITS)
+                return bad_chunk(h, i, "the size has too many digits");
+            r->left = r->left << 4 | (unsigned)v;
+            continue;
+        }
+        if (!r->digits)
+            return bad_chunk(h, i, "the size is not hexadecimal");
+        if (p[i] != '\r' && p[i] != ';')
+            return bad_chunk(h, i, "the size is followed by neither ; nor CR LF");
+        r->ext = p[i] == ';';
+        h->state = p[i] == '\r' ? AS_H1_LF : AS_H1_EXT;
+        return i + 1;
+    }
+    return n;
+}
+
+static size_t read_ext(struct as_h1 *h, const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == '\r') {
+            h->state = AS_H1_LF;
+            return i + 1;
+        }
+        if ((p[i] < 0x20 && p[i] != '\t') || p[i] == 0x7f)
+            return bad_chunk(h, i, "control character in the extension");
+        if (++h->rq.ext > h->conf.max_chunk_ext)
+            return bad_chunk(h, i, "the extension is over --max-chunk-extension");
+    }
+    return n;
+}
+
+static size_t end_size(struct as_h1 *h, const uint8_t *p)
+{
+    if (*p != '\n')
+        return bad_chunk(h, 0, "CR without LF behind the size");
+    h->rq.digits = 0;
+    h->state = h->rq.left ? AS_H1_DATA : AS_H1_TRAILER;
+    return 1;
+}
+
+static size_t read_data(struct as_h1 *h, const uint8_t *p, size_t n)
+{
+    size_t k = (size_t)AS_MIN((uint64_t)n, h->rq.left);
+
+    give(h, p, k);
+    if (h->state == AS_H1_DATA && !h->rq.left)
+        h->state = AS_H1_DATA_CR;
+    return k;
+}
+
+static size_t end_data(struct as_h1 *h, const uint8_t *p)
+{
+    bool cr = h->state == AS_H1_DATA_CR;
+
+    if (*p != (cr ? '\r' : '\n'))
+        return bad_chunk(h, 0, "the data is longer than the size, or does not end with CR LF");
+    h->state = cr ? AS_H1_DATA_LF : AS_H1_SIZE;
+    h->rq.n_chunks += !cr;
+    return 1;
+}
+
+/* --- bytes --- */
+
+/* Takes some of the bytes, at least one unless the state changes. */
+static size_t step(struct as_h1 *h, const uint8_t *p, size_t n)
+{
+    switch (h->state) {
+    case AS_H1_LINE:
+    case AS_H1_FIELDS:
+    case AS_H1_TRAILER:
+        return as_h1_read_line(h, p, n);
+    case AS_H1_BODY:
+        return read_body(h, p, n);
+    case AS_H1_SIZE:
+        return read_size(h, p, n);
+    case AS_H1_EXT:
+        return read_ext(h, p, n);
+    case AS_H1_LF:
+        return end_size(h, p);
+    case AS_H1_DATA:
+        return read_data(h, p, n);
+    case AS_H1_DATA_CR:
+    case AS_H1_DATA_LF:
+        return end_data(h, p);
+    case AS_H1_WAIT:
+    case AS_H1_OVER:
+        break;
+    }
+    return 0;
+}
+
+int as_h1_recv(struct as_h1 *h, const uint8_t *p, size_t n, as_ns now, size_t *ret_taken)
+{
+    size_t at = 0;
+
+    h->now = now;
+    while (at < n && h->state < AS_H1_WAIT)
+        at += step(h, p + at, n - at);
+    *ret_taken = h->state == AS_H1_OVER ? n : at;
+    return h->state == AS_H1_OVER ? AS_EPROTO : 0;
+}
+
+bool as_h1_wants_read(const struct as_h1 *h)
+{
+    return h->state < AS_H1_WAIT && h->rq.unread <= h->conf.max_unread;
+}
+
+bool as_h1_done(const struct as_h1 *h)
+{
+    return h->state == AS_H1_OVER && !h->text.n &&
+           (h->rq.out == AS_H1_NONE || h->rq.out == AS_H1_OUT);
+}
+
+const char *as_h1_breach(const struct as_h1 *h)
+{
+    return h->breach;
+}
+
+as_ns as_h1_head_since(const struct as_h1 *h)
+{
+    return h->head_since;
+}
+
+bool as_h1_greeted(const struct as_h1 *h)
+{
+    return h->greeted;
+}
+
+bool as_h1_rests(const struct as_h1 *h)
+{
+    return h->state == AS_H1_LINE && h->head_since == AS_NEVER && h->rq.out == AS_H1_NONE &&
+           !h->text.n && !h->closing;
+}
+
+void as_h1_resume(struct as_h1 *h)
+{
+    h->greeted = true;
+}
+
+void as_h1_shutdown_notice(struct as_h1 *h)
+{
+    h->closing = true;
+}
+
+void as_h1_shutdown_final(struct as_h1 *h)
+{
+    h->closing = true;
+    /* OUT: what is left of a body that nobody wants */
+    if (h->rq.out == AS_H1_OUT || (h->state == AS_H1_LINE && h->head_since == AS_NEVER))
+        h->state = AS_H1_OVER;
+}

@@ -1,0 +1,557 @@
+#include "wire/h1/h1_client.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/*  What is read next:
+ *
+ *  IDLE ──request──► STATUS ──line──► FIELDS ──empty line──► LENGTH ──────────last byte──┐
+ *   ▲                  ▲                │├─────────────────► UNTIL_EOF ───eof────────────┤
+ *   │                  └──1xx───────────┘├─────────────────► (no body) ──────────────────┤
+ *   │                                    └► CHUNK_SIZE ──0──► TRAILERS ──empty line──────┤
+ *   │                                        ▲   └─n─► CHUNK ──► CHUNK_END ──┐           │
+ *   │                                        └───────────────────────────────┘           │
+ *   └────────────────────────── the connection stays ────────────────────────────────────┤
+ *  OVER ◄──────────────────────── it does not, or anything that breaks a rule ───────────┘
+ */
+enum state {
+    IDLE,
+    STATUS,
+    FIELDS,
+    LENGTH,
+    UNTIL_EOF,
+    CHUNK_SIZE,
+    CHUNK,
+    CHUNK_END,
+    TRAILERS,
+    OVER
+};
+
+enum { NO_ERROR = 0, PROTOCOL_ERROR = 1, CANCEL = 8 }; /* of RFC 9113 */
+
+#define SIZE_DIGITS 16u /* of a chunk: no more fit 64 bits */
+
+struct as_h1_client {
+    struct as_h1_client_conf conf;
+    const struct as_http_client_ops *ops;
+    void *conn;
+    enum state state;
+    const char *why; /* it is over */
+    bool broken;     /* and that by a broken rule */
+    bool ready, closing;
+
+    /* the request */
+    void *call;
+    uint32_t stream;
+    struct as_buf head; /* what is left of its head to be sent */
+    size_t head_at;
+    const struct as_str *body;
+    uint32_t n_body, piece;
+    size_t piece_at;
+    bool is_head;       /* HEAD: its answer has no body, whatever it says */
+    bool mute;          /* given up: the owner hears its end only */
+    uint32_t mute_code; /* with this */
+
+    /* the answer */
+    struct as_buf line; /* a line that is not whole yet */
+    uint32_t status, n_fields, n_interim;
+    size_t field_bytes;
+    bool interim, old, has_length, chunked, close;
+    uint64_t left; /* of the body, or of the chunk */
+};
+
+/* --- the end of things --- */
+
+static void close_call(struct as_h1_client *h, uint32_t code, bool whole)
+{
+    void *call = h->call;
+
+    h->call = NULL;
+    h->body = NULL;
+    h->n_body = h->piece = 0;
+    if (call)
+        h->ops->on_close(h->conn, call, h->mute ? h->mute_code : code, whole && !h->mute);
+}
+
+static int over(struct as_h1_client *h, const char *why)
+{
+    h->state = OVER;
+    h->why = why;
+    return 0;
+}
+
+static int breach(struct as_h1_client *h, const char *why)
+{
+    h->broken = true;
+    over(h, why);
+    close_call(h, PROTOCOL_ERROR, false);
+    return AS_EPROTO;
+}
+
+static bool is_sent(const struct as_h1_client *h)
+{
+    return h->head_at == h->head.n && h->piece == h->n_body;
+}
+
+/* The answer is whole. The owner may start the next request in its on_close. */
+static int end_answer(struct as_h1_client *h)
+{
+    if (!is_sent(h)) /* the server did not want the rest, and what it has read of it is unknown */
+        over(h, "the server answered before it had the whole request");
+    else if (h->close)
+        over(h, "the server closes the connection after its answer");
+    else if (h->closing)
+        over(h, "the connection is not needed any more");
+    else
+        h->state = IDLE;
+    close_call(h, NO_ERROR, true);
+    return 0;
+}
+
+/* --- lines of an answer --- */
+
+static bool is_token_char(uint8_t c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+           (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+static bool is_token(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (!is_token_char((uint8_t)s.p[i]))
+            return false;
+    }
+    return s.n > 0;
+}
+
+/* field-value of RFC 9110: no control bytes but the tab. */
+static bool is_value(struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        uint8_t c = (uint8_t)s.p[i];
+
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+static struct as_str trim(struct as_str s)
+{
+    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
+        s = (struct as_str){s.p + 1, s.n - 1};
+    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
+        s.n--;
+    return s;
+}
+
+static bool same_word(struct as_str s, const char *lower)
+{
+    size_t n = strlen(lower);
+
+    for (size_t i = 0; i < s.n && i < n; i++) {
+        char c = s.p[i];
+
+        if ((c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c) != lower[i])
+            return false;
+    }
+    return s.n == n;
+}
+
+/* The word is one of a list with commas. */
+static bool lists(struct as_str list, const char *word)
+{
+    while (list.n) {
+        const char *comma = memchr(list.p, ',', list.n);
+        size_t n = comma ? (size_t)(comma - list.p) : list.n;
+
+        if (same_word(trim((struct as_str){list.p, n}), word))
+            return true;
+        list = (struct as_str){list.p + n + (comma != NULL), list.n - n - (comma != NULL)};
+    }
+    return false;
+}
+
+/* "HTTP/1.x SP 3DIGIT [SP reason]"; the space without a reason is often forgotten. */
+static int on_status(struct as_h1_client *h, struct as_str s)
+{
+    struct as_str code = {s.p + 9, 3};
+    uint64_t status;
+
+    if (s.n < 12 || memcmp(s.p, "HTTP/1.", 7) != 0 || (s.p[7] != '0' && s.p[7] != '1') ||
+        s.p[8] != ' ')
+        return breach(h, "the answer is not HTTP/1.1");
+    if (as_str_u64(code, &status) || status < 100 || status > 599 || (s.n > 12 && s.p[12] != ' ') ||
+        !is_value(s))
+        return breach(h, "the answer has a bad status line");
+    h->ready = true;
+    h->status = (uint32_t)status;
+    h->old = s.p[7] == '0';
+    h->interim = status < 200;
+    if (status == 101)
+        return breach(h, "the server switches to a protocol that nobody asked for");
+    if (h->interim && (h->old || ++h->n_interim > AS_H1_CLIENT_INTERIM))
+        return breach(h, "too many interim answers");
+    h->has_length = h->chunked = false;
+    h->close = h->old;
+    h->state = FIELDS;
+    if (!h->interim && !h->mute)
+        h->ops->on_field(h->conn, h->call, AS_STR(":status"), code, false);
+    return 0;
+}
+
+/* Fields that say where the answer ends, and whether the connection does. */
+static int on_framing(struct as_h1_client *h, struct as_str name, struct as_str value)
+{
+    if (as_str_eq(name, AS_STR("content-length"))) {
+        if (h->has_length || h->chunked || h->interim)
+            return breach(h, "the answer says its length twice");
+        if (as_str_u64(value, &h->left))
+            return breach(h, "the answer has a bad content-length");
+        h->has_length = true;
+    } else if (as_str_eq(name, AS_STR("transfer-encoding"))) {
+        if (h->has_length || h->chunked || h->interim)
+            return breach(h, "the answer says its length twice");
+        if (h->old || !same_word(value, "chunked"))
+            return breach(h, "the answer has a transfer-encoding other than chunked");
+        h->chunked = true;
+    } else if (as_str_eq(name, AS_STR("connection"))) {
+        h->close = h->close || lists(value, "close");
+    }
+    return 0;
+}
+
+static int on_field(struct as_h1_client *h, char *p, size_t n)
+{
+    char *colon = memchr(p, ':', n);
+    struct as_str name = {p, colon ? (size_t)(colon - p) : 0}, value;
+    bool trailer = h->state == TRAILERS;
+    int rc = 0;
+
+    /* a name that begins with white space is a folded line, which is not taken */
+    if (!colon || !is_token(name))
+        return breach(h, "the answer has a malformed header");
+    value = trim((struct as_str){colon + 1, n - name.n - 1});
+    if (!is_value(value))
+        return breach(h, "the answer has a header with control characters");
+    for (size_t i = 0; i < name.n; i++)
+        p[i] = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] | 0x20) : p[i];
+    h->field_bytes += name.n + value.n + 32;
+    if (h->field_bytes > h->conf.max_header_bytes || ++h->n_fields > h->conf.max_headers)
+        return breach(h, "the answer has too many or too large headers");
+    if (!trailer)
+        rc = on_framing(h, name, value);
+    if (!rc && !h->interim && !h->mute)
+        h->ops->on_field(h->conn, h->call, name, value, trailer);
+    return rc;
+}
+
+/* The empty line behind the fields: RFC 9112, section 6.3. */
+static int end_head(struct as_h1_client *h)
+{
+    if (h->interim) {
+        h->state = STATUS;
+        return 0;
+    }
+    if (h->is_head || h->status == 204 || h->status == 304)
+        return end_answer(h);
+    if (h->chunked) {
+        h->state = CHUNK_SIZE;
+    } else if (!h->has_length) {
+        h->state = UNTIL_EOF;
+        h->close = true;
+    } else {
+        h->state = LENGTH;
+        if (!h->left)
+            return end_answer(h);
+    }
+    return 0;
+}
+
+/* chunk-size [chunk-ext]: extensions are read over, within their bound. */
+static int on_chunk_size(struct as_h1_client *h, struct as_str s)
+{
+    uint64_t v = 0;
+    size_t i = 0;
+
+    for (; i < s.n && i < SIZE_DIGITS; i++) {
+        char c = (char)(s.p[i] | 0x20);
+
+        if (s.p[i] >= '0' && s.p[i] <= '9')
+            v = v << 4 | (uint64_t)(s.p[i] - '0');
+        else if (c >= 'a' && c <= 'f')
+            v = v << 4 | (uint64_t)(c - 'a' + 10);
+        else
+            break;
+    }
+    if (i == 0 || (i < s.n && s.p[i] != ';'))
+        return breach(h, "the answer has a bad chunk size");
+    if (s.n - i > h->conf.max_chunk_ext || !is_value((struct as_str){s.p + i, s.n - i}))
+        return breach(h, "the answer has a bad chunk extension");
+    h->left = v;
+    h->state = v ? CHUNK : TRAILERS;
+    return 0;
+}
+
+/* One line without its CRLF. */
+static int on_line(struct as_h1_client *h, char *p, size_t n)
+{
+    switch (h->state) {
+    case STATUS:
+        return on_status(h, (struct as_str){p, n});
+    case FIELDS:
+        return n ? on_field(h, p, n) : end_head(h);
+    case CHUNK_SIZE:
+        return on_chunk_size(h, (struct as_str){p, n});
+    case TRAILERS:
+        return n ? on_field(h, p, n) : end_answer(h);
+    default: /* CHUNK_END */
+        h->state = CHUNK_SIZE;
+        return n ? breach(h, "a chunk is longer than its size") : 0;
+    }
+}
+
+/* --- receiving --- */
+
+static size_t line_limit(const struct as_h1_client *h)
+{
+    switch (h->state) {
+    case STATUS:
+        return h->conf.max_line + 2;
+    case CHUNK_SIZE:
+        return SIZE_DIGITS + h->conf.max_chunk_ext + 2;
+    case CHUNK_END:
+        return 2;
+    default: /* a field, with white space around its value */
+        return (size_t)h->conf.max_header_bytes + 2;
+    }
+}
+
+/* Takes bytes up to the end of a line, and the line when it is whole. */
+static int take_line(struct as_h1_client *h, const uint8_t **p, size_t *n)
+{
+    size_t limit = line_limit(h), take, len;
+    const uint8_t *lf = memchr(*p, '\n', *n);
+
+    take = lf ? (size_t)(lf - *p) + 1 : *n;
+    if (h->line.n + take > limit)
+        return breach(h, h->state == CHUNK_END ? "a chunk is longer than its size"
+                                               : "a line of the answer is too long");
+    as_buf_add(&h->line, *p, take);
+    *p += take;
+    *n -= take;
+    if (!lf)
+        return 0;
+    len = h->line.n;
+    h->line.n = 0;
+    if (len < 2 || h->line.p[len - 2] != '\r')
+        return breach(h, "a line of the answer does not end with CR LF");
+    return on_line(h, (char *)h->line.p, len - 2);
+}
+
+static int take_body(struct as_h1_client *h, const uint8_t **p, size_t *n)
+{
+    size_t take = h->state == UNTIL_EOF ? *n : (size_t)AS_MIN((uint64_t)*n, h->left);
+    const uint8_t *from = *p;
+
+    *p += take;
+    *n -= take;
+    h->left -= h->state == UNTIL_EOF ? 0 : take;
+    if (!h->mute)
+        h->ops->on_data(h->conn, h->call, from, take);
+    if (h->left || h->state == UNTIL_EOF)
+        return 0;
+    if (h->state == LENGTH)
+        return end_answer(h);
+    h->state = CHUNK_END;
+    return 0;
+}
+
+int as_h1_client_recv(struct as_h1_client *h, const uint8_t *p, size_t n)
+{
+    int rc = 0;
+
+    while (n && !rc && h->state != OVER) {
+        if (h->state == LENGTH || h->state == UNTIL_EOF || h->state == CHUNK)
+            rc = take_body(h, &p, &n);
+        else if (h->state == IDLE)
+            rc = breach(h, "the server sent bytes that nobody asked for");
+        else
+            rc = take_line(h, &p, &n);
+    }
+    return h->broken ? AS_EPROTO : 0;
+}
+
+void as_h1_client_eof(struct as_h1_client *h)
+{
+    if (h->state == UNTIL_EOF)
+        end_answer(h);
+}
+
+/* --- sending --- */
+
+int as_h1_client_send(struct as_h1_client *h, struct as_outq *q, size_t max)
+{
+    if (h->mute && h->call) {
+        over(h, "the request was given up");
+        close_call(h, CANCEL, false);
+    }
+    if (h->state == OVER)
+        return h->broken ? AS_EPROTO : 0;
+    if (h->head_at < h->head.n && q->bytes < max) {
+        as_outq_copy(q, h->head.p + h->head_at, h->head.n - h->head_at);
+        h->head_at = h->head.n;
+    }
+    while (h->piece < h->n_body && q->bytes < max) {
+        const struct as_str *s = &h->body[h->piece];
+        size_t take = AS_MIN(max - q->bytes, s->n - h->piece_at);
+
+        if (take)
+            as_outq_copy(q, s->p + h->piece_at, take);
+        h->piece_at += take;
+        if (h->piece_at == s->n) {
+            h->piece++;
+            h->piece_at = 0;
+        }
+    }
+    return 0;
+}
+
+static void put_field(struct as_buf *b, struct as_str name, struct as_str value)
+{
+    as_buf_add(b, name.p, name.n);
+    as_buf_str(b, ": ");
+    as_buf_add(b, value.p, value.n);
+    as_buf_str(b, "\r\n");
+}
+
+static struct as_str pseudo(const struct as_http_client_request *r, struct as_str name)
+{
+    for (uint32_t i = 0; i < r->n_headers && i < 4; i++) {
+        if (as_str_eq(r->headers[i].name, name))
+            return r->headers[i].value;
+    }
+    return AS_STR("");
+}
+
+/* Fills h->head. false: something in it would not be read as it is meant. */
+static bool put_head(struct as_h1_client *h, const struct as_http_client_request *r,
+                     uint64_t length)
+{
+    struct as_str method = pseudo(r, AS_STR(":method")), path = pseudo(r, AS_STR(":path"));
+    struct as_buf *b = &h->head;
+    bool good = is_token(method) && path.n && path.p[0] == '/' && is_value(path) &&
+                !memchr(path.p, ' ', path.n) && !memchr(path.p, '\t', path.n);
+
+    b->n = 0;
+    as_buf_printf(b, "%.*s %.*s HTTP/1.1\r\n", AS_STR_FMT(method), AS_STR_FMT(path));
+    put_field(b, AS_STR("host"), pseudo(r, AS_STR(":authority")));
+    for (uint32_t i = 0; i < r->n_headers; i++) {
+        const struct as_http_header *f = &r->headers[i];
+
+        good = good && is_value(f->value);
+        if (f->name.n && f->name.p[0] == ':')
+            continue;
+        good = good && is_token(f->name);
+        put_field(b, f->name, f->value);
+    }
+    h->is_head = as_str_eq(method, AS_STR("HEAD"));
+    if (length || !(h->is_head || as_str_eq(method, AS_STR("GET"))))
+        as_buf_printf(b, "content-length: %llu\r\n", (unsigned long long)length);
+    as_buf_str(b, "\r\n");
+    return good;
+}
+
+int as_h1_client_request(struct as_h1_client *h, const struct as_http_client_request *r, void *call,
+                         uint32_t *ret_stream)
+{
+    uint64_t length = 0;
+
+    AS_ASSERT(r->n_headers <= AS_HTTP_CLIENT_HEADERS);
+    if (h->state == OVER || h->closing)
+        return AS_EUNAVAILABLE;
+    if (h->state != IDLE)
+        return AS_EAGAIN;
+    for (uint32_t i = 0; i < r->n_body; i++)
+        length += r->body[i].n;
+    h->head_at = 0;
+    if (!put_head(h, r, length)) {
+        h->head.n = 0;
+        return AS_EINVALID;
+    }
+    h->call = call;
+    h->body = r->body;
+    h->n_body = r->n_body;
+    h->piece = 0;
+    h->piece_at = 0;
+    h->mute = false;
+    h->n_fields = h->n_interim = 0;
+    h->field_bytes = 0;
+    h->state = STATUS;
+    *ret_stream = ++h->stream;
+    return 0;
+}
+
+void as_h1_client_reset(struct as_h1_client *h, uint32_t stream, uint32_t code)
+{
+    if (!h->call || stream != h->stream || h->mute)
+        return;
+    h->mute = true;
+    h->mute_code = code;
+}
+
+/* --- the connection --- */
+
+int as_h1_client_new(struct as_h1_client **ret_h, const struct as_h1_client_conf *conf,
+                     const struct as_http_client_ops *ops, void *conn)
+{
+    struct as_h1_client *h = malloc(sizeof(*h));
+
+    if (!h)
+        return AS_ENOMEM;
+    *h = (struct as_h1_client){.conf = *conf, .ops = ops, .conn = conn, .state = IDLE};
+    *ret_h = h;
+    return 0;
+}
+
+void as_h1_client_free(struct as_h1_client *h)
+{
+    if (!h)
+        return;
+    h->state = OVER;
+    close_call(h, CANCEL, false);
+    as_buf_fini(&h->head);
+    as_buf_fini(&h->line);
+    free(h);
+}
+
+bool as_h1_client_wants_write(const struct as_h1_client *h)
+{
+    return (h->mute && h->call) || (h->state != OVER && !is_sent(h));
+}
+
+bool as_h1_client_ready(const struct as_h1_client *h)
+{
+    return h->ready;
+}
+
+bool as_h1_client_done(const struct as_h1_client *h)
+{
+    return h->state == OVER || (h->closing && h->state == IDLE);
+}
+
+bool as_h1_client_usable(const struct as_h1_client *h)
+{
+    return h->state == IDLE && !h->closing;
+}
+
+const char *as_h1_client_why(const struct as_h1_client *h)
+{
+    return h->why;
+}
+
+void as_h1_client_shutdown(struct as_h1_client *h)
+{
+    h->closing = true;
+}

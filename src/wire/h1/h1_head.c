@@ -1,0 +1,566 @@
+/* Request lines and field lines of HTTP/1.1 (RFC 9112 §3, §5; RFC 9110 §5). */
+#include "base/err.h"
+#include "wire/h1/h1_internal.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define FIELD_OVERHEAD 32u /* counted for each, as HTTP/2 does (RFC 9113 §6.5.2) */
+
+/* What a byte of a token is in lower case; 0: no token has it (RFC 9110 §5.6.2). */
+#define SAME(c)  [c] = (c)
+#define UPPER(c) [c] = (c) | 0x20, [(c) | 0x20] = (c) | 0x20
+static const uint8_t token[256] = {
+    SAME('!'),  SAME('#'),  SAME('$'),  SAME('%'),  SAME('&'),  SAME('\''), SAME('*'),  SAME('+'),
+    SAME('-'),  SAME('.'),  SAME('^'),  SAME('_'),  SAME('`'),  SAME('|'),  SAME('~'),  SAME('0'),
+    SAME('1'),  SAME('2'),  SAME('3'),  SAME('4'),  SAME('5'),  SAME('6'),  SAME('7'),  SAME('8'),
+    SAME('9'),  UPPER('A'), UPPER('B'), UPPER('C'), UPPER('D'), UPPER('E'), UPPER('F'), UPPER('G'),
+    UPPER('H'), UPPER('I'), UPPER('J'), UPPER('K'), UPPER('L'), UPPER('M'), UPPER('N'), UPPER('O'),
+    UPPER('P'), UPPER('Q'), UPPER('R'), UPPER('S'), UPPER('T'), UPPER('U'), UPPER('V'), UPPER('W'),
+    UPPER('X'), UPPER('Y'), UPPER('Z'),
+};
+
+static struct as_str slice(const uint8_t *p, size_t n)
+{
+    return (struct as_str){(const char *)p, n};
+}
+
+static bool is_nocase(struct as_str s, struct as_str lower)
+{
+    return s.n == lower.n && strncasecmp(s.p, lower.p, s.n) == 0;
+}
+
+/* --- values --- */
+
+#define ONES  (~UINT64_C(0) / 255)
+#define HIGHS (ONES * 128)
+
+/* A control character in eight bytes? Tabs are found too. Bytes of 0x80 and more are none. */
+static inline bool has_control(uint64_t w)
+{
+    uint64_t del = w ^ (ONES * 0x7f);
+
+    return (((w - ONES * 0x20) & ~w) | ((del - ONES) & ~del)) & HIGHS;
+}
+
+static bool is_control(uint8_t c)
+{
+    return (c < 0x20 && c != '\t') || c == 0x7f;
+}
+
+/* RFC 9110 §5.5: VCHAR, obs-text, SP, HTAB. */
+static bool is_value(const uint8_t *p, size_t n)
+{
+    while (n >= 8) {
+        uint64_t w;
+
+        memcpy(&w, p, 8);
+        for (int i = 0; i < 8 && has_control(w); i++) {
+            if (is_control(p[i]))
+                return false;
+        }
+        p += 8;
+        n -= 8;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (is_control(p[i]))
+            return false;
+    }
+    return true;
+}
+
+/* uri-host [":" port] of RFC 3986, where a comma would look like a list of two. May be empty. */
+static bool is_host(struct as_str s)
+{
+    static const char other[] = "-._~%!$&'()*+;=:[]";
+
+    for (size_t i = 0; i < s.n; i++) {
+        uint8_t c = (uint8_t)s.p[i];
+        bool alnum = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+
+        if (!alnum && (!c || !strchr(other, c)))
+            return false;
+    }
+    return true;
+}
+
+static struct as_str trim(const uint8_t *p, const uint8_t *end)
+{
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    while (p < end && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    return slice(p, (size_t)(end - p));
+}
+
+/* --- fields that say how the message is read --- */
+
+static const char *take_length(struct as_h1_request *r, struct as_str v)
+{
+    uint64_t n;
+
+    if (r->has_length)
+        return "a second content-length";
+    if (as_str_u64(v, &n) || n > INT64_MAX)
+        return "content-length is no number, or too large";
+    r->has_length = true;
+    r->left = n;
+    return NULL;
+}
+
+static const char *take_coding(struct as_h1_request *r, struct as_str v, uint32_t *status)
+{
+    if (r->chunked)
+        return "a second transfer-encoding";
+    r->chunked = true;
+    if (is_nocase(v, AS_STR("chunked")))
+        return NULL;
+    /* what is in no doubt a coding that we do not know is told apart from nonsense */
+    for (size_t i = 0; i < v.n; i++) {
+        if (!token[(uint8_t)v.p[i]] && !strchr(", ;=\t", v.p[i]))
+            return "transfer-encoding is malformed";
+    }
+    if (!v.n)
+        return "transfer-encoding is empty";
+    *status = 501;
+    return "transfer-encoding is other than chunked";
+}
+
+static const char *take_host(struct as_h1 *h, struct as_str v)
+{
+    if (h->rq.has_host)
+        return "a second host";
+    if (!is_host(v))
+        return "host is malformed";
+    h->rq.has_host = true;
+    h->head.authority = v;
+    return NULL;
+}
+
+static void take_connection(struct as_h1 *h, struct as_str v)
+{
+    const uint8_t *p = (const uint8_t *)v.p, *end = p + v.n;
+
+    while (p < end) {
+        const uint8_t *comma = memchr(p, ',', (size_t)(end - p));
+
+        comma = comma ? comma : end;
+        if (is_nocase(trim(p, comma), AS_STR("close")))
+            h->closing = true;
+        p = comma + 1;
+    }
+}
+
+static void take_expect(struct as_h1_request *r, struct as_str v)
+{
+    if (is_nocase(v, AS_STR("100-continue")))
+        r->expects = true;
+    else
+        r->bad_expect = true;
+}
+
+/* True: the field concerns this connection only, and is not shown. */
+static bool take_special(struct as_h1 *h, struct as_str name, struct as_str v, const char **err,
+                         uint32_t *status)
+{
+#define IS(z) (memcmp(name.p, z, sizeof(z) - 1) == 0)
+    switch (name.n) {
+    case 4:
+        if (!IS("host"))
+            return false;
+        *err = take_host(h, v);
+        return true;
+    case 6:
+        if (IS("expect"))
+            take_expect(&h->rq, v);
+        return false;
+    case 7:
+        return IS("upgrade"); /* may be ignored: RFC 9110 §7.8 */
+    case 10:
+        if (IS("connection"))
+            take_connection(h, v);
+        return IS("connection") || IS("keep-alive");
+    case 14:
+        if (IS("content-length"))
+            *err = take_length(&h->rq, v);
+        return false;
+    case 16:
+        return IS("proxy-connection");
+    case 17:
+        if (!IS("transfer-encoding"))
+            return false;
+        *err = take_coding(&h->rq, v, status);
+        return true;
+    default:
+        return false;
+    }
+#undef IS
+}
+
+/* Where a field that has a place of its own in the head goes, or NULL. */
+static struct as_str *place(struct as_http_head *head, struct as_str name)
+{
+    switch (name.n) {
+    case 2:
+        return memcmp(name.p, "te", 2) == 0 ? &head->te : NULL;
+    case 12:
+        if (memcmp(name.p, "content-type", 12) == 0)
+            return &head->content_type;
+        return memcmp(name.p, "grpc-timeout", 12) == 0 ? &head->grpc_timeout : NULL;
+    case 13:
+        return memcmp(name.p, "grpc-encoding", 13) == 0 ? &head->grpc_encoding : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static bool more_rest(struct as_h1 *h)
+{
+    uint32_t cap = AS_MAX(h->conf.max_headers, h->rest_cap + 1);
+    struct as_http_header *more = malloc(cap * sizeof(*more));
+
+    if (!more)
+        return false;
+    memcpy(more, h->rest, h->head.n_rest * sizeof(*more));
+    if (h->rest != h->inline_rest)
+        free(h->rest);
+    h->head.rest = h->rest = more;
+    h->rest_cap = cap;
+    return true;
+}
+
+/* --- one line --- */
+
+static void bad_field(struct as_h1 *h, uint32_t status, const char *what)
+{
+    as_h1_fail(h, status, h->state == AS_H1_TRAILER ? "trailer" : "header", h->rq.n_fields, what);
+}
+
+/* Why the name of a field, which ends at p[i], is none. */
+static const char *name_fault(const uint8_t *p, size_t n, size_t i)
+{
+    if (i == 0 && n && (p[0] == ' ' || p[0] == '\t'))
+        return "the line begins with white space (obs-fold)";
+    if (i == n)
+        return "a colon is missing";
+    if (p[i] == ':')
+        return "the name is empty";
+    if (p[i] == ' ' || p[i] == '\t')
+        return "white space in the name or before the colon";
+    return "the name has a byte that no name may have";
+}
+
+static const char *trailer_fault(struct as_str name)
+{
+    static const struct as_str never[] = {
+        {"content-length", 14}, {"host", 4}, {"transfer-encoding", 17}};
+
+    for (size_t i = 0; i < AS_COUNT(never); i++) {
+        if (as_str_eq(name, never[i]))
+            return "a field that no trailer may have";
+    }
+    return NULL;
+}
+
+static void keep_field(struct as_h1 *h, struct as_str name, struct as_str value)
+{
+    const char *err = NULL;
+    uint32_t status = 400;
+    struct as_str *to;
+
+    if (take_special(h, name, value, &err, &status) || err) {
+        if (err)
+            bad_field(h, status, err);
+        return;
+    }
+    to = place(&h->head, name);
+    if (to && !to->p) {
+        *to = value;
+        return;
+    }
+    if (h->head.n_rest == h->rest_cap && !more_rest(h)) {
+        as_h1_fail(h, 503, NULL, 0, "no memory for the request");
+        return;
+    }
+    h->rest[h->head.n_rest++] = (struct as_http_header){name, value};
+}
+
+/* A field or trailer of n bytes, CR LF not counted, behind which a byte of the buffer follows. */
+static void take_field(struct as_h1 *h, uint8_t *p, size_t n)
+{
+    struct as_str name, value;
+    const char *err;
+    size_t i = 0;
+    uint8_t c;
+
+    if (++h->rq.n_fields > h->conf.max_headers) {
+        bad_field(h, 431, "more than --max-headers fields");
+        return;
+    }
+    h->rq.list_size += n + FIELD_OVERHEAD;
+    while ((c = token[p[i]])) /* ends at CR */
+        p[i++] = c;
+    if (!i || i == n || p[i] != ':') {
+        bad_field(h, 400, name_fault(p, n, i));
+        return;
+    }
+    name = slice(p, i);
+    value = trim(p + i + 1, p + n);
+    if (!is_value((const uint8_t *)value.p, value.n)) {
+        bad_field(h, 400, "control character in the value");
+        return;
+    }
+    if (h->state != AS_H1_TRAILER) {
+        keep_field(h, name, value);
+        return;
+    }
+    err = trailer_fault(name);
+    if (err)
+        bad_field(h, 400, err);
+}
+
+/* --- the request line --- */
+
+static void bad_line(struct as_h1 *h, uint32_t status, const char *what)
+{
+    as_h1_fail(h, status, "request line", 0, what);
+}
+
+/* What RFC 9112 §3.2.2 has every server take. An empty path is "/": the authority makes room for
+ * it, one byte to the left, where the second slash of "://" was. */
+static const char *split_absolute(struct as_h1 *h, uint8_t *p, size_t n)
+{
+    size_t scheme = n > 7 && strncasecmp((char *)p, "http://", 7) == 0    ? 7
+                    : n > 8 && strncasecmp((char *)p, "https://", 8) == 0 ? 8
+                                                                          : 0;
+    uint8_t *host = p + scheme, *end = p + n, *path = host;
+
+    if (!scheme)
+        return "the target begins with neither / nor http://";
+    while (path < end && *path != '/' && *path != '?')
+        path++;
+    if (path == host || !is_host(slice(host, (size_t)(path - host))))
+        return "the target's host is malformed";
+    h->rq.is_absolute = true;
+    if (path == end || *path == '?') {
+        memmove(host - 1, host, (size_t)(path - host));
+        host--;
+        *--path = '/';
+    }
+    h->rq.authority = slice(host, (size_t)(path - host));
+    h->head.path = slice(path, (size_t)(end - path));
+    return NULL;
+}
+
+static const char *take_target(struct as_h1 *h, uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] <= 0x20 || p[i] >= 0x7f)
+            return "the target has a byte that must be percent-encoded";
+        if (p[i] == '#')
+            return "the target has a fragment";
+    }
+    if (!n)
+        return "the target is empty";
+    h->head.path = slice(p, n);
+    if (*p == '/')
+        return NULL;
+    if (n == 1 && *p == '*')
+        return as_str_eq(h->head.method, AS_STR("OPTIONS")) ? NULL : "only OPTIONS may ask for *";
+    return split_absolute(h, p, n);
+}
+
+/* 0, or the status that it is refused with. */
+static uint32_t take_version(struct as_h1 *h, const uint8_t *p, size_t n, const char **ret_what)
+{
+    static const char form[] = "HTTP/";
+
+    *ret_what = "the version is malformed";
+    if (n != 8 || memcmp(p, form, 5) != 0 || p[6] != '.' || p[5] < '0' || p[5] > '9' ||
+        p[7] < '0' || p[7] > '9')
+        return 400;
+    *ret_what = "the version is neither HTTP/1.1 nor HTTP/1.0";
+    if (p[5] != '1' || p[7] > '1')
+        return 505;
+    h->rq.old = p[7] == '0';
+    return 0;
+}
+
+static void take_line(struct as_h1 *h, uint8_t *p, size_t n)
+{
+    uint8_t *end = p + n, *target, *version;
+    const char *what;
+    uint32_t status;
+    size_t i = 0;
+
+    while (token[p[i]])
+        i++;
+    if (!i || i == n || p[i] != ' ') {
+        bad_line(h, 400, "the method is malformed");
+        return;
+    }
+    h->head = (struct as_http_head){.method = slice(p, i), .scheme = {"http", 4}, .rest = h->rest};
+    h->rq.is_head = as_str_eq(h->head.method, AS_STR("HEAD"));
+    target = p + i + 1;
+    version = memchr(target, ' ', (size_t)(end - target));
+    if (!version) {
+        bad_line(h, 400, "the version is missing");
+        return;
+    }
+    status = take_version(h, version + 1, (size_t)(end - version - 1), &what);
+    if (!status && as_str_eq(h->head.method, AS_STR("CONNECT"))) {
+        status = 501;
+        what = "CONNECT is not served";
+    } else if (!status) {
+        what = take_target(h, target, (size_t)(version - target));
+        status = what ? 400 : 0;
+    }
+    if (status)
+        bad_line(h, status, what);
+    else
+        h->state = AS_H1_FIELDS;
+}
+
+/* --- the whole head --- */
+
+static const char *head_fault(struct as_h1 *h)
+{
+    const struct as_h1_request *r = &h->rq;
+
+    if (!r->has_host && !r->old)
+        return "host is missing";
+    if (r->is_absolute && (!r->has_host || !is_nocase(h->head.authority, r->authority)))
+        return "host differs from the target's";
+    if (r->chunked && r->old)
+        return "transfer-encoding in HTTP/1.0";
+    if (r->chunked && r->has_length)
+        return "content-length and transfer-encoding together";
+    return NULL;
+}
+
+static void end_head(struct as_h1 *h)
+{
+    struct as_h1_request *r = &h->rq;
+    const char *fault = head_fault(h);
+
+    if (fault) {
+        as_h1_fail(h, 400, "header", 0, fault);
+        return;
+    }
+    if (r->old) /* RFC 9110 §10.1.1 */
+        r->expects = r->bad_expect = false;
+    if (r->bad_expect)
+        as_h1_fail(h, 417, "header", 0, "expect is other than 100-continue");
+    else
+        as_h1_begin_body(h);
+}
+
+/* A complete line at p, n bytes with its LF. */
+static void take(struct as_h1 *h, uint8_t *p, size_t n)
+{
+    bool first = h->state == AS_H1_LINE;
+
+    if (n < 2 || p[n - 2] != '\r') {
+        h->rq.n_fields += !first;
+        if (first)
+            bad_line(h, 400, "LF without CR");
+        else
+            bad_field(h, 400, "LF without CR");
+        return;
+    }
+    n -= 2;
+    if (n && first) {
+        take_line(h, p, n);
+    } else if (n) {
+        take_field(h, p, n);
+    } else if (h->state == AS_H1_FIELDS) {
+        end_head(h);
+    } else if (h->state == AS_H1_TRAILER) {
+        as_h1_end_body(h);
+    } else { /* RFC 9112 §2.2 would have one ignored; no client of today sends it */
+        bad_line(h, 400, "the line is empty");
+    }
+}
+
+/* --- bytes to lines --- */
+
+/* The head moves to a block that holds the largest one, and all slices of it with it. */
+static bool grow(struct as_h1 *h)
+{
+    struct as_str *own[] = {&h->head.method,        &h->head.path,   &h->head.authority,
+                            &h->head.content_type,  &h->head.te,     &h->head.grpc_timeout,
+                            &h->head.grpc_encoding, &h->rq.authority};
+    const char *from = (const char *)h->in.p, *to;
+
+    if (!as_h1_room(&h->in, (size_t)h->conf.max_line + h->conf.max_header_bytes + 8 - h->in.n,
+                    h->inline_in))
+        return false;
+    to = (const char *)h->in.p;
+    for (size_t i = 0; i < AS_COUNT(own); i++) {
+        if (own[i]->p)
+            own[i]->p = to + (own[i]->p - from);
+    }
+    for (uint32_t i = 0; i < h->head.n_rest; i++) {
+        h->rest[i].name.p = to + (h->rest[i].name.p - from);
+        h->rest[i].value.p = to + (h->rest[i].value.p - from);
+    }
+    return true;
+}
+
+/* Is a line of so many bytes, without its end, more than we read? */
+static bool is_over(struct as_h1 *h, size_t line)
+{
+    if (h->state == AS_H1_LINE) {
+        if (line <= h->conf.max_line)
+            return false;
+        bad_line(h, 414, "longer than --max-request-line");
+        return true;
+    }
+    if (!line || h->rq.list_size + line + FIELD_OVERHEAD <= h->conf.max_header_bytes)
+        return false;
+    h->rq.n_fields++;
+    bad_field(h, 431, "all fields are over --max-header-bytes");
+    return true;
+}
+
+/* The first bytes of what is no HTTP are told so at once, not when they happen to hold an LF. */
+static bool is_nonsense(struct as_h1 *h, uint8_t first)
+{
+    if (token[first] || first == '\r' || first == '\n')
+        return false;
+    bad_line(h, 400,
+             first == 0x16 ? "this looks like TLS, and the port speaks plain HTTP"
+                           : "the method is malformed");
+    return true;
+}
+
+size_t as_h1_read_line(struct as_h1 *h, const uint8_t *p, size_t n)
+{
+    struct as_h1_bytes *b = h->state == AS_H1_TRAILER ? &h->trailer : &h->in;
+    size_t line = b == &h->in ? h->line : 0;
+    const uint8_t *lf = memchr(p, '\n', n);
+    size_t k = lf ? (size_t)(lf - p) + 1 : n, whole = b->n - line + k;
+
+    if (h->state == AS_H1_LINE && !b->n) {
+        h->head_since = h->now;
+        if (is_nonsense(h, *p))
+            return 0;
+    }
+    /* of an incomplete line the last byte may be its CR; of a complete one two are its end */
+    if (is_over(h, whole - AS_MIN(whole, (size_t)(lf ? 2 : 1))))
+        return 0;
+    if (k > b->cap - b->n && !(b == &h->in ? grow(h) : as_h1_room(b, k, NULL))) {
+        as_h1_fail(h, 503, NULL, 0, "no memory for the request");
+        return 0;
+    }
+    memcpy(b->p + b->n, p, k);
+    b->n += k;
+    if (!lf)
+        return k;
+    if (b == &h->in)
+        h->line = b->n;
+    else
+        b->n = 0;
+    take(h, b->p + line, whole);
+    return k;
+}

@@ -1,0 +1,415 @@
+/* Answers of HTTP/1.1: heads as text, bodies with a length, in chunks, or until the close. */
+#include "base/err.h"
+#include "wire/http/http_field.h"
+#include "wire/h1/h1_internal.h"
+
+#include <string.h>
+
+#define CANCEL     0x8u   /* of on_close */
+#define LOW        65536u /* as AS_H2_LOW */
+#define CHUNK_HEAD 18     /* 16 hexadecimal digits and CR LF */
+
+static struct as_str reason(uint32_t status)
+{
+    static const struct {
+        uint32_t status;
+        struct as_str text;
+    } known[] = {
+        {200, {"OK", 2}},
+        {201, {"Created", 7}},
+        {202, {"Accepted", 8}},
+        {204, {"No Content", 10}},
+        {304, {"Not Modified", 12}},
+        {400, {"Bad Request", 11}},
+        {401, {"Unauthorized", 12}},
+        {403, {"Forbidden", 9}},
+        {404, {"Not Found", 9}},
+        {405, {"Method Not Allowed", 18}},
+        {406, {"Not Acceptable", 14}},
+        {408, {"Request Timeout", 15}},
+        {409, {"Conflict", 8}},
+        {411, {"Length Required", 15}},
+        {412, {"Precondition Failed", 19}},
+        {413, {"Content Too Large", 17}},
+        {414, {"URI Too Long", 12}},
+        {415, {"Unsupported Media Type", 22}},
+        {417, {"Expectation Failed", 18}},
+        {422, {"Unprocessable Content", 21}},
+        {429, {"Too Many Requests", 17}},
+        {431, {"Request Header Fields Too Large", 31}},
+        {499, {"Client Closed Request", 21}},
+        {500, {"Internal Server Error", 21}},
+        {501, {"Not Implemented", 15}},
+        {502, {"Bad Gateway", 11}},
+        {503, {"Service Unavailable", 19}},
+        {504, {"Gateway Timeout", 15}},
+        {505, {"HTTP Version Not Supported", 26}},
+    };
+
+    for (size_t i = 0; i < AS_COUNT(known); i++) {
+        if (known[i].status == status)
+            return known[i].text;
+    }
+    return (struct as_str){"", 0}; /* RFC 9112 §4: may be empty */
+}
+
+/* --- text --- */
+
+static uint8_t *put(uint8_t *p, struct as_str s)
+{
+    if (s.n)
+        memcpy(p, s.p, s.n);
+    return p + s.n;
+}
+
+static uint8_t *put_number(uint8_t *p, uint64_t v)
+{
+    uint8_t digits[20];
+    size_t n = 0;
+
+    do
+        digits[n++] = (uint8_t)('0' + v % 10);
+    while (v /= 10);
+    while (n)
+        *p++ = digits[--n];
+    return p;
+}
+
+/* Those say how the message is read, which is decided here. */
+static bool is_ours(struct as_str name)
+{
+    return as_str_eq(name, AS_STR("content-length")) || as_str_eq(name, AS_STR("connection")) ||
+           as_str_eq(name, AS_STR("transfer-encoding"));
+}
+
+static size_t room_for(const struct as_http_answer *a)
+{
+    size_t n = 192; /* the status line and all fields of ours */
+
+    for (uint32_t i = 0; i < a->n_headers; i++)
+        n += a->headers[i].name.n + a->headers[i].value.n + 4;
+    return n;
+}
+
+/* content-length of what GET would have had; empty: not said. */
+static struct as_str said_length(const struct as_http_answer *a)
+{
+    for (uint32_t i = 0; i < a->n_headers; i++) {
+        if (as_str_eq(a->headers[i].name, AS_STR("content-length")) &&
+            as_field_fits(&a->headers[i]))
+            return a->headers[i].value;
+    }
+    return (struct as_str){0};
+}
+
+static uint8_t *put_framing(struct as_h1 *h, uint8_t *p, const struct as_http_answer *a,
+                            uint64_t length)
+{
+    struct as_str said = h->rq.is_head ? said_length(a) : (struct as_str){0};
+
+    if (a->status == 204 || a->status == 304)
+        return p; /* RFC 9110 §8.6 */
+    if (h->rq.later && !h->rq.in_chunks) {
+        h->closing = true;
+        return p;
+    }
+    if (h->rq.later)
+        return put(p, AS_STR("transfer-encoding: chunked\r\n"));
+    p = put(p, AS_STR("content-length: "));
+    p = said.n ? put(p, said) : put_number(p, length);
+    return put(p, AS_STR("\r\n"));
+}
+
+/* False: no memory. */
+static bool put_head(struct as_h1 *h, const struct as_http_answer *a, uint64_t length)
+{
+    uint8_t *p;
+
+    if (!as_h1_room(&h->text, room_for(a), h->inline_out))
+        return false;
+    p = h->text.p + h->text.n;
+    p = put(p, AS_STR("HTTP/1.1 "));
+    p = put_number(p, a->status);
+    *p++ = ' ';
+    p = put(p, reason(a->status));
+    p = put(p, AS_STR("\r\n"));
+    for (uint32_t i = 0; i < a->n_headers; i++) {
+        const struct as_http_header *f = &a->headers[i];
+
+        if (is_ours(f->name) || !as_field_fits(f))
+            continue;
+        p = put(p, f->name);
+        p = put(p, AS_STR(": "));
+        p = put(p, f->value);
+        p = put(p, AS_STR("\r\n"));
+    }
+    p = put_framing(h, p, a, length);
+    if (h->closing)
+        p = put(p, AS_STR("connection: close\r\n"));
+    p = put(p, AS_STR("\r\n"));
+    h->text.n = (size_t)(p - h->text.p);
+    return true;
+}
+
+void as_h1_put_continue(struct as_h1 *h)
+{
+    static const struct as_str text = {"HTTP/1.1 100 Continue\r\n\r\n", 25};
+
+    h->rq.expects = false;
+    if (as_h1_room(&h->text, text.n, h->inline_out)) /* else the client waits a little and sends */
+        h->text.n = (size_t)(put(h->text.p + h->text.n, text) - h->text.p);
+}
+
+void as_h1_put_error(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
+                     const char *what)
+{
+    static const struct as_http_header json[] = {{{"content-type", 12}, {"application/json", 16}}};
+    struct as_http_answer a = {.status = status, .headers = json, .n_headers = 1};
+    char body[256];
+    int n;
+
+    if (where && index)
+        n = snprintf(body, sizeof(body), "{\"error\":\"%s %lu: %s\"}", where, (unsigned long)index,
+                     what);
+    else
+        n = snprintf(body, sizeof(body), "{\"error\":\"%s%s%s\"}", where ? where : "",
+                     where ? ": " : "", what);
+    AS_ASSERT(n > 0 && (size_t)n < sizeof(body));
+    h->rq.later = false;
+    if (!put_head(h, &a, (uint64_t)n) || h->rq.is_head)
+        return;
+    if (as_h1_room(&h->text, (size_t)n, h->inline_out))
+        h->text.n =
+            (size_t)(put(h->text.p + h->text.n, (struct as_str){body, (size_t)n}) - h->text.p);
+}
+
+/* --- an answer --- */
+
+/* Before its head is made: does the connection live on behind it? */
+static void note_unread(struct as_h1 *h, uint32_t status)
+{
+    struct as_h1_request *r = &h->rq;
+
+    r->into = NULL;
+    if (h->state >= AS_H1_WAIT)
+        return;
+    /* 408, 413: the rest will not come, or is too much. Whether a client that waits for 100
+     * Continue will send its body now is its choice, so nothing behind could be told apart. */
+    if (h->state == AS_H1_BODY && r->left <= AS_H1_FORGET && !r->expects && status != 408 &&
+        status != 413)
+        return;
+    h->closing = true;
+    h->state = AS_H1_OVER;
+}
+
+static bool more_pieces(struct as_h1 *h, uint32_t n)
+{
+    struct as_h1_request *r = &h->rq;
+    struct as_http_piece *more;
+    uint32_t left = r->n_pieces - r->piece, cap = h->pieces_cap;
+
+    if (r->piece) {
+        memmove(h->pieces, h->pieces + r->piece, left * sizeof(*more));
+        r->n_pieces = left;
+        r->piece = 0;
+    }
+    if (left + n <= cap)
+        return true;
+    cap = AS_MAX(2 * cap, left + n);
+    more = malloc(cap * sizeof(*more));
+    if (!more)
+        return false;
+    memcpy(more, h->pieces, left * sizeof(*more));
+    if (h->pieces != h->inline_pieces)
+        free(h->pieces);
+    h->pieces = more;
+    h->pieces_cap = cap;
+    return true;
+}
+
+/* The request that may be answered. */
+static struct as_h1_request *find(struct as_h1 *h, uint32_t stream, enum as_h1_out out)
+{
+    struct as_h1_request *r = &h->rq;
+
+    return stream == h->stream && r->out == out && !h->reset ? r : NULL;
+}
+
+void as_h1_answer(struct as_h1 *h, uint32_t stream, const struct as_http_answer *a)
+{
+    struct as_h1_request *r = find(h, stream, AS_H1_NONE);
+    uint64_t length = 0;
+
+    AS_ASSERT(a->status >= 200 && a->status <= 999);
+    if (!r)
+        return;
+    r->out = AS_H1_GIVEN;
+    r->no_body = r->is_head || a->status == 204 || a->status == 304;
+    note_unread(h, a->status);
+    for (uint32_t i = 0; i < a->n_body; i++)
+        length += a->body[i].n;
+    if (!put_head(h, a, length) || !more_pieces(h, a->n_body)) {
+        h->reset = true;
+        return;
+    }
+    if (r->no_body || !a->n_body)
+        return;
+    memcpy(h->pieces, a->body, a->n_body * sizeof(*a->body));
+    r->n_pieces = a->n_body;
+    r->unsent = length;
+}
+
+void as_h1_begin(struct as_h1 *h, uint32_t stream, const struct as_http_answer *a)
+{
+    struct as_h1_request *r = find(h, stream, AS_H1_NONE);
+
+    if (!r)
+        return;
+    r->out = AS_H1_OPEN;
+    r->later = true;
+    r->in_chunks = !r->old;
+    r->no_body = r->is_head || a->status == 204 || a->status == 304;
+    if (!put_head(h, a, 0))
+        h->reset = true;
+}
+
+void as_h1_write(struct as_h1 *h, uint32_t stream, const struct as_http_piece *piece)
+{
+    struct as_h1_request *r = find(h, stream, AS_H1_OPEN);
+
+    AS_ASSERT(piece->owner);
+    if (!r || !piece->n || r->no_body)
+        return;
+    if (r->n_pieces == h->pieces_cap && !more_pieces(h, 1)) {
+        h->reset = true;
+        return;
+    }
+    h->pieces[r->n_pieces++] = *piece;
+    as_blob_ref(piece->owner);
+    r->unsent += piece->n;
+}
+
+void as_h1_finish(struct as_h1 *h, uint32_t stream)
+{
+    struct as_h1_request *r = find(h, stream, AS_H1_OPEN);
+
+    if (!r)
+        return;
+    r->out = AS_H1_GIVEN;
+    note_unread(h, 200);
+}
+
+void as_h1_drop_pieces(struct as_h1 *h)
+{
+    struct as_h1_request *r = &h->rq;
+
+    for (uint32_t i = r->piece; r->later && i < r->n_pieces; i++)
+        as_blob_unref(h->pieces[i].owner);
+    r->piece = r->n_pieces = 0;
+    r->piece_at = r->unsent = 0;
+}
+
+size_t as_h1_unsent(struct as_h1 *h, uint32_t stream)
+{
+    return stream == h->stream && h->rq.out < AS_H1_OUT ? h->rq.unsent + h->text.n : 0;
+}
+
+uint64_t as_h1_sent(const struct as_h1 *h)
+{
+    return h->sent;
+}
+
+/* --- to the queue --- */
+
+/* The next n bytes of the pieces. */
+static void take_pieces(struct as_h1 *h, struct as_outq *q, size_t n)
+{
+    struct as_h1_request *r = &h->rq;
+
+    r->unsent -= n;
+    h->sent += n;
+    while (n) {
+        const struct as_http_piece *piece = &h->pieces[r->piece];
+        size_t k = AS_MIN(n, piece->n - r->piece_at);
+
+        as_http_append_piece(q, piece, r->piece_at, k);
+        n -= k;
+        r->piece_at += k;
+        if (r->piece_at < piece->n)
+            continue;
+        if (r->later)
+            as_blob_unref(piece->owner);
+        r->piece++;
+        r->piece_at = 0;
+    }
+    if (!r->unsent)
+        r->piece = r->n_pieces = 0;
+}
+
+static void take_body(struct as_h1 *h, struct as_outq *q, size_t max)
+{
+    static const char digit[] = "0123456789abcdef";
+    struct as_h1_request *r = &h->rq;
+    size_t n = AS_MIN(r->unsent, max - AS_MIN(max, q->bytes));
+    bool was_high = r->unsent > LOW;
+    char head[CHUNK_HEAD];
+    size_t at = sizeof(head);
+
+    if (!n)
+        return;
+    if (r->in_chunks) {
+        head[--at] = '\n';
+        head[--at] = '\r';
+        for (size_t v = n; v; v >>= 4)
+            head[--at] = digit[v & 15];
+        as_outq_copy(q, head + at, sizeof(head) - at);
+    }
+    take_pieces(h, q, n);
+    if (r->in_chunks)
+        as_outq_copy(q, "\r\n", 2);
+    if (r->out == AS_H1_OPEN && (was_high || !r->unsent) && r->unsent <= LOW)
+        r->drained = true;
+}
+
+static void end_answer(struct as_h1 *h, struct as_outq *q)
+{
+    if (h->rq.in_chunks && !h->rq.no_body)
+        as_outq_copy(q, "0\r\n\r\n", 5);
+    as_h1_close_request(h, 0);
+    as_h1_next(h);
+}
+
+int as_h1_send(struct as_h1 *h, struct as_outq *q, size_t max)
+{
+    struct as_h1_request *r = &h->rq;
+
+    if (h->reset) {
+        h->reset = false;
+        h->aborted = true;
+        h->state = AS_H1_OVER;
+        as_h1_close_request(h, CANCEL);
+    }
+    if (h->aborted)
+        return AS_EPROTO;
+    if (h->text.n && q->bytes < max) {
+        as_outq_copy(q, h->text.p, h->text.n);
+        h->sent += h->text.n;
+        h->text.n = 0;
+    }
+    if (h->text.n || (r->out != AS_H1_OPEN && r->out != AS_H1_GIVEN))
+        return 0;
+    take_body(h, q, max);
+    if (r->out == AS_H1_GIVEN && !r->unsent && q->bytes < max)
+        end_answer(h, q);
+    if (r->drained && r->out == AS_H1_OPEN && r->req) {
+        r->drained = false;
+        h->ops->on_drained(h->conn, r->req);
+    }
+    return 0;
+}
+
+bool as_h1_wants_write(const struct as_h1 *h)
+{
+    return h->text.n || h->reset || (h->rq.out < AS_H1_OUT && h->rq.unsent) ||
+           h->rq.out == AS_H1_GIVEN;
+}

@@ -1,0 +1,51 @@
+#include "wire/h2/h2_closed_streams.h"
+
+enum { HEADERS = 1, RST_STREAM = 3 };
+
+/* Where a stream is remembered in both maps, and its bit. */
+static uint32_t word_of(uint32_t i)
+{
+    return i % AS_H2_PAST_IDS / 64;
+}
+
+static uint64_t bit_of(uint32_t i)
+{
+    return (uint64_t)1 << i % 64;
+}
+
+/* A stream begins: the ids below it that were not used are closed from now on (§5.1.1). */
+static void begin(struct as_h2_past *s, uint32_t i)
+{
+    if (i - s->next >= AS_H2_PAST_IDS) /* all that is remembered lies between */
+        s->next = i - AS_H2_PAST_IDS + 1;
+    for (; s->next < i; s->next++) {
+        s->ended[word_of(s->next)] &= ~bit_of(s->next);
+        s->passed[word_of(s->next)] |= bit_of(s->next);
+    }
+    s->ended[word_of(i)] &= ~bit_of(i);
+    s->passed[word_of(i)] &= ~bit_of(i);
+    s->next = i + 1;
+}
+
+uint32_t as_h2_past_frame(struct as_h2_past *s, uint8_t type, bool end_stream, uint32_t stream)
+{
+    uint32_t i = stream / 2;
+
+    if (stream % 2 == 0) /* 0, or a server's: nghttp2 knows what to say */
+        return 0;
+    if (i >= s->next) {
+        if (type != HEADERS) /* of an idle stream: nghttp2 again */
+            return 0;
+        begin(s, i);
+    } else if (s->next - i > AS_H2_PAST_IDS) {
+        return 0;
+    } else if (type != RST_STREAM) {
+        if (s->passed[word_of(i)] & bit_of(i))
+            return AS_H2_CODE_PROTOCOL;
+        if (s->ended[word_of(i)] & bit_of(i))
+            return AS_H2_CODE_CLOSED;
+    }
+    if (type == RST_STREAM || end_stream)
+        s->ended[word_of(i)] |= bit_of(i);
+    return 0;
+}

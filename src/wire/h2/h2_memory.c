@@ -1,0 +1,130 @@
+#include "wire/h2/h2_internal.h"
+
+#define STEP 32u /* sizes of neighbouring classes, header included, differ by this */
+
+/* Stands before every block that nghttp2 gets; the size keeps it aligned. */
+struct as_h2_block {
+    struct as_h2_block *next;
+    size_t size; /* header included */
+} __attribute__((aligned(16)));
+
+static void *pool_malloc(size_t n, void *user)
+{
+    struct as_h2_pool *p = user;
+    struct as_h2_block *b;
+    size_t size, class;
+
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    size = AS_ALIGN(n + sizeof(*b), STEP);
+    class = size / STEP - 1;
+    if (class < AS_H2_POOL_CLASSES && p->free[class]) {
+        b = p->free[class];
+        p->free[class] = b->next;
+        p->kept -= size;
+        return b + 1;
+    }
+    /* Rounded up, so that the block serves its whole class later. */
+    b = malloc(size);
+    if (!b)
+        return NULL;
+    b->size = size;
+    return b + 1;
+}
+
+/* nghttp2 (1.52) frees a DATA item twice when its queue of streams cannot grow: at once, and with
+ * the session. So after a refused growth blocks stay where they are until the pool goes. */
+#define BURIED 1u /* in `size`, a multiple of STEP */
+
+static __attribute__((noinline)) void bury(struct as_h2_pool *p, struct as_h2_block *b)
+{
+    if (b->size & BURIED)
+        return;
+    b->size |= BURIED;
+    b->next = p->buried;
+    p->buried = b;
+}
+
+static void pool_free(void *ptr, void *user)
+{
+    struct as_h2_pool *p = user;
+    struct as_h2_block *b;
+    size_t class;
+
+    if (!ptr)
+        return;
+    b = (struct as_h2_block *)ptr - 1;
+    if (p->refused) {
+        bury(p, b);
+        return;
+    }
+    class = b->size / STEP - 1;
+    if (class >= AS_H2_POOL_CLASSES || p->kept + b->size > AS_H2_POOL_MAX) {
+        free(b);
+        return;
+    }
+    b->next = p->free[class];
+    p->free[class] = b;
+    p->kept += b->size;
+}
+
+static void *pool_calloc(size_t n, size_t each, void *user)
+{
+    size_t size;
+    void *ptr;
+
+    if (__builtin_mul_overflow(n, each, &size))
+        return NULL;
+    ptr = pool_malloc(size, user);
+    return ptr ? memset(ptr, 0, size) : NULL;
+}
+
+static void *pool_realloc(void *ptr, size_t n, void *user)
+{
+    size_t had;
+    void *to;
+
+    if (!ptr) {
+        ptr = pool_malloc(n, user);
+        ((struct as_h2_pool *)user)->refused |= !ptr;
+        return ptr;
+    }
+    /* nghttp2 grows few things: moving beats a second path through realloc. */
+    had = ((struct as_h2_block *)ptr - 1)->size - sizeof(struct as_h2_block);
+    if (n <= had)
+        return ptr;
+    to = pool_malloc(n, user);
+    if (!to) {
+        ((struct as_h2_pool *)user)->refused = true;
+        return NULL;
+    }
+    memcpy(to, ptr, had);
+    pool_free(ptr, user);
+    return to;
+}
+
+void as_h2_pool_init(struct as_h2_pool *p)
+{
+    *p = (struct as_h2_pool){
+        .mem = {p, pool_malloc, pool_free, pool_calloc, pool_realloc},
+    };
+}
+
+void as_h2_pool_fini(struct as_h2_pool *p)
+{
+    for (size_t i = 0; i < AS_H2_POOL_CLASSES; i++) {
+        while (p->free[i]) {
+            struct as_h2_block *b = p->free[i];
+
+            p->free[i] = b->next;
+            free(b);
+        }
+    }
+    while (p->buried) {
+        struct as_h2_block *b = p->buried;
+
+        p->buried = b->next;
+        free(b);
+    }
+    p->kept = 0;
+}

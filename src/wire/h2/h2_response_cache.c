@@ -1,0 +1,289 @@
+/* Header blocks that were sent before, written again without nghttp2.
+ *
+ * On most connections every answer begins and ends alike. Once nghttp2 has packed such fields as
+ * nothing but references to its compression table, one byte for each field, the same bytes mean the
+ * same until the table changes; and only a block that is more than such references changes it (RFC
+ * 7541 §6). Every block that nghttp2 packs comes by here, so that a change is seen.
+ *
+ * The head of an answer: nghttp2 is given no fields, and its empty frame is filled here. Where the
+ * table has changed since then, the fields go as literals, which mean the same with any table.
+ * Trailers: nghttp2 is told that the last DATA frame ends the stream; that frame leaves without
+ * END_STREAM, and a HEADERS frame with it follows. That spares a frame's way through nghttp2.
+ * Together 15 % of all instructions of a unary call, and the client sees no difference.
+ */
+#include "base/err.h"
+#include "wire/http/http_field.h"
+#include "wire/h2/h2_internal.h"
+
+#include <endian.h>
+
+#define FRAME_HEAD 9u
+
+/* One field more in the memo's text. False: there is no room. */
+static bool add(struct as_h2_memo *m, struct as_str name, struct as_str value)
+{
+    if (m->n_text == AS_H2_MEMO_FIELDS || name.n + value.n > sizeof(m->text) - m->used)
+        return false;
+    memcpy(m->text + m->used, name.p, name.n);
+    memcpy(m->text + m->used + name.n, value.p, value.n);
+    m->used += name.n + value.n;
+    m->name_len[m->n_text] = (uint8_t)name.n;
+    m->value_len[m->n_text++] = (uint8_t)value.n;
+    return true;
+}
+
+static void forget(struct as_h2_memo *m)
+{
+    m->is_known = m->is_offered = false;
+}
+
+/* A text that is not whole matches nothing. */
+static void clear(struct as_h2_memo *m)
+{
+    forget(m);
+    m->n_text = 0;
+    m->used = 0;
+}
+
+/* Is field i of the memo this one? *at: where its text begins, moved behind it. */
+static inline bool is_field(const struct as_h2_memo *m, uint32_t i, size_t *at, struct as_str name,
+                            struct as_str value)
+{
+    const char *p = m->text + *at;
+
+    *at += name.n + value.n;
+    return m->name_len[i] == name.n && m->value_len[i] == value.n &&
+           memcmp(p, name.p, name.n) == 0 && memcmp(p + name.n, value.p, value.n) == 0;
+}
+
+static struct as_str name_of(const nghttp2_nv *f)
+{
+    return (struct as_str){(const char *)f->name, f->namelen};
+}
+
+static struct as_str value_of(const nghttp2_nv *f)
+{
+    return (struct as_str){(const char *)f->value, f->valuelen};
+}
+
+/* --- trailers --- */
+
+static bool is_tail(const struct as_h2_memo *m, const struct as_h2_stream *s)
+{
+    size_t at = 0;
+
+    if (m->n_text != s->n_trailers)
+        return false;
+    for (uint32_t i = 0; i < m->n_text; i++) {
+        if (!is_field(m, i, &at, name_of(&s->trailers[i]), value_of(&s->trailers[i])))
+            return false;
+    }
+    return true;
+}
+
+/* A new size of the table must be told at the start of the next block (RFC 7541 §4.2), which only
+ * nghttp2 can do: not between the client's SETTINGS and that block. */
+bool as_h2_said_tail(const struct as_h2 *h, const struct as_h2_stream *s)
+{
+    return h->said.tail.is_known && !h->said.stale && !h->conf.uncached &&
+           is_tail(&h->said.tail, s);
+}
+
+void as_h2_said_put_tail(struct as_h2 *h, const struct as_h2_stream *s)
+{
+    const struct as_h2_memo *m = &h->said.tail;
+    uint8_t *p = as_outq_room(h->q, FRAME_HEAD + m->n_text);
+    const uint32_t id = htobe32(s->id);
+
+    p[0] = p[1] = 0;
+    p[2] = (uint8_t)m->n_text;
+    p[3] = NGHTTP2_HEADERS;
+    p[4] = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
+    memcpy(p + 5, &id, sizeof(id));
+    memcpy(p + FRAME_HEAD, m->block, m->n_text);
+}
+
+void as_h2_said_offer_tail(struct as_h2 *h, const struct as_h2_stream *s)
+{
+    struct as_h2_memo *m = &h->said.tail;
+
+    if (m->is_known || !s->n_trailers || s->n_trailers > AS_H2_MEMO_FIELDS)
+        return;
+    clear(m);
+    for (uint32_t i = 0; i < s->n_trailers; i++) {
+        if (!add(m, name_of(&s->trailers[i]), value_of(&s->trailers[i]))) {
+            clear(m);
+            return;
+        }
+    }
+    m->is_offered = true;
+    m->from = s->id;
+}
+
+/* --- heads of answers --- */
+
+static bool is_lead(const struct as_h2_memo *m, struct as_str status,
+                    const struct as_http_answer *a)
+{
+    size_t at = 0;
+
+    if (m->n_text != a->n_headers + 1 || !is_field(m, 0, &at, AS_STR(":status"), status))
+        return false;
+    for (uint32_t i = 0; i < a->n_headers; i++) {
+        if (!is_field(m, i + 1, &at, a->headers[i].name, a->headers[i].value))
+            return false;
+    }
+    return true;
+}
+
+/* The text stays while frames with it wait to be packed. */
+static void learn_lead(struct as_h2_said *m, struct as_str status, const struct as_http_answer *a)
+{
+    bool has_room;
+
+    if (m->n_leads || a->n_headers >= AS_H2_MEMO_FIELDS ||
+        !as_field_all_fit(a->headers, a->n_headers))
+        return;
+    clear(&m->lead);
+    has_room = add(&m->lead, AS_STR(":status"), status);
+    for (uint32_t i = 0; has_room && i < a->n_headers; i++)
+        has_room = add(&m->lead, a->headers[i].name, a->headers[i].value);
+    if (!has_room)
+        clear(&m->lead);
+}
+
+bool as_h2_said_lead(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a)
+{
+    struct as_str status = {s->status, sizeof(s->status)};
+
+    if (h->conf.uncached)
+        return false;
+    if (!is_lead(&h->said.lead, status, a)) {
+        learn_lead(&h->said, status, a);
+        return false;
+    }
+    h->said.n_leads++;
+    s->lead = h->said.lead.is_known && !h->said.stale ? AS_H2_LEAD_EMPTY : AS_H2_LEAD_OFFER;
+    return s->lead == AS_H2_LEAD_EMPTY;
+}
+
+void as_h2_said_packed_lead(struct as_h2 *h, struct as_h2_stream *s)
+{
+    h->said.is_lead = s->lead == AS_H2_LEAD_EMPTY;
+    h->said.lead.is_offered = s->lead == AS_H2_LEAD_OFFER;
+    h->said.lead.from = s->id;
+    as_h2_said_drop_lead(h, s);
+}
+
+/* Fields that are not to be indexed, lengths below 127 (RFC 7541 §6.2.2). */
+static size_t put_literals(const struct as_h2_memo *m, uint8_t *to)
+{
+    const char *text = m->text;
+    uint8_t *p = to;
+
+    for (uint32_t i = 0; i < m->n_text; i++) {
+        *p++ = 0;
+        for (int part = 0; part < 2; part++) {
+            uint8_t n = part ? m->value_len[i] : m->name_len[i];
+
+            *p++ = n;
+            memcpy(p, text, n);
+            p += n;
+            text += n;
+        }
+    }
+    return (size_t)(p - to);
+}
+
+/* Fills nghttp2's frame. What is in it says that the table has a new size. */
+static void put_lead(struct as_h2 *h, const uint8_t *frame, size_t n)
+{
+    struct as_h2_memo *m = &h->said.lead;
+    static const uint8_t size_update = 0x20, size_mask = 0xe0;
+    uint8_t literals[sizeof(m->text) + 3ul * AS_H2_MEMO_FIELDS], *p;
+    const uint8_t *block = m->block;
+    size_t len = m->n_text, all;
+
+    /* END_HEADERS, and nothing in it but perhaps a new size of the table (RFC 7541 §6.3) */
+    AS_ASSERT((frame[4] & ~NGHTTP2_FLAG_END_STREAM) == NGHTTP2_FLAG_END_HEADERS);
+    AS_ASSERT(n == FRAME_HEAD || (frame[FRAME_HEAD] & size_mask) == size_update);
+    if (n > FRAME_HEAD) {
+        forget(m);
+        forget(&h->said.tail);
+    }
+    if (!m->is_known) {
+        len = put_literals(m, literals);
+        block = literals;
+    }
+    p = as_outq_room(h->q, n + len);
+    memcpy(p, frame, n);
+    memcpy(p + n, block, len);
+    all = n - FRAME_HEAD + len;
+    p[1] = (uint8_t)(all >> 8);
+    p[2] = (uint8_t)all;
+}
+
+/* --- all blocks --- */
+
+/* Indexed fields whose index fits into the first byte (RFC 7541 §6.1), and nothing else. */
+static bool is_references(const uint8_t *block, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (block[i] <= 0x80 || block[i] == 0xff)
+            return false;
+    }
+    return true;
+}
+
+static void note(struct as_h2_memo *m, const uint8_t *block, size_t n)
+{
+    if (m->is_offered && n == m->n_text) {
+        memcpy(m->block, block, n);
+        m->is_known = true;
+    }
+    m->is_offered = false;
+}
+
+static uint32_t stream_of(const uint8_t *frame)
+{
+    return ((uint32_t)frame[5] << 24 | (uint32_t)frame[6] << 16 | (uint32_t)frame[7] << 8 |
+            frame[8]) &
+           INT32_MAX;
+}
+
+/* What nghttp2 does, and nobody promises: one frame per call, whole; and what on_frame_send was
+ * told of is the frame that comes next. */
+static void check_frame(const struct as_h2_said *m, const uint8_t *frame, size_t n)
+{
+    AS_ASSERT(n >= FRAME_HEAD);
+    AS_ASSERT(n - FRAME_HEAD == ((size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2]));
+    if (m->is_lead || m->lead.is_offered)
+        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->lead.from);
+    if (m->tail.is_offered)
+        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->tail.from);
+}
+
+void as_h2_said_put(struct as_h2 *h, const uint8_t *frame, size_t n)
+{
+    struct as_h2_said *m = &h->said;
+    const uint8_t *block = frame + FRAME_HEAD;
+    bool is_block = frame[3] == NGHTTP2_HEADERS || frame[3] == NGHTTP2_CONTINUATION;
+
+    check_frame(m, frame, n);
+    if (is_block) {
+        m->stale = false;
+        if (m->is_lead) {
+            m->is_lead = false;
+            put_lead(h, frame, n);
+            return;
+        }
+        if (!is_references(block, n - FRAME_HEAD)) {
+            forget(&m->lead);
+            forget(&m->tail);
+        } else {
+            note(&m->lead, block, n - FRAME_HEAD);
+            note(&m->tail, block, n - FRAME_HEAD);
+        }
+    }
+    as_outq_copy(h->q, frame, n);
+}

@@ -1,0 +1,171 @@
+#include "wire/http/gzip.h"
+
+#include <strings.h>
+#include <zlib.h>
+
+#define WINDOW_BITS 15
+#define GZIP_BITS                                                                                  \
+    16 /* added to the window: zlib reads or writes gzip's wrapper instead of its own */
+/* Tensors compress badly or at once: the quick level has nearly all of what the best one has, at a
+ * fraction of its time, and that time is the event loop's. */
+#define LEVEL     1
+#define MEM_LEVEL 8
+
+struct as_zip {
+    z_stream z;
+    bool inflate;
+};
+
+static const struct as_str names[AS_ZIP_FORMATS] = {
+    [AS_ZIP_NONE] = {"identity", 8},
+    [AS_ZIP_GZIP] = {"gzip", 4},
+    [AS_ZIP_DEFLATE] = {"deflate", 7},
+};
+
+struct as_str as_zip_name(enum as_zip_format f)
+{
+    return names[f];
+}
+
+int as_zip_format_of(struct as_str name, enum as_zip_format *ret_f)
+{
+    if (!name.n)
+        name = names[AS_ZIP_NONE];
+    for (int f = 0; f < AS_ZIP_FORMATS; f++) {
+        if (as_str_eq(name, names[f])) {
+            *ret_f = (enum as_zip_format)f;
+            return 0;
+        }
+    }
+    return AS_EUNIMPLEMENTED;
+}
+
+static struct as_str trim(struct as_str s)
+{
+    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
+        s = (struct as_str){s.p + 1, s.n - 1};
+    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
+        s.n--;
+    return s;
+}
+
+/* What stands before the first `c`, trimmed; *rest goes behind it. */
+static struct as_str cut(struct as_str *rest, char c)
+{
+    const char *at = rest->n ? memchr(rest->p, c, rest->n) : NULL;
+    struct as_str one = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
+    size_t took = one.n + (at != NULL);
+
+    *rest = (struct as_str){rest->p + took, rest->n - took};
+    return trim(one);
+}
+
+bool as_zip_is_accepted(struct as_str list, enum as_zip_format f)
+{
+    while (list.n) {
+        if (as_str_eq(cut(&list, ','), names[f]))
+            return true;
+    }
+    return false;
+}
+
+/* "q=0", "q=0.000" among the parameters. */
+static bool is_refused(struct as_str params)
+{
+    while (params.n) {
+        struct as_str p = cut(&params, ';');
+        bool zero = p.n >= 3 && (p.p[0] | 0x20) == 'q' && p.p[1] == '=' && p.p[2] == '0';
+
+        for (size_t i = 3; zero && i < p.n; i++)
+            zero = p.p[i] == '.' || p.p[i] == '0';
+        if (zero)
+            return true;
+    }
+    return false;
+}
+
+static bool is_name(struct as_str s, enum as_zip_format f)
+{
+    return s.n == names[f].n && strncasecmp(s.p, names[f].p, s.n) == 0;
+}
+
+bool as_zip_is_wanted(struct as_str list, enum as_zip_format f)
+{
+    bool star = false;
+
+    while (list.n) {
+        struct as_str params = cut(&list, ','), name = cut(&params, ';');
+
+        if (is_name(name, f))
+            return !is_refused(params);
+        if (as_str_eq(name, AS_STR("*")))
+            star = !is_refused(params);
+    }
+    return star;
+}
+
+int as_zip_new(struct as_zip **ret_z, enum as_zip_format f, bool inflate)
+{
+    struct as_zip *z = calloc(1, sizeof(*z));
+    int bits = WINDOW_BITS + (f == AS_ZIP_GZIP ? GZIP_BITS : 0);
+
+    AS_ASSERT(f == AS_ZIP_GZIP || f == AS_ZIP_DEFLATE);
+    if (!z)
+        return AS_ENOMEM;
+    z->inflate = inflate;
+    if (inflate ? inflateInit2(&z->z, bits)
+                : deflateInit2(&z->z, LEVEL, Z_DEFLATED, bits, MEM_LEVEL, Z_DEFAULT_STRATEGY)) {
+        free(z);
+        return AS_ENOMEM;
+    }
+    *ret_z = z;
+    return 0;
+}
+
+void as_zip_free(struct as_zip *z)
+{
+    if (!z)
+        return;
+    if (z->inflate)
+        inflateEnd(&z->z);
+    else
+        deflateEnd(&z->z);
+    free(z);
+}
+
+void as_zip_reset(struct as_zip *z)
+{
+    if (z->inflate)
+        inflateReset(&z->z);
+    else
+        deflateReset(&z->z);
+}
+
+enum as_zip_step as_zip_step(struct as_zip *z, const uint8_t **p, size_t *n, bool last,
+                             uint8_t **out, size_t *room)
+{
+    /* zlib counts in 32 bits: what is beyond comes with the next step */
+    uInt in = (uInt)AS_MIN(*n, (size_t)UINT32_MAX), space = (uInt)AS_MIN(*room, (size_t)UINT32_MAX);
+    bool whole = last && in == *n;
+    int rc;
+
+    z->z.next_in = (z_const Bytef *)(uintptr_t)*p;
+    z->z.avail_in = in;
+    z->z.next_out = *out;
+    z->z.avail_out = space;
+    rc = z->inflate ? inflate(&z->z, Z_NO_FLUSH) : deflate(&z->z, whole ? Z_FINISH : Z_NO_FLUSH);
+    *p += in - z->z.avail_in;
+    *n -= in - z->z.avail_in;
+    *out += space - z->z.avail_out;
+    *room -= space - z->z.avail_out;
+    if (rc == Z_STREAM_END)
+        return *n || !last ? AS_ZIP_BAD : AS_ZIP_END;
+    if (rc == Z_MEM_ERROR)
+        return AS_ZIP_STARVED;
+    /* Z_BUF_ERROR: nothing could be done, which full room and taken input explain */
+    if (rc != Z_OK && rc != Z_BUF_ERROR)
+        return AS_ZIP_BAD;
+    if (z->z.avail_out == 0)
+        return AS_ZIP_FULL;
+    return z->inflate && whole && *n == 0 ? AS_ZIP_BAD : AS_ZIP_MORE;
+}

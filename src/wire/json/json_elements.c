@@ -1,0 +1,384 @@
+/* A tensor's elements out of JSON: straight into the bytes of its datatype. */
+#include "wire/json/json_internal.h"
+
+#include <fenv.h>
+#include <math.h>
+
+struct reading {
+    struct as_json *j;
+    struct as_json_elements *e;
+    enum as_dtype dtype;
+    uint8_t *out;
+    size_t room;
+    uint64_t max;
+    uint32_t leaves; /* level of the arrays that hold elements; 0: none was seen */
+    uint32_t seen;   /* bit i: an array of level i + 1 has told its length */
+};
+
+/* --- numbers into bytes --- */
+
+/* d is what n's text rounds to, and lies just between two numbers of a narrower type; which of them
+ * is nearer is for the text to say. Gives a double on the text's side of d, or d when it is exact.
+ */
+static double untie(const struct as_json_number *n, double d)
+{
+    int mode = fegetround();
+    double low, high;
+
+    fesetround(FE_DOWNWARD);
+    low = strtod(n->p, NULL); /* the number ends where strtod ends it, too: as_json_ends */
+    fesetround(FE_UPWARD);
+    high = strtod(n->p, NULL);
+    fesetround(mode);
+    if (low == high)
+        return d;
+    return d == high ? low : high;
+}
+
+static bool to_f32(const struct as_json_number *n, float *ret_f)
+{
+    double d = as_json_number_f64(n);
+    uint64_t bits;
+
+    memcpy(&bits, &d, 8);
+    if (__builtin_expect((bits & 0x1fffffff) == 0x10000000 || fabs(d) < 0x1p-126, 0) && d != 0)
+        d = untie(n, d);
+    *ret_f = (float)d;
+    return !isinf(*ret_f);
+}
+
+/* A float of `precision` bits of mantissa and this smallest exponent, its sign on bit 15. */
+static bool to_16(const struct as_json_number *n, int precision, int least, uint16_t *ret_bits)
+{
+    double d = as_json_number_f64(n), r;
+    uint32_t bits, infinity = precision == 11 ? 0x7c00 : 0x7f80;
+    int e, q;
+
+    if (isinf(d))
+        return false;
+    e = d == 0 ? least : AS_MAX(ilogb(d), least);
+    q = e - (precision - 1);
+    r = ldexp(fabs(d), -q); /* exact: a power of two */
+    if (r - floor(r) == 0.5)
+        r = ldexp(fabs(untie(n, d)), -q);
+    /* a mantissa that is rounded up to the next power of two carries into the exponent by itself */
+    bits = (uint32_t)rint(r) + ((uint32_t)(e - least) << (precision - 1));
+    if (e > 128 || bits >= infinity)
+        return false;
+    *ret_bits = (uint16_t)(bits | (n->negative ? 0x8000u : 0));
+    return true;
+}
+
+static inline bool integer_fits(enum as_dtype t, const struct as_json_number *n)
+{
+    uint32_t bits = 8 * (uint32_t)as_dtype_size(t);
+
+    if (t >= AS_DT_INT8)
+        return n->m <= (UINT64_MAX >> (65 - bits)) + n->negative;
+    return n->m <= UINT64_MAX >> (64 - bits) && (!n->negative || !n->m);
+}
+
+/* --- what is no number of the kind --- */
+
+static const char *takes(enum as_dtype t)
+{
+    switch ((int)t) {
+    case AS_DT_BOOL:
+        return "true and false";
+    case AS_DT_BYTES:
+        return "strings";
+    case AS_DT_FP16:
+    case AS_DT_BF16:
+    case AS_DT_FP32:
+    case AS_DT_FP64:
+        return "numbers";
+    default:
+        return "integers";
+    }
+}
+
+AS_PRINTF(2, 3) static int refuse(struct reading *r, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(r->e->why, sizeof(r->e->why), fmt, ap);
+    va_end(ap);
+    return AS_EINVALID;
+}
+
+#define NUMBER_SHOWN 40
+
+static int refuse_number(struct reading *r, const struct as_json_number *n, const char *what)
+{
+    return refuse(r, "data[%llu]: %.*s %s %s", (unsigned long long)r->e->count,
+                  (int)AS_MIN(n->end - n->p, (ptrdiff_t)NUMBER_SHOWN), n->p, what,
+                  as_dtype_name(r->dtype));
+}
+
+/* The next token is no element of this datatype: it may be no JSON at all. */
+static int refuse_kind(struct reading *r)
+{
+    const char *kind;
+    int err;
+
+    switch (*as_json_peek(r->j)) {
+    case '"':
+        kind = "a string";
+        break;
+    case '[':
+        kind = "an array among elements";
+        break;
+    case '{':
+        kind = "an object";
+        break;
+    case 't':
+    case 'f':
+        kind = "a bool";
+        break;
+    case 'n':
+        kind = "null";
+        break;
+    default:
+        kind = "a number";
+    }
+    err = as_json_walk(r->j, AS_MAX_DIMS);
+    return err ? err
+               : refuse(r, "data[%llu] is %s, %s takes %s", (unsigned long long)r->e->count, kind,
+                        as_dtype_name(r->dtype), takes(r->dtype));
+}
+
+/* NaN, Infinity, -Infinity: not JSON, but what Python and Triton write. */
+static bool read_word(const uint8_t *p, double *ret_d)
+{
+    static const struct {
+        const char *word;
+        double value;
+    } words[] = {{"NaN", NAN}, {"Infinity", INFINITY}, {"-Infinity", -INFINITY}};
+
+    for (size_t i = 0; i < AS_COUNT(words); i++) {
+        size_t n = strlen(words[i].word);
+
+        /* bytes behind a text that ends within the word are the padding */
+        if (!memcmp(p, words[i].word, n) && as_json_ends(p[n])) {
+            *ret_d = words[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- one element --- */
+
+static int put_string(struct reading *r, bool keep)
+{
+    struct as_str raw;
+    uint8_t *to = r->out + r->e->bytes;
+    size_t n;
+    uint32_t len;
+
+    if (!as_json_raw_string(r->j, &raw))
+        return AS_EPROTO;
+    AS_ASSERT(!keep || r->room - r->e->bytes >= 4 + raw.n);
+    n = raw.n;
+    if (n && memchr(raw.p, '\\', n)) {
+        if (!as_json_unescape(raw, keep ? to + 4 : NULL, &n))
+            return as_json_fail(r->j, "a bad escape in a string");
+    } else if (keep && n) {
+        memcpy(to + 4, raw.p, n);
+    }
+    if (keep) {
+        len = (uint32_t)n;
+        memcpy(to, &len, 4);
+        r->e->bytes += 4 + n;
+    }
+    return 0;
+}
+
+static int put_special(struct reading *r, enum as_dtype t, uint8_t *to)
+{
+    uint16_t half;
+    float f;
+    double d;
+
+    if (t < AS_DT_FP16 || !read_word(as_json_peek(r->j), &d))
+        return refuse_kind(r);
+    f = (float)d;
+    half = t == AS_DT_FP16 ? 0x7c00 : 0x7f80;
+    half = (uint16_t)(half | (isnan(d) ? (t == AS_DT_FP16 ? 0x200 : 0x40) : 0) |
+                      (signbit(d) ? 0x8000 : 0));
+    if (t == AS_DT_FP64)
+        memcpy(to, &d, 8);
+    else if (t == AS_DT_FP32)
+        memcpy(to, &f, 4);
+    else
+        memcpy(to, &half, 2);
+    return 0;
+}
+
+/* The element at the next token; steps over it. `t` is known when this is compiled. */
+static inline __attribute__((always_inline)) int put_one(struct reading *r, enum as_dtype t)
+{
+    const size_t size = t == AS_DT_BYTES ? 0 : as_dtype_size(t);
+    bool keep = r->e->count < r->max;
+    uint8_t scratch[8], *to = keep ? r->out + r->e->count * size : scratch;
+    struct as_json_number n;
+    int err = 0;
+
+    if (t == AS_DT_BYTES) {
+        err = *as_json_peek(r->j) == '"' ? put_string(r, keep) : refuse_kind(r);
+    } else if (t == AS_DT_BOOL) {
+        uint8_t c = *as_json_peek(r->j);
+
+        if (c != 't' && c != 'f')
+            return refuse_kind(r);
+        *to = c == 't';
+        err = as_json_walk(r->j, AS_MAX_DIMS);
+        r->j->token -= !err;
+    } else if (!as_json_scan_number(as_json_peek(r->j), &n)) {
+        err = put_special(r, t, to);
+    } else if (t == AS_DT_FP64) {
+        double d = as_json_number_f64(&n);
+
+        memcpy(to, &d, 8);
+        if (isinf(d))
+            return refuse_number(r, &n, "does not fit");
+    } else if (t == AS_DT_FP32) {
+        float f;
+
+        if (!to_f32(&n, &f))
+            return refuse_number(r, &n, "does not fit");
+        memcpy(to, &f, 4);
+    } else if (t == AS_DT_FP16 || t == AS_DT_BF16) {
+        uint16_t half;
+
+        if (!to_16(&n, t == AS_DT_FP16 ? 11 : 8, t == AS_DT_FP16 ? -14 : -126, &half))
+            return refuse_number(r, &n, "does not fit");
+        memcpy(to, &half, 2);
+    } else {
+        uint64_t v = n.negative ? -n.m : n.m;
+
+        if (!n.integer)
+            return refuse_number(r, &n, "is no integer, which is what it takes:");
+        if (n.cut || !integer_fits(t, &n))
+            return refuse_number(r, &n, "does not fit");
+        memcpy(to, &v, size);
+    }
+    if (err)
+        return err;
+    r->j->token++;
+    r->e->count++;
+    return 0;
+}
+
+static inline __attribute__((always_inline)) int put_all(struct reading *r, enum as_dtype t)
+{
+    int err;
+
+    do
+        err = put_one(r, t);
+    while (!err && as_json_take(r->j, ','));
+    return err;
+}
+
+/* The elements of one array, or the one that stands alone: one loop for each datatype. */
+static int read_leaves(struct reading *r, bool alone)
+{
+    switch (r->dtype) {
+#define CASE(T)                                                                                    \
+    case AS_DT_##T:                                                                                \
+        return alone ? put_one(r, AS_DT_##T) : put_all(r, AS_DT_##T);
+        CASE(BOOL)
+        CASE(UINT8)
+        CASE(UINT16)
+        CASE(UINT32)
+        CASE(UINT64)
+        CASE(INT8)
+        CASE(INT16)
+        CASE(INT32)
+        CASE(INT64)
+        CASE(FP16)
+        CASE(FP32)
+        CASE(FP64)
+        CASE(BYTES)
+        CASE(BF16)
+#undef CASE
+    case AS_DT_INVALID:
+    case AS_DT_COUNT:
+    default:
+        AS_ASSERT(false);
+        return AS_EINVALID;
+    }
+}
+
+/* --- arrays --- */
+
+static int refuse_uneven(struct reading *r)
+{
+    return refuse(r, "data is nested unevenly (at element %llu)", (unsigned long long)r->e->count);
+}
+
+/* An array of this level (the outermost: 1) has `n` entries: the same as its sisters. */
+static int end_array(struct reading *r, uint32_t level, uint64_t n)
+{
+    if (!as_json_take(r->j, ']'))
+        return as_json_fail(r->j, "expected ',' or ']'");
+    if (r->seen & 1u << (level - 1) && r->e->shape[level - 1] != (int64_t)n)
+        return refuse_uneven(r);
+    r->seen |= 1u << (level - 1);
+    r->e->shape[level - 1] = (int64_t)n;
+    return 0;
+}
+
+static int read_array(struct reading *r, uint32_t level)
+{
+    uint64_t n = 0;
+    int err = 0;
+    uint8_t c;
+
+    if (level > AS_MAX_DIMS)
+        return refuse(r, "data is nested deeper than %d levels", AS_MAX_DIMS);
+    r->e->ndim = AS_MAX(r->e->ndim, level);
+    if (r->leaves && level > r->leaves)
+        return refuse_uneven(r);
+    r->j->token++;
+    if (r->j->token >= r->j->n)
+        return as_json_fail(r->j, "it ends early");
+    c = *as_json_peek(r->j);
+    if (c == ']')
+        return end_array(r, level, 0);
+    if (c != '[') {
+        if (r->e->ndim > level)
+            return refuse_uneven(r);
+        r->leaves = level;
+        n = r->e->count;
+        err = read_leaves(r, false);
+        return err ? err : end_array(r, level, r->e->count - n);
+    }
+    do {
+        if (r->j->token >= r->j->n || *as_json_peek(r->j) != '[') {
+            err = as_json_walk(r->j, AS_MAX_DIMS);
+            return err ? err : refuse_uneven(r);
+        }
+        err = read_array(r, level + 1);
+        n++;
+    } while (!err && as_json_take(r->j, ','));
+    return err ? err : end_array(r, level, n);
+}
+
+int as_json_elements(struct as_json *j, struct as_json_value *v, enum as_dtype t, uint64_t max,
+                     uint8_t *out, size_t room, struct as_json_elements *ret_e)
+{
+    struct reading r = {.j = j, .e = ret_e, .dtype = t, .out = out, .room = room, .max = max};
+    int err;
+
+    ret_e->count = 0;
+    ret_e->bytes = 0;
+    ret_e->ndim = 0;
+    AS_ASSERT(t == AS_DT_BYTES || room / as_dtype_size(t) >= max);
+    as_json_begin(j, v);
+    err = v->type == AS_JSON_ARRAY ? read_array(&r, 1) : read_leaves(&r, true);
+    if (!err && t != AS_DT_BYTES)
+        ret_e->bytes = (size_t)AS_MIN(ret_e->count, max) * as_dtype_size(t);
+    return err;
+}

@@ -1,0 +1,387 @@
+/* Numbers and tensors into JSON text: digits eight at a time, a float by the shortest digits that
+ * read back as the same. */
+#include "wire/json/json_internal.h"
+#include "wire/name_check.h"
+
+#include <math.h>
+
+/* All printers may write up to AS_JSON_NUMBER_ROOM bytes at `out`, whatever they return. */
+
+/* --- digits --- */
+
+#define ZEROS 0x3030303030303030u /* eight '0' */
+
+static inline void store_eight(uint8_t *out, uint64_t text)
+{
+    memcpy(out, &text, 8);
+}
+
+/* Text of v < 10^8, the first of its eight digits in the lowest byte: the number is split in
+ * halves, quarters and digits, all parts of a step at once. The factors are 1/100 and 1/10. */
+static inline uint64_t eight(uint32_t v)
+{
+    uint64_t fours = v / 10000 | (uint64_t)(v % 10000) << 32, twos, ones, tens;
+
+    tens = (fours * 10486 >> 20) & 0x0000007f0000007fu;
+    twos = tens | (fours - tens * 100) << 16;
+    tens = (twos * 103 >> 10) & 0x000f000f000f000fu;
+    ones = tens | (twos - tens * 10) << 8;
+    return ones + ZEROS;
+}
+
+/* Digits of eight() up to the last one that is no 0. */
+static inline uint32_t used(uint64_t text)
+{
+    text ^= ZEROS;
+    return text ? 8 - (uint32_t)__builtin_clzll(text) / 8 : 0;
+}
+
+static inline uint8_t *put_u32(uint8_t *out, uint32_t v)
+{
+    uint64_t text = eight(v);
+    /* one digit is left of a 0 */
+    uint32_t leading = (uint32_t)__builtin_ctzll((text ^ ZEROS) | (uint64_t)1 << 56) / 8;
+
+    store_eight(out, text >> 8 * leading);
+    return out + 8 - leading;
+}
+
+static inline uint8_t *put_u64(uint8_t *out, uint64_t v)
+{
+    const uint32_t part = 100000000;
+    uint64_t high = v / part;
+
+    if (!high)
+        return put_u32(out, (uint32_t)v);
+    if (high < part) {
+        out = put_u32(out, (uint32_t)high);
+    } else {
+        out = put_u32(out, (uint32_t)(high / part));
+        store_eight(out, eight((uint32_t)(high % part)));
+        out += 8;
+    }
+    store_eight(out, eight((uint32_t)(v % part)));
+    return out + 8;
+}
+
+static inline uint8_t *put_i64(uint8_t *out, int64_t v)
+{
+    *out = '-';
+    return put_u64(out + (v < 0), v < 0 ? -(uint64_t)v : (uint64_t)v);
+}
+
+/* --- floats --- */
+
+/* A float as 1 + 8 digits, or 1 + 16. */
+struct digits {
+    uint8_t first;
+    uint64_t next, last; /* text of eight() */
+    uint32_t n;          /* digits up to the last one that counts */
+    int32_t point;       /* how many of them are before the point; may be negative */
+};
+
+static inline uint32_t count_digits(uint64_t v)
+{
+    static const uint64_t tens[] = {1,
+                                    10,
+                                    100,
+                                    1000,
+                                    10000,
+                                    100000,
+                                    1000000,
+                                    10000000,
+                                    100000000,
+                                    1000000000,
+                                    10000000000,
+                                    100000000000,
+                                    1000000000000,
+                                    10000000000000,
+                                    100000000000000,
+                                    1000000000000000,
+                                    10000000000000000,
+                                    100000000000000000};
+    uint32_t n = (64 - (uint32_t)__builtin_clzll(v)) * 1233 >> 12; /* log10 2, or one less */
+
+    return n + (v >= tens[n]);
+}
+
+static inline struct digits split(struct as_json_decimal d, bool wide)
+{
+    static const uint64_t lift[] = {10000000000000000,
+                                    1000000000000000,
+                                    100000000000000,
+                                    10000000000000,
+                                    1000000000000,
+                                    100000000000,
+                                    10000000000,
+                                    1000000000,
+                                    100000000,
+                                    10000000,
+                                    1000000,
+                                    100000,
+                                    10000,
+                                    1000,
+                                    100,
+                                    10,
+                                    1};
+    const uint32_t part = 100000000;
+    uint32_t n = count_digits(d.digits), top;
+    uint64_t v = d.digits * lift[n - 1 + (wide ? 0 : 8)];
+    struct digits r = {.point = (int32_t)n + d.exponent, .last = ZEROS};
+
+    if (wide) {
+        r.last = eight((uint32_t)(v % part));
+        v /= part;
+    }
+    top = (uint32_t)v;
+    r.first = (uint8_t)('0' + top / part);
+    r.next = eight(top % part);
+    r.n = 1 + (r.last != ZEROS ? 8 + used(r.last) : used(r.next));
+    return r;
+}
+
+/* All digits, no point. */
+static inline void put_all(uint8_t *out, const struct digits *d, bool wide)
+{
+    *out = d->first;
+    store_eight(out + 1, d->next);
+    if (wide)
+        store_eight(out + 9, d->last);
+}
+
+/* 12.34 */
+static inline uint8_t *put_parted(uint8_t *out, const struct digits *d, bool wide)
+{
+    uint32_t at = (uint32_t)d->point;
+    uint64_t head = d->first | d->next << 8, before = ((uint64_t)1 << 8 * (at & 7)) - 1;
+    uint16_t more = (uint16_t)(d->next >> 48); /* the eighth and ninth */
+
+    if (at < 8) {
+        store_eight(out, (head & before) | (uint64_t)'.' << 8 * at | (head & ~before) << 8);
+        memcpy(out + 8, &more, 2);
+        if (wide)
+            store_eight(out + 10, d->last);
+    } else {
+        put_all(out, d, wide);
+        memmove(out + at + 1, out + at, wide ? 17 - at : 1);
+        out[at] = '.';
+    }
+    return out + d->n + 1;
+}
+
+/* 1.234e-05 */
+static uint8_t *put_scientific(uint8_t *out, const struct digits *d, bool wide)
+{
+    int32_t e = d->point - 1;
+    uint32_t u = (uint32_t)(e < 0 ? -e : e);
+
+    put_all(out + 1, d, wide);
+    out[0] = d->first;
+    out[1] = '.';
+    out += d->n == 1 ? 1 : d->n + 1;
+    *out++ = 'e';
+    *out++ = e < 0 ? '-' : '+';
+    if (u >= 100)
+        *out++ = (uint8_t)('0' + u / 100);
+    *out++ = (uint8_t)('0' + u / 10 % 10);
+    *out++ = (uint8_t)('0' + u % 10);
+    return out;
+}
+
+static uint8_t *put_word(uint8_t *out, const char *word)
+{
+    size_t n = strlen(word);
+
+    memcpy(out, word, n); // NOLINT(bugprone-not-null-terminated-result): ends at what is returned
+    return out + n;
+}
+
+/* Of no sign. */
+static uint8_t *put_special(uint8_t *out, double v)
+{
+    return put_word(out, isnan(v) ? "NaN" : v > 0 ? "Infinity" : "0.0");
+}
+
+/* The text of std::to_chars: without an exponent where that is not longer, and whole numbers
+ * exactly. But those are written 1.0, not 1, so that who reads them knows that they are floats.
+ * `v` is above 0; every number below `exact` that is whole has no more digits than it needs. */
+static inline uint8_t *put_decimal(uint8_t *out, struct as_json_decimal decimal, double v,
+                                   double exact, bool wide)
+{
+    struct digits d = split(decimal, wide);
+    int32_t n = (int32_t)d.n, single = n == 1;
+
+    if (d.point > 0 && d.point < n)
+        return put_parted(out, &d, wide);
+    if (d.point <= 0 && d.point >= single - 3) {
+        // NOLINTNEXTLINE(bugprone-not-null-terminated-result): ends at what is returned
+        memcpy(out, "0.000000", 8);
+        put_all(out + 2 - d.point, &d, wide);
+        return out + 2 - d.point + n;
+    }
+    if (d.point <= 0 || d.point - n > 5 - single)
+        return put_scientific(out, &d, wide);
+    if (d.point > n && v >= exact)
+        return put_word(v < 0x1p64 ? put_u64(out, (uint64_t)v)
+                                   : (uint8_t *)as_json_cxx_put_double((char *)out, v),
+                        ".0");
+    put_all(out, &d, wide); /* the zeros that it ends with are among them */
+    return put_word(out + d.point, ".0");
+}
+
+static inline uint8_t *put_f64(uint8_t *out, double v)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &v, 8);
+    *out = '-';
+    out += bits >> 63 && !isnan(v);
+    if (__builtin_expect(!isfinite(v) || v == 0, 0))
+        return put_special(out, fabs(v));
+    return put_decimal(out, as_json_cxx_double_digits(v), fabs(v), 0x1p53, true);
+}
+
+static inline uint8_t *put_f32(uint8_t *out, float v)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &v, 4);
+    *out = '-';
+    out += bits >> 31 && !isnan(v);
+    if (__builtin_expect(!isfinite(v) || v == 0, 0))
+        return put_special(out, (double)fabsf(v));
+    return put_decimal(out, as_json_cxx_float_digits(v), (double)fabsf(v), 0x1p24, false);
+}
+
+uint8_t *as_json_print_i64(uint8_t *out, int64_t v)
+{
+    return put_i64(out, v);
+}
+
+uint8_t *as_json_print_u64(uint8_t *out, uint64_t v)
+{
+    return put_u64(out, v);
+}
+
+uint8_t *as_json_print_f64(uint8_t *out, double v)
+{
+    return put_f64(out, v);
+}
+
+/* --- tensors --- */
+
+/* Bytes of the longest element, its comma and a ".0" too. */
+static const uint8_t text_max[AS_DT_COUNT] = {
+    [AS_DT_BOOL] = 6,
+    [AS_DT_UINT8] = 4,
+    [AS_DT_UINT16] = 6,
+    [AS_DT_UINT32] = 11,
+    [AS_DT_UINT64] = 21,
+    [AS_DT_INT8] = 5,
+    [AS_DT_INT16] = 7,
+    [AS_DT_INT32] = 12,
+    [AS_DT_INT64] = 21,
+    [AS_DT_FP16] = AS_JSON_CXX_FLOAT + 3,
+    [AS_DT_BF16] = AS_JSON_CXX_FLOAT + 3,
+    [AS_DT_FP32] = AS_JSON_CXX_FLOAT + 3,
+    [AS_DT_FP64] = AS_JSON_CXX_DOUBLE + 3,
+};
+
+static struct as_str next_bytes(const uint8_t **p)
+{
+    uint32_t n;
+    struct as_str s;
+
+    memcpy(&n, *p, 4);
+    s = (struct as_str){(const char *)*p + 4, n};
+    *p += 4 + (size_t)n;
+    return s;
+}
+
+uint64_t as_json_elements_max(enum as_dtype t, const uint8_t *data, size_t nbytes)
+{
+    const uint8_t *p = data, *end = data + nbytes;
+    uint64_t n = 0;
+
+    if (t != AS_DT_BYTES)
+        return nbytes / as_dtype_size(t) * text_max[t] + AS_JSON_NUMBER_ROOM;
+    while (p < end) {
+        struct as_str s = next_bytes(&p);
+
+        if (!as_names_utf8(s))
+            return UINT64_MAX;
+        n += as_json_string_len(s) + 1;
+    }
+    return n;
+}
+
+static float half_to_float(uint16_t h)
+{
+    uint32_t e = h >> 10 & 31, m = h & 0x3ff;
+    float f;
+
+    if (e == 31)
+        f = m ? NAN : INFINITY;
+    else
+        f = ldexpf((float)(e ? m | 0x400 : m), (int)(e ? e : 1) - 25);
+    return h & 0x8000 ? -f : f;
+}
+
+static float bf16_to_float(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+size_t as_json_put_elements(uint8_t *out, enum as_dtype t, const uint8_t *data, size_t nbytes)
+{
+    const uint8_t *p = data, *end = data + nbytes;
+    uint8_t *to = out;
+
+#define EACH(T, type, print)                                                                       \
+    case AS_DT_##T:                                                                                \
+        for (; p < end; p += sizeof(type)) {                                                       \
+            type v;                                                                                \
+            memcpy(&v, p, sizeof(v));                                                              \
+            to = print;                                                                            \
+            *to++ = ',';                                                                           \
+        }                                                                                          \
+        break;
+    switch (t) {
+        EACH(UINT8, uint8_t, put_u64(to, v))
+        EACH(UINT16, uint16_t, put_u64(to, v))
+        EACH(UINT32, uint32_t, put_u64(to, v))
+        EACH(UINT64, uint64_t, put_u64(to, v))
+        EACH(INT8, int8_t, put_i64(to, v))
+        EACH(INT16, int16_t, put_i64(to, v))
+        EACH(INT32, int32_t, put_i64(to, v))
+        EACH(INT64, int64_t, put_i64(to, v))
+        EACH(FP16, uint16_t, put_f32(to, half_to_float(v)))
+        EACH(BF16, uint16_t, put_f32(to, bf16_to_float(v)))
+        EACH(FP32, float, put_f32(to, v))
+        EACH(FP64, double, put_f64(to, v))
+#undef EACH
+    case AS_DT_BOOL:
+        for (; p < end; p++) {
+            size_t n = *p ? 4 : 5;
+
+            memcpy(to, *p ? "true," : "false,", n + 1);
+            to += n + 1;
+        }
+        break;
+    case AS_DT_BYTES:
+        while (p < end) {
+            to += as_json_copy_string(to, next_bytes(&p));
+            *to++ = ',';
+        }
+        break;
+    case AS_DT_INVALID:
+    case AS_DT_COUNT:
+    default:
+        break;
+    }
+    return (size_t)(to - out) - (to > out);
+}

@@ -1,0 +1,121 @@
+#include "wire/name_check.h"
+
+#define FEW 16u /* up to here comparing all pairs is quicker than sorting */
+
+/* Length of the sequence that starts with byte c >= 0x80, and the bounds of its second byte. */
+static size_t sequence(uint8_t c, uint8_t *ret_lo, uint8_t *ret_hi)
+{
+    *ret_lo = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    *ret_hi = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    if (c >= 0xc2 && c <= 0xdf)
+        return 2;
+    if (c >= 0xe0 && c <= 0xef)
+        return 3;
+    return c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+}
+
+bool as_names_utf8_slow(struct as_str s)
+{
+    const uint8_t *p = (const uint8_t *)s.p;
+    size_t i = 0;
+
+    while (i < s.n) {
+        uint8_t lo, hi;
+        size_t len;
+
+        if (p[i] < 0x80) {
+            i++;
+            continue;
+        }
+        len = sequence(p[i], &lo, &hi);
+        if (!len || s.n - i < len || p[i + 1] < lo || p[i + 1] > hi)
+            return false;
+        for (size_t k = 2; k < len; k++) {
+            if ((p[i + k] & 0xc0) != 0x80)
+                return false;
+        }
+        i += len;
+    }
+    return true;
+}
+
+static const struct as_str *at(const void *first, size_t stride, uint32_t i)
+{
+    return (const struct as_str *)(const void *)((const char *)first + stride * i);
+}
+
+/* By length, then bytes, then place in the array. */
+static int compare(const void *a, const void *b)
+{
+    const struct as_str *x = *(const struct as_str *const *)a;
+    const struct as_str *y = *(const struct as_str *const *)b;
+    int c;
+
+    if (x->n != y->n)
+        return x->n < y->n ? -1 : 1;
+    c = x->n ? memcmp(x->p, y->p, x->n) : 0;
+    if (c)
+        return c;
+    return x < y ? -1 : x > y;
+}
+
+static void sort(const struct as_str **v, const void *first, size_t stride, uint32_t n)
+{
+    AS_ASSERT(n <= AS_NAMES_MAX);
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = at(first, stride, i);
+    qsort(v, n, sizeof(const struct as_str *), compare);
+}
+
+static const struct as_str *twice_of_many(const void *first, size_t stride, uint32_t n)
+{
+    const struct as_str *v[AS_NAMES_MAX];
+
+    sort(v, first, stride, n);
+    for (uint32_t i = 1; i < n; i++) {
+        if (as_str_eq(*v[i - 1], *v[i]))
+            return v[i];
+    }
+    return NULL;
+}
+
+bool as_names_line(struct as_str s)
+{
+    return s.n == 0 || (!memchr(s.p, 0, s.n) && !memchr(s.p, '\n', s.n) &&
+                        !memchr(s.p, '\r', s.n) && as_names_utf8(s));
+}
+
+const struct as_str *as_names_twice_slow(const void *first, size_t stride, uint32_t n)
+{
+    if (n > FEW)
+        return twice_of_many(first, stride, n);
+    for (uint32_t i = 1; i < n; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (as_str_eq(*at(first, stride, i), *at(first, stride, k)))
+                return at(first, stride, i);
+        }
+    }
+    return NULL;
+}
+
+uint32_t as_names_keep_last_slow(void *first, size_t stride, uint32_t n)
+{
+    const struct as_str *v[AS_NAMES_MAX];
+    bool drop[AS_NAMES_MAX];
+    uint32_t left = 0;
+
+    sort(v, first, stride, n);
+    memset(drop, 0, n);
+    for (uint32_t i = 1; i < n; i++) {
+        if (as_str_eq(*v[i - 1], *v[i]))
+            drop[(size_t)((const char *)v[i - 1] - (const char *)first) / stride] = true;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (drop[i])
+            continue;
+        if (left != i)
+            memcpy((char *)first + stride * left, (char *)first + stride * i, stride);
+        left++;
+    }
+    return left;
+}

@@ -1,0 +1,61 @@
+/* wire/name_check.h — checks that both the link and OIP make on names: UTF-8, and given once.
+ *
+ * The arrays are of structs that begin with their name (struct as_str): tensors, parameters,
+ * signature entries. Pure; at most n log n comparisons, for hostile names too.
+ */
+#ifndef AS_WIRE_NAMES_H
+#define AS_WIRE_NAMES_H
+
+#include "base/str.h"
+
+#define AS_NAMES_MAX 4096u /* the longest array that the functions below take */
+
+bool as_names_utf8_slow(struct as_str s);
+
+/* No byte of the slice has its high bit set. */
+static inline bool as_names_ascii(struct as_str s)
+{
+    uint64_t a = 0, b = 0;
+
+    if (s.n >= 8) {
+        for (size_t i = 0; i + 8 <= s.n; i += 8) {
+            memcpy(&b, s.p + i, 8);
+            a |= b;
+        }
+        memcpy(&b, s.p + s.n - 8, 8);
+    } else if (s.n >= 4) {
+        memcpy(&a, s.p, 4);
+        memcpy(&b, s.p + s.n - 4, 4);
+    } else if (s.n) {
+        a = (uint8_t)(s.p[0] | s.p[s.n / 2] | s.p[s.n - 1]);
+    }
+    return !((a | b) & 0x8080808080808080u);
+}
+
+/* The bytes are UTF-8 (RFC 3629: no surrogates, nothing overlong, at most U+10FFFF). */
+static inline bool as_names_utf8(struct as_str s)
+{
+    return as_names_ascii(s) || as_names_utf8_slow(s);
+}
+
+/* They are, and hold no NUL and no end of a line. */
+bool as_names_line(struct as_str s);
+
+const struct as_str *as_names_twice_slow(const void *first, size_t stride, uint32_t n);
+
+/* A name that the array holds twice, or NULL. `stride`: bytes from one struct to the next. */
+static inline const struct as_str *as_names_twice(const void *first, size_t stride, uint32_t n)
+{
+    return n < 2 ? NULL : as_names_twice_slow(first, stride, n);
+}
+
+uint32_t as_names_keep_last_slow(void *first, size_t stride, uint32_t n);
+
+/* Drops each struct whose name comes again later in the array; the order of the rest stays.
+ * Returns how many are left. */
+static inline uint32_t as_names_keep_last(void *first, size_t stride, uint32_t n)
+{
+    return as_names_twice(first, stride, n) ? as_names_keep_last_slow(first, stride, n) : n;
+}
+
+#endif

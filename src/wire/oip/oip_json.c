@@ -1,0 +1,477 @@
+/* Inference requests and answers out of JSON and binary data: the text is walked once; data that
+ * stands in it is passed over then, and read when all names, datatypes and shapes are known, so
+ * that it goes straight to where it stays, whatever the order of the keys. */
+#include "wire/oip/oip_json.h"
+
+#include "wire/name_check.h"
+#include "wire/oip/oip_json_internal.h"
+
+#include <stdarg.h>
+
+/* --- refusing --- */
+
+int as_oip_json_refused(struct as_oip_json_parse *q, int err, const char *what)
+{
+    if (err == AS_EPROTO)
+        return as_oip_refuse(&q->c, AS_EINVALID, "%s", as_json_why(q->j));
+    if (err == AS_ENOMEM)
+        return as_oip_refuse(&q->c, AS_ENOMEM, "out of memory");
+    return as_oip_refuse(&q->c, AS_EINVALID, "%s", what);
+}
+
+int as_oip_json_refuse_tensor(struct as_oip_json_parse *q, uint32_t i, const char *fmt, ...)
+{
+    const struct as_tensor *t = &q->tensors[i];
+    char text[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (t->name.n)
+        return as_oip_refuse_input(&q->c, t, AS_EINVALID, "%s", text);
+    return as_oip_refuse(&q->c, AS_EINVALID, "%s[%u]: %s", as_oip_json_tensors(q), i, text);
+}
+
+int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum as_json_type type,
+                      const char *what, struct as_json_items *ret_it)
+{
+    int err;
+
+    if (v->type != type)
+        return as_oip_refuse(&q->c, AS_EINVALID, "%s", what);
+    err = as_json_items(q->j, v, ret_it);
+    return err ? as_oip_json_refused(q, err, "") : 0;
+}
+
+/* --- arrays that grow --- */
+
+void *as_oip_json_grow(struct as_arena *a, void *old, uint32_t n, uint32_t *cap, size_t size)
+{
+    uint32_t more = *cap ? 2 * *cap : 4;
+    void *p;
+
+    if (n < *cap)
+        return old;
+    p = as_arena_alloc(a, more * size, 8);
+    if (!p)
+        return NULL;
+    if (n)
+        memcpy(p, old, n * size);
+    *cap = more;
+    return p;
+}
+
+struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_err)
+{
+    uint32_t n = q->n_tensors, cap = q->cap_tensors;
+
+    if (n == AS_OIP_TENSORS_MAX) {
+        *ret_err = as_oip_refuse(&q->c, AS_EINVALID, "%s: more than %u entries",
+                                 as_oip_json_tensors(q), AS_OIP_TENSORS_MAX);
+        return NULL;
+    }
+    q->tensors = as_oip_json_grow(q->c.arena, q->tensors, n, &cap, sizeof(*q->tensors));
+    q->sources = as_oip_json_grow(q->c.arena, q->sources, n, &q->cap_tensors, sizeof(*q->sources));
+    if (!q->tensors || !q->sources) {
+        *ret_err = as_oip_json_refused(q, AS_ENOMEM, "");
+        return NULL;
+    }
+    q->tensors[n] = (struct as_tensor){0};
+    q->sources[n] = (struct as_oip_json_source){0};
+    q->n_tensors++;
+    return &q->tensors[n];
+}
+
+/* --- parameters --- */
+
+int as_oip_json_value(struct as_oip_json_parse *q, struct as_param *m, struct as_json_value *v)
+{
+    struct as_json_value as_u64 = *v, as_f64 = *v;
+    int err;
+
+    switch (v->type) {
+    case AS_JSON_BOOL:
+        m->type = AS_PARAM_BOOL;
+        err = as_json_bool(q->j, v, &m->b);
+        break;
+    case AS_JSON_STRING:
+        m->type = AS_PARAM_STRING;
+        err = as_json_string(q->j, v, &m->str);
+        break;
+    case AS_JSON_NUMBER:
+        m->type = AS_PARAM_INT64;
+        err = as_json_i64(q->j, v, &m->i64);
+        if (err == AS_EINVALID) {
+            m->type = AS_PARAM_UINT64;
+            err = as_json_u64(q->j, &as_u64, &m->u64);
+        }
+        if (err == AS_EINVALID) {
+            m->type = AS_PARAM_DOUBLE;
+            err = as_json_f64(q->j, &as_f64, &m->f64);
+        }
+        break;
+    case AS_JSON_NULL:
+    case AS_JSON_ARRAY:
+    case AS_JSON_OBJECT:
+    default:
+        err = as_json_skip(q->j, v);
+        if (!err)
+            err = AS_EINVALID;
+    }
+    if (err == AS_EINVALID)
+        return as_oip_refuse(&q->c, err, "parameter '%.*s': expected a string, a number or a bool",
+                             AS_OIP_SHOWN(m->name));
+    return err ? as_oip_json_refused(q, err, "") : 0;
+}
+
+int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v)
+{
+    struct as_param *m;
+    int err;
+
+    if (as_oip_json_is_absent(v))
+        return 0;
+    if (q->n_params + q->c.n_tensor_params >= AS_OIP_PARAMS_MAX)
+        return as_oip_refuse_params(&q->c);
+    if (name.n > UINT16_MAX)
+        return as_oip_refuse(&q->c, AS_EINVALID, "parameter '%.*s…': the name is too long",
+                             AS_OIP_SHOWN(name));
+    q->params = as_oip_json_grow(q->c.arena, q->params, q->n_params, &q->cap_params, sizeof(*m));
+    if (!q->params)
+        return as_oip_json_refused(q, AS_ENOMEM, "");
+    m = &q->params[q->n_params++];
+    q->c.n_params = q->n_params;
+    *m = (struct as_param){.name = name};
+    err = as_oip_json_value(q, m, v);
+    if (err)
+        return err;
+    /* never less than the link's record, whose names are padded */
+    q->c.table += 40 + name.n + (m->type == AS_PARAM_STRING ? m->str.n : 0);
+    return 0;
+}
+
+int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v)
+{
+    struct as_json_items it;
+    int more, err;
+
+    err = as_oip_json_items(q, v, AS_JSON_OBJECT, "parameters must be an object", &it);
+    if (err)
+        return err;
+    while ((more = as_json_next(q->j, &it)) > 0) {
+        if (as_oip_json_is_absent(&it.value))
+            continue;
+        if (!q->c.response && as_str_eq(it.key, AS_STR("binary_data_output"))) {
+            bool yes;
+
+            if (q->binary_output >= 0)
+                return as_oip_refuse(&q->c, AS_EINVALID,
+                                     "parameter 'binary_data_output' is given twice");
+            err = as_json_bool(q->j, &it.value, &yes);
+            if (err)
+                return as_oip_json_refused(q, err, "parameter 'binary_data_output' must be a bool");
+            q->binary_output = yes;
+            continue;
+        }
+        err = as_oip_json_add_param(q, it.key, &it.value);
+        if (err)
+            return err;
+    }
+    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+}
+
+/* --- one requested output --- */
+
+static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_requested *o,
+                             struct as_json_value *v, int8_t *binary, struct as_oip_own *own)
+{
+    struct as_json_items it;
+    bool yes;
+    int more, err;
+
+    err = as_oip_json_items(q, v, AS_JSON_OBJECT, "outputs: parameters must be an object", &it);
+    if (err)
+        return err;
+    while ((more = as_json_next(q->j, &it)) > 0) {
+        if (as_oip_json_is_absent(&it.value))
+            continue;
+        if (as_oip_is_own("output", it.key)) {
+            struct as_param m = {.name = it.key};
+
+            err = as_oip_json_value(q, &m, &it.value);
+            if (!err)
+                err = as_oip_note_own(&q->c, "output", o->name, &m, own);
+            if (err)
+                return err;
+            continue;
+        }
+        if (as_str_eq(it.key, AS_STR("binary_data"))) {
+            err = as_json_bool(q->j, &it.value, &yes);
+            if (err)
+                return as_oip_json_refused(q, err,
+                                           "outputs: parameter 'binary_data' must be a bool");
+            *binary = yes;
+        }
+    }
+    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+}
+
+static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8_t *binary)
+{
+    struct as_oip_requested *o = &q->outputs[q->n_outputs];
+    struct as_oip_own own = {0};
+    struct as_json_items it;
+    int more, err;
+
+    *o = (struct as_oip_requested){0};
+    *binary = -1;
+    if (v->type != AS_JSON_OBJECT)
+        return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u]: expected an object", q->n_outputs);
+    err = as_json_items(q->j, v, &it);
+    while (!err && (more = as_json_next(q->j, &it)) != 0) {
+        if (more < 0) {
+            err = more;
+        } else if (as_oip_json_is_absent(&it.value)) {
+            continue;
+        } else if (as_str_eq(it.key, AS_STR("name"))) {
+            if (o->name.n)
+                return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u]: key 'name' is given twice",
+                                     q->n_outputs);
+            err = as_json_string(q->j, &it.value, &o->name);
+        } else if (as_str_eq(it.key, AS_STR("parameters"))) {
+            err = get_output_params(q, o, &it.value, binary, &own);
+            if (err)
+                return err;
+        }
+    }
+    if (err)
+        return as_oip_json_refused(q, err, "outputs: name must be a string");
+    if (!o->name.n)
+        return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u] has no name", q->n_outputs);
+    q->n_outputs++;
+    return own.given ? as_oip_ask(&q->c, o, &own) : 0;
+}
+
+/* What each output says of itself is kept in `said` until the whole text is known: the request's
+ * own parameters may come later. */
+static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v, int8_t **said)
+{
+    uint32_t cap = 0;
+    struct as_json_items it;
+    int more, err;
+
+    err = as_oip_json_items(q, v, AS_JSON_ARRAY, "outputs must be an array", &it);
+    if (err)
+        return err;
+    while ((more = as_json_next(q->j, &it)) > 0) {
+        uint32_t n = q->n_outputs;
+
+        if (n == AS_OIP_TENSORS_MAX)
+            return as_oip_refuse(&q->c, AS_EINVALID, "outputs: more than %u entries",
+                                 AS_OIP_TENSORS_MAX);
+        q->outputs =
+            as_oip_json_grow(q->c.arena, q->outputs, n, &q->cap_outputs, sizeof(*q->outputs));
+        *said = as_oip_json_grow(q->c.arena, *said, n, &cap, 1);
+        if (!q->outputs || !*said)
+            return as_oip_json_refused(q, AS_ENOMEM, "");
+        err = get_output(q, &it.value, &(*said)[n]);
+        if (err)
+            return err;
+    }
+    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+}
+
+/* --- the whole message --- */
+
+enum { R_ID, R_PARAMETERS, R_TENSORS, R_OUTPUTS, R_MODEL, R_VERSION, R_KEYS };
+
+static int get_root_member(struct as_oip_json_parse *q, uint32_t key, struct as_json_value *v,
+                           int8_t **said)
+{
+    struct as_str *text[R_KEYS] = {
+        [R_ID] = &q->id, [R_MODEL] = &q->model, [R_VERSION] = &q->version};
+    struct as_json_items it;
+    int more, err;
+
+    if (text[key]) {
+        err = as_json_string(q->j, v, text[key]);
+        return err ? as_oip_json_refused(q, err, "id, model_name and model_version must be strings")
+                   : 0;
+    }
+    if (key == R_PARAMETERS)
+        return as_oip_json_params(q, v);
+    if (key == R_OUTPUTS)
+        return get_outputs(q, v, said);
+    err = as_oip_json_items(q, v, AS_JSON_ARRAY,
+                            q->c.response ? "outputs must be an array" : "inputs must be an array",
+                            &it);
+    if (err)
+        return err;
+    while ((more = as_json_next(q->j, &it)) > 0) {
+        err = as_oip_json_get_tensor(q, &it.value);
+        if (err)
+            return err;
+    }
+    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+}
+
+static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
+{
+    const char *names[R_KEYS] = {[R_ID] = "id",
+                                 [R_PARAMETERS] = "parameters",
+                                 [R_TENSORS] = as_oip_json_tensors(q),
+                                 [R_OUTPUTS] = q->c.response ? NULL : "outputs",
+                                 [R_MODEL] = q->c.response ? "model_name" : NULL,
+                                 [R_VERSION] = q->c.response ? "model_version" : NULL};
+    struct as_json_items it;
+    int8_t *said = NULL;
+    uint32_t given = 0;
+    int more, err;
+
+    err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
+    if (err)
+        return err;
+    while ((more = as_json_next(q->j, &it)) > 0) {
+        uint32_t key = 0;
+
+        while (key < R_KEYS && !(names[key] && as_str_eq(it.key, as_str_of(names[key]))))
+            key++;
+        if (key == R_KEYS || as_oip_json_is_absent(&it.value))
+            continue;
+        if (given & 1u << key)
+            return as_oip_refuse(&q->c, AS_EINVALID, "key '%s' is given twice", names[key]);
+        given |= 1u << key;
+        err = get_root_member(q, key, &it.value, &said);
+        if (err)
+            return err;
+    }
+    if (more < 0)
+        return as_oip_json_refused(q, more, "");
+    err = as_json_end(q->j);
+    if (err)
+        return as_oip_json_refused(q, err, "");
+    if (!(given & 1u << R_TENSORS))
+        return as_oip_refuse(&q->c, AS_EINVALID, "%s is missing", as_oip_json_tensors(q));
+    for (uint32_t i = 0; i < q->n_outputs; i++)
+        q->outputs[i].binary = said[i] >= 0 ? said[i] : q->binary_output > 0;
+    if (q->binary != q->end)
+        return as_oip_refuse(&q->c, AS_EINVALID,
+                             "%zu bytes of binary data belong to no %s (binary_data_size)",
+                             (size_t)(q->end - q->binary), q->c.response ? "output" : "input");
+    return 0;
+}
+
+/* The ranges of inputs in shared memory, one for each input. False: no memory. */
+static bool gather_ranges(struct as_oip_json_parse *q)
+{
+    struct as_oip_range *r = as_arena_alloc(q->c.arena, q->n_tensors * sizeof(*r) + 1, 8);
+
+    if (!r)
+        return false;
+    for (uint32_t i = 0; i < q->n_tensors; i++)
+        r[i] = q->sources[i].lent ? q->sources[i].own.range : (struct as_oip_range){0};
+    q->c.ranges = r;
+    return true;
+}
+
+int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
+                       struct as_oip_infer *ret_r)
+{
+    const struct as_str *twice = as_names_twice(q->tensors, sizeof(*q->tensors), q->n_tensors);
+    uint64_t table = q->c.table + AS_ALIGN(q->id.n, 8);
+
+    if (twice)
+        return as_oip_refuse(&q->c, AS_EINVALID, "%s '%.*s' is given twice",
+                             q->c.response ? "output" : "input", AS_OIP_SHOWN(*twice));
+    twice = as_names_twice(q->params, sizeof(*q->params), q->n_params);
+    if (twice)
+        return as_oip_refuse(&q->c, AS_EINVALID, "parameter '%.*s' is given twice",
+                             AS_OIP_SHOWN(*twice));
+    if (table > AS_OIP_TABLE_MAX)
+        return as_oip_refuse(&q->c, AS_EINVALID,
+                             "id, names, shapes and parameters take %llu bytes, the limit is %u",
+                             (unsigned long long)table, AS_OIP_TABLE_MAX);
+    if (q->c.lent && !gather_ranges(q))
+        return as_oip_json_refused(q, AS_ENOMEM, "");
+    *ret_r = (struct as_oip_infer){
+        .model = q->model,
+        .version = q->version,
+        .id = q->id,
+        .inputs = q->tensors,
+        .n_inputs = q->n_tensors,
+        .params = q->params,
+        .n_params = q->n_params,
+        .tensor_params = {q->c.tensor_params, q->c.n_tensor_params},
+        .outputs = q->outputs,
+        .n_outputs = as_names_keep_last(q->outputs, sizeof(*q->outputs), q->n_outputs),
+        .ranges = q->c.ranges,
+        .ranged = q->c.ranged,
+        .classified = q->c.classified,
+        .typed = q->c.typed,
+        .blob = blob,
+        .binary_output = q->binary_output > 0,
+    };
+    return 0;
+}
+
+static int parse(struct as_oip_json_parse *q, const uint8_t *p, size_t json_len,
+                 struct as_oip_infer *ret_r)
+{
+    struct as_blob *blob = NULL;
+    struct as_json_value root;
+    int err = as_json_open(q->j, q->c.arena, p, json_len, &root);
+
+    if (err)
+        err = as_oip_json_refused(q, err, "");
+    else
+        err = get_root(q, &root);
+    if (!err)
+        err = as_oip_json_fill(q, &blob);
+    as_json_close(q->j);
+    if (!err)
+        err = as_oip_json_finish(q, blob, ret_r);
+    if (err)
+        as_blob_unref(blob);
+    return err;
+}
+
+int as_oip_json_parse_infer(struct as_json *j, const uint8_t *p, size_t json_len, size_t n,
+                            struct as_arena *a, struct as_oip_infer *ret_r, char *why, size_t cap)
+{
+    struct as_oip_json_parse q = {.c = {.arena = a, .why = why, .cap = cap},
+                                  .j = j,
+                                  .binary = p + json_len,
+                                  .end = p + n,
+                                  .binary_output = -1};
+
+    q.c.typed_room = n + AS_OIP_TYPED_MAX;
+    return parse(&q, p, json_len, ret_r);
+}
+
+int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_len, size_t n,
+                               struct as_arena *a, struct as_oip_response *ret_r,
+                               struct as_blob **ret_blob, char *why, size_t cap)
+{
+    struct as_oip_json_parse q = {.c = {.arena = a, .why = why, .cap = cap, .response = true},
+                                  .j = j,
+                                  .binary = p + json_len,
+                                  .end = p + n};
+    struct as_oip_infer m = {0};
+    int err;
+
+    q.c.typed_room = n + AS_OIP_TYPED_MAX;
+    err = parse(&q, p, json_len, &m);
+    if (err)
+        return err;
+    *ret_r = (struct as_oip_response){.model = m.model,
+                                      .version = m.version,
+                                      .id = m.id,
+                                      .outputs = m.inputs,
+                                      .n_outputs = m.n_inputs,
+                                      .params = m.params,
+                                      .n_params = m.n_params,
+                                      .tensor_params = m.tensor_params};
+    *ret_blob = m.blob;
+    return 0;
+}

@@ -1,0 +1,80 @@
+/* The elements of tensors that stand in the JSON text: one place for all of them, each 64-byte
+ * aligned, taken once their sizes are known. */
+#include "wire/oip/oip_json_internal.h"
+
+/* Each element takes a byte and what parts it from the next: a shape that asks for more than the
+ * text can hold is not worth memory; its data is only counted, for the error. */
+static bool plausible(const struct as_oip_json_source *s)
+{
+    return s->elements <= s->len / 2 + 1;
+}
+
+static uint64_t room_of(const struct as_tensor *t, const struct as_oip_json_source *s)
+{
+    if (t->dtype == AS_DT_BYTES)
+        return AS_JSON_BYTES_ROOM(s->len);
+    return plausible(s) ? s->elements * as_dtype_size(t->dtype) : 0;
+}
+
+static int fill_one(struct as_oip_json_parse *q, uint32_t i, uint8_t *out, uint64_t room)
+{
+    struct as_oip_json_source *s = &q->sources[i];
+    struct as_tensor *t = &q->tensors[i];
+    uint64_t max = plausible(s) ? s->elements : 0;
+    char text[AS_OIP_SHAPE_TEXT];
+    struct as_json_elements e;
+    int err = as_json_elements(q->j, &s->data, t->dtype, max, out, (size_t)room, &e);
+
+    if (err == AS_EINVALID)
+        return as_oip_json_refuse_tensor(q, i, "%s", e.why);
+    if (err)
+        return as_oip_json_refused(q, err, "");
+    if (!e.ndim && t->ndim && !s->alone)
+        return as_oip_json_refuse_tensor(q, i, "data must be an array");
+    if (e.count != s->elements)
+        return as_oip_json_refuse_tensor(q, i, "%llu elements in data, shape %s needs %llu",
+                                         (unsigned long long)e.count, as_oip_shape_text(text, t),
+                                         (unsigned long long)s->elements);
+    t->data = out;
+    t->nbytes = e.bytes;
+    return 0;
+}
+
+int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob)
+{
+    struct as_blob *blob = NULL;
+    uint64_t total = 0;
+    uint8_t *out;
+    int err = 0;
+
+    for (uint32_t i = 0; i < q->n_tensors; i++) {
+        if (!q->sources[i].has_data)
+            continue;
+        total += AS_ALIGN(room_of(&q->tensors[i], &q->sources[i]), AS_BLOB_ALIGN);
+        if (total > q->c.typed_room)
+            return as_oip_json_refuse_tensor(
+                q, i, "as a tensor it takes too much memory, use binary data");
+    }
+    if (total > AS_COPY_MAX)
+        blob = as_blob_new((size_t)total);
+    out = total <= AS_COPY_MAX ? as_arena_alloc(q->c.arena, (size_t)total, AS_BLOB_ALIGN)
+          : blob               ? blob->data
+                               : NULL;
+    if (!out)
+        return as_oip_json_refused(q, AS_ENOMEM, "");
+    for (uint32_t i = 0; i < q->n_tensors && !err; i++) {
+        uint64_t room = room_of(&q->tensors[i], &q->sources[i]);
+
+        if (!q->sources[i].has_data)
+            continue;
+        err = fill_one(q, i, out, room);
+        out += AS_ALIGN(room, AS_BLOB_ALIGN);
+    }
+    if (err) {
+        as_blob_unref(blob);
+        return err;
+    }
+    q->c.typed += total;
+    *ret_blob = blob;
+    return 0;
+}

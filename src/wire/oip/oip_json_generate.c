@@ -1,0 +1,285 @@
+/* Requests whose inputs are told by the model's signature: raw binary ones and generate. */
+#include "wire/oip/oip_json_internal.h"
+
+/* --- raw binary --- */
+
+/* The variable size of a shape, given how many elements there are in all: 0, or AS_EINVALID. */
+static int solve_shape(const struct as_tensor_spec *s, uint64_t elements, int64_t *shape)
+{
+    int64_t *variable = NULL;
+    uint64_t known = 1;
+
+    for (uint32_t i = 0; i < s->ndim; i++) {
+        shape[i] = s->shape[i];
+        if (shape[i] >= 0 && __builtin_mul_overflow(known, (uint64_t)shape[i], &known))
+            return AS_EINVALID;
+        if (shape[i] < 0) {
+            if (variable)
+                *variable = 1;
+            variable = &shape[i];
+        }
+    }
+    if (!variable)
+        return known == elements ? 0 : AS_EINVALID;
+    if (!known || elements % known)
+        return AS_EINVALID;
+    *variable = (int64_t)(elements / known);
+    return 0;
+}
+
+static uint32_t count_variable(const struct as_tensor_spec *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->ndim; i++)
+        n += s->shape[i] < 0;
+    return n;
+}
+
+/* One element of BYTES: its length goes before it, so that the body is copied. */
+static int raw_bytes(struct as_oip_parse *c, const uint8_t *p, size_t n, struct as_tensor *t,
+                     struct as_blob **ret_blob)
+{
+    struct as_blob *blob = NULL;
+    uint32_t len = (uint32_t)n;
+    uint8_t *to;
+
+    if (n > UINT32_MAX)
+        return as_oip_refuse_input(c, t, AS_EINVALID, "%zu bytes are too long for an element", n);
+    if (n + 4 > AS_COPY_MAX)
+        blob = as_blob_new(n + 4);
+    to = n + 4 <= AS_COPY_MAX ? as_arena_alloc(c->arena, n + 4, AS_BLOB_ALIGN)
+         : blob               ? blob->data
+                              : NULL;
+    if (!to)
+        return as_oip_refuse(c, AS_ENOMEM, "out of memory");
+    memcpy(to, &len, 4);
+    if (n)
+        memcpy(to + 4, p, n);
+    t->data = to;
+    t->nbytes = n + 4;
+    c->typed += n + 4;
+    *ret_blob = blob;
+    return 0;
+}
+
+static int raw_shape(struct as_oip_parse *c, const struct as_tensor_spec *s, size_t n,
+                     struct as_tensor *t)
+{
+    size_t size = as_dtype_size(s->dtype);
+    struct as_tensor_spec any = {.ndim = 1, .shape = (const int64_t[]){-1}};
+    const struct as_tensor_spec *want = s->ndim == AS_ANY_RANK ? &any : s;
+    struct as_tensor declared = {
+        .name = s->name, .dtype = s->dtype, .ndim = want->ndim, .shape = want->shape};
+    char text[AS_OIP_SHAPE_TEXT];
+    int64_t *shape = as_arena_alloc(c->arena, 8 * (size_t)want->ndim, 8);
+
+    if (!shape)
+        return as_oip_refuse(c, AS_ENOMEM, "out of memory");
+    t->shape = shape;
+    t->ndim = want->ndim;
+    if (s->dtype == AS_DT_BYTES) {
+        if (solve_shape(want, 1, shape))
+            return as_oip_refuse_input(
+                c, t, AS_EINVALID, "a raw request is one element of BYTES, the model's shape is %s",
+                as_oip_shape_text(text, &declared));
+        return 0;
+    }
+    if (count_variable(want) > 1)
+        return as_oip_refuse_input(c, t, AS_EINVALID,
+                                   "a raw request needs at most one variable size, shape is %s",
+                                   as_oip_shape_text(text, &declared));
+    if (n % size || solve_shape(want, n / size, shape))
+        return as_oip_refuse_input(c, t, AS_EINVALID, "%zu bytes do not make shape %s of %s", n,
+                                   as_oip_shape_text(text, &declared), as_dtype_name(s->dtype));
+    return 0;
+}
+
+int as_oip_json_parse_raw(const struct as_tensor_spec *inputs, uint32_t n_inputs, const uint8_t *p,
+                          size_t n, struct as_arena *a, struct as_oip_infer *ret_r, char *why,
+                          size_t cap)
+{
+    struct as_oip_parse c = {.arena = a, .why = why, .cap = cap};
+    struct as_blob *blob = NULL;
+    struct as_tensor *t;
+    int err;
+
+    if (n_inputs != 1)
+        return as_oip_refuse(&c, AS_EINVALID,
+                             "a raw binary request needs a model with one declared input, "
+                             "it has %u",
+                             n_inputs);
+    t = as_arena_alloc(a, sizeof(*t), 8);
+    if (!t)
+        return as_oip_refuse(&c, AS_ENOMEM, "out of memory");
+    *t = (struct as_tensor){.name = inputs->name, .dtype = inputs->dtype, .data = p, .nbytes = n};
+    err = raw_shape(&c, inputs, n, t);
+    if (!err && t->dtype == AS_DT_BYTES)
+        err = raw_bytes(&c, p, n, t, &blob);
+    if (err)
+        return err;
+    *ret_r = (struct as_oip_infer){
+        .inputs = t, .n_inputs = 1, .typed = c.typed, .blob = blob, .binary_output = true};
+    return 0;
+}
+
+/* --- generate --- */
+
+const struct as_tensor_spec *as_oip_json_find_spec(const struct as_tensor_spec *s, uint32_t n,
+                                                   struct as_str name)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (as_str_eq(s[i].name, name))
+            return &s[i];
+    }
+    return NULL;
+}
+
+/* Counts the elements, and learns how they are nested: into a dtype of no size that matters. */
+static int measure(struct as_oip_json_parse *q, uint32_t i, struct as_json_elements *ret_e)
+{
+    struct as_json_value data = q->sources[i].data;
+    uint8_t none[8];
+    int err = as_json_elements(q->j, &data, q->tensors[i].dtype, 0, none, 0, ret_e);
+
+    if (err == AS_EINVALID)
+        return as_oip_json_refuse_tensor(q, i, "%s", ret_e->why);
+    return err ? as_oip_json_refused(q, err, "") : 0;
+}
+
+int as_oip_json_find_shape(struct as_oip_json_parse *q, uint32_t i, const struct as_tensor_spec *s)
+{
+    struct as_tensor *t = &q->tensors[i];
+    char text[AS_OIP_SHAPE_TEXT];
+    struct as_json_elements e;
+    bool as_nested;
+    int64_t *shape;
+    int err = measure(q, i, &e);
+
+    if (err)
+        return err;
+    as_nested = s->ndim == AS_ANY_RANK || (s->ndim == e.ndim && count_variable(s) > 1);
+    t->ndim = as_nested ? e.ndim : s->ndim;
+    shape = as_arena_alloc(q->c.arena, 8 * (size_t)t->ndim, 8);
+    if (!shape)
+        return as_oip_json_refused(q, AS_ENOMEM, "");
+    t->shape = shape;
+    if (as_nested) {
+        memcpy(shape, e.shape, 8 * (size_t)t->ndim);
+    } else if (solve_shape(s, e.count, shape)) {
+        t->shape = s->shape;
+        return as_oip_json_refuse_tensor(q, i, "%llu elements do not make shape %s",
+                                         (unsigned long long)e.count, as_oip_shape_text(text, t));
+    }
+    q->c.table += 8 * (size_t)t->ndim;
+    return as_oip_check_shape(&q->c, t, &q->sources[i].elements);
+}
+
+static int get_input(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
+                     struct as_json_value *v)
+{
+    uint32_t i = q->n_tensors;
+    int err = 0;
+    struct as_tensor *t = as_oip_json_add_tensor(q, &err);
+
+    if (!t)
+        return err;
+    t->name = s->name;
+    t->dtype = s->dtype;
+    q->c.table += 32 + AS_ALIGN(t->name.n, 8);
+    q->sources[i].has_data = q->sources[i].alone = true;
+    err = as_json_later(q->j, v, &q->sources[i].data, &q->sources[i].len);
+    return err ? as_oip_json_refused(q, err, "") : 0;
+}
+
+static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
+                        const struct as_tensor_spec *inputs, uint32_t n_inputs)
+{
+    bool has_id = false, has_params = false;
+    struct as_json_items it;
+    int more, err;
+
+    err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
+    if (err)
+        return err;
+    while ((more = as_json_next(q->j, &it)) > 0) {
+        const struct as_tensor_spec *s = as_oip_json_find_spec(inputs, n_inputs, it.key);
+
+        if (as_oip_json_is_absent(&it.value))
+            continue;
+        if (s) {
+            err = get_input(q, s, &it.value);
+        } else if (as_str_eq(it.key, AS_STR("id"))) {
+            if (has_id)
+                return as_oip_refuse(&q->c, AS_EINVALID, "key 'id' is given twice");
+            has_id = true;
+            err = as_json_string(q->j, &it.value, &q->id);
+            if (err)
+                return as_oip_json_refused(q, err, "id must be a string");
+        } else if (as_str_eq(it.key, AS_STR("parameters"))) {
+            if (has_params)
+                return as_oip_refuse(&q->c, AS_EINVALID, "key 'parameters' is given twice");
+            has_params = true;
+            err = as_oip_json_params(q, &it.value);
+        } else {
+            err = as_oip_json_add_param(q, it.key, &it.value);
+        }
+        if (err)
+            return err;
+    }
+    if (!more)
+        more = as_json_end(q->j);
+    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+}
+
+int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
+                               const struct as_tensor_spec *inputs, uint32_t n_inputs,
+                               struct as_arena *a, struct as_oip_infer *ret_r, char *why,
+                               size_t cap)
+{
+    struct as_oip_json_parse q = {
+        .c = {.arena = a, .why = why, .cap = cap}, .j = j, .binary_output = -1};
+    struct as_blob *blob = NULL;
+    struct as_json_value root;
+    int err;
+
+    q.c.typed_room = n + AS_OIP_TYPED_MAX;
+    err = as_json_open(j, a, p, n, &root);
+    err = err ? as_oip_json_refused(&q, err, "") : get_generate(&q, &root, inputs, n_inputs);
+    for (uint32_t i = 0; !err && i < q.n_tensors; i++)
+        err = as_oip_json_find_shape(&q, i,
+                                     as_oip_json_find_spec(inputs, n_inputs, q.tensors[i].name));
+    if (!err)
+        err = as_oip_json_fill(&q, &blob);
+    as_json_close(j);
+    if (!err)
+        err = as_oip_json_finish(&q, blob, ret_r);
+    if (err)
+        as_blob_unref(blob);
+    return err;
+}
+
+/* --- errors, as a client reads them --- */
+
+int as_oip_json_parse_error(struct as_json *j, const uint8_t *p, size_t n, struct as_arena *a,
+                            struct as_str *ret_text)
+{
+    struct as_json_value root;
+    struct as_json_items it;
+    bool found = false;
+    int more, err;
+
+    err = as_json_open(j, a, p, n, &root);
+    if (!err)
+        err = as_json_items(j, &root, &it);
+    while (!err && (more = as_json_next(j, &it)) != 0) {
+        if (more < 0) {
+            err = more;
+        } else if (it.object && as_str_eq(it.key, AS_STR("error"))) {
+            err = as_json_string(j, &it.value, ret_text);
+            found = !err;
+        }
+    }
+    as_json_close(j);
+    return err || !found ? AS_EINVALID : 0;
+}

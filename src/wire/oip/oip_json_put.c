@@ -1,0 +1,421 @@
+/* Inference messages as JSON: first how much memory they take at most, then the text. */
+#include "wire/name_check.h"
+#include "wire/oip/oip_json.h"
+#include "wire/oip/oip_parse.h"
+
+/* Text whose bytes are counted while `p` is NULL, else written: one walk serves both. */
+struct text {
+    uint8_t *p;
+    uint64_t n;
+};
+
+static void add(struct text *t, const char *z)
+{
+    size_t n = strlen(z);
+
+    if (t->p)
+        memcpy(t->p + t->n, z, n);
+    t->n += n;
+}
+
+static void add_string(struct text *t, struct as_str s)
+{
+    t->n += t->p ? as_json_copy_string(t->p + t->n, s) : as_json_string_len(s);
+}
+
+/* A number by way of a small buffer: there are few of them outside tensors. */
+static void add_number(struct text *t, const struct as_param *m)
+{
+    char text[48];
+
+    if (m->type == AS_PARAM_UINT64)
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)m->u64);
+    else
+        snprintf(text, sizeof(text), "%lld", (long long)m->i64);
+    add(t, text);
+}
+
+static void add_double(struct text *t, double v)
+{
+    uint8_t text[64];
+    size_t n = as_json_put_elements(text, AS_DT_FP64, (const uint8_t *)&v, sizeof(v));
+
+    if (t->p)
+        memcpy(t->p + t->n, text, n);
+    t->n += n;
+}
+
+static void add_param(struct text *t, const struct as_param *m)
+{
+    add_string(t, m->name);
+    add(t, ":");
+    switch (m->type) {
+    case AS_PARAM_BOOL:
+        add(t, m->b ? "true" : "false");
+        break;
+    case AS_PARAM_STRING:
+        add_string(t, m->str);
+        break;
+    case AS_PARAM_DOUBLE:
+        add_double(t, m->f64);
+        break;
+    case AS_PARAM_INT64:
+    case AS_PARAM_UINT64:
+    default:
+        add_number(t, m);
+    }
+}
+
+static void add_params(struct text *t, const struct as_oip_response *r)
+{
+    for (uint32_t i = 0; i < r->n_params; i++) {
+        add(t, i ? "," : "");
+        add_param(t, &r->params[i]);
+    }
+}
+
+static void add_shape(struct text *t, const struct as_tensor *x)
+{
+    for (uint32_t i = 0; i < x->ndim; i++) {
+        struct as_param m = {.type = AS_PARAM_INT64, .i64 = x->shape[i]};
+
+        add(t, i ? "," : "");
+        add_number(t, &m);
+    }
+}
+
+/* UINT64_MAX: BYTES that are no text. */
+static void add_elements(struct text *t, const struct as_tensor *x)
+{
+    uint64_t n;
+
+    if (t->p) {
+        t->n += as_json_put_elements(t->p + t->n, x->dtype, x->data, x->nbytes);
+        return;
+    }
+    n = as_json_elements_max(x->dtype, x->data, x->nbytes);
+    t->n = n == UINT64_MAX ? n : t->n + n;
+}
+
+/* How a tensor's bytes travel. */
+enum way { IN_TEXT, IN_BINARY, IN_REGION };
+
+/* The parameters of the i-th tensor, of which *at is the first; it moves behind the last. `size`:
+ * of binary data, or NULL. */
+static void add_own_params(struct text *t, const struct as_oip_response *r, uint32_t i,
+                           uint32_t *at, const struct as_param *size)
+{
+    const struct as_tensor_params *own = &r->tensor_params;
+    bool any = false;
+
+    if (!size && (*at == own->n || own->at[*at].tensor != i))
+        return;
+    add(t, ",\"parameters\":{");
+    if (size) {
+        add_param(t, size);
+        any = true;
+    }
+    for (; *at < own->n && own->at[*at].tensor == i; ++*at) {
+        add(t, any ? "," : "");
+        add_param(t, &own->at[*at].param);
+        any = true;
+    }
+    add(t, "}");
+}
+
+/* False: its bytes are no text, it must travel in binary. Nothing is said of one in a region, which
+ * the client has named itself: Triton says nothing, either, and its client in C++ fails at an
+ * output that has parameters without binary_data_size. */
+static bool add_tensor(struct text *t, const struct as_oip_response *r, uint32_t i, uint32_t *at,
+                       enum way way)
+{
+    const struct as_tensor *x = &r->outputs[i];
+    struct as_param size = {
+        .name = AS_STR("binary_data_size"), .type = AS_PARAM_UINT64, .u64 = x->nbytes};
+
+    add(t, "{\"name\":");
+    add_string(t, x->name);
+    add(t, ",\"datatype\":\"");
+    add(t, as_dtype_name(x->dtype));
+    add(t, "\",\"shape\":[");
+    add_shape(t, x);
+    add(t, "]");
+    if (way == IN_REGION) {
+        while (*at < r->tensor_params.n && r->tensor_params.at[*at].tensor == i)
+            ++*at;
+        add(t, "}");
+        return true;
+    }
+    add_own_params(t, r, i, at, way == IN_BINARY ? &size : NULL);
+    if (way == IN_BINARY) {
+        add(t, "}");
+        return true;
+    }
+    add(t, ",\"data\":[");
+    add_elements(t, x);
+    if (t->n == UINT64_MAX)
+        return false;
+    add(t, "]}");
+    return true;
+}
+
+static int no_text(const struct as_tensor *x, const char *what, char *why, size_t cap)
+{
+    snprintf(why, cap, "%s '%.*s': its bytes are not UTF-8, which JSON needs; %s", what,
+             AS_OIP_SHOWN(x->name),
+             what[0] == 'o' ? "ask for it with binary_data" : "send it in binary");
+    return AS_EINVALID;
+}
+
+/* --- answers --- */
+
+bool as_oip_json_any_binary(const struct as_oip_infer *q, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (as_oip_json_binary(q, i))
+            return true;
+    }
+    return false;
+}
+
+/* Keys in the order in which Triton writes them. */
+static void add_names(struct text *t, const struct as_oip_response *r)
+{
+    if (r->id.n) {
+        add(t, "\"id\":");
+        add_string(t, r->id);
+        add(t, ",");
+    }
+    add(t, "\"model_name\":");
+    add_string(t, r->model);
+    add(t, ",\"model_version\":");
+    add_string(t, r->version);
+}
+
+static enum way way_of(const struct as_oip_response *r, const struct as_oip_infer *q, uint32_t i)
+{
+    if (r->ranges && r->ranges[i].region.n)
+        return IN_REGION;
+    return as_oip_json_binary(q, i) ? IN_BINARY : IN_TEXT;
+}
+
+/* The index of the output that could not be written, or n_outputs. */
+static uint32_t add_response(struct text *t, const struct as_oip_response *r,
+                             const struct as_oip_infer *q)
+{
+    uint32_t at = 0;
+
+    add(t, "{");
+    add_names(t, r);
+    if (r->n_params) {
+        add(t, ",\"parameters\":{");
+        add_params(t, r);
+        add(t, "}");
+    }
+    add(t, ",\"outputs\":[");
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        add(t, i ? "," : "");
+        if (!add_tensor(t, r, i, &at, way_of(r, q, i)))
+            return i;
+    }
+    add(t, "]}");
+    return r->n_outputs;
+}
+
+int as_oip_json_response_max(const struct as_oip_response *r, const struct as_oip_infer *q,
+                             uint64_t *ret_n, char *why, size_t cap)
+{
+    struct text t = {0};
+    uint32_t i = add_response(&t, r, q);
+
+    if (i < r->n_outputs)
+        return no_text(&r->outputs[i], "output", why, cap);
+    *ret_n = t.n;
+    return 0;
+}
+
+size_t as_oip_json_put_response(uint8_t *out, const struct as_oip_response *r,
+                                const struct as_oip_infer *q)
+{
+    struct text t = {.p = out};
+
+    add_response(&t, r, q);
+    return (size_t)t.n;
+}
+
+/* --- generate --- */
+
+static bool has_output(const struct as_oip_response *r, const char *name)
+{
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        if (as_str_eq(r->outputs[i].name, as_str_of(name)))
+            return true;
+    }
+    return false;
+}
+
+static void add_own(struct text *t, const struct as_oip_response *r, const char *name,
+                    struct as_str value)
+{
+    if (has_output(r, name))
+        return;
+    add(t, t->n > 1 ? ",\"" : "\"");
+    add(t, name);
+    add(t, "\":");
+    add_string(t, value);
+}
+
+static uint32_t add_generate(struct text *t, const struct as_oip_response *r)
+{
+    add(t, "{");
+    if (r->id.n)
+        add_own(t, r, "id", r->id);
+    add_own(t, r, "model_name", r->model);
+    add_own(t, r, "model_version", r->version);
+    if (r->n_params && !has_output(r, "parameters")) {
+        add(t, t->n > 1 ? ",\"parameters\":{" : "\"parameters\":{");
+        add_params(t, r);
+        add(t, "}");
+    }
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        const struct as_tensor *x = &r->outputs[i];
+        uint64_t n = 0;
+
+        as_tensor_elements(x->dtype, x->shape, x->ndim, &n);
+        add(t, t->n > 1 ? "," : "");
+        add_string(t, x->name);
+        add(t, n == 1 ? ":" : ":[");
+        add_elements(t, x);
+        if (t->n == UINT64_MAX)
+            return i;
+        add(t, n == 1 ? "" : "]");
+    }
+    add(t, "}");
+    return r->n_outputs;
+}
+
+int as_oip_json_generate_max(const struct as_oip_response *r, uint64_t *ret_n, char *why,
+                             size_t cap)
+{
+    struct text t = {0};
+    uint32_t i = add_generate(&t, r);
+
+    if (i < r->n_outputs)
+        return no_text(&r->outputs[i], "output", why, cap);
+    *ret_n = t.n;
+    return 0;
+}
+
+size_t as_oip_json_put_generate(uint8_t *out, const struct as_oip_response *r)
+{
+    struct text t = {.p = out};
+
+    add_generate(&t, r);
+    return (size_t)t.n;
+}
+
+/* --- requests --- */
+
+static uint32_t add_request(struct text *t, const struct as_oip_json_request *q)
+{
+    const struct as_oip_response *r = &q->r.head;
+    bool asks = q->binary_output && !q->r.n_outputs;
+    uint32_t at = 0;
+
+    add(t, "{");
+    if (r->id.n) {
+        add(t, "\"id\":");
+        add_string(t, r->id);
+        add(t, ",");
+    }
+    if (r->n_params || asks) {
+        add(t, "\"parameters\":{");
+        add_params(t, r);
+        if (asks)
+            add(t, r->n_params ? ",\"binary_data_output\":true" : "\"binary_data_output\":true");
+        add(t, "},");
+    }
+    add(t, "\"inputs\":[");
+    for (uint32_t i = 0; i < r->n_outputs; i++) {
+        add(t, i ? "," : "");
+        if (!add_tensor(t, r, i, &at, q->binary ? IN_BINARY : IN_TEXT))
+            return i;
+    }
+    add(t, "]");
+    for (uint32_t i = 0; i < q->r.n_outputs; i++) {
+        add(t, i ? "," : ",\"outputs\":[");
+        add(t, "{\"name\":");
+        add_string(t, q->r.outputs[i].name);
+        add(t, q->r.outputs[i].binary ? ",\"parameters\":{\"binary_data\":true}}" : "}");
+    }
+    add(t, q->r.n_outputs ? "]}" : "}");
+    return r->n_outputs;
+}
+
+int as_oip_json_request_max(const struct as_oip_json_request *r, uint64_t *ret_n, char *why,
+                            size_t cap)
+{
+    struct text t = {0};
+    uint32_t i = add_request(&t, r);
+
+    if (i < r->r.head.n_outputs)
+        return no_text(&r->r.head.outputs[i], "input", why, cap);
+    *ret_n = t.n;
+    return 0;
+}
+
+size_t as_oip_json_put_request(uint8_t *out, const struct as_oip_json_request *r)
+{
+    struct text t = {.p = out};
+
+    add_request(&t, r);
+    return (size_t)t.n;
+}
+
+/* --- metadata --- */
+
+void as_oip_json_put_server(struct as_buf *b, const struct as_oip_server *s)
+{
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "name");
+    as_json_put_string(b, s->name);
+    as_json_put_key(b, "version");
+    as_json_put_string(b, s->version);
+    as_json_put_key(b, "extensions");
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < s->n_extensions; i++)
+        as_json_put_string(b, s->extensions[i]);
+    as_json_put_close(b, ']');
+    as_json_put_close(b, '}');
+}
+
+static void put_specs(struct as_buf *b, const char *key, const struct as_tensor_spec *s, uint32_t n)
+{
+    as_json_put_key(b, key);
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        as_json_put_open(b, '{');
+        as_json_put_at_string(b, "name", s[i].name);
+        as_json_put_at_string(b, "datatype", as_str_of(as_dtype_name(s[i].dtype)));
+        as_json_put_at_shape(b, "shape", &s[i]);
+        as_json_put_close(b, '}');
+    }
+    as_json_put_close(b, ']');
+}
+
+void as_oip_json_put_model(struct as_buf *b, const struct as_oip_model *m)
+{
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "name");
+    as_json_put_string(b, m->name);
+    as_json_put_key(b, "versions");
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < m->n_versions; i++)
+        as_json_put_string(b, m->versions[i]);
+    as_json_put_close(b, ']');
+    as_json_put_key(b, "platform");
+    as_json_put_string(b, m->platform);
+    put_specs(b, "inputs", m->inputs, m->n_inputs);
+    put_specs(b, "outputs", m->outputs, m->n_outputs);
+    as_json_put_close(b, '}');
+}

@@ -1,0 +1,259 @@
+#include "wire/triton/model_config.h"
+
+#include "base/err.h"
+#include "wire/json/json.h"
+#include "wire/protobuf/pb_pack.h"
+
+#include <open_inference.pb-c.h>
+
+static const char *const type_names[AS_DT_COUNT] = {
+    "TYPE_INVALID", "TYPE_BOOL", "TYPE_UINT8", "TYPE_UINT16", "TYPE_UINT32",
+    "TYPE_UINT64",  "TYPE_INT8", "TYPE_INT16", "TYPE_INT32",  "TYPE_INT64",
+    "TYPE_FP16",    "TYPE_FP32", "TYPE_FP64",  "TYPE_STRING", "TYPE_BF16",
+};
+
+const char *as_model_config_type_name(enum as_dtype t)
+{
+    return type_names[(uint32_t)t < AS_DT_COUNT ? t : AS_DT_INVALID];
+}
+
+/* Both enumerations have the same numbers, BYTES being STRING there. */
+static Inference__DataType type_of(enum as_dtype t)
+{
+    return (Inference__DataType)t;
+}
+
+static uint32_t dims_of(const struct as_tensor_spec *s)
+{
+    return s->ndim == AS_ANY_RANK ? 0 : s->ndim;
+}
+
+static bool fill_input(void *row, const void *from, struct as_arena *a)
+{
+    const struct as_tensor_spec *s = from;
+    Inference__ModelInput *t = row;
+
+    inference__model_input__init(t);
+    t->name = as_arena_dup(a, s->name);
+    t->data_type = type_of(s->dtype);
+    t->n_dims = dims_of(s);
+    t->dims = (int64_t *)(uintptr_t)s->shape;
+    return t->name;
+}
+
+static bool fill_output(void *row, const void *from, struct as_arena *a)
+{
+    const struct as_tensor_spec *s = from;
+    Inference__ModelOutput *t = row;
+
+    inference__model_output__init(t);
+    t->name = as_arena_dup(a, s->name);
+    t->data_type = type_of(s->dtype);
+    t->n_dims = dims_of(s);
+    t->dims = (int64_t *)(uintptr_t)s->shape;
+    return t->name;
+}
+
+static bool fill_tensors(Inference__ModelConfig *m, const struct as_model_config *c,
+                         struct as_arena *a)
+{
+    m->n_input = c->n_inputs;
+    m->n_output = c->n_outputs;
+    m->input = (Inference__ModelInput **)as_pack_rows(c->inputs, c->n_inputs, sizeof(c->inputs[0]),
+                                                      sizeof(Inference__ModelInput), fill_input, a);
+    m->output =
+        (Inference__ModelOutput **)as_pack_rows(c->outputs, c->n_outputs, sizeof(c->outputs[0]),
+                                                sizeof(Inference__ModelOutput), fill_output, a);
+    for (uint32_t i = 0; m->input && i < c->n_inputs; i++)
+        m->input[i]->allow_ragged_batch = c->ragged;
+    return m->input && m->output;
+}
+
+/* What the classes of an output are called, as the text of a file of labels. The configuration has
+ * a name of such a file only, which nobody could open: so it is a parameter. */
+static void put_key(struct as_buf *b, const struct as_tensor_spec *s)
+{
+    as_buf_add(b, s->name.p, s->name.n);
+    as_buf_str(b, ".labels");
+}
+
+static void put_labels(struct as_buf *b, const struct as_tensor_spec *s)
+{
+    for (uint32_t i = 0; i < s->n_labels; i++) {
+        as_buf_add(b, s->labels[i].p, s->labels[i].n);
+        as_buf_str(b, "\n");
+    }
+}
+
+struct parameter {
+    Inference__ModelConfig__ParametersEntry entry;
+    Inference__ModelParameter value;
+};
+
+static bool fill_labels(void *row, const void *from, struct as_arena *a)
+{
+    const struct as_tensor_spec *s = from;
+    struct parameter *v = row;
+    struct as_buf text = {0};
+
+    inference__model_config__parameters_entry__init(&v->entry);
+    inference__model_parameter__init(&v->value);
+    v->entry.value = &v->value;
+    put_key(&text, s);
+    v->entry.key = as_arena_dup(a, as_buf_slice(&text));
+    text.n = 0;
+    put_labels(&text, s);
+    v->value.string_value = as_arena_dup(a, as_buf_slice(&text));
+    as_buf_fini(&text);
+    return v->entry.key && v->value.string_value;
+}
+
+/* The labelled outputs are few: the rest is left out first. */
+static bool fill_parameters(Inference__ModelConfig *m, const struct as_model_config *c,
+                            struct as_arena *a)
+{
+    struct as_tensor_spec *labelled = as_arena_alloc(a, c->n_outputs * sizeof(*labelled) + 1, 8);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; labelled && i < c->n_outputs; i++) {
+        if (c->outputs[i].n_labels)
+            labelled[n++] = c->outputs[i];
+    }
+    m->n_parameters = n;
+    m->parameters =
+        labelled ? (Inference__ModelConfig__ParametersEntry **)as_pack_rows(
+                       labelled, n, sizeof(*labelled), sizeof(struct parameter), fill_labels, a)
+                 : NULL;
+    return m->parameters;
+}
+
+int as_model_config_put(const struct as_model_config *c, struct as_arena *a, struct as_buf *out)
+{
+    Inference__ModelConfigResponse r = INFERENCE__MODEL_CONFIG_RESPONSE__INIT;
+    Inference__ModelConfig m;
+    Inference__ModelVersionPolicy policy = INFERENCE__MODEL_VERSION_POLICY__INIT;
+    Inference__ModelVersionPolicy__All all = INFERENCE__MODEL_VERSION_POLICY__ALL__INIT;
+    Inference__ModelDynamicBatching batching = INFERENCE__MODEL_DYNAMIC_BATCHING__INIT;
+    Inference__ModelTransactionPolicy transaction = INFERENCE__MODEL_TRANSACTION_POLICY__INIT;
+    static char backend[] = "anyserve";
+
+    inference__model_config__init(&m);
+    policy.policy_choice_case = INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_ALL;
+    policy.all = &all;
+    m.name = as_arena_dup(a, c->name);
+    m.platform = as_arena_dup(a, c->platform);
+    m.backend = backend;
+    m.version_policy = &policy;
+    m.max_batch_size = (int32_t)AS_MIN(c->max_batch_size, (uint32_t)INT32_MAX);
+    if (c->batching) {
+        batching.n_preferred_batch_size = c->n_preferred;
+        batching.preferred_batch_size = (int32_t *)(uintptr_t)c->preferred;
+        batching.max_queue_delay_microseconds = c->max_delay_us;
+        batching.priority_levels = AS_MODEL_CONFIG_PRIORITIES;
+        batching.default_priority_level = AS_MODEL_CONFIG_PRIORITY_DEFAULT;
+        m.dynamic_batching = &batching;
+    }
+    transaction.decoupled = c->decoupled;
+    m.model_transaction_policy = &transaction;
+    r.config = &m;
+    if (!m.name || !m.platform || !fill_tensors(&m, c, a) || !fill_parameters(&m, c, a))
+        return AS_ENOMEM;
+    return as_pack(&r.base, out);
+}
+
+/* --- JSON --- */
+
+static void json_tensors(struct as_buf *b, const char *key, const struct as_tensor_spec *s,
+                         uint32_t n, bool input, bool ragged)
+{
+    as_json_put_key(b, key);
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        as_json_put_open(b, '{');
+        as_json_put_at_string(b, "name", s[i].name);
+        as_json_put_at_string(b, "data_type", as_str_of(as_model_config_type_name(s[i].dtype)));
+        as_json_put_at_shape(b, "dims", &s[i]);
+        if (input) {
+            as_json_put_key(b, "allow_ragged_batch");
+            as_json_put_bool(b, ragged);
+            as_json_put_key(b, "optional");
+            as_json_put_bool(b, false);
+        }
+        as_json_put_close(b, '}');
+    }
+    as_json_put_close(b, ']');
+}
+
+static void json_parameters(struct as_buf *b, const struct as_model_config *c)
+{
+    struct as_buf text = {0};
+
+    as_json_put_key(b, "parameters");
+    as_json_put_open(b, '{');
+    for (uint32_t i = 0; i < c->n_outputs; i++) {
+        const struct as_tensor_spec *s = &c->outputs[i];
+
+        if (!s->n_labels)
+            continue;
+        text.n = 0;
+        put_key(&text, s);
+        as_json_put_name(b, as_buf_slice(&text));
+        text.n = 0;
+        put_labels(&text, s);
+        as_json_put_open(b, '{');
+        as_json_put_at_string(b, "string_value", as_buf_slice(&text));
+        as_json_put_close(b, '}');
+    }
+    as_json_put_close(b, '}');
+    as_buf_fini(&text);
+}
+
+static void json_batching(struct as_buf *b, const struct as_model_config *c)
+{
+    as_json_put_key(b, "dynamic_batching");
+    as_json_put_open(b, '{');
+    as_json_put_key(b, "preferred_batch_size");
+    as_json_put_open(b, '[');
+    for (uint32_t i = 0; i < c->n_preferred; i++)
+        as_json_put_u64(b, c->preferred[i]);
+    as_json_put_close(b, ']');
+    as_json_put_key(b, "max_queue_delay_microseconds");
+    as_json_put_u64(b, c->max_delay_us);
+    as_json_put_key(b, "preserve_ordering");
+    as_json_put_bool(b, false);
+    as_json_put_key(b, "priority_levels");
+    as_json_put_u64(b, AS_MODEL_CONFIG_PRIORITIES);
+    as_json_put_key(b, "default_priority_level");
+    as_json_put_u64(b, AS_MODEL_CONFIG_PRIORITY_DEFAULT);
+    as_json_put_close(b, '}');
+}
+
+void as_model_config_json(const struct as_model_config *c, struct as_buf *out)
+{
+    as_json_put_open(out, '{');
+    as_json_put_key(out, "name");
+    as_json_put_string(out, c->name);
+    as_json_put_key(out, "platform");
+    as_json_put_string(out, c->platform);
+    as_json_put_key(out, "backend");
+    as_json_put_text(out, "anyserve");
+    as_json_put_key(out, "version_policy");
+    as_json_put_open(out, '{');
+    as_json_put_key(out, "all");
+    as_json_put_open(out, '{');
+    as_json_put_close(out, '}');
+    as_json_put_close(out, '}');
+    as_json_put_key(out, "max_batch_size");
+    as_json_put_u64(out, c->max_batch_size);
+    json_tensors(out, "input", c->inputs, c->n_inputs, true, c->ragged);
+    json_tensors(out, "output", c->outputs, c->n_outputs, false, false);
+    if (c->batching)
+        json_batching(out, c);
+    json_parameters(out, c);
+    as_json_put_key(out, "model_transaction_policy");
+    as_json_put_open(out, '{');
+    as_json_put_key(out, "decoupled");
+    as_json_put_bool(out, c->decoupled);
+    as_json_put_close(out, '}');
+    as_json_put_close(out, '}');
+}

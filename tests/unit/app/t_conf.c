@@ -1,0 +1,220 @@
+/* Specification of app/options/conf: which option ends in which field of which configuration. Every option
+ * has a value of its own here, so that one that is mistaken for another shows. */
+#include "app/options/conf.h"
+
+#include "conf/spec.h"
+#include "unit.h"
+
+static struct as_option_set o;
+
+/* Beyond most bounds: they were checked before (t_option). */
+static int64_t value_of(enum as_option_id id)
+{
+    return 100000 + 10 * (int64_t)id;
+}
+
+static int setup(void **state AS_UNUSED)
+{
+    as_option_init(&o, AS_SCOPE_DISPATCHER);
+    for (int id = 0; id < AS_OPT_COUNT; id++)
+        o.v[id].i = value_of((enum as_option_id)id);
+    o.v[AS_OPT_THREADS].i = 1;
+    o.v[AS_OPT_DEBUG].i = 0;
+    return 0;
+}
+
+#define FROM(field, OPTION) assert_int_equal(field, value_of(AS_OPT_##OPTION))
+
+static void what_the_fleet_is_told(void **state AS_UNUSED)
+{
+    struct as_fleet_conf c = as_conf_fleet(&o), other = as_conf_fleet(&o);
+
+    FROM(c.max_queued, MAX_QUEUED_REQUESTS);
+    FROM(c.max_prefetch, MAX_PREFETCH);
+    FROM(c.prefetch_work, PREFETCH_WORK);
+    FROM(c.ping_interval, PING_INTERVAL);
+    FROM(c.ping_timeout, PING_TIMEOUT);
+    FROM(c.handshake_timeout, HANDSHAKE_TIMEOUT);
+    FROM(c.health_period, HEALTH_CHECK_PERIOD);
+    FROM(c.health_timeout, HEALTH_CHECK_TIMEOUT);
+    FROM(c.health_failures, HEALTH_CHECK_FAILURES);
+    FROM(c.execution_timeout, EXECUTION_TIMEOUT);
+    FROM(c.request_timeout, REQUEST_TIMEOUT);
+    FROM(c.grace, WORKER_GRACE);
+    FROM(c.heartbeat_timeout, WORKER_HEARTBEAT_TIMEOUT);
+    FROM(c.simple_idle, SIMPLE_IDLE_TIMEOUT);
+    FROM(c.simple_connect, SIMPLE_CONNECT_TIMEOUT);
+    FROM(c.max_message, MAX_MESSAGE_BYTES);
+    FROM(c.parts.messages, STREAM_CREDIT);
+    FROM(c.parts.bytes, STREAM_CREDIT_BYTES);
+    FROM(c.replay.attempts, RETRY_ATTEMPTS);
+    FROM(c.replay.percent, RETRY_BUDGET);
+    FROM(c.replay.least, RETRY_BUDGET_MIN);
+    FROM(c.blame.max, MAX_SUSPECTS);
+    FROM(c.blame.ttl, QUARANTINE);
+    FROM(c.breaker.failures, BREAKER_FAILURES);
+    FROM(c.breaker.probes, BREAKER_PROBES);
+    FROM(c.breaker.open, BREAKER_OPEN);
+    FROM(c.breaker.open_max, BREAKER_OPEN_MAX);
+    FROM(c.outlier.factor, OUTLIER_FACTOR);
+    FROM(c.outlier.least, OUTLIER_LEAST);
+    FROM(c.outlier.percent, MAX_EJECTED);
+    FROM(c.verdict_wait, VERDICT_WAIT);
+    FROM(c.verdict_patience, VERDICT_PATIENCE);
+    FROM(c.trial.time, TRIAL_TIME);
+    FROM(c.trial.wait, SUSPECT_WAIT);
+    assert_true(c.seed != other.seed);
+}
+
+static void workers_without_heartbeats_may_be_silent(void **state AS_UNUSED)
+{
+    o.v[AS_OPT_WORKER_HEARTBEAT].i = 0;
+    assert_int_equal(as_conf_fleet(&o).heartbeat_timeout, 0);
+}
+
+static void a_worker_must_take_whatever_is_let_in(void **state AS_UNUSED)
+{
+    static const enum as_option_id ways[] = {AS_OPT_MAX_MESSAGE_BYTES, AS_OPT_MAX_HTTP_BODY_BYTES,
+                                             AS_OPT_MAX_INFLATED_BYTES};
+
+    for (size_t i = 0; i < AS_COUNT(ways); i++) {
+        o.v[ways[i]].i = (int64_t)1 << 30;
+        assert_true(as_conf_fleet(&o).max_body >= (uint64_t)1 << 30);
+        o.v[ways[i]].i = 1;
+    }
+}
+
+static void check_rate(struct as_h2_rate r, enum as_option_id burst, enum as_option_id rate)
+{
+    assert_int_equal(r.burst, value_of(burst));
+    assert_int_equal(r.rate, value_of(rate));
+}
+
+static void what_an_edge_is_told(void **state AS_UNUSED)
+{
+    struct as_edge_conf c = as_conf_edge(&o);
+
+    assert_int_equal(c.door, AS_DOOR_CLIENTS);
+    assert_string_equal(c.host, as_option_str(&o, AS_OPT_HOST));
+    assert_string_equal(c.origins, as_option_str(&o, AS_OPT_ALLOW_ORIGIN));
+    FROM(c.h1.max_line, MAX_REQUEST_LINE);
+    FROM(c.h1.max_header_bytes, MAX_HEADER_BYTES);
+    FROM(c.h1.max_headers, MAX_HEADERS);
+    FROM(c.h1.max_chunk_ext, MAX_CHUNK_EXTENSION);
+    FROM(c.h1.max_unread, STREAM_WINDOW);
+    FROM(c.h2.max_streams, MAX_STREAMS);
+    FROM(c.h2.stream_window, STREAM_WINDOW);
+    FROM(c.h2.conn_window, CONNECTION_WINDOW);
+    FROM(c.h2.max_header_list, MAX_HEADER_BYTES);
+    FROM(c.h2.max_headers, MAX_HEADERS);
+    check_rate(c.h2.limits.resets, AS_OPT_RESET_BURST, AS_OPT_RESET_RATE);
+    check_rate(c.h2.limits.faults, AS_OPT_FAULT_BURST, AS_OPT_FAULT_RATE);
+    check_rate(c.h2.limits.control, AS_OPT_CONTROL_BURST, AS_OPT_CONTROL_RATE);
+    check_rate(c.h2.limits.empty, AS_OPT_EMPTY_BURST, AS_OPT_EMPTY_RATE);
+    check_rate(c.h2.limits.window, AS_OPT_WINDOW_UPDATE_BURST, AS_OPT_WINDOW_UPDATE_RATE);
+    FROM(c.h2.limits.reset_patience, RESET_PATIENCE);
+    FROM(c.h2.limits.max_continuations, MAX_CONTINUATIONS);
+    FROM(c.h2.limits.max_header_block, MAX_HEADER_BLOCK);
+    FROM(c.h2.limits.ping_interval, MIN_PING_INTERVAL);
+    FROM(c.h2.limits.idle_ping_interval, MIN_IDLE_PING_INTERVAL);
+    FROM(c.h2.limits.ping_strikes, MAX_PING_STRIKES);
+    FROM(c.max_message, MAX_MESSAGE_BYTES);
+    FROM(c.max_http_body, MAX_HTTP_BODY_BYTES);
+    FROM(c.max_inflated, MAX_INFLATED_BYTES);
+    FROM(c.stream_requests, STREAM_REQUESTS);
+    FROM(c.max_connections, MAX_CONNECTIONS);
+    FROM(c.max_requests, MAX_REQUESTS);
+    FROM(c.compress, RESPONSE_COMPRESSION);
+    FROM(c.compress_min, MIN_COMPRESS_BYTES);
+    FROM(c.header_timeout, HEADER_TIMEOUT);
+    FROM(c.idle_timeout, IDLE_TIMEOUT);
+    FROM(c.status_port, STATUS_PORT);
+    FROM(c.goaway_grace, GOAWAY_GRACE);
+    FROM(c.keepalive_time, KEEPALIVE_TIME);
+    FROM(c.keepalive_timeout, KEEPALIVE_TIMEOUT);
+    FROM(c.body_timeout, BODY_TIMEOUT);
+    FROM(c.send_timeout, SEND_TIMEOUT);
+    FROM(c.min_progress, MIN_PROGRESS);
+    FROM(c.linger_timeout, LINGER_TIMEOUT);
+    FROM(c.max_lingering, MAX_LINGERING);
+}
+
+static void loops_share_what_all_may_have(void **state AS_UNUSED)
+{
+    struct as_edge_conf c;
+
+    o.v[AS_OPT_THREADS].i = 4;
+    o.v[AS_OPT_MAX_CONNECTIONS].i = 4;
+    o.v[AS_OPT_MAX_REQUESTS].i = 5;
+    o.v[AS_OPT_MAX_LINGERING].i = 1;
+    c = as_conf_edge(&o);
+    assert_int_equal(c.max_connections, 1);
+    assert_int_equal(c.max_requests, 2);
+    assert_int_equal(c.max_lingering, 1);
+}
+
+/* Errors name the option that would let the request in. */
+static void doors_of_their_own_have_bounds_of_their_own(void **state AS_UNUSED)
+{
+    struct as_edge_conf c = as_conf_management(&o);
+
+    assert_int_equal(c.door, AS_DOOR_MANAGEMENT);
+    FROM(c.heartbeat, WORKER_HEARTBEAT);
+    FROM(c.max_connections, MAX_MANAGEMENT_CONNECTIONS);
+    FROM(c.max_message, MAX_MANAGEMENT_BYTES);
+    FROM(c.max_http_body, MAX_MANAGEMENT_BYTES);
+    FROM(c.max_inflated, MAX_MANAGEMENT_BYTES);
+    assert_string_equal(c.body_option, "--max-management-bytes");
+    c = as_conf_control(&o);
+    assert_int_equal(c.door, AS_DOOR_CONTROL);
+    FROM(c.max_connections, MAX_CONTROL_CONNECTIONS);
+    FROM(c.max_requests, MAX_CONTROL_CONNECTIONS);
+    FROM(c.max_http_body, MAX_SPEC_BYTES);
+    FROM(c.max_inflated, MAX_SPEC_BYTES);
+    assert_string_equal(c.body_option, "--max-spec-bytes");
+    assert_string_equal(c.inflated_option, "--max-spec-bytes");
+    FROM(c.header_timeout, HEADER_TIMEOUT); /* all else as at the door of the clients */
+}
+
+static void nobody_who_is_debugged_has_to_answer_a_ping(void **state AS_UNUSED)
+{
+    struct as_fleet_conf c;
+
+    o.v[AS_OPT_DEBUG].i = 1;
+    c = as_conf_fleet(&o);
+    assert_true(c.ping_interval == AS_CONF_DEBUGGING);
+    assert_true(c.ping_timeout == AS_CONF_DEBUGGING);
+    o.v[AS_OPT_DEBUG].i = 0;
+}
+
+static void what_else_is_bounded(void **state AS_UNUSED)
+{
+    struct as_shm_conf shm = as_conf_shm(&o);
+    struct as_spec_limits l;
+
+    FROM(shm.max_regions, MAX_SHM_REGIONS);
+    FROM(shm.max_bytes, MAX_SHM_BYTES);
+    assert_string_equal(shm.prefix, as_option_str(&o, AS_OPT_CLIENT_SHM_PREFIX));
+    as_spec_limits_of(&l, &o);
+    FROM(l.bytes, MAX_SPEC_BYTES);
+    FROM(l.depth, MAX_SPEC_DEPTH);
+    FROM(l.applications, MAX_APPLICATIONS);
+    FROM(l.deployments, MAX_DEPLOYMENTS);
+    FROM(l.errors, MAX_SPEC_ERRORS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_the_fleet_is_told, setup),
+        cmocka_unit_test_setup(workers_without_heartbeats_may_be_silent, setup),
+        cmocka_unit_test_setup(a_worker_must_take_whatever_is_let_in, setup),
+        cmocka_unit_test_setup(what_an_edge_is_told, setup),
+        cmocka_unit_test_setup(loops_share_what_all_may_have, setup),
+        cmocka_unit_test_setup(doors_of_their_own_have_bounds_of_their_own, setup),
+        cmocka_unit_test_setup(nobody_who_is_debugged_has_to_answer_a_ping, setup),
+        cmocka_unit_test_setup(what_else_is_bounded, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

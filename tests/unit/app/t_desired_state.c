@@ -1,0 +1,256 @@
+/* Specification of app/controller/desired_state: what is to be, and numbers of replicas that were set beside it. */
+#include "app/controller/desired_state.h"
+
+#include "unit.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAIN(keys)    "{name: shop, import_path: m, deployments: [{name: main" keys "}]}"
+#define SIDE(keys)    "{name: extra, import_path: e, deployments: [{name: side" keys "}]}"
+#define FILE_OF(a, b) "{applications: [" a ", " b "]}"
+
+static char folder[64];
+static struct as_buf err;
+static struct as_desired d;
+
+static int make_folder(void **state AS_UNUSED)
+{
+    snprintf(folder, sizeof(folder), "/tmp/as_desired_XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    as_buf_init(&err);
+    return as_desired_open(&d, folder, 5, NULL, &err) == AS_ENOTFOUND ? 0 : -1;
+}
+
+static int remove_folder(void **state AS_UNUSED)
+{
+    char command[128];
+
+    as_desired_close(&d);
+    as_buf_fini(&err);
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    return system(command);
+}
+
+static void put(const char *text)
+{
+    const struct as_desired_change change = {.cause = AS_STR("deploy")};
+
+    assert_int_equal(as_desired_put(&d, &change, as_str_of(text), &err), 0);
+}
+
+static void scale(const char *deployment, int64_t n)
+{
+    struct as_desired_change change = {
+        .cause = AS_STR("scale"), .deployment = as_str_of(deployment), .replicas = n};
+    struct as_buf text = {0};
+
+    as_desired_text(d.spec, &text);
+    assert_int_equal(as_desired_put(&d, &change, as_buf_slice(&text), &err), 0);
+    as_buf_fini(&text);
+}
+
+static int64_t scaled(const char *deployment)
+{
+    return as_desired_scale_of(&d, 0, as_str_of(deployment));
+}
+
+static int64_t declared(const char *application, const char *deployment)
+{
+    const struct as_spec_object *app =
+        as_spec_find(d.spec->file, AS_SPEC_FILE_APPLICATIONS, as_str_of(application));
+
+    return as_spec_i64(as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(deployment)),
+                       AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
+}
+
+static void open_again(void)
+{
+    as_desired_close(&d);
+    assert_int_equal(as_desired_open(&d, folder, 5, NULL, &err), 0);
+}
+
+static void it_counts_until_the_files_own_changes(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(", num_replicas: 2"), SIDE("")));
+    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    scale("main", 4);
+    assert_int_equal(scaled("main"), 4);
+    assert_int_equal(declared("shop", "main"), 2);
+    put(FILE_OF(MAIN(", num_replicas: 2, version: b"), SIDE(", num_replicas: 7")));
+    assert_int_equal(scaled("main"), 4);
+    open_again();
+    assert_int_equal(scaled("main"), 4);
+    put(FILE_OF(MAIN(", num_replicas: 3, version: b"), SIDE("")));
+    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+}
+
+/* A file that does not say a number says the default: 1. */
+static void the_default_is_a_number_too(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(", num_replicas: 1"), SIDE("")));
+    scale("main", 4);
+    put(FILE_OF(MAIN(""), SIDE("")));
+    assert_int_equal(scaled("main"), 4);
+}
+
+static void nothing_is_known_of_what_was_removed(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(""), SIDE("")));
+    scale("main", 4);
+    put("{applications: [" SIDE("") "]}");
+    put(FILE_OF(MAIN(""), SIDE("")));
+    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+}
+
+/* Its name is its own in the whole file. */
+static void it_moves_with_its_deployment(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(""), SIDE("")));
+    scale("main", 4);
+    put("{applications: [{name: other, import_path: m, deployments: [{name: main}]}]}");
+    assert_int_equal(scaled("main"), 4);
+}
+
+static void each_has_its_own(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(""), SIDE("")));
+    scale("main", 4);
+    scale("side", 0);
+    scale("main", 5);
+    assert_int_equal(scaled("main"), 5);
+    assert_int_equal(scaled("side"), 0);
+    scale("main", AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("side"), 0);
+    scale("side", 1); /* what the file says: there is nothing to keep */
+    assert_int_equal(scaled("side"), AS_DESIRED_UNSCALED);
+    assert_int_equal(d.n_scales, 0);
+}
+
+static void an_older_generation_has_its_own(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(""), SIDE(""))); /* 1 */
+    scale("main", 4);                 /* 2 */
+    put(FILE_OF(MAIN(", num_replicas: 2"), SIDE("")));
+    assert_int_equal(as_desired_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_UNSCALED);
+    assert_int_equal(as_desired_scale_of(&d, 2, AS_STR("main")), 4);
+    assert_int_equal(as_desired_scale_of(&d, 3, AS_STR("main")), AS_DESIRED_UNSCALED);
+    assert_int_equal(as_desired_scale_of(&d, 99, AS_STR("main")), AS_DESIRED_UNSCALED);
+}
+
+static void back(uint64_t generation, bool whole, int64_t replicas)
+{
+    struct as_desired_change change = {.cause = AS_STR("back")};
+    struct as_buf text = {0};
+
+    if (whole) {
+        change.deployment = AS_STR("main");
+        change.replicas = replicas;
+    }
+    assert_int_equal(
+        as_desired_back(&d, AS_STR("shop"), AS_STR("main"), generation, whole, &text, &err), 0);
+    assert_int_equal(as_desired_put(&d, &change, as_buf_slice(&text), &err), 0);
+    as_buf_fini(&text);
+}
+
+/* Both numbers are those of now: it is the version that goes back. */
+static void by_hand_the_numbers_stay(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(", num_replicas: 2, version: a"), SIDE("")));
+    put(FILE_OF(MAIN(", num_replicas: 3, version: b"), SIDE("")));
+    scale("main", 5);
+    back(1, false, 0);
+    assert_int_equal(declared("shop", "main"), 3);
+    assert_int_equal(scaled("main"), 5);
+    put(FILE_OF(MAIN(", num_replicas: 3, version: c"), SIDE(""))); /* the file, mended */
+    assert_int_equal(scaled("main"), 5);
+}
+
+/* As many as before the update that failed, whoever had said so; the file's number of then stays
+ * apart from it. */
+static void a_failed_update_takes_its_number_back(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(", num_replicas: 2, version: a"), SIDE("")));
+    scale("main", 5);
+    put(FILE_OF(MAIN(", num_replicas: 3, version: b"), SIDE("")));
+    back(1, true, 5);
+    assert_int_equal(declared("shop", "main"), 2);
+    assert_int_equal(scaled("main"), 5);
+    put(FILE_OF(MAIN(", num_replicas: 3, version: c"), SIDE("")));
+    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    back(1, true, 2);
+    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+}
+
+/* Before there were numbers beside the text, `scale` wrote its own into it. */
+static void what_an_older_release_kept_means_the_same(void **state AS_UNUSED)
+{
+    char file[128];
+    sqlite3 *db;
+
+    as_desired_close(&d);
+    snprintf(file, sizeof(file), "%s/" AS_STORE_FILE, folder);
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "DROP TABLE scale; PRAGMA user_version = 3;"
+                                  "INSERT INTO generation(time_ms, cause, spec) VALUES"
+                                  "(1, 'deploy', '" FILE_OF(
+                                      MAIN(", num_replicas: 2"),
+                                      SIDE("")) "'),"
+                                                "(2, 'scale main to 4', '" FILE_OF(
+                                                    MAIN(", num_replicas: 4"), SIDE("")) "');",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(as_desired_open(&d, folder, 5, NULL, &err), 0);
+    assert_int_equal(d.generation, 2);
+    assert_int_equal(declared("shop", "main"), 4);
+    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    scale("main", 3);
+    open_again();
+    assert_int_equal(scaled("main"), 3);
+    assert_int_equal(declared("shop", "main"), 4);
+}
+
+/* `run`: the store is made with the first change. */
+static void of_run_as_well(void **state AS_UNUSED)
+{
+    static const char text[] = FILE_OF(MAIN(""), SIDE(""));
+
+    char command[128];
+
+    as_desired_close(&d);
+    snprintf(command, sizeof(command), "rm %s/*", folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(as_desired_begin(&d, folder, 5, AS_STR(text), NULL, &err), 0);
+    assert_null(d.store);
+    assert_int_equal(as_desired_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_UNSCALED);
+    scale("main", 3);
+    assert_int_equal(d.generation, 2);
+    as_desired_close(&d);
+    assert_int_equal(as_desired_begin(&d, folder, 5, AS_STR(text), NULL, &err), 0);
+    assert_int_equal(scaled("main"), 3);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(it_counts_until_the_files_own_changes),
+        IN_FOLDER(the_default_is_a_number_too),
+        IN_FOLDER(nothing_is_known_of_what_was_removed),
+        IN_FOLDER(it_moves_with_its_deployment),
+        IN_FOLDER(each_has_its_own),
+        IN_FOLDER(an_older_generation_has_its_own),
+        IN_FOLDER(by_hand_the_numbers_stay),
+        IN_FOLDER(a_failed_update_takes_its_number_back),
+        IN_FOLDER(what_an_older_release_kept_means_the_same),
+        IN_FOLDER(of_run_as_well),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

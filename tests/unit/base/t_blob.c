@@ -1,0 +1,234 @@
+/* Specification of base/memory/blob: counted bytes, charged to an account, that may come over time. */
+#include "base/memory/blob.h"
+
+#include "base/err.h"
+#include "base/memory/live.h"
+#include "base/memory/pages.h"
+#include "unit.h"
+
+#include <string.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static struct as_budget budget;
+static struct as_account *payer;
+static size_t live;
+
+static int setup(void **state AS_UNUSED)
+{
+    as_pages_trim();
+    as_pages_trim();
+    budget = (struct as_budget){.limit = 64 * MIB, .share = 100};
+    payer = as_account_new(&budget);
+    live = as_live_bytes();
+    return 0;
+}
+
+static int teardown(void **state AS_UNUSED)
+{
+    assert_int_equal(as_budget_used(&budget), 0);
+    assert_int_equal(as_live_bytes(), live);
+    as_account_leave(payer);
+    return 0;
+}
+
+static void a_charge_goes_with_the_last_reference(void **state AS_UNUSED)
+{
+    struct as_blob *b;
+
+    assert_int_equal(as_blob_take(payer, 10000, &b), 0);
+    assert_int_equal(as_budget_used(&budget), 10000);
+    as_blob_ref(b);
+    as_blob_unref(b);
+    assert_int_equal(as_account_held(payer), 10000);
+    as_blob_unref(b);
+    assert_int_equal(as_account_held(payer), 0);
+}
+
+static void nobody_pays(void **state AS_UNUSED)
+{
+    struct as_blob *b;
+
+    assert_int_equal(as_blob_take(NULL, 65 * MIB, &b), 0);
+    as_blob_unref(b);
+    assert_int_equal(as_blob_begin(NULL, MIB, &b), 0);
+    assert_int_equal(as_blob_extend(&b, MIB), 0);
+    as_blob_unref(b);
+}
+
+static void no_room(void **state AS_UNUSED)
+{
+    struct as_blob *b = NULL;
+
+    assert_int_equal(as_blob_take(payer, 64 * MIB + 1, &b), AS_EFULL);
+    assert_null(b);
+    budget.limit = 128 * KIB;
+    assert_int_equal(as_blob_begin(payer, MIB, &b), 0);
+    assert_int_equal(as_blob_extend(&b, 128 * KIB + 1), AS_EFULL);
+    assert_int_equal(b->n, 128 * KIB);
+    as_blob_unref(b);
+    budget.limit--;
+    assert_int_equal(as_blob_begin(payer, MIB, &b), AS_EFULL);
+}
+
+/* AddressSanitizer ends a program that asks for so much. */
+#ifndef __SANITIZE_ADDRESS__
+static void no_memory(void **state AS_UNUSED)
+{
+    struct as_blob *b = NULL;
+
+    budget.limit = (uint64_t)1 << 50;
+    assert_int_equal(as_blob_take(NULL, SIZE_MAX, &b), AS_ENOMEM);
+    assert_int_equal(as_blob_take(payer, (size_t)1 << 49, &b), AS_ENOMEM);
+    assert_int_equal(as_budget_used(&budget), 0);
+    assert_int_equal(as_blob_begin(payer, MIB, &b), 0);
+    memset(b->data, 7, b->n);
+    assert_int_equal(as_blob_extend(&b, (size_t)1 << 49), AS_ENOMEM);
+    assert_int_equal(as_budget_used(&budget), 128 * KIB);
+    assert_int_equal(b->data[128 * KIB - 1], 7);
+    as_blob_unref(b);
+}
+#endif
+
+/* Charged is what there is room for; small ones at once. */
+static void room_comes_with_the_bytes(void **state AS_UNUSED)
+{
+    struct as_blob *b;
+
+    assert_int_equal(as_blob_begin(payer, 128 * KIB, &b), 0);
+    assert_int_equal(b->n, 128 * KIB);
+    as_blob_unref(b);
+    assert_int_equal(as_blob_begin(payer, 128 * KIB + 1, &b), 0);
+    assert_int_equal(b->n, 128 * KIB);
+    assert_int_equal(as_budget_used(&budget), 128 * KIB);
+    assert_int_equal(as_blob_extend(&b, 128 * KIB + 1), 0);
+    assert_int_equal(as_budget_used(&budget), 128 * KIB + 1);
+    as_blob_unref(b);
+}
+
+static void steps(void **state AS_UNUSED)
+{
+    assert_int_equal(as_blob_step(1, 8), 8);
+    assert_int_equal(as_blob_step(1, 15), 15);
+    assert_int_equal(as_blob_step(1, 16), 8);
+    assert_int_equal(as_blob_step(128 * KIB, MIB), MIB);
+    assert_int_equal(as_blob_step(128 * KIB, MIB + 8), MIB);
+    assert_int_equal(as_blob_step(MIB, MIB), MIB);
+    assert_int_equal(as_blob_step(0, SIZE_MAX), 0);
+}
+
+/* Who has sent the first 128 KiB and an eighth has room for all. */
+static void when_more_room_is_due(void **state AS_UNUSED)
+{
+    static const size_t totals[] = {1, 128 * KIB, 128 * KIB + 1, MIB, MIB + 8, 16 * MIB};
+
+    for (size_t i = 0; i < AS_COUNT(totals); i++) {
+        size_t total = totals[i], steps = 0;
+        struct as_blob *b;
+
+        assert_int_equal(as_blob_begin(payer, total, &b), 0);
+        while (as_blob_due(b, total) < total) {
+            size_t due = as_blob_due(b, total);
+
+            assert_in_range(due, 128 * KIB, AS_MAX(total / 8, 128 * KIB));
+            assert_true(as_budget_used(&budget) <= 8 * due);
+            assert_int_equal(as_blob_extend(&b, as_blob_step(due + 1, total)), 0);
+            steps++;
+        }
+        assert_int_equal(as_budget_used(&budget), total);
+        assert_in_range(steps, 0, 3);
+        as_blob_unref(b);
+    }
+}
+
+/* From 128 KiB to 2 MiB, and from the heap into pages: the bytes are those that came. */
+static void bytes_stay(void **state AS_UNUSED)
+{
+    static const size_t firsts[] = {1000, 100 * KIB, 128 * KIB, 200 * KIB};
+
+    for (size_t i = 0; i < AS_COUNT(firsts); i++) {
+        struct as_blob *b;
+        size_t at = 0;
+
+        assert_int_equal(as_blob_take(payer, firsts[i], &b), 0);
+        while (b->n < 2 * MIB) {
+            for (; at < b->n; at++)
+                b->data[at] = (uint8_t)(at * 31 >> 3);
+            assert_int_equal(as_blob_extend(&b, 3 * b->n), 0);
+            assert_int_equal((uintptr_t)b->data % AS_BLOB_ALIGN, 0);
+            assert_int_equal(as_budget_used(&budget), b->n);
+            assert_int_equal(as_live_bytes(), live + b->n);
+        }
+        for (size_t k = 0; k < at; k++)
+            assert_int_equal(b->data[k], (uint8_t)(k * 31 >> 3));
+        as_blob_unref(b);
+    }
+}
+
+/* Where a run is kept that fits, nothing moves; it is charged as it is used all the same. */
+static void a_run_that_is_kept_need_not_grow(void **state AS_UNUSED)
+{
+    struct as_blob *b;
+    const uint8_t *p AS_UNUSED; /* under AddressSanitizer all lie in the heap */
+
+    assert_int_equal(as_blob_begin(payer, 4 * MIB, &b), 0);
+    assert_int_equal(as_blob_extend(&b, 4 * MIB), 0);
+    as_blob_unref(b);
+    assert_int_equal(as_blob_begin(payer, 4 * MIB, &b), 0);
+    p = b->data;
+    assert_int_equal(as_budget_used(&budget), 128 * KIB);
+    assert_int_equal(as_blob_extend(&b, MIB), 0);
+    assert_int_equal(as_blob_extend(&b, 4 * MIB), 0);
+#ifndef __SANITIZE_ADDRESS__
+    assert_ptr_equal(b->data, p);
+#endif
+    assert_int_equal(as_budget_used(&budget), 4 * MIB);
+    as_blob_unref(b);
+}
+
+static void what_was_not_needed_is_not_charged(void **state AS_UNUSED)
+{
+    struct as_blob *b;
+
+    assert_int_equal(as_blob_take(payer, MIB, &b), 0);
+    as_blob_cut(b, 1000);
+    assert_int_equal(b->n, 1000);
+    assert_int_equal(as_budget_used(&budget), 1000);
+    as_blob_unref(b);
+}
+
+/* The connection has gone, its bytes are on their way out. */
+static void a_blob_keeps_its_account(void **state AS_UNUSED)
+{
+    struct as_account *gone = as_account_new(&budget);
+    struct as_blob *b;
+
+    assert_int_equal(as_blob_take(gone, MIB, &b), 0);
+    as_account_leave(gone);
+    assert_int_equal(as_budget_used(&budget), MIB);
+    as_blob_unref(b);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_charge_goes_with_the_last_reference),
+        CASE(nobody_pays),
+        CASE(no_room),
+#ifndef __SANITIZE_ADDRESS__
+        CASE(no_memory),
+#endif
+        CASE(room_comes_with_the_bytes),
+        CASE(steps),
+        CASE(when_more_room_is_due),
+        CASE(bytes_stay),
+        CASE(a_run_that_is_kept_need_not_grow),
+        CASE(what_was_not_needed_is_not_charged),
+        CASE(a_blob_keeps_its_account),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* Specification of base/memory/budget: what one account may hold alone and beside others, to the byte; how
+ * long an account lives. */
+#include "base/memory/budget.h"
+#include "unit.h"
+
+#include <pthread.h>
+
+#define LIMIT 1000u
+
+static void alone(void **state AS_UNUSED)
+{
+    static const uint32_t shares[] = {1, 25, 50, 99, 100};
+
+    for (size_t i = 0; i < AS_COUNT(shares); i++) {
+        struct as_budget b = {.limit = LIMIT, .share = shares[i]};
+        struct as_account *a = as_account_new(&b);
+        uint64_t most = LIMIT * shares[i] / 100;
+
+        assert_int_equal(as_budget_most(&b), most);
+        assert_false(as_account_take(a, most + 1));
+        assert_true(as_account_take(a, most));
+        assert_int_equal(as_account_held(a), most);
+        assert_int_equal(as_budget_used(&b), most);
+        assert_int_equal(as_budget_free(&b), LIMIT - most);
+        assert_false(as_account_take(a, 1));
+        assert_int_equal(b.refusals, 2);
+        as_account_give(a, most);
+        assert_int_equal(as_budget_used(&b), 0);
+        as_account_leave(a);
+    }
+}
+
+static void the_most_of_any_limit(void **state AS_UNUSED)
+{
+    struct as_budget b = {.limit = (uint64_t)1 << 50, .share = 50};
+    struct as_account *a = as_account_new(&b);
+
+    assert_int_equal(as_budget_most(&b), (uint64_t)1 << 49);
+    assert_false(as_account_take(a, ((uint64_t)1 << 49) + 1));
+    assert_true(as_account_take(a, (uint64_t)1 << 49));
+    as_account_give(a, (uint64_t)1 << 49);
+    as_account_leave(a);
+    b = (struct as_budget){.limit = 199, .share = 99};
+    assert_int_equal(as_budget_most(&b), 199 * 99 / 100);
+}
+
+/* The second may hold as much as it leaves free. */
+static void beside_another(void **state AS_UNUSED)
+{
+    struct as_budget b = {.limit = LIMIT, .share = 50};
+    struct as_account *first = as_account_new(&b), *second = as_account_new(&b);
+
+    assert_true(as_account_take(first, 500));
+    assert_false(as_account_take(second, 251));
+    assert_true(as_account_take(second, 250));
+    assert_false(as_account_take(first, 1)); /* it holds more than is free already */
+    as_account_give(first, 400);
+    assert_true(as_account_take(first, 225));
+    assert_false(as_account_take(first, 101));
+    as_account_give(first, 325);
+    as_account_give(second, 250);
+    as_account_leave(first);
+    as_account_leave(second);
+}
+
+/* Ten that take all they can leave a tenth and more to the next, one byte at a time. */
+static void greedy_ones_leave_something(void **state AS_UNUSED)
+{
+    struct as_budget b = {.limit = 11000, .share = 50};
+    struct as_account *a[10], *last = as_account_new(&b);
+    bool any = true;
+
+    for (size_t i = 0; i < AS_COUNT(a); i++)
+        a[i] = as_account_new(&b);
+    while (any) {
+        any = false;
+        for (size_t i = 0; i < AS_COUNT(a); i++)
+            any |= as_account_take(a[i], 1);
+    }
+    for (size_t i = 0; i < AS_COUNT(a); i++) {
+        assert_in_range(as_account_held(a[i]), 999, 1001);
+        assert_true(as_account_is_greedy(a[i]));
+    }
+    assert_in_range(as_budget_free(&b), 990, 1010);
+    assert_true(as_account_take(last, 300));
+    assert_false(as_account_is_greedy(last)); /* less than half of what is left */
+    as_account_give(last, 300);
+    as_account_leave(last);
+    for (size_t i = 0; i < AS_COUNT(a); i++) {
+        as_account_give(a[i], as_account_held(a[i]));
+        as_account_leave(a[i]);
+    }
+    assert_int_equal(as_budget_used(&b), 0);
+}
+
+static void nothing_always_fits(void **state AS_UNUSED)
+{
+    struct as_budget b = {.limit = 10, .share = 100};
+    struct as_account *a = as_account_new(&b);
+
+    assert_true(as_account_take(a, 10));
+    assert_false(as_account_has_room(a, 1));
+    assert_int_equal(b.refusals, 1);
+    assert_true(as_account_take(a, 0));
+    as_account_give(a, 0);
+    as_account_give(a, 10);
+    assert_true(as_account_has_room(a, 10));
+    assert_false(as_account_has_room(a, 11));
+    as_account_leave(a);
+}
+
+static void what_is_there_is_counted_over_the_limit(void **state AS_UNUSED)
+{
+    struct as_budget b = {.limit = 10, .share = 50};
+    struct as_account *a = as_account_new(&b), *other = as_account_new(&b);
+
+    as_account_add(a, 15);
+    assert_int_equal(as_budget_used(&b), 15);
+    assert_int_equal(as_budget_free(&b), 0);
+    assert_true(as_account_is_greedy(a));
+    assert_false(as_account_is_greedy(other));
+    assert_false(as_account_take(other, 1));
+    as_account_give(a, 15);
+    as_account_leave(a);
+    as_account_leave(other);
+}
+
+/* It lives while it has users, and while it holds anything. ASan sees the rest. */
+static void lives_as_long_as_it_is_needed(void **state AS_UNUSED)
+{
+    struct as_budget b = {.limit = LIMIT, .share = 100};
+    struct as_account *a = as_account_new(&b);
+
+    as_account_join(a);
+    as_account_leave(a);
+    assert_true(as_account_take(a, 7));
+    as_account_leave(a);
+    assert_int_equal(as_account_held(a), 7);
+    as_account_give(a, 3);
+    as_account_give(a, 4);
+    assert_int_equal(as_budget_used(&b), 0);
+    as_account_leave(NULL);
+}
+
+struct work {
+    struct as_account *a;
+    uint64_t got;
+};
+
+static void *take_and_give(void *arg)
+{
+    struct work *w = arg;
+
+    for (uint32_t i = 0; i < 20000; i++) {
+        if (!as_account_take(w->a, 60))
+            continue;
+        w->got++;
+        as_account_give(w->a, 60);
+    }
+    return NULL;
+}
+
+static void threads_never_lose_a_byte(void **state AS_UNUSED)
+{
+    struct as_budget b = {.limit = 100, .share = 100};
+    struct work w[3] = {{as_account_new(&b), 0}, {as_account_new(&b), 0}, {NULL, 0}};
+    pthread_t t[3];
+
+    w[2].a = w[0].a;
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, take_and_give, &w[i]), 0);
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+    assert_true(w[0].got + w[1].got + w[2].got > 0);
+    assert_int_equal(as_budget_used(&b), 0);
+    assert_int_equal(as_account_held(w[0].a), 0);
+    as_account_leave(w[0].a);
+    as_account_leave(w[1].a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone),
+        cmocka_unit_test(the_most_of_any_limit),
+        cmocka_unit_test(beside_another),
+        cmocka_unit_test(greedy_ones_leave_something),
+        cmocka_unit_test(nothing_always_fits),
+        cmocka_unit_test(what_is_there_is_counted_over_the_limit),
+        cmocka_unit_test(lives_as_long_as_it_is_needed),
+        cmocka_unit_test(threads_never_lose_a_byte),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,468 @@
+/* Specification of core/dispatch/deployment: what happens to requests. */
+#include "deployment_world.h"
+
+static void test_a_free_slot_takes_a_request_at_once(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 2, 0);
+    submit_all(w, "abc");
+    expect(w, "a>X b>X");
+    assert_int_equal(as_deploy_ongoing(w->d), 2);
+    assert_int_equal(as_deploy_queued(w->d), 1);
+    assert_true(done(w, 'b'));
+    expect(w, "c>X");
+    assert_true(done(w, 'a'));
+    assert_true(done(w, 'c'));
+    expect(w, "");
+    assert_int_equal(as_deploy_ongoing(w->d), 0);
+    world_free(w);
+}
+
+static void test_without_replicas_requests_are_held(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    submit_all(w, "ab");
+    expect(w, "");
+    join(w, 'X', 0, 0); /* a replica without slots changes nothing */
+    expect(w, "");
+    grant(w, 'X', 1, 0);
+    expect(w, "a>X");
+    done(w, 'a');
+    done(w, 'b');
+    expect(w, "b>X");
+    world_free(w);
+}
+
+static void test_urgent_ones_pass_the_others(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    req(w, 'b')->priority = 2;
+    req(w, 'd')->priority = 0;
+    submit_all(w, "abcde");
+    for (const char *c = "adceb"; *c; c++)
+        assert_true(done(w, *c));
+    expect(w, "a>X d>X c>X e>X b>X");
+    world_free(w);
+}
+
+static void test_the_queue_is_bounded(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "abc");
+    assert_int_equal(submit(w, 'd'), AS_EFULL);
+    assert_int_equal(req(w, 'd')->state, AS_REQ_DONE);
+    done(w, 'a');
+    submit_all(w, "e");
+    expect(w, "a>X b>X");
+    assert_int_equal(as_deploy_stat(w->d)->refused, 1);
+    assert_int_equal(as_deploy_stat(w->d)->accepted, 4);
+    world_free(w);
+}
+
+static void test_a_lower_bound_keeps_what_waits(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(-1, AS_ROUTER_LEAST_ONGOING);
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "abcd");
+    as_deploy_set_max_queued(w->d, 2);
+    assert_int_equal(submit(w, 'e'), AS_EFULL); /* three wait */
+    assert_int_equal(as_deploy_queued(w->d), 3);
+    done(w, 'a');
+    assert_int_equal(submit(w, 'f'), AS_EFULL); /* two do */
+    done(w, 'b');
+    submit_all(w, "g"); /* it is the second */
+    assert_int_equal(submit(w, 'h'), AS_EFULL);
+    as_deploy_set_max_queued(w->d, 3);
+    submit_all(w, "i");
+    assert_int_equal(submit(w, 'j'), AS_EFULL);
+    as_deploy_set_max_queued(w->d, -1);
+    submit_all(w, "kl");
+    expect(w, "a>X b>X c>X");
+    world_free(w);
+}
+
+static void test_fewer_slots_than_execute(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 3, 0);
+    submit_all(w, "abcde");
+    expect(w, "a>X b>X c>X");
+    grant(w, 'X', 1, 0); /* nobody is taken away from its handler … */
+    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    done(w, 'a');
+    done(w, 'c'); /* … and nobody else starts before there are fewer than that */
+    expect(w, "");
+    done(w, 'b');
+    expect(w, "d>X");
+    grant(w, 'X', 2, 0);
+    expect(w, "e>X");
+    world_free(w);
+}
+
+static void test_who_finds_a_free_slot_is_never_refused(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(0, AS_ROUTER_LEAST_ONGOING);
+
+    assert_int_equal(submit(w, 'a'), AS_EFULL);
+    join(w, 'X', 1, 0);
+    submit_all(w, "b");
+    assert_int_equal(submit(w, 'c'), AS_EFULL);
+    expect(w, "b>X");
+    world_free(w);
+}
+
+static void test_prefetched_requests_count_as_queued(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+
+    join(w, 'X', 1, 8);
+    submit_all(w, "a");
+    done(w, 'a');
+    submit_all(w, "bcd");
+    expect(w, "a>X b>X c>X d>X");
+    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    assert_int_equal(as_deploy_queued(w->d), 0);
+    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_int_equal(submit(w, 'e'), AS_EFULL);
+    world_free(w);
+}
+
+static void test_a_deadline_in_the_past_is_refused(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    req(w, 'a')->deadline = w->now;
+    assert_int_equal(submit(w, 'a'), AS_EDEADLINE);
+    assert_int_equal(as_deploy_stat(w->d)->expired, 1);
+    assert_int_equal(as_deploy_stat(w->d)->accepted, 1);
+    req(w, 'b')->deadline = w->now + 1;
+    assert_int_equal(submit(w, 'b'), 0);
+    assert_int_equal(as_deploy_stat(w->d)->expired, 1);
+    assert_int_equal(as_deploy_stat(w->d)->accepted, 2);
+    assert_true(as_deploy_next_deadline(w->d) == w->now + 1);
+    expect(w, "");
+    world_free(w);
+}
+
+static void test_the_deadline_ends_queued_and_sent_requests(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    req(w, 'a')->deadline = w->now + 5;
+    req(w, 'b')->deadline = w->now + 7;
+    req(w, 'c')->deadline = w->now + 6;
+    submit_all(w, "abc");
+    expect(w, "a>X");
+    as_deploy_expire(w->d, w->now + 4);
+    expect(w, "");
+    as_deploy_expire(w->d, w->now + 6);
+    expect(w, "a!D a=EDEADLINE c=EDEADLINE ~c");
+    assert_true(as_deploy_next_deadline(w->d) == w->now + 7);
+    assert_int_equal(as_deploy_ongoing(w->d), 1); /* a keeps its slot until the worker says so */
+    w->now += 6;
+    assert_false(done_with(w, 'a', 0, false));
+    expect(w, "~a b>X");
+    assert_int_equal(as_deploy_stat(w->d)->expired, 2);
+    world_free(w);
+}
+
+static void test_nothing_is_sent_after_its_deadline(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    req(w, 'b')->deadline = w->now + 5; /* the timer is late */
+    submit_all(w, "abc");
+    done(w, 'a');
+    expect(w, "a>X b=EDEADLINE ~b c>X");
+    world_free(w);
+}
+
+static void test_a_client_that_leaves_the_queue(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "abc");
+    as_deploy_cancel(w->d, req(w, 'b'), w->now);
+    expect(w, "a>X ~b");
+    done(w, 'a');
+    expect(w, "c>X");
+    world_free(w);
+}
+
+static void test_a_client_that_leaves_while_the_worker_has_it(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "ab");
+    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    expect(w, "a>X a!C");
+    as_deploy_cancel(w->d, req(w, 'a'), w->now); /* again: nothing */
+    as_deploy_expire(w->d, AS_NEVER - 1);
+    expect(w, "");
+    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_false(done(w, 'a'));
+    expect(w, "~a b>X");
+    assert_int_equal(as_deploy_stat(w->d)->cancelled, 1);
+    assert_int_equal(as_deploy_stat(w->d)->completed, 0);
+    world_free(w);
+}
+
+static void test_cancel_after_the_answer_does_nothing(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "a");
+    assert_true(done(w, 'a'));
+    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    expect(w, "a>X");
+    world_free(w);
+}
+
+static void test_a_model_under_its_cap_lets_others_pass(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    assert_int_equal(as_deploy_set_model(w->d, 1, 2), 0);
+    join(w, 'X', 4, 0);
+    for (const char *c = "abcd"; *c; c++)
+        req(w, *c)->model = 1;
+    submit_all(w, "abcde");
+    expect(w, "a>X b>X e>X"); /* c and d are stepped over, one slot stays free */
+    submit_all(w, "fg");
+    expect(w, "f>X");
+    done(w, 'a');
+    expect(w, "c>X"); /* older than g */
+    done(w, 'e');
+    expect(w, "g>X");
+    done(w, 'c');
+    expect(w, "d>X");
+    world_free(w);
+}
+
+/* Else a worker that has async models beside a short sync one is idle for a round trip after each
+ * request of the latter. */
+static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    assert_int_equal(as_deploy_set_model(w->d, 1, 1), 0);
+    join(w, 'X', 4, 8);
+    for (const char *c = "abcdefgh"; *c; c++)
+        req(w, *c)->model = 1;
+    submit_all(w, "ab");
+    expect(w, "a>X"); /* how long it takes is not known yet */
+    assert_true(done_with(w, 'a', PREFETCH_WORK / 3, false));
+    expect(w, "b>X");
+    submit_all(w, "cdef");
+    expect(w, "c>X d>X e>X"); /* f would wait for longer than that */
+    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_int_equal(as_deploy_prefetched(w->d), 3);
+    assert_int_equal(as_deploy_queued(w->d), 1);
+    submit_all(w, "ij"); /* of another model: slots are free */
+    expect(w, "i>X j>X");
+    assert_int_equal(as_deploy_ongoing(w->d), 3);
+    assert_true(done_with(w, 'b', PREFETCH_WORK / 3, false));
+    expect(w, "f>X");
+    assert_int_equal(as_deploy_ongoing(w->d), 3);
+    join(w, 'Y', 1, 8); /* it could begin with one of them at once */
+    expect(w, "X<f");
+    returned(w, 'X', "f");
+    expect(w, "f>Y");
+    assert_true(done_with(w, 'c', 2 * PREFETCH_WORK, false)); /* it is slow now */
+    submit_all(w, "gh");
+    expect(w, "");
+    assert_int_equal(as_deploy_queued(w->d), 2);
+    world_free(w);
+}
+
+/* The worker granted so much in advance, whatever it is for. */
+static void test_what_waits_behind_caps_is_bounded_by_the_prefetch(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    for (uint32_t m = 1; m < 3; m++)
+        assert_int_equal(as_deploy_set_model(w->d, m, 1), 0);
+    join(w, 'X', 4, 2);
+    for (const char *c = "abcdefgh"; *c; c++)
+        req(w, *c)->model = 1 + (uint32_t)(*c - 'a') / 4;
+    submit_all(w, "a");
+    assert_true(done_with(w, 'a', 1, false));
+    submit_all(w, "e");
+    assert_true(done_with(w, 'e', 1, false));
+    submit_all(w, "bcd"); /* one executes, two wait */
+    expect(w, "a>X e>X b>X c>X d>X");
+    submit_all(w, "fgh");
+    expect(w, "f>X");
+    assert_int_equal(as_deploy_ongoing(w->d), 2);
+    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    assert_true(done_with(w, 'b', 1, false));
+    expect(w, "g>X");
+    world_free(w);
+}
+
+static void test_a_cap_that_the_slots_cannot_exceed_restricts_nothing(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    assert_int_equal(as_deploy_set_model(w->d, 0, 1), 0);
+    join(w, 'X', 1, 4);
+    submit_all(w, "a");
+    done(w, 'a');
+    submit_all(w, "bcd"); /* prefetched as if there were no cap */
+    expect(w, "a>X b>X c>X d>X");
+    world_free(w);
+}
+
+static void test_caps_are_set_once(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    assert_int_equal(as_deploy_set_model(w->d, AS_DEPLOY_MODELS_MAX - 1, 3), 0);
+    assert_int_equal(as_deploy_set_model(w->d, AS_DEPLOY_MODELS_MAX - 1, 3), 0);
+    assert_int_equal(as_deploy_set_model(w->d, AS_DEPLOY_MODELS_MAX - 1, 4), AS_EEXISTS);
+    assert_int_equal(as_deploy_set_model(w->d, AS_DEPLOY_MODELS_MAX, 1), AS_EINVALID);
+    assert_int_equal(as_deploy_set_model(w->d, 0, 0), AS_EINVALID);
+    world_free(w);
+}
+
+static void test_down_ends_what_waits_and_refuses_more(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "abc");
+    as_deploy_set_down(w->d, true, w->now);
+    expect(w, "a>X b=EUNAVAILABLE ~b c=EUNAVAILABLE ~c");
+    assert_int_equal(submit(w, 'd'), AS_EUNAVAILABLE);
+    assert_true(done(w, 'a')); /* what is sent goes on */
+    as_deploy_set_down(w->d, false, w->now);
+    submit_all(w, "e");
+    expect(w, "e>X");
+    assert_int_equal(as_deploy_stat(w->d)->failed, 2);
+    world_free(w);
+}
+
+static void test_who_is_not_waited_for_is_told_what_is_known(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "abc");
+    as_deploy_give_up(w->d);
+    expect(w, "a>X b=EUNAVAILABLE ~b c=EUNAVAILABLE ~c");
+    assert_int_equal(submit(w, 'd'), AS_EUNAVAILABLE);
+    die(w, 'X', 'a', AS_LOSS_KILLED); /* its link is ended */
+    expect(w, "a=EMAYHAVERUN ~a");
+    world_free(w);
+}
+
+/* It waits to be told why its replica has died, and would then run again. */
+static void test_who_waits_for_a_verdict_may_have_run(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 1, 0);
+    make(w, "a", true, 0);
+    submit_all(w, "a");
+    assert_true(die(w, 'X', 'a', AS_LOSS_UNTOLD) > 0);
+    expect(w, "a>X");
+    assert_int_equal(as_deploy_parked(w->d), 1);
+    as_deploy_give_up(w->d);
+    expect(w, "a=EMAYHAVERUN ~a");
+    assert_int_equal(as_deploy_parked(w->d), 0);
+    world_free(w);
+}
+
+static void test_the_end_of_the_deployment_answers_everybody(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'X', 2, 0);
+    submit_all(w, "abc");
+    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    expect(w, "a>X b>X a!C");
+    as_deploy_free(w->d);
+    w->log[w->n] = '\0';
+    assert_string_equal(w->log, "c=EUNAVAILABLE ~c ~a b=EUNAVAILABLE ~b");
+    free(w);
+    as_deploy_free(NULL);
+}
+
+static void test_statistics_add_up(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    const struct as_stat *s = as_deploy_stat(w->d);
+
+    join(w, 'X', 1, 0);
+    submit_all(w, "ab");
+    done(w, 'a');
+    w->now += 5 * AS_US;
+    done(w, 'b');
+    assert_int_equal(s->accepted, 2);
+    assert_int_equal(s->dispatched, 2);
+    assert_int_equal(s->completed, 2);
+    assert_true(s->queue.sum == 10 * AS_US); /* b waited for a */
+    assert_true(s->total.sum == (10 + 25) * AS_US);
+    assert_int_equal(s->service.count, 2);
+    assert_true(s->service.sum == 20 * AS_US);
+    world_free(w);
+}
+
+static void test_bad_options_are_refused(void **state AS_UNUSED)
+{
+    struct as_deploy_ops ops = {0};
+    struct as_deploy_conf conf = {.max_queued = -2};
+    struct as_deploy *d = NULL;
+
+    assert_int_equal(as_deploy_new(&d, AS_STR("x"), &conf, &ops, NULL), AS_EINVALID);
+    conf = (struct as_deploy_conf){.router = (enum as_router)7};
+    assert_int_equal(as_deploy_new(&d, AS_STR("x"), &conf, &ops, NULL), AS_EINVALID);
+    assert_null(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_free_slot_takes_a_request_at_once),
+        cmocka_unit_test(test_without_replicas_requests_are_held),
+        cmocka_unit_test(test_urgent_ones_pass_the_others),
+        cmocka_unit_test(test_the_queue_is_bounded),
+        cmocka_unit_test(test_a_lower_bound_keeps_what_waits),
+        cmocka_unit_test(test_fewer_slots_than_execute),
+        cmocka_unit_test(test_who_finds_a_free_slot_is_never_refused),
+        cmocka_unit_test(test_prefetched_requests_count_as_queued),
+        cmocka_unit_test(test_a_deadline_in_the_past_is_refused),
+        cmocka_unit_test(test_the_deadline_ends_queued_and_sent_requests),
+        cmocka_unit_test(test_nothing_is_sent_after_its_deadline),
+        cmocka_unit_test(test_a_client_that_leaves_the_queue),
+        cmocka_unit_test(test_a_client_that_leaves_while_the_worker_has_it),
+        cmocka_unit_test(test_cancel_after_the_answer_does_nothing),
+        cmocka_unit_test(test_a_model_under_its_cap_lets_others_pass),
+        cmocka_unit_test(test_behind_a_cap_waits_what_fits_into_the_measure_of_work),
+        cmocka_unit_test(test_what_waits_behind_caps_is_bounded_by_the_prefetch),
+        cmocka_unit_test(test_a_cap_that_the_slots_cannot_exceed_restricts_nothing),
+        cmocka_unit_test(test_caps_are_set_once),
+        cmocka_unit_test(test_down_ends_what_waits_and_refuses_more),
+        cmocka_unit_test(test_who_is_not_waited_for_is_told_what_is_known),
+        cmocka_unit_test(test_who_waits_for_a_verdict_may_have_run),
+        cmocka_unit_test(test_the_end_of_the_deployment_answers_everybody),
+        cmocka_unit_test(test_statistics_add_up),
+        cmocka_unit_test(test_bad_options_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,368 @@
+/* Specification of how core/dispatch/deployment reads large bodies: only where somebody may be to blame, and a
+ * portion in each turn. The log is deployment_world.h's.
+ */
+#include "deployment_world.h"
+
+#include "core/dispatch/replica.h"
+
+#define PORTION AS_DEPLOY_PORTION
+
+/* Requests of that size each, which may run twice or not. */
+static void large(struct world *w, const char *list, uint64_t size, bool idempotent)
+{
+    make(w, list, idempotent, 0);
+    for (; *list; list++)
+        w->size[*list - 'a'] = size;
+}
+
+/* --- after a crash --- */
+
+static void test_a_portion_is_read_in_a_turn(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    large(w, "abc", PORTION / 2, true);
+    join(w, 'A', 4, 0);
+    submit_all(w, "abc");
+    w->n = 0;
+    die(w, 'A', 'c', AS_LOSS_CRASHED);
+    assert_int_equal(w->prints, 2);
+    assert_int_equal(as_deploy_parked(w->d), 3);
+    assert_int_equal(as_deploy_stat(w->d)->blamed, 0);
+    expect(w, "");
+    work(w);
+    assert_int_equal(w->prints, 3);
+    assert_int_equal(as_deploy_stat(w->d)->blamed, 3);
+    assert_int_equal(as_deploy_suspects(w->d), 3);
+    assert_false(w->works);
+    expect(w, "");
+    assert_int_equal(w->prints, 3); /* they are known: none was read again */
+    world_free(w);
+}
+
+static void test_one_body_may_take_several_turns(void **state AS_UNUSED)
+{
+    for (uint64_t more = 0; more < 2; more++) {
+        struct world *w = world_new();
+
+        large(w, "a", 2 * PORTION + more, true);
+        join(w, 'A', 4, 0);
+        join(w, 'B', 4, 0);
+        submit_all(w, "a");
+        w->n = 0;
+        die(w, 'A', 'a', AS_LOSS_CRASHED);
+        work(w);
+        assert_int_equal(w->works, more);
+        if (more) {
+            expect(w, "");
+            work(w);
+        }
+        expect(w, "a>B");
+        world_free(w);
+    }
+}
+
+/* Those that have ended go as soon as they are read: memory is given back over the turns, too. */
+static void test_what_has_ended_goes_when_it_is_read(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    large(w, "ab", PORTION, false);
+    join(w, 'A', 4, 0);
+    submit_all(w, "ab");
+    w->n = 0;
+    die(w, 'A', 'b', AS_LOSS_CRASHED);
+    expect(w, "a=EMAYHAVERUN b=EMAYHAVERUN ~a");
+    work(w);
+    expect(w, "~b");
+    assert_int_equal(as_deploy_stat(w->d)->blamed, 2);
+    world_free(w);
+}
+
+static void test_a_client_may_leave_while_its_request_is_read(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    large(w, "abc", PORTION, true);
+    req(w, 'b')->deadline = w->now + AS_MS;
+    join(w, 'A', 4, 0);
+    submit_all(w, "abc");
+    w->n = 0;
+    die(w, 'A', 'c', AS_LOSS_CRASHED);
+    as_deploy_cancel(w->d, req(w, 'a'), w->now); /* read already */
+    expect(w, "~a");
+    w->now += AS_MS;
+    as_deploy_expire(w->d, w->now); /* b's deadline; its body is read in this turn */
+    expect(w, "b=EDEADLINE ~b");
+    as_deploy_cancel(w->d, req(w, 'c'), w->now); /* still to be read */
+    expect(w, "");
+    work(w);
+    expect(w, "~c");
+    assert_int_equal(as_deploy_stat(w->d)->blamed, 3);
+    world_free(w);
+}
+
+static void test_a_deployment_may_go_while_bodies_are_read(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    large(w, "ab", PORTION, true);
+    large(w, "cd", PORTION, false);
+    join(w, 'A', 4, 0);
+    submit_all(w, "abcd");
+    w->n = 0;
+    die(w, 'A', 'd', AS_LOSS_CRASHED);
+    w->n = 0;
+    as_deploy_free(w->d);
+    w->log[w->n] = 0;
+    assert_string_equal(w->log, "a=EUNAVAILABLE ~a b=EUNAVAILABLE ~b ~c ~d");
+    free(w);
+}
+
+/* --- where nobody has said why --- */
+
+static void test_after_a_kill_memory_is_given_back_over_the_turns(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    large(w, "abc", PORTION, false);
+    join(w, 'A', 4, 0);
+    submit_all(w, "abc");
+    w->n = 0;
+    grave = die(w, 'A', 'c', AS_LOSS_UNTOLD);
+    expect(w, "a=EMAYHAVERUN b=EMAYHAVERUN c=EMAYHAVERUN");
+    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    expect(w, "~a");
+    work(w);
+    work(w);
+    expect(w, "~b ~c");
+    assert_false(w->works);
+    assert_int_equal(w->prints, 0);
+    world_free(w);
+}
+
+/* Time is over, the bodies are being read, and the word comes. */
+static void test_the_word_may_come_while_bodies_are_read(void **state AS_UNUSED)
+{
+    static const enum as_loss losses[] = {AS_LOSS_KILLED, AS_LOSS_CRASHED};
+
+    for (size_t i = 0; i < AS_COUNT(losses); i++) {
+        bool crashed = losses[i] == AS_LOSS_CRASHED;
+        struct world *w = world_new();
+        uint64_t grave;
+
+        large(w, "ab", PORTION, true);
+        join(w, 'A', 4, 0);
+        join(w, 'B', 4, 0);
+        as_replica_drain(rep(w, 'B'), true, w->now);
+        submit_all(w, "ab");
+        as_replica_drain(rep(w, 'B'), false, w->now);
+        w->n = 0;
+        grave = die(w, 'A', 'b', AS_LOSS_UNTOLD);
+        w->now += 25 * AS_MS;
+        as_deploy_expire(w->d, w->now);
+        assert_int_equal(w->prints, 1);
+        expect(w, "");
+        as_deploy_verdict(w->d, grave, losses[i], w->now);
+        if (crashed)
+            work(w);
+        expect(w, crashed ? "a>B" : "a>B b>B");
+        assert_int_equal(as_deploy_stat(w->d)->blamed, crashed ? 2 : 0);
+        world_free(w);
+    }
+}
+
+static void test_late_words_find_what_was_read(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    large(w, "a", PORTION + 1, true);
+    join(w, 'A', 4, 0);
+    join(w, 'B', 4, 0);
+    submit_all(w, "a");
+    w->n = 0;
+    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    w->now += 25 * AS_MS;
+    as_deploy_expire(w->d, w->now);
+    work(w);
+    expect(w, "a>B");
+    assert_true(done(w, 'a'));
+    as_deploy_verdict(w->d, grave, AS_LOSS_CRASHED, w->now);
+    assert_int_equal(as_deploy_stat(w->d)->blamed, 1);
+    assert_int_equal(w->prints, 1);
+    world_free(w);
+}
+
+/* --- is it like one that ended a worker? --- */
+
+/* a (alike: 7) has ended A, and is tried at B; C is there for the others. */
+static struct world *suspected(uint64_t size)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 7);
+    make(w, "c", true, 8);
+    for (char c = 'a'; c <= 'c'; c++) {
+        w->size[c - 'a'] = size;
+        w->sample[c - 'a'] = 1;
+    }
+    for (char r = 'A'; r <= 'C'; r++)
+        join(w, r, 4, 0);
+    submit_all(w, "a");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    while (w->works)
+        work(w);
+    w->now++;
+    w->n = 0;
+    w->prints = 0;
+    return w;
+}
+
+static void test_another_sample_is_another_request(void **state AS_UNUSED)
+{
+    struct world *w = suspected(10);
+
+    w->sample['c' - 'a'] = 2;
+    submit_all(w, "c");
+    expect(w, "c>C");
+    assert_int_equal(w->prints, 0);
+    world_free(w);
+}
+
+static void test_what_fits_a_turn_is_compared_at_once(void **state AS_UNUSED)
+{
+    for (uint64_t more = 0; more < 2; more++) {
+        struct world *w = suspected(PORTION + more);
+
+        submit_all(w, "c");
+        assert_int_equal(w->works, more);
+        if (more) { /* else it waits, as if it were one */
+            assert_int_equal(as_deploy_suspects(w->d), 1);
+            expect(w, "");
+            work(w);
+        }
+        expect(w, "c>C");
+        assert_int_equal(as_deploy_suspects(w->d), 0);
+        world_free(w);
+    }
+}
+
+static void test_a_copy_is_found_out_over_the_turns(void **state AS_UNUSED)
+{
+    struct world *w = suspected(PORTION + 1);
+
+    submit_all(w, "b");
+    work(w);
+    expect(w, "");
+    assert_int_equal(as_deploy_suspects(w->d), 1); /* a is being tried */
+    assert_true(done(w, 'a'));
+    assert_ptr_equal(req(w, 'b')->blame, NULL);
+    assert_int_equal(req(w, 'b')->state, AS_REQ_SENT);
+    world_free(w);
+}
+
+static void test_a_condemned_copy_is_refused_when_it_is_read(void **state AS_UNUSED)
+{
+    struct world *w = suspected(PORTION + 1);
+
+    die(w, 'B', 'a', AS_LOSS_CRASHED);
+    while (w->works)
+        work(w);
+    expect(w, "a=EPOISON ~a");
+    w->now++;
+    submit_all(w, "bc"); /* only one is read at a time */
+    work(w);
+    expect(w, "b=EPOISON ~b");
+    work(w);
+    expect(w, "c>C");
+    world_free(w);
+}
+
+/* Of all that waits the copies are found without holding up the loop. */
+static void test_the_queue_is_looked_at_over_the_turns(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abd", true, 7);
+    make(w, "ce", true, 0);
+    for (char c = 'a'; c <= 'e'; c++)
+        w->size[c - 'a'] = PORTION;
+    join(w, 'A', 1, 0);
+    submit_all(w, "abcde");
+    die(w, 'A', 'a', AS_LOSS_CRASHED); /* a was read: b to e are still to be compared */
+    assert_int_equal(as_deploy_suspects(w->d), 5);
+    assert_int_equal(w->prints, 1);
+    w->n = 0;
+    for (int i = 0; i < 4; i++)
+        work(w);
+    assert_false(w->works);
+    assert_int_equal(w->prints, 5);
+    assert_int_equal(as_deploy_suspects(w->d), 3);
+    join(w, 'B', 2, 0);
+    expect(w, "c>B e>B");
+    world_free(w);
+}
+
+static void test_a_client_may_leave_while_it_is_compared(void **state AS_UNUSED)
+{
+    struct world *w = suspected(PORTION + 1);
+
+    submit_all(w, "bc");
+    as_deploy_cancel(w->d, req(w, 'b'), w->now);
+    expect(w, "~b");
+    work(w);
+    work(w);
+    expect(w, "c>C");
+    assert_false(w->works);
+    world_free(w);
+}
+
+/* A body that was begun and then not wanted: the next one begins at its first byte. */
+static void test_what_goes_on_while_it_is_read_is_read_anew(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    uint64_t grave;
+
+    large(w, "a", PORTION + 1, true);
+    join(w, 'A', 1, 0);
+    submit_all(w, "a");
+    w->n = 0;
+    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    w->now += 25 * AS_MS;
+    as_deploy_expire(w->d, w->now); /* the word is late: a's body is read, a portion of it */
+    assert_int_equal(w->prints, 0);
+    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    join(w, 'B', 1, 0);
+    expect(w, "a>B");
+    w->now++;
+    die(w, 'B', 'a', AS_LOSS_CRASHED);
+    assert_int_equal(w->prints, 0); /* two portions, from its first byte */
+    work(w);
+    assert_int_equal(w->prints, 1);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_portion_is_read_in_a_turn),
+        cmocka_unit_test(test_one_body_may_take_several_turns),
+        cmocka_unit_test(test_what_has_ended_goes_when_it_is_read),
+        cmocka_unit_test(test_a_client_may_leave_while_its_request_is_read),
+        cmocka_unit_test(test_a_deployment_may_go_while_bodies_are_read),
+        cmocka_unit_test(test_after_a_kill_memory_is_given_back_over_the_turns),
+        cmocka_unit_test(test_the_word_may_come_while_bodies_are_read),
+        cmocka_unit_test(test_late_words_find_what_was_read),
+        cmocka_unit_test(test_another_sample_is_another_request),
+        cmocka_unit_test(test_what_fits_a_turn_is_compared_at_once),
+        cmocka_unit_test(test_a_copy_is_found_out_over_the_turns),
+        cmocka_unit_test(test_a_condemned_copy_is_refused_when_it_is_read),
+        cmocka_unit_test(test_the_queue_is_looked_at_over_the_turns),
+        cmocka_unit_test(test_a_client_may_leave_while_it_is_compared),
+        cmocka_unit_test(test_what_goes_on_while_it_is_read_is_read_anew),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

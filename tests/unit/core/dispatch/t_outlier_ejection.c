@@ -1,0 +1,257 @@
+/* Specification of how core/dispatch/deployment takes replicas out that fail or are slow, and takes them in
+ * again. The log is deployment_world.h's.
+ */
+#include "deployment_world.h"
+
+static struct world *three(void)
+{
+    struct world *w = world_new();
+
+    for (char r = 'A'; r <= 'C'; r++)
+        join(w, r, 1, 0);
+    return w;
+}
+
+/* One request, which the replica r answers after `service`; the others are busy meanwhile. */
+static void serve(struct world *w, char r, as_ns service, bool failed)
+{
+    char c = 'a';
+
+    for (int i = 0; i < 3; i++, c++) {
+        again(w, c);
+        req(w, c)->kind = 0;
+        assert_int_equal(submit(w, c), 0);
+        if (letter_of(req(w, c)->replica) == r)
+            break;
+    }
+    w->now += service;
+    req(w, c)->failed = failed;
+    assert_true(done_with(w, c, service, false));
+    while (c > 'a') {
+        c--;
+        done_with(w, c, 0, false);
+    }
+    w->n = 0;
+}
+
+static void bad(struct world *w, char r, uint32_t n)
+{
+    while (n--)
+        serve(w, r, AS_MS, true);
+}
+
+static enum as_breaker_state state_of(struct world *w, char r)
+{
+    return as_replica_breaker(rep(w, r));
+}
+
+static void test_one_that_fails_where_others_do_not_is_out(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    bad(w, 'A', 4);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
+    bad(w, 'A', 1);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
+    assert_int_equal(as_deploy_stat(w->d)->ejected, 1);
+    for (char c = 'a'; c <= 'd'; c++) {
+        again(w, c);
+        submit(w, c);
+    }
+    assert_null(strchr(w->log, 'A'));
+    assert_int_equal(as_deploy_queued(w->d), 2);
+    assert_true(as_deploy_ok(w->d));
+    world_free(w);
+}
+
+static void test_where_all_fail_nobody_is_out(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    for (int i = 0; i < 30; i++) {
+        for (char r = 'A'; r <= 'C'; r++)
+            bad(w, r, 1);
+    }
+    for (char r = 'A'; r <= 'C'; r++)
+        assert_int_equal(state_of(w, r), AS_BREAKER_CLOSED);
+    world_free(w);
+}
+
+static void test_it_is_probed_and_taken_in_again(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    bad(w, 'A', 5);
+    assert_true(as_deploy_next_deadline(w->d) == w->now + AS_SEC);
+    w->now += AS_SEC;
+    as_deploy_expire(w->d, w->now);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_HALF_OPEN);
+    grant(w, 'A', 4, 4); /* one at a time, whatever it has room for */
+    for (char c = 'a'; c <= 'd'; c++) {
+        again(w, c);
+        submit(w, c);
+    }
+    assert_int_equal(as_replica_unanswered(rep(w, 'A')), 1);
+    assert_int_equal(as_deploy_queued(w->d), 1);
+    done(w, 'a');
+    done(w, 'b');
+    done(w, 'c');
+    done(w, 'd');
+    serve(w, 'A', AS_MS, false);
+    serve(w, 'A', AS_MS, false);
+    serve(w, 'A', AS_MS, false);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
+    assert_true(as_deploy_ok(w->d));
+    world_free(w);
+}
+
+static void test_a_probe_that_fails_puts_it_out_for_longer(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    bad(w, 'A', 5);
+    w->now += AS_SEC;
+    as_deploy_expire(w->d, w->now);
+    serve(w, 'A', AS_MS, true);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
+    assert_true(as_deploy_next_deadline(w->d) == w->now + 2 * AS_SEC);
+    world_free(w);
+}
+
+static void test_a_third_at_most(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    bad(w, 'A', 5);
+    bad(w, 'B', 5);
+    assert_int_equal(state_of(w, 'B'), AS_BREAKER_CLOSED);
+    world_free(w);
+}
+
+static void test_the_last_ones_are_taken_in_at_once(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    bad(w, 'A', 5);
+    as_replica_free(rep(w, 'B'), 0, AS_LOSS_KILLED, w->now);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
+    as_replica_drain(rep(w, 'C'), true, w->now);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
+    again(w, 'a');
+    submit(w, 'a');
+    expect(w, "a>A");
+    world_free(w);
+}
+
+/* What it finds in the queue must not go before what has come back from the dead one. */
+static void test_who_is_let_in_by_a_death_serves_the_oldest_first(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    bad(w, 'A', 5);
+    as_replica_free(rep(w, 'C'), 0, AS_LOSS_KILLED, w->now);
+    make(w, "abc", true, 0);
+    submit_all(w, "abc");
+    w->n = 0;
+    die(w, 'B', 'a', AS_LOSS_KILLED);
+    expect(w, "a>A");
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
+    done(w, 'a');
+    expect(w, "b>A");
+    world_free(w);
+}
+
+static void test_one_that_is_several_times_slower_is_out(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    for (int i = 0; i < 40 && !state_of(w, 'A'); i++) {
+        serve(w, 'B', AS_MS, false);
+        serve(w, 'C', AS_MS, false);
+        serve(w, 'A', 10 * AS_MS, false);
+        assert_true(i > 14 || !state_of(w, 'A')); /* not on the word of a few */
+    }
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
+    w->now += AS_SEC;
+    as_deploy_expire(w->d, w->now);
+    for (int i = 0; i < 3; i++) /* the probes say that it still is */
+        serve(w, 'A', 10 * AS_MS, false);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
+    world_free(w);
+}
+
+static void test_slow_models_make_no_slow_replica(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    as_deploy_set_model(w->d, 1, 100);
+    for (int i = 0; i < 100; i++) {
+        serve(w, 'B', AS_MS, false);
+        serve(w, 'C', AS_MS, false);
+        for (char c = 'a'; c <= 'c'; c++) { /* A has the slow ones */
+            again(w, c);
+            req(w, c)->model = 1;
+            submit(w, c);
+        }
+        for (char c = 'a'; c <= 'c'; c++)
+            done_with(w, c, letter_of(req(w, c)->replica) == 'A' ? 100 * AS_MS : 0, false);
+        w->n = 0;
+    }
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
+    world_free(w);
+}
+
+static void test_a_deadline_that_gave_time_enough_is_a_failure(void **state AS_UNUSED)
+{
+    struct world *w = three();
+
+    for (int i = 0; i < 20; i++) {
+        serve(w, 'A', AS_MS, false);
+        serve(w, 'B', AS_MS, false);
+        serve(w, 'C', AS_MS, false);
+    }
+    for (int i = 0; i < 5; i++) { /* too little for anybody: nobody's failure */
+        again(w, 'a');
+        req(w, 'a')->deadline = w->now + AS_MS;
+        submit(w, 'a');
+        w->now += AS_MS;
+        as_deploy_expire(w->d, w->now);
+        done(w, 'a');
+    }
+    w->n = 0;
+    for (char r = 'A'; r <= 'C'; r++)
+        assert_int_equal(state_of(w, r), AS_BREAKER_CLOSED);
+    grant(w, 'A', 5, 0); /* A hangs: five of its requests end by their deadlines */
+    grant(w, 'B', 0, 0);
+    grant(w, 'C', 0, 0);
+    for (char c = 'a'; c <= 'e'; c++) {
+        again(w, c);
+        req(w, c)->deadline = w->now + AS_SEC;
+        submit(w, c);
+    }
+    grant(w, 'B', 1, 0);
+    grant(w, 'C', 1, 0);
+    w->now += AS_SEC;
+    as_deploy_expire(w->d, w->now);
+    assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
+    w->n = 0;
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_that_fails_where_others_do_not_is_out),
+        cmocka_unit_test(test_where_all_fail_nobody_is_out),
+        cmocka_unit_test(test_it_is_probed_and_taken_in_again),
+        cmocka_unit_test(test_a_probe_that_fails_puts_it_out_for_longer),
+        cmocka_unit_test(test_a_third_at_most),
+        cmocka_unit_test(test_the_last_ones_are_taken_in_at_once),
+        cmocka_unit_test(test_who_is_let_in_by_a_death_serves_the_oldest_first),
+        cmocka_unit_test(test_one_that_is_several_times_slower_is_out),
+        cmocka_unit_test(test_slow_models_make_no_slow_replica),
+        cmocka_unit_test(test_a_deadline_that_gave_time_enough_is_a_failure),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,467 @@
+/* Specification of how suspects and the others share the replicas: core/dispatch/quarantine.h. The log is
+ * deployment_world.h's.
+ */
+#include "deployment_world.h"
+
+#include "core/dispatch/replica.h"
+
+/* --- the line --- */
+
+/* One crash makes suspects of all that were executing; there is one replica. Who waits when one of
+ * them has had it goes before the next one does. */
+static void test_others_go_on_between_suspects(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abcuvwxyz", true, 0);
+    join(w, 'A', 4, 0);
+    submit_all(w, "abc");
+    die(w, 'A', 'c', AS_LOSS_CRASHED);
+    submit_all(w, "xy");
+    w->n = 0;
+    join(w, 'B', 4, 0);
+    submit_all(w, "z");
+    expect(w, "x>B y>B");
+    done(w, 'x');
+    expect(w, "");
+    done(w, 'y');
+    expect(w, "a>B");
+    submit_all(w, "uv");
+    done(w, 'a');
+    expect(w, "z>B u>B v>B");
+    submit_all(w, "w"); /* came later: it waits for the next one's turn */
+    done(w, 'z');
+    done(w, 'u');
+    done(w, 'v');
+    expect(w, "b>B");
+    done(w, 'b');
+    expect(w, "w>B");
+    done(w, 'w');
+    expect(w, "c>B");
+    done(w, 'c');
+    assert_int_equal(as_deploy_suspects(w->d), 0);
+    world_free(w);
+}
+
+static void test_suspects_leave_the_line(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 0);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit_all(w, "ab");
+    req(w, 'a')->deadline = AS_NEVER;
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    w->n = 0;
+    submit(w, 'c');
+    as_deploy_cancel(w->d, req(w, 'a'), w->now); /* B, kept free for it, is everybody's again */
+    done(w, 'b');
+    expect(w, "~a c>B");
+    world_free(w);
+}
+
+static void test_a_deployment_that_is_down_tries_nobody(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 5);
+    join(w, 'A', 1, 0);
+    submit_all(w, "ab");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    assert_int_equal(as_deploy_suspects(w->d), 2);
+    w->n = 0;
+    as_deploy_set_down(w->d, true, w->now);
+    expect(w, "b=EUNAVAILABLE ~b a=EUNAVAILABLE ~a");
+    world_free(w);
+}
+
+static void test_a_replica_that_drains_is_not_kept_for_a_trial(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 0);
+    for (char r = 'A'; r <= 'C'; r++)
+        join(w, r, 1, 0);
+    submit_all(w, "abc");
+    w->n = 0;
+    die(w, 'A', 'a', AS_LOSS_CRASHED); /* B is kept for a */
+    as_replica_drain(rep(w, 'B'), true, w->now);
+    done(w, 'b');
+    expect(w, "");
+    done(w, 'c');
+    expect(w, "a>C");
+    world_free(w);
+}
+
+static void test_suspects_count_in_the_queue(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+
+    make(w, "abcd", true, 5);
+    join(w, 'A', 1, 0);
+    submit_all(w, "ab");
+    die(w, 'A', 'a', AS_LOSS_CRASHED); /* b waits, and a again */
+    assert_int_equal(submit(w, 'c'), AS_EFULL);
+    world_free(w);
+}
+
+/* It may end another one before it is told why the first one died. */
+static void test_no_other_like_it_is_tried_while_the_verdict_is_waited_for(void **state AS_UNUSED)
+{
+    static const enum as_loss losses[] = {AS_LOSS_CRASHED, AS_LOSS_KILLED, AS_LOSS_UNTOLD};
+
+    for (size_t i = 0; i < AS_COUNT(losses); i++) {
+        struct world *w = world_new();
+        uint64_t grave;
+
+        make(w, "ab", false, 7);
+        for (char r = 'A'; r <= 'D'; r++)
+            join(w, r, 1, 0);
+        submit_all(w, "a");
+        die(w, 'A', 'a', AS_LOSS_CRASHED);
+        make(w, "a", false, 7);
+        submit_all(w, "ab");
+        w->n = 0;
+        grave = die(w, 'B', 'a', AS_LOSS_UNTOLD);
+        expect(w, "a=EMAYHAVERUN");
+        if (losses[i] == AS_LOSS_UNTOLD) { /* nobody says it */
+            w->now += 25 * AS_MS;
+            as_deploy_expire(w->d, w->now);
+        } else {
+            as_deploy_verdict(w->d, grave, losses[i], w->now);
+        }
+        expect(w, losses[i] == AS_LOSS_CRASHED  ? "~a b=EPOISON ~b"
+                  : losses[i] == AS_LOSS_KILLED ? "b>C ~a"
+                                                : "~a b>C");
+        world_free(w);
+    }
+}
+
+/* Its worker has not run it: that says nothing of it. */
+static void test_a_suspect_that_is_handed_back_is_not_cleared(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "ab", true, 7);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    submit_all(w, "a");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    for (uint32_t i = 0; i < AS_REQUEST_RETRIES; i++)
+        assert_false(done_with(w, 'a', 0, true));
+    assert_true(done_with(w, 'a', 0, true)); /* that was its answer */
+    submit_all(w, "b");
+    assert_non_null(req(w, 'b')->blame);
+    world_free(w);
+}
+
+static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_UNUSED)
+{
+    for (int slots = 0; slots < 2; slots++) {
+        struct world *w = world_new();
+
+        make(w, "abcdefgh", true, 0);
+        join(w, 'A', 1, 0);
+        join(w, 'B', 1, 0);
+        join(w, 'C', 9, 0);
+        submit_all(w, "a");
+        as_replica_drain(rep(w, 'C'), true, w->now);
+        submit_all(w, "b");
+        as_replica_drain(rep(w, 'C'), false, w->now);
+        submit_all(w, "cdefgh");
+        assert_ptr_equal(req(w, 'b')->replica, rep(w, 'B'));
+        die(w, 'A', 'a', AS_LOSS_CRASHED);
+        assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+        if (slots) {
+            grant(w, 'B', 0, 0);
+        } else { /* it fails, five times in a row */
+            rep(w, 'B')->breaker.streak = 4;
+            req(w, 'b')->failed = true;
+        }
+        w->n = 0;
+        done(w, 'b');
+        expect(w, "");
+        assert_int_not_equal(rep(w, 'B')->trial.state, AS_TRIAL_ALONE);
+        world_free(w);
+    }
+}
+
+/* --- turns --- */
+
+/* A replica that nobody waits for may be kept again and again. */
+static void test_an_idle_replica_tries_one_after_the_other(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abc", true, 0);
+    join(w, 'A', 4, 0);
+    submit_all(w, "abc");
+    die(w, 'A', 'c', AS_LOSS_CRASHED);
+    w->n = 0;
+    join(w, 'B', 4, 0);
+    done(w, 'a');
+    done(w, 'b');
+    done(w, 'c');
+    expect(w, "a>B b>B c>B");
+    world_free(w);
+}
+
+/* Those who leave the queue otherwise are owed nothing. */
+static void test_who_has_left_is_not_waited_for(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abvwxyz", true, 0);
+    join(w, 'A', 4, 0);
+    submit_all(w, "ab");
+    die(w, 'A', 'b', AS_LOSS_CRASHED);
+    join(w, 'B', 1, 0);
+    submit_all(w, "vwxyz");
+    w->n = 0;
+    done(w, 'a'); /* five are owed: one goes, four wait */
+    expect(w, "v>B");
+    for (const char *c = "wxyz"; *c; c++)
+        as_deploy_cancel(w->d, req(w, *c), w->now);
+    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+    make(w, "x", true, 0);
+    submit_all(w, "x"); /* it has not waited for a suspect yet */
+    w->n = 0;
+    done(w, 'v');
+    expect(w, "b>B");
+    done(w, 'b');
+    expect(w, "x>B");
+    world_free(w);
+}
+
+/* Where more comes than is served the queue is never empty: a suspect has its turn each time that
+ * what waited has gone. */
+static void test_suspects_have_turns_under_overload(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "abwxyz", true, 0);
+    join(w, 'A', 4, 0);
+    submit_all(w, "ab");
+    die(w, 'A', 'b', AS_LOSS_CRASHED);
+    join(w, 'B', 1, 0);
+    submit_all(w, "xy");
+    w->n = 0;
+    done(w, 'a');
+    submit_all(w, "zw"); /* behind the two that are owed */
+    done(w, 'x');
+    done(w, 'y');
+    expect(w, "x>B y>B b>B");
+    done(w, 'b');
+    expect(w, "z>B");
+    world_free(w);
+}
+
+/* --- bounds --- */
+
+static void at(struct world *w, as_ns when)
+{
+    assert_true(as_deploy_next_deadline(w->d) >= w->now);
+    w->now = when;
+    as_deploy_expire(w->d, w->now);
+}
+
+/* a is a suspect, which B is kept for while it has x. */
+static struct world *kept(void)
+{
+    struct world *w = world_new();
+
+    make(w, "axyz", true, 0);
+    join(w, 'A', 4, 0);
+    join(w, 'B', 4, 0);
+    submit_all(w, "ax");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+    submit_all(w, "y");
+    w->n = 0;
+    return w;
+}
+
+static void test_a_replica_that_does_not_get_idle_is_given_back(void **state AS_UNUSED)
+{
+    struct world *w = kept();
+    as_ns since = w->now;
+
+    assert_true(as_deploy_next_deadline(w->d) == since + 2 * AS_SEC);
+    at(w, since + 2 * AS_SEC - 1);
+    expect(w, "");
+    at(w, since + 2 * AS_SEC);
+    expect(w, "y>B");
+    /* for as long it is everybody's, and then it is kept again */
+    assert_true(as_deploy_next_deadline(w->d) == since + 4 * AS_SEC);
+    at(w, since + 4 * AS_SEC - 1);
+    submit_all(w, "z");
+    expect(w, "z>B");
+    at(w, since + 4 * AS_SEC);
+    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+    done(w, 'x');
+    done(w, 'y');
+    done(w, 'z');
+    expect(w, "a>B");
+    world_free(w);
+}
+
+static void test_a_replica_is_nobodys_alone_for_ever(void **state AS_UNUSED)
+{
+    struct world *w = kept();
+    as_ns since;
+
+    done(w, 'x');
+    since = w->now;
+    expect(w, "a>B");
+    at(w, since + 2 * AS_SEC - 1);
+    expect(w, "");
+    at(w, since + 2 * AS_SEC);
+    expect(w, "y>B");
+    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_OPEN);
+    assert_true(done(w, 'a')); /* it is cleared by ending well, late or not */
+    make(w, "a", true, 0);
+    submit_all(w, "a");
+    expect(w, "a>B");
+    world_free(w);
+}
+
+/* A request that hangs is known for it after the execution timeout, and no sooner. */
+static void test_it_may_run_for_twice_as_long_as_before_its_worker_ended(void **state AS_UNUSED)
+{
+    static const as_ns ran[][2] = {
+        {AS_SEC, 2 * AS_SEC}, {AS_SEC + 1, 2 * AS_SEC + 2}, {40 * AS_SEC, AS_TRIAL_MAX}};
+
+    for (size_t i = 0; i < AS_COUNT(ran); i++) {
+        struct world *w = world_new();
+        as_ns since;
+
+        make(w, "ay", true, 0);
+        join(w, 'A', 4, 0);
+        join(w, 'B', 4, 0);
+        submit_all(w, "a");
+        w->now += ran[i][0];
+        die(w, 'A', 'a', AS_LOSS_CRASHED);
+        since = w->now;
+        submit_all(w, "y");
+        w->n = 0;
+        at(w, since + ran[i][1] - 1);
+        expect(w, "");
+        at(w, since + ran[i][1]);
+        expect(w, "y>B");
+        world_free(w);
+    }
+}
+
+/* Where nobody came it was alone after all. */
+static void test_a_death_after_that_proves_something_while_it_is_alone(void **state AS_UNUSED)
+{
+    for (int alone = 0; alone < 2; alone++) {
+        struct world *w = kept();
+
+        done(w, 'x');
+        if (alone)
+            as_deploy_cancel(w->d, req(w, 'y'), w->now);
+        join(w, 'C', 1, 0);
+        w->n = 0;
+        at(w, w->now + 2 * AS_SEC);
+        assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_OPEN);
+        if (!alone) {
+            submit_all(w, "z");
+            assert_ptr_equal(req(w, 'z')->replica, rep(w, 'B'));
+        }
+        w->n = 0;
+        die(w, 'B', 'a', AS_LOSS_CRASHED);
+        assert_int_equal(req(w, 'a')->state == AS_REQ_DONE, alone);
+        world_free(w);
+    }
+}
+
+static void test_a_suspect_that_waits_too_long_is_refused(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    as_ns since;
+
+    make(w, "ab", true, 7);
+    join(w, 'A', 4, 0);
+    join(w, 'B', 4, 0);
+    submit_all(w, "a");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    since = w->now;
+    submit_all(w, "b"); /* like a, which is tried, and does not end */
+    w->n = 0;
+    at(w, since + 30 * AS_SEC - 1);
+    expect(w, "");
+    at(w, since + 30 * AS_SEC);
+    expect(w, "b=ESUSPECT ~b");
+    assert_int_equal(as_deploy_stat(w->d)->worn, 0);
+    world_free(w);
+}
+
+/* It has been executed, for all that one knows. And nobody is refused for want of a worker that is
+ * being started: the others wait for it, too. */
+static void test_the_time_counts_from_when_there_is_a_replica(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+    as_ns since;
+
+    make(w, "ab", true, 0);
+    join(w, 'A', 4, 0);
+    submit_all(w, "ab");
+    die(w, 'A', 'b', AS_LOSS_CRASHED);
+    assert_true(as_deploy_next_deadline(w->d) == AS_NEVER);
+    w->now += 100 * AS_SEC;
+    join(w, 'B', 4, 0);
+    w->n = 0;
+    since = w->now;
+    at(w, since + 30 * AS_SEC - 1);
+    expect(w, "");
+    assert_int_equal(as_deploy_suspects(w->d), 1);
+    at(w, since + 30 * AS_SEC);
+    expect(w, "b=EMAYHAVERUN ~b");
+    assert_int_equal(as_deploy_stat(w->d)->worn, 1);
+    world_free(w);
+}
+
+/* One that has begun is not refused: it may take its time. */
+static void test_a_trial_that_has_begun_is_not_refused(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make(w, "a", true, 0);
+    join(w, 'A', 4, 0);
+    join(w, 'B', 4, 0);
+    submit_all(w, "a");
+    die(w, 'A', 'a', AS_LOSS_CRASHED);
+    w->n = 0;
+    at(w, w->now + 31 * AS_SEC);
+    expect(w, "");
+    assert_true(done(w, 'a'));
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_others_go_on_between_suspects),
+        cmocka_unit_test(test_suspects_leave_the_line),
+        cmocka_unit_test(test_a_deployment_that_is_down_tries_nobody),
+        cmocka_unit_test(test_a_replica_that_drains_is_not_kept_for_a_trial),
+        cmocka_unit_test(test_suspects_count_in_the_queue),
+        cmocka_unit_test(test_no_other_like_it_is_tried_while_the_verdict_is_waited_for),
+        cmocka_unit_test(test_a_suspect_that_is_handed_back_is_not_cleared),
+        cmocka_unit_test(test_a_replica_that_is_taken_out_is_kept_for_nobody),
+        cmocka_unit_test(test_an_idle_replica_tries_one_after_the_other),
+        cmocka_unit_test(test_who_has_left_is_not_waited_for),
+        cmocka_unit_test(test_suspects_have_turns_under_overload),
+        cmocka_unit_test(test_a_replica_that_does_not_get_idle_is_given_back),
+        cmocka_unit_test(test_a_replica_is_nobodys_alone_for_ever),
+        cmocka_unit_test(test_it_may_run_for_twice_as_long_as_before_its_worker_ended),
+        cmocka_unit_test(test_a_death_after_that_proves_something_while_it_is_alone),
+        cmocka_unit_test(test_a_suspect_that_waits_too_long_is_refused),
+        cmocka_unit_test(test_the_time_counts_from_when_there_is_a_replica),
+        cmocka_unit_test(test_a_trial_that_has_begun_is_not_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

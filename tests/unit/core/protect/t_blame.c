@@ -1,0 +1,179 @@
+/* Specification of core/protect/blame: suspects, who is condemned and for how long, and the table's bounds.
+ */
+#include "core/protect/blame.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define TTL (60 * AS_SEC)
+#define NOW (1000 * AS_SEC)
+
+static struct as_print print(uint64_t lo)
+{
+    return (struct as_print){.lo = lo, .size = 100, .model = 1};
+}
+
+static void init(struct as_blame *b, uint32_t max)
+{
+    as_blame_init(b, &(struct as_blame_conf){.max = max, .ttl = TTL});
+}
+
+static struct as_blamed *add(struct as_blame *b, uint64_t lo, bool on_trial, as_ns now)
+{
+    struct as_print p = print(lo);
+    struct as_blamed *e = as_blame_add(b, &p, on_trial, 0, now);
+
+    assert_true(as_blame_ok(b));
+    return e;
+}
+
+static struct as_blamed *find(struct as_blame *b, uint64_t lo, as_ns now)
+{
+    struct as_print p = print(lo);
+
+    return as_blame_find(b, &p, now);
+}
+
+static void test_the_first_death_makes_a_suspect(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 4);
+    assert_int_equal(add(&b, 7, false, NOW)->state, AS_BLAME_SUSPECT);
+    assert_int_equal(find(&b, 7, NOW)->kills, 1);
+    assert_null(find(&b, 8, NOW));
+    as_blame_fini(&b);
+}
+
+static void test_deaths_in_company_condemn_nobody(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 4);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(add(&b, 7, false, NOW)->state, AS_BLAME_SUSPECT);
+    as_blame_fini(&b);
+}
+
+static void test_a_death_on_trial_condemns(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 4);
+    add(&b, 7, false, NOW);
+    assert_int_equal(add(&b, 7, true, NOW)->state, AS_BLAME_CONDEMNED);
+    assert_int_equal(as_blame_condemned(&b), 1);
+    as_blame_fini(&b);
+}
+
+static void test_verdicts_may_come_in_any_order(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 4);
+    assert_int_equal(add(&b, 7, true, NOW)->state,
+                     AS_BLAME_SUSPECT); /* the first is not told yet */
+    assert_int_equal(add(&b, 7, false, NOW)->state, AS_BLAME_CONDEMNED);
+    /* on probation only a trial proves something */
+    assert_int_equal(find(&b, 7, NOW + TTL)->state, AS_BLAME_SUSPECT);
+    assert_int_equal(add(&b, 7, false, NOW + TTL)->state, AS_BLAME_SUSPECT);
+    assert_int_equal(add(&b, 7, true, NOW + TTL)->state, AS_BLAME_CONDEMNED);
+    as_blame_fini(&b);
+}
+
+static void test_only_what_may_be_known_is_hashed(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 4);
+    assert_false(as_blame_may_know(&b, 1, 100));
+    add(&b, 7, false, NOW);
+    assert_true(as_blame_may_know(&b, 1, 100));
+    assert_false(as_blame_may_know(&b, 1, 101));
+    assert_false(as_blame_may_know(&b, 2, 100));
+    as_blame_fini(&b);
+}
+
+static void test_the_condemned_are_on_probation_after_their_time(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 4);
+    add(&b, 7, false, NOW);
+    add(&b, 7, true, NOW);
+    assert_int_equal(find(&b, 7, NOW + TTL - 1)->state, AS_BLAME_CONDEMNED);
+    assert_int_equal(find(&b, 7, NOW + TTL)->state, AS_BLAME_SUSPECT);
+    assert_non_null(find(&b, 7, NOW + 2 * TTL - 1));
+    assert_null(find(&b, 7, NOW + 2 * TTL));
+    assert_int_equal(b.n, 0);
+    as_blame_fini(&b);
+}
+
+static void test_suspects_are_forgotten_unless_somebody_waits(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 4);
+    add(&b, 7, false, NOW);
+    add(&b, 8, false, NOW)->waiting = 1;
+    as_blame_expire(&b, NOW + TTL - 1);
+    assert_int_equal(b.n, 2);
+    as_blame_expire(&b, NOW + TTL);
+    assert_int_equal(b.n, 1);
+    assert_non_null(find(&b, 8, NOW + TTL));
+    find(&b, 8, NOW + TTL)->waiting = 0;
+    as_blame_acquit(&b, find(&b, 8, NOW + TTL));
+    assert_int_equal(b.n, 0);
+    as_blame_fini(&b);
+}
+
+static void test_a_full_table_gives_up_its_oldest_suspect_first(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 3);
+    add(&b, 1, false, NOW);
+    add(&b, 1, true, NOW); /* condemned */
+    add(&b, 2, false, NOW + 1);
+    add(&b, 3, false, NOW + 2);
+    assert_non_null(add(&b, 4, false, NOW + 3));
+    assert_null(find(&b, 2, NOW + 3));
+    assert_non_null(find(&b, 1, NOW + 3));
+    assert_non_null(find(&b, 3, NOW + 3));
+    assert_int_equal(b.n, 3);
+    as_blame_fini(&b);
+}
+
+static void test_where_all_are_needed_none_comes_in(void **state AS_UNUSED)
+{
+    struct as_blame b;
+
+    init(&b, 1);
+    add(&b, 1, false, NOW)->waiting = 1;
+    assert_null(add(&b, 2, false, NOW));
+    assert_int_equal(b.missed, 1);
+    find(&b, 1, NOW)->waiting = 0;
+    as_blame_fini(&b);
+    init(&b, 0); /* switched off */
+    assert_null(add(&b, 2, false, NOW));
+    as_blame_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_first_death_makes_a_suspect),
+        cmocka_unit_test(test_deaths_in_company_condemn_nobody),
+        cmocka_unit_test(test_a_death_on_trial_condemns),
+        cmocka_unit_test(test_verdicts_may_come_in_any_order),
+        cmocka_unit_test(test_only_what_may_be_known_is_hashed),
+        cmocka_unit_test(test_the_condemned_are_on_probation_after_their_time),
+        cmocka_unit_test(test_suspects_are_forgotten_unless_somebody_waits),
+        cmocka_unit_test(test_a_full_table_gives_up_its_oldest_suspect_first),
+        cmocka_unit_test(test_where_all_are_needed_none_comes_in),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* Specification of core/queue/queue and core/queue/deadline_heap, against naive arrays. */
+#include "base/rand.h"
+#include "core/queue/deadline_heap.h"
+#include "core/queue/queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define POOL   200u
+#define MODELS 6u
+
+struct pool {
+    struct as_request q[POOL];
+    struct as_queue queue;
+    uint64_t orders;
+};
+
+static struct as_request *enter(struct pool *p, uint32_t i, uint32_t model, uint8_t priority)
+{
+    struct as_request *q = &p->q[i];
+
+    as_request_init(q);
+    q->model = model;
+    q->priority = priority;
+    q->order = ++p->orders;
+    q->state = AS_REQ_QUEUED;
+    as_queue_push(&p->queue, q);
+    return q;
+}
+
+/* For a replica that has a free slot, and takes nothing in advance. */
+static struct as_request *first(struct pool *p, const struct as_share *of_model, uint32_t slots)
+{
+    return as_queue_first(&p->queue, &(struct as_taker){of_model, slots, .starts = true});
+}
+
+static struct as_request *take(struct pool *p, const struct as_share *of_model, uint32_t slots)
+{
+    struct as_request *q = first(p, of_model, slots);
+
+    if (q)
+        as_queue_remove(&p->queue, q);
+    return q;
+}
+
+static struct pool *pool_new(void)
+{
+    struct pool *p = as_xalloc(sizeof(*p));
+
+    as_queue_init(&p->queue);
+    return p;
+}
+
+static void pool_free(struct pool *p)
+{
+    while (take(p, NULL, 0))
+        ;
+    as_queue_fini(&p->queue);
+    free(p);
+}
+
+static void test_urgent_first_then_first_come(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+
+    enter(p, 0, 0, 1);
+    enter(p, 1, 0, 2);
+    enter(p, 2, 0, 1);
+    enter(p, 3, 0, 0);
+    assert_ptr_equal(take(p, NULL, 1), &p->q[3]);
+    assert_ptr_equal(take(p, NULL, 1), &p->q[0]);
+    assert_ptr_equal(take(p, NULL, 1), &p->q[2]);
+    assert_ptr_equal(take(p, NULL, 1), &p->q[1]);
+    assert_null(take(p, NULL, 1));
+    pool_free(p);
+}
+
+static void test_a_replay_goes_back_to_its_place(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+
+    for (uint32_t i = 0; i < 5; i++)
+        enter(p, i, 0, 1);
+    as_queue_remove(&p->queue, &p->q[1]);
+    as_queue_remove(&p->queue, &p->q[4]);
+    as_queue_push(&p->queue, &p->q[4]);
+    as_queue_push(&p->queue, &p->q[1]);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_ptr_equal(take(p, NULL, 1), &p->q[i]);
+    pool_free(p);
+}
+
+static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+    struct as_share of_model[MODELS] = {0};
+
+    enter(p, 0, 1, 1);
+    enter(p, 1, 0, 1);
+    enter(p, 2, 1, 1);
+    as_queue_restrict(&p->queue, 1, 2); /* those that wait move over */
+    assert_true(as_queue_ok(&p->queue));
+    enter(p, 3, 1, 0);
+
+    of_model[1].calls = 2; /* full */
+    assert_ptr_equal(first(p, of_model, 3), &p->q[1]);
+    assert_ptr_equal(first(p, of_model, 2), &p->q[3]); /* cap >= slots */
+    of_model[1].calls = 1;
+    assert_ptr_equal(take(p, of_model, 3), &p->q[3]);
+    assert_ptr_equal(take(p, of_model, 3), &p->q[0]);
+    assert_ptr_equal(take(p, of_model, 3), &p->q[1]);
+    of_model[1].calls = 2;
+    assert_null(take(p, of_model, 3));
+    assert_ptr_equal(as_queue_any(&p->queue), &p->q[2]);
+    assert_ptr_equal(as_queue_of_model(&p->queue, 1), &p->q[2]);
+    pool_free(p);
+}
+
+static void test_a_model_that_a_replica_lacks_is_stepped_over(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+    struct as_share all[MODELS] = {0}, some[MODELS] = {[1] = {.absent = true}};
+
+    as_queue_restrict(&p->queue, 1, UINT32_MAX); /* no cap that could bite */
+    enter(p, 0, 1, 1);
+    enter(p, 1, 0, 1);
+    assert_ptr_equal(first(p, all, 3), &p->q[0]);
+    assert_ptr_equal(take(p, some, 3), &p->q[1]);
+    assert_null(take(p, some, 3));
+    assert_ptr_equal(take(p, all, 3), &p->q[0]);
+    assert_null(as_queue_of_model(&p->queue, 1));
+    pool_free(p);
+}
+
+static void test_what_a_cap_holds_up_may_wait_in_the_replica(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+    struct as_share of_model[MODELS] = {[1] = {.calls = 3, .ahead = 2}};
+    struct as_taker t = {of_model, 3, .starts = false, .waits = true};
+
+    as_queue_restrict(&p->queue, 1, 2);
+    enter(p, 0, 0, 1);
+    enter(p, 1, 1, 1);
+    assert_ptr_equal(as_queue_first(&p->queue, &t), &p->q[1]); /* one waits there: one more */
+    of_model[1].calls = 4;                                     /* two do */
+    assert_null(as_queue_first(&p->queue, &t));
+    of_model[1].calls = 3;
+    t.waits = false;
+    assert_null(as_queue_first(&p->queue, &t));
+    of_model[1].calls = 1; /* nothing holds it up, but there is no slot */
+    t.waits = true;
+    assert_null(as_queue_first(&p->queue, &t));
+    t.starts = true;
+    assert_ptr_equal(as_queue_first(&p->queue, &t), &p->q[0]); /* the older one */
+    of_model[1].absent = true;
+    of_model[1].calls = 3;
+    t.starts = false;
+    assert_null(as_queue_first(&p->queue, &t));
+    pool_free(p);
+}
+
+/* Does the replica take one more of q's model? */
+static bool is_taken(const struct as_request *q, const uint32_t *cap, const struct as_taker *t)
+{
+    const struct as_share *s = &t->of_model[q->model];
+    uint32_t c = cap[q->model];
+
+    if (!c)
+        return t->starts;
+    if (s->absent)
+        return false;
+    return c < t->slots && s->calls >= c ? t->waits && s->calls < c + s->ahead : t->starts;
+}
+
+/* What as_queue_first should say: a scan of everything. */
+static struct as_request *naive_first(struct pool *p, const uint32_t *cap, const struct as_taker *t)
+{
+    struct as_request *best = NULL;
+
+    for (uint32_t i = 0; i < POOL; i++) {
+        struct as_request *q = &p->q[i];
+
+        if (q->state != AS_REQ_QUEUED || !is_taken(q, cap, t))
+            continue;
+        if (!best || q->priority < best->priority ||
+            (q->priority == best->priority && q->order < best->order))
+            best = q;
+    }
+    return best;
+}
+
+static void test_it_equals_a_naive_array_over_random_operations(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+    struct as_rand rand = {7};
+    uint32_t cap[MODELS] = {0};
+    uint32_t n = 0;
+
+    for (uint32_t step = 0; step < 100000; step++) {
+        uint32_t i = (uint32_t)as_rand_below(&rand, POOL);
+        struct as_request *q = &p->q[i];
+        struct as_share of_model[MODELS];
+        struct as_taker t = {of_model, 1 + (uint32_t)as_rand_below(&rand, 4),
+                             .starts = as_rand_below(&rand, 4) != 0,
+                             .waits = as_rand_below(&rand, 2) != 0};
+
+        for (uint32_t m = 0; m < MODELS; m++)
+            of_model[m] = (struct as_share){.calls = (uint32_t)as_rand_below(&rand, 4),
+                                            .ahead = (uint32_t)as_rand_below(&rand, 3),
+                                            .absent = as_rand_below(&rand, 5) == 0};
+        if (q->state == AS_REQ_QUEUED && as_rand_below(&rand, 2)) { /* cancelled */
+            as_queue_remove(&p->queue, q);
+            q->state = AS_REQ_SENT;
+            n--;
+        } else if (q->state == AS_REQ_SENT && as_rand_below(&rand, 2)) { /* replayed */
+            q->state = AS_REQ_QUEUED;
+            as_queue_push(&p->queue, q);
+            n++;
+        } else if (q->state != AS_REQ_QUEUED) {
+            enter(p, i, (uint32_t)as_rand_below(&rand, MODELS),
+                  (uint8_t)as_rand_below(&rand, AS_PRIORITIES));
+            n++;
+        }
+        if (step % 25000 == 24999) { /* one more model gets a cap that can bite */
+            cap[step / 25000] = 1 + step / 25000 % 2;
+            as_queue_restrict(&p->queue, step / 25000, cap[step / 25000]);
+        }
+        q = as_queue_first(&p->queue, &t);
+        assert_ptr_equal(q, naive_first(p, cap, &t));
+        if (q && as_rand_below(&rand, 2)) { /* dispatched */
+            as_queue_remove(&p->queue, q);
+            q->state = AS_REQ_SENT;
+            n--;
+        }
+        assert_int_equal(p->queue.n, n);
+        if (step % 100 == 0)
+            assert_true(as_queue_ok(&p->queue));
+    }
+    pool_free(p);
+}
+
+static void test_the_heap_gives_the_earliest_of_what_is_in(void **state AS_UNUSED)
+{
+    struct as_heap heap;
+    struct as_rand rand = {3};
+    struct as_request *q = as_xalloc(POOL * sizeof(*q));
+
+    as_heap_init(&heap);
+    for (uint32_t i = 0; i < POOL; i++)
+        as_request_init(&q[i]);
+    for (uint32_t step = 0; step < 100000; step++) {
+        struct as_request *x = &q[as_rand_below(&rand, POOL)];
+        as_ns earliest = AS_NEVER;
+
+        if (x->heap == SIZE_MAX) {
+            x->deadline = as_rand_below(&rand, 1000);
+            as_heap_push(&heap, x);
+        } else {
+            as_heap_remove(&heap, x);
+        }
+        for (uint32_t i = 0; i < POOL; i++)
+            earliest = q[i].heap != SIZE_MAX ? AS_MIN(earliest, q[i].deadline) : earliest;
+        x = as_heap_first(&heap);
+        assert_true((x ? x->deadline : AS_NEVER) == earliest);
+        if (step % 100 == 0)
+            assert_true(as_heap_ok(&heap));
+    }
+    as_heap_fini(&heap);
+    free(q);
+}
+
+static void test_leaving_the_heap_twice_is_harmless(void **state AS_UNUSED)
+{
+    struct as_heap heap;
+    struct as_request q;
+
+    as_heap_init(&heap);
+    as_request_init(&q);
+    q.deadline = 1;
+    as_heap_push(&heap, &q);
+    as_heap_remove(&heap, &q);
+    as_heap_remove(&heap, &q);
+    assert_null(as_heap_first(&heap));
+    as_heap_fini(&heap);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_urgent_first_then_first_come),
+        cmocka_unit_test(test_a_replay_goes_back_to_its_place),
+        cmocka_unit_test(test_a_capped_model_is_stepped_over),
+        cmocka_unit_test(test_a_model_that_a_replica_lacks_is_stepped_over),
+        cmocka_unit_test(test_what_a_cap_holds_up_may_wait_in_the_replica),
+        cmocka_unit_test(test_it_equals_a_naive_array_over_random_operations),
+        cmocka_unit_test(test_the_heap_gives_the_earliest_of_what_is_in),
+        cmocka_unit_test(test_leaving_the_heap_twice_is_harmless),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,482 @@
+/* core/replicas/plan: updates that take old replicas out first, because the policy says so or because a
+ * device is not free; and replicas that wait for a device. */
+#include "plan_world.h"
+
+/* Three replicas of version 1, healthy, on a machine with so many devices; each has `need`. */
+static void world_with(struct world *w, uint32_t devices, uint32_t need)
+{
+    world_init(w);
+    w->devices = devices;
+    w->need[1] = need;
+    deploy(w);
+    as_plan_serving(w->p, true, w->now);
+    as_plan_run(w->p, w->now);
+    calm(w);
+    assert_true(as_plan_settled(w->p));
+}
+
+static void update(struct world *w, uint32_t need)
+{
+    w->t.generation++;
+    w->t.version++;
+    w->need[w->t.version] = need;
+    deploy(w);
+}
+
+static bool lacks(struct world *w, const char *what)
+{
+    return strncmp(as_condition_lack(as_plan_condition(w->p)).p, what, strlen(what)) == 0 &&
+           as_condition_lack(as_plan_condition(w->p)).n == strlen(what);
+}
+
+/* --- max_surge, max_unavailable --- */
+
+static void test_without_surge_one_goes_first(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    w.t.policy.has_surge = true;
+    w.t.policy.unavailable.n = 1;
+    update(&w, 0);
+    said(&w, "UPDATING -2");
+    as_place_retired(place(&w, 2), w.now);
+    said(&w, "!2"); /* there are three processes until it is dead */
+    died(&w, 2, AS_EXIT_STOPPED);
+    said(&w, "~2 +2");
+    ready(&w, 2);
+    said(&w, "-1");
+    ends(&w, 1);
+    ready(&w, 1);
+    said(&w, "~1 +1 -0");
+    ends(&w, 0);
+    ready(&w, 0);
+    said(&w, "~0 +0 *2 HEALTHY");
+    world_fini(&w);
+}
+
+static void test_both_at_once(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    w.t.policy.has_surge = true;
+    w.t.policy.surge.n = w.t.policy.unavailable.n = 1;
+    update(&w, 0);
+    said(&w, "UPDATING -2 +3"); /* two serve, four are there */
+    ready(&w, 3);
+    said(&w, "-1"); /* the other two old ones are not both kept up for it */
+    ends(&w, 2);
+    said(&w, "~2 +2");
+    ends(&w, 1);
+    said(&w, "~1 +1");
+    ready(&w, 1);
+    said(&w, "-0");
+    calm(&w);
+    assert_true(as_plan_settled(w.p));
+    world_fini(&w);
+}
+
+/* As Kubernetes rounds: beyond N up, below N down. */
+static void test_parts_of_n(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    as_plan_scale(w.p, 10, false, w.now);
+    calm(&w);
+    w.t.replicas = 10;
+    w.t.policy.has_surge = true;
+    w.t.policy.surge = (struct as_plan_amount){25, true};
+    w.t.policy.unavailable = (struct as_plan_amount){25, true};
+    update(&w, 0);
+    said(&w, "UPDATING -9 -8 +10 +11 +12"); /* ten and three are there, two of them end */
+    world_fini(&w);
+}
+
+static void test_never_neither(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    w.t.policy.has_surge = true;
+    w.t.policy.surge = (struct as_plan_amount){0, true};
+    w.t.policy.unavailable = (struct as_plan_amount){33, true}; /* 0.99 of three */
+    update(&w, 0);
+    said(&w, "UPDATING -2");
+    ends(&w, 2);
+    said(&w, "~2 +2");
+    world_fini(&w);
+}
+
+static void test_all_at_once(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    w.t.policy.has_surge = true;
+    w.t.policy.unavailable = (struct as_plan_amount){100, true};
+    update(&w, 0);
+    said(&w, "UPDATING -2 -1 -0");
+    ends(&w, 2);
+    ends(&w, 1);
+    said(&w, "~2 +2 ~1 +1");
+    world_fini(&w);
+}
+
+static void test_bounds(void **state_ AS_UNUSED)
+{
+    struct as_plan_target t = usual;
+
+    t.policy.has_surge = true;
+    t.policy.surge = (struct as_plan_amount){AS_PLAN_REPLICAS_MAX, false};
+    assert_null(as_plan_check(&t));
+    t.policy.surge.n++;
+    assert_non_null(as_plan_check(&t));
+    t.policy.surge.n = 0;
+    t.policy.unavailable = (struct as_plan_amount){100, true};
+    assert_null(as_plan_check(&t));
+    t.policy.unavailable.n++;
+    assert_non_null(as_plan_check(&t));
+}
+
+/* Those that do not serve are the first that may be missing: the new version may be the cure. */
+static void test_dead_ones_make_way(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    said(&w, "UNHEALTHY");
+    w.t.policy.has_surge = true;
+    w.t.policy.unavailable.n = 1;
+    update(&w, 0);
+    said(&w, "UPDATING ~0 +0");
+    assert_int_equal(as_place_facts(place(&w, 0))->version, 2);
+    world_fini(&w);
+}
+
+/* The next controller knows for whom another waits. */
+static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSED)
+{
+    struct as_place_facts facts[3];
+    struct as_place *pl;
+    struct world w;
+
+    world_healthy(&w);
+    w.t.policy.has_surge = true;
+    w.t.policy.unavailable.n = 1;
+    update(&w, 0);
+    said(&w, "UPDATING -2");
+    for (uint32_t i = 0; i < 3; i++)
+        facts[i] = *as_place_facts(place(&w, i));
+    assert_true(facts[2].early);
+    as_plan_free(w.p);
+    w = (struct world){.now = START, .t = w.t, .free = &w.devices};
+    as_starts_init(&w.starts, 100);
+    assert_int_equal(as_plan_new(&w.p, AS_STR("d"), &w.starts, 7, &world_ops, &w), 0);
+    deploy(&w);
+    as_plan_restore(w.p, &usual, NULL, AS_STR(""), w.now);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(as_plan_adopt(w.p, &facts[i], w.now, &pl), 0);
+    as_plan_serving(w.p, true, w.now);
+    as_plan_run(w.p, w.now);
+    ready(&w, 0);
+    ready(&w, 1);
+    w.n = 0;
+    ends(&w, 2);
+    said(&w, "~2 +2");
+    facts[2].retiring = false; /* that cannot be */
+    facts[2].number = 7;
+    assert_int_equal(as_plan_adopt(w.p, &facts[2], w.now, &pl), AS_EINVALID);
+    world_fini(&w);
+}
+
+/* --- devices --- */
+
+static void test_one_waits_for_a_device(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 4, 1);
+    as_plan_scale(w.p, 5, false, w.now);
+    said(&w, "UPSCALING +3 ?0 ?1 ?2");
+    assert_true(lacks(&w, "d-4 waits: no device"));
+    assert_true(as_str_eq(as_place_lack(place(&w, 4)), AS_STR("no device")));
+    assert_int_equal(as_plan_lacking(w.p), 1);
+    ready(&w, 3);
+    calm_but(&w, 4);
+    pass(&w, 1000 * AS_SEC); /* that is neither an attempt nor a failure */
+    said(&w, "");
+    assert_int_equal(as_place_facts(place(&w, 4))->starts, 0);
+    assert_int_equal(w.status, AS_STATUS_UPSCALING);
+    w.devices++;
+    as_plan_tick(w.p, w.now);
+    said(&w, "+4");
+    assert_true(lacks(&w, ""));
+    assert_int_equal(as_plan_lacking(w.p), 0);
+    world_fini(&w);
+}
+
+static void test_several_wait(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 3, 1);
+    as_plan_scale(w.p, 6, false, w.now);
+    said(&w, "UPSCALING ?0 ?1 ?2");
+    assert_true(lacks(&w, "d-3 and 2 more wait: no device"));
+    as_plan_scale(w.p, 3, false, w.now);
+    calm(&w);
+    assert_true(lacks(&w, ""));
+    assert_true(as_plan_settled(w.p));
+    world_fini(&w);
+}
+
+/* All devices are used: an update takes one out, and the next when the new one is available. */
+static void test_an_update_that_cannot_surge(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 3, 1);
+    w.t.policy.min_ready = AS_SEC;
+    update(&w, 1);
+    said(&w, "UPDATING -2");
+    assert_true(lacks(&w, "d-3 waits: no device"));
+    as_place_retired(place(&w, 2), w.now);
+    pass(&w, AS_SEC);
+    said(&w, "!2");
+    died(&w, 2, AS_EXIT_STOPPED);
+    said(&w, "~2 +3");
+    assert_true(lacks(&w, ""));
+    ready(&w, 3);
+    said(&w, "");
+    pass(&w, AS_SEC); /* its min_ready */
+    said(&w, "-1");
+    ends(&w, 1);
+    ready(&w, 2);
+    pass(&w, AS_SEC);
+    said(&w, "~1 +2 -0");
+    ends(&w, 0);
+    w.n = 0;
+    ready(&w, 1);
+    pass(&w, AS_SEC);
+    calm(&w);
+    assert_true(as_plan_settled(w.p));
+    assert_int_equal(w.status, AS_STATUS_HEALTHY);
+    world_fini(&w);
+}
+
+static void test_one_that_needs_more_takes_more_out(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 4, 1);
+    update(&w, 3);
+    said(&w, "UPDATING -2 -1"); /* one device is free, two more are needed */
+    ends(&w, 2);
+    said(&w, "~2");
+    ends(&w, 1);
+    said(&w, "~1 +3");
+    ready(&w, 3);
+    said(&w, ""); /* a second one could not start whoever ends */
+    assert_int_equal(as_plan_running(w.p), 2);
+    pass(&w, 1000 * AS_SEC);
+    said(&w, "");
+    world_fini(&w);
+}
+
+/* Only whose end helps ends. */
+static void test_nobody_ends_for_nothing(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 0, 0);
+    update(&w, 1); /* the first version to need a device: others have them all */
+    said(&w, "UPDATING");
+    assert_true(lacks(&w, "d-3 waits: no device"));
+    pass(&w, 1000 * AS_SEC);
+    said(&w, "");
+    w.devices = 1;
+    as_plan_tick(w.p, w.now);
+    said(&w, "+3");
+    world_fini(&w);
+}
+
+static void test_of_several_those_that_have_one(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 1, 0);
+    as_plan_scale(w.p, 4, false, w.now);
+    calm(&w);
+    w.has[1] = 1; /* as if a place of a version before had it */
+    w.devices = 0;
+    w.t.replicas = 4;
+    update(&w, 1);
+    said(&w, "UPDATING -1");
+    world_fini(&w);
+}
+
+/* A replica that was killed is started with the device that it had, though a new one waits for one.
+ */
+static void test_one_that_died_keeps_its_device(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 3, 1);
+    as_plan_scale(w.p, 4, false, w.now);
+    calm_but(&w, 3);
+    died(&w, 1, AS_EXIT_CRASH);
+    said(&w, "UNHEALTHY");
+    pass(&w, AS_SEC);
+    said(&w, "+1");
+    assert_int_equal(as_place_facts(place(&w, 3))->starts, 0);
+    world_fini(&w);
+}
+
+static void test_one_that_was_given_up_gives_it_back(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_init(&w);
+    w.devices = w.need[1] = 1;
+    w.t.replicas = 2;
+    w.t.policy.restart.give_up = 1;
+    deploy(&w);
+    as_plan_serving(w.p, true, w.now);
+    as_plan_run(w.p, w.now);
+    said(&w, "+0");
+    died(&w, 0, AS_EXIT_CODE);
+    said(&w, "DEPLOY_FAILED +1");
+    world_fini(&w);
+}
+
+/* The update fails: the device goes back to a replica of the version before. */
+static void test_a_failed_update_gives_it_back(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 3, 1);
+    w.t.policy.roll_failures = 1;
+    update(&w, 1);
+    ends(&w, 2);
+    said(&w, "UPDATING -2 ~2 +3");
+    died(&w, 3, AS_EXIT_CODE);
+    said(&w, "DEPLOY_FAILED 1<2 ~3 +2");
+    assert_int_equal(as_place_facts(place(&w, 2))->version, 1);
+    ready(&w, 2);
+    assert_true(as_plan_settled(w.p));
+    world_fini(&w);
+}
+
+/* What is not free may have been a dead one's: that one goes, and no one that serves. */
+static void test_a_dead_one_makes_room(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 3, 1);
+    died(&w, 0, AS_EXIT_CRASH); /* it waits to be started again */
+    said(&w, "UNHEALTHY");
+    update(&w, 1);
+    said(&w, "UPDATING ~0 +3");
+    world_fini(&w);
+}
+
+/* Something of it is on its way, so that it may serve soon: nobody ends meanwhile. */
+static void test_not_while_something_changes(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_with(&w, 3, 1);
+    as_place_lost(place(&w, 1), w.now);
+    update(&w, 1);
+    said(&w, "UPDATING");
+    ready(&w, 1);
+    said(&w, "-2");
+    world_fini(&w);
+}
+
+/* Another deployment, on the machine of w. */
+static void world_beside(struct world *b, struct world *w)
+{
+    *b = (struct world){.now = START, .t = usual, .need = {1, 1}, .free = w->free};
+    assert_int_equal(as_plan_new(&b->p, AS_STR("b"), &w->starts, 9, &world_ops, b), 0);
+    deploy(b);
+    as_plan_serving(b->p, true, b->now);
+    as_plan_run(b->p, b->now);
+}
+
+/* Others do not get what an update gives up: it would give up more. */
+static void test_what_is_given_up_is_kept(void **state_ AS_UNUSED)
+{
+    struct world w, b;
+
+    world_with(&w, 3, 1);
+    world_beside(&b, &w);
+    said(&b, ""); /* it came first, and waits */
+    assert_int_equal(as_plan_lacking(b.p), 3);
+    update(&w, 2);
+    said(&w, "UPDATING -2 -1");
+    ends(&w, 2);
+    said(&b, "");
+    ends(&w, 1);
+    said(&w, "~2 ~1 +3");
+    said(&b, "");
+    ready(&w, 3);
+    as_plan_scale(w.p, 1, false, w.now);
+    said(&w, "-0 ~1 ?3");
+    ends(&w, 0);
+    said(&b, "+0"); /* what no update gives up is for all */
+    as_plan_free(b.p);
+    world_fini(&w);
+}
+
+/* It is told to look again when another deployment's event has changed what it lacks. */
+static void test_another_deployment_is_woken(void **state_ AS_UNUSED)
+{
+    struct world w, b;
+
+    world_with(&w, 3, 1);
+    world_beside(&b, &w);
+    assert_true(as_plan_next(b.p) == AS_NEVER);
+    assert_true(lacks(&b, "b-0 and 2 more wait: no device"));
+    as_plan_scale(w.p, 2, false, w.now);
+    ends(&w, 2);
+    said(&b, "+0");
+    assert_true(as_plan_next(b.p) <= w.now);
+    as_plan_tick(b.p, w.now);
+    assert_true(as_plan_next(b.p) > w.now);
+    assert_true(lacks(&b, "b-1 and 1 more wait: no device"));
+    as_plan_free(b.p);
+    world_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_surge_one_goes_first),
+        cmocka_unit_test(test_both_at_once),
+        cmocka_unit_test(test_parts_of_n),
+        cmocka_unit_test(test_never_neither),
+        cmocka_unit_test(test_all_at_once),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_dead_ones_make_way),
+        cmocka_unit_test(test_a_new_controller_starts_nobody_too_early),
+        cmocka_unit_test(test_one_waits_for_a_device),
+        cmocka_unit_test(test_several_wait),
+        cmocka_unit_test(test_an_update_that_cannot_surge),
+        cmocka_unit_test(test_one_that_needs_more_takes_more_out),
+        cmocka_unit_test(test_nobody_ends_for_nothing),
+        cmocka_unit_test(test_of_several_those_that_have_one),
+        cmocka_unit_test(test_one_that_died_keeps_its_device),
+        cmocka_unit_test(test_one_that_was_given_up_gives_it_back),
+        cmocka_unit_test(test_a_failed_update_gives_it_back),
+        cmocka_unit_test(test_a_dead_one_makes_room),
+        cmocka_unit_test(test_not_while_something_changes),
+        cmocka_unit_test(test_what_is_given_up_is_kept),
+        cmocka_unit_test(test_another_deployment_is_woken),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

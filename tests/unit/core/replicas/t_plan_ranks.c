@@ -1,0 +1,234 @@
+/* core/replicas/plan: ranks. Unique at every moment, 0 … N-1 once healthy, and nobody's changes without
+ * need. */
+#include "plan_world.h"
+
+static void test_ranks_are_given_in_order(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(rank(&w, i), i);
+    world_fini(&w);
+}
+
+static void test_the_replacement_of_a_crashed_one_has_its_rank(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    died(&w, 1, AS_EXIT_KILLED);
+    assert_int_equal(rank(&w, 0), 0);
+    assert_int_equal(rank(&w, 1), 1);
+    /* also when more are asked for while they are dead */
+    as_plan_scale(w.p, 4, false, w.now);
+    assert_int_equal(rank(&w, 3), 3);
+    pass(&w, AS_SEC);
+    assert_int_equal(rank(&w, 0), 0);
+    assert_int_equal(rank(&w, 1), 1);
+    world_fini(&w);
+}
+
+static void test_a_rank_is_free_when_the_process_is_dead(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    as_plan_scale(w.p, 2, false, w.now);
+    said(&w, "DOWNSCALING -2 ?0 ?1");
+    as_place_retired(place(&w, 2), w.now);
+    as_plan_scale(w.p, 3, false, w.now);
+    assert_int_equal(rank(&w, 2), 2); /* it still has it */
+    assert_int_equal(rank(&w, 3), 3);
+    world_fini(&w);
+}
+
+static void test_a_new_one_takes_the_lowest_free_rank(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    as_plan_scale(w.p, 2, false, w.now); /* the dead one goes, and rank 0 with it */
+    assert_null(find_place(&w, 0));
+    as_plan_scale(w.p, 4, false, w.now);
+    assert_int_equal(rank(&w, 0), 0);
+    assert_int_equal(rank(&w, 3), 3);
+    world_fini(&w);
+}
+
+/* Ranks 1 and 2 of two replicas: the higher one moves to the gap, the other stays. */
+static void test_the_fewest_move(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    said(&w, "UNHEALTHY");
+    as_plan_scale(w.p, 2, false, w.now);
+    said(&w, "DOWNSCALING ~0 ?1 ?2"); /* all else first */
+    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    said(&w, "");
+    answer(&w, 2, true);
+    said(&w, "?2:r0");
+    assert_int_equal(w.to.world, 2);
+    assert_int_equal(rank(&w, 2), 2); /* not before it has said so */
+    assert_int_equal(as_place_facts(place(&w, 2))->rank_next, 0);
+    answer(&w, 2, true);
+    said(&w, "HEALTHY");
+    assert_int_equal(rank(&w, 1), 1);
+    assert_int_equal(rank(&w, 2), 0);
+    world_fini(&w);
+}
+
+static void test_during_a_move_both_ranks_are_taken(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    as_plan_scale(w.p, 2, false, w.now);
+    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    answer(&w, 2, true);
+    assert_int_equal(as_place_facts(place(&w, 2))->rank_next, 0);
+    as_plan_scale(w.p, 4, false, w.now);
+    assert_int_equal(rank(&w, 0), 3); /* 0 is promised, 1 and 2 are held */
+    assert_int_equal(rank(&w, 3), 4);
+    world_fini(&w);
+}
+
+/* It may have been told: the process that comes after it has the new rank. */
+static void test_one_that_dies_while_it_moves(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    as_plan_scale(w.p, 2, false, w.now);
+    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    answer(&w, 2, true);
+    died(&w, 2, AS_EXIT_KILLED);
+    pass(&w, 0);
+    assert_int_equal(state(&w, 2), AS_PLACE_STARTING);
+    assert_int_equal(rank(&w, 2), 0);
+    world_fini(&w);
+}
+
+static void test_one_that_loses_its_link_while_it_moves_is_told_again(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    as_plan_scale(w.p, 2, false, w.now);
+    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    answer(&w, 2, true);
+    as_place_lost(place(&w, 2), w.now);
+    w.n = 0;
+    answer(&w, 2, true); /* too late: nobody knows which of its links that came from */
+    said(&w, "");
+    ready(&w, 2);
+    said(&w, "?2:r0");
+    answer(&w, 2, true);
+    said(&w, "HEALTHY");
+    world_fini(&w);
+}
+
+/* User code may refuse a rank. A new process that starts with the free one takes its place. */
+static void test_a_refused_rank_costs_the_process_not_the_service(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    as_plan_scale(w.p, 2, false, w.now);
+    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    answer(&w, 2, true);
+    w.n = 0;
+    answer(&w, 2, false);
+    said(&w, "+0");
+    assert_int_equal(rank(&w, 0), 0);
+    assert_int_equal(rank(&w, 2), 2);
+    ready(&w, 0);
+    said(&w, "-2");
+    ends(&w, 2);
+    said(&w, "~2 HEALTHY");
+    world_fini(&w);
+}
+
+/* The first answer was lost with the link, so it may have that rank: nobody else gets either. */
+static void test_a_rank_refused_after_a_lost_answer_stays_taken(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    died(&w, 0, AS_EXIT_CRASH);
+    as_plan_scale(w.p, 2, false, w.now);
+    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    answer(&w, 2, true);
+    as_place_lost(place(&w, 2), w.now);
+    ready(&w, 2);
+    w.n = 0;
+    answer(&w, 2, false);
+    said(&w, "+0");
+    assert_int_equal(rank(&w, 0), 3);
+    ready(&w, 0);
+    ends(&w, 2);
+    said(&w, "-2 ~2 ?0:r0");
+    world_fini(&w);
+}
+
+static void test_an_update_ends_with_the_same_ranks(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    w.t.generation = w.t.version = 2;
+    deploy(&w);
+    assert_int_equal(rank(&w, 3), 3); /* beyond N, while the old ones hold 0 … 2 */
+    calm(&w);
+    assert_int_equal(w.status, AS_STATUS_HEALTHY);
+    assert_true(as_plan_settled(w.p));
+    world_fini(&w);
+}
+
+/* The set of ranks itself. */
+static void test_the_set_of_ranks(void **state_ AS_UNUSED)
+{
+    struct as_ranks *r = as_xalloc(sizeof(*r));
+
+    for (uint32_t i = 0; i < AS_RANKS_MAX; i++) {
+        assert_int_equal(as_ranks_lowest(r), i);
+        as_ranks_take(r, i);
+    }
+    assert_int_equal(as_ranks_lowest(r), AS_RANKS_MAX);
+    assert_int_equal(r->n, AS_RANKS_MAX);
+    as_ranks_drop(r, AS_RANKS_MAX - 1);
+    as_ranks_drop(r, 64);
+    assert_false(as_ranks_has(r, 64));
+    assert_true(as_ranks_has(r, 63) && as_ranks_has(r, 65));
+    assert_int_equal(as_ranks_lowest(r), 64);
+    assert_int_equal(r->n, AS_RANKS_MAX - 2);
+    free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_are_given_in_order),
+        cmocka_unit_test(test_the_replacement_of_a_crashed_one_has_its_rank),
+        cmocka_unit_test(test_a_rank_is_free_when_the_process_is_dead),
+        cmocka_unit_test(test_a_new_one_takes_the_lowest_free_rank),
+        cmocka_unit_test(test_the_fewest_move),
+        cmocka_unit_test(test_during_a_move_both_ranks_are_taken),
+        cmocka_unit_test(test_one_that_dies_while_it_moves),
+        cmocka_unit_test(test_one_that_loses_its_link_while_it_moves_is_told_again),
+        cmocka_unit_test(test_a_refused_rank_costs_the_process_not_the_service),
+        cmocka_unit_test(test_a_rank_refused_after_a_lost_answer_stays_taken),
+        cmocka_unit_test(test_an_update_ends_with_the_same_ranks),
+        cmocka_unit_test(test_the_set_of_ranks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,332 @@
+/* core/replicas/plan: a new controller takes over what runs. */
+#include "plan_world.h"
+
+/* The notes of three healthy replicas, 0 … 2. */
+static struct as_place_facts note(uint32_t n)
+{
+    return (struct as_place_facts){.number = n,
+                                   .generation = 1,
+                                   .version = 1,
+                                   .config = 1,
+                                   .rank = n,
+                                   .rank_next = n,
+                                   .world = 3,
+                                   .starts = 1,
+                                   .ready = true};
+}
+
+/* A controller that has read its store: everything was as asked for. */
+static void returns(struct world *w)
+{
+    world_init(w);
+    deploy(w);
+    as_plan_restore(w->p, &usual, NULL, AS_STR(""), w->now);
+    as_plan_serving(w->p, true, w->now);
+}
+
+static int adopt(struct world *w, struct as_place_facts f)
+{
+    struct as_place *pl;
+
+    return as_plan_adopt(w->p, &f, w->now, &pl);
+}
+
+static void adopt_good(struct world *w, uint32_t n)
+{
+    assert_int_equal(adopt(w, note(n)), 0);
+}
+
+static void test_what_runs_is_left_alone(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    returns(&w);
+    for (uint32_t i = 0; i < 3; i++)
+        adopt_good(&w, i);
+    as_plan_run(w.p, w.now);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(state(&w, i), AS_PLACE_LOST); /* until it is heard of */
+        ready(&w, i);
+    }
+    said(&w, "");
+    assert_int_equal(as_plan_condition(w.p)->status, AS_STATUS_HEALTHY);
+    assert_true(as_plan_settled(w.p));
+    world_fini(&w);
+}
+
+static void test_what_nobody_claims_is_made_again(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    returns(&w);
+    adopt_good(&w, 0);
+    adopt_good(&w, 2);
+    as_plan_run(w.p, w.now);
+    said(&w, "UNHEALTHY +1");
+    assert_int_equal(rank(&w, 1), 1); /* the same name and rank */
+    world_fini(&w);
+}
+
+static void test_one_that_starts_is_waited_for(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(1);
+    struct world w;
+
+    returns(&w);
+    w.starts.max = 1;
+    f.ready = false;
+    adopt_good(&w, 0);
+    assert_int_equal(adopt(&w, f), 0);
+    as_plan_run(w.p, w.now);
+    said(&w, "UNHEALTHY"); /* nobody else starts before it is ready */
+    assert_int_equal(state(&w, 1), AS_PLACE_STARTING);
+    ready(&w, 1);
+    said(&w, "+2");
+    world_fini(&w);
+}
+
+static void test_one_that_was_to_end_goes_on_ending(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(3);
+    struct world w;
+
+    returns(&w);
+    for (uint32_t i = 0; i < 3; i++)
+        adopt_good(&w, i);
+    f.retiring = true;
+    assert_int_equal(adopt(&w, f), 0);
+    as_plan_run(w.p, w.now);
+    said(&w, "-3");
+    ends(&w, 3);
+    said(&w, "~3");
+    world_fini(&w);
+}
+
+/* By its own version's time, which is known when all is. */
+static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(3);
+    struct as_plan_target t = usual;
+    struct world w;
+
+    world_init(&w);
+    w.t.generation = w.t.version = 2;
+    w.t.replicas = 0;
+    w.t.policy.drain_timeout = AS_SEC;
+    deploy(&w);
+    as_plan_serving(w.p, true, w.now);
+    f.retiring = true;
+    assert_int_equal(adopt(&w, f), 0);
+    t.policy.drain_timeout = 3 * AS_SEC;
+    as_plan_restore(w.p, &t, NULL, AS_STR(""), w.now);
+    as_plan_run(w.p, w.now);
+    w.n = 0;
+    pass(&w, 3 * AS_SEC - 1);
+    said(&w, "-3"); /* again */
+    pass(&w, 1);
+    said(&w, "!3");
+    world_fini(&w);
+}
+
+/* Of a rank that it may have been told nobody knows: it is told again, and both are taken. */
+static void test_one_that_was_moving(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(4);
+    struct world w;
+
+    returns(&w);
+    adopt_good(&w, 0);
+    adopt_good(&w, 1);
+    f.rank_next = 2;
+    f.unsure = true;
+    assert_int_equal(adopt(&w, f), 0);
+    as_plan_run(w.p, w.now);
+    ready(&w, 4);
+    said(&w, "?4:r2");
+    answer(&w, 4, true);
+    ready(&w, 0);
+    ready(&w, 1);
+    assert_true(as_plan_settled(w.p));
+    assert_int_equal(rank(&w, 4), 2);
+    world_fini(&w);
+}
+
+static void test_one_that_may_have_another_config_is_told_again(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(0);
+    struct world w;
+
+    returns(&w);
+    f.unsure = true;
+    assert_int_equal(adopt(&w, f), 0);
+    adopt_good(&w, 1);
+    adopt_good(&w, 2);
+    as_plan_run(w.p, w.now);
+    ready(&w, 0);
+    said(&w, "?0");
+    assert_int_equal(w.to.config, 1);
+    world_fini(&w);
+}
+
+/* Two claims of one rank cannot be, so somebody was wrong: the younger one dies. */
+static void test_two_of_one_rank(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(1);
+    struct world w;
+
+    returns(&w);
+    adopt_good(&w, 0);
+    f.rank = f.rank_next = 0;
+    assert_int_equal(adopt(&w, f), 0);
+    adopt_good(&w, 2);
+    as_plan_run(w.p, w.now);
+    said(&w, "UNHEALTHY x1 +3"); /* its name is taken until it is dead */
+    assert_int_equal(rank(&w, 0), 0);
+    assert_int_equal(rank(&w, 1), AS_RANK_NONE);
+    assert_int_equal(rank(&w, 3), 1);
+    died(&w, 1, AS_EXIT_STOPPED);
+    said(&w, "~1");
+    world_fini(&w);
+}
+
+static void test_two_of_one_name(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(0);
+    struct world w;
+
+    returns(&w);
+    adopt_good(&w, 0);
+    f.rank = f.rank_next = 1;
+    assert_int_equal(adopt(&w, f), AS_EEXISTS);
+    world_fini(&w);
+}
+
+static void test_notes_that_cannot_be(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f;
+    struct world w;
+
+    returns(&w);
+#define UNBELIEVABLE(field, bad, good)                                                             \
+    f = note(0);                                                                                   \
+    f.field = (bad);                                                                               \
+    assert_int_equal(adopt(&w, f), AS_EINVALID);                                                   \
+    f.field = (good);                                                                              \
+    assert_int_equal(adopt(&w, f), 0);                                                             \
+    as_plan_free(w.p);                                                                             \
+    world_init(&w);                                                                                \
+    deploy(&w);
+    UNBELIEVABLE(rank, AS_RANKS_MAX, AS_RANKS_MAX - 1)
+    UNBELIEVABLE(rank_next, AS_RANKS_MAX, AS_RANKS_MAX - 1)
+    UNBELIEVABLE(number, 1000000, 999999)
+    UNBELIEVABLE(generation, 0, 1)
+    world_fini(&w);
+}
+
+/* The update goes on where it was; what the new version has shown is found out again. */
+static void test_in_the_middle_of_an_update(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(3);
+    struct world w;
+
+    world_init(&w);
+    w.t.generation = w.t.version = 2;
+    deploy(&w);
+    as_plan_restore(w.p, &usual, NULL, AS_STR(""), w.now);
+    as_plan_serving(w.p, true, w.now);
+    for (uint32_t i = 0; i < 3; i++)
+        adopt_good(&w, i);
+    f.generation = f.version = 2;
+    assert_int_equal(adopt(&w, f), 0);
+    as_plan_run(w.p, w.now);
+    said(&w, "");
+    for (uint32_t i = 0; i < 3; i++)
+        ready(&w, i);
+    said(&w, "");
+    ready(&w, 3);
+    said(&w, "-2");
+    world_fini(&w);
+}
+
+static void test_an_update_that_had_failed(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_init(&w);
+    deploy(&w);
+    as_plan_restore(w.p, &usual, NULL, AS_STR("version 2 ended"), w.now);
+    as_plan_serving(w.p, true, w.now);
+    for (uint32_t i = 0; i < 3; i++)
+        adopt_good(&w, i);
+    as_plan_run(w.p, w.now);
+    for (uint32_t i = 0; i < 3; i++)
+        ready(&w, i);
+    assert_int_equal(as_plan_condition(w.p)->status, AS_STATUS_DEPLOY_FAILED);
+    assert_true(as_plan_condition(w.p)->rolled_back);
+    assert_true(as_plan_settled(w.p));
+    world_fini(&w);
+}
+
+static void test_one_that_died_from_outside_right_after(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    returns(&w);
+    for (uint32_t i = 0; i < 3; i++)
+        adopt_good(&w, i);
+    as_plan_run(w.p, w.now);
+    died(&w, 1, AS_EXIT_KILLED); /* it had been ready: at once */
+    pass(&w, 0);
+    said(&w, "UNHEALTHY +1");
+    world_fini(&w);
+}
+
+static void test_answers_to_the_one_before_are_none(void **state_ AS_UNUSED)
+{
+    struct as_place_facts f = note(0);
+    struct world w, before;
+
+    world_healthy(&before);
+    before.t.generation = before.t.config = 2;
+    deploy(&before);
+    world_init(&w);
+    as_plan_free(w.p);
+    assert_int_equal(as_plan_new(&w.p, AS_STR("d"), &w.starts, 8, &world_ops, &w), 0);
+    w.t = before.t;
+    w.t.replicas = 1;
+    f.unsure = true;
+    deploy(&w);
+    assert_int_equal(adopt(&w, f), 0);
+    as_plan_serving(w.p, true, w.now);
+    as_plan_run(w.p, w.now);
+    ready(&w, 0);
+    said(&w, "?0");
+    as_place_configured(place(&w, 0), before.ask, true, AS_STR(""), w.now);
+    assert_int_equal(state(&w, 0), AS_PLACE_UPDATING);
+    answer(&w, 0, true);
+    assert_int_equal(state(&w, 0), AS_PLACE_RUNNING);
+    world_fini(&w);
+    world_fini(&before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_runs_is_left_alone),
+        cmocka_unit_test(test_what_nobody_claims_is_made_again),
+        cmocka_unit_test(test_one_that_starts_is_waited_for),
+        cmocka_unit_test(test_one_that_was_to_end_goes_on_ending),
+        cmocka_unit_test(test_so_it_does_by_its_own_time),
+        cmocka_unit_test(test_one_that_was_moving),
+        cmocka_unit_test(test_one_that_may_have_another_config_is_told_again),
+        cmocka_unit_test(test_two_of_one_rank),
+        cmocka_unit_test(test_two_of_one_name),
+        cmocka_unit_test(test_notes_that_cannot_be),
+        cmocka_unit_test(test_in_the_middle_of_an_update),
+        cmocka_unit_test(test_an_update_that_had_failed),
+        cmocka_unit_test(test_one_that_died_from_outside_right_after),
+        cmocka_unit_test(test_answers_to_the_one_before_are_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* Specification of ctl/state/code_store: how copies of code are called and found, and which go. */
+#include "ctl/state/code_store.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define A    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define B    "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define COPY "sha256:"
+
+static char base[64], store[96];
+static struct as_buf err;
+
+static int make_base(void **state AS_UNUSED)
+{
+    snprintf(base, sizeof(base), "/tmp/as_code_XXXXXX");
+    if (!mkdtemp(base))
+        return -1;
+    snprintf(store, sizeof(store), "%s/code", base);
+    as_buf_init(&err);
+    return 0;
+}
+
+static int remove_base(void **state AS_UNUSED)
+{
+    char command[128];
+
+    as_buf_fini(&err);
+    snprintf(command, sizeof(command), "rm -rf %s", base);
+    return system(command);
+}
+
+static void run(const char *what, const char *name)
+{
+    struct as_buf b = {0};
+
+    as_buf_printf(&b, "mkdir -p %s && cd %s && N='%s' && %s", store, store, name, what);
+    as_buf_add(&b, "", 1);
+    assert_int_equal(system((char *)b.p), 0);
+    as_buf_fini(&b);
+}
+
+static void make(const char *name)
+{
+    run("mkdir -p $N/sub/deep && echo 1 > $N/sub/deep/x && ln -s /etc $N/link", name);
+}
+
+static bool there(const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", store, name);
+    return access(path, F_OK) == 0;
+}
+
+static struct as_code_names names_of(const char *x, const char *y)
+{
+    struct as_code_names n = {0};
+
+    as_code_names_add(&n, x);
+    as_code_names_add(&n, y);
+    return n;
+}
+
+static void names_are_what_a_file_says(void **state AS_UNUSED)
+{
+    struct as_buf b = {0};
+
+    assert_true(as_code_is_copy(COPY A));
+    assert_true(as_code_is_copy(COPY A "/x.py"));
+    assert_false(as_code_is_copy("live"));
+    assert_false(as_code_is_copy("copy"));
+    assert_false(as_code_is_copy(NULL));
+    as_code_path("/s/code", COPY A "/x.py", &b);
+    assert_string_equal((char *)b.p, "/s/code/" A);
+    b.n = 0;
+    as_code_target(COPY A, "shop.models:app", &b);
+    assert_string_equal((char *)b.p, "shop.models:app");
+    b.n = 0;
+    as_code_target(COPY A "/sub/x.py", "../far/x.py:app", &b);
+    assert_string_equal((char *)b.p, "sub/x.py:app");
+    b.n = 0;
+    as_code_target(COPY A "/x.py", "x.py", &b);
+    assert_string_equal((char *)b.p, "x.py");
+    as_buf_fini(&b);
+}
+
+static void what_a_copy_is_of_is_an_absolute_path(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *dir, *code, *target, *source;
+    } cases[] = {{NULL, COPY A, "m:app", "/here"},
+                 {"sub", COPY A, "m:app", "/here/sub"},
+                 {"/there", COPY A, "m:app", "/there"},
+                 {NULL, COPY A "/x.py", "x.py:app", "/here/x.py"},
+                 {"sub", COPY A "/x.py", "../far/x.py", "/here/sub/../far/x.py"},
+                 {"/there", COPY A "/a/x.py", "a/x.py:app", "/there/a/x.py"},
+                 {"/there", COPY A "/x.py", "/far/x.py:app", "/far/x.py"}};
+
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        struct as_buf b = {0};
+
+        as_code_source("/here", cases[i].dir, cases[i].code, cases[i].target, &b);
+        assert_memory_equal(b.p, "--source=", 9);
+        assert_string_equal((char *)b.p + 9, cases[i].source);
+        as_buf_fini(&b);
+    }
+}
+
+static void a_copy_that_is_gone_is_told(void **state AS_UNUSED)
+{
+    assert_int_equal(as_code_check(store, COPY A, &err), AS_ENOTFOUND);
+    as_buf_add(&err, "", 1);
+    assert_non_null(strstr((char *)err.p, "the copy of its code is not there: "));
+    assert_non_null(strstr((char *)err.p, "/code/" A "; deploy its files again"));
+    run("echo > $N", A); /* what is no folder is none */
+    assert_int_equal(as_code_check(store, COPY A, &err), AS_ENOTFOUND);
+    make(B);
+    err.n = 0;
+    assert_int_equal(as_code_check(store, COPY B "/x.py", &err), 0);
+    assert_int_equal(err.n, 0);
+}
+
+static void names_are_kept_once(void **state AS_UNUSED)
+{
+    struct as_code_names n = names_of(COPY A, COPY A "/x.py");
+
+    as_code_names_add(&n, "live");
+    as_code_names_add(&n, NULL);
+    assert_int_equal(n.n, 1);
+    assert_string_equal(n.all[0], A);
+    as_code_names_fini(&n);
+}
+
+static void what_is_not_needed_goes(void **state AS_UNUSED)
+{
+    struct as_code_names keep = names_of(COPY A, NULL);
+
+    assert_int_equal(as_code_discard(store, &keep, &err), 0); /* there is no store */
+    assert_int_equal(as_code_remove(store, &err), 0);
+    make(A);
+    make(B);
+    make(".tmp-half");
+    run("mkdir other", "");
+    assert_int_equal(as_code_discard(store, &keep, &err), 2);
+    /* at once they are no copies; their files go later */
+    assert_false(there(B) || there(".tmp-half"));
+    make(B);
+    assert_int_equal(as_code_discard(store, &keep, &err), 1); /* one of the name waits already */
+    make(B);
+    assert_int_equal(as_code_remove(store, &err), 3);
+    assert_true(there(A) && there(A "/sub/deep/x") && there(B) && there("other"));
+    assert_int_equal(as_code_remove(store, &err), 0);
+    assert_int_equal(err.n, 0);
+    assert_int_equal(access("/etc", F_OK), 0); /* no link was followed */
+    as_code_names_fini(&keep);
+}
+
+static void folders_that_cannot_be_written_to_go_too(void **state AS_UNUSED)
+{
+    struct as_code_names none = {0};
+
+    make(A);
+    run("chmod 0400 $N/sub/deep $N/sub", A);
+    assert_int_equal(as_code_discard(store, &none, &err), 1);
+    assert_int_equal(as_code_remove(store, &err), 1);
+    assert_int_equal(err.n, 0);
+}
+
+static void all_of_it_can_go(void **state AS_UNUSED)
+{
+    make(A);
+    make(".old-x");
+    as_code_clear(store);
+    assert_int_equal(access(store, F_OK), -1);
+    as_code_clear(store);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_base, remove_base)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_what_a_file_says),
+        cmocka_unit_test(what_a_copy_is_of_is_an_absolute_path),
+        IN_FOLDER(a_copy_that_is_gone_is_told),
+        cmocka_unit_test(names_are_kept_once),
+        IN_FOLDER(what_is_not_needed_goes),
+        IN_FOLDER(folders_that_cannot_be_written_to_go_too),
+        IN_FOLDER(all_of_it_can_go),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,109 @@
+/* Specification of ctl/state/generations: generations that somebody needs. */
+#include "ctl/state/generations.h"
+
+#include "unit.h"
+
+static const struct as_spec_limits limits = {
+    .bytes = 10000, .depth = 20, .applications = 10, .deployments = 10, .errors = 10};
+
+static struct as_spec *spec_of(const char *text)
+{
+    struct as_buf err = {0};
+    struct as_spec *s;
+
+    assert_int_equal(as_spec_parse(&s, &limits, "test", as_str_of(text), &err), 0);
+    return s;
+}
+
+#define TWO                                                                                        \
+    "applications: [{name: a, command: [x], deployments: [{name: d}]},"                            \
+    " {name: b, command: [y], deployments: [{name: e}, {name: f, version: 2}]}]"
+
+/* Generation 7 is kept elsewhere, and counts how often it is asked for. */
+static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)
+{
+    ++*(uint32_t *)ctx;
+    if (generation != 7)
+        return AS_ENOTFOUND;
+    *ret_s = spec_of(TWO);
+    return 0;
+}
+
+static bool is(void *arg, uint64_t generation)
+{
+    return generation == *(uint64_t *)arg;
+}
+
+static void a_deployment_is_found_in_its_generation(void **state AS_UNUSED)
+{
+    struct as_catalog_page page = {0};
+    struct as_catalog c;
+
+    as_catalog_init(&c, NULL, NULL);
+    as_catalog_put(&c, 1, spec_of(TWO));
+    as_catalog_put(&c, 2, spec_of("applications: [{command: [x], deployments: [{name: d}]}]"));
+    assert_true(as_catalog_find(&c, 1, AS_STR("f"), &page));
+    assert_string_equal(as_spec_str(page.app, AS_SPEC_APPLICATION_NAME), "b");
+    assert_string_equal(as_spec_str(page.deployment, AS_SPEC_DEPLOYMENT_VERSION), "2");
+    assert_false(as_catalog_find(&c, 2, AS_STR("f"), &page));
+    assert_true(as_catalog_find(&c, 2, AS_STR("d"), &page));
+    assert_false(as_catalog_find(&c, 3, AS_STR("d"), &page));
+    as_catalog_fini(&c);
+}
+
+static void what_is_there_already_stays(void **state AS_UNUSED)
+{
+    struct as_catalog c;
+    const struct as_spec *s;
+
+    as_catalog_init(&c, NULL, NULL);
+    as_catalog_put(&c, 1, spec_of(TWO));
+    s = as_catalog_get(&c, 1);
+    as_catalog_put(&c, 1, spec_of("applications: []"));
+    assert_ptr_equal(as_catalog_get(&c, 1), s);
+    as_catalog_fini(&c);
+}
+
+static void what_is_kept_elsewhere_is_asked_for_once(void **state AS_UNUSED)
+{
+    struct as_catalog_page page;
+    struct as_catalog c;
+    uint32_t asked = 0;
+
+    as_catalog_init(&c, load, &asked);
+    assert_true(as_catalog_find(&c, 7, AS_STR("e"), &page));
+    assert_true(as_catalog_find(&c, 7, AS_STR("d"), &page));
+    assert_int_equal(asked, 1);
+    assert_null(as_catalog_get(&c, 8));
+    assert_int_equal(asked, 2);
+    as_catalog_fini(&c);
+}
+
+static void what_nobody_needs_goes(void **state AS_UNUSED)
+{
+    struct as_catalog c;
+    uint32_t asked = 0;
+    uint64_t two = 2;
+
+    as_catalog_init(&c, load, &asked);
+    for (uint64_t g = 1; g <= 3; g++)
+        as_catalog_put(&c, g, spec_of(TWO));
+    as_catalog_keep(&c, is, &two);
+    assert_non_null(as_catalog_get(&c, 2));
+    assert_null(as_catalog_get(&c, 1));
+    assert_null(as_catalog_get(&c, 3));
+    assert_int_equal(asked, 2);
+    as_catalog_fini(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_deployment_is_found_in_its_generation),
+        cmocka_unit_test(what_is_there_already_stays),
+        cmocka_unit_test(what_is_kept_elsewhere_is_asked_for_once),
+        cmocka_unit_test(what_nobody_needs_goes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,349 @@
+/* Specification of ctl/output/journal: the newest lines of each name, bounded, in files. */
+#include "ctl/output/journal.h"
+
+#include "base/buf.h"
+#include "unit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char base[64], folder[96];
+static struct as_journal j;
+
+static int up(void **state AS_UNUSED)
+{
+    char port[80];
+
+    snprintf(base, sizeof(base), "/tmp/as_journal_XXXXXX");
+    if (!mkdtemp(base))
+        return -1;
+    snprintf(port, sizeof(port), "%s/7", base);
+    snprintf(folder, sizeof(folder), "%s/logs", port);
+    return mkdir(port, 0700) || mkdir(folder, 0700);
+}
+
+static int down(void **state AS_UNUSED)
+{
+    char command[128];
+
+    as_journal_close(&j);
+    snprintf(command, sizeof(command), "rm -r %s", base);
+    return system(command);
+}
+
+static void begin(uint64_t keep, uint32_t max_gone)
+{
+    assert_int_equal(as_journal_open(&j, base, 7, "own", keep, max_gone), 0);
+}
+
+static void say(const char *name, const char *line)
+{
+    as_journal_line(&j, name, AS_STR(""), as_str_of(line));
+}
+
+/* The lines of a file without their moments, a '|' behind each; "-" when there is none. */
+static const char *lines_of(const char *file)
+{
+    static char text[65536];
+    char path[400], line[32768];
+    size_t n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    f = fopen(path, "re");
+    if (!f)
+        return "-";
+    text[0] = 0;
+    while (fgets(line, sizeof(line), f)) {
+        assert_true(strlen(line) > AS_JOURNAL_STAMP);
+        assert_memory_equal(line + 10, "T", 1);
+        assert_memory_equal(line + AS_JOURNAL_STAMP - 1, "Z ", 2);
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%.*s|",
+                              (int)strcspn(line + AS_JOURNAL_STAMP + 1, "\n"),
+                              line + AS_JOURNAL_STAMP + 1);
+    }
+    fclose(f);
+    return text;
+}
+
+static void each_name_has_a_file(void **state AS_UNUSED)
+{
+    struct stat st;
+    char path[128];
+
+    begin(4096, 1);
+    say("own", "a");
+    say("rank-0", "b c");
+    as_journal_line(&j, "own", AS_STR("time=1 "), AS_STR("d"));
+    assert_string_equal(lines_of("own.log"), "a|time=1 d|");
+    assert_string_equal(lines_of("rank-0.log"), "b c|");
+    snprintf(path, sizeof(path), "%s/own.log", folder);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void lines_of_an_earlier_life_stay(void **state AS_UNUSED)
+{
+    begin(4096, 1);
+    say("own", "first");
+    as_journal_close(&j);
+    say("own", "nobody hears this"); /* closed: nothing happens */
+    begin(4096, 1);
+    say("own", "second");
+    assert_string_equal(lines_of("own.log"), "first|second|");
+}
+
+/* A line takes 26 bytes more than its text. */
+static void half_of_what_is_kept_is_one_file(void **state AS_UNUSED)
+{
+    char text[38];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    begin(252, 1); /* 126: two lines of 63 bytes fit, at N */
+    say("own", text);
+    say("own", text);
+    assert_string_equal(lines_of("own.log.1"), "-");
+    say("own", "third"); /* N + 1 */
+    assert_int_equal(strlen(lines_of("own.log.1")), 2 * 38);
+    assert_string_equal(lines_of("own.log"), "third|");
+    for (int i = 0; i < 100; i++)
+        say("own", text);
+    assert_true(strlen(lines_of("own.log.1")) <= 2 * 38);
+    assert_true(strlen(lines_of("own.log")) <= 2 * 38);
+}
+
+static void a_line_is_not_longer_than_a_file(void **state AS_UNUSED)
+{
+    static char text[20000];
+
+    memset(text, 'x', sizeof(text) - 1);
+    begin(1024, 1);
+    say("own", text);
+    say("own", "b");
+    assert_int_equal(strlen(lines_of("own.log.1")), 512 + 1);
+    assert_string_equal(lines_of("own.log"), "b|");
+}
+
+static void more_names_than_open_files(void **state AS_UNUSED)
+{
+    char name[16];
+
+    begin(4096, 1);
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < 3 * AS_JOURNAL_OPEN; i++) {
+            snprintf(name, sizeof(name), "r-%u", i);
+            say(name, name);
+        }
+    }
+    assert_string_equal(lines_of("r-0.log"), "r-0|r-0|r-0|");
+    assert_string_equal(lines_of("r-23.log"), "r-23|r-23|r-23|");
+}
+
+static void two_writers_of_a_name_do_not_lose_a_file(void **state AS_UNUSED)
+{
+    static struct as_journal other;
+
+    begin(200, 1);
+    assert_int_equal(as_journal_open(&other, base, 7, "own", 200, 0), 0);
+    say("own", "a line of some length that fills it");
+    as_journal_line(&other, "own", AS_STR(""), AS_STR("a second line of the same length..."));
+    say("own", "a third line begins the next file");
+    /* it does not know that the file has changed, and is over the bound by its own count */
+    as_journal_line(&other, "own", AS_STR(""),
+                    AS_STR("a fourth line, which goes there too, at last"));
+    assert_string_equal(lines_of("own.log.1"),
+                        "a line of some length that fills it|a second line of the "
+                        "same length...|");
+    assert_string_equal(lines_of("own.log"),
+                        "a third line begins the next file|a fourth line, which goes "
+                        "there too, at last|");
+    as_journal_close(&other);
+}
+
+/* The bound on a file's size stands for a full disk. */
+static void a_torn_line_ends_before_the_next_one(void **state AS_UNUSED)
+{
+    struct rlimit was, small;
+
+    signal(SIGXFSZ, SIG_IGN);
+    begin(4096, 1);
+    say("own", "first");
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    small = (struct rlimit){31 + 28, was.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    say("own", "torn, and lost");
+    say("own", "lost");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    say("own", "second");
+    say("own", "third");
+    assert_string_equal(lines_of("own.log"), "first|tor|second|third|");
+}
+
+static void a_file_that_cannot_be_had_is_tried_again(void **state AS_UNUSED)
+{
+    char path[128];
+
+    begin(64, 1);
+    say("own", "first");
+    snprintf(path, sizeof(path), "%s/own.log", folder);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0); /* nobody can write to that */
+    say("own", "lost, at the end of the file");
+    assert_int_equal(rmdir(path), 0);
+    say("own", "back");
+    assert_string_equal(lines_of("own.log"), "back|");
+}
+
+static void of_what_is_gone_the_newest_are_kept(void **state AS_UNUSED)
+{
+    begin(4096, 2);
+    for (int i = 0; i < 4; i++) {
+        char name[8];
+
+        snprintf(name, sizeof(name), "r-%d", i);
+        say(name, "x");
+        as_journal_forget(&j, name);
+    }
+    assert_string_equal(lines_of("r-0.log"), "-");
+    assert_string_equal(lines_of("r-1.log"), "-");
+    assert_string_equal(lines_of("r-2.log"), "x|");
+    say("r-2", "again"); /* it is not gone any more */
+    for (int i = 4; i < 7; i++) {
+        char name[8];
+
+        snprintf(name, sizeof(name), "r-%d", i);
+        say(name, "x");
+        as_journal_forget(&j, name);
+    }
+    assert_string_equal(lines_of("r-2.log"), "x|again|");
+    assert_string_equal(lines_of("r-3.log"), "-");
+    assert_string_equal(lines_of("r-4.log"), "-");
+    assert_string_equal(lines_of("r-5.log"), "x|");
+    as_journal_forget(&j, "r-6"); /* twice is once */
+    assert_string_equal(lines_of("r-5.log"), "x|");
+}
+
+static void what_is_gone_is_known_over_an_exec(void **state AS_UNUSED)
+{
+    struct as_buf why = {0};
+    struct as_carried in;
+    struct as_carry out;
+    int fd;
+
+    begin(4096, 2);
+    say("a", "of a");
+    say("b", "of b");
+    as_journal_forget(&j, "a");
+    as_journal_forget(&j, "b");
+    as_carry_init(&out);
+    as_journal_carry(&j, &out);
+    fd = as_carry_file(&out);
+    as_carry_fini(&out);
+    as_journal_close(&j);
+    assert_int_equal(as_carried_read(&in, fd, false, &why), 0);
+    close(fd);
+    begin(4096, 2);
+    as_journal_resume(&j, &in);
+    assert_false(in.failed);
+    as_carried_fini(&in);
+    say("c", "of c");
+    as_journal_forget(&j, "c");
+    assert_string_equal(lines_of("a.log"), "-");
+    assert_string_equal(lines_of("b.log"), "of b|");
+    assert_string_equal(lines_of("c.log"), "of c|");
+}
+
+static void one_that_says_nothing_is_known(void **state AS_UNUSED)
+{
+    begin(4096, 1);
+    as_journal_begin(&j, "r-0");
+    assert_string_equal(lines_of("r-0.log"), "");
+    say("r-0", "x");
+    as_journal_begin(&j, "r-0");
+    assert_string_equal(lines_of("r-0.log"), "x|");
+}
+
+static void none_of_what_is_gone(void **state AS_UNUSED)
+{
+    begin(4096, 0);
+    say("r-0", "x");
+    as_journal_forget(&j, "r-0");
+    assert_string_equal(lines_of("r-0.log"), "-");
+}
+
+static void nothing_is_kept(void **state AS_UNUSED)
+{
+    begin(0, 1);
+    say("own", "x");
+    as_journal_forget(&j, "own");
+    assert_string_equal(lines_of("own.log"), "-");
+    as_journal_line(NULL, "own", AS_STR(""), AS_STR("x"));
+    as_journal_forget(NULL, "own");
+}
+
+static void without_its_folder(void **state AS_UNUSED)
+{
+    assert_int_equal(as_journal_open(&j, base, 8, "own", 4096, 1), AS_EIO);
+    say("own", "x");
+    as_journal_forget(&j, "own");
+}
+
+static void names_and_files(void **state AS_UNUSED)
+{
+    static const char *const rows[][2] = {
+        {"rank-0", "rank-0.log"},   {"a.b_C9", "a.b_C9.log"}, {"../x", "%2E.%2Fx.log"},
+        {".", "%2E.log"},           {"-f", "%2Df.log"},       {"a b\n", "a%20b%0A.log"},
+        {"\xc3\xa9", "%C3%A9.log"}, {"50%", "50%25.log"},     {"shop/r-1", "shop%2Fr-1.log"},
+    };
+    char file[AS_JOURNAL_FILE], name[AS_JOURNAL_FILE], other[AS_JOURNAL_FILE], text[300];
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        as_journal_file(file, rows[i][0]);
+        assert_string_equal(file, rows[i][1]);
+        assert_true(as_journal_name(file, name));
+        assert_string_equal(name, rows[i][0]);
+    }
+    assert_false(as_journal_name("x.log.1", name));
+    assert_false(as_journal_name(".log", name));
+    assert_false(as_journal_name("x%2.log", name));
+    assert_false(as_journal_name("x%zz.log", name));
+    memset(text, '/', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    as_journal_file(file, text);
+    text[sizeof(text) - 2] = 'x';
+    as_journal_file(other, text);
+    assert_string_not_equal(file, other); /* though both are cut */
+    assert_true(strlen(file) + sizeof(AS_JOURNAL_BEFORE) - 1 < 256);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(each_name_has_a_file),
+        T(lines_of_an_earlier_life_stay),
+        T(half_of_what_is_kept_is_one_file),
+        T(a_line_is_not_longer_than_a_file),
+        T(more_names_than_open_files),
+        T(two_writers_of_a_name_do_not_lose_a_file),
+        T(a_torn_line_ends_before_the_next_one),
+        T(a_file_that_cannot_be_had_is_tried_again),
+        T(of_what_is_gone_the_newest_are_kept),
+        T(what_is_gone_is_known_over_an_exec),
+        T(one_that_says_nothing_is_known),
+        T(none_of_what_is_gone),
+        T(nothing_is_kept),
+        T(without_its_folder),
+        cmocka_unit_test(names_and_files),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

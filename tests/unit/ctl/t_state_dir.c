@@ -1,0 +1,115 @@
+/* Specification of ctl/state/state_dir: which folder it is, whose it must be, and that one server has it.
+ */
+#include "ctl/state/state_dir.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char base[64], folder[96];
+static struct as_buf err;
+
+static int make_base(void **state AS_UNUSED)
+{
+    snprintf(base, sizeof(base), "/tmp/as_state_XXXXXX");
+    if (!mkdtemp(base))
+        return -1;
+    snprintf(folder, sizeof(folder), "%s/deep/state", base);
+    as_buf_init(&err);
+    return 0;
+}
+
+static int remove_base(void **state AS_UNUSED)
+{
+    char command[128];
+
+    as_buf_fini(&err);
+    snprintf(command, sizeof(command), "rm -rf %s", base);
+    return system(command);
+}
+
+static const char *said(void)
+{
+    as_buf_add(&err, "", 1);
+    return (const char *)err.p;
+}
+
+static void the_default_folder_follows_xdg(void **state AS_UNUSED)
+{
+    char *f;
+
+    setenv("XDG_STATE_HOME", "/somewhere", 1);
+    f = as_state_dir_of("");
+    assert_string_equal(f, "/somewhere/anyserve");
+    free(f);
+    f = as_state_dir_of("/mine");
+    assert_string_equal(f, "/mine");
+    free(f);
+    /* a relative one is to be ignored */
+    setenv("XDG_STATE_HOME", "relative", 1);
+    setenv("HOME", "/home/me", 1);
+    f = as_state_dir_of("");
+    assert_string_equal(f, geteuid() == 0 ? "/var/lib/anyserve" : "/home/me/.local/state/anyserve");
+    free(f);
+}
+
+static void a_folder_is_held_by_one_server(void **state AS_UNUSED)
+{
+    char path[160];
+    struct stat st;
+    int fd, other = -1;
+
+    assert_int_equal(as_state_dir_hold(folder, &fd, &err), 0);
+    snprintf(path, sizeof(path), "%s/" AS_STATE_DIR_LOCK, folder);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    assert_int_equal(as_state_dir_hold(folder, &other, &err), AS_EEXISTS);
+    assert_int_equal(other, -1);
+    assert_non_null(strstr(said(), "another server uses"));
+    close(fd);
+    assert_int_equal(as_state_dir_hold(folder, &fd, &err), 0);
+    close(fd);
+    /* what is none can be no lock */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    err.n = 0;
+    assert_int_equal(as_state_dir_hold(folder, &fd, &err), AS_EIO);
+    assert_non_null(strstr(said(), AS_STATE_DIR_LOCK ": Is a directory"));
+}
+
+static void it_is_private(void **state AS_UNUSED)
+{
+    struct stat st;
+
+    assert_int_equal(as_state_dir_make(folder, &err), 0);
+    assert_int_equal(as_state_dir_make(folder, &err), 0);
+    assert_int_equal(stat(folder, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(chmod(folder, 0720), 0);
+    assert_int_equal(as_state_dir_make(folder, &err), AS_EDENIED);
+    assert_non_null(strstr(said(), "others may write to the state folder"));
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(close(creat(folder, 0600)), 0);
+    err.n = 0;
+    assert_int_equal(as_state_dir_make(folder, &err), AS_EDENIED);
+    assert_non_null(strstr(said(), "is no folder"));
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_base, remove_base)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(it_is_private),
+        IN_FOLDER(a_folder_is_held_by_one_server),
+        cmocka_unit_test(the_default_folder_follows_xdg),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,357 @@
+/* Specification of edge/exchange/client_timeouts: when an answer that waits for its client is given up, or a
+ * request that comes in; who goes when others find no room. Time is the argument of the sweeps; the
+ * client takes what h1_take takes. */
+#include "edge/exchange/client_timeouts.h"
+
+#include "h1_case.h"
+
+#define GET     "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+#define TIMEOUT (10 * AS_SEC)
+#define LEAST   1000u /* min_progress */
+/* From the answer to the first look, and from a look to the next: a sweep late each. */
+#define FIRST  2
+#define SECOND 11
+#define LIMIT  1000u /* of each budget; one account may hold half of it */
+
+static const struct as_log quiet = {.level = AS_LOG_ERROR};
+static struct as_edge e;
+static struct as_conn conn;
+static struct as_exchange *x;
+static struct h1_case client;
+static struct as_blob *bytes;
+static struct as_edge_budgets budgets;
+static struct as_account *other; /* of both budgets: somebody who finds no room */
+static as_ns at;                 /* the last sweep */
+
+static void nothing(struct as_task *t AS_UNUSED)
+{
+}
+
+static int setup(void **state AS_UNUSED)
+{
+    at = 1000 * AS_SEC;
+    budgets =
+        (struct as_edge_budgets){{.limit = LIMIT, .share = 50}, {.limit = LIMIT, .share = 50}};
+    e = (struct as_edge){
+        .log = &quiet,
+        .budgets = &budgets,
+        .swept = at,
+        .sweep_every = AS_SEC,
+        .conf = {.body_timeout = TIMEOUT, .send_timeout = TIMEOUT, .min_progress = LEAST}};
+    as_loop_new(&e.loop, 0);
+    as_patience_init(&e);
+    client = (struct h1_case){.ends_answer_nothing = true};
+    h1_open(&client);
+    h1_feed(&client, GET, sizeof(GET) - 1, SIZE_MAX);
+    conn = (struct as_conn){.edge = &e, .h1 = client.h};
+    as_task_init(&conn.flush, nothing);
+    x = calloc(1, sizeof(*x));
+    x->edge = &e;
+    x->conn = &conn;
+    x->stream = client.stream;
+    x->requests = conn.requests = as_account_new(&budgets.requests);
+    x->answers = conn.answers = as_account_new(&budgets.answers);
+    as_list_init(&x->patience);
+    bytes = as_blob_new(100 * LEAST);
+    memset(bytes->data, 'x', bytes->n);
+    return 0;
+}
+
+static int teardown(void **state AS_UNUSED)
+{
+    as_patience_stop(x);
+    as_account_give(x->requests, as_account_held(x->requests));
+    as_account_give(x->answers, as_account_held(x->answers));
+    as_account_leave(x->requests);
+    as_account_leave(x->answers);
+    free(x);
+    as_task_cancel(&conn.flush);
+    h1_close(&client);
+    as_blob_unref(bytes);
+    as_loop_free(e.loop);
+    return 0;
+}
+
+static void sweep(unsigned seconds)
+{
+    while (seconds--) {
+        as_patience_begin_sweep(&e);
+        as_patience_sweep(&e, at += AS_SEC);
+    }
+}
+
+/* Somebody else finds no room in the budget. */
+static void find_no_room(struct as_budget *b)
+{
+    other = as_account_new(b);
+    assert_false(as_account_take(other, LIMIT + 1));
+    as_account_leave(other);
+}
+
+static void write_bytes(size_t n)
+{
+    as_h1_write(client.h, client.stream, &(struct as_http_piece){bytes->data, n, bytes});
+}
+
+/* An answer over time of which n bytes wait, after the first look. */
+static void begin(size_t n)
+{
+    as_h1_begin(client.h, client.stream, &(struct as_http_answer){.status = 200});
+    h1_take(&client, SIZE_MAX); /* its head */
+    as_patience_answer(x);
+    if (n)
+        write_bytes(n);
+    sweep(FIRST);
+}
+
+static bool is_given_up(void)
+{
+    assert_int_equal(e.stat.slow_answers, as_list_empty(&x->patience));
+    return e.stat.slow_answers;
+}
+
+static void test_an_open_answer_of_which_nothing_waits_is_waited_for(void **state AS_UNUSED)
+{
+    begin(0);
+    for (int i = 0; i < 20; i++) {
+        sweep(SECOND);
+        write_bytes(1);
+        h1_take(&client, SIZE_MAX);
+    }
+    assert_false(is_given_up());
+}
+
+static void test_one_that_nobody_takes_is_given_up_in_time(void **state AS_UNUSED)
+{
+    begin(1);
+    sweep(SECOND - 1);
+    assert_false(is_given_up());
+    sweep(1);
+    assert_true(is_given_up());
+    assert_true(as_task_is_due(&conn.flush));
+    assert_int_equal(h1_take(&client, SIZE_MAX), AS_EPROTO); /* it was reset */
+}
+
+static void test_one_that_stops_late_is_given_up_as_well(void **state AS_UNUSED)
+{
+    begin(0);
+    sweep(100);
+    write_bytes(1);
+    sweep(FIRST + SECOND);
+    assert_true(is_given_up());
+}
+
+static void test_the_least_that_must_move(void **state AS_UNUSED)
+{
+    begin(50 * LEAST);
+    for (int i = 0; i < 10; i++) {
+        h1_take(&client, LEAST);
+        sweep(SECOND);
+    }
+    assert_false(is_given_up());
+    h1_take(&client, LEAST - 1);
+    sweep(SECOND);
+    assert_true(is_given_up());
+}
+
+static void test_all_that_waited_is_enough(void **state AS_UNUSED)
+{
+    begin(10);
+    for (int i = 0; i < 10; i++) {
+        h1_take(&client, 10);
+        write_bytes(10);
+        sweep(SECOND);
+    }
+    assert_false(is_given_up());
+    h1_take(&client, 9);
+    sweep(SECOND);
+    assert_true(is_given_up());
+}
+
+static void test_what_is_written_is_no_progress(void **state AS_UNUSED)
+{
+    begin(LEAST);
+    write_bytes(10 * LEAST);
+    sweep(SECOND);
+    assert_true(is_given_up());
+}
+
+static void test_a_whole_answer(void **state AS_UNUSED)
+{
+    struct as_http_piece body = {bytes->data, bytes->n, bytes};
+
+    as_h1_answer(client.h, client.stream,
+                 &(struct as_http_answer){.status = 200, .body = &body, .n_body = 1});
+    as_patience_answer(x);
+    sweep(FIRST);
+    for (int i = 0; i < 5; i++) {
+        h1_take(&client, LEAST); /* the first time the head goes with it */
+        sweep(SECOND);
+    }
+    assert_false(is_given_up());
+    sweep(SECOND);
+    assert_true(is_given_up());
+}
+
+static void test_without_a_timeout_all_are_waited_for(void **state AS_UNUSED)
+{
+    e.conf.send_timeout = 0;
+    begin(100 * LEAST);
+    sweep(1000);
+    assert_false(is_given_up());
+}
+
+/* --- others find no room --- */
+
+/* It takes what it must, but at this pace not all in time. */
+static void take_slowly(unsigned seconds)
+{
+    while (seconds--) {
+        h1_take(&client, LEAST);
+        sweep(1);
+    }
+}
+
+static void test_a_slow_answer_yields_when_others_find_no_room(void **state AS_UNUSED)
+{
+    assert_true(as_account_take(x->answers, LIMIT / 2));
+    begin(90 * LEAST);
+    take_slowly(50);
+    assert_false(is_given_up()); /* nobody minds */
+    find_no_room(&budgets.answers);
+    take_slowly(1);
+    assert_true(is_given_up());
+}
+
+static void test_who_holds_little_need_not_yield(void **state AS_UNUSED)
+{
+    assert_true(as_account_take(x->answers, LIMIT / 3));
+    begin(90 * LEAST);
+    take_slowly(5);
+    find_no_room(&budgets.answers);
+    take_slowly(1);
+    assert_false(is_given_up());
+    assert_true(as_account_take(x->answers, 1)); /* more than half of what is free */
+    find_no_room(&budgets.answers);
+    take_slowly(1);
+    assert_true(is_given_up());
+}
+
+static void test_no_room_for_requests_is_nothing_to_answers(void **state AS_UNUSED)
+{
+    assert_true(as_account_take(x->answers, LIMIT / 2));
+    begin(90 * LEAST);
+    take_slowly(5);
+    find_no_room(&budgets.requests);
+    take_slowly(5);
+    assert_false(is_given_up());
+}
+
+static void test_an_answer_that_is_taken_in_time_need_not_yield(void **state AS_UNUSED)
+{
+    assert_true(as_account_take(x->answers, LIMIT / 2));
+    begin(50 * LEAST);
+    for (int i = 0; i < 8; i++) { /* in TIMEOUT, less the sweep that its beginning may be late */
+        find_no_room(&budgets.answers);
+        h1_take(&client, 6 * LEAST);
+        sweep(1);
+    }
+    assert_false(is_given_up());
+}
+
+static void test_a_pace_is_known_after_a_second(void **state AS_UNUSED)
+{
+    assert_true(as_account_take(x->answers, LIMIT / 2));
+    begin(50 * LEAST);
+    find_no_room(&budgets.answers);
+    sweep(1);
+    assert_false(is_given_up());
+    find_no_room(&budgets.answers);
+    sweep(1);
+    assert_true(is_given_up());
+}
+
+static void test_the_pace_in_numbers(void **state AS_UNUSED)
+{
+    static const struct {
+        as_ns time;
+        uint64_t moved, left;
+        bool slow;
+    } rows[] = {
+        {2 * AS_SEC - 1, 0, 1000, false}, /* a sweep and a second have not gone by */
+        {2 * AS_SEC, 0, 1, true},
+        {2 * AS_SEC, 0, 0, false},
+        {2 * AS_SEC, 100, 1000, false}, /* ten seconds */
+        {2 * AS_SEC, 100, 1001, true},
+        {11 * AS_SEC, 100, 100, false},
+        {11 * AS_SEC, 100, 101, true},
+        {11 * AS_SEC, (uint64_t)1 << 40, (uint64_t)1 << 40, false},
+    };
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++)
+        assert_int_equal(
+            as_patience_is_slow(&e, rows[i].time, rows[i].moved, rows[i].left, TIMEOUT),
+            rows[i].slow);
+    assert_false(as_patience_is_slow(&e, 100 * AS_SEC, 0, 1000, 0)); /* off */
+}
+
+static void test_a_connection_that_takes_nothing(void **state AS_UNUSED)
+{
+    assert_int_equal(as_patience_with_output(&conn), TIMEOUT);
+    assert_true(as_account_take(conn.answers, LIMIT / 2));
+    find_no_room(&budgets.answers);
+    as_patience_begin_sweep(&e);
+    assert_int_equal(as_patience_with_output(&conn), AS_SEC);
+    e.conf.send_timeout = 0;
+    assert_int_equal(as_patience_with_output(&conn), 0);
+    e.conf.send_timeout = AS_MS;
+    assert_int_equal(as_patience_with_output(&conn), AS_MS);
+    e.conf.send_timeout = TIMEOUT;
+    as_patience_begin_sweep(&e); /* there was room since */
+    assert_int_equal(as_patience_with_output(&conn), TIMEOUT);
+}
+
+static void test_sweeps_are_as_often_as_the_shortest_timeout_needs(void **state AS_UNUSED)
+{
+    struct as_edge_conf conf = {0};
+    as_ns *const timeouts[] = {&conf.header_timeout,    &conf.idle_timeout, &conf.keepalive_time,
+                               &conf.keepalive_timeout, &conf.body_timeout, &conf.send_timeout};
+
+    assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST); /* all are off */
+    for (size_t i = 0; i < AS_COUNT(timeouts); i++) {
+        *timeouts[i] = 4 * AS_PATIENCE_MOST;
+        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST);
+        *timeouts[i] -= 4;
+        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST - 1);
+        *timeouts[i] = 4 * AS_PATIENCE_LEAST + 4;
+        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_LEAST + 1);
+        *timeouts[i] = 1;
+        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_LEAST);
+        *timeouts[i] = 0;
+    }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_an_open_answer_of_which_nothing_waits_is_waited_for),
+        TEST(test_one_that_nobody_takes_is_given_up_in_time),
+        TEST(test_one_that_stops_late_is_given_up_as_well),
+        TEST(test_the_least_that_must_move),
+        TEST(test_all_that_waited_is_enough),
+        TEST(test_what_is_written_is_no_progress),
+        TEST(test_a_whole_answer),
+        TEST(test_without_a_timeout_all_are_waited_for),
+        TEST(test_a_slow_answer_yields_when_others_find_no_room),
+        TEST(test_who_holds_little_need_not_yield),
+        TEST(test_no_room_for_requests_is_nothing_to_answers),
+        TEST(test_an_answer_that_is_taken_in_time_need_not_yield),
+        TEST(test_a_pace_is_known_after_a_second),
+        TEST(test_the_pace_in_numbers),
+        TEST(test_a_connection_that_takes_nothing),
+        TEST(test_sweeps_are_as_often_as_the_shortest_timeout_needs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

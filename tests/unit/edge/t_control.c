@@ -1,0 +1,221 @@
+/* Specification of edge/admin/control: which request is asked for by which path and body, and what its
+ * answers look like. */
+#include "control_world.h"
+
+/* The whole answer to one request; its status. */
+static int ask(struct world *w, struct client *c, const char *method, const char *target,
+               const char *body)
+{
+    forget(c);
+    as_buf_drop(&w->asked, w->asked.n);
+    say(c, method, target, body);
+    UNTIL(w, c, heard(c, "\r\n\r\n"));
+    return atoi(text_of(&c->heard) + strlen("HTTP/1.1 "));
+}
+
+static void a_path_is_a_verb(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *method, *target, *body, *asked;
+    } rows[] = {
+        {"GET", "/api/serve/applications/", NULL, "show   0 "},
+        {"GET", "/api/serve/config", NULL, "config   0 "},
+        {"GET", "/api/serve/history", NULL, "history   0 "},
+        {"PUT", "/api/serve/applications/", "a: b", "deploy   0 a: b"},
+        {"PUT", "/api/serve/applications/", "", "deploy   0 "},
+        {"PUT", "/api/serve/applications/?dry_run=1", "a: b", "plan   0 a: b"},
+        {"PUT", "/api/serve/applications/?dry_run=true", "a", "plan   0 a"},
+        {"PUT", "/api/serve/applications/?dry_run=0", "a", "deploy   0 a"},
+        {"PUT", "/api/serve/applications/?dry_run=false", "a", "deploy   0 a"},
+        {"DELETE", "/api/serve/applications/", NULL, "delete   0 "},
+        {"DELETE", "/api/serve/applications/shop", NULL, "delete shop  0 "},
+        {"DELETE", "/api/serve/applications/a%20b", NULL, "delete a b  0 "},
+        {"POST", "/api/v1/applications/shop/deployments/main/scale", "{\"target_num_replicas\": 3}",
+         "scale shop main 3 "},
+        {"POST", "/api/v1/applications/shop/deployments/main/scale", "{\"target_num_replicas\": 0}",
+         "scale shop main 0 "},
+        {"POST", "/api/v1/applications/shop/deployments/main/scale",
+         " {\"target_num_replicas\":1024} ", "scale shop main 1024 "},
+        {"POST", "/api/v1/applications/shop/deployments/main/scale",
+         "{\"target_num_replicas\": null}", "scale shop main 4294967295 "},
+        {"POST", "/api/v1/applications/shop/deployments/main/restart", "", "restart shop main 0 "},
+        {"POST", "/api/v1/applications/shop/deployments/ma%2Fin/rollback", "",
+         "rollback shop ma/in 0 "},
+    };
+    struct world *w = open_world();
+    struct client *c = connected(w);
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        assert_int_equal(ask(w, c, rows[i].method, rows[i].target, rows[i].body), 200);
+        assert_string_equal(text_of(&w->asked), rows[i].asked);
+    }
+    leave(c);
+    close_world(w);
+}
+
+static void what_is_no_request_is_told_and_not_carried_out(void **state AS_UNUSED)
+{
+#define SCALE "/api/v1/applications/shop/deployments/main/scale"
+    static const struct {
+        const char *method, *target, *body;
+        int status;
+        const char *why;
+    } rows[] = {
+        {"PUT", "/api/serve/applications/?dryrun=1", "a", 400,
+         "query 'dryrun=1': only dry_run=true or false is known"},
+        {"PUT", "/api/serve/applications/?dry_run=2", "a", 400, "query 'dry_run=2'"},
+        {"PUT", "/api/serve/applications/?dry_run=1&x=1", "a", 400, "query"},
+        {"POST", SCALE, "", 400, "the body {\\\"target_num_replicas\\\": N} is missing"},
+        {"POST", SCALE, "{}", 400, "with N from 0 to 1024, and nothing else"},
+        {"POST", SCALE, "{\"target_num_replicas\": 1025}", 400, "with N from 0 to 1024"},
+        {"POST", SCALE, "{\"target_num_replicas\": -1}", 400, "with N from 0 to 1024"},
+        {"POST", SCALE, "{\"target_num_replicas\": 1.5}", 400, "with N from 0 to 1024"},
+        {"POST", SCALE, "{\"target_num_replicas\": \"3\"}", 400, "with N from 0 to 1024"},
+        {"POST", SCALE, "{\"target_num_replicas\": 1, \"target_num_replicas\": 2}", 400, "N from"},
+        {"POST", SCALE, "{\"target_num_replicas\": 1, \"more\": 2}", 400, "and nothing else"},
+        {"POST", SCALE, "{\"replicas\": 1}", 400, "and nothing else"},
+        {"POST", SCALE, "[3]", 400, "with N from 0 to 1024"},
+        {"POST", SCALE, "3", 400, "expected an object"},
+        {"POST", SCALE, "{\"target_num_replicas\": 1", 400, "\"error\""},
+        {"POST", SCALE, "{\"target_num_replicas\": 1} 2", 400, "\"error\""},
+        {"GET", SCALE, NULL, 405, "\"error\""},
+        {"POST", "/api/serve/applications/", "a", 405, "\"error\""},
+        {"GET", "/v2/health/live", NULL, 404, "\"error\""}, /* no models behind this door */
+    };
+    struct world *w = open_world();
+    struct client *c = connected(w);
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        int status = ask(w, c, rows[i].method, rows[i].target, rows[i].body);
+
+        if (status != rows[i].status || !heard(c, rows[i].why))
+            print_error("row %zu: %s\n", i, text_of(&c->heard));
+        assert_int_equal(status, rows[i].status);
+        assert_true(heard(c, rows[i].why));
+        assert_string_equal(text_of(&w->asked), "");
+    }
+    leave(c);
+    close_world(w);
+#undef SCALE
+}
+
+static void a_file_may_be_so_long(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct client *c = connected(w);
+    char text[4098];
+
+    memset(text, 'x', sizeof(text));
+    text[4096] = 0;
+    assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", text), 200);
+    assert_int_equal(w->asked.n, strlen("deploy   0 ") + 4096);
+    text[4096] = 'x';
+    text[4097] = 0;
+    assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", text), 413);
+    assert_true(heard(c, "--max-spec-bytes"));
+    assert_int_equal(w->asked.n, 0);
+    leave(c);
+    close_world(w);
+}
+
+static void answers_are_json_but_for_the_config(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct client *c = connected(w);
+
+    w->text = "{\"a\":1}";
+    assert_int_equal(ask(w, c, "GET", "/api/serve/applications/", NULL), 200);
+    assert_true(heard(c, "content-type: application/json\r\n") && heard(c, "\r\n\r\n{\"a\":1}"));
+    w->text = "applications: []\n";
+    assert_int_equal(ask(w, c, "GET", "/api/serve/config", NULL), 200);
+    assert_true(heard(c, "content-type: application/yaml\r\n"));
+    assert_true(heard(c, "\r\n\r\napplications: []\n"));
+    leave(c);
+    close_world(w);
+}
+
+static void what_cannot_be_done_says_why(void **state AS_UNUSED)
+{
+    static const struct {
+        int err, status;
+    } rows[] = {{AS_EINVALID, 400}, {AS_ENOTFOUND, 404}, {AS_EEXISTS, 409}, {AS_EUNAVAILABLE, 503}};
+    struct world *w = open_world();
+    struct client *c = connected(w);
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        w->err = rows[i].err;
+        w->text = "request:1:2: a \"key\"\nrequest:2:3: another";
+        assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
+        assert_true(
+            heard(c, "{\"error\":\"request:1:2: a \\\"key\\\"\\u000arequest:2:3: another\"}"));
+        w->text = NULL; /* nothing to say: what the error means */
+        assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
+        assert_true(heard(c, as_err_text(rows[i].err)));
+    }
+    leave(c);
+    close_world(w);
+}
+
+static void an_answer_may_come_later(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct client *c = connected(w);
+
+    w->later = true;
+    say(c, "PUT", "/api/serve/applications/", "x");
+    UNTIL(w, c, w->waiting);
+    for (int i = 0; i < 10; i++)
+        turn(w, c);
+    assert_int_equal(c->heard.n, 0);
+    answer(w, 0, "{\"late\":true}");
+    UNTIL(w, c, heard(c, "{\"late\":true}"));
+    assert_int_equal(w->gone, 0);
+    leave(c);
+    close_world(w);
+}
+
+static void one_whose_client_leaves_is_answered_to_nobody(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct client *c = connected(w), *other = connected(w);
+
+    w->later = true;
+    say(c, "PUT", "/api/serve/applications/", "x");
+    UNTIL(w, c, w->waiting);
+    leave(c);
+    UNTIL(w, NULL, w->gone == 1);
+    answer(w, 0, "{}");
+    w->later = false;
+    assert_int_equal(ask(w, other, "GET", "/api/serve/history", NULL), 200); /* all else goes on */
+    assert_int_equal(w->gone, 1);
+    leave(other);
+    close_world(w);
+}
+
+static void the_end_comes_while_one_waits(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct client *c = connected(w);
+
+    w->later = true;
+    say(c, "PUT", "/api/serve/applications/", "x");
+    UNTIL(w, c, w->waiting);
+    close_world(w);
+    leave(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_path_is_a_verb),
+        cmocka_unit_test(what_is_no_request_is_told_and_not_carried_out),
+        cmocka_unit_test(a_file_may_be_so_long),
+        cmocka_unit_test(answers_are_json_but_for_the_config),
+        cmocka_unit_test(what_cannot_be_done_says_why),
+        cmocka_unit_test(an_answer_may_come_later),
+        cmocka_unit_test(one_whose_client_leaves_is_answered_to_nobody),
+        cmocka_unit_test(the_end_comes_while_one_waits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* Specification of io/loop/file_watch: which changes of which files are told. */
+#include "io/loop/file_watch.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct as_loop *loop;
+static struct as_watch *watch;
+static char folder[] = "/tmp/as_watch_XXXXXX";
+static int told;
+
+static void on_changed(void *ctx)
+{
+    assert_ptr_equal(ctx, &told);
+    told++;
+}
+
+static char *at(const char *name)
+{
+    static char paths[8][64];
+    static unsigned i;
+    char *path = paths[i++ % 8];
+
+    snprintf(path, 64, "%s/%s", folder, name);
+    return path;
+}
+
+static void put(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0 && write(fd, "x", 1) == 1);
+    close(fd);
+}
+
+/* The kernel tells of what was done before the call that looks. */
+static int news(void)
+{
+    told = 0;
+    uv_run(&loop->uv, UV_RUN_NOWAIT);
+    return told;
+}
+
+static int setup(void **state AS_UNUSED)
+{
+    strcpy(folder, "/tmp/as_watch_XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    as_loop_new(&loop, 0);
+    assert_int_equal(as_watch_new(&watch, loop, on_changed, &told), 0);
+    return 0;
+}
+
+static int teardown(void **state AS_UNUSED)
+{
+    char command[80];
+
+    as_watch_close(watch);
+    as_loop_free(loop);
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    return system(command);
+}
+
+static void each_way_of_changing_a_file_is_told(void **state AS_UNUSED)
+{
+    put(at("a"));
+    put(at("new"));
+    assert_int_equal(as_watch_files(watch, (char *[]){at("a")}, 1), 0);
+    assert_false(news());
+    put(at("a"));
+    assert_true(news());
+    assert_int_equal(rename(at("new"), at("a")), 0);
+    assert_true(news());
+    assert_int_equal(rename(at("a"), at("old")), 0);
+    assert_true(news());
+    put(at("a")); /* it is there again */
+    assert_true(news());
+    assert_int_equal(unlink(at("a")), 0);
+    assert_true(news());
+}
+
+static void others_are_not(void **state AS_UNUSED)
+{
+    struct stat st;
+
+    put(at("a"));
+    as_watch_files(watch, (char *[]){at("a")}, 1);
+    put(at("b"));
+    put(at("a~"));
+    assert_int_equal(mkdir(at("d"), 0700), 0);
+    put(at("d/a")); /* of its name, elsewhere */
+    assert_int_equal(stat(at("a"), &st), 0);
+    close(open(at("a"), O_RDONLY | O_CLOEXEC));
+    assert_false(news());
+}
+
+static void the_files_may_be_others_later(void **state AS_UNUSED)
+{
+    mkdir(at("d"), 0700);
+    mkdir(at("e"), 0700);
+    as_watch_files(watch, (char *[]){at("a"), at("d/x")}, 2);
+    as_watch_files(watch, (char *[]){at("e/y"), at("b"), at("e/z")}, 3);
+    put(at("a"));
+    put(at("d/x"));
+    news(); /* that the folder is not watched any more may be told with it */
+    put(at("d/x"));
+    assert_false(news());
+    put(at("e/z"));
+    assert_true(news());
+    put(at("b"));
+    assert_true(news());
+    as_watch_files(watch, NULL, 0);
+    news();
+    put(at("b"));
+    assert_false(news());
+}
+
+static void a_folder_that_is_not_there_is_counted(void **state AS_UNUSED)
+{
+    assert_int_equal(as_watch_files(watch, (char *[]){at("none/x"), at("a"), at("none/y")}, 3), 2);
+    put(at("a"));
+    assert_true(news());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_way_of_changing_a_file_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(others_are_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_files_may_be_others_later, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_not_there_is_counted, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* Specification of io/loop/helper: work beside a loop, in order, told in a later turn. */
+#include "base/err.h"
+#include "io/loop/helper.h"
+#include "unit.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#define JOBS 50u
+
+static struct {
+    struct as_loop *loop;
+    struct as_helper helper;
+    uint32_t worked, done, order[JOBS];
+    pthread_t thread;
+    bool inside;              /* as_helper_give has not returned yet */
+    uint32_t refused, refuse; /* threads; the next ones that will be */
+} at;
+
+/* In the place of the system's, as tests/sweep does it. */
+int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+    if (at.refuse) {
+        at.refuse--;
+        at.refused++;
+        return EAGAIN;
+    }
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return real(t, attr, run, arg);
+}
+
+struct job {
+    struct as_job job;
+    uint32_t number;
+};
+
+static struct job jobs[JOBS];
+
+static void work(struct as_job *j)
+{
+    at.order[at.worked++] = AS_CONTAINER(j, struct job, job)->number;
+    at.thread = pthread_self();
+}
+
+static void done(struct as_job *j AS_UNUSED)
+{
+    assert_false(at.inside);
+    if (++at.done == JOBS)
+        as_loop_stop(at.loop);
+}
+
+static int up(void **state AS_UNUSED)
+{
+    memset(&at, 0, sizeof(at));
+    as_loop_new(&at.loop, 0);
+    return as_helper_open(&at.helper, at.loop);
+}
+
+static int down(void **state AS_UNUSED)
+{
+    as_helper_close(&at.helper);
+    as_loop_free(at.loop);
+    return 0;
+}
+
+static void give_all(void)
+{
+    at.inside = true;
+    for (uint32_t i = 0; i < JOBS; i++) {
+        jobs[i] = (struct job){.job = {.work = work, .done = done}, .number = i};
+        as_helper_give(&at.helper, &jobs[i].job);
+    }
+    at.inside = false;
+}
+
+static void jobs_are_done_in_order_and_told_later(void **state AS_UNUSED)
+{
+    give_all();
+    as_loop_run(at.loop);
+    assert_int_equal(at.done, JOBS);
+    assert_int_equal(at.worked, JOBS);
+    for (uint32_t i = 0; i < JOBS; i++)
+        assert_int_equal(at.order[i], i);
+    assert_false(pthread_equal(at.thread, pthread_self()));
+}
+
+/* The first job holds the thread, so that the others are dropped before it gets to them. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void work_gated(struct as_job *j)
+{
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    work(j);
+}
+
+static void what_is_dropped_is_told_but_not_worked_on(void **state AS_UNUSED)
+{
+    pthread_mutex_lock(&gate);
+    jobs[0] = (struct job){.job = {.work = work_gated, .done = done}};
+    as_helper_give(&at.helper, &jobs[0].job);
+    for (uint32_t i = 1; i < JOBS; i++) {
+        jobs[i] = (struct job){.job = {.work = work, .done = done}, .number = i};
+        as_helper_give(&at.helper, &jobs[i].job);
+        if (i > 1)
+            as_helper_drop(&jobs[i].job);
+    }
+    pthread_mutex_unlock(&gate);
+    as_loop_run(at.loop);
+    assert_int_equal(at.done, JOBS);
+    assert_int_equal(at.worked, 2);
+    assert_int_equal(at.order[1], 1);
+}
+
+static void a_helper_that_never_worked_ends_too(void **state AS_UNUSED)
+{
+    assert_false(at.helper.started);
+}
+
+static void the_loop_works_itself_where_no_thread_is_to_be_had(void **state AS_UNUSED)
+{
+    at.refuse = JOBS;
+    give_all();
+    assert_int_equal(at.refused, JOBS);
+    assert_false(at.helper.started);
+    assert_int_equal(at.worked, JOBS);
+    assert_int_equal(at.done, 0); /* told later all the same */
+    as_loop_run(at.loop);
+    assert_int_equal(at.done, JOBS);
+    for (uint32_t i = 0; i < JOBS; i++)
+        assert_int_equal(at.order[i], i);
+    assert_true(pthread_equal(at.thread, pthread_self()));
+}
+
+static void a_thread_is_asked_for_again(void **state AS_UNUSED)
+{
+    at.refuse = 2;
+    give_all();
+    assert_int_equal(at.refused, 2);
+    assert_true(at.helper.started);
+    as_loop_run(at.loop);
+    assert_int_equal(at.done, JOBS);
+    for (uint32_t i = 0; i < JOBS; i++)
+        assert_int_equal(at.order[i], i);
+    assert_false(pthread_equal(at.thread, pthread_self()));
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, up, down)
+    const struct CMUnitTest tests[] = {
+        T(jobs_are_done_in_order_and_told_later),
+        T(what_is_dropped_is_told_but_not_worked_on),
+        T(a_helper_that_never_worked_ends_too),
+        T(the_loop_works_itself_where_no_thread_is_to_be_had),
+        T(a_thread_is_asked_for_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

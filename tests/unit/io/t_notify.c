@@ -1,0 +1,191 @@
+/* Specification of io/socket/notify: what a service manager hears. */
+#include "io/socket/notify.h"
+
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A manager's socket at `text`, as $NOTIFY_SOCKET has it. */
+static int listen_at(const char *text)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(text));
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+    memcpy(a.sun_path, text, strlen(text));
+    if (text[0] == '@')
+        a.sun_path[0] = 0;
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
+    return fd;
+}
+
+static void check_heard(int fd, const char *want)
+{
+    char text[256];
+    ssize_t n = recv(fd, text, sizeof(text) - 1, 0);
+
+    assert_true(n >= 0);
+    text[n] = 0;
+    assert_string_equal(text, want);
+}
+
+static void take(struct as_notify *n, const char *text)
+{
+    setenv("NOTIFY_SOCKET", text, 1);
+    assert_int_equal(as_notify_take(n), 0);
+    assert_null(getenv("NOTIFY_SOCKET")); /* no child of ours is the service */
+}
+
+static void a_manager_hears_each_word_as_one_datagram(void **state AS_UNUSED)
+{
+    char path[64];
+    struct as_notify n;
+    int fd;
+
+    snprintf(path, sizeof(path), "/tmp/as_notify_%d", (int)getpid());
+    fd = listen_at(path);
+    take(&n, path);
+    assert_int_equal(as_notify_say(&n, "READY=1\nSTATUS=4 replicas"), 0);
+    assert_int_equal(as_notify_say(&n, "STOPPING=1"), 0);
+    check_heard(fd, "READY=1\nSTATUS=4 replicas");
+    check_heard(fd, "STOPPING=1");
+    close(fd);
+    /* it has gone: that is said, and nothing else happens */
+    assert_int_equal(as_notify_say(&n, "READY=1"), AS_EIO);
+    unlink(path);
+    assert_int_equal(as_notify_say(&n, "READY=1"), AS_EIO);
+}
+
+static void an_abstract_name_begins_with_an_at(void **state AS_UNUSED)
+{
+    char name[64];
+    struct as_notify n;
+    int fd;
+
+    snprintf(name, sizeof(name), "@as_notify_%d", (int)getpid());
+    fd = listen_at(name);
+    take(&n, name);
+    assert_int_equal(as_notify_say(&n, "READY=1"), 0);
+    check_heard(fd, "READY=1");
+    close(fd);
+    /* nothing is left of it: nobody waits for another word */
+    assert_int_equal(as_notify_say(&n, "STOPPING=1"), 0);
+}
+
+static void without_a_manager_nothing_happens(void **state AS_UNUSED)
+{
+    struct as_notify n;
+
+    unsetenv("NOTIFY_SOCKET");
+    assert_int_equal(as_notify_take(&n), 0);
+    assert_int_equal(as_notify_say(&n, "READY=1"), 0);
+    take(&n, "");
+    assert_int_equal(as_notify_say(&n, "READY=1"), 0);
+}
+
+static void an_address_that_is_none_is_refused(void **state AS_UNUSED)
+{
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+    const char *bad[] = {"relative/path", "/", "@", path};
+    struct as_notify n;
+
+    memset(path, 'x', sizeof(path));
+    path[0] = '/';
+    path[sizeof(path) - 1] = 0;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        setenv("NOTIFY_SOCKET", bad[i], 1);
+        assert_int_equal(as_notify_take(&n), AS_EINVALID);
+        assert_null(getenv("NOTIFY_SOCKET"));
+        assert_int_equal(as_notify_say(&n, "READY=1"), 0);
+    }
+    /* one byte less fits */
+    path[sizeof(path) - 2] = 0;
+    take(&n, path);
+    assert_int_equal(n.n, sizeof(struct sockaddr_un));
+}
+
+/* What as_notify_take_watchdog makes of the two variables. */
+static int watchdog(struct as_notify *n, const char *usec, const char *pid)
+{
+    int rc;
+
+    as_notify_drop_watchdog();
+    if (usec)
+        setenv("WATCHDOG_USEC", usec, 1);
+    if (pid)
+        setenv("WATCHDOG_PID", pid, 1);
+    rc = as_notify_take_watchdog(n);
+    assert_null(getenv("WATCHDOG_USEC"));
+    assert_null(getenv("WATCHDOG_PID"));
+    return rc;
+}
+
+static void a_watchdog_is_that_of_this_process(void **state AS_UNUSED)
+{
+    struct as_notify n;
+    char own[16], other[16];
+
+    snprintf(own, sizeof(own), "%d", (int)getpid());
+    snprintf(other, sizeof(other), "%d", (int)getppid());
+    take(&n, "/tmp/as_notify");
+    assert_int_equal(watchdog(&n, NULL, NULL), 0);
+    assert_int_equal(n.watchdog_us, 0);
+    assert_int_equal(watchdog(&n, "30000000", own), 0);
+    assert_int_equal(n.watchdog_us, 30000000);
+    assert_int_equal(watchdog(&n, "1", NULL), 0);
+    assert_int_equal(n.watchdog_us, 1);
+    assert_int_equal(watchdog(&n, "30000000", other), 0);
+    assert_int_equal(n.watchdog_us, 0);
+    /* nobody could be told */
+    take(&n, "");
+    assert_int_equal(watchdog(&n, "30000000", own), 0);
+    assert_int_equal(n.watchdog_us, 0);
+}
+
+static void a_watchdog_that_is_no_number_is_refused(void **state AS_UNUSED)
+{
+    const char *bad[] = {"", "soon", "-1", "1.5", "18446744073709552", "99999999999999999999"};
+    struct as_notify n;
+
+    take(&n, "/tmp/as_notify");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(watchdog(&n, bad[i], NULL), AS_EINVALID);
+        assert_int_equal(n.watchdog_us, 0);
+    }
+    assert_int_equal(watchdog(&n, "1", "me"), AS_EINVALID);
+    assert_int_equal(n.watchdog_us, 0);
+    /* the most that can be said in nanoseconds */
+    assert_int_equal(watchdog(&n, "18446744073709551", NULL), 0);
+    assert_true(n.watchdog_us == 18446744073709551u);
+}
+
+static void the_next_image_finds_the_watchdog_in_its_environment(void **state AS_UNUSED)
+{
+    struct as_notify n;
+
+    take(&n, "/tmp/as_notify");
+    n.watchdog_us = 1234;
+    assert_int_equal(as_notify_leave_watchdog(&n), 0);
+    n.watchdog_us = 0;
+    assert_int_equal(as_notify_take_watchdog(&n), 0);
+    assert_int_equal(n.watchdog_us, 1234);
+    assert_null(getenv("WATCHDOG_USEC"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_manager_hears_each_word_as_one_datagram),
+        cmocka_unit_test(an_abstract_name_begins_with_an_at),
+        cmocka_unit_test(without_a_manager_nothing_happens),
+        cmocka_unit_test(an_address_that_is_none_is_refused),
+        cmocka_unit_test(a_watchdog_is_that_of_this_process),
+        cmocka_unit_test(a_watchdog_that_is_no_number_is_refused),
+        cmocka_unit_test(the_next_image_finds_the_watchdog_in_its_environment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,452 @@
+/* Specification of io/process/proc: what a child starts with, how it ends, what dies with it. */
+#include "io/process/proc.h"
+
+#include "base/buf.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const env[] = {"AS_T=from the spec", NULL};
+
+static struct as_proc_spec shell(const char *const argv[4])
+{
+    return (struct as_proc_spec){
+        .path = "sh", .argv = argv, .env = env, .in = -1, .out = -1, .err = -1, .group = true};
+}
+
+#define SHELL(script) shell((const char *const[4]){"sh", "-c", script, NULL})
+
+/* Everything that a script prints until all writers are gone. */
+static void read_all(int fd, struct as_buf *b)
+{
+    ssize_t n;
+
+    while ((n = read(fd, as_buf_reserve(b, 4096), 4096)) > 0)
+        b->n += (size_t)n;
+    as_buf_add(b, "", 1);
+}
+
+static int run(struct as_proc_spec spec, struct as_buf *out)
+{
+    struct as_proc p;
+    int fd[2], e;
+
+    assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+    spec.out = fd[1];
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), 0);
+    close(fd[1]);
+    read_all(fd[0], out);
+    close(fd[0]);
+    return as_proc_wait(&p);
+}
+
+static void a_child_without_descriptors_is_told_so(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("exit 0");
+    struct rlimit old, few;
+    struct as_proc p;
+    int e = 0, rc;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    few = old;
+    few.rlim_cur = 20;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    rc = as_proc_spawn(&p, &spec, &e);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_int_equal(rc, AS_EIO);
+    assert_int_equal(e, EMFILE);
+}
+
+static void a_child_gets_its_environment_and_null_input(void **state AS_UNUSED)
+{
+    struct as_buf out = {0};
+    int status;
+
+    setenv("AS_T", "ours", 1);
+    setenv("AS_KEPT", "kept", 1);
+    status = run(SHELL("cat; echo $AS_T $AS_KEPT; env | grep -c ^AS_T="), &out);
+    assert_int_equal(status, 0);
+    assert_string_equal((char *)out.p, "from the spec kept\n1\n");
+    as_buf_fini(&out);
+}
+
+static void a_batch_child_is_scheduled_as_such(void **state AS_UNUSED)
+{
+    /* field 41 of proc(5)'s stat: the policy, SCHED_BATCH is 3 */
+    struct as_proc_spec spec = SHELL("awk '{print $41}' /proc/self/stat");
+    struct as_buf plain = {0}, batch = {0};
+
+    assert_int_equal(run(spec, &plain), 0);
+    spec.batch = true;
+    assert_int_equal(run(spec, &batch), 0);
+    if (sched_getscheduler(0) == SCHED_OTHER) {
+        assert_string_equal((char *)plain.p, "0\n");
+        assert_string_equal((char *)batch.p, "3\n");
+    } else { /* somebody chose a policy for us: the child keeps it */
+        assert_string_equal((char *)batch.p, (char *)plain.p);
+    }
+    as_buf_fini(&plain);
+    as_buf_fini(&batch);
+}
+
+static void a_child_starts_in_its_folder(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("pwd");
+    struct as_buf out = {0};
+    struct as_proc p;
+    int e = 0;
+
+    spec.dir = "/proc";
+    assert_int_equal(run(spec, &out), 0);
+    assert_string_equal((char *)out.p, "/proc\n");
+    as_buf_fini(&out);
+    spec.dir = "/does/not/exist";
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_ENOTFOUND);
+    assert_int_equal(e, ENOENT);
+}
+
+static void a_child_runs_on_its_cpus_only(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("grep Cpus_allowed_list /proc/self/status");
+    struct as_buf out = {0};
+    cpu_set_t ours;
+    char list[16], want[64];
+    unsigned cpu = 0;
+    int e = 0;
+    struct as_proc p;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(ours), &ours), 0);
+    while (!CPU_ISSET(cpu, &ours))
+        cpu++;
+    snprintf(list, sizeof(list), "%u", cpu);
+    snprintf(want, sizeof(want), "Cpus_allowed_list:\t%u\n", cpu);
+    spec.cpus = list;
+    assert_int_equal(run(spec, &out), 0);
+    assert_string_equal((char *)out.p, want);
+    as_buf_fini(&out);
+    spec.cpus = "0-";
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_EINVALID);
+    spec.cpus = "1023"; /* the highest there can be: this machine has none */
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_EINVALID);
+}
+
+static void lists_of_cpus_are_the_kernel_s(void **state AS_UNUSED)
+{
+    static const char *const bad[] = {
+        "",   "a",  "-1",  "1-", "3-1", "1,", ",1", "1;2", "1024", "0-1024", "99999999999999999999",
+        " 1", "+1", "1--2"};
+
+    assert_int_equal(as_proc_cpus("0"), 1);
+    assert_int_equal(as_proc_cpus("0-3,8"), 5);
+    assert_int_equal(as_proc_cpus("1,1-2"), 2);
+    assert_int_equal(as_proc_cpus("0-1023"), 1024);
+    for (size_t i = 0; i < AS_COUNT(bad); i++)
+        assert_int_equal(as_proc_cpus(bad[i]), 0);
+}
+
+static void a_child_has_no_more_memory_than_it_may(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("ulimit -d; dd bs=1M count=1 if=/dev/zero of=/dev/null &&"
+                                     " ! dd bs=200M count=1 if=/dev/zero of=/dev/null");
+    struct as_buf out = {0};
+    int status, null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    spec.memory = 64u << 20;
+    spec.err = null; /* "memory exhausted" */
+    status = run(spec, &out);
+    assert_string_equal((char *)out.p, "65536\n");
+    assert_int_equal(status, 0);
+    close(null);
+    as_buf_fini(&out);
+}
+
+static void a_child_gets_exactly_its_descriptors(void **state AS_UNUSED)
+{
+    struct as_buf out = {0};
+    int a[2], b[2], stray;
+    int fds[2];
+    struct as_proc_spec spec = SHELL("echo one >&3; echo two >&4; ls /proc/self/fd");
+    struct as_buf one = {0}, two = {0};
+
+    assert_int_equal(pipe2(a, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(b, O_CLOEXEC), 0);
+    stray = open("/dev/null", O_RDONLY); /* not close-on-exec: somebody else's slip */
+    fds[0] = b[1];                       /* crossed on purpose: 3 gets the higher one */
+    fds[1] = a[1];
+    spec.fds = fds;
+    spec.n_fds = 2;
+    assert_int_equal(run(spec, &out), 0);
+    close(a[1]);
+    close(b[1]);
+    read_all(b[0], &one);
+    read_all(a[0], &two);
+    assert_string_equal((char *)one.p, "one\n");
+    assert_string_equal((char *)two.p, "two\n");
+    assert_string_equal((char *)out.p, "0\n1\n2\n3\n4\n5\n"); /* 5 is ls's own */
+    close(stray);
+    close(a[0]);
+    close(b[0]);
+    as_buf_fini(&out);
+    as_buf_fini(&one);
+    as_buf_fini(&two);
+}
+
+static void a_child_starts_with_default_signals(void **state AS_UNUSED)
+{
+    struct as_buf out = {0};
+    unsigned long long blocked, ignored;
+    sigset_t set, old;
+    struct sigaction ign = {.sa_handler = SIG_IGN}, before;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    sigaction(SIGPIPE, &ign, &before);
+    run(SHELL("grep -E 'Sig(Blk|Ign)' /proc/self/status"), &out);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    sigaction(SIGPIPE, &before, NULL);
+    assert_int_equal(sscanf((char *)out.p, "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);
+    assert_int_equal(blocked, 0);
+    /* 32 and 33 belong to the C library, which refuses to touch them: inherited from whoever */
+    assert_int_equal(ignored & ~0x180000000ull, 0);
+    as_buf_fini(&out);
+}
+
+static void a_program_that_cannot_start_is_told_at_once(void **state AS_UNUSED)
+{
+    struct as_proc p;
+    struct as_proc_spec spec = SHELL("");
+    int e = 0;
+
+    spec.path = "/nonexistent/python";
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_ENOTFOUND);
+    assert_int_equal(e, ENOENT);
+    spec.path = "/etc/passwd";
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_EDENIED);
+    assert_int_equal(e, EACCES);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left to reap */
+    assert_int_equal(errno, ECHILD);
+}
+
+static void the_pidfd_tells_of_the_end(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("read x; exit 7");
+    struct as_proc p;
+    struct pollfd pfd;
+    int in[2], e, status;
+
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    spec.in = in[0];
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), 0);
+    close(in[0]);
+    pfd = (struct pollfd){.fd = p.pidfd, .events = POLLIN};
+    assert_int_equal(poll(&pfd, 1, 0), 0);
+    assert_int_equal(as_proc_reap(&p, &status), AS_EAGAIN);
+    close(in[1]);
+    assert_int_equal(poll(&pfd, 1, 10000), 1);
+    assert_int_equal(as_proc_reap(&p, &status), 0);
+    assert_int_equal(WEXITSTATUS(status), 7);
+    assert_int_equal(p.pid, 0);
+    assert_int_equal(fcntl(pfd.fd, F_GETFD), -1); /* closed */
+    as_proc_signal(&p, SIGKILL);                  /* harmless now */
+}
+
+/* The write end of a pipe lives as long as any process that has it: its end tells of the last. */
+static void the_group_dies_with_its_leader(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("sleep 1000 & echo up; exec sleep 1000");
+    struct as_buf rest = {0};
+    struct as_proc p;
+    char up[3];
+    int out[2], e, status;
+
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    spec.out = out[1];
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), 0);
+    close(out[1]);
+    assert_int_equal(read(out[0], up, 3), 3);
+    assert_int_equal(getpgid(p.pid), p.pid);
+    kill(p.pid, SIGTERM); /* the leader only */
+    status = as_proc_wait(&p);
+    assert_int_equal(WTERMSIG(status), SIGTERM);
+    read_all(out[0], &rest);
+    assert_int_equal(rest.n, 1);
+    close(out[0]);
+    as_buf_fini(&rest);
+}
+
+/* A child that spawns one with a death signal, tells its pid and is killed. */
+static void a_death_signal_ends_the_child_of_a_killed_parent(void **state AS_UNUSED)
+{
+    int out[2];
+    pid_t middle, inner = 0;
+    struct pollfd pfd;
+    char end;
+
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    middle = fork();
+    if (middle == 0) {
+        struct as_proc_spec spec = SHELL("exec sleep 1000");
+        struct as_proc p;
+        int e;
+
+        spec.death_signal = SIGKILL;
+        spec.out = out[1];
+        if (as_proc_spawn(&p, &spec, &e) == 0 && write(out[1], &p.pid, sizeof(p.pid)) > 0)
+            pause();
+        _exit(1);
+    }
+    close(out[1]);
+    assert_int_equal(read(out[0], &inner, sizeof(inner)), (int)sizeof(inner));
+    assert_int_equal(kill(inner, 0), 0);
+    kill(middle, SIGKILL);
+    waitpid(middle, NULL, 0);
+    pfd = (struct pollfd){.fd = out[0], .events = POLLIN};
+    assert_int_equal(poll(&pfd, 1, 10000), 1);
+    assert_int_equal(read(out[0], &end, 1), 0); /* `sleep` had the last write end */
+    close(out[0]);
+}
+
+static bool not_ours(void *ctx, pid_t pid)
+{
+    return *(pid_t *)ctx == pid;
+}
+
+/* As process 1 of a container we inherit orphans; a subreaper does too. */
+static void strays_are_reaped_and_ours_are_left(void **state AS_UNUSED)
+{
+    struct as_proc_spec spec = SHELL("setsid sh -c 'echo up; read x' & exit 0");
+    struct as_proc p;
+    struct pollfd pfd;
+    char up[3];
+    pid_t none = 0;
+    siginfo_t si;
+    int in[2], out[2], e;
+
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    spec.in = in[0];
+    spec.out = out[1];
+    assert_int_equal(as_proc_spawn(&p, &spec, &e), 0);
+    close(in[0]);
+    close(out[1]);
+    assert_int_equal(read(out[0], up, 3), 3);
+    pfd = (struct pollfd){.fd = p.pidfd, .events = POLLIN};
+    assert_int_equal(poll(&pfd, 1, 10000), 1);
+    as_proc_reap_strays(not_ours, &p.pid); /* p is dead and stays for its owner */
+    as_proc_wait(&p);
+    close(in[1]);
+    assert_int_equal(waitid(P_ALL, 0, &si, WEXITED | WNOWAIT), 0); /* the orphan has ended */
+    as_proc_reap_strays(not_ours, &none);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    close(out[0]);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* A child whose parent waits here, as for a process of somebody else. */
+static pid_t start_leader(const char *script, int *ret_out)
+{
+    int out[2];
+    pid_t pid;
+
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        dup2(out[1], 1);
+        execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    *ret_out = out[0];
+    return pid;
+}
+
+static void a_process_is_held_by_its_number_and_parent(void **state AS_UNUSED)
+{
+    int out, fd;
+    pid_t pid = start_leader("echo up; exec sleep 1000", &out);
+    char up[3];
+
+    assert_int_equal(read(out, up, 3), 3);
+    assert_int_equal(as_proc_hold(pid, getppid()), -1); /* which has none of that number */
+    assert_int_equal(as_proc_hold(0, getpid()), -1);
+    assert_int_equal(as_proc_hold(1, getpid()), -1);
+    fd = as_proc_hold(pid, getpid());
+    assert_true(fd >= 0);
+    as_proc_kill_group(-1, pid); /* some process has that number; nobody knows which */
+    as_proc_kill_group(fd, 0);
+    as_proc_kill_group(fd, 1);
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+    as_proc_kill_group(fd, pid);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(as_proc_hold(pid, getpid()), -1);
+    as_proc_kill_group(fd, pid);
+    close(fd);
+    close(out);
+}
+
+static void what_a_leader_leaves_is_killed(void **state AS_UNUSED)
+{
+    /* by a descriptor of the leader, and without one */
+    for (int held = 0; held < 2; held++) {
+        int out, fd;
+        pid_t pid = start_leader("sleep 1000 & echo up; read x", &out);
+        char up[3];
+
+        assert_int_equal(read(out, up, 3), 3);
+        fd = held ? as_proc_hold(pid, getpid()) : -1;
+        assert_true(!held || fd >= 0);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        as_proc_kill_group(fd, pid);
+        assert_int_equal(read(out, up, 1), 0); /* the pipe has no other end any more */
+        if (fd >= 0)
+            close(fd);
+        close(out);
+    }
+}
+
+static void ends_are_described(void **state AS_UNUSED)
+{
+    char text[48];
+
+    assert_string_equal(as_proc_describe(3 << 8, text), "exit code 3");
+    assert_string_equal(as_proc_describe(SIGSEGV, text), "signal 11 (SIGSEGV)");
+    assert_string_equal(as_proc_describe(SIGKILL, text), "signal 9 (SIGKILL)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_child_without_descriptors_is_told_so),
+        cmocka_unit_test(a_child_gets_its_environment_and_null_input),
+        cmocka_unit_test(a_batch_child_is_scheduled_as_such),
+        cmocka_unit_test(a_child_starts_in_its_folder),
+        cmocka_unit_test(a_child_runs_on_its_cpus_only),
+        cmocka_unit_test(lists_of_cpus_are_the_kernel_s),
+        cmocka_unit_test(a_child_has_no_more_memory_than_it_may),
+        cmocka_unit_test(a_child_gets_exactly_its_descriptors),
+        cmocka_unit_test(a_child_starts_with_default_signals),
+        cmocka_unit_test(a_program_that_cannot_start_is_told_at_once),
+        cmocka_unit_test(the_pidfd_tells_of_the_end),
+        cmocka_unit_test(the_group_dies_with_its_leader),
+        cmocka_unit_test(a_death_signal_ends_the_child_of_a_killed_parent),
+        cmocka_unit_test(strays_are_reaped_and_ours_are_left),
+        cmocka_unit_test(a_process_is_held_by_its_number_and_parent),
+        cmocka_unit_test(what_a_leader_leaves_is_killed),
+        cmocka_unit_test(ends_are_described),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,434 @@
+/* tests/unit/support/link_world.h — a real fleet, and workers that the test speaks for, frame by frame.
+ *
+ * Each program has one world at a time: begin, end. What the owner of the fleet hears is counted.
+ */
+#ifndef AS_TESTS_CARE_WORLD_H
+#define AS_TESTS_CARE_WORLD_H
+
+#include "link/fleet/fleet.h"
+
+#include "base/err.h"
+#include "frames.h"
+#include "link/page.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link/native/link.h"
+
+#define HANDS    2
+#define CALLS    8
+#define PATIENCE (20 * AS_SEC)
+#define RX_CAP   (256u << 10)
+
+struct hand {
+    int fd;
+    struct as_page_writer page;
+    struct as_outq out;
+    uint8_t *rx;
+    size_t at, end;
+    struct as_frame f;    /* the last frame read */
+    uint64_t streams[16]; /* OPENs, in the order they came */
+    uint32_t n;
+};
+
+struct request {
+    struct as_call call;
+    struct as_arena arena;
+    struct as_tensor t;
+    uint8_t values[4];
+    bool answered, released;
+    uint32_t parts;
+};
+
+static struct {
+    struct as_loop *loop;
+    struct as_fleet *fleet;
+    struct as_client client;
+    struct as_timer watch, pulse;
+    struct hand hand[HANDS];
+    struct request q[CALLS];
+    uint32_t n;
+    uint32_t ready, gone, killed, retired, answers;
+    const struct as_frame_traffic *traffic; /* workers that join say it; or NULL */
+    char why[256];                          /* of the last kill, or answer */
+    char token[16];                         /* of the last kill, retirement or answer */
+    uint64_t id;                            /* of the last answer … */
+    int err;
+} w;
+
+/* --- what the owner hears --- */
+
+AS_UNUSED static void keep(char *to, size_t n, struct as_str s)
+{
+    snprintf(to, n, "%.*s", AS_STR_FMT(s));
+}
+
+AS_UNUSED static void on_ready(void *ctx AS_UNUSED, struct as_str a AS_UNUSED,
+                               struct as_str b AS_UNUSED, struct as_str c AS_UNUSED)
+{
+    w.ready++;
+}
+
+AS_UNUSED static void on_gone(void *ctx AS_UNUSED, struct as_str a AS_UNUSED,
+                              struct as_str b AS_UNUSED, struct as_str c AS_UNUSED)
+{
+    w.gone++;
+}
+
+AS_UNUSED static void on_kill(void *ctx AS_UNUSED, struct as_str replica AS_UNUSED,
+                              struct as_str token, struct as_str reason)
+{
+    w.killed++;
+    keep(w.token, sizeof(w.token), token);
+    keep(w.why, sizeof(w.why), reason);
+}
+
+AS_UNUSED static void on_retired(void *ctx AS_UNUSED, struct as_str replica AS_UNUSED,
+                                 struct as_str token)
+{
+    w.retired++;
+    keep(w.token, sizeof(w.token), token);
+}
+
+AS_UNUSED static void on_answered(void *ctx AS_UNUSED, struct as_str replica AS_UNUSED,
+                                  struct as_str token, uint64_t id, int err, struct as_str text)
+{
+    w.answers++;
+    w.id = id;
+    w.err = err;
+    keep(w.token, sizeof(w.token), token);
+    keep(w.why, sizeof(w.why), text);
+}
+
+AS_UNUSED static void on_watch(struct as_timer *t AS_UNUSED)
+{
+    fail_msg("the test hangs");
+}
+
+/* So that the loop never sleeps for long: what the worker's side does is seen soon. */
+AS_UNUSED static void on_pulse(struct as_timer *t)
+{
+    as_timer_set(t, as_loop_now(w.loop) + AS_MS);
+}
+
+/* --- the world --- */
+
+AS_UNUSED static struct as_fleet_conf usual(void)
+{
+    return (struct as_fleet_conf){.max_queued = 100,
+                                  .max_prefetch = 8,
+                                  .prefetch_work = AS_MS,
+                                  .ping_interval = 3600 * AS_SEC,
+                                  .ping_timeout = 3600 * AS_SEC,
+                                  .handshake_timeout = 60 * AS_SEC,
+                                  .health_timeout = 3600 * AS_SEC,
+                                  .health_failures = 3,
+                                  .grace = 60 * AS_SEC,
+                                  .max_message = 1 << 20,
+                                  .max_body = 1 << 20,
+                                  .parts = {4, 100000},
+                                  .trial = {2 * AS_SEC, 30 * AS_SEC},
+                                  .replay = {.attempts = 3, .percent = 10, .least = 3},
+                                  .seed = 7};
+}
+
+AS_UNUSED static void begin(struct as_fleet_conf conf)
+{
+    static const struct as_fleet_ops ops = {.on_ready = on_ready,
+                                            .on_gone = on_gone,
+                                            .on_kill = on_kill,
+                                            .on_retired = on_retired,
+                                            .on_answer = on_answered};
+
+    memset(&w, 0, sizeof(w));
+    for (int i = 0; i < HANDS; i++)
+        w.hand[i].fd = -1;
+    assert_int_equal(as_loop_new(&w.loop, 0), 0);
+    assert_int_equal(as_fleet_new(&w.fleet, w.loop, &conf, &ops, NULL, NULL), 0);
+    assert_int_equal(as_client_open(&w.client, w.fleet, w.loop), 0);
+    as_fleet_token(w.fleet, AS_STR("t0"), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_token(w.fleet, AS_STR("t1"), AS_STR("app-1"), AS_STR("app"));
+    as_fleet_join_token(w.fleet, AS_STR("join"));
+    as_timer_init(&w.watch, w.loop, on_watch);
+    as_timer_init(&w.pulse, w.loop, on_pulse);
+    as_timer_set(&w.pulse, as_loop_now(w.loop));
+}
+
+AS_UNUSED static void hand_close(struct hand *h)
+{
+    if (h->fd < 0)
+        return;
+    close(h->fd);
+    as_outq_fini(&h->out);
+    as_page_close(&h->page);
+    free(h->rx);
+    h->fd = -1;
+}
+
+AS_UNUSED static void end(void)
+{
+    as_fleet_stop(w.fleet);
+    for (int i = 0; i < HANDS; i++)
+        hand_close(&w.hand[i]);
+    for (uint32_t i = 0; i < w.n; i++) { /* what is queued still */
+        if (!w.q[i].released)
+            as_client_cancel(&w.client, &w.q[i].call);
+        assert_true(w.q[i].released);
+        as_arena_fini(&w.q[i].arena);
+    }
+    assert_int_equal(as_fleet_unanswered(w.fleet), 0);
+    as_client_close(&w.client);
+    as_fleet_free(w.fleet);
+    as_timer_close(&w.watch, NULL);
+    as_timer_close(&w.pulse, NULL);
+    as_loop_free(w.loop);
+}
+
+AS_UNUSED static void flush(struct hand *h)
+{
+    struct iovec iov[16];
+
+    while (h->fd >= 0 && h->out.bytes) {
+        ssize_t k = writev(h->fd, iov, as_outq_iov(&h->out, iov, 16));
+
+        assert_true(k > 0);
+        as_outq_drop(&h->out, (size_t)k);
+    }
+}
+
+AS_UNUSED static void turn(void)
+{
+    for (int i = 0; i < HANDS; i++)
+        flush(&w.hand[i]);
+    uv_run(&w.loop->uv, UV_RUN_ONCE);
+}
+
+#define UNTIL(condition)                                                                           \
+    do {                                                                                           \
+        as_timer_set(&w.watch, as_loop_now(w.loop) + PATIENCE);                                    \
+        while (!(condition))                                                                       \
+            turn();                                                                                \
+        as_timer_set(&w.watch, AS_NEVER);                                                          \
+    } while (0)
+
+/* The next whole frame is in h->f. */
+AS_UNUSED static bool hand_reads(struct hand *h)
+{
+    int64_t k = as_frame_next(h->rx + h->at, h->end - h->at, &h->f);
+    ssize_t n;
+
+    assert_true(k >= 0);
+    h->at += (size_t)k;
+    if (k)
+        return true;
+    memmove(h->rx, h->rx + h->at, h->end - h->at);
+    h->end -= h->at;
+    h->at = 0;
+    n = recv(h->fd, h->rx + h->end, RX_CAP - h->end, MSG_DONTWAIT);
+    if (n > 0)
+        h->end += (size_t)n;
+    k = as_frame_next(h->rx, h->end, &h->f);
+    h->at += (size_t)AS_MAX(k, (int64_t)0);
+    return k > 0;
+}
+
+/* Passes over what is not of that type; OPENs are kept in mind. */
+AS_UNUSED static void expect(struct hand *h, enum as_frame_type type)
+{
+    do {
+        UNTIL(hand_reads(h));
+        if (h->f.type == AS_FRAME_OPEN)
+            h->streams[h->n++] = h->f.stream;
+    } while (h->f.type != type);
+}
+
+/* The status page travels with HELLO. */
+AS_UNUSED static void send_page(struct hand *h)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec iov;
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &h->page.fd, sizeof(int));
+    assert_int_equal(as_outq_iov(&h->out, &iov, 1), 1);
+    assert_int_equal(sendmsg(h->fd, &m, 0), (ssize_t)iov.iov_len);
+    as_outq_drop(&h->out, iov.iov_len);
+}
+
+AS_UNUSED static struct as_frame_register model(bool idempotent)
+{
+    return (struct as_frame_register){.name = AS_STR("m"),
+                                      .version = AS_STR("1"),
+                                      .platform = AS_STR("test"),
+                                      .max_ongoing = 4,
+                                      .idempotent = idempotent,
+                                      .decoupled = true,
+                                      .budget = 4};
+}
+
+AS_UNUSED static struct as_frame_options no_options;
+
+/* A worker that has said HELLO, which is not sent yet. */
+AS_UNUSED static struct hand *greet(int i, const char *token)
+{
+    struct as_frame_hello hello = {.lo = 1,
+                                   .hi = 1,
+                                   .capabilities = AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL,
+                                   .max_message = 1 << 20,
+                                   .token = as_str_of(token),
+                                   .replica = AS_STR("guest"),
+                                   .deployment = AS_STR("app")};
+    struct hand *h = &w.hand[i];
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    *h = (struct hand){.fd = fds[1], .rx = aligned_alloc(64, RX_CAP)};
+    as_outq_init(&h->out);
+    assert_int_equal(as_page_open(&h->page), 0);
+    as_link_accept(w.fleet, fds[0]);
+    as_frame_put_hello(&h->out, &hello);
+    send_page(h);
+    return h;
+}
+
+/* A worker that says it is READY; until the dispatcher has heard it. */
+AS_UNUSED static struct hand *join(int i, const char *token, bool idempotent,
+                                   const struct as_frame_options *o)
+{
+    struct as_frame_register r = model(idempotent);
+    struct hand *h = greet(i, token);
+    uint32_t ready = w.ready;
+
+    if (o->has)
+        as_frame_put_options(&h->out, o);
+    if (w.traffic)
+        as_frame_put_traffic(&h->out, w.traffic);
+    assert_int_equal(as_frame_put_register(&h->out, &r), 0);
+    expect(h, AS_FRAME_REGISTERED);
+    as_frame_put_credit(&h->out, 0, &(struct as_frame_credit){.slots = 2, .prefetch = 8});
+    UNTIL(w.ready > ready);
+    return h;
+}
+
+AS_UNUSED static struct as_frame_options one_option(enum as_frame_option key, uint64_t v)
+{
+    struct as_frame_options o = {.has = 1u << key};
+
+    o.value[key] = v;
+    return o;
+}
+
+/* --- requests --- */
+
+AS_UNUSED static void on_answer(struct as_call *c)
+{
+    struct request *q = AS_CONTAINER(c, struct request, call);
+
+    assert_false(q->answered);
+    q->answered = true;
+    as_blob_unref(c->result_blob);
+    c->result_blob = NULL;
+}
+
+AS_UNUSED static void on_release(struct as_call *c)
+{
+    AS_CONTAINER(c, struct request, call)->released = true;
+}
+
+AS_UNUSED static void on_part(struct as_call *c, struct as_part *p)
+{
+    AS_CONTAINER(c, struct request, call)->parts++;
+    as_client_credit(&w.client, c, 1, p->cost);
+}
+
+/* With one input of bytes; both stay until it is answered. */
+AS_UNUSED static struct request *submit_bytes(const uint8_t *values, const int64_t shape[1])
+{
+    struct request *q = &w.q[w.n++];
+
+    q->t = (struct as_tensor){.name = AS_STR("x"),
+                              .dtype = AS_DT_UINT8,
+                              .ndim = 1,
+                              .shape = shape,
+                              .data = values,
+                              .nbytes = (size_t)shape[0]};
+    as_arena_init(&q->arena, NULL, 0);
+    as_request_init(&q->call.core);
+    q->call.core.model = as_registry_at(w.client.registry, 0)->index;
+    q->call.core.idempotent = as_registry_at(w.client.registry, 0)->idempotent;
+    q->call.deployment = as_registry_at(w.client.registry, 0)->deployment;
+    q->call.msg = (struct as_msg){.tensors = &q->t, .n_tensors = 1};
+    q->call.arena = &q->arena;
+    q->call.on_answer = on_answer;
+    q->call.on_release = on_release;
+    q->call.on_part = on_part;
+    q->call.begun = AS_NEVER / 2; /* what an earlier life of the memory left */
+    as_client_submit(&w.client, &q->call);
+    return q;
+}
+
+/* Requests of the same value are alike. */
+AS_UNUSED static struct request *submit_of(uint8_t value)
+{
+    static const int64_t shape[] = {4};
+    uint8_t *values = w.q[w.n].values;
+
+    values[0] = value;
+    return submit_bytes(values, shape);
+}
+
+AS_UNUSED static struct request *submit(void)
+{
+    return submit_of(0);
+}
+
+/* The n-th OPEN of h has come, and its handler runs. */
+AS_UNUSED static void start(struct hand *h, uint32_t n)
+{
+    while (h->n < n)
+        expect(h, AS_FRAME_OPEN);
+    as_page_start(&h->page, h->streams[n - 1], as_loop_now(w.loop));
+}
+
+AS_UNUSED static void say_part(struct hand *h, uint64_t stream)
+{
+    struct request *q = &w.q[0];
+    struct as_frame_msg fixed = {.more = true};
+    struct as_msg msg = {.tensors = &q->t, .n_tensors = 1};
+
+    assert_int_equal(as_frame_put_msg(&h->out, AS_FRAME_DATA, stream, &fixed, &msg, NULL), 0);
+}
+
+/* The process of that token has died, as the supervisor says. */
+AS_UNUSED static void die(int i, const char *token)
+{
+    as_fleet_forget(w.fleet, as_str_of(token), AS_LOSS_KILLED);
+    hand_close(&w.hand[i]);
+}
+
+AS_UNUSED static void reply(struct hand *h, uint64_t stream, uint16_t op, uint32_t code,
+                            const char *text)
+{
+    struct as_frame_control c = {.op = op, .reply = true, .code = code, .text = as_str_of(text)};
+
+    as_frame_put_control(&h->out, stream, &c);
+}
+
+AS_UNUSED static uint32_t ready_replicas(void)
+{
+    return as_deploy_ready(w.fleet->deploys[0]->core);
+}
+
+#endif

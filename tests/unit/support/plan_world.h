@@ -1,0 +1,375 @@
+/* tests/unit/support/plan_world.h — a deployment "d" whose ops write down what its plan asks for.
+ *
+ * The log reads, N being a place's number:
+ *   +N    start       -N  retire       !N  stop        xN  kill        ~N  gone
+ *   ?N    configure; ?N:r2 when the rank is to be 2 and is another one now
+ *   HEALTHY           the condition has changed to this (once per change of the status)
+ *   7<9   generation 9 was rolled back to 7            *7  generation 7 has settled
+ *   DOWN, UP          the deployment is down, or not any more
+ *
+ * A place takes `need` devices of those that are free when it starts, and has them until it is
+ * given up or gone.
+ */
+#ifndef PLAN_WORLD_H
+#define PLAN_WORLD_H
+
+#include "core/replicas/plan.h"
+#include "core/replicas/ranks.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+#define START (1000 * AS_SEC)
+
+#define WORLD_VERSIONS 8u
+#define WORLD_PLACES   64u
+
+struct world {
+    struct as_plan *p;
+    struct as_starts starts;
+    struct as_plan_target t; /* what the test asks for next */
+    as_ns now;
+    uint32_t devices, *free;       /* that are free; of another world, when that has the machine */
+    uint32_t kept;                 /* for new places */
+    uint32_t need[WORLD_VERSIONS]; /* of a place of this version */
+    uint32_t has[WORLD_PLACES];    /* by number */
+    uint32_t notes;
+    uint64_t first_ask, ask; /* the last one */
+    struct as_place_facts to;
+    enum as_condition_status status;
+    size_t n;
+    char log[4096];
+};
+
+AS_PRINTF(2, 3) static inline void write_down(struct world *w, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (w->n)
+        w->log[w->n++] = ' ';
+    va_start(ap, fmt);
+    w->n += (size_t)vsnprintf(w->log + w->n, sizeof(w->log) - w->n, fmt, ap);
+    va_end(ap);
+    assert_true(w->n < sizeof(w->log));
+}
+
+static inline uint32_t number(const struct as_place *pl)
+{
+    return as_place_facts(pl)->number;
+}
+
+static inline uint32_t *devices_of(struct world *w, const struct as_place *pl)
+{
+    return &w->has[number(pl) % WORLD_PLACES];
+}
+
+static inline uint32_t missing(struct world *w, const struct as_place *pl)
+{
+    return w->need[as_place_facts(pl)->version % WORLD_VERSIONS] - *devices_of(w, pl);
+}
+
+static inline struct as_str world_lacks(void *ctx, const struct as_place *pl,
+                                        const struct as_plan_room *room)
+{
+    struct world *w = ctx;
+    uint32_t there = *w->free + (room->kept ? w->kept : 0);
+
+    for (uint32_t i = 0; i < room->n; i++)
+        there += *devices_of(w, room->ended[i]);
+    return missing(w, pl) > there ? AS_STR("no device") : AS_STR("");
+}
+
+static inline bool world_release(void *ctx)
+{
+    struct world *w = ctx;
+    uint32_t n = w->kept;
+
+    *w->free += n;
+    w->kept = 0;
+    return n != 0;
+}
+
+static inline void world_start(void *ctx, struct as_place *pl)
+{
+    struct world *w = ctx;
+    uint32_t n = missing(w, pl), of_free = AS_MIN(n, *w->free);
+
+    write_down(w, "+%u", number(pl));
+    assert_true(n - of_free <= w->kept);
+    *w->free -= of_free;
+    w->kept -= n - of_free;
+    *devices_of(w, pl) += n;
+}
+
+static inline void give_back(struct world *w, const struct as_place *pl)
+{
+    w->kept += *devices_of(w, pl);
+    *devices_of(w, pl) = 0;
+}
+
+static inline void world_note(void *ctx, struct as_place *pl AS_UNUSED)
+{
+    ((struct world *)ctx)->notes++;
+}
+
+static inline void world_configure(void *ctx, struct as_place *pl, uint64_t ask,
+                                   const struct as_place_facts *to)
+{
+    struct world *w = ctx;
+
+    w->ask = ask;
+    w->first_ask = w->first_ask ? w->first_ask : ask;
+    w->to = *to;
+    if (to->rank != as_place_facts(pl)->rank)
+        write_down(w, "?%u:r%u", number(pl), to->rank);
+    else
+        write_down(w, "?%u", number(pl));
+}
+
+static inline void world_retire(void *ctx, struct as_place *pl)
+{
+    write_down(ctx, "-%u", number(pl));
+}
+
+static inline void world_stop(void *ctx, struct as_place *pl, as_ns timeout)
+{
+    assert_int_equal(timeout, ((struct world *)ctx)->t.policy.stop_timeout);
+    write_down(ctx, "!%u", number(pl));
+}
+
+static inline void world_kill(void *ctx, struct as_place *pl, struct as_str why)
+{
+    assert_true(why.n);
+    write_down(ctx, "x%u", number(pl));
+}
+
+static inline void world_moved(void *ctx, struct as_place *pl, enum as_place_state from)
+{
+    assert_int_not_equal(as_place_state(pl), from);
+    if (as_place_state(pl) == AS_PLACE_DOWN)
+        give_back(ctx, pl);
+}
+
+static inline void world_gone(void *ctx, struct as_place *pl)
+{
+    write_down(ctx, "~%u", number(pl));
+    give_back(ctx, pl);
+}
+
+static inline void world_condition(void *ctx, const struct as_condition *c)
+{
+    struct world *w = ctx;
+
+    if (c->status != w->status)
+        write_down(w, "%s", as_condition_status_name(c->status));
+    w->status = c->status;
+}
+
+static inline void world_rolled_back(void *ctx, uint64_t from, uint64_t to,
+                                     struct as_str why AS_UNUSED)
+{
+    write_down(ctx, "%u<%u", (unsigned)to, (unsigned)from);
+}
+
+static inline void world_down(void *ctx, bool down, struct as_str why AS_UNUSED)
+{
+    write_down(ctx, down ? "DOWN" : "UP");
+}
+
+static inline void world_settled(void *ctx, const struct as_plan_target *t)
+{
+    write_down(ctx, "*%u", (unsigned)t->generation);
+}
+
+static const struct as_plan_ops world_ops = {.lacks = world_lacks,
+                                             .release = world_release,
+                                             .start = world_start,
+                                             .note = world_note,
+                                             .configure = world_configure,
+                                             .retire = world_retire,
+                                             .stop = world_stop,
+                                             .kill = world_kill,
+                                             .moved = world_moved,
+                                             .gone = world_gone,
+                                             .condition = world_condition,
+                                             .rolled_back = world_rolled_back,
+                                             .down = world_down,
+                                             .settled = world_settled};
+
+static const struct as_plan_target usual = {
+    .generation = 1,
+    .version = 1,
+    .config = 1,
+    .replicas = 3,
+    .policy =
+        {.restart = {.base = 100 * AS_MS, .max = 30 * AS_SEC, .healthy = 10 * AS_SEC, .give_up = 5},
+         .start_timeout = 60 * AS_SEC,
+         .configure_timeout = 5 * AS_SEC,
+         .drain_timeout = 20 * AS_SEC,
+         .drain_again = 2 * AS_SEC,
+         .stop_timeout = 10 * AS_SEC,
+         .roll_percent = 20,
+         .roll_failures = 3,
+         .roll_back = true},
+};
+
+/* A plan that acts upon nothing yet. */
+static inline void world_init(struct world *w)
+{
+    *w = (struct world){.now = START, .t = usual};
+    w->free = &w->devices;
+    as_starts_init(&w->starts, 100);
+    assert_int_equal(as_plan_new(&w->p, AS_STR("d"), &w->starts, 7, &world_ops, w), 0);
+}
+
+static inline void world_fini(struct world *w)
+{
+    as_plan_free(w->p);
+    assert_int_equal(w->starts.n, 0);
+    assert_true(as_list_empty(&w->starts.line));
+}
+
+/* What was written down since the last time, and nothing else. */
+static inline void said(struct world *w, const char *want)
+{
+    assert_true(as_plan_ok(w->p));
+    w->log[w->n] = 0;
+    assert_string_equal(w->log, want);
+    w->n = 0;
+}
+
+static inline void deploy(struct world *w)
+{
+    assert_int_equal(as_plan_set_target(w->p, &w->t, w->now), 0);
+}
+
+struct world_find {
+    uint32_t number;
+    struct as_place *found;
+};
+
+static inline void world_match(void *arg, struct as_place *pl)
+{
+    struct world_find *f = arg;
+
+    if (number(pl) == f->number)
+        f->found = pl;
+}
+
+static inline struct as_place *find_place(struct world *w, uint32_t n)
+{
+    struct world_find f = {.number = n};
+
+    as_plan_each(w->p, world_match, &f);
+    return f.found;
+}
+
+static inline struct as_place *place(struct world *w, uint32_t n)
+{
+    struct as_place *pl = find_place(w, n);
+
+    assert_non_null(pl);
+    return pl;
+}
+
+static inline uint32_t rank(struct world *w, uint32_t n)
+{
+    return as_place_facts(place(w, n))->rank;
+}
+
+static inline enum as_place_state state(struct world *w, uint32_t n)
+{
+    return as_place_state(place(w, n));
+}
+
+static inline void ready(struct world *w, uint32_t n)
+{
+    as_place_ready(place(w, n), w->now);
+}
+
+static inline void died(struct world *w, uint32_t n, enum as_exit_kind kind)
+{
+    as_place_died(place(w, n), kind, AS_STR("it ended"), w->now);
+}
+
+/* It drains at once and ends when told to; what is said of it is not written down. */
+static inline void ends(struct world *w, uint32_t n)
+{
+    size_t before = w->n;
+
+    as_place_retired(place(w, n), w->now);
+    w->n = before;
+    died(w, n, AS_EXIT_STOPPED);
+}
+
+static inline void answer(struct world *w, uint32_t n, bool ok)
+{
+    as_place_configured(place(w, n), w->ask, ok, AS_STR("no"), w->now);
+}
+
+/* Until `when`, doing what is due on the way. */
+static inline void pass(struct world *w, as_ns time)
+{
+    as_ns end = w->now + time;
+
+    while (as_plan_next(w->p) <= end) {
+        assert_true(as_plan_next(w->p) > w->now || as_plan_next(w->p) >= START);
+        w->now = AS_MAX(w->now, as_plan_next(w->p));
+        as_plan_tick(w->p, w->now);
+        assert_true(as_plan_next(w->p) > w->now);
+    }
+    w->now = end;
+}
+
+/* Everything that was asked for happens, until nothing more is, but of the one that waits: the log
+ * is dropped. */
+static inline void calm_but(struct world *w, uint32_t waiting)
+{
+    for (uint32_t turn = 0; turn < 1000; turn++) {
+        bool busy = false;
+
+        for (uint32_t i = 0; i < 64; i++) {
+            struct as_place *pl = find_place(w, i);
+            enum as_place_state s = pl ? as_place_state(pl) : AS_PLACE_RUNNING;
+
+            if (s == AS_PLACE_STARTING || s == AS_PLACE_LOST)
+                as_place_ready(pl, w->now);
+            if (s == AS_PLACE_UPDATING) {
+                for (uint64_t ask = w->first_ask; ask <= w->ask; ask++)
+                    if (find_place(w, i) && as_place_state(pl) == AS_PLACE_UPDATING)
+                        as_place_configured(pl, ask, true, AS_STR(""), w->now);
+            }
+            if (s == AS_PLACE_DRAINING)
+                as_place_retired(pl, w->now);
+            if (s == AS_PLACE_STOPPING)
+                died(w, i, AS_EXIT_STOPPED);
+            busy |= s != AS_PLACE_RUNNING && i != waiting;
+        }
+        if (!busy) {
+            w->n = 0;
+            return;
+        }
+        w->n = 0;
+    }
+    fail_msg("it does not come to rest");
+}
+
+static inline void calm(struct world *w)
+{
+    calm_but(w, UINT32_MAX);
+}
+
+/* Three replicas of version 1, healthy. */
+static inline void world_healthy(struct world *w)
+{
+    world_init(w);
+    deploy(w);
+    as_plan_serving(w->p, true, w->now);
+    as_plan_run(w->p, w->now);
+    calm(w);
+    assert_true(as_plan_settled(w->p));
+    assert_int_equal(w->status, AS_STATUS_HEALTHY);
+}
+
+#endif

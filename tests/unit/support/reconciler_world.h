@@ -1,0 +1,296 @@
+/* tests/unit/support/reconciler_world.h — a crew, and its supervisor, which is the test: no process is started.
+ */
+#ifndef AS_TESTS_CREW_WORLD_H
+#define AS_TESTS_CREW_WORLD_H
+
+#include "ctl/reconcile/reconciler.h"
+#include "unit.h"
+
+struct world {
+    struct as_loop *loop;
+    struct as_log log;
+    char *app; /* what is described: "DEPLOYMENT\tMODEL:VERSION\n" each */
+    struct as_crew *crew;
+    struct as_buf said;                /* "TYPE replica;" of each message but NOTE */
+    char token[5][64];                 /* the newest of echo-0, echo-1 … */
+    char note[5][256], reason[5][256]; /* and what else the supervisor keeps of it */
+    uint32_t starts[5], number;        /* of the last FATAL, COMPLETE */
+    enum as_ctl_state state[5];
+    char status[256], application[256];
+    struct as_buf spawn; /* the last SPAWN's text */
+    uint64_t settled, before, rolled_back, back_to;
+    uint64_t scaled_since; /* generation; 0: echo is not scaled */
+    int64_t scaled;
+    const char *until; /* the loop stops when this was said */
+    struct as_task turn;
+};
+
+AS_UNUSED static void say(void *ctx, const struct as_ctl_message *m)
+{
+    struct world *w = ctx;
+    size_t i = m->replica.n ? (size_t)(m->replica.p[m->replica.n - 1] - '0') : 4;
+
+    if (m->type == AS_CTL_SPAWN) {
+        snprintf(w->token[i], sizeof(w->token[i]), "%.*s", AS_STR_FMT(m->token));
+        w->starts[i] = m->restarts + 1;
+        w->state[i] = AS_CTL_STARTING_STATE;
+        as_buf_drop(&w->spawn, w->spawn.n);
+        as_buf_add(&w->spawn, m->text.p, m->text.n);
+    } else if (m->type == AS_CTL_NOTE) {
+        snprintf(w->note[i], sizeof(w->note[i]), "%.*s", AS_STR_FMT(m->text));
+        return;
+    } else if (m->type == AS_CTL_STATUS) {
+        snprintf(m->deployment.n ? w->status : w->application, sizeof(w->status), "%.*s",
+                 AS_STR_FMT(m->text));
+        return;
+    } else if (m->type == AS_CTL_PLACE) {
+        snprintf(w->reason[i], sizeof(w->reason[i]), "%.*s", AS_STR_FMT(m->text));
+        w->state[i] = m->state;
+    } else if (m->number) {
+        w->number = m->number;
+    }
+    as_buf_printf(&w->said, "%s %.*s;", as_ctl_type_name(m->type), AS_STR_FMT(m->replica));
+    as_buf_add(&w->said, "", 1);
+    w->said.n--;
+    if (w->until && strstr((char *)w->said.p, w->until))
+        as_loop_stop(w->loop);
+}
+
+AS_UNUSED static void on_turn(struct as_task *t)
+{
+    as_loop_stop(AS_CONTAINER(t, struct world, turn)->loop);
+}
+
+/* One turn of the loop, at the end of which the crew acts. */
+AS_UNUSED static void turn(struct world *w)
+{
+    as_loop_next(w->loop, &w->turn);
+    as_loop_run(w->loop);
+}
+
+AS_UNUSED static void run_until(struct world *w, const char *said)
+{
+    w->until = said;
+    if (!w->said.n || !strstr((char *)w->said.p, said))
+        as_loop_run(w->loop);
+    w->until = NULL;
+}
+
+AS_UNUSED static const char *said(struct world *w)
+{
+    as_buf_add(&w->said, "", 1);
+    w->said.n--;
+    return (char *)w->said.p;
+}
+
+AS_UNUSED static void forget_said(struct world *w)
+{
+    as_buf_drop(&w->said, w->said.n);
+}
+
+static as_ns start_timeout = 60 * AS_SEC;
+
+static const struct as_spec_limits limits = {
+    .bytes = 100000, .depth = 20, .applications = 10, .deployments = 10, .errors = 10};
+
+AS_UNUSED static struct as_spec *spec_of(const char *text)
+{
+    struct as_spec *s;
+    struct as_buf err = {0};
+
+    assert_int_equal(as_spec_parse(&s, &limits, "test", as_str_of(text), &err), 0);
+    return s;
+}
+
+/* What the code says, each deployment with so many replicas. */
+AS_UNUSED static struct as_spec *described(const char *lines, uint32_t workers)
+{
+    struct as_spec_object *app;
+    struct as_app code = {0};
+    struct as_spec *s;
+    struct as_buf err = {0};
+
+    if (!lines)
+        return spec_of("applications: []");
+    assert_int_equal(as_app_parse(&code, as_str_of(lines), NULL, NULL, &err), 0);
+    assert_int_equal(as_spec_of_code(&s, &limits, "default", "app.py", &code, &err), 0);
+    as_app_fini(&code);
+    app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++)
+        as_spec_set_int(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
+                        AS_SPEC_DEPLOYMENT_NUM_REPLICAS, workers);
+    return s;
+}
+
+AS_UNUSED static int no_load(void *ctx, uint64_t generation, struct as_spec **ret_s)
+{
+    (void)ctx;
+    (void)generation;
+    (void)ret_s;
+    return AS_ENOTFOUND;
+}
+
+AS_UNUSED static int64_t scaled(void *ctx, uint64_t generation, struct as_str deployment)
+{
+    struct world *w = ctx;
+
+    return w->scaled_since && generation >= w->scaled_since && as_str_eq(deployment, AS_STR("echo"))
+               ? w->scaled
+               : -1;
+}
+
+AS_UNUSED static void on_settled(void *ctx, const struct as_crew_news *n)
+{
+    struct world *w = ctx;
+
+    w->settled = n->generation;
+    w->before = n->before;
+}
+
+AS_UNUSED static void on_rolled_back(void *ctx, const struct as_crew_news *n)
+{
+    struct world *w = ctx;
+
+    w->rolled_back = n->before;
+    w->back_to = n->generation;
+}
+
+AS_UNUSED static void new_crew_of(struct world *w, struct as_spec *spec, uint32_t max_starting)
+{
+    static const struct as_crew_ops ops = {say, no_load, scaled, on_settled, on_rolled_back};
+    struct as_crew_conf conf = {
+        .recipe = {.python = "/usr/bin/python3",
+                   .link = "/run/link.sock",
+                   .debug_errors = true,
+                   .stream_inputs = 3,
+                   .stream_input_bytes = 4000},
+        .folder = "/nonexistent",
+        .gpus = "0-3",
+        .cpus = "0-1",
+        .max_starting = max_starting,
+        .policy = {.restart = {.base = AS_MS, .max = 4 * AS_MS, .healthy = AS_SEC, .give_up = 2},
+                   .start_timeout = start_timeout,
+                   .configure_timeout = 60 * AS_SEC,
+                   .drain_timeout = 20 * AS_SEC,
+                   .drain_again = AS_SEC,
+                   .stop_timeout = 10 * AS_SEC,
+                   .roll_percent = 100,
+                   .roll_failures = 2,
+                   .roll_back = true},
+        .seed = 1};
+
+    assert_int_equal(as_crew_new(&w->crew, w->loop, &conf, &ops, w, &w->log), 0);
+    if (spec)
+        as_crew_want(w->crew, 1, spec);
+}
+
+AS_UNUSED static void new_crew(struct world *w, uint32_t workers, uint32_t max_starting)
+{
+    new_crew_of(w, described(w->app, workers), max_starting);
+}
+
+AS_UNUSED static struct world *open_world(const char *app, uint32_t workers, uint32_t max_starting)
+{
+    struct world *w = as_xalloc(sizeof(*w));
+
+    assert_int_equal(as_loop_new(&w->loop, 0), 0);
+    as_task_init(&w->turn, on_turn);
+    if (app)
+        w->app = as_str_dup(as_str_of(app));
+    new_crew(w, workers, max_starting);
+    return w;
+}
+
+AS_UNUSED static void close_world(struct world *w)
+{
+    as_crew_close(w->crew);
+    as_loop_free(w->loop);
+    as_crew_free(w->crew);
+    free(w->app);
+    as_buf_fini(&w->said);
+    as_buf_fini(&w->spawn);
+    free(w);
+}
+
+AS_UNUSED static void hear(struct world *w, struct as_ctl_message m)
+{
+    as_crew_hear(w->crew, &m);
+}
+
+AS_UNUSED static void dispatcher(struct world *w, enum as_ctl_state state)
+{
+    hear(w, (struct as_ctl_message){.type = AS_CTL_DISPATCHER, .state = state});
+}
+
+/* The end of what a controller is told at its start. */
+AS_UNUSED static void told(struct world *w, bool complete)
+{
+    dispatcher(w, AS_CTL_READY_STATE);
+    hear(w, (struct as_ctl_message){.type = AS_CTL_TOLD, .number = complete});
+    turn(w);
+}
+
+AS_UNUSED static struct as_ctl_message of(struct world *w, enum as_ctl_type type, uint32_t i)
+{
+    static char name[5][8];
+
+    snprintf(name[i], sizeof(name[i]), "echo-%u", i);
+    return (struct as_ctl_message){.type = type,
+                                   .state = w->state[i],
+                                   .restarts = w->starts[i] ? w->starts[i] - 1 : 0,
+                                   .replica = as_str_of(name[i]),
+                                   .deployment = AS_STR("echo"),
+                                   .token = as_str_of(w->token[i])};
+}
+
+AS_UNUSED static void ready(struct world *w, uint32_t i)
+{
+    w->state[i] = AS_CTL_READY_STATE;
+    hear(w, of(w, AS_CTL_READY, i));
+    turn(w);
+}
+
+AS_UNUSED static void exited(struct world *w, uint32_t i, int status, enum as_exit_kind kind)
+{
+    struct as_ctl_message m = of(w, AS_CTL_EXITED, i);
+
+    w->state[i] = AS_CTL_WAITING_STATE;
+    m.number = (uint32_t)status;
+    m.kind = kind;
+    m.text = AS_STR("how it ended\nlast words");
+    hear(w, m);
+}
+
+/* The controller is killed, and a new one is told what the supervisor has: processes in those
+ * states. */
+AS_UNUSED static void new_controller(struct world *w, uint32_t n, uint32_t max_starting,
+                                     bool complete)
+{
+    as_crew_close(w->crew);
+    turn(w);
+    as_crew_free(w->crew);
+    new_crew(w, n, max_starting);
+    forget_said(w);
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_ctl_message m = of(w, AS_CTL_RUNS, i);
+
+        if (m.state != AS_CTL_WAITING_STATE && m.state != AS_CTL_DOWN_STATE)
+            m.pid = 1000 + i;
+        m.text = as_str_of(w->note[i]);
+        hear(w, m);
+    }
+    told(w, complete);
+}
+
+AS_UNUSED static struct world *open_ready(void)
+{
+    struct world *w = open_world("echo\techo:1\n", 2, 2);
+
+    told(w, false);
+    ready(w, 0);
+    ready(w, 1);
+    forget_said(w);
+    return w;
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* Specification of tool/server/states: a table put together from events, whoever sends them. */
+#include "tool/server/states.h"
+
+#include "unit.h"
+
+static struct as_states states;
+static const struct as_state *about;
+
+static int up(void **state AS_UNUSED)
+{
+    as_states_init(&states);
+    return 0;
+}
+
+static int down(void **state AS_UNUSED)
+{
+    as_states_fini(&states);
+    return 0;
+}
+
+static enum as_states_news tell(const char *json)
+{
+    return as_states_event(&states, as_str_of(json), &about);
+}
+
+#define APP(name, status)                                                                          \
+    "{\"kind\":\"application\",\"application\":\"" name "\",\"status\":\"" status                  \
+    "\",\"message\":\"\"}"
+#define DEPLOYMENT(app, name, status, target)                                                      \
+    "{\"kind\":\"deployment\",\"application\":\"" app "\",\"deployment\":\"" name                  \
+    "\",\"status\":\"" status "\",\"message\":\"\",\"target_num_replicas\":" target "}"
+#define REPLICA(app, d, name, status, message)                                                     \
+    "{\"kind\":\"replica\",\"application\":\"" app "\",\"deployment\":\"" d                        \
+    "\",\"replica\":\"" name "\",\"status\":\"" status "\",\"message\":\"" message                 \
+    "\",\"pid\":7,\"rank\":0}"
+#define SYNCED "{\"kind\":\"synced\"}"
+
+static void check_table(uint32_t columns, uint32_t lines, const char *want)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    as_states_table(&states, columns, lines, &b);
+    as_buf_add(&b, "", 1);
+    assert_string_equal((char *)b.p, want);
+    as_buf_fini(&b);
+}
+
+static void two_applications(void)
+{
+    tell(APP("shop", "RUNNING"));
+    tell(DEPLOYMENT("shop", "rank", "HEALTHY", "2"));
+    tell(REPLICA("shop", "rank", "rank-0", "RUNNING", ""));
+    tell(APP("other", "DEPLOYING"));
+    tell(DEPLOYMENT("other", "rank", "UPDATING", "1"));
+}
+
+static void each_is_told_behind_what_it_belongs_to(void **state AS_UNUSED)
+{
+    two_applications();
+    assert_int_equal(tell(SYNCED), AS_STATES_SYNCED);
+    assert_true(states.synced);
+    assert_int_equal(tell(REPLICA("shop", "rank", "rank-1", "STARTING", "")), AS_STATES_CHANGED);
+    assert_string_equal(about->replica, "rank-1");
+    assert_int_equal(about->pid, 7);
+    assert_int_equal(tell(DEPLOYMENT("shop", "new", "UPDATING", "1")), AS_STATES_CHANGED);
+    check_table(80, 0,
+                "NAME                  STATUS          REPLICAS       PID  MESSAGE\n"
+                "shop                  RUNNING\n"
+                "  rank                HEALTHY              1/2\n"
+                "    rank-0            RUNNING                          7\n"
+                "    rank-1            STARTING                         7\n"
+                "  new                 UPDATING             0/1\n"
+                "other                 DEPLOYING\n"
+                "  rank                UPDATING             0/1\n");
+}
+
+static void what_is_gone_is_named_once_more(void **state AS_UNUSED)
+{
+    two_applications();
+    assert_int_equal(tell("{\"kind\":\"replica\",\"application\":\"shop\",\"deployment\":\"rank\","
+                          "\"replica\":\"rank-0\",\"status\":\"GONE\"}"),
+                     AS_STATES_GONE);
+    assert_string_equal(about->replica, "rank-0");
+    assert_int_equal(states.n, 4);
+    /* of something that was never there: nothing */
+    assert_int_equal(tell("{\"kind\":\"application\",\"application\":\"x\",\"status\":\"GONE\"}"),
+                     AS_STATES_NOTHING);
+}
+
+static void another_stream_tells_only_what_is_new(void **state AS_UNUSED)
+{
+    two_applications();
+    tell(SYNCED);
+    as_states_restart(&states);
+    assert_false(states.synced);
+    assert_int_equal(tell(APP("shop", "RUNNING")), AS_STATES_NOTHING);
+    assert_int_equal(tell(DEPLOYMENT("shop", "rank", "HEALTHY", "3")), AS_STATES_CHANGED);
+    assert_int_equal(tell(SYNCED), AS_STATES_SYNCED);
+    assert_string_equal(as_states_lapsed(&states)->replica, "rank-0");
+    assert_string_equal(as_states_lapsed(&states)->application, "other");
+    assert_string_equal(as_states_lapsed(&states)->application, "other");
+    assert_null(as_states_lapsed(&states));
+    assert_int_equal(states.n, 2);
+    assert_non_null(as_states_application(&states, "shop"));
+    assert_null(as_states_application(&states, "other"));
+    assert_string_equal(as_states_deployment(&states, "shop", "rank")->deployment, "rank");
+    assert_null(as_states_deployment(&states, "shop", "rank-0"));
+    assert_null(as_states_deployment(&states, "other", "rank"));
+}
+
+static void a_table_fits_its_screen(void **state AS_UNUSED)
+{
+    two_applications();
+    tell(REPLICA("shop", "rank", "rank-0", "DOWN", "a b\\nValueError: \\u001b[2J wrong\\n"));
+    check_table(75, 5,
+                "NAME                  STATUS          REPLICAS       PID  MESSAGE\n"
+                "shop                  RUNNING\n"
+                "  rank                HEALTHY              0/2\n"
+                "    rank-0            DOWN                             7  ValueError: ?[…\n"
+                "… and 2 more\n");
+}
+
+static void lines(void **state AS_UNUSED)
+{
+    struct as_buf b;
+
+    as_buf_init(&b);
+    two_applications();
+    tell(REPLICA("shop", "rank", "rank-0", "DOWN", "no\\nwhy"));
+    as_states_line(about, false, &b);
+    as_states_line(about, true, &b);
+    tell(DEPLOYMENT("shop", "rank", "HEALTHY", "1"));
+    as_states_line(about, false, &b);
+    as_states_line(states.all[0], false, &b);
+    as_buf_add(&b, "", 1);
+    assert_string_equal((char *)b.p, "replica shop/rank/rank-0: DOWN, pid 7, why\n"
+                                     "replica shop/rank/rank-0: GONE\n"
+                                     "deployment shop/rank: HEALTHY, 1 replica wanted\n"
+                                     "application shop: RUNNING\n");
+    as_buf_fini(&b);
+}
+
+static void other_texts_do_no_harm(void **state AS_UNUSED)
+{
+    static const char *const broken[] = {
+        "", "x", "[]", "{", "7", "{\"kind\":7}", "{\"kind\":\"replica\",\"pid\":\"x\"}"};
+
+    for (size_t i = 0; i < AS_COUNT(broken); i++)
+        assert_int_equal(tell(broken[i]), AS_STATES_BROKEN);
+    assert_int_equal(tell("{\"kind\":\"planet\",\"application\":\"shop\"}"), AS_STATES_NOTHING);
+    assert_int_equal(tell("{\"kind\":\"application\",\"more\":[{}],\"application\":\"shop\"}"),
+                     AS_STATES_CHANGED);
+    assert_string_equal(about->status, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_is_told_behind_what_it_belongs_to, up, down),
+        cmocka_unit_test_setup_teardown(what_is_gone_is_named_once_more, up, down),
+        cmocka_unit_test_setup_teardown(another_stream_tells_only_what_is_new, up, down),
+        cmocka_unit_test_setup_teardown(a_table_fits_its_screen, up, down),
+        cmocka_unit_test_setup_teardown(lines, up, down),
+        cmocka_unit_test_setup_teardown(other_texts_do_no_harm, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
